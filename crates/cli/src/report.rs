@@ -1,0 +1,60 @@
+//! How errors read on a terminal: what happened, the cause, a hint that can be run.
+
+use std::fmt;
+
+use tenure_host::StartError;
+
+/// Something that ended the command.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    what: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(what: impl Into<String>) -> Problem {
+        Problem { what: what.into(), causes: Vec::new(), hint: None }
+    }
+
+    pub(crate) fn cause(mut self, cause: &dyn fmt::Display) -> Problem {
+        self.causes.push(cause.to_string());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<StartError> for Problem {
+    fn from(error: StartError) -> Problem {
+        Problem { what: error.to_string(), causes: error.causes(), hint: error.hint() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "error: {}", self.what)?;
+        for cause in &self.causes {
+            writeln!(out, "  cause: {cause}")?;
+        }
+        if let Some(hint) = &self.hint {
+            writeln!(out, "  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_like_this() {
+        let problem = Problem::new("the sky is `green`").cause(&"a filter").hint("look again");
+        let expected = "error: the sky is `green`\n  cause: a filter\n  hint: look again\n";
+        assert_eq!(problem.to_string(), expected);
+    }
+}

@@ -1,0 +1,130 @@
+//! `tenure up`: starts a control plane, says where it is, waits for the signal to end.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tenure_host::{Config, ControlPlane, Durability, Store};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::flags::{DurabilityFlag, StoreFlag, Up};
+use crate::report::Problem;
+use crate::{logging, say};
+
+/// Handlers never block, so few threads are enough; more would only cost memory.
+const WORKER_THREADS: usize = 2;
+
+pub(crate) fn run(flags: Up, begin: Instant) -> Result<(), Problem> {
+    logging::start(flags.log_format)?;
+    let config = config(flags)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::new("no threads could be started").cause(&error))?;
+    runtime.block_on(Box::pin(serve(config, begin)))
+}
+
+async fn serve(config: Config, begin: Instant) -> Result<(), Problem> {
+    // Before the start, so that a signal during it is not lost.
+    let mut signals = Signals::new()?;
+    let plane = tokio::select! {
+        started = Box::pin(ControlPlane::start(config)) => started?,
+        () = signals.next() => return Ok(()),
+    };
+    say(format!("ready {} in {} ms\n", plane.url(), begin.elapsed().as_millis()).as_bytes());
+    // On stderr, so that a script which reads stdout sees the one line it waits for.
+    let _ = std::io::stderr().lock().write_all(usage(plane.kubeconfig()).as_bytes());
+    signals.next().await;
+    tokio::select! {
+        () = plane.stop() => Ok(()),
+        () = signals.next() => Err(Problem::new("stopped by a second signal; requests were cut")),
+    }
+}
+
+fn usage(kubeconfig: &Path) -> String {
+    let path = quoted(&kubeconfig.display().to_string());
+    format!("\n  export KUBECONFIG={path}\n  kubectl get namespaces\n\nstop with ctrl-c\n")
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@".contains(letter);
+    if path.chars().all(plain) {
+        return path.to_owned();
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
+}
+
+/// Ctrl-c and SIGTERM, which mean the same here.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals, Problem> {
+        let failed = |error| Problem::new("signals cannot be received").cause(&error);
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+fn config(flags: Up) -> Result<Config, Problem> {
+    let base = if flags.ephemeral {
+        if flags.store == Some(StoreFlag::File) {
+            return Err(Problem::new(
+                "`--ephemeral` keeps nothing, so `--store file` cannot be kept",
+            )
+            .hint("leave out one of the two"));
+        }
+        Config::ephemeral()
+    } else {
+        Config::new(data_dir(flags.data_dir)?)
+    };
+    let store = match flags.store {
+        Some(StoreFlag::File) => Store::File,
+        Some(StoreFlag::Memory) => Store::Memory,
+        None => base.store,
+    };
+    let durability = match flags.durability {
+        DurabilityFlag::Strict => Durability::Strict,
+        DurabilityFlag::Relaxed => Durability::Relaxed,
+    };
+    Ok(Config { listen: flags.listen, kubeconfig: flags.kubeconfig, store, durability, ..base })
+}
+
+/// The folder that was asked for, or the usual one.
+pub(crate) fn data_dir(asked: Option<PathBuf>) -> Result<PathBuf, Problem> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    // A relative XDG_DATA_HOME is to be ignored, says the specification of these variables.
+    let shared = variable("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+    let usual = || shared.or_else(home).map(|path| path.join("tenure"));
+    asked.or_else(usual).ok_or_else(|| {
+        Problem::new("there is no home folder to keep data in")
+            .cause(&"neither XDG_DATA_HOME nor HOME is set")
+            .hint("name a folder with `--data-dir DIR`, or keep nothing with `--ephemeral`")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_can_be_pasted_into_a_shell() {
+        assert_eq!(quoted("/home/a/x-1.yaml"), "/home/a/x-1.yaml");
+        assert_eq!(quoted("/home/a b/$x"), "'/home/a b/$x'");
+        assert_eq!(quoted("/it's"), r"'/it'\''s'");
+    }
+}

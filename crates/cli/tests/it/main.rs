@@ -1,0 +1,8 @@
+//! The command as its user meets it: real processes, exit codes, every line that is printed.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may end loudly")]
+
+mod offline;
+mod process;
+mod up;
+mod words;

@@ -1,0 +1,98 @@
+//! Help, versions, completions and mistakes in flags.
+
+use crate::process::run;
+
+#[test]
+fn help_teaches_by_example() {
+    let help = run(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    let expected = "\
+A Kubernetes control plane in one process
+
+Usage: tenure <COMMAND>
+
+Commands:
+  up           Start a control plane and serve until stopped
+  snapshot     Copy all objects into one file, or back
+  storage      Look after the stored objects
+  completions  Print completions for a shell
+  version      Print the version
+
+Options:
+  -h, --help     Print help
+  -V, --version  Print version
+
+Examples:
+  tenure up                                  serve on 127.0.0.1:6443, keep objects on disk
+  tenure up --ephemeral --listen 127.0.0.1:0 serve from memory on any free port
+  tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
+  tenure completions bash > tenure.bash      write completions for a shell
+
+Environment:
+  TENURE_LOG   what to log, for example `info` or `tenure_server=debug` (default: warn)
+  NO_COLOR     set to anything to have no colors
+";
+    assert_eq!(help.stdout, expected);
+}
+
+#[test]
+fn help_of_up_names_every_flag_and_default() {
+    let help = run(&["up", "-h"]).stdout;
+    for part in [
+        "--data-dir <DIR>",
+        "[default: $XDG_DATA_HOME/tenure, else ~/.local/share/tenure]",
+        "--listen <ADDRESS:PORT>",
+        "[default: 127.0.0.1:6443]",
+        "--kubeconfig <FILE>",
+        "--ephemeral",
+        "--store <STORE>",
+        "[possible values: file, memory]",
+        "--durability <DURABILITY>",
+        "[default: strict] [possible values: strict, relaxed]",
+        "--log-format <FORMAT>",
+        "[default: text] [possible values: text, json]",
+        "export KUBECONFIG=",
+    ] {
+        assert!(help.contains(part), "no {part} in\n{help}");
+    }
+}
+
+#[test]
+fn no_command_shows_help_and_fails() {
+    let ended = run(&[]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("Usage: tenure <COMMAND>"), "{}", ended.stderr);
+}
+
+#[test]
+fn version_is_said_both_ways() {
+    let expected = format!("tenure {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run(&["version"]).stdout, expected);
+    assert_eq!(run(&["--version"]).stdout, expected);
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = run(&["completions", shell]);
+        assert_eq!(ended.code, Some(0));
+        assert!(ended.stdout.contains("snapshot"), "{shell}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn wrong_flags_are_usage_errors() {
+    for (arguments, said) in [
+        (&["up", "--nonsense"][..], "unexpected argument '--nonsense'"),
+        (&["up", "--listen", "6443"], "invalid value '6443' for '--listen <ADDRESS:PORT>'"),
+        (&["up", "--store", "tape"], "[possible values: file, memory]"),
+        (&["up", "--ephemeral", "--data-dir", "x"], "cannot be used with"),
+        (&["down"], "unrecognized subcommand 'down'"),
+    ] {
+        let ended = run(arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}");
+        assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said), "no {said} in {}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+    }
+}

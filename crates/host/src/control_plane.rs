@@ -1,0 +1,282 @@
+//! Starting and ending a whole control plane. Every part is made elsewhere; here they meet.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tenure_server::admit::first_service_address;
+use tenure_server::listen::Tls;
+use tenure_server::{Api, ApiConfig, Registry, bootstrap, follow, listen};
+use tenure_world::{Handle, Options};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::chores;
+use crate::config::{Config, Durability, Store};
+use crate::error::StartError;
+use crate::folder::{Folder, TemporaryFolder};
+use crate::kubeconfig::{self, Access};
+use crate::pki::{self, Pair, Pki};
+use crate::storage::{self, StorageError};
+
+/// How long followers may take to notice the end.
+const FOLLOWERS_GRACE: Duration = Duration::from_secs(2);
+
+/// A control plane that is serving.
+///
+/// Dropping it asks for the end without waiting for it; [`ControlPlane::stop`] waits.
+pub struct ControlPlane {
+    address: SocketAddr,
+    url: String,
+    kubeconfig: PathBuf,
+    ready_after: Duration,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<usize>,
+    followers: JoinSet<()>,
+    world: Handle,
+    place: Place,
+}
+
+/// Where files go, and what must outlive the server.
+#[derive(Debug)]
+enum Place {
+    Kept(Folder),
+    Temporary(TemporaryFolder),
+    /// No folder, and the kubeconfig goes where the user said.
+    Nowhere,
+}
+
+impl ControlPlane {
+    /// Starts; when this returns, `/readyz` answers 200.
+    pub async fn start(config: Config) -> Result<ControlPlane, StartError> {
+        let begin = Instant::now();
+        let place = Place::prepare(&config)?;
+        let kubeconfig = place.kubeconfig(&config)?;
+        let listener = bind(config.listen).await?;
+        let failed = |source| StartError::Listen { address: config.listen, source };
+        let address = listener.local_addr().map_err(failed)?;
+
+        // Opening the store may read much, so it runs beside the making of certificates.
+        let registry = Arc::new(Registry::builtin());
+        let (store, durability) = (place.store(&config), config.durability);
+        let layout = Arc::clone(&registry);
+        let opening =
+            tokio::task::spawn_blocking(move || world(store.as_deref(), durability, layout));
+        let pki = place.pki(&config);
+        // Waited for even if there is no certificate: the folder must not be unlocked before.
+        let world = joined(opening.await)??;
+        let pki = pki?;
+
+        let tls = tls(&pki)?;
+        let url = url(address);
+        kubeconfig::write(&kubeconfig, &access(&url, &pki))?;
+        let (stop, stopping) = watch::channel(false);
+        let api = api(ApiConfig {
+            world: world.clone(),
+            registry,
+            authority_pem: pki.authority.certificate_pem.clone(),
+            address,
+            stop: stopping.clone(),
+        })
+        .await?;
+        let followers = followers(&api, &world, &stopping);
+        let serving = tokio::spawn(listen::serve(listener, tls, api, stopping));
+        let ready_after = begin.elapsed();
+        Ok(ControlPlane {
+            address,
+            url,
+            kubeconfig,
+            ready_after,
+            stop,
+            serving,
+            followers,
+            world,
+            place,
+        })
+    }
+
+    /// The address that is served, with the port that was found.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as a URL that clients on this machine can use.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The kubeconfig of the administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// How long the start took.
+    #[must_use]
+    pub fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// Ends: no new connections, short requests finish, watches end whole, the store is closed.
+    pub async fn stop(mut self) {
+        // The receivers are gone only if serving has ended already.
+        let _ = self.stop.send(true);
+        if let Err(error) = self.serving.await {
+            tracing::error!(%error, "the listener ended badly");
+        }
+        let followers = async { while self.followers.join_next().await.is_some() {} };
+        if tokio::time::timeout(FOLLOWERS_GRACE, followers).await.is_err() {
+            // What they did not get to is done at the next start.
+            self.followers.shutdown().await;
+        }
+        if let Err(error) = self.world.stop().await {
+            tracing::error!(%error, "the store was not closed cleanly");
+        }
+        // INVARIANT: the folder stays locked until nothing writes to it any more.
+        drop(self.place);
+    }
+}
+
+impl std::fmt::Debug for ControlPlane {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("ControlPlane")
+            .field("url", &self.url)
+            .field("kubeconfig", &self.kubeconfig)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The one place where the API server is made from its parts and brought to readiness.
+async fn api(config: ApiConfig) -> Result<Arc<Api>, StartError> {
+    let api = Arc::new(Api::new(config));
+    Box::pin(bootstrap::bootstrap(&api))
+        .await
+        .map_err(|failure| StartError::Bootstrap(failure.message.into()))?;
+    Ok(api)
+}
+
+/// Everything that runs beside the requests until the end is asked for.
+fn followers(api: &Arc<Api>, world: &Handle, stop: &watch::Receiver<bool>) -> JoinSet<()> {
+    let mut followers = JoinSet::new();
+    followers.spawn(follow::run(Arc::clone(api)));
+    followers.spawn(chores::compact_regularly(world.clone(), stop.clone()));
+    followers
+}
+
+/// The one place where the world gets its log, its layout and its lock-step indexes.
+fn world(
+    store: Option<&Path>,
+    durability: Durability,
+    layout: Arc<Registry>,
+) -> Result<Handle, StorageError> {
+    let log = storage::open(store, durability)?;
+    let relaxed = store.is_some() && durability == Durability::Relaxed;
+    let options = Options {
+        layout,
+        sync_every: relaxed.then_some(storage::RELAXED_SYNC),
+        ..Options::default()
+    };
+    tenure_world::open(log, options).map_err(|error| StorageError::Damaged {
+        path: store.unwrap_or(Path::new("memory")).to_owned(),
+        source: Box::new(error),
+    })
+}
+
+impl Place {
+    fn prepare(config: &Config) -> Result<Place, StartError> {
+        match (&config.data_dir, &config.kubeconfig) {
+            (Some(path), _) => Folder::open(path).map(Place::Kept),
+            (None, None) => {
+                TemporaryFolder::new().map(Place::Temporary).map_err(StartError::Temporary)
+            }
+            (None, Some(_)) => Ok(Place::Nowhere),
+        }
+    }
+
+    /// Where the kubeconfig will be written; fails early if it may not be.
+    fn kubeconfig(&self, config: &Config) -> Result<PathBuf, StartError> {
+        let path = match (&config.kubeconfig, self) {
+            (Some(path), _) => path.clone(),
+            (None, Place::Kept(folder)) => folder.kubeconfig(),
+            (None, Place::Temporary(folder)) => folder.path().join("kubeconfig"),
+            (None, Place::Nowhere) => PathBuf::from("kubeconfig"),
+        };
+        kubeconfig::check(&path)?;
+        Ok(std::path::absolute(&path).unwrap_or(path))
+    }
+
+    /// The folder of the store; `None` is memory.
+    fn store(&self, config: &Config) -> Option<PathBuf> {
+        match self {
+            Place::Kept(folder) if config.store == Store::File => Some(folder.store()),
+            _ => None,
+        }
+    }
+
+    fn pki(&self, config: &Config) -> Result<Pki, StartError> {
+        let hostname = pki::hostname();
+        let service = IpAddr::V4(first_service_address());
+        let names = pki::serving_names(config.listen.ip(), service, hostname.as_deref());
+        let now = SystemTime::now();
+        Ok(match self {
+            Place::Kept(folder) => Pki::in_folder(&folder.pki(), &names, now)?,
+            Place::Temporary(_) | Place::Nowhere => Pki::in_memory(&names, now)?,
+        })
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::PortTaken { address },
+        _ => StartError::Listen { address, source },
+    })
+}
+
+fn tls(pki: &Pki) -> Result<Tls, StartError> {
+    let damaged = || StartError::Tls("a certificate or key is not in PEM form".into());
+    let certificate = |pair: &Pair| pair.certificate().ok_or_else(damaged);
+    let key = pki.serving.key().ok_or_else(damaged)?;
+    Tls::new(vec![certificate(&pki.serving)?], key, certificate(&pki.authority)?)
+        .map_err(|error| StartError::Tls(Box::new(error)))
+}
+
+fn access(url: &str, pki: &Pki) -> String {
+    kubeconfig::render(Access {
+        server: url,
+        authority_pem: &pki.authority.certificate_pem,
+        certificate_pem: &pki.admin.certificate_pem,
+        key_pem: &pki.admin.key_pem,
+    })
+}
+
+/// A server on every address is reached over the loopback one.
+fn url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("https://{}", SocketAddr::new(ip, address.port()))
+}
+
+/// A panic of a helper thread becomes an error of the start.
+fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, StartError> {
+    result.map_err(|error| StartError::Bootstrap(Box::new(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_can_be_dialled() {
+        assert_eq!(url(([0, 0, 0, 0], 80).into()), "https://127.0.0.1:80");
+        assert_eq!(url(([127, 0, 0, 1], 6443).into()), "https://127.0.0.1:6443");
+        assert_eq!(url("[::]:1".parse().unwrap()), "https://[::1]:1");
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a control plane did not start, in words for its user: what happened, the cause, a hint that
+//! can be run. Colour and layout belong to the command line.
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::kubeconfig;
+use crate::pki::PkiError;
+use crate::storage::StorageError;
+
+/// Why a control plane did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another process serves on the address.
+    #[error("cannot listen on `{address}`: the port is taken")]
+    PortTaken {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// The system refused the address.
+    #[error("cannot listen on `{address}`")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process uses the data folder.
+    #[error("the data folder `{}` is in use{}", path.display(), by(*holder))]
+    FolderLocked {
+        /// The data folder.
+        path: PathBuf,
+        /// The process that uses it, if known.
+        holder: Option<u32>,
+    },
+    /// The data folder cannot be made or written.
+    #[error("the data folder `{}` cannot be used", path.display())]
+    FolderUnusable {
+        /// The data folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data folder should exist and does not.
+    #[error("there is no data folder `{}`", path.display())]
+    FolderAbsent {
+        /// The data folder.
+        path: PathBuf,
+    },
+    /// No temporary folder could be made.
+    #[error("no temporary folder could be made")]
+    Temporary(#[source] io::Error),
+    /// The stored objects cannot be opened.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The certificates cannot be had.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    /// The certificates cannot be served.
+    #[error("the certificates in use cannot be served")]
+    Tls(#[source] Box<dyn Error + Send + Sync>),
+    /// The kubeconfig was not written.
+    #[error(transparent)]
+    Kubeconfig(#[from] kubeconfig::WriteError),
+    /// The server's own objects could not be written.
+    #[error("the first objects could not be written")]
+    Bootstrap(#[source] Box<dyn Error + Send + Sync>),
+}
+
+fn by(holder: Option<u32>) -> String {
+    holder.map(|id| format!(" by process {id}")).unwrap_or_default()
+}
+
+impl StartError {
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            StartError::PortTaken { .. } => {
+                Some("take any free port with `--listen 127.0.0.1:0`, or name another".to_owned())
+            }
+            StartError::Listen { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    Some("ports below 1024 need privileges; take a higher one".to_owned())
+                }
+                io::ErrorKind::AddrNotAvailable => {
+                    Some("the address must be one of this machine's own".to_owned())
+                }
+                _ => None,
+            },
+            StartError::FolderLocked { holder, .. } => Some(match holder {
+                Some(id) => format!(
+                    "end it with `kill {id}`, or use another folder with `--data-dir DIR`"
+                ),
+                None => "use another folder with `--data-dir DIR`".to_owned(),
+            }),
+            StartError::FolderUnusable { .. } => Some(
+                "use another folder with `--data-dir DIR`, or none with `--ephemeral`".to_owned(),
+            ),
+            StartError::FolderAbsent { .. } => {
+                Some("name the folder that `tenure up` uses with `--data-dir DIR`".to_owned())
+            }
+            StartError::Storage(error) => error.hint(),
+            StartError::Pki(PkiError::Damaged { path }) => Some(format!(
+                "to have new certificates made, remove it: `rm -r '{}'`; clients then need the new kubeconfig",
+                path.display()
+            )),
+            StartError::Kubeconfig(kubeconfig::WriteError::Foreign { .. }) => Some(
+                "name a file that does not exist yet; point clients to it with the variable KUBECONFIG"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// What lies beneath, one line per level, without what was said already.
+    #[must_use]
+    pub fn causes(&self) -> Vec<String> {
+        let mut causes: Vec<String> = Vec::new();
+        let mut next = self.source();
+        while let Some(error) = next {
+            let text = error.to_string();
+            if causes.last().is_none_or(|said| !said.contains(&text)) {
+                causes.push(text);
+            }
+            next = error.source();
+        }
+        causes
+    }
+}

@@ -1,0 +1,21 @@
+//! A control plane in one process: all wiring, no decisions.
+//!
+//! ```text
+//!   Config ──► folder (lock) ──► pki, store, world ──► Api ──► listen
+//!                                                      kubeconfig
+//! ```
+//!
+//! Start with [`ControlPlane::start`]; [`Config::ephemeral`] gives one that leaves nothing behind.
+
+mod chores;
+pub mod config;
+pub mod control_plane;
+pub mod error;
+pub mod folder;
+pub mod kubeconfig;
+pub mod pki;
+pub mod storage;
+
+pub use config::{Config, Durability, Store};
+pub use control_plane::ControlPlane;
+pub use error::StartError;

@@ -1,0 +1,176 @@
+//! Event in its two views: core and events.k8s.io.
+//!
+//! Both views share one storage; mapping one to the other is the server's work.
+
+use serde_json::Value;
+use tenure_machinery::validate::{same, text};
+use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
+
+/// Rules of core events.
+pub(crate) struct EventRules;
+
+/// Rules of events.k8s.io events.
+pub(crate) struct NewEventRules;
+
+const SHORT_MAX: usize = 128;
+const NOTE_MAX: usize = 1024;
+
+/// How a view spells the members that both have.
+struct View {
+    object: &'static str,
+    reporter: &'static str,
+    note: &'static str,
+}
+
+const CORE: View =
+    View { object: "involvedObject", reporter: "reportingComponent", note: "message" };
+const NEW: View = View { object: "regarding", reporter: "reportingController", note: "note" };
+
+impl Rules for EventRules {
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        validate_shared(object, &CORE, errors);
+    }
+}
+
+impl Rules for NewEventRules {
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        validate_shared(object, &NEW, errors);
+        validate_series(object, errors);
+        if !is_set(object, "eventTime") {
+            errors.required(&Path::Root.field("eventTime"), "");
+        }
+        let kind = text(object, "type");
+        if !matches!(kind, "Normal" | "Warning") {
+            let why = "must be Normal or Warning";
+            errors.invalid(&Path::Root.field("type"), format_args!("{kind:?}"), why);
+        }
+        for (member, shown) in [
+            ("deprecatedFirstTimestamp", "firstTimestamp"),
+            ("deprecatedLastTimestamp", "lastTimestamp"),
+            ("deprecatedCount", "count"),
+            ("deprecatedSource", "source"),
+        ] {
+            if !same(object.get(member), None) {
+                errors.invalid(&Path::Root.field(shown), "\"\"", "must not be set");
+            }
+        }
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        for (member, shown) in [
+            ("regarding", "involvedObject"),
+            ("reason", "reason"),
+            ("note", "message"),
+            ("type", "type"),
+            ("eventTime", "eventTime"),
+            ("action", "action"),
+            ("related", "related"),
+            ("reportingController", "reportingController"),
+            ("reportingInstance", "reportingInstance"),
+        ] {
+            if !same(object.get(member), old.get(member)) {
+                let value = object.get(member).unwrap_or(&Value::Null);
+                errors.invalid(&Path::Root.field(shown), value, "field is immutable");
+            }
+        }
+    }
+}
+
+fn validate_shared(event: &Object, view: &View, errors: &mut Errors) {
+    let namespace = event.namespace();
+    let about = event.str_at(&[view.object, "namespace"]).unwrap_or_default();
+    let timed = is_set(event, "eventTime");
+    let fits = match (timed, about) {
+        (false, "") => matches!(namespace, "" | "default"),
+        (false, about) => about == namespace,
+        (true, "") => matches!(namespace, "default" | "kube-system"),
+        (true, _) => true,
+    };
+    if !fits {
+        // Both views answer with the core path.
+        let object = Path::Root.field("involvedObject");
+        let why = "does not match the namespace of the event";
+        errors.invalid(&object.field("namespace"), format_args!("{about:?}"), why);
+    }
+    if timed {
+        validate_reporter(event, view, errors);
+    }
+}
+
+fn validate_reporter(event: &Object, view: &View, errors: &mut Errors) {
+    let reporter = text(event, view.reporter);
+    let path = Path::Root.field(view.reporter);
+    if reporter.is_empty() {
+        errors.required(&path, "");
+    }
+    if let Some(why) = name::qualified_name(reporter) {
+        errors.invalid(&path, format_args!("{reporter:?}"), why);
+    }
+    for member in ["reportingInstance", "action", "reason"] {
+        let value = text(event, member);
+        if value.is_empty() {
+            errors.required(&Path::Root.field(member), "");
+        }
+        if value.len() > SHORT_MAX {
+            let why = format!("must have at most {SHORT_MAX} characters");
+            errors.invalid(&Path::Root.field(member), "\"\"", &why);
+        }
+    }
+    if text(event, view.note).len() > NOTE_MAX {
+        let why = format!("must have at most {NOTE_MAX} characters");
+        errors.invalid(&Path::Root.field("message"), "\"\"", &why);
+    }
+}
+
+fn validate_series(event: &Object, errors: &mut Errors) {
+    let Some(series) = event.map_at(&["series"]) else { return };
+    if series.int_at(&["count"]).unwrap_or_default() < 2 {
+        errors.invalid(&Path::Root.field("series.count"), "\"\"", "must be at least 2");
+    }
+    if !is_set(series, "lastObservedTime") {
+        errors.required(&Path::Root.field("series.lastObservedTime"), "");
+    }
+}
+
+fn is_set(object: &Object, member: &str) -> bool {
+    object.get(member).is_some_and(|value| !value.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/api-server.md.
+    use serde_json::json;
+
+    use crate::check::{faults, row};
+
+    #[test]
+    fn r136_core_events_stay_in_the_namespace_of_their_object() {
+        let kind = row("", "Event");
+        assert!(faults(&kind, json!({"involvedObject": {"namespace": "n"}})).is_empty());
+        let wrong = ["involvedObject.namespace FieldValueInvalid"];
+        assert_eq!(faults(&kind, json!({"involvedObject": {"namespace": "m"}})), wrong);
+        assert_eq!(faults(&kind, json!({"involvedObject": {}})), wrong);
+    }
+
+    #[test]
+    fn r136_new_events_name_reporter_action_and_reason() {
+        let kind = row("events.k8s.io", "Event");
+        let full = json!({"eventTime": "2024-01-02T03:04:05.000000Z", "type": "Normal",
+            "regarding": {"namespace": "n"}, "reportingController": "example.com/c",
+            "reportingInstance": "i", "action": "Act", "reason": "Why"});
+        assert!(faults(&kind, full).is_empty());
+        let bare =
+            json!({"eventTime": "2024-01-02T03:04:05.000000Z", "regarding": {"namespace": "n"}});
+        assert_eq!(
+            faults(&kind, bare),
+            [
+                "reportingController FieldValueRequired",
+                "reportingController FieldValueInvalid",
+                "reportingInstance FieldValueRequired",
+                "action FieldValueRequired",
+                "reason FieldValueRequired",
+                "type FieldValueInvalid",
+            ]
+        );
+    }
+}

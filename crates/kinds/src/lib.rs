@@ -1,0 +1,42 @@
+//! Every built-in kind: its row in the table and its rules.
+//!
+//! ```text
+//!   table/ ──► Kind rows ──► the server
+//!     └── each names rules: default, prepare, validate   (pure functions of objects)
+//! ```
+//!
+//! Nothing here allocates addresses, looks up other objects or reads a clock.
+
+mod admission;
+mod api_service;
+mod autoscaler;
+mod certificate;
+mod config;
+mod disruption;
+mod endpoint_slice;
+mod endpoints;
+mod event;
+mod ingress;
+mod ip_address;
+mod lease;
+mod limits;
+mod namespace;
+mod network_policy;
+mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
+mod priority;
+mod rbac;
+mod runtime_class;
+pub mod service;
+mod service_validate;
+mod storage;
+mod stored;
+mod table;
+pub mod workloads;
+
+#[cfg(test)]
+mod check;
+
+pub use table::{GROUP_ORDER, builtin};
+pub use tenure_podspec::{validate_ephemeral_update, validate_resize};

@@ -1,0 +1,92 @@
+//! Namespace: its name as a label, its own finalizer, its phase.
+//!
+//! Emptying a namespace on deletion is a controller's work.
+
+use serde_json::{Value, json};
+use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+
+use crate::stored::{keep, set_status, texts};
+
+/// Rules of Namespace.
+pub(crate) struct NamespaceRules;
+
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+impl Rules for NamespaceRules {
+    fn default(&self, object: &mut Object) {
+        let name = object.name().to_owned();
+        // A name still to be generated is labelled in prepare_create.
+        if !name.is_empty() {
+            object.map_mut("metadata").map_mut("labels").insert(NAME_LABEL.to_owned(), name.into());
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Object, _cx: &Cx) {
+        self.default(object);
+        let spec = object.map_mut("spec");
+        let mut finalizers: Vec<Value> = spec.list_at(&["finalizers"]).to_vec();
+        if !finalizers.iter().any(|f| f == "kubernetes") {
+            finalizers.push("kubernetes".into());
+        }
+        spec.insert("finalizers".to_owned(), finalizers.into());
+        set_status(object, json!({"phase": "Active"}));
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, cx: &Cx) {
+        keep(object, old, "status");
+        if cx.subresource != Some("finalize") {
+            keep(object, old, "spec");
+        }
+    }
+
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let spec = Path::Root.field("spec");
+        let path = spec.field("finalizers");
+        for (index, finalizer) in
+            texts(crate::stored::spec(object), "finalizers").iter().enumerate()
+        {
+            let plain = matches!(*finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
+            if let Some(why) = name::qualified_name(finalizer) {
+                errors.invalid(&path.index(index), format_args!("{finalizer:?}"), why);
+            } else if !plain && !finalizer.contains('/') {
+                let why = "must have a domain, such as example.com/name";
+                errors.invalid(&path.index(index), format_args!("{finalizer:?}"), why);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/api-server.md.
+    use serde_json::json;
+
+    use super::*;
+    use crate::check::{created, faults, row, updated};
+
+    #[test]
+    fn r136_namespace_label_finalizer_and_phase() {
+        let mut object = json!({"metadata": {"name": "n", "labels": {"x": "y"}}});
+        NamespaceRules.default(object.as_object_mut().unwrap());
+        assert_eq!(object["metadata"]["labels"], json!({NAME_LABEL: "n", "x": "y"}));
+        assert_eq!(
+            created(&row("", "Namespace"), json!({"status": {"phase": "Terminating"}})),
+            json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+        );
+    }
+
+    #[test]
+    fn r60_a_long_name_is_also_a_bad_label() {
+        let name = "x".repeat(64);
+        assert_eq!(
+            faults(&row("", "Namespace"), json!({"metadata": {"name": name}})),
+            ["metadata.name FieldValueInvalid", "metadata.labels FieldValueInvalid"]
+        );
+    }
+
+    #[test]
+    fn r136_finalizers_change_only_through_finalize() {
+        let new = updated(&row("", "Namespace"), json!({}), json!({"spec": {"finalizers": []}}));
+        assert_eq!(new["spec"], json!({"finalizers": ["kubernetes"]}));
+    }
+}

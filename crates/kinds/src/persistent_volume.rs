@@ -1,0 +1,252 @@
+//! PersistentVolume: one source, fixed for life.
+
+use serde_json::{Value, json};
+use tenure_machinery::quantity::Quantity;
+use tenure_machinery::validate::{same, text, validate_one_of};
+use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+
+use crate::stored::{keep, member, set_status, spec, texts};
+
+/// Rules of PersistentVolume.
+pub(crate) struct PersistentVolumeRules;
+
+/// Ways to mount a volume.
+pub(crate) const ACCESS_MODES: &[&str] =
+    &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+/// How a volume is presented.
+pub(crate) const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
+
+const RECLAIM: &[&str] = &["Delete", "Recycle", "Retain"];
+
+/// Members of the spec that are volume sources.
+const SOURCES: [&str; 22] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
+
+impl Rules for PersistentVolumeRules {
+    fn default(&self, object: &mut Object) {
+        let spec = object.map_mut("spec");
+        if text(spec, "persistentVolumeReclaimPolicy").is_empty() {
+            spec.insert("persistentVolumeReclaimPolicy".to_owned(), "Retain".into());
+        }
+        spec.set_default("volumeMode", "Filesystem");
+        if let Some(host_path) = member(spec, "hostPath") {
+            host_path.set_default("type", "");
+        }
+        for (source, name, value) in [
+            ("iscsi", "iscsiInterface", "default"),
+            ("rbd", "pool", "rbd"),
+            ("rbd", "user", "admin"),
+            ("rbd", "keyring", "/etc/ceph/keyring"),
+            ("scaleIO", "storageMode", "ThinProvisioned"),
+            ("scaleIO", "fsType", "xfs"),
+            ("azureDisk", "cachingMode", "ReadWrite"),
+            ("azureDisk", "kind", "Shared"),
+            ("azureDisk", "fsType", "ext4"),
+        ] {
+            if let Some(source) = member(spec, source) {
+                source.set_default(name, value);
+            }
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Object, cx: &Cx) {
+        set_status(object, json!({"phase": "Pending", "lastPhaseTransitionTime": cx.now}));
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
+        keep(object, old, "status");
+    }
+
+    fn prepare_status(&self, object: &mut Object, old: &Object, cx: &Cx) {
+        const SINCE: &str = "lastPhaseTransitionTime";
+        let before = old.at(&["status", SINCE]).cloned();
+        let moved = object.at(&["status", "phase"]) != old.at(&["status", "phase"]);
+        let status = object.map_mut("status");
+        let given = status.get(SINCE).filter(|time| !time.is_null()).cloned();
+        if moved && (given.is_none() || given == before) {
+            status.insert(SINCE.to_owned(), cx.now.as_str().into());
+        } else if given.is_none()
+            && let Some(before) = before
+        {
+            status.insert(SINCE.to_owned(), before);
+        }
+    }
+
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("spec");
+        let spec = spec(object);
+        if spec.list_at(&["accessModes"]).is_empty() {
+            errors.required(&path.field("accessModes"), "");
+        }
+        validate_access_modes(spec, &path, errors);
+        validate_capacity(spec, &path.field("capacity"), errors);
+        validate_one_of(spec, "persistentVolumeReclaimPolicy", RECLAIM, &path, errors);
+        validate_source(spec, &path, errors);
+        let class = text(spec, "storageClassName");
+        if !class.is_empty()
+            && let Some(why) = name::dns_subdomain(class)
+        {
+            errors.invalid(&path.field("storageClassName"), format_args!("{class:?}"), why);
+        }
+        validate_one_of(spec, "volumeMode", VOLUME_MODES, &path, errors);
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        let (after, before) = (spec(object), spec(old));
+        let path = Path::Root.field("spec");
+        if SOURCES.iter().any(|source| !same_source(after, before, source)) {
+            errors.forbidden(&path.field("persistentvolumesource"), "the source is fixed for life");
+        }
+        if !same(after.get("volumeMode"), before.get("volumeMode")) {
+            let value = after.get("volumeMode").unwrap_or(&Value::Null);
+            errors.invalid(&Path::Root.field("volumeMode"), value, "field is immutable");
+        }
+    }
+}
+
+/// An expansion secret may be added to a CSI source later.
+fn same_source(after: &Object, before: &Object, source: &str) -> bool {
+    const SECRET: &str = "controllerExpandSecretRef";
+    let mut new = after.get(source).cloned();
+    if before.map_at(&[source]).is_some_and(|old| !old.contains_key(SECRET))
+        && let Some(Value::Object(new)) = &mut new
+    {
+        new.remove(SECRET);
+    }
+    new.as_ref() == before.get(source)
+}
+
+/// Known modes; the one for a single pod stands alone.
+pub(crate) fn validate_access_modes(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let modes = texts(spec, "accessModes");
+    let path = path.field("accessModes");
+    for mode in &modes {
+        if !ACCESS_MODES.contains(mode) {
+            errors.not_supported(&path, mode, ACCESS_MODES);
+        }
+    }
+    let single = |mode: &&&str| **mode == "ReadWriteOncePod";
+    let others = modes.iter().filter(|m| !single(m) && ACCESS_MODES.contains(m)).count();
+    if modes.iter().any(|m| single(&m)) && others > 0 {
+        errors.forbidden(&path, "ReadWriteOncePod stands alone");
+    }
+}
+
+fn validate_capacity(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let empty = Object::new();
+    let capacity = spec.map_at(&["capacity"]).unwrap_or(&empty);
+    if capacity.is_empty() {
+        errors.required(path, "");
+    }
+    if !capacity.contains_key("storage") || capacity.len() > 1 {
+        let given = Value::Object(capacity.clone()).to_string();
+        errors.not_supported(path, &given, &["storage"]);
+    }
+    for (resource, value) in capacity {
+        if Quantity::from_value(value).is_none_or(|q| q.is_negative() || q.is_zero()) {
+            errors.invalid(&path.key(resource), value, "must be greater than zero");
+        }
+    }
+}
+
+fn validate_source(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let mut seen = false;
+    for source in SOURCES {
+        if spec.map_at(&[source]).is_none() {
+            continue;
+        }
+        if seen {
+            errors.forbidden(&path.field(source), "a volume has one source");
+        }
+        seen = true;
+    }
+    if !seen {
+        errors.required(path, "needs a source");
+    }
+    if let Some(host_path) = spec.map_at(&["hostPath"]) {
+        let place = path.field("hostPath");
+        let text = text(host_path, "path");
+        if text.is_empty() {
+            errors.required(&place.field("path"), "");
+        } else if text.split('/').any(|part| part == "..") {
+            let why = "must not contain '..'";
+            errors.invalid(&place.field("path"), format_args!("{text:?}"), why);
+        }
+    }
+    if let Some(csi) = spec.map_at(&["csi"]) {
+        let place = path.field("csi");
+        for member in ["driver", "volumeHandle"] {
+            if text(csi, member).is_empty() {
+                errors.required(&place.field(member), "");
+            }
+        }
+    }
+    if spec.map_at(&["local"]).is_some() && spec.at(&["nodeAffinity", "required"]).is_none() {
+        errors.required(&path.field("nodeAffinity"), "a local volume lives on certain nodes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/api-server.md.
+    use serde_json::json;
+
+    use crate::check::{created, faults, row, update_faults};
+
+    #[test]
+    fn r136_persistent_volume() {
+        let kind = row("", "PersistentVolume");
+        let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "none", "hostPath": {"path": "/x"}});
+        assert_eq!(
+            created(&kind, json!({"spec": spec})),
+            json!({
+                "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+                    "hostPath": {"path": "/x", "type": ""}, "storageClassName": "none",
+                    "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
+                "status": {"phase": "Pending", "lastPhaseTransitionTime": "2024-01-02T03:04:05Z"},
+            })
+        );
+        assert!(faults(&kind, json!({"spec": spec})).is_empty());
+        assert_eq!(
+            faults(&kind, json!({"spec": {}})),
+            [
+                "spec.accessModes FieldValueRequired",
+                "spec.capacity FieldValueRequired",
+                "spec.capacity FieldValueNotSupported",
+                "spec FieldValueRequired",
+            ]
+        );
+        let mut moved = spec.clone();
+        moved["hostPath"]["path"] = json!("/y");
+        assert_eq!(
+            update_faults(&kind, json!({"spec": spec}), json!({"spec": moved})),
+            ["spec.persistentvolumesource FieldValueForbidden"]
+        );
+        let mut kept = spec.clone();
+        kept["persistentVolumeReclaimPolicy"] = json!("Delete");
+        assert!(update_faults(&kind, json!({"spec": spec}), json!({"spec": kept})).is_empty());
+    }
+}

@@ -1,0 +1,220 @@
+//! The kinds of the storage group: classes, CSI facts, attachments.
+
+use serde_json::json;
+use tenure_machinery::validate::{objects, same, text, validate_frozen, validate_one_of};
+use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+
+use crate::stored::{keep, spec};
+
+/// Rules of StorageClass.
+pub(crate) struct StorageClassRules;
+/// Rules of VolumeAttributesClass.
+pub(crate) struct VolumeAttributesClassRules;
+/// Rules of CSIDriver.
+pub(crate) struct CsiDriverRules;
+/// Rules of CSINode.
+pub(crate) struct CsiNodeRules;
+/// Rules of CSIStorageCapacity.
+pub(crate) struct CsiStorageCapacityRules;
+/// Rules of VolumeAttachment.
+pub(crate) struct VolumeAttachmentRules;
+
+impl Rules for StorageClassRules {
+    fn default(&self, object: &mut Object) {
+        object.set_default("reclaimPolicy", "Delete");
+        object.set_default("volumeBindingMode", "Immediate");
+    }
+
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let provisioner = text(object, "provisioner");
+        if provisioner.is_empty() {
+            errors.required(&Path::Root.field("provisioner"), "");
+        } else if let Some(why) = name::qualified_name(&provisioner.to_lowercase()) {
+            let path = Path::Root.field("provisioner");
+            errors.invalid(&path, format_args!("{provisioner:?}"), why);
+        }
+        validate_one_of(object, "reclaimPolicy", &["Delete", "Retain"], &Path::Root, errors);
+        let modes = &["Immediate", "WaitForFirstConsumer"];
+        validate_one_of(object, "volumeBindingMode", modes, &Path::Root, errors);
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        for member in ["parameters", "provisioner", "reclaimPolicy"] {
+            if !same(object.get(member), old.get(member)) {
+                errors.forbidden(&Path::Root.field(member), "may not change");
+            }
+        }
+        validate_frozen(object, old, "volumeBindingMode", &Path::Root, errors);
+    }
+}
+
+impl Rules for VolumeAttributesClassRules {
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        if text(object, "driverName").is_empty() {
+            errors.required(&Path::Root.field("driverName"), "");
+        }
+        if object.map_at(&["parameters"]).is_none_or(Object::is_empty) {
+            errors.required(&Path::Root.field("parameters"), "needs at least one");
+        }
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        for member in ["driverName", "parameters"] {
+            if !same(object.get(member), old.get(member)) {
+                errors.forbidden(&Path::Root.field(member), "may not change");
+            }
+        }
+    }
+}
+
+impl Rules for CsiDriverRules {
+    fn default(&self, object: &mut Object) {
+        let spec = object.map_mut("spec");
+        spec.set_default("attachRequired", true);
+        spec.set_default("podInfoOnMount", false);
+        spec.set_default("storageCapacity", false);
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
+        if spec.list_at(&["volumeLifecycleModes"]).is_empty() {
+            spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+        }
+        spec.set_default("requiresRepublish", false);
+        spec.set_default("seLinuxMount", false);
+    }
+
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("spec");
+        let policies = &["ReadWriteOnceWithFSType", "File", "None"];
+        validate_one_of(spec(object), "fsGroupPolicy", policies, &path, errors);
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("spec");
+        for member in ["attachRequired", "volumeLifecycleModes"] {
+            validate_frozen(spec(object), spec(old), member, &path, errors);
+        }
+    }
+}
+
+impl Rules for CsiNodeRules {
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let root = Path::Root.field("spec");
+        let list = root.field("drivers");
+        let mut seen = Vec::new();
+        for (index, driver) in objects(spec(object), "drivers") {
+            let path = list.index(index);
+            for member in ["name", "nodeID"] {
+                if text(driver, member).is_empty() {
+                    errors.required(&path.field(member), "");
+                }
+            }
+            let name = text(driver, "name");
+            if seen.contains(&name) {
+                errors.duplicate(&path.field("name"), format_args!("{name:?}"));
+            }
+            seen.push(name);
+        }
+    }
+}
+
+impl Rules for CsiStorageCapacityRules {
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let class = text(object, "storageClassName");
+        if let Some(why) = name::dns_subdomain(class) {
+            let path = Path::Root.field("storageClassName");
+            errors.invalid(&path, format_args!("{class:?}"), why);
+        }
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        for member in ["nodeTopology", "storageClassName"] {
+            validate_frozen(object, old, member, &Path::Root, errors);
+        }
+    }
+}
+
+impl Rules for VolumeAttachmentRules {
+    fn prepare_create(&self, object: &mut Object, _cx: &Cx) {
+        object.insert("status".to_owned(), json!({"attached": false}));
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
+        keep(object, old, "status");
+    }
+
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("spec");
+        let spec = spec(object);
+        for member in ["attacher", "nodeName"] {
+            if text(spec, member).is_empty() {
+                errors.required(&path.field(member), "");
+            }
+        }
+        let source = path.field("source");
+        let named = spec.str_at(&["source", "persistentVolumeName"]).is_some();
+        let inline = spec.map_at(&["source", "inlineVolumeSpec"]).is_some();
+        if named == inline {
+            errors.required(&source, "needs a volume, by name or inline");
+        }
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        validate_frozen(object, old, "spec", &Path::Root, errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/api-server.md.
+    use serde_json::json;
+
+    use crate::check::{created, faults, row, update_faults};
+
+    const GROUP: &str = "storage.k8s.io";
+
+    #[test]
+    fn r136_storage_class() {
+        let kind = row(GROUP, "StorageClass");
+        let old = json!({"provisioner": "example.com/p", "parameters": {"a": "b"}});
+        assert_eq!(
+            created(&kind, old.clone()),
+            json!({"provisioner": "example.com/p", "parameters": {"a": "b"},
+                "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+        );
+        assert_eq!(faults(&kind, json!({})), ["provisioner FieldValueRequired"]);
+        let new = json!({"provisioner": "example.com/q", "reclaimPolicy": "Retain",
+            "volumeBindingMode": "WaitForFirstConsumer"});
+        assert_eq!(
+            update_faults(&kind, old, new),
+            [
+                "parameters FieldValueForbidden",
+                "provisioner FieldValueForbidden",
+                "reclaimPolicy FieldValueForbidden",
+                "volumeBindingMode FieldValueInvalid",
+            ]
+        );
+    }
+
+    #[test]
+    fn r136_csi_driver_defaults() {
+        let driver = created(&row(GROUP, "CSIDriver"), json!({"spec": {"podInfoOnMount": true}}));
+        assert_eq!(
+            driver["spec"],
+            json!({"attachRequired": true, "podInfoOnMount": true, "storageCapacity": false,
+                "fsGroupPolicy": "ReadWriteOnceWithFSType", "volumeLifecycleModes": ["Persistent"],
+                "requiresRepublish": false, "seLinuxMount": false})
+        );
+    }
+
+    #[test]
+    fn r136_volume_attachment() {
+        let kind = row(GROUP, "VolumeAttachment");
+        assert_eq!(
+            faults(&kind, json!({"spec": {}})),
+            [
+                "spec.attacher FieldValueRequired",
+                "spec.nodeName FieldValueRequired",
+                "spec.source FieldValueRequired"
+            ]
+        );
+    }
+}

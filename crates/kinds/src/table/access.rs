@@ -1,0 +1,89 @@
+//! Rows of the groups about who may do what: authentication, authorization, RBAC.
+
+use tenure_machinery::kind::{Kind, NameRule, NoRules, Verbs};
+
+use super::row::{Row, row};
+use crate::rbac::{BindingRules, ClusterBindingRules, ClusterRoleRules, RoleRules};
+
+const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
+const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
+const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
+
+/// `authentication.k8s.io`.
+pub(super) fn authentication() -> Vec<Kind> {
+    let rows = [
+        row(
+            AUTHENTICATION,
+            "SelfSubjectReview",
+            "selfsubjectreviews",
+            "api.authentication.v1.SelfSubjectReview",
+            NoRules,
+        ),
+        row(
+            AUTHENTICATION,
+            "TokenReview",
+            "tokenreviews",
+            "api.authentication.v1.TokenReview",
+            NoRules,
+        ),
+    ];
+    rows.into_iter().map(|row| row.cluster().verbs(Verbs::CreateOnly).done()).collect()
+}
+
+/// `authorization.k8s.io`.
+pub(super) fn authorization() -> Vec<Kind> {
+    let rows = [
+        row(
+            AUTHORIZATION,
+            "LocalSubjectAccessReview",
+            "localsubjectaccessreviews",
+            "api.authorization.v1.LocalSubjectAccessReview",
+            NoRules,
+        ),
+        row(
+            AUTHORIZATION,
+            "SelfSubjectAccessReview",
+            "selfsubjectaccessreviews",
+            "api.authorization.v1.SelfSubjectAccessReview",
+            NoRules,
+        )
+        .cluster(),
+        row(
+            AUTHORIZATION,
+            "SelfSubjectRulesReview",
+            "selfsubjectrulesreviews",
+            "api.authorization.v1.SelfSubjectRulesReview",
+            NoRules,
+        )
+        .cluster(),
+        row(
+            AUTHORIZATION,
+            "SubjectAccessReview",
+            "subjectaccessreviews",
+            "api.authorization.v1.SubjectAccessReview",
+            NoRules,
+        )
+        .cluster(),
+    ];
+    rows.into_iter().map(|row| row.verbs(Verbs::CreateOnly).done()).collect()
+}
+
+/// `rbac.authorization.k8s.io`.
+pub(super) fn rbac() -> Vec<Kind> {
+    let rows = [
+        row(
+            RBAC,
+            "ClusterRoleBinding",
+            "clusterrolebindings",
+            "api.rbac.v1.ClusterRoleBinding",
+            ClusterBindingRules,
+        )
+        .cluster(),
+        row(RBAC, "ClusterRole", "clusterroles", "api.rbac.v1.ClusterRole", ClusterRoleRules)
+            .cluster(),
+        row(RBAC, "RoleBinding", "rolebindings", "api.rbac.v1.RoleBinding", BindingRules),
+        row(RBAC, "Role", "roles", "api.rbac.v1.Role", RoleRules),
+    ];
+    let named = |row: Row| row.named(NameRule::PathSegment).put_creates().done();
+    rows.into_iter().map(named).collect()
+}

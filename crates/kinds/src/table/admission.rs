@@ -1,0 +1,87 @@
+//! Rows of the groups that extend the server: admissionregistration, apiextensions.
+//!
+//! Mutating policies are served as v1; the facts of that version are those of v1beta1.
+
+use tenure_machinery::kind::{Kind, NoRules, StatusMeta};
+
+use super::row::{Row, row};
+use crate::admission::{
+    MutatingPolicyRules, MutatingWebhookRules, PolicyBindingRules, ValidatingPolicyRules,
+    ValidatingWebhookRules,
+};
+
+const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
+const EXTENSIONS: (&str, &str) = ("apiextensions.k8s.io", "v1");
+
+/// `admissionregistration.k8s.io`.
+pub(super) fn admission() -> Vec<Kind> {
+    let rows = [
+        row(
+            ADMISSION,
+            "MutatingAdmissionPolicy",
+            "mutatingadmissionpolicies",
+            "api.admissionregistration.v1beta1.MutatingAdmissionPolicy",
+            MutatingPolicyRules,
+        ),
+        row(
+            ADMISSION,
+            "MutatingAdmissionPolicyBinding",
+            "mutatingadmissionpolicybindings",
+            "api.admissionregistration.v1beta1.MutatingAdmissionPolicyBinding",
+            PolicyBindingRules { validating: false },
+        ),
+        row(
+            ADMISSION,
+            "MutatingWebhookConfiguration",
+            "mutatingwebhookconfigurations",
+            "api.admissionregistration.v1.MutatingWebhookConfiguration",
+            MutatingWebhookRules,
+        ),
+        row(
+            ADMISSION,
+            "ValidatingAdmissionPolicy",
+            "validatingadmissionpolicies",
+            "api.admissionregistration.v1.ValidatingAdmissionPolicy",
+            ValidatingPolicyRules,
+        )
+        .status("ValidatingAdmissionPolicy", StatusMeta::Frozen),
+        row(
+            ADMISSION,
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+            "api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+            PolicyBindingRules { validating: true },
+        ),
+        row(
+            ADMISSION,
+            "ValidatingWebhookConfiguration",
+            "validatingwebhookconfigurations",
+            "api.admissionregistration.v1.ValidatingWebhookConfiguration",
+            ValidatingWebhookRules,
+        ),
+    ];
+    let extends =
+        |row: Row| row.cluster().category("api-extensions").counted().needs_version().done();
+    rows.into_iter().map(extends).collect()
+}
+
+/// `apiextensions.k8s.io`; the rules of definitions are the server's, which also serves them.
+pub(super) fn extensions() -> Vec<Kind> {
+    vec![
+        row(
+            EXTENSIONS,
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            "apiextensions_apiserver.apiextensions.v1.CustomResourceDefinition",
+            NoRules,
+        )
+        .cluster()
+        .short(&["crd", "crds"])
+        .category("api-extensions")
+        .stored_at("apiextensions.k8s.io/customresourcedefinitions")
+        .counted()
+        .needs_version()
+        .status("CustomResourceDefinition", StatusMeta::Open)
+        .done(),
+    ]
+}

@@ -1,0 +1,108 @@
+//! Rows of the groups around workloads: apps, batch, policy, scheduling.
+
+use tenure_machinery::kind::{Dependents, Kind, NameRule, StatusMeta};
+
+use super::row::{Row, row};
+use crate::disruption::PodDisruptionBudgetRules;
+use crate::priority::PriorityClassRules;
+use crate::workloads::{
+    ControllerRevisionRules, CronJobRules, DaemonSetRules, DeploymentRules, JobRules,
+    ReplicaSetRules, StatefulSetRules,
+};
+
+const APPS: (&str, &str) = ("apps", "v1");
+const BATCH: (&str, &str) = ("batch", "v1");
+const POLICY: (&str, &str) = ("policy", "v1");
+const SCHEDULING: (&str, &str) = ("scheduling.k8s.io", "v1");
+
+/// `apps`.
+pub(super) fn apps() -> Vec<Kind> {
+    let rows = [
+        row(
+            APPS,
+            "ControllerRevision",
+            "controllerrevisions",
+            "api.apps.v1.ControllerRevision",
+            ControllerRevisionRules,
+        ),
+        row(APPS, "DaemonSet", "daemonsets", "api.apps.v1.DaemonSet", DaemonSetRules)
+            .short(&["ds"])
+            .category("all")
+            .counted()
+            .status("DaemonSet", StatusMeta::Open),
+        row(APPS, "Deployment", "deployments", "api.apps.v1.Deployment", DeploymentRules)
+            .short(&["deploy"])
+            .category("all")
+            .counted()
+            .scale()
+            .status("Deployment", StatusMeta::KeepLabels),
+        row(APPS, "ReplicaSet", "replicasets", "api.apps.v1.ReplicaSet", ReplicaSetRules)
+            .short(&["rs"])
+            .category("all")
+            .counted()
+            .field("status.replicas", "0")
+            .scale()
+            .status("ReplicaSet", StatusMeta::Open),
+        row(APPS, "StatefulSet", "statefulsets", "api.apps.v1.StatefulSet", StatefulSetRules)
+            .short(&["sts"])
+            .category("all")
+            .counted()
+            .scale()
+            .status("StatefulSet", StatusMeta::Open),
+    ];
+    rows.into_iter().map(Row::done).collect()
+}
+
+/// `batch`.
+pub(super) fn batch() -> Vec<Kind> {
+    let rows = [
+        row(BATCH, "CronJob", "cronjobs", "api.batch.v1.CronJob", CronJobRules)
+            .short(&["cj"])
+            .category("all")
+            .named(NameRule::CronJob)
+            .counted()
+            .status("CronJob", StatusMeta::Open),
+        row(BATCH, "Job", "jobs", "api.batch.v1.Job", JobRules)
+            .category("all")
+            .counted()
+            .dependents(Dependents::Orphan)
+            .field_at("status.successful", "status.succeeded", "0")
+            .status("Job", StatusMeta::Open),
+    ];
+    rows.into_iter().map(Row::done).collect()
+}
+
+/// `policy`.
+pub(super) fn policy() -> Vec<Kind> {
+    vec![
+        row(
+            POLICY,
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+            "api.policy.v1.PodDisruptionBudget",
+            PodDisruptionBudgetRules,
+        )
+        .short(&["pdb"])
+        .counted()
+        .needs_version()
+        .status("PodDisruptionBudget", StatusMeta::Open)
+        .done(),
+    ]
+}
+
+/// `scheduling.k8s.io`. The generation of a priority class is set once and never moves, so the row
+/// is not counted; its rules set it.
+pub(super) fn scheduling() -> Vec<Kind> {
+    vec![
+        row(
+            SCHEDULING,
+            "PriorityClass",
+            "priorityclasses",
+            "api.scheduling.v1.PriorityClass",
+            PriorityClassRules,
+        )
+        .cluster()
+        .short(&["pc"])
+        .done(),
+    ]
+}

@@ -1,0 +1,45 @@
+//! Rows of the group resource; schema-driven storage only.
+//!
+//! Device taint rules are served as v1; the facts of that version are those of v1alpha3.
+
+use tenure_machinery::kind::{Kind, NoRules, StatusMeta};
+
+use super::row::{Row, row};
+
+const RESOURCE: (&str, &str) = ("resource.k8s.io", "v1");
+
+/// `resource.k8s.io`.
+pub(super) fn resource() -> Vec<Kind> {
+    let rows = [
+        row(RESOURCE, "DeviceClass", "deviceclasses", "api.resource.v1.DeviceClass", NoRules)
+            .cluster()
+            .counted(),
+        row(
+            RESOURCE,
+            "DeviceTaintRule",
+            "devicetaintrules",
+            "api.resource.v1alpha3.DeviceTaintRule",
+            NoRules,
+        )
+        .cluster()
+        .counted()
+        .needs_version()
+        .status("DeviceTaintRule", StatusMeta::Frozen),
+        row(RESOURCE, "ResourceClaim", "resourceclaims", "api.resource.v1.ResourceClaim", NoRules)
+            .status("ResourceClaim", StatusMeta::Frozen),
+        row(
+            RESOURCE,
+            "ResourceClaimTemplate",
+            "resourceclaimtemplates",
+            "api.resource.v1.ResourceClaimTemplate",
+            NoRules,
+        ),
+        row(RESOURCE, "ResourceSlice", "resourceslices", "api.resource.v1.ResourceSlice", NoRules)
+            .cluster()
+            .counted()
+            .field("spec.nodeName", "")
+            .field("spec.driver", "")
+            .field("spec.pool.name", ""),
+    ];
+    rows.into_iter().map(|row| Row::returned(row).done()).collect()
+}

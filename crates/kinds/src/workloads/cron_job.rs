@@ -1,0 +1,85 @@
+//! Rules of CronJob.
+
+use serde_json::json;
+use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
+use tenure_podspec::text;
+
+use super::common::{default_template, keep_status, name_warning, not_negative, shown, spec_of};
+use super::job::{default_failure_policy, validate_job_spec};
+use super::schedule;
+
+/// Rules of CronJob. The length of the name is the table's.
+pub struct CronJobRules;
+
+impl Rules for CronJobRules {
+    fn default(&self, object: &mut Object) {
+        let spec = object.map_mut("spec");
+        spec.set_default("concurrencyPolicy", "Allow");
+        spec.set_default("suspend", false);
+        spec.set_default("successfulJobsHistoryLimit", 3);
+        spec.set_default("failedJobsHistoryLimit", 1);
+        let job = spec.map_mut("jobTemplate");
+        job.map_mut("metadata");
+        // What Jobs default is filled when the Job is made, not here.
+        let job = job.map_mut("spec");
+        default_template(job);
+        default_failure_policy(job);
+    }
+
+    fn prepare_create(&self, object: &mut Object, _cx: &Cx) {
+        object.insert("status".to_owned(), json!({}));
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
+        keep_status(object, old);
+    }
+
+    fn validate(&self, object: &Object, errors: &mut Errors) {
+        let spec = spec_of(object);
+        let path = Path::Root.field("spec");
+        let at = path.field("schedule");
+        match spec.str_at(&["schedule"]).unwrap_or_default() {
+            "" => errors.required(&at, ""),
+            text => {
+                if let Err(why) = schedule::parse(text) {
+                    errors.invalid(&at, format_args!("{text:?}"), &why);
+                }
+                if text.contains("TZ") {
+                    let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+                    errors.invalid(&at, format_args!("{text:?}"), why);
+                }
+            }
+        }
+        not_negative(spec, "startingDeadlineSeconds", &path, errors);
+        if let Some(zone) = spec.str_at(&["timeZone"])
+            && !schedule::is_zone(zone)
+        {
+            let why = format!("unknown time zone {zone}");
+            errors.invalid(&path.field("timeZone"), format_args!("{zone:?}"), &why);
+        }
+        text::required_choice(
+            spec.str_at(&["concurrencyPolicy"]).unwrap_or_default(),
+            &["Allow", "Forbid", "Replace"],
+            &path.field("concurrencyPolicy"),
+            errors,
+        );
+        let empty = Object::new();
+        let job = spec.map_at(&["jobTemplate", "spec"]).unwrap_or(&empty);
+        let at = path.field("jobTemplate");
+        let at = at.field("spec");
+        validate_job_spec(job, &at, errors);
+        if job.map_at(&["selector"]).is_some() {
+            let why = "`selector` will be auto-generated";
+            errors.invalid(&at.field("selector"), shown(job.get("selector")), why);
+        }
+        if job.bool_at(&["manualSelector"]) == Some(true) {
+            errors.not_supported(&at.field("manualSelector"), "true", &["nil", "false"]);
+        }
+        not_negative(spec, "successfulJobsHistoryLimit", &path, errors);
+        not_negative(spec, "failedJobsHistoryLimit", &path, errors);
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        name_warning(object, old)
+    }
+}

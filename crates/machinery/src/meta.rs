@@ -1,0 +1,321 @@
+//! Rules of `metadata` that every kind shares: names, labels, owners, finalizers, frozen members.
+//!
+//! What DELETE does to metadata is not decided here, nor is anything looked up.
+
+use serde_json::Value;
+
+use crate::field::{Errors, Path};
+use crate::kind::{Kind, NameRule};
+use crate::name;
+use crate::object::{Object, ObjectExt};
+use crate::validate::{objects, same, text, validate_labels};
+
+/// How many bytes all annotations of one object may have.
+pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// Finalizers that need no domain.
+const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// Members of metadata that an update may not change.
+const FROZEN: [&str; 6] = [
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+/// What is wrong with the metadata of a new object; generateName has been completed before.
+pub fn validate_meta(object: &Object, kind: &Kind, errors: &mut Errors) {
+    let path = Path::Root.field("metadata");
+    let empty = Object::new();
+    let meta = object.map_at(&["metadata"]).unwrap_or(&empty);
+    let generate_name = text(meta, "generateName");
+    if let Some(why) = generate_name_fault(generate_name, kind) {
+        errors.invalid(&path.field("generateName"), format_args!("{generate_name:?}"), why);
+    }
+    match text(meta, "name") {
+        "" => errors.required(&path.field("name"), "name or generateName is required"),
+        name => {
+            if let Some(why) = name_fault(name, kind) {
+                errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
+            }
+        }
+    }
+    validate_namespace(text(meta, "namespace"), kind, &path, errors);
+    validate_common(meta, kind, &path, errors);
+}
+
+/// What is wrong with the metadata of a changed object.
+///
+/// Members that the client left out have been filled from the stored object before, see
+/// [`keep_stored_meta`].
+pub fn validate_meta_update(object: &Object, old: &Object, kind: &Kind, errors: &mut Errors) {
+    let path = Path::Root.field("metadata");
+    let empty = Object::new();
+    let meta = object.map_at(&["metadata"]).unwrap_or(&empty);
+    let stored = old.map_at(&["metadata"]).unwrap_or(&empty);
+    if is_set(stored, "deletionTimestamp") {
+        validate_no_new_finalizers(meta, stored, &path, errors);
+    }
+    for member in FROZEN {
+        if meta.get(member) != stored.get(member) && !both_unset(meta, stored, member) {
+            let value = meta.get(member).unwrap_or(&Value::Null);
+            errors.invalid(&path.field(member), value, "field is immutable");
+        }
+    }
+    validate_common(meta, kind, &path, errors);
+}
+
+/// Fills what an update may leave out from the stored object, and keeps what clients cannot move.
+///
+/// A Terminating object keeps its stored `deletionTimestamp` whatever the client says; the
+/// generation is always the stored one, to be moved by the caller if the change counts.
+pub fn keep_stored_meta(object: &mut Object, old: &Object) {
+    let Some(stored) = old.map_at(&["metadata"]) else { return };
+    let meta = object.map_mut("metadata");
+    for member in FROZEN {
+        if !is_set(meta, member) {
+            copy(meta, stored, member);
+        }
+    }
+    if is_set(stored, "deletionTimestamp") {
+        copy(meta, stored, "deletionTimestamp");
+    }
+    copy(meta, stored, "generation");
+    copy(meta, stored, "selfLink");
+}
+
+/// Drops owner references that repeat an earlier one in every member; says which uids repeated.
+pub fn dedupe_owner_references(object: &mut Object) -> Vec<String> {
+    let Some(Value::Array(owners)) =
+        object.get_mut("metadata").and_then(|meta| meta.get_mut("ownerReferences"))
+    else {
+        return Vec::new();
+    };
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut repeated: Vec<String> = Vec::new();
+    for owner in owners.drain(..) {
+        if kept.iter().any(|other| same_owner(other, &owner)) {
+            let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default();
+            if !repeated.iter().any(|known| known == uid) {
+                repeated.push(uid.to_owned());
+            }
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    if repeated.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries, each kept once; repeated owner \
+         UID(s): {}",
+        repeated.join(", ")
+    )]
+}
+
+fn same_owner(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let flag = |owner: &Object, member: &str| owner.get(member).and_then(Value::as_bool);
+    ["apiVersion", "kind", "name", "uid"].iter().all(|member| text(a, member) == text(b, member))
+        && ["controller", "blockOwnerDeletion"].iter().all(|m| flag(a, m) == flag(b, m))
+}
+
+/// What is wrong with a name under the rule of its kind.
+#[must_use]
+pub fn name_fault(text: &str, kind: &Kind) -> Option<&'static str> {
+    match kind.name_rule {
+        NameRule::Subdomain => name::dns_subdomain(text),
+        NameRule::Label => name::dns_label(text),
+        NameRule::PathSegment => name::path_segment(text),
+        NameRule::CronJob => name::dns_subdomain(text)
+            .or((text.len() > 52).then_some("must have at most 52 characters")),
+    }
+}
+
+/// A generateName may end in a dash, since characters follow.
+fn generate_name_fault(text: &str, kind: &Kind) -> Option<&'static str> {
+    if text.is_empty() || kind.name_rule == NameRule::PathSegment {
+        return (!text.is_empty()).then(|| name::path_segment(text)).flatten();
+    }
+    match text.strip_suffix('-') {
+        Some(head) => name_fault(&format!("{head}a"), kind),
+        None => name_fault(text, kind),
+    }
+}
+
+fn validate_namespace(namespace: &str, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {
+    match (kind.namespaced, namespace) {
+        (true, "") => errors.required(&path.field("namespace"), ""),
+        (true, text) => {
+            if let Some(why) = name::dns_label(text) {
+                errors.invalid(&path.field("namespace"), format_args!("{text:?}"), why);
+            }
+        }
+        (false, "") => {}
+        (false, _) => errors.forbidden(&path.field("namespace"), "this kind has no namespace"),
+    }
+}
+
+fn validate_common(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(labels) = meta.map_at(&["labels"]) {
+        validate_labels(labels, &path.field("labels"), errors);
+    }
+    if let Some(annotations) = meta.map_at(&["annotations"]) {
+        validate_annotations(annotations, &path.field("annotations"), errors);
+    }
+    validate_owners(meta, &path.field("ownerReferences"), errors);
+    validate_finalizers(meta, kind, &path.field("finalizers"), errors);
+}
+
+/// Keys are qualified names in any case; keys and values together have a bound.
+pub fn validate_annotations(annotations: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let mut bytes = 0_usize;
+    for (key, value) in annotations {
+        if let Some(why) = name::qualified_name(&key.to_lowercase()) {
+            errors.invalid(path, format_args!("{key:?}"), why);
+        }
+        bytes = bytes.saturating_add(key.len() + value.as_str().map_or(0, str::len));
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        errors.too_long(path, ANNOTATIONS_BYTES_MAX);
+    }
+}
+
+fn validate_owners(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let mut controller: Option<String> = None;
+    for (index, owner) in objects(meta, "ownerReferences") {
+        validate_owner(owner, &path.index(index), errors);
+        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
+            let this = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+            match &controller {
+                None => controller = Some(this),
+                Some(first) => errors.invalid(
+                    path,
+                    format_args!("{:?}", this),
+                    &format!(
+                        "only one reference may be the controller, but {first} and {this} are"
+                    ),
+                ),
+            }
+        }
+    }
+}
+
+fn validate_owner(owner: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let version = text(owner, "apiVersion");
+    let parts: Vec<&str> = version.split('/').collect();
+    if version.is_empty() {
+        errors.required(&path.field("apiVersion"), "must not be empty");
+    } else if parts.len() > 2 || parts.last().is_none_or(|last| last.is_empty()) {
+        errors.invalid(
+            &path.field("apiVersion"),
+            format_args!("{version:?}"),
+            "must be a version, or a group and a version",
+        );
+    }
+    for member in ["kind", "name", "uid"] {
+        if text(owner, member).is_empty() {
+            errors.required(&path.field(member), "must not be empty");
+        }
+    }
+    if (version, text(owner, "kind")) == ("v1", "Event") {
+        errors.invalid(path, "v1 Event", "an Event may not own objects");
+    }
+}
+
+fn validate_finalizers(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {
+    let list: Vec<&str> = strings(meta, "finalizers");
+    for finalizer in &list {
+        if let Some(why) = name::qualified_name(finalizer) {
+            errors.invalid(path, format_args!("{finalizer:?}"), why);
+        }
+    }
+    if list.contains(&"orphan") && list.contains(&"foregroundDeletion") {
+        errors.invalid(
+            path,
+            format_args!("{list:?}"),
+            "orphan and foregroundDeletion exclude each other",
+        );
+    }
+    // Custom kinds accept plain names and get a warning instead.
+    if kind.type_name.is_empty() {
+        return;
+    }
+    for (index, finalizer) in list.iter().enumerate() {
+        if !finalizer.contains('/') && !PLAIN_FINALIZERS.contains(finalizer) {
+            errors.invalid(
+                &path.index(index),
+                format_args!("{finalizer:?}"),
+                "must have a domain, such as example.com/name",
+            );
+        }
+    }
+}
+
+/// What to tell a client that gave a custom object a finalizer without a domain.
+#[must_use]
+pub fn finalizer_warnings(object: &Object, kind: &Kind) -> Vec<String> {
+    if !kind.type_name.is_empty() {
+        return Vec::new();
+    }
+    let Some(meta) = object.map_at(&["metadata"]) else { return Vec::new() };
+    strings(meta, "finalizers")
+        .into_iter()
+        .filter(|finalizer| !finalizer.contains('/') && !PLAIN_FINALIZERS.contains(finalizer))
+        .map(|finalizer| {
+            format!(
+                "metadata.finalizers: {finalizer:?}: a name with a domain, such as \
+                 example.com/name, cannot clash with others"
+            )
+        })
+        .collect()
+}
+
+fn validate_no_new_finalizers(
+    meta: &Object,
+    stored: &Object,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let before = strings(stored, "finalizers");
+    let mut new: Vec<&str> =
+        strings(meta, "finalizers").into_iter().filter(|f| !before.contains(f)).collect();
+    new.sort_unstable();
+    new.dedup();
+    if !new.is_empty() {
+        errors.forbidden(
+            &path.field("finalizers"),
+            &format!("the object is being deleted, so no finalizer may be added; new: {new:?}"),
+        );
+    }
+}
+
+fn strings<'a>(meta: &'a Object, member: &str) -> Vec<&'a str> {
+    meta.list_at(&[member]).iter().filter_map(Value::as_str).collect()
+}
+
+fn is_set(meta: &Object, member: &str) -> bool {
+    match meta.get(member) {
+        None | Some(Value::Null) => false,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(_) => true,
+    }
+}
+
+fn both_unset(meta: &Object, stored: &Object, member: &str) -> bool {
+    !is_set(meta, member) && !is_set(stored, member) && same(meta.get(member), stored.get(member))
+}
+
+fn copy(meta: &mut Object, stored: &Object, member: &str) {
+    match stored.get(member) {
+        Some(value) => meta.insert(member.to_owned(), value.clone()),
+        None => meta.remove(member),
+    };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Which texts are names: DNS labels and subdomains, qualified names, label values.
+//!
+//! Each check answers `None` for a good text, else the sentence that says what is wrong.
+
+/// A DNS-1123 label: lower-case letters, digits, `-`; at most 63 characters.
+#[must_use]
+pub fn dns_label(text: &str) -> Option<&'static str> {
+    let ok = text.len() <= 63 && dns_segment(text);
+    (!ok).then_some(
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+         start and end with an alphanumeric character, and have at most 63 characters",
+    )
+}
+
+/// A DNS-1035 label: as [`dns_label`] but starting with a letter.
+#[must_use]
+pub fn dns_1035_label(text: &str) -> Option<&'static str> {
+    let ok = text.len() <= 63
+        && dns_segment(text)
+        && text.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
+    (!ok).then_some(
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+         alphabetic character, end with an alphanumeric character, and have at most 63 characters",
+    )
+}
+
+/// A DNS-1123 subdomain: labels joined by dots; at most 253 characters.
+#[must_use]
+pub fn dns_subdomain(text: &str) -> Option<&'static str> {
+    let ok = text.len() <= 253 && text.split('.').all(dns_segment);
+    (!ok).then_some(
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+         '.', start and end with an alphanumeric character, and have at most 253 characters",
+    )
+}
+
+/// One path segment: not `.` or `..`, without `/` and `%`.
+#[must_use]
+pub fn path_segment(text: &str) -> Option<&'static str> {
+    if matches!(text, "." | "..") {
+        return Some("may not be '.' or '..'");
+    }
+    text.contains(['/', '%']).then_some("may not contain '/' or '%'")
+}
+
+/// A qualified name such as `example.com/role`: optional DNS subdomain, then at most 63 characters.
+#[must_use]
+pub fn qualified_name(text: &str) -> Option<&'static str> {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    if prefix.is_some_and(|p| dns_subdomain(p).is_some()) {
+        return Some("prefix part must be a lowercase RFC 1123 subdomain");
+    }
+    let ok = !name.is_empty() && name.len() <= 63 && label_text(name);
+    (!ok).then_some(
+        "name part must consist of alphanumeric characters, '-', '_' or '.', start and end with an \
+         alphanumeric character, and have at most 63 characters",
+    )
+}
+
+/// A label value: empty, or at most 63 characters.
+#[must_use]
+pub fn label_value(text: &str) -> Option<&'static str> {
+    let ok = text.is_empty() || (text.len() <= 63 && label_text(text));
+    (!ok).then_some(
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+         '.', start and end with an alphanumeric character, and have at most 63 characters",
+    )
+}
+
+/// A key of ConfigMap or Secret data.
+#[must_use]
+pub fn config_key(text: &str) -> Option<&'static str> {
+    if text.is_empty() || text.len() > 253 {
+        return Some("a valid config key must have between 1 and 253 characters");
+    }
+    if text == "." || text.starts_with("..") {
+        return Some("must not be '.' or start with '..'");
+    }
+    let ok = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    (!ok).then_some("a valid config key must consist of alphanumeric characters, '-', '_' or '.'")
+}
+
+/// The name of an environment variable: any printable ASCII but `=`.
+#[must_use]
+pub fn env_name(text: &str) -> Option<&'static str> {
+    let ok = !text.is_empty() && text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=');
+    (!ok).then_some(
+        "a valid environment variable name must consist only of printable ASCII characters other \
+         than '='",
+    )
+}
+
+fn dns_segment(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = text.as_bytes();
+    bytes.iter().copied().all(inner) && edge(bytes.first()) && edge(bytes.last())
+}
+
+fn label_text(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let edge = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.iter().copied().all(inner) && edge(bytes.first()) && edge(bytes.last())
+}

@@ -1,0 +1,26 @@
+//! Who owns which field of an object, and how a write changes that.
+//!
+//! ```text
+//!   element   one step of a path, as FieldsV1 writes it
+//!   set       a set of fields; FieldsV1 in and out
+//!   typed     fields of a value; fields that differ between two values
+//!   entry     the list under metadata.managedFields
+//!   update    create, update and patches: changed fields go to the writer
+//!   apply     server-side apply: conflicts, and what an applier gives up
+//!   combine   the merge and the removal that apply is made of
+//! ```
+//!
+//! Nothing here fails a write because of what stands in `managedFields`.
+
+pub mod apply;
+mod combine;
+pub mod element;
+pub mod entry;
+pub mod set;
+pub mod typed;
+pub mod update;
+
+pub use apply::{Application, ApplyError, Conflict, apply};
+pub use entry::{Entry, Operation};
+pub use set::FieldSet;
+pub use update::{Writer, keep_times, update};

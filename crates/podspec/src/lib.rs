@@ -1,0 +1,36 @@
+//! Pod specifications: what is filled in, what is refused, what an update may change.
+//!
+//! ```text
+//!   defaults ──► spec (volumes, containers, placement, security) ──► update (ordinary, ephemeral, resize)
+//! ```
+//!
+//! Pure functions of JSON objects in normal form. What admission adds (accounts, tokens, priorities) and
+//! what kinds around a template demand never live here.
+
+mod container;
+mod defaults;
+mod env;
+mod placement;
+mod probe;
+mod qos;
+mod resources;
+mod security;
+pub mod selector;
+mod spec;
+pub mod text;
+mod update;
+mod view;
+mod volumes;
+
+pub use defaults::{default_claim_spec, default_pod_spec, default_pod_template};
+pub use env::{ENV_PATHS, VOLUME_PATHS, validate_field_path};
+pub use qos::qos_class;
+pub use resources::validate_resource_requirements;
+pub use spec::{Options, validate_pod, validate_pod_create, validate_pod_spec, validate_template};
+pub use update::{
+    prepare_ephemeral_update, prepare_resize, validate_ephemeral_update, validate_pod_update,
+    validate_resize,
+};
+
+#[cfg(test)]
+mod tests;

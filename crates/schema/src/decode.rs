@@ -1,0 +1,241 @@
+//! JSON → checked, pruned, normal form.
+//!
+//! ```text
+//!   unknown members   dropped and reported
+//!   null              as if absent; a null item or map value becomes the zero of its shape
+//!   wrong types       refused, with a sentence that names the member
+//!   zero values       left out or filled in, as the table says
+//! ```
+//!
+//! Nothing here knows a kind; validation comes later and elsewhere.
+
+use serde_json::Value;
+use tenure_machinery::Object;
+
+use crate::facts::{Field, Shape, Type, TypeId, facts};
+use crate::scalar;
+use crate::trail::Trail;
+
+/// What decoding noticed besides the object.
+#[derive(Debug, Default)]
+pub struct Noticed {
+    /// Paths of members the type does not have (`spec.foo`, `spec.containers[0].bar`), in order; they are dropped.
+    /// At most a hundred are told.
+    pub unknown: Vec<String>,
+}
+
+/// A member of the wrong type: the request is answered 400.
+#[derive(Debug)]
+pub struct WrongType {
+    /// The sentence, naming the field and what was expected.
+    pub message: String,
+}
+
+/// How many unknown members are told, as upstream does.
+const TOLD: usize = 100;
+
+/// Deeper values are refused. JSON text cannot be this deep (its reader stops at 128 levels); what other
+/// readers let through must not exhaust the stack.
+const DEPTH: usize = 512;
+
+/// Checks `object` against the type, drops unknown members and nulls, and brings the rest into the
+/// form that the API writes (zero values left out or filled in as the table says).
+pub fn decode(of: TypeId, object: &mut Object) -> Result<Noticed, WrongType> {
+    let mut walk = Walk { noticed: Noticed::default(), silent: 0 };
+    if let Some(of) = facts().get(of) {
+        walk.members(of, object, &Trail::START)?;
+    }
+    Ok(walk.noticed)
+}
+
+struct Walk {
+    noticed: Noticed,
+    // Above zero inside values that upstream reads with a reader of their own: unknown members there are
+    // dropped without a word.
+    silent: usize,
+}
+
+impl Walk {
+    fn members(&mut self, of: &Type, object: &mut Object, at: &Trail<'_>) -> Result<(), WrongType> {
+        if at.depth() > DEPTH {
+            return Err(WrongType { message: format!("{at}: nested too deeply") });
+        }
+        let mut stray = Vec::new();
+        object.retain(|name, value| match of.field(name) {
+            Some(_) => !value.is_null(),
+            None => {
+                stray.push(at.member(name).to_string());
+                false
+            }
+        });
+        self.tell(stray);
+        for (name, value) in object.iter_mut() {
+            if let Some(field) = of.field(name) {
+                self.value(field, &field.shape, value, &at.member(name))?;
+            }
+        }
+        object.retain(|name, value| of.field(name).is_none_or(|field| is_written(field, value)));
+        fill(of, object, at.depth());
+        Ok(())
+    }
+
+    fn tell(&mut self, stray: Vec<String>) {
+        if self.silent == 0 {
+            let room = TOLD.saturating_sub(self.noticed.unknown.len());
+            self.noticed.unknown.extend(stray.into_iter().take(room));
+        }
+    }
+
+    fn value(
+        &mut self,
+        field: &Field,
+        shape: &Shape,
+        value: &mut Value,
+        at: &Trail<'_>,
+    ) -> Result<(), WrongType> {
+        match (shape, value) {
+            (Shape::Struct(id), Value::Object(inner)) => match facts().get(*id) {
+                Some(of) => self.members(of, inner, at),
+                None => Ok(()),
+            },
+            (Shape::List(item), Value::Array(items)) => {
+                for (index, inner) in items.iter_mut().enumerate() {
+                    self.inner(field, item, inner, &at.item(index))?;
+                }
+                Ok(())
+            }
+            (Shape::Map(each), Value::Object(entries)) => {
+                for (name, inner) in entries.iter_mut() {
+                    self.inner(field, each, inner, &at.member(name))?;
+                }
+                Ok(())
+            }
+            (Shape::Struct(_) | Shape::Map(_), other) => Err(wrong(at, "an object", other)),
+            (Shape::List(_), other) => Err(wrong(at, "a list", other)),
+            (Shape::Any, inner) => match field.object.and_then(|id| facts().get(id)) {
+                Some(of) => self.either(of, inner, at),
+                None => Ok(()),
+            },
+            (_, inner) => {
+                scalar::normal(shape, inner).map_err(|expected| wrong(at, expected, inner))
+            }
+        }
+    }
+
+    /// An item of a list or a value of a map: null stands for the zero of its shape.
+    fn inner(
+        &mut self,
+        field: &Field,
+        shape: &Shape,
+        value: &mut Value,
+        at: &Trail<'_>,
+    ) -> Result<(), WrongType> {
+        if value.is_null() {
+            *value = zero_inside(shape, at.depth());
+            return Ok(());
+        }
+        self.value(field, shape, value, at)
+    }
+
+    /// A value that is an object of the type, or a list of such objects, or something plain.
+    fn either(&mut self, of: &Type, value: &mut Value, at: &Trail<'_>) -> Result<(), WrongType> {
+        self.silent += 1;
+        let done = match value {
+            Value::Object(object) => self.members(of, object, at),
+            Value::Array(items) => {
+                items.iter_mut().enumerate().try_for_each(|(index, item)| match item {
+                    Value::Object(object) => self.members(of, object, &at.item(index)),
+                    _ => Ok(()),
+                })
+            }
+            _ => Ok(()),
+        };
+        self.silent -= 1;
+        done
+    }
+}
+
+fn wrong(at: &Trail<'_>, expected: &str, found: &Value) -> WrongType {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    let message = if expected == found {
+        format!("{at}: not {expected}")
+    } else {
+        format!("{at}: expected {expected}, found {found}")
+    };
+    WrongType { message }
+}
+
+/// Whether the value stays, now that it is in normal form.
+fn is_written(field: &Field, value: &Value) -> bool {
+    match value {
+        // A time that upstream takes for unset; `fill` puts it back where it is written.
+        Value::Null => false,
+        // Storage upstream does not tell an empty list from none.
+        Value::Array(items) if field.always && items.is_empty() => false,
+        Value::Object(entries) if field.always && entries.is_empty() => {
+            !matches!(field.shape, Shape::Map(_))
+        }
+        _ => !(field.omit_zero && is_zero(value)),
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(said) => !said,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+    }
+}
+
+/// Writes the members that are written even when unset.
+fn fill(of: &Type, object: &mut Object, depth: usize) {
+    for field in of.fields.iter().filter(|field| field.always) {
+        if !object.contains_key(field.json) {
+            let value = if field.null { Value::Null } else { zero(&field.shape, depth + 1) };
+            object.insert(field.json.to_owned(), value);
+        }
+    }
+}
+
+/// What the API writes for an unset value of the shape.
+fn zero(shape: &Shape, depth: usize) -> Value {
+    match shape {
+        Shape::String => Value::String(String::new()),
+        Shape::Bool => Value::Bool(false),
+        Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => Value::from(0),
+        Shape::Quantity => Value::String("0".to_owned()),
+        Shape::Struct(id) => {
+            let mut object = Object::new();
+            if let Some(of) = facts().get(*id)
+                && depth <= DEPTH
+            {
+                fill(of, &mut object, depth);
+            }
+            Value::Object(object)
+        }
+        Shape::Bytes
+        | Shape::Time
+        | Shape::MicroTime
+        | Shape::Any
+        | Shape::List(_)
+        | Shape::Map(_) => Value::Null,
+    }
+}
+
+/// As [`zero`], but bytes inside a map are empty rather than null: storage cannot tell them apart.
+fn zero_inside(shape: &Shape, depth: usize) -> Value {
+    match shape {
+        Shape::Bytes => Value::String(String::new()),
+        _ => zero(shape, depth),
+    }
+}

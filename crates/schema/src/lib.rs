@@ -1,0 +1,23 @@
+//! The facts table of the built-in types, and what follows from it.
+//!
+//! ```text
+//!   facts.txt (made by `cargo xtask schema`) ──► Facts ──┬─► decode    JSON → checked, pruned, normal form
+//!                                                        ├─► default   the scalar defaults that the table declares
+//!                                                        ├─► patch     merge keys, list types (crate patch)
+//!                                                        └─► openapi   documents (crate openapi)
+//! ```
+//!
+//! Names, numbers, types and keys only; no prose and nothing about storage.
+
+pub mod decode;
+pub mod default;
+pub mod duplicate;
+pub mod facts;
+mod parse;
+mod scalar;
+mod trail;
+
+pub use decode::{Noticed, WrongType, decode};
+pub use default::apply_defaults;
+pub use duplicate::duplicate_fields;
+pub use facts::{Facts, Field, Kind, ListType, Scope, Shape, Type, TypeId, facts};

@@ -1,0 +1,98 @@
+//! Admission: what the cluster has to say about a write, in one visible order (R161).
+//!
+//! ```text
+//!   mutate     namespace lifecycle → service account → priority → toleration seconds → storage protection
+//!   validate   namespace lifecycle (deletes)
+//!   allocate   service addresses and node ports, in the same transaction as the write
+//! ```
+
+mod namespace;
+mod pod;
+mod service;
+mod storage;
+
+pub use service::first_address as first_service_address;
+
+use tenure_machinery::{Failure, Object};
+use tenure_world::World;
+
+use crate::api::Api;
+use crate::registry::Served;
+use crate::request::Request;
+use crate::write::commit::Extras;
+
+/// What is done to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It is made.
+    Create,
+    /// It changes.
+    Update,
+    /// It goes.
+    Delete,
+}
+
+/// Changes the object as the cluster wants it, or refuses.
+pub fn mutate(
+    api: &Api,
+    state: &World,
+    request: &Request,
+    operation: Operation,
+    _old: Option<&Object>,
+    object: &mut Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    if operation == Operation::Create {
+        namespace::must_exist(state, request, object, extras)?;
+    }
+    match (kind.group.as_ref(), kind.kind.as_ref(), operation) {
+        ("", "Pod", Operation::Create) => {
+            pod::service_account(api, state, object)?;
+            pod::priority(state, object)?;
+            pod::toleration_seconds(object);
+        }
+        ("", "PersistentVolume" | "PersistentVolumeClaim", Operation::Create) => {
+            storage::protect(&kind.kind, object);
+            storage::default_class(state, &kind.kind, object);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Refuses what may not happen.
+pub fn validate(
+    _state: &World,
+    request: &Request,
+    operation: Operation,
+    old: Option<&Object>,
+    _new: Option<&Object>,
+) -> Result<(), Failure> {
+    if let (Operation::Delete, Some(old)) = (operation, old) {
+        namespace::must_not_be_protected(request, old)?;
+    }
+    Ok(())
+}
+
+/// Takes addresses and ports for the object, to be committed with it.
+pub fn allocate(
+    api: &Api,
+    state: &World,
+    request: &Request,
+    old: Option<&Object>,
+    object: &mut Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    if request.served.kind.kind == "Service" && request.served.kind.group.is_empty() {
+        service::allocate(api, state, old, object, extras)?;
+    }
+    Ok(())
+}
+
+/// Gives back what a removed object had taken, in the transaction that removes it.
+pub fn release(state: &World, served: &Served, object: &Object, extras: &mut Extras) {
+    if served.kind.kind == "Service" && served.kind.group.is_empty() {
+        service::release(state, object, extras);
+    }
+}

@@ -1,0 +1,65 @@
+//! Namespaces must exist to be filled, and some may not go (R76, R78).
+
+use tenure_machinery::status::{Details, StatusCause};
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_world::{Guard, World};
+
+use crate::request::Request;
+use crate::write::commit::Extras;
+
+/// Namespaces that cannot be deleted.
+const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The key of a namespace object.
+#[must_use]
+pub(super) fn key(name: &str) -> String {
+    format!("/registry/namespaces/{name}")
+}
+
+/// Refuses to create in a namespace that is missing or going, and guards that it stays as it is.
+pub(super) fn must_exist(
+    state: &World,
+    request: &Request,
+    object: &Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    if !kind.namespaced {
+        return Ok(());
+    }
+    let namespace = object.namespace();
+    let key = key(namespace);
+    let Some(record) = state.get(&key) else {
+        return Err(Failure::not_found("", "namespaces", namespace));
+    };
+    if record.deleting() {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let failure = Failure::forbidden(&kind.group, &kind.plural, object.name(), &why);
+        let cause = StatusCause {
+            reason: "NamespaceTerminating".to_owned(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        };
+        let details = failure.details.as_deref().cloned().unwrap_or_default();
+        return Err(failure.with(Details { causes: vec![cause], ..details }));
+    }
+    extras.guards.push(Guard::Living { key: key.as_str().into(), uid: record.uid().into() });
+    Ok(())
+}
+
+/// Refuses to delete a namespace the cluster needs.
+pub(super) fn must_not_be_protected(request: &Request, object: &Object) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    let name = object.name();
+    if kind.group.is_empty() && kind.kind == "Namespace" && PROTECTED.contains(&name) {
+        return Err(Failure::forbidden(
+            "",
+            "namespaces",
+            name,
+            "this namespace may not be deleted",
+        ));
+    }
+    Ok(())
+}

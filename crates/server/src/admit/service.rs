@@ -1,0 +1,249 @@
+//! Addresses and node ports of Services (section 7.1).
+//!
+//! Each cluster address is an `IPAddress` object, taken in the same transaction as the Service: two
+//! Services can never hold one address, and nothing leaks when a write fails. Node ports are taken the
+//! same way under keys of their own.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
+use tenure_world::{Draft, Guard, World, Write};
+
+use crate::api::Api;
+use crate::write::commit::Extras;
+
+/// Where cluster addresses come from: 10.96.0.0/12, of which the first 65,534 are handed out.
+const RANGE_BASE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
+const RANGE_SIZE: u32 = 65_534;
+/// Where node ports come from.
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+const TRIES: usize = 512;
+
+/// The address of the `kubernetes` Service: the first of the range.
+#[must_use]
+pub fn first_address() -> Ipv4Addr {
+    Ipv4Addr::from(RANGE_BASE + 1)
+}
+
+fn address_key(address: &str) -> String {
+    format!("/registry/ipaddresses/{address}")
+}
+
+fn port_key(port: i64) -> String {
+    format!("/registry/ranges/servicenodeports/{port}")
+}
+
+/// Takes what the Service needs and gives back what it no longer has.
+pub(super) fn allocate(
+    api: &Api,
+    state: &World,
+    old: Option<&Object>,
+    service: &mut Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    cluster_address(api, state, old, service, extras)?;
+    node_ports(api, state, old, service, extras)
+}
+
+/// Gives back everything a removed Service had.
+pub(super) fn release(state: &World, service: &Object, extras: &mut Extras) {
+    let address = service.str_at(&["spec", "clusterIP"]).unwrap_or_default();
+    free(state, &address_key(address), extras);
+    for port in ports_of(service) {
+        free(state, &port_key(port), extras);
+    }
+}
+
+fn free(state: &World, key: &str, extras: &mut Extras) {
+    if let Some(record) = state.get(key) {
+        extras.writes.push(Write::Delete { key: Arc::clone(record.key()) });
+    }
+}
+
+fn take(key: &str, kind: &str, api_version: &str, object: &Object, extras: &mut Extras) {
+    extras.guards.push(Guard::At { key: key.into(), revision: None });
+    extras
+        .writes
+        .push(Write::Put { key: key.into(), draft: Draft::encode(kind, api_version, object) });
+}
+
+fn cluster_address(
+    api: &Api,
+    state: &World,
+    old: Option<&Object>,
+    service: &mut Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    let stored =
+        old.and_then(|old| old.str_at(&["spec", "clusterIP"])).unwrap_or_default().to_owned();
+    let external = service.str_at(&["spec", "type"]) == Some("ExternalName");
+    let asked = service.str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
+    if external {
+        if !stored.is_empty() && stored != "None" {
+            free(state, &address_key(&stored), extras);
+        }
+        return Ok(());
+    }
+    if asked == "None" || (!asked.is_empty() && asked == stored) {
+        return Ok(());
+    }
+    let address = if asked.is_empty() {
+        draw_address(api, state)
+            .ok_or_else(|| Failure::internal("failed to allocate a serviceIP: range is full"))?
+    } else {
+        check_address(state, service, &asked)?;
+        asked
+    };
+    let spec = service.map_mut("spec");
+    spec.insert("clusterIP".into(), address.as_str().into());
+    spec.insert("clusterIPs".into(), json!([address]));
+    let object = address_object(api, &address, service);
+    take(&address_key(&address), "IPAddress", "networking.k8s.io/v1", &object, extras);
+    Ok(())
+}
+
+fn draw_address(api: &Api, state: &World) -> Option<String> {
+    (0..TRIES)
+        .map(|_| {
+            // The lowest addresses are left to those who ask for one by name.
+            let offset = 256 + api.chance.below(RANGE_SIZE - 256);
+            Ipv4Addr::from(RANGE_BASE + offset).to_string()
+        })
+        .find(|address| state.get(&address_key(address)).is_none())
+}
+
+fn check_address(state: &World, service: &Object, asked: &str) -> Result<(), Failure> {
+    let why = match asked.parse::<Ipv4Addr>() {
+        Ok(address) if !in_range(address) => {
+            "failed to allocate IP: the provided network does not match the current range"
+        }
+        Ok(_) if state.get(&address_key(asked)).is_some() => {
+            "failed to allocate IP: provided IP is already allocated"
+        }
+        Ok(_) => return Ok(()),
+        Err(_) => "must be an IPv4 address of the service range",
+    };
+    let mut errors = Errors::new();
+    let spec = Path::Root.field("spec");
+    let path = spec.field("clusterIPs");
+    errors.invalid(&path, json!([asked]), why);
+    Err(Failure::invalid("", "Service", service.name(), errors))
+}
+
+fn in_range(address: Ipv4Addr) -> bool {
+    let number = u32::from(address);
+    number > RANGE_BASE && number - RANGE_BASE < (1 << 20)
+}
+
+fn address_object(api: &Api, address: &str, service: &Object) -> Object {
+    let value = json!({
+        "metadata": {
+            "name": address,
+            "uid": api.chance.uid(),
+            "creationTimestamp": crate::clock::now(),
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": "IPv4",
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": { "parentRef": {
+            "resource": "services", "namespace": service.namespace(), "name": service.name(),
+        } },
+    });
+    match value {
+        Value::Object(object) => object,
+        _ => Object::new(),
+    }
+}
+
+fn node_ports(
+    api: &Api,
+    state: &World,
+    old: Option<&Object>,
+    service: &mut Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    let before: Vec<i64> = old.map(ports_of).unwrap_or_default();
+    let name = service.name().to_owned();
+    let mut taken: Vec<i64> = Vec::new();
+    if wants_node_ports(service) {
+        let spec = service.map_mut("spec");
+        let Some(Value::Array(ports)) = spec.get_mut("ports") else { return Ok(()) };
+        for (at, port) in ports.iter_mut().enumerate() {
+            let Some(port) = port.as_object_mut() else { continue };
+            let asked = port.int_at(&["nodePort"]).unwrap_or(0);
+            let number = if asked == 0 {
+                draw_port(api, state, &before, &taken).ok_or_else(|| {
+                    Failure::internal("failed to allocate a nodePort: range is full")
+                })?
+            } else {
+                check_port(state, &name, at, asked, &before)?;
+                asked
+            };
+            port.insert("nodePort".into(), number.into());
+            taken.push(number);
+        }
+    }
+    taken.sort_unstable();
+    taken.dedup();
+    for port in taken.iter().filter(|port| !before.contains(port)) {
+        let mut object = Object::new();
+        object.insert("metadata".into(), json!({ "name": port.to_string() }));
+        object.insert("service".into(), format!("{}/{name}", service.namespace()).into());
+        take(&port_key(*port), "RangeAllocation", "v1", &object, extras);
+    }
+    for port in before.iter().filter(|port| !taken.contains(port)) {
+        free(state, &port_key(*port), extras);
+    }
+    Ok(())
+}
+
+fn wants_node_ports(service: &Object) -> bool {
+    match service.str_at(&["spec", "type"]) {
+        Some("NodePort") => true,
+        Some("LoadBalancer") => {
+            service.bool_at(&["spec", "allocateLoadBalancerNodePorts"]).unwrap_or(true)
+        }
+        _ => false,
+    }
+}
+
+fn ports_of(service: &Object) -> Vec<i64> {
+    service
+        .list_at(&["spec", "ports"])
+        .iter()
+        .filter_map(|port| port.get("nodePort").and_then(Value::as_i64))
+        .filter(|port| *port > 0)
+        .collect()
+}
+
+fn draw_port(api: &Api, state: &World, before: &[i64], taken: &[i64]) -> Option<i64> {
+    let size = u32::try_from(NODE_PORTS.end() - NODE_PORTS.start() + 1).unwrap_or(1);
+    (0..TRIES).map(|_| NODE_PORTS.start() + i64::from(api.chance.below(size))).find(|port| {
+        !before.contains(port) && !taken.contains(port) && state.get(&port_key(*port)).is_none()
+    })
+}
+
+fn check_port(
+    state: &World,
+    name: &str,
+    at: usize,
+    asked: i64,
+    before: &[i64],
+) -> Result<(), Failure> {
+    let why = if !NODE_PORTS.contains(&asked) {
+        "provided port is not in the valid range. The range of valid ports is 30000-32767"
+    } else if !before.contains(&asked) && state.get(&port_key(asked)).is_some() {
+        "provided port is already allocated"
+    } else {
+        return Ok(());
+    };
+    let mut errors = Errors::new();
+    let spec = Path::Root.field("spec");
+    let ports = spec.field("ports");
+    let item = ports.index(at);
+    errors.invalid(&item.field("nodePort"), asked, why);
+    Err(Failure::invalid("", "Service", name, errors))
+}

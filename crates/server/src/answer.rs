@@ -1,0 +1,222 @@
+//! From objects to responses: plain, as metadata, as rows; JSON or YAML; small or gzipped.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use tenure_machinery::{Failure, Object};
+use tenure_world::Record;
+
+use crate::body::{Body, Slices, full};
+use crate::negotiate::{Format, MetaVersion, Shape, Wanted};
+use crate::registry::Served;
+
+/// Responses above this size are gzipped for clients that accept it (R26).
+const GZIP_FROM_BYTES: u64 = 128 * 1024;
+
+/// What a handler found or made.
+pub enum Found {
+    /// A stored object: its bytes go out as they are.
+    Record(Arc<Record>),
+    /// An object that is not stored in this form (dry run, scale, a removed object's last state).
+    Object(Object),
+}
+
+impl Found {
+    /// The object as JSON members, kind and apiVersion included.
+    pub fn object(&self) -> Result<std::borrow::Cow<'_, Object>, Failure> {
+        match self {
+            Found::Object(object) => Ok(std::borrow::Cow::Borrowed(object)),
+            Found::Record(record) => parse_record(record).map(std::borrow::Cow::Owned),
+        }
+    }
+}
+
+/// The members of a stored object.
+pub fn parse_record(record: &Record) -> Result<Object, Failure> {
+    serde_json::from_slice(record.bytes())
+        .map_err(|error| Failure::internal(format!("stored object {}: {error}", record.key())))
+}
+
+/// How the client wants its answer, beyond shape and format.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Indent JSON.
+    pub pretty: bool,
+    /// The client takes gzip.
+    pub gzip: bool,
+    /// What stands in a Table row's `object`.
+    pub include: Include,
+}
+
+/// `includeObject` of a Table request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// PartialObjectMetadata.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+/// One object as a response.
+pub fn object(
+    code: StatusCode,
+    served: &Served,
+    found: &Found,
+    wanted: Wanted,
+    style: Style,
+) -> Result<Response<Body>, Failure> {
+    match wanted.shape {
+        Shape::Plain => match (found, wanted.format, style.pretty) {
+            (Found::Record(record), Format::Json, false) => {
+                Ok(respond(code, "application/json", full(record.bytes().clone())))
+            }
+            _ => {
+                json_value(code, &Value::Object(found.object()?.into_owned()), wanted.format, style)
+            }
+        },
+        Shape::Metadata(version) => {
+            let partial = partial(found, version)?;
+            json_value(code, &partial, wanted.format, style)
+        }
+        Shape::Table(version) => {
+            let object = found.object()?;
+            let mut table = table_head(served, version, true);
+            let revision = object
+                .get("metadata")
+                .and_then(|m| m.get("resourceVersion"))
+                .cloned()
+                .unwrap_or_default();
+            table.insert("metadata".into(), json!({ "resourceVersion": revision }));
+            table.insert(
+                "rows".into(),
+                Value::Array(vec![row(served, &object, version, style.include)]),
+            );
+            json_value(code, &Value::Object(table), wanted.format, style)
+        }
+    }
+}
+
+/// Any JSON value as a response.
+pub fn json_value(
+    code: StatusCode,
+    value: &Value,
+    format: Format,
+    style: Style,
+) -> Result<Response<Body>, Failure> {
+    let (bytes, media): (Vec<u8>, &'static str) = match format {
+        Format::Json if style.pretty => {
+            let mut bytes = serde_json::to_vec_pretty(value).map_err(Failure::internal)?;
+            bytes.push(b'\n');
+            (bytes, "application/json")
+        }
+        Format::Json => (serde_json::to_vec(value).map_err(Failure::internal)?, "application/json"),
+        Format::Yaml => (tenure_yaml::from_json(value).into_bytes(), "application/yaml"),
+    };
+    Ok(sliced(code, media, VecDeque::from([Bytes::from(bytes)]), style))
+}
+
+/// Slices as a response, gzipped where that pays.
+#[must_use]
+pub fn sliced(
+    code: StatusCode,
+    media: &'static str,
+    slices: VecDeque<Bytes>,
+    style: Style,
+) -> Response<Body> {
+    let slices = Slices::new(slices);
+    if style.gzip && slices.total() > GZIP_FROM_BYTES {
+        let mut response = respond(code, media, slices.gzipped());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        return response;
+    }
+    respond(code, media, slices.boxed())
+}
+
+/// A response with a media type.
+#[must_use]
+pub fn respond(code: StatusCode, media: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+/// Plain text, such as `ok`.
+#[must_use]
+pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    respond(code, "text/plain; charset=utf-8", full(text))
+}
+
+/// A failure as the Status object.
+#[must_use]
+pub fn failure(failure: &Failure) -> Response<Body> {
+    let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let bytes = serde_json::to_vec(&failure.to_json()).unwrap_or_default();
+    let mut response = respond(code, "application/json", full(bytes));
+    if let Some(seconds) =
+        failure.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0)
+    {
+        response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The metadata of an object under the meta group.
+pub fn partial(found: &Found, version: MetaVersion) -> Result<Value, Failure> {
+    let object = found.object()?;
+    let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    Ok(json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": version.api_version(),
+        "metadata": metadata,
+    }))
+}
+
+/// `kind`, `apiVersion` and the columns of a Table.
+#[must_use]
+pub fn table_head(served: &Served, version: MetaVersion, columns: bool) -> Object {
+    let mut table = Object::new();
+    table.insert("kind".into(), "Table".into());
+    table.insert("apiVersion".into(), version.api_version().into());
+    let definitions = if columns {
+        tenure_table::columns(&served.kind)
+            .iter()
+            .map(|column| {
+                json!({
+                    "name": column.name, "type": column.kind, "format": column.format,
+                    "description": column.description, "priority": column.priority,
+                })
+            })
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let definitions = if columns { Value::Array(definitions) } else { Value::Null };
+    table.insert("columnDefinitions".into(), definitions);
+    table
+}
+
+/// One row of a Table.
+#[must_use]
+pub fn row(served: &Served, object: &Object, version: MetaVersion, include: Include) -> Value {
+    let cells = tenure_table::cells(&served.kind, object, jiff::Timestamp::now());
+    let shown = match include {
+        Include::None => Value::Null,
+        Include::Object => Value::Object(object.clone()),
+        Include::Metadata => json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": version.api_version(),
+            "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        }),
+    };
+    json!({ "cells": cells, "object": shown })
+}

@@ -1,0 +1,396 @@
+//! The front door: one request in, one response out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT,
+};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tenure_machinery::Failure;
+use tenure_machinery::status::Details;
+use tenure_world::Handle;
+use tokio::sync::watch;
+
+use crate::answer;
+use crate::authenticate::{User, authenticate};
+use crate::authorize::{Attributes, authorize};
+use crate::body::Body;
+use crate::clock::Chance;
+use crate::dispatch;
+use crate::metrics::Metrics;
+use crate::negotiate::media_type;
+use crate::query::Query;
+use crate::registry::Registry;
+use crate::request::Request;
+use crate::route::{self, ResourcePath, Route};
+use crate::system::{self, Documents};
+
+/// Bodies above this size are refused (R6).
+const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// The deadline of every request but watches (R7).
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Who is on the other end of a connection, as TLS saw it.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// The verified client certificate in DER form, if one was shown.
+    pub certificate: Option<Vec<u8>>,
+}
+
+/// What an API server is made of.
+pub struct ApiConfig {
+    /// The state and the door to change it.
+    pub world: Handle,
+    /// Which kinds are served.
+    pub registry: Arc<Registry>,
+    /// The authority that signs serving certificates, as PEM; every namespace gets a copy.
+    pub authority_pem: String,
+    /// Where clients reach the server, such as `127.0.0.1:6443`.
+    pub address: std::net::SocketAddr,
+    /// Turns true when the server ends.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// The API server without its socket.
+pub struct Api {
+    pub(crate) world: Handle,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) authority_pem: String,
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) chance: Chance,
+    pub(crate) metrics: Metrics,
+    pub(crate) documents: Documents,
+    /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
+    /// (ownership R48).
+    pub(crate) collects_garbage: bool,
+}
+
+impl Api {
+    /// Puts the parts together; nothing runs yet.
+    #[must_use]
+    pub fn new(config: ApiConfig) -> Api {
+        Api {
+            documents: Documents::new(Arc::clone(&config.registry), config.address),
+            world: config.world,
+            registry: config.registry,
+            authority_pem: config.authority_pem,
+            address: config.address,
+            stop: config.stop,
+            chance: Chance::default(),
+            metrics: Metrics::new(),
+            collects_garbage: false,
+        }
+    }
+
+    /// Answers one request.
+    pub async fn call<B>(&self, request: http::Request<B>, peer: &Peer) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let started = Instant::now();
+        let audit = audit_id(self, request.headers());
+        let (parts, body) = request.into_parts();
+        let asked = Asked::new(&parts);
+        let _running = self.metrics.in_flight(asked.mutating());
+        let mut response = match self.answer(&asked, &parts.headers, body, peer).await {
+            Ok(response) => response,
+            Err(failure) => answer::failure(&failure),
+        };
+        if parts.method == Method::HEAD {
+            *response.body_mut() = crate::body::full("");
+        }
+        // Only served resources become labels, so hostile paths cannot make metrics grow.
+        let (group, resource) = asked.served_resource(&self.registry);
+        self.metrics.observe(
+            asked.verb,
+            group,
+            resource,
+            response.status().as_u16(),
+            started.elapsed(),
+        );
+        let headers = response.headers_mut();
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+        headers.insert("audit-id", audit);
+        response
+    }
+
+    async fn answer<B>(
+        &self,
+        asked: &Asked,
+        headers: &HeaderMap,
+        body: B,
+        peer: &Peer,
+    ) -> Result<Response<Body>, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let user = authenticate(peer, header(headers, AUTHORIZATION.as_str()))?;
+        authorize(&user, &asked.attributes())?;
+        match &asked.route {
+            Route::Resource(path) => self.resource(asked, path, headers, body, user).await,
+            _ => system::answer(self, asked, headers),
+        }
+    }
+
+    async fn resource<B>(
+        &self,
+        asked: &Asked,
+        path: &ResourcePath,
+        headers: &HeaderMap,
+        body: B,
+        user: User,
+    ) -> Result<Response<Body>, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if !self.registry.has_group(&path.group) {
+            return Ok(not_found_text());
+        }
+        let served = self
+            .registry
+            .find(&path.group, &path.version, &path.resource)
+            .filter(|served| !path.deeper && fits(path, served.kind.namespaced))
+            .ok_or_else(no_such_resource)?;
+        if !path.subresource.is_empty() && served.kind.subresource(&path.subresource).is_none() {
+            return Err(no_such_resource());
+        }
+        let verb = asked.verb;
+        if !offers(served, path, verb, &asked.method) {
+            return Err(Failure::method_not_allowed(
+                &asked.method.as_str().to_lowercase(),
+                &path.resource,
+            ));
+        }
+        let mut request = Request {
+            served: Arc::clone(served),
+            namespace: path.namespace.clone(),
+            name: path.name.clone(),
+            subresource: path.subresource.clone(),
+            query: asked.query.clone(),
+            accept: header(headers, ACCEPT.as_str()).map(str::to_owned),
+            content_type: media_type(header(headers, CONTENT_TYPE.as_str())),
+            agent: header(headers, USER_AGENT.as_str()).unwrap_or_default().to_owned(),
+            gzip: header(headers, ACCEPT_ENCODING.as_str()).is_some_and(|text| {
+                text.split(',').any(|coding| coding.trim().starts_with("gzip"))
+            }),
+            user,
+            body: Bytes::new(),
+            warnings: Vec::new(),
+        };
+        if let Some(deprecated) = &served.kind.deprecated {
+            request.warn(deprecated.as_ref());
+        }
+        let work = async {
+            if asked.mutating() {
+                request.body = read_body(body).await?;
+            }
+            dispatch::dispatch(self, verb, &mut request).await
+        };
+        let result = if verb == "watch" {
+            work.await
+        } else {
+            let limit = asked.query.timeout()?.unwrap_or(DEADLINE).min(DEADLINE);
+            let late = || Failure::new(504, "Timeout", "the request took too long");
+            tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
+        };
+        let mut response = result.unwrap_or_else(|failure| answer::failure(&failure));
+        add_warnings(response.headers_mut(), &request.warnings);
+        Ok(response)
+    }
+}
+
+/// A request line, understood.
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) route: Route,
+    pub(crate) query: Query,
+    pub(crate) path: String,
+    pub(crate) verb: &'static str,
+    /// The name that access is checked for: from the path, or pinned by a field selector (R3).
+    name: String,
+}
+
+impl Asked {
+    fn new(parts: &http::request::Parts) -> Asked {
+        let path = parts.uri.path().to_owned();
+        let route = route::parse(&path);
+        let query = Query::parse(parts.uri.query());
+        let verb = verb(&parts.method, &route, &query);
+        let name = match &route {
+            Route::Resource(path) if !path.name.is_empty() => path.name.clone(),
+            Route::Resource(_) => pinned_name(&query),
+            _ => String::new(),
+        };
+        Asked { method: parts.method.clone(), route, query, path, verb, name }
+    }
+
+    fn mutating(&self) -> bool {
+        matches!(self.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+    }
+
+    fn served_resource(&self, registry: &Registry) -> (&str, &str) {
+        match &self.route {
+            Route::Resource(path)
+                if registry.find(&path.group, &path.version, &path.resource).is_some() =>
+            {
+                (&path.group, &path.resource)
+            }
+            _ => ("", ""),
+        }
+    }
+
+    fn attributes(&self) -> Attributes<'_> {
+        match &self.route {
+            Route::Resource(path) => Attributes::Resource {
+                verb: self.verb,
+                group: &path.group,
+                resource: &path.resource,
+                subresource: &path.subresource,
+                namespace: &path.namespace,
+                name: &self.name,
+            },
+            _ => Attributes::Path { verb: self.verb, path: &self.path },
+        }
+    }
+}
+
+/// The verb of access rules and handlers (R3).
+fn verb(method: &Method, route: &Route, query: &Query) -> &'static str {
+    let Route::Resource(path) = route else {
+        return match *method {
+            Method::POST => "post",
+            Method::PUT => "put",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => "get",
+        };
+    };
+    match (method.as_str(), path.name.is_empty()) {
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "deletecollection",
+        ("DELETE", false) => "delete",
+        (_, _) if path.watch => "watch",
+        (_, true) if query.flag("watch") => "watch",
+        (_, true) => "list",
+        (_, false) => "get",
+    }
+}
+
+fn pinned_name(query: &Query) -> String {
+    tenure_core::selector::FieldSelector::parse(query.text("fieldSelector"))
+        .ok()
+        .and_then(|fields| fields.exact("metadata.name").map(str::to_owned))
+        .filter(|name| tenure_machinery::name::path_segment(name).is_none())
+        .unwrap_or_default()
+}
+
+/// Whether the path names a namespace just where the kind needs one.
+fn fits(path: &ResourcePath, namespaced: bool) -> bool {
+    if !namespaced {
+        return path.namespace.is_empty();
+    }
+    !path.namespace.is_empty() || path.name.is_empty()
+}
+
+fn offers(
+    served: &crate::registry::Served,
+    path: &ResourcePath,
+    verb: &str,
+    method: &Method,
+) -> bool {
+    use tenure_machinery::kind::Verbs;
+    if !path.subresource.is_empty() {
+        let verb = if verb == "deletecollection" { "delete" } else { verb };
+        return served.kind.subresource(&path.subresource).is_some_and(|s| s.verbs.contains(&verb));
+    }
+    let all_namespaces = served.kind.namespaced && path.namespace.is_empty();
+    let shape = match verb {
+        "create" => {
+            path.name.is_empty() && (!all_namespaces || served.kind.verbs == Verbs::CreateOnly)
+        }
+        "update" | "patch" | "delete" => !path.name.is_empty(),
+        "get" => matches!(*method, Method::GET | Method::HEAD),
+        "list" | "watch" => matches!(*method, Method::GET | Method::HEAD),
+        "deletecollection" => !all_namespaces,
+        _ => false,
+    };
+    shape
+        && match served.kind.verbs {
+            Verbs::All => true,
+            Verbs::NoDeleteCollection => verb != "deletecollection",
+            Verbs::CreateOnly => verb == "create",
+        }
+}
+
+/// 404 for a resource that no served version has: a Status with empty details (section 0.1, R4).
+pub(crate) fn no_such_resource() -> Failure {
+    Failure::new(404, "NotFound", "the server could not find the requested resource")
+        .with(Details::default())
+}
+
+/// 404 for a path outside the API.
+pub(crate) fn not_found_text() -> Response<Body> {
+    answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn audit_id(api: &Api, headers: &HeaderMap) -> HeaderValue {
+    headers
+        .get("audit-id")
+        .cloned()
+        .or_else(|| HeaderValue::from_str(&api.chance.uid()).ok())
+        .unwrap_or_else(|| HeaderValue::from_static(""))
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Failure::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {BODY_BYTES_MAX}"),
+        )
+        .with(Details::default())),
+        Err(error) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+/// `Warning: 299 - "text"`, one header per text, 4,096 characters in all (R31).
+fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    const TOTAL_MAX: usize = 4096;
+    const EACH_MAX: usize = 256;
+    let total: usize = warnings.iter().map(String::len).sum();
+    let mut used = 0;
+    for warning in warnings {
+        let printable = warning.chars().filter(|c| !c.is_control());
+        let text: String = if total > TOTAL_MAX {
+            printable.take(EACH_MAX).collect()
+        } else {
+            printable.collect()
+        };
+        used += text.len();
+        if used > TOTAL_MAX {
+            return;
+        }
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            headers.append(http::header::WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Response bodies: whole, in slices, or as they happen.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body::{Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use tokio::sync::mpsc;
+
+/// What every handler answers with.
+pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// A body that is there already.
+#[must_use]
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// How much of a sliced body is gathered before it is handed to the socket.
+const GATHER_BYTES: usize = 128 * 1024;
+
+/// A body made of many shared slices, gathered into chunks only as the socket takes them.
+pub struct Slices {
+    slices: VecDeque<Bytes>,
+    left: u64,
+}
+
+impl Slices {
+    /// Takes the slices in order.
+    #[must_use]
+    pub fn new(slices: VecDeque<Bytes>) -> Slices {
+        let left = slices.iter().map(|s| s.len() as u64).sum();
+        Slices { slices, left }
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.left
+    }
+
+    /// As a response body.
+    #[must_use]
+    pub fn boxed(self) -> Body {
+        BodyExt::boxed_unsync(self)
+    }
+
+    /// As a gzip response body.
+    #[must_use]
+    pub fn gzipped(self) -> Body {
+        let encoder = GzEncoder::new(Vec::new(), Compression::new(1));
+        BodyExt::boxed_unsync(Gzipped { slices: self, encoder: Some(encoder) })
+    }
+
+    fn gather(&mut self) -> Option<Bytes> {
+        let first = self.slices.pop_front()?;
+        if first.len() >= GATHER_BYTES || self.slices.is_empty() {
+            self.left -= first.len() as u64;
+            return Some(first);
+        }
+        let mut chunk = BytesMut::with_capacity(GATHER_BYTES);
+        chunk.extend_from_slice(&first);
+        while let Some(next) = self.slices.front() {
+            if chunk.len() + next.len() > GATHER_BYTES {
+                break;
+            }
+            chunk.extend_from_slice(next);
+            self.slices.pop_front();
+        }
+        self.left -= chunk.len() as u64;
+        Some(chunk.freeze())
+    }
+}
+
+impl http_body::Body for Slices {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        Poll::Ready(self.gather().map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+struct Gzipped {
+    slices: Slices,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl http_body::Body for Gzipped {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        loop {
+            match self.slices.gather() {
+                Some(chunk) => {
+                    let Some(encoder) = self.encoder.as_mut() else { return Poll::Ready(None) };
+                    if let Err(error) = encoder.write_all(&chunk) {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    let written = std::mem::take(encoder.get_mut());
+                    if !written.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(written.into()))));
+                    }
+                }
+                None => {
+                    let Some(encoder) = self.encoder.take() else { return Poll::Ready(None) };
+                    return Poll::Ready(Some(
+                        encoder.finish().map(|rest| Frame::data(rest.into())),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// A body that is sent as it happens; ends when the sender is dropped.
+pub struct Live {
+    chunks: mpsc::Receiver<Bytes>,
+}
+
+impl Live {
+    /// The body and the end to feed it. The queue is short: a client that stops reading makes the sender
+    /// wait, and nothing piles up.
+    #[must_use]
+    pub fn new() -> (mpsc::Sender<Bytes>, Body) {
+        let (sender, chunks) = mpsc::channel(2);
+        (sender, BodyExt::boxed_unsync(Live { chunks }))
+    }
+}
+
+impl http_body::Body for Live {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        self.chunks.poll_recv(cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

@@ -1,0 +1,177 @@
+//! From a verb to the handler that answers it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use serde_json::json;
+use tenure_core::Revision;
+use tenure_machinery::Failure;
+
+use crate::answer::{self, Found};
+use crate::api::Api;
+use crate::body::Body;
+use crate::negotiate::Offer;
+use crate::pods;
+use crate::query::ListOptions;
+use crate::read::{get, list, watch};
+use crate::request::Request;
+use crate::review;
+use crate::write::delete::{self, DeleteOptions, Deleted};
+use crate::write::update::Updated;
+use crate::write::{create, patch, scale, update};
+
+/// Watches live 30 to 60 minutes unless the client says otherwise (R112).
+const WATCH_MINUTES: u32 = 30;
+
+/// Answers a request whose kind, subresource and verb are offered.
+pub(crate) async fn dispatch(
+    api: &Api,
+    verb: &str,
+    request: &mut Request,
+) -> Result<Response<Body>, Failure> {
+    match (request.subresource.as_str(), verb) {
+        ("", "get") | ("status" | "ephemeralcontainers" | "resize" | "approval", "get") => {
+            get_object(api, request).await
+        }
+        ("", "list") => list_objects(api, request).await,
+        ("", "watch") => watch_objects(api, request).await,
+        ("", "create") if review::is_review(&request.served.kind) => review::answer(request),
+        ("", "create") if request.served.kind.kind == "Binding" => pods::bind(api, request).await,
+        ("", "create") => {
+            let wanted = request.wanted(Offer::Object)?;
+            let style = request.style()?;
+            let found = create::create(api, request).await?;
+            answer::object(StatusCode::CREATED, &request.served, &found, wanted, style)
+        }
+        ("", "delete") => delete_object(api, request).await,
+        ("", "deletecollection") => delete_collection(api, request).await,
+        ("scale", "get") => {
+            request.wanted(Offer::PlainOnly)?;
+            let state = api.world.current();
+            let record = get::stored(&state, &request.served, &request.namespace, &request.name)?;
+            let found = Found::Object(scale::view(&answer::parse_record(&record)?));
+            respond(request, StatusCode::OK, &found, Offer::Object)
+        }
+        ("scale", "update" | "patch") => {
+            let found = scale::write(api, request, verb == "patch").await?;
+            respond(request, StatusCode::OK, &found, Offer::Object)
+        }
+        ("binding", "create") => pods::bind(api, request).await,
+        ("eviction", "create") => pods::evict(api, request).await,
+        (_, "update") => {
+            let wanted = request.wanted(Offer::Object)?;
+            let style = request.style()?;
+            let (code, found) = match update::put(api, request).await? {
+                Updated::Changed(found) => (StatusCode::OK, found),
+                Updated::Created(found) => (StatusCode::CREATED, found),
+            };
+            answer::object(code, &request.served, &found, wanted, style)
+        }
+        (_, "patch") => {
+            let wanted = request.wanted(Offer::Object)?;
+            let style = request.style()?;
+            let found = patch::patch(api, request).await?;
+            answer::object(StatusCode::OK, &request.served, &found, wanted, style)
+        }
+        _ => Err(Failure::method_not_allowed(verb, &request.served.kind.plural)),
+    }
+}
+
+fn respond(
+    request: &Request,
+    code: StatusCode,
+    found: &Found,
+    offer: Offer,
+) -> Result<Response<Body>, Failure> {
+    answer::object(code, &request.served, found, request.wanted(offer)?, request.style()?)
+}
+
+async fn get_object(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
+    let wanted = request.wanted(Offer::Object)?;
+    let style = request.style()?;
+    let revision = match request.query.text("resourceVersion") {
+        "" => None,
+        text => Some(Revision::parse(text).ok_or_else(|| {
+            Failure::bad_request(format!("resourceVersion: `{text}` is not a whole number"))
+        })?),
+    };
+    let state = get::not_older_than(&api.world, revision).await?;
+    let record = get::stored(&state, &request.served, &request.namespace, &request.name)?;
+    answer::object(StatusCode::OK, &request.served, &Found::Record(record), wanted, style)
+}
+
+async fn list_objects(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
+    let wanted = request.wanted(Offer::List)?;
+    let style = request.style()?;
+    let options = ListOptions::read(&request.query, false)?;
+    let page = list::page(&api.world, &request.served, &request.namespace, &options).await?;
+    list::respond(&request.served, &page, wanted, style)
+}
+
+async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
+    let wanted = request.wanted(Offer::Watch)?;
+    let style = request.style()?;
+    let options = ListOptions::read(&request.query, true)?;
+    let seconds = WATCH_MINUTES * 60 + api.chance.below(WATCH_MINUTES * 60);
+    let asked = watch::Asked {
+        served: Arc::clone(&request.served),
+        namespace: request.namespace.clone(),
+        only: request.name.clone(),
+        options,
+        shape: wanted.shape,
+        include: style.include,
+        lifetime: Duration::from_secs(u64::from(seconds)),
+        events: api.metrics.watch_events(&request.served.kind.group, &request.served.kind.plural),
+        running: api.metrics.long_running(
+            "WATCH",
+            &request.served.kind.group,
+            &request.served.kind.plural,
+        ),
+    };
+    watch::start(&api.world, asked, api.stop.clone()).await
+}
+
+async fn delete_object(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+    let wanted = request.wanted(Offer::Object)?;
+    let style = request.style()?;
+    let (options, deleted) = delete::delete(api, request).await?;
+    match deleted {
+        Deleted::Removed(object) if request.served.kind.returns_deleted => {
+            let found = Found::Object(object);
+            answer::object(StatusCode::OK, &request.served, &found, wanted, style)
+        }
+        Deleted::Removed(object) => {
+            let status = delete::success(request, &object);
+            answer::json_value(StatusCode::OK, &status, wanted.format, style)
+        }
+        Deleted::Marked(found) => {
+            let code = if options.orphan_false { StatusCode::ACCEPTED } else { StatusCode::OK };
+            answer::object(code, &request.served, &found, wanted, style)
+        }
+    }
+}
+
+/// Deletes a page of a collection one by one; answers the list as it was read (R77).
+async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+    let wanted = request.wanted(Offer::List)?;
+    let style = request.style()?;
+    let options = ListOptions::read(&request.query, false)?;
+    let deleting = DeleteOptions::read(request)?;
+    delete::warn_of_kept_pods(request, &deleting);
+    let served = Arc::clone(&request.served);
+    let page = list::page(&api.world, &served, &request.namespace, &options).await?;
+    for record in &page.records {
+        match delete::one(api, request, &deleting, record.namespace(), record.name()).await {
+            Ok(_) => {}
+            Err(failure) if failure.code == 404 => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    list::respond(&served, &page, wanted, style)
+}
+
+/// The Status that answers bindings and evictions.
+pub(crate) fn created_status() -> serde_json::Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 })
+}

@@ -1,0 +1,39 @@
+//! The HTTP API server.
+//!
+//! ```text
+//!   listen ──► Api::call: route → authenticate → authorize → decode → default → admit → validate → propose
+//!                                                              │
+//!   read: get, list, watch ◄── one immutable World ────────────┘
+//!   follow: what a write to a namespace brings with it, through the same door
+//! ```
+//!
+//! Rules of kinds live in crate `kinds`, rules of patches in `patch`, order and durability in `world`.
+
+pub mod admit;
+pub mod answer;
+pub mod api;
+pub mod authenticate;
+pub mod authorize;
+pub mod body;
+pub mod bootstrap;
+pub mod clock;
+mod dispatch;
+pub mod follow;
+mod internal;
+pub mod listen;
+pub mod metrics;
+pub mod negotiate;
+mod pods;
+pub mod query;
+mod read;
+pub mod registry;
+mod request;
+mod review;
+pub mod route;
+mod select;
+mod system;
+mod write;
+
+pub use api::{Api, ApiConfig, Peer};
+pub use body::Body;
+pub use registry::Registry;

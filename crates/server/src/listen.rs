@@ -1,0 +1,298 @@
+//! The socket: TLS, HTTP/1.1 and HTTP/2, graceful end.
+//!
+//! ```text
+//!   accept ──► TLS (time limit) ──► ALPN h2 | http/1.1 ──► one task per connection ──► Api::call
+//!                                                              ▲
+//!   stop ── no new connections, GOAWAY, idle ones close ───────┘   cut what is left after the grace
+//! ```
+//!
+//! Nothing here looks inside a request: who may do what is decided behind [`Api::call`].
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::api::{Api, Peer};
+use crate::body::{Body, full};
+
+mod tls;
+
+use tls::Shown;
+pub use tls::{Tls, TlsError};
+
+/// How long requests may run on after the stop signal before their connection is cut.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long an HTTP/1.1 client may take for a request head; hyper counts idle time as well.
+const HEAD_LIMIT: Duration = Duration::from_secs(90);
+/// How long accepting rests when the system has no file descriptor left.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+// The settings table of spec/dependencies.md, section 2.1.
+const STREAMS_MAX: u32 = 250;
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+const FRAME_BYTES_MAX: u32 = 256 * 1024;
+const HEADER_LIST_BYTES_MAX: u32 = 64 * 1024;
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_LIMIT: Duration = Duration::from_secs(20);
+/// Bounds the head of an HTTP/1.1 request; a longer one is answered with 431.
+const HTTP1_BUFFER_BYTES_MAX: usize = 256 * 1024;
+
+/// Serves until `stop` turns true or its sender is gone; returns how many connections had to be cut.
+///
+/// Watches are not ended here: whoever built the [`Api`] gave it the same `stop`, and each watch
+/// ends its body at an event boundary (api-server R9).
+pub async fn serve(
+    listener: TcpListener,
+    tls: Tls,
+    api: Arc<Api>,
+    stop: watch::Receiver<bool>,
+) -> usize {
+    let answer = move |request, peer: Arc<Peer>| {
+        let api = Arc::clone(&api);
+        async move { api.call(request, &peer).await }
+    };
+    serve_with(listener, tls, stop, GRACE, answer).await
+}
+
+/// [`serve`] with any handler behind the socket.
+async fn serve_with<H, F>(
+    listener: TcpListener,
+    tls: Tls,
+    mut stop: watch::Receiver<bool>,
+    grace: Duration,
+    answer: H,
+) -> usize
+where
+    H: Fn(Request<Incoming>, Arc<Peer>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let acceptor = TlsAcceptor::from(tls.config());
+    let server = Arc::new(Protocols::new());
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stopped(&mut stop) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => {
+                    let connection = Connection {
+                        server: Arc::clone(&server),
+                        tls: tls.clone(),
+                        stop: stop.clone(),
+                        answer: answer.clone(),
+                    };
+                    connections.spawn(connection.run(socket, acceptor.clone()));
+                }
+                Err(error) => rest_after(&error).await,
+            },
+            // Ended connections leave the set as they end, or it would grow for ever.
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    drop(listener);
+    end(connections, grace).await
+}
+
+/// Waits for the connections to end by themselves, then cuts the rest.
+async fn end(mut connections: JoinSet<()>, grace: Duration) -> usize {
+    let all = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, all).await.is_ok() {
+        return 0;
+    }
+    let left = connections.len();
+    tracing::warn!(connections = left, "connections were cut: they did not end within the grace");
+    connections.shutdown().await;
+    left
+}
+
+/// Resolves when the end has been asked for.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone can never ask again, so it counts as having asked.
+    let _ = stop.wait_for(|asked| *asked).await;
+}
+
+/// Accepting fails for one connection or for want of file descriptors; neither may end the server.
+async fn rest_after(error: &io::Error) {
+    let of_one_connection = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+    );
+    if !of_one_connection {
+        tracing::warn!(%error, "a connection could not be accepted");
+        tokio::time::sleep(ACCEPT_REST).await;
+    }
+}
+
+/// One hyper configuration per protocol.
+///
+/// TLS has agreed on the protocol already, so the automatic builder need not wait for the first
+/// bytes: a client that sends none falls under the limits of its protocol.
+struct Protocols {
+    http1: auto::Builder<TokioExecutor>,
+    http2: auto::Builder<TokioExecutor>,
+}
+
+impl Protocols {
+    fn new() -> Protocols {
+        let mut http1 = auto::Builder::new(TokioExecutor::new()).http1_only();
+        http1
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_LIMIT)
+            .title_case_headers(true)
+            .max_buf_size(HTTP1_BUFFER_BYTES_MAX);
+        let mut http2 = auto::Builder::new(TokioExecutor::new()).http2_only();
+        http2
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(FRAME_BYTES_MAX)
+            .max_header_list_size(HEADER_LIST_BYTES_MAX)
+            .max_send_buf_size(SEND_BUFFER_BYTES)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_LIMIT);
+        Protocols { http1, http2 }
+    }
+}
+
+/// What one connection needs to live.
+struct Connection<H> {
+    server: Arc<Protocols>,
+    tls: Tls,
+    stop: watch::Receiver<bool>,
+    answer: H,
+}
+
+impl<H, F> Connection<H>
+where
+    H: Fn(Request<Incoming>, Arc<Peer>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    /// From the raw socket to the last byte; every failure concerns this client only.
+    async fn run(mut self, socket: TcpStream, acceptor: TlsAcceptor) {
+        // Without it, small answers wait for the client's delayed acknowledgement.
+        let _ = socket.set_nodelay(true);
+        let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(socket));
+        let stream = tokio::select! {
+            () = stopped(&mut self.stop) => return,
+            done = handshake => match done {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
+                Err(_) => return tracing::debug!("TLS handshake took too long"),
+            },
+        };
+        // Boxed because hyper's connection is large and most of a task's life is spent in it.
+        Box::pin(self.talk(stream)).await;
+    }
+
+    async fn talk(mut self, stream: TlsStream<TcpStream>) {
+        let (_, session) = stream.get_ref();
+        let http2 = session.alpn_protocol() == Some(b"h2");
+        let shown = self.tls.judge(session.peer_certificates());
+        let untrusted = shown == Shown::Untrusted;
+        let certificate = match shown {
+            Shown::Trusted(der) => Some(der),
+            Shown::None | Shown::Untrusted => None,
+        };
+        let peer = Arc::new(Peer { certificate });
+        let answer = self.answer;
+        let service = service_fn(move |request: Request<Incoming>| {
+            // A token may still say who this is; without one the client must not pass as anonymous.
+            let known = !untrusted || request.headers().contains_key(header::AUTHORIZATION);
+            let reply = known.then(|| answer(request, Arc::clone(&peer)));
+            async move {
+                Ok::<_, Infallible>(match reply {
+                    Some(reply) => or_500(reply).await,
+                    None => unauthorized(),
+                })
+            }
+        });
+        let builder = if http2 { &self.server.http2 } else { &self.server.http1 };
+        let mut connection =
+            pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let result = tokio::select! {
+            result = connection.as_mut() => result,
+            () = stopped(&mut self.stop) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = result {
+            tracing::debug!(error, "connection ended early");
+        }
+    }
+}
+
+/// Runs a handler; if it panics, this request alone is answered with 500.
+async fn or_500<F: Future<Output = Response<Body>>>(handler: F) -> Response<Body> {
+    let mut handler = pin!(handler);
+    std::future::poll_fn(|context| {
+        // Unwind safety: the handler is not polled again, and what it shares with other requests
+        // sits behind channels and atomics that a panic cannot leave half changed.
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| {
+            tracing::error!("a request handler panicked; the client got 500");
+            Poll::Ready(internal_error())
+        })
+    })
+    .await
+}
+
+fn internal_error() -> Response<Body> {
+    status(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        concat!(
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+            r#""message":"Internal error occurred: the request handler failed","#,
+            r#""reason":"InternalError","#,
+            r#""details":{"causes":[{"message":"the request handler failed"}]},"code":500}"#,
+            "\n"
+        ),
+    )
+}
+
+fn unauthorized() -> Response<Body> {
+    status(
+        StatusCode::UNAUTHORIZED,
+        concat!(
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+            r#""message":"Unauthorized","reason":"Unauthorized","code":401}"#,
+            "\n"
+        ),
+    )
+}
+
+fn status(code: StatusCode, body: &'static str) -> Response<Body> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = code;
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! The socket, driven by real TLS clients. Rule numbers are those of spec/api-server.md.
+
+use std::net::SocketAddr;
+use std::task::Context;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Frame;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::SignatureScheme;
+use rustls::client::ResolvesClientCert;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::sign::CertifiedKey;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+
+use super::*;
+
+type Client = tokio_rustls::client::TlsStream<TcpStream>;
+
+struct Authority {
+    certificate: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages.push(KeyUsagePurpose::KeyCertSign);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        Authority { certificate, issuer: Issuer::new(params, key) }
+    }
+
+    fn sign(&self, name: &str) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        if name == "expired" {
+            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        }
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        (certificate, PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+    }
+}
+
+/// A client that shows its certificate whoever asks.
+#[derive(Debug)]
+struct Always(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Always {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+struct Running {
+    authority: Authority,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    done: tokio::task::JoinHandle<usize>,
+}
+
+/// A server whose paths say what the handler does.
+async fn start(grace: Duration) -> Running {
+    let authority = Authority::new();
+    let (certificate, key) = authority.sign("server");
+    let tls = Tls::new(vec![certificate], key, authority.certificate.clone()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopping) = watch::channel(false);
+    let handler_stop = stopping.clone();
+    let answer = move |request: Request<Incoming>, peer: Arc<Peer>| {
+        let stop = handler_stop.clone();
+        async move { handle(request, &peer, stop).await }
+    };
+    let done = tokio::spawn(serve_with(listener, tls, stopping, grace, answer));
+    Running { authority, address, stop, done }
+}
+
+async fn handle(
+    request: Request<Incoming>,
+    peer: &Peer,
+    mut stop: watch::Receiver<bool>,
+) -> Response<Body> {
+    match request.uri().path() {
+        "/panic" => panic!("on purpose"),
+        "/slow" => {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Response::new(full("slow"))
+        }
+        "/never" => std::future::pending().await,
+        "/watch" => {
+            let (sender, mut receiver) = tokio::sync::mpsc::channel::<Bytes>(4);
+            tokio::spawn(async move {
+                sender.send(Bytes::from_static(b"{\"event\":1}\n")).await.unwrap();
+                stopped(&mut stop).await;
+            });
+            let body = PollBody(move |context: &mut Context<'_>| receiver.poll_recv(context));
+            Response::new(body.boxed_unsync())
+        }
+        _ => Response::new(full(if peer.certificate.is_some() { "known" } else { "anonymous" })),
+    }
+}
+
+/// The smallest body: a poll function.
+struct PollBody<P>(P);
+
+impl<P> hyper::body::Body for PollBody<P>
+where
+    P: FnMut(&mut Context<'_>) -> Poll<Option<Bytes>> + Unpin,
+{
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        (self.0)(context).map(|item| item.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+impl Running {
+    async fn connect(&self, protocol: &str, by: Option<&Authority>) -> io::Result<Client> {
+        self.connect_as(protocol, by.map(|authority| authority.sign("admin"))).await
+    }
+
+    async fn connect_as(
+        &self,
+        protocol: &str,
+        shown: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    ) -> io::Result<Client> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.authority.certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match shown {
+            None => builder.with_no_client_auth(),
+            // Not the usual way, which sends nothing that the server's hints do not cover.
+            Some((certificate, key)) => {
+                let provider = rustls::crypto::ring::default_provider();
+                let key = provider.key_provider.load_private_key(key).unwrap();
+                let shown = CertifiedKey::new(vec![certificate], key);
+                builder.with_client_cert_resolver(Arc::new(Always(Arc::new(shown))))
+            }
+        };
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        let socket = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, socket).await
+    }
+
+    async fn http2(&self) -> hyper::client::conn::http2::SendRequest<Empty<Bytes>> {
+        let stream = self.connect("h2", Some(&self.authority)).await.unwrap();
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+}
+
+fn get(path: &str) -> Request<Empty<Bytes>> {
+    Request::get(format!("https://localhost{path}")).body(Empty::new()).unwrap()
+}
+
+async fn text(response: Response<Incoming>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+/// Reads one HTTP/1.1 answer over a connection that the server closes afterwards.
+async fn http1(mut stream: Client, path: &str) -> String {
+    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn r148_a_certificate_is_asked_for_but_not_required() {
+    let server = start(GRACE).await;
+    let known = server.connect("http/1.1", Some(&server.authority)).await.unwrap();
+    assert!(http1(known, "/").await.ends_with("known"));
+    let anonymous = server.connect("http/1.1", None).await.unwrap();
+    assert!(http1(anonymous, "/").await.ends_with("anonymous"));
+    let mut sender = server.http2().await;
+    assert_eq!(text(sender.send_request(get("/")).await.unwrap()).await, "known");
+}
+
+#[tokio::test]
+async fn r148_a_certificate_that_cannot_be_verified_is_401() {
+    let server = start(GRACE).await;
+    let foreign = Authority::new();
+    for shown in [foreign.sign("admin"), server.authority.sign("expired")] {
+        let stream = server.connect_as("http/1.1", Some(shown)).await.unwrap();
+        let answer = http1(stream, "/").await;
+        assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");
+        assert!(answer.contains("\"reason\":\"Unauthorized\""), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn r148_a_token_still_counts_beside_a_foreign_certificate() {
+    let server = start(GRACE).await;
+    let foreign = Authority::new();
+    let mut stream = server.connect("http/1.1", Some(&foreign)).await.unwrap();
+    let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\
+                 Connection: close\r\n\r\n";
+    stream.write_all(head).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    // The handler decides about the token, and sees no certificate.
+    assert!(answer.ends_with(b"anonymous"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test]
+async fn r148_a_certificate_without_its_key_ends_the_handshake() {
+    let server = start(GRACE).await;
+    let (certificate, _) = server.authority.sign("admin");
+    let (_, other_key) = server.authority.sign("other");
+    // With TLS 1.3 the client may learn of the refusal only when it reads.
+    if let Ok(mut stream) = server.connect_as("http/1.1", Some((certificate, other_key))).await {
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        assert_eq!(answer, b"");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_500_and_other_requests_go_on() {
+    let server = start(GRACE).await;
+    let mut sender = server.http2().await;
+    let slow = sender.send_request(get("/slow"));
+    let panicked = sender.send_request(get("/panic")).await.unwrap();
+    assert_eq!(panicked.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(text(panicked).await.contains("\"reason\":\"InternalError\""));
+    assert_eq!(text(slow.await.unwrap()).await, "slow");
+}
+
+#[tokio::test]
+async fn r9_idle_connections_end_at_once() {
+    let server = start(GRACE).await;
+    let _quiet = server.connect("http/1.1", None).await.unwrap();
+    let _raw = TcpStream::connect(server.address).await.unwrap();
+    let mut sender = server.http2().await;
+    text(sender.send_request(get("/")).await.unwrap()).await;
+    let begin = Instant::now();
+    server.stop.send(true).unwrap();
+    assert_eq!(server.done.await.unwrap(), 0);
+    assert!(begin.elapsed() < Duration::from_millis(200), "took {:?}", begin.elapsed());
+    assert!(sender.send_request(get("/")).await.is_err());
+}
+
+#[tokio::test]
+async fn r9_a_short_request_finishes_and_a_watch_ends_whole() {
+    let server = start(GRACE).await;
+    let mut sender = server.http2().await;
+    let slow = tokio::spawn(sender.send_request(get("/slow")));
+    let watch = sender.send_request(get("/watch")).await.unwrap();
+    server.stop.send(true).unwrap();
+    assert_eq!(text(watch).await, "{\"event\":1}\n");
+    assert_eq!(text(slow.await.unwrap().unwrap()).await, "slow");
+    assert_eq!(server.done.await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn r9_a_request_that_never_ends_is_cut_after_the_grace() {
+    let server = start(Duration::from_millis(100)).await;
+    let mut sender = server.http2().await;
+    let never = tokio::spawn(sender.send_request(get("/never")));
+    text(sender.send_request(get("/")).await.unwrap()).await;
+    server.stop.send(true).unwrap();
+    assert_eq!(server.done.await.unwrap(), 1);
+    assert!(never.await.unwrap().is_err());
+}
+
+/// The outcome that spec/dependencies.md R22 asks for, with room for a busy machine.
+#[tokio::test]
+async fn a_get_does_not_wait_behind_two_hundred_watches() {
+    let server = start(GRACE).await;
+    let mut sender = server.http2().await;
+    let mut watches = Vec::new();
+    for _ in 0..200 {
+        watches.push(sender.send_request(get("/watch")).await.unwrap());
+    }
+    let begin = Instant::now();
+    assert_eq!(text(sender.send_request(get("/")).await.unwrap()).await, "known");
+    assert!(begin.elapsed() < Duration::from_millis(100), "took {:?}", begin.elapsed());
+    server.stop.send(true).unwrap();
+    for watch in watches {
+        assert_eq!(text(watch).await, "{\"event\":1}\n");
+    }
+    assert_eq!(server.done.await.unwrap(), 0);
+}

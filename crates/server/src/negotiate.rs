@@ -1,0 +1,178 @@
+//! What the client wants back: media type and representation (R20, R27, R30).
+
+use tenure_machinery::Failure;
+
+/// How bytes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+}
+
+/// Which version of the `meta.k8s.io` group a transformed answer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaVersion {
+    /// `v1`.
+    V1,
+    /// `v1beta1`.
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The object or list itself.
+    Plain,
+    /// Rows and columns for people.
+    Table(MetaVersion),
+    /// Metadata only.
+    Metadata(MetaVersion),
+}
+
+/// The agreed answer form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// How bytes are written.
+    pub format: Format,
+    /// What is written.
+    pub shape: Shape,
+}
+
+/// What the endpoint can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// One object: plain, Table, PartialObjectMetadata.
+    Object,
+    /// A list: plain, Table, PartialObjectMetadataList.
+    List,
+    /// A watch: as an object, JSON only.
+    Watch,
+    /// Plain only (reviews, discovery, Status).
+    PlainOnly,
+}
+
+struct Clause<'a> {
+    media: &'a str,
+    quality: f32,
+    shape: &'a str,
+    group: &'a str,
+    version: &'a str,
+}
+
+/// Picks the first acceptable clause, best quality first.
+///
+/// A media type that nobody serves is skipped; a served one that asks for a representation this endpoint
+/// does not have is skipped as well. With nothing left the answer is 406.
+pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Wanted, Failure> {
+    let text = accept.unwrap_or_default().trim();
+    if text.is_empty() {
+        return Ok(Wanted { format: Format::Json, shape: Shape::Plain });
+    }
+    let mut clauses: Vec<Clause<'_>> = text.split(',').map(clause).collect();
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    let mut known_type = false;
+    for clause in clauses.iter().filter(|c| c.quality > 0.0) {
+        let Some(format) = format_of(clause.media, offer) else { continue };
+        known_type = true;
+        if let Some(shape) = shape_of(clause, offer) {
+            return Ok(Wanted { format, shape });
+        }
+    }
+    let message = "only the following media types are accepted: application/json, application/yaml";
+    let failure = Failure::new(406, "NotAcceptable", message);
+    // Upstream leaves details out when the type was known and only the representation was not.
+    Err(if known_type {
+        failure
+    } else {
+        failure.with(tenure_machinery::status::Details::default())
+    })
+}
+
+fn format_of(media: &str, offer: Offer) -> Option<Format> {
+    match media {
+        "application/json" | "*/*" | "application/*" => Some(Format::Json),
+        "application/yaml" if offer != Offer::Watch => Some(Format::Yaml),
+        _ => None,
+    }
+}
+
+fn shape_of(clause: &Clause<'_>, offer: Offer) -> Option<Shape> {
+    if clause.shape.is_empty() {
+        return Some(Shape::Plain);
+    }
+    if clause.group != "meta.k8s.io" {
+        return None;
+    }
+    let version = match clause.version {
+        "v1" => MetaVersion::V1,
+        "v1beta1" => MetaVersion::V1Beta1,
+        _ => return None,
+    };
+    match (clause.shape, offer) {
+        ("Table", Offer::Object | Offer::List | Offer::Watch) => Some(Shape::Table(version)),
+        ("PartialObjectMetadata", Offer::Object | Offer::Watch)
+        | ("PartialObjectMetadataList", Offer::List) => Some(Shape::Metadata(version)),
+        _ => None,
+    }
+}
+
+fn clause(text: &str) -> Clause<'_> {
+    let mut parts = text.split(';').map(str::trim);
+    let mut clause = Clause {
+        media: parts.next().unwrap_or_default(),
+        quality: 1.0,
+        shape: "",
+        group: "",
+        version: "",
+    };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("q", value)) => clause.quality = value.parse().unwrap_or(1.0),
+            Some(("as", value)) => clause.shape = value,
+            Some(("g", value)) => clause.group = value,
+            Some(("v", value)) => clause.version = value,
+            _ => {}
+        }
+    }
+    clause
+}
+
+/// Whether the client asks for the aggregated discovery document (R39): any clause with the three
+/// parameters, before a plain one.
+#[must_use]
+pub fn wants_aggregated_discovery(accept: Option<&str>) -> bool {
+    for clause in accept.unwrap_or_default().split(',').map(clause) {
+        if clause.media != "application/json" {
+            continue;
+        }
+        if clause.shape == "APIGroupDiscoveryList"
+            && clause.group == "apidiscovery.k8s.io"
+            && clause.version == "v2"
+        {
+            return true;
+        }
+        if clause.shape.is_empty() {
+            return false;
+        }
+    }
+    false
+}
+
+/// The bare media type of a Content-Type header, in lower case.
+#[must_use]
+pub fn media_type(header: Option<&str>) -> String {
+    header.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}

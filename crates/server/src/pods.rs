@@ -1,0 +1,221 @@
+//! Bindings and evictions (R141, R142).
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use tenure_machinery::status::{Details, StatusCause};
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_world::{Guard, Write};
+
+use crate::answer::{self, parse_record};
+use crate::api::Api;
+use crate::body::Body;
+use crate::clock::now;
+use crate::dispatch::created_status;
+use crate::negotiate::Offer;
+use crate::query::{FieldValidation, WriteOptions};
+use crate::read::get::missing;
+use crate::request::Request;
+use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::decode;
+use crate::write::delete::{self, DeleteOptions};
+
+const RACES_MAX: usize = 256;
+
+fn read_object(request: &Request) -> Result<Object, Failure> {
+    let (value, _) = decode::parse(&request.content_type, &request.body, FieldValidation::Ignore)?;
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(Failure::bad_request("the body is not an object")),
+    }
+}
+
+/// Binds a pod to a node, once.
+pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+    let wanted = request.wanted(Offer::PlainOnly)?;
+    let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
+    let binding = read_object(request)?;
+    let name =
+        if request.name.is_empty() { binding.name().to_owned() } else { request.name.clone() };
+    if !binding.name().is_empty() && binding.name() != name {
+        return Err(Failure::bad_request(
+            "metadata.name: name in URL does not match name in Binding object",
+        ));
+    }
+    let node = binding.str_at(&["target", "name"]).unwrap_or_default().to_owned();
+    if node.is_empty() {
+        return Err(Failure::bad_request("target.name: a binding names a node"));
+    }
+    let pods =
+        api.registry.find("", "v1", "pods").cloned().ok_or_else(crate::api::no_such_resource)?;
+    let key = pods.key(&request.namespace, &name);
+    for _ in 0..RACES_MAX {
+        let Some(record) = api.world.current().get(&key).cloned() else {
+            return Err(missing(&pods, &name));
+        };
+        let mut pod = parse_record(&record)?;
+        check_bindable(&pod, &name, &node)?;
+        pod.map_mut("spec").insert("nodeName".into(), node.as_str().into());
+        if let Some(annotations) = binding.map_at(&["metadata", "annotations"]) {
+            let own = pod.map_mut("metadata").map_mut("annotations");
+            own.extend(annotations.iter().map(|(k, v)| (k.clone(), v.clone())));
+        }
+        set_condition(
+            &mut pod,
+            json!({
+                "type": "PodScheduled", "status": "True",
+                "lastProbeTime": null, "lastTransitionTime": now(),
+            }),
+        );
+        if !options.dry_run {
+            let own =
+                Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+            let write = Write::Put { key: Arc::clone(record.key()), draft: draft(&pods, &pod)? };
+            match propose(&api.world, own, write, Extras::default()).await? {
+                Outcome::Committed(_) => {}
+                Outcome::Moved(_) | Outcome::Retry => continue,
+            }
+        }
+        return answer::json_value(
+            StatusCode::CREATED,
+            &created_status(),
+            wanted.format,
+            request.style()?,
+        );
+    }
+    Err(Failure::conflict("", "pods/binding", &name, "the pod keeps changing"))
+}
+
+fn check_bindable(pod: &Object, name: &str, node: &str) -> Result<(), Failure> {
+    let why = if pod.str_at(&["metadata", "deletionTimestamp"]).is_some() {
+        format!("pod {name} is being deleted, cannot be assigned to a host")
+    } else if let Some(taken) = pod.str_at(&["spec", "nodeName"]).filter(|n| !n.is_empty()) {
+        format!("pod {name} is already assigned to node \"{taken}\", not to \"{node}\"")
+    } else if !pod.list_at(&["spec", "schedulingGates"]).is_empty() {
+        format!("pod {name} has non-empty .spec.schedulingGates")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::conflict("", "pods/binding", name, &why))
+}
+
+fn set_condition(pod: &mut Object, condition: Value) {
+    let kind = condition.get("type").cloned();
+    let conditions =
+        pod.map_mut("status").entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(list) = conditions {
+        list.retain(|other| other.get("type") != kind.as_ref());
+        list.push(condition);
+    }
+}
+
+/// Deletes a pod unless a budget forbids it.
+pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+    let wanted = request.wanted(Offer::PlainOnly)?;
+    let style = request.style()?;
+    let eviction = read_object(request)?;
+    if !eviction.name().is_empty() && eviction.name() != request.name {
+        return Err(Failure::bad_request(
+            "metadata.name: name in URL does not match name in Eviction object",
+        ));
+    }
+    let options = match eviction.get("deleteOptions") {
+        Some(Value::Object(object)) => DeleteOptions::from_object(object)?,
+        _ => DeleteOptions::default(),
+    };
+    let key = request.served.key(&request.namespace, &request.name);
+    let Some(record) = api.world.current().get(&key).cloned() else {
+        return Err(missing(&request.served, &request.name));
+    };
+    let pod = parse_record(&record)?;
+    let free = matches!(pod.str_at(&["status", "phase"]), Some("Pending" | "Succeeded" | "Failed"))
+        || pod.str_at(&["metadata", "deletionTimestamp"]).is_some();
+    if !free {
+        spend_budget(api, request, &pod, options.dry_run).await?;
+    }
+    let (namespace, name) = (request.namespace.clone(), request.name.clone());
+    delete::one(api, request, &options, &namespace, &name).await?;
+    answer::json_value(StatusCode::CREATED, &created_status(), wanted.format, style)
+}
+
+/// Takes one disruption from the budget that covers the pod, if there is one.
+async fn spend_budget(
+    api: &Api,
+    request: &Request,
+    pod: &Object,
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let served = api
+        .registry
+        .find("policy", "v1", "poddisruptionbudgets")
+        .cloned()
+        .ok_or_else(crate::api::no_such_resource)?;
+    for _ in 0..RACES_MAX {
+        let state = api.world.current();
+        let budgets = served.collection(&request.namespace);
+        let mut covering = state
+            .range(&budgets, None)
+            .filter_map(|record| Some((Arc::clone(record), parse_record(record).ok()?)))
+            .filter(|(_, budget)| selects(budget, pod));
+        let Some((record, mut budget)) = covering.next() else { return Ok(()) };
+        if covering.next().is_some() {
+            return Err(Failure::internal(
+                "this pod has more than one PodDisruptionBudget, which the eviction subresource does not support",
+            ));
+        }
+        let allowed = budget.int_at(&["status", "disruptionsAllowed"]).unwrap_or(0);
+        if allowed <= 0 {
+            return Err(exhausted(&record));
+        }
+        if dry_run {
+            return Ok(());
+        }
+        let status = budget.map_mut("status");
+        status.insert("disruptionsAllowed".into(), (allowed - 1).into());
+        status.map_mut("disruptedPods").insert(pod.name().to_owned(), now().into());
+        let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+        let write = Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &budget)? };
+        match propose(&api.world, own, write, Extras::default()).await? {
+            Outcome::Committed(_) => return Ok(()),
+            Outcome::Moved(_) | Outcome::Retry => {}
+        }
+    }
+    Err(Failure::internal("the budget keeps changing"))
+}
+
+fn exhausted(record: &tenure_world::Record) -> Failure {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let cause = StatusCause {
+        reason: "DisruptionBudget".to_owned(),
+        message: format!("The disruption budget {} allows no more disruptions now", record.name()),
+        field: String::new(),
+    };
+    Failure::new(429, "TooManyRequests", message)
+        .with(Details { causes: vec![cause], ..Details::default() })
+}
+
+/// Whether a budget's selector picks the pod; an empty selector picks all, a missing one none.
+fn selects(budget: &Object, pod: &Object) -> bool {
+    let Some(selector) = budget.map_at(&["spec", "selector"]) else { return false };
+    let label = |key: &str| pod.str_at(&["metadata", "labels", key]);
+    let labels = selector.map_at(&["matchLabels"]).into_iter().flatten();
+    let mut labels = labels.map(|(key, value)| label(key) == value.as_str());
+    let mut expressions =
+        selector.list_at(&["matchExpressions"]).iter().filter_map(Value::as_object).map(
+            |expression| {
+                let actual = label(expression.str_at(&["key"]).unwrap_or_default());
+                let listed = || {
+                    let values = expression.list_at(&["values"]);
+                    actual.is_some_and(|actual| values.iter().any(|v| v.as_str() == Some(actual)))
+                };
+                match expression.str_at(&["operator"]).unwrap_or_default() {
+                    "In" => listed(),
+                    "NotIn" => !listed(),
+                    "Exists" => actual.is_some(),
+                    _ => actual.is_none(),
+                }
+            },
+        );
+    labels.all(|ok| ok) && expressions.all(|ok| ok)
+}

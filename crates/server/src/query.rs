@@ -1,0 +1,345 @@
+//! Query parameters: typed, with the answers for bad ones.
+
+use tenure_core::Revision;
+use tenure_core::selector::{FieldSelector, LabelSelector};
+use tenure_machinery::{Errors, Failure, Path};
+
+use crate::route::percent_decode;
+
+/// The parameters of a request, in order, decoded.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Reads `a=b&c=d`.
+    #[must_use]
+    pub fn parse(text: Option<&str>) -> Query {
+        let pairs = text
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                (percent_decode(name, true).into_owned(), percent_decode(value, true).into_owned())
+            })
+            .collect();
+        Query { pairs }
+    }
+
+    /// The first value of a parameter; `None` when absent.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// All values of a parameter.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// A value other than empty.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// A truth value as the API reads it: present and neither `false` nor `0`.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        self.optional_flag(name).unwrap_or(false)
+    }
+
+    /// As [`Query::flag`], telling absence apart.
+    #[must_use]
+    pub fn optional_flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value, "false" | "0" | "False" | "FALSE"))
+    }
+
+    /// A whole number; 400 when it is none.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
+        match self.get(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                Failure::bad_request(format!("{name}: `{text}` is not a whole number"))
+            }),
+        }
+    }
+
+    /// Checks `timeout`, which may shorten the server's own deadline (R7).
+    pub fn timeout(&self) -> Result<Option<std::time::Duration>, Failure> {
+        match self.get("timeout") {
+            None | Some("") => Ok(None),
+            Some(text) => parse_duration(text)
+                .ok_or_else(|| Failure::bad_request(format!("timeout: `{text}` is not a duration")))
+                .map(|d| (!d.is_zero()).then_some(d)),
+        }
+    }
+}
+
+/// A duration as Go writes it: `300ms`, `1.5h`, `2h45m`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
+    if text == "0" {
+        return Some(std::time::Duration::ZERO);
+    }
+    let mut seconds = 0.0_f64;
+    let mut rest = text;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(digits);
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let scale = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        seconds += number.parse::<f64>().ok()? * scale;
+        rest = tail;
+    }
+    std::time::Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// `resourceVersionMatch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// The caller did not say.
+    Unset,
+    /// At least that new.
+    NotOlderThan,
+    /// Just that state.
+    Exact,
+}
+
+/// The options of list, watch and deletecollection.
+#[derive(Clone, Debug)]
+pub struct ListOptions {
+    /// Which labels.
+    pub labels: LabelSelector,
+    /// Which fields.
+    pub fields: FieldSelector,
+    /// Zero means all.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub token: Option<String>,
+    /// `None` when unset; zero is any state.
+    pub revision: Option<Revision>,
+    /// How `revision` is meant.
+    pub matching: Match,
+    /// How long a watch lives.
+    pub timeout_seconds: Option<u64>,
+    /// Whether a watch gets bookmarks.
+    pub bookmarks: bool,
+    /// Whether a watch begins with the state.
+    pub initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// Reads and checks the options of a list (`watch` false) or a watch (R10–R16, R110).
+    pub fn read(query: &Query, watch: bool) -> Result<ListOptions, Failure> {
+        let labels = LabelSelector::parse(query.text("labelSelector"))
+            .map_err(|e| Failure::bad_request(format!("unable to parse requirement: {e}")))?;
+        let fields = FieldSelector::parse(query.text("fieldSelector"))
+            .map_err(|e| Failure::bad_request(format!("unable to parse field selector: {e}")))?;
+        let limit = usize::try_from(query.number("limit")?.unwrap_or(0).max(0)).unwrap_or(0);
+        let timeout = query.number("timeoutSeconds")?;
+        query.timeout()?;
+        let text = query.text("resourceVersion");
+        let matching = check_matching(query, text, watch)?;
+        let token = query.get("continue").filter(|t| !t.is_empty()).map(str::to_owned);
+        let revision = match text {
+            "" => None,
+            text => Some(Revision::parse(text).ok_or_else(|| {
+                Failure::bad_request(format!("resourceVersion: `{text}` is not a whole number"))
+            })?),
+        };
+        if token.is_some() && revision.is_some_and(|r| r != Revision::ZERO) {
+            return Err(Failure::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        Ok(ListOptions {
+            labels,
+            fields,
+            limit,
+            token,
+            revision,
+            matching,
+            timeout_seconds: timeout.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0),
+            bookmarks: query.flag("allowWatchBookmarks"),
+            initial_events: query.optional_flag("sendInitialEvents"),
+        })
+    }
+}
+
+fn check_matching(query: &Query, version: &str, watch: bool) -> Result<Match, Failure> {
+    let field = Path::Root.field("resourceVersionMatch");
+    let initial = query.optional_flag("sendInitialEvents");
+    let text = query.text("resourceVersionMatch");
+    let mut errors = Errors::new();
+    if watch {
+        match (initial, text) {
+            (Some(_), "NotOlderThan") | (None, "") => {}
+            (Some(_), "") => errors.forbidden(
+                &field,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ),
+            (Some(_), other) => {
+                errors.forbidden(
+                    &field,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                );
+                errors.not_supported(&field, other, &["NotOlderThan"]);
+            }
+            (None, _) => errors.forbidden(
+                &field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
+        }
+    } else {
+        if !text.is_empty() {
+            if version.is_empty() {
+                errors.forbidden(
+                    &field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                );
+            }
+            if query.get("continue").is_some_and(|t| !t.is_empty()) {
+                errors.forbidden(
+                    &field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                );
+            }
+            if !matches!(text, "Exact" | "NotOlderThan") {
+                errors.not_supported(&field, text, &["Exact", "NotOlderThan"]);
+            }
+            if text == "Exact" && version == "0" {
+                errors.forbidden(
+                    &field,
+                    "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+                );
+            }
+        }
+        if initial.is_some() {
+            errors.forbidden(
+                &Path::Root.field("sendInitialEvents"),
+                "sendInitialEvents is forbidden for list",
+            );
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Failure::invalid("meta.k8s.io", "ListOptions", "", errors));
+    }
+    Ok(match text {
+        "NotOlderThan" => Match::NotOlderThan,
+        "Exact" => Match::Exact,
+        _ => Match::Unset,
+    })
+}
+
+/// How strictly unknown and duplicate members are taken (R32).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Say nothing.
+    Ignore,
+    /// Tell with a Warning header.
+    Warn,
+    /// Refuse.
+    Strict,
+}
+
+/// The options of create, update and patch.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// Answer as if it happened, store nothing.
+    pub dry_run: bool,
+    /// Who writes, if said.
+    pub manager: Option<String>,
+    /// What to do with unknown members.
+    pub validation: FieldValidation,
+    /// Take fields over from other managers (apply only).
+    pub force: bool,
+}
+
+impl WriteOptions {
+    /// Reads and checks the options; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    pub fn read(query: &Query, kind: &str, apply: bool) -> Result<WriteOptions, Failure> {
+        let mut errors = Errors::new();
+        let force = query.optional_flag("force");
+        if kind == "PatchOptions" {
+            if apply && query.text("fieldManager").is_empty() {
+                errors.required(&Path::Root.field("fieldManager"), "is required for apply patch");
+            }
+            if !apply && force.is_some() {
+                errors.forbidden(
+                    &Path::Root.field("force"),
+                    "may not be specified for non-apply patch",
+                );
+            }
+        }
+        check_manager(query.text("fieldManager"), &mut errors);
+        let dry_run = check_dry_run(query.all("dryRun"), &mut errors);
+        let validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                errors.not_supported(
+                    &Path::Root.field("fieldValidation"),
+                    other,
+                    &["Ignore", "Strict", "Warn"],
+                );
+                FieldValidation::Warn
+            }
+        };
+        query.timeout()?;
+        if !errors.is_empty() {
+            return Err(Failure::invalid("meta.k8s.io", kind, "", errors));
+        }
+        Ok(WriteOptions {
+            dry_run,
+            manager: query.get("fieldManager").filter(|m| !m.is_empty()).map(str::to_owned),
+            validation,
+            force: force.unwrap_or(false),
+        })
+    }
+}
+
+fn check_manager(manager: &str, errors: &mut Errors) {
+    let field = Path::Root.field("fieldManager");
+    if manager.chars().count() > 128 {
+        errors.too_long(&field, 128);
+    }
+    for (at, c) in manager.chars().enumerate() {
+        if c.is_control() || (c.is_whitespace() && c != ' ') {
+            errors.invalid(
+                &field,
+                format!("{manager:?}"),
+                &format!("should only contain printable characters (at position {at})"),
+            );
+        }
+    }
+}
+
+/// `dryRun` may be given only as `All`.
+pub fn check_dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bool {
+    let mut all = true;
+    let mut any = false;
+    for value in values.filter(|v| !v.is_empty()) {
+        any = true;
+        all &= value == "All";
+        if value != "All" {
+            errors.not_supported(&Path::Root.field("dryRun"), value, &["All"]);
+        }
+    }
+    any && all
+}

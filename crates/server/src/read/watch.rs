@@ -1,0 +1,309 @@
+//! Watches: a cursor, a filter and a socket (R103–R113).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Response, StatusCode};
+use prometheus_client::metrics::counter::Counter;
+use serde_json::{Value, json};
+use tenure_core::Revision;
+use tenure_machinery::Failure;
+use tenure_world::{Change, Handle, Interest, Record, Watch, WatchEnded};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::answer::{self, Found, Include};
+use crate::body::{Body, Live};
+use crate::metrics::Running;
+use crate::negotiate::{MetaVersion, Shape};
+use crate::query::ListOptions;
+use crate::read::get::not_older_than;
+use crate::read::list::expired;
+use crate::registry::Served;
+use crate::select::Selection;
+
+/// A socket that takes nothing for this long is closed; the client resumes from its last version.
+const STALLED: Duration = Duration::from_secs(30);
+/// Events that wait together travel together, up to about this many bytes.
+const GATHER_BYTES: usize = 64 * 1024;
+/// How often a watch that asked for bookmarks gets one.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// What one watch was asked to do.
+pub(crate) struct Asked {
+    /// The kind.
+    pub served: Arc<Served>,
+    /// The namespace; empty for all.
+    pub namespace: String,
+    /// The one name to watch, from the path's old watch form; empty for all.
+    pub only: String,
+    /// Selectors and start.
+    pub options: ListOptions,
+    /// Plain objects, metadata or rows.
+    pub shape: Shape,
+    /// What rows carry.
+    pub include: Include,
+    /// Its life, if the client named none.
+    pub lifetime: Duration,
+    /// Counts events sent.
+    pub events: Counter,
+    /// Counts this watch while it is open.
+    pub running: Running,
+}
+
+/// Starts a watch and answers with its stream.
+pub(crate) async fn start(
+    world: &Handle,
+    asked: Asked,
+    stop: watch::Receiver<bool>,
+) -> Result<Response<Body>, Failure> {
+    let selection = Selection::new(&asked.served, &asked.options.labels, &asked.options.fields)?;
+    let prefix = asked.served.collection(&asked.namespace);
+    let only = Some(asked.only.as_str()).filter(|name| !name.is_empty());
+    let interest = match only.or(selection.name()) {
+        Some(name) if !asked.served.kind.namespaced || !asked.namespace.is_empty() => {
+            Interest::Key(format!("{prefix}{name}"))
+        }
+        _ => Interest::Prefix(prefix.clone()),
+    };
+    let options = &asked.options;
+    // Without a version, or from version zero, the present state comes first (R106, R111).
+    let from_state = match options.initial_events {
+        Some(wants) => wants,
+        None => options.revision.unwrap_or(Revision::ZERO) == Revision::ZERO,
+    };
+    let (sender, body) = Live::new();
+    let response = answer::respond(StatusCode::OK, "application/json", body);
+    let (initial, after) = if from_state {
+        let state = not_older_than(world, options.revision).await?;
+        let records: Vec<Arc<Record>> = state
+            .range(&prefix, None)
+            .filter(|record| only.is_none_or(|name| record.name() == name))
+            .filter(|record| selection.matches(record))
+            .cloned()
+            .collect();
+        (records, state.revision())
+    } else {
+        (Vec::new(), options.revision.unwrap_or_else(|| world.current().revision()))
+    };
+    let encoder = Encoder {
+        shape: asked.shape,
+        include: asked.include,
+        served: Arc::clone(&asked.served),
+        first: true,
+    };
+    let cursor = match world.watch(after, interest) {
+        Ok(cursor) => cursor,
+        Err(compacted) => {
+            // The stream is accepted and says so in its one event (R107).
+            let line = encoder.error(&expired(after, compacted.oldest));
+            drop(sender.try_send(line));
+            return Ok(response);
+        }
+    };
+    let lifetime = options.timeout_seconds.map_or(asked.lifetime, Duration::from_secs);
+    let stream = Stream {
+        selection,
+        encoder,
+        sender,
+        bookmarks: options.bookmarks,
+        closing_bookmark: options.initial_events == Some(true) && options.bookmarks,
+        deadline: Instant::now() + lifetime,
+        stop,
+        events: asked.events,
+        _running: asked.running,
+    };
+    tokio::spawn(stream.run(cursor, initial, after));
+    Ok(response)
+}
+
+struct Stream {
+    selection: Selection,
+    encoder: Encoder,
+    sender: mpsc::Sender<Bytes>,
+    bookmarks: bool,
+    closing_bookmark: bool,
+    deadline: Instant,
+    stop: watch::Receiver<bool>,
+    events: Counter,
+    _running: Running,
+}
+
+impl Stream {
+    async fn run(mut self, mut cursor: Watch, initial: Vec<Arc<Record>>, at: Revision) {
+        if self.send_initial(initial, at).await.is_some() {
+            self.follow(&mut cursor, at).await;
+        }
+    }
+
+    async fn send_initial(&mut self, initial: Vec<Arc<Record>>, at: Revision) -> Option<()> {
+        let mut chunk = BytesMut::new();
+        for record in initial {
+            self.encoder.event(&mut chunk, "ADDED", record.bytes(), &record);
+            self.events.inc();
+            if chunk.len() > GATHER_BYTES {
+                self.send(chunk.split().freeze()).await?;
+            }
+        }
+        if self.closing_bookmark {
+            self.encoder.bookmark(&mut chunk, at, true);
+        }
+        if chunk.is_empty() { Some(()) } else { self.send(chunk.freeze()).await }
+    }
+
+    /// Sends live events until the client leaves, time is up, the server stops or history is gone.
+    async fn follow(&mut self, cursor: &mut Watch, mut told: Revision) {
+        let mut bookmark_at = Instant::now() + BOOKMARK_EVERY;
+        loop {
+            let mut chunk = BytesMut::new();
+            tokio::select! {
+                next = cursor.next() => match next {
+                    Ok(change) => {
+                        told = change.revision;
+                        self.change(&mut chunk, &change);
+                        while chunk.len() < GATHER_BYTES {
+                            let Ok(Some(change)) = cursor.try_next() else { break };
+                            told = change.revision;
+                            self.change(&mut chunk, &change);
+                        }
+                    }
+                    Err(WatchEnded::Compacted { oldest }) => {
+                        let line = self.encoder.error(&expired(told, oldest));
+                        let _ = self.send(line).await;
+                        return;
+                    }
+                    Err(WatchEnded::Stopped) => return,
+                },
+                () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => {
+                    bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                    self.encoder.bookmark(&mut chunk, cursor.delivered().max(told), false);
+                }
+                () = tokio::time::sleep_until(self.deadline) => {
+                    if self.bookmarks {
+                        self.encoder.bookmark(&mut chunk, cursor.delivered().max(told), false);
+                        let _ = self.send(chunk.freeze()).await;
+                    }
+                    return;
+                }
+                () = self.sender.closed() => return,
+                _ = self.stop.changed() => return,
+            }
+            if !chunk.is_empty() && self.send(chunk.freeze()).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The event type is relative to the filter (R105).
+    fn change(&mut self, chunk: &mut BytesMut, change: &Change) {
+        let was = change.before.as_ref().filter(|record| self.selection.matches(record));
+        let is = change.after.as_ref().filter(|record| self.selection.matches(record));
+        match (was, is) {
+            (None, Some(record)) => self.encoder.event(chunk, "ADDED", record.bytes(), record),
+            (Some(_), Some(record)) => {
+                self.encoder.event(chunk, "MODIFIED", record.bytes(), record)
+            }
+            (Some(record), None) => {
+                let last = change.last_state().unwrap_or_default();
+                self.encoder.event(chunk, "DELETED", &last, record);
+            }
+            (None, None) => return,
+        }
+        self.events.inc();
+    }
+
+    async fn send(&self, chunk: Bytes) -> Option<()> {
+        tokio::time::timeout(STALLED, self.sender.send(chunk)).await.ok()?.ok()
+    }
+}
+
+struct Encoder {
+    shape: Shape,
+    include: Include,
+    served: Arc<Served>,
+    first: bool,
+}
+
+impl Encoder {
+    fn event(&mut self, chunk: &mut BytesMut, kind: &str, bytes: &Bytes, record: &Arc<Record>) {
+        chunk.extend_from_slice(b"{\"type\":\"");
+        chunk.extend_from_slice(kind.as_bytes());
+        chunk.extend_from_slice(b"\",\"object\":");
+        match self.shape {
+            Shape::Plain => chunk.extend_from_slice(bytes),
+            Shape::Metadata(version) => {
+                let found = parsed(bytes, record);
+                write_json(chunk, &answer::partial(&found, version).unwrap_or_default());
+            }
+            Shape::Table(version) => {
+                let found = parsed(bytes, record);
+                if let Ok(object) = found.object() {
+                    let table = self.table(&object, version);
+                    write_json(chunk, &table);
+                }
+            }
+        }
+        chunk.extend_from_slice(b"}\n");
+    }
+
+    /// One row; the columns come with the first event only (R27).
+    fn table(&mut self, object: &tenure_machinery::Object, version: MetaVersion) -> Value {
+        let mut table = answer::table_head(&self.served, version, std::mem::take(&mut self.first));
+        let revision = object
+            .get("metadata")
+            .and_then(|m| m.get("resourceVersion"))
+            .cloned()
+            .unwrap_or_default();
+        table.insert("metadata".into(), json!({ "resourceVersion": revision }));
+        let row = answer::row(&self.served, object, version, self.include);
+        table.insert("rows".into(), Value::Array(vec![row]));
+        Value::Object(table)
+    }
+
+    fn bookmark(&mut self, chunk: &mut BytesMut, at: Revision, ends_initial: bool) {
+        let mut metadata = json!({ "resourceVersion": at.to_string() });
+        if let (true, Some(map)) = (ends_initial, metadata.as_object_mut()) {
+            map.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
+        }
+        let (kind, api_version) = match self.shape {
+            Shape::Plain => (self.served.kind.kind.as_ref(), self.served.api_version.as_str()),
+            Shape::Metadata(version) => ("PartialObjectMetadata", version.api_version()),
+            Shape::Table(version) => ("Table", version.api_version()),
+        };
+        let object = match self.shape {
+            Shape::Table(version) => {
+                let mut table =
+                    answer::table_head(&self.served, version, std::mem::take(&mut self.first));
+                table.insert("metadata".into(), metadata.clone());
+                let partial = json!({
+                    "kind": self.served.kind.kind, "apiVersion": self.served.api_version,
+                    "metadata": metadata,
+                });
+                table.insert("rows".into(), json!([{ "cells": [], "object": partial }]));
+                Value::Object(table)
+            }
+            _ => json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }),
+        };
+        write_json(chunk, &json!({ "type": "BOOKMARK", "object": object }));
+        chunk.extend_from_slice(b"\n");
+    }
+
+    fn error(&self, failure: &Failure) -> Bytes {
+        let mut chunk = BytesMut::new();
+        write_json(&mut chunk, &json!({ "type": "ERROR", "object": failure.to_json() }));
+        chunk.extend_from_slice(b"\n");
+        chunk.freeze()
+    }
+}
+
+fn parsed(bytes: &Bytes, record: &Arc<Record>) -> Found {
+    match serde_json::from_slice(bytes) {
+        Ok(object) => Found::Object(object),
+        Err(_) => Found::Record(Arc::clone(record)),
+    }
+}
+
+fn write_json(chunk: &mut BytesMut, value: &Value) {
+    chunk.extend_from_slice(value.to_string().as_bytes());
+}

@@ -1,0 +1,127 @@
+//! Which kinds are served, and where their objects are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tenure_machinery::Kind;
+use tenure_schema::{TypeId, facts};
+use tenure_world::{FieldPath, Layout};
+
+/// A served kind with what the server looks up once.
+pub struct Served {
+    /// The row.
+    pub kind: Kind,
+    /// `/registry/configmaps/`.
+    pub prefix: String,
+    /// The row's type in the facts table.
+    pub type_id: Option<TypeId>,
+    /// `v1` or `apps/v1`.
+    pub api_version: String,
+}
+
+impl Served {
+    /// The key of one object.
+    #[must_use]
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if self.kind.namespaced {
+            format!("{}{namespace}/{name}", self.prefix)
+        } else {
+            format!("{}{name}", self.prefix)
+        }
+    }
+
+    /// The prefix of a collection; an empty namespace means all of them.
+    #[must_use]
+    pub fn collection(&self, namespace: &str) -> String {
+        if self.kind.namespaced && !namespace.is_empty() {
+            format!("{}{namespace}/", self.prefix)
+        } else {
+            self.prefix.clone()
+        }
+    }
+}
+
+/// All served kinds.
+pub struct Registry {
+    kinds: Vec<Arc<Served>>,
+    by_resource: HashMap<(String, String, String), Arc<Served>>,
+    fields: HashMap<String, Arc<[FieldPath]>>,
+}
+
+impl Registry {
+    /// The built-in kinds.
+    #[must_use]
+    pub fn builtin() -> Registry {
+        let kinds: Vec<Arc<Served>> = tenure_kinds::builtin()
+            .into_iter()
+            .map(|kind| {
+                Arc::new(Served {
+                    prefix: format!("/registry/{}/", kind.storage),
+                    type_id: facts().type_id(&kind.type_name),
+                    api_version: kind.api_version(),
+                    kind,
+                })
+            })
+            .collect();
+        let by_resource = kinds
+            .iter()
+            .map(|served| {
+                let kind = &served.kind;
+                let at =
+                    (kind.group.to_string(), kind.version.to_string(), kind.plural.to_string());
+                (at, Arc::clone(served))
+            })
+            .collect();
+        let mut fields: HashMap<String, Arc<[FieldPath]>> = HashMap::new();
+        for served in kinds.iter().filter(|served| !served.kind.fields.is_empty()) {
+            let paths = served
+                .kind
+                .fields
+                .iter()
+                .map(|field| FieldPath::new(&field.path.join("."), field.absent));
+            // Two views of one storage (events) share the row that comes first.
+            fields.entry(served.prefix.clone()).or_insert_with(|| paths.collect());
+        }
+        Registry { kinds, by_resource, fields }
+    }
+
+    /// The kind behind a resource path.
+    #[must_use]
+    pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
+        self.by_resource.get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+    }
+
+    /// The kind of that name in a group, any version.
+    #[must_use]
+    pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Served>> {
+        self.kinds.iter().find(|s| s.kind.group == group && s.kind.kind == kind)
+    }
+
+    /// Whether any kind of that group is served.
+    #[must_use]
+    pub fn has_group(&self, group: &str) -> bool {
+        self.kinds.iter().any(|s| s.kind.group == group)
+    }
+
+    /// Whether any kind of that group and version is served.
+    #[must_use]
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.kinds.iter().any(|s| s.kind.group == group && s.kind.version == version)
+    }
+
+    /// All served kinds in table order.
+    #[must_use]
+    pub fn kinds(&self) -> &[Arc<Served>] {
+        &self.kinds
+    }
+}
+
+impl Layout for Registry {
+    fn fields(&self, key: &str) -> Option<Arc<[FieldPath]>> {
+        // Keys are `/registry/{one or two words}/…`; the longer prefix is tried first.
+        let mut slashes = key.match_indices('/').map(|(at, _)| at).skip(2);
+        let short = slashes.next().and_then(|at| key.get(..=at));
+        let long = slashes.next().and_then(|at| key.get(..=at));
+        [long, short].into_iter().flatten().find_map(|prefix| self.fields.get(prefix)).cloned()
+    }
+}

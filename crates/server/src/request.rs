@@ -1,0 +1,85 @@
+//! One request to a resource, as handlers see it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_machinery::Failure;
+
+use crate::answer::{Include, Style};
+use crate::authenticate::User;
+use crate::negotiate::{Offer, Wanted, negotiate};
+use crate::query::Query;
+use crate::registry::Served;
+
+/// What was asked of which resource, by whom.
+pub struct Request {
+    /// The kind behind the path.
+    pub served: Arc<Served>,
+    /// Empty for cluster scope or all namespaces.
+    pub namespace: String,
+    /// Empty for a collection.
+    pub name: String,
+    /// Such as `status`; empty for the object itself.
+    pub subresource: String,
+    /// Decoded query parameters.
+    pub query: Query,
+    /// The Accept header.
+    pub accept: Option<String>,
+    /// The bare media type of the body.
+    pub content_type: String,
+    /// The User-Agent header.
+    pub agent: String,
+    /// Whether the client takes gzip.
+    pub gzip: bool,
+    /// Who asks.
+    pub user: User,
+    /// The body, read whole.
+    pub body: Bytes,
+    /// Texts for Warning headers, in order.
+    pub warnings: Vec<String>,
+}
+
+impl Request {
+    /// The agreed answer form.
+    pub fn wanted(&self, offer: Offer) -> Result<Wanted, Failure> {
+        negotiate(self.accept.as_deref(), offer)
+    }
+
+    /// Indentation, compression and row objects.
+    pub fn style(&self) -> Result<Style, Failure> {
+        let include = match self.query.text("includeObject") {
+            "" | "Metadata" => Include::Metadata,
+            "None" => Include::None,
+            "Object" => Include::Object,
+            other => {
+                return Err(Failure::bad_request(format!(
+                    "includeObject: `{other}` is none of None, Metadata, Object"
+                )));
+            }
+        };
+        let pretty = match self.query.get("pretty") {
+            Some(text) => matches!(text, "true" | "1"),
+            None => ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| self.agent.starts_with(tool)),
+        };
+        Ok(Style { pretty, gzip: self.gzip, include })
+    }
+
+    /// The name under which this writer's fields are recorded (R94).
+    #[must_use]
+    pub fn manager(&self, given: Option<&str>) -> String {
+        if let Some(given) = given.filter(|name| !name.is_empty()) {
+            return given.to_owned();
+        }
+        let agent = self.agent.split('/').next().unwrap_or_default();
+        let name: String = agent.chars().filter(|c| !c.is_control()).take(128).collect();
+        if name.is_empty() { "unknown".to_owned() } else { name }
+    }
+
+    /// Tells the client something, once.
+    pub fn warn(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+    }
+}

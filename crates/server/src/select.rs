@@ -1,0 +1,99 @@
+//! Selectors against stored headers: nobody decodes an object to be listed.
+
+use tenure_core::selector::{FieldSelector, LabelSelector};
+use tenure_machinery::Failure;
+use tenure_world::Record;
+
+use crate::registry::Served;
+
+/// Labels and fields to select by, checked against a kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    fields: Vec<FieldTest>,
+}
+
+#[derive(Clone, Debug)]
+struct FieldTest {
+    field: FieldAt,
+    path: String,
+    value: String,
+    equal: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum FieldAt {
+    Name,
+    Namespace,
+    Other(usize),
+}
+
+impl Selection {
+    /// Checks that the kind knows every field (R13).
+    pub(crate) fn new(
+        served: &Served,
+        labels: &LabelSelector,
+        fields: &FieldSelector,
+    ) -> Result<Selection, Failure> {
+        let fields = fields
+            .requirements()
+            .iter()
+            .map(|requirement| {
+                let label = requirement.field.as_str();
+                let field = match label {
+                    "metadata.name" => FieldAt::Name,
+                    "metadata.namespace" if served.kind.namespaced => FieldAt::Namespace,
+                    _ => served
+                        .kind
+                        .fields
+                        .iter()
+                        .position(|field| field.label == label)
+                        .map(FieldAt::Other)
+                        .ok_or_else(|| {
+                            Failure::bad_request(format!("field label not supported: {label}"))
+                        })?,
+                };
+                let path = match field {
+                    FieldAt::Other(at) => served.kind.fields.get(at).map(|f| f.path.join(".")),
+                    _ => None,
+                };
+                let path = path.unwrap_or_default();
+                Ok(FieldTest {
+                    field,
+                    path,
+                    value: requirement.value.clone(),
+                    equal: requirement.equal,
+                })
+            })
+            .collect::<Result<_, Failure>>()?;
+        Ok(Selection { labels: labels.clone(), fields })
+    }
+
+    /// Whether everything is selected.
+    #[must_use]
+    pub(crate) fn is_everything(&self) -> bool {
+        self.fields.is_empty() && self.labels.is_everything()
+    }
+
+    /// The one name that can match, if the fields pin it.
+    #[must_use]
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.fields
+            .iter()
+            .find(|test| test.equal && matches!(test.field, FieldAt::Name))
+            .map(|test| test.value.as_str())
+    }
+
+    /// Whether the record is selected.
+    #[must_use]
+    pub(crate) fn matches(&self, record: &Record) -> bool {
+        self.fields.iter().all(|test| {
+            let actual = match test.field {
+                FieldAt::Name => record.name(),
+                FieldAt::Namespace => record.namespace(),
+                FieldAt::Other(_) => record.field(&test.path).unwrap_or_default(),
+            };
+            (actual == test.value) == test.equal
+        }) && self.labels.matches(|key| record.label(key))
+    }
+}

@@ -1,0 +1,329 @@
+//! Paths outside resources: health, version, discovery, OpenAPI, metrics (R37–R49).
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION};
+use http::{HeaderMap, Method, Response, StatusCode};
+use serde_json::{Value, json};
+use tenure_machinery::{Failure, Kind};
+use tenure_openapi::{discovery, v3};
+use tenure_world::Status;
+
+use crate::answer::{self, Style};
+use crate::api::{Api, Asked, header, no_such_resource, not_found_text};
+use crate::body::{Body, full};
+use crate::negotiate::{Format, Offer, negotiate, wants_aggregated_discovery};
+use crate::registry::Registry;
+use crate::route::Route;
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The Kubernetes release whose behaviour is served.
+const EMULATED: (&str, &str) = ("1", "38");
+
+/// There are no custom kinds yet.
+const NO_CUSTOM: v3::CustomSchema<'static> = &|_| None;
+
+/// Documents that are made from the tables when first asked for, and kept.
+pub(crate) struct Documents {
+    registry: Arc<Registry>,
+    address: SocketAddr,
+    kept: Mutex<HashMap<String, Bytes>>,
+}
+
+impl Documents {
+    pub(crate) fn new(registry: Arc<Registry>, address: SocketAddr) -> Documents {
+        Documents { registry, address, kept: Mutex::default() }
+    }
+
+    fn kept(&self, name: &str, make: impl FnOnce(&[&Kind]) -> Option<Value>) -> Option<Bytes> {
+        if let Some(bytes) =
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        {
+            return Some(bytes);
+        }
+        let kinds: Vec<&Kind> = self.registry.kinds().iter().map(|served| &served.kind).collect();
+        let bytes = Bytes::from(make(&kinds)?.to_string());
+        self.kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), bytes.clone());
+        Some(bytes)
+    }
+}
+
+/// Answers a path that names no resource.
+pub(crate) fn answer(
+    api: &Api,
+    asked: &Asked,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
+    if !matches!(asked.method, Method::GET | Method::HEAD) {
+        return Err(Failure::method_not_allowed(
+            &asked.method.as_str().to_lowercase(),
+            &asked.path,
+        ));
+    }
+    match &asked.route {
+        Route::CoreVersions => versions(api, headers, true),
+        Route::Groups => versions(api, headers, false),
+        Route::Group(group) => {
+            let document = |kinds: &[&Kind]| discovery::group(kinds, group);
+            plain(api, headers, &format!("group {group}"), document, |_| Ok(not_found_text()))
+        }
+        Route::GroupVersion(group, version) => {
+            let document = |kinds: &[&Kind]| discovery::resource_list(kinds, group, version);
+            plain(api, headers, &format!("resources {group}/{version}"), document, |api| {
+                if api.registry.has_group(group) {
+                    return Err(no_such_resource());
+                }
+                Ok(not_found_text())
+            })
+        }
+        Route::Other(path) => other(api, asked, path.trim_end_matches('/'), headers),
+        Route::Resource(_) => Err(no_such_resource()),
+    }
+}
+
+fn other(
+    api: &Api,
+    asked: &Asked,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
+    match path {
+        "" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(api) }).to_string()))),
+        "/version" => Ok(json_bytes(Bytes::from(version().to_string()))),
+        "/metrics" => Ok(metrics(api)),
+        "/openapi/v3" => openapi_index(api),
+        _ => {
+            if let Some(document) = path.strip_prefix("/openapi/v3/") {
+                return openapi_document(api, asked, document, headers);
+            }
+            let mut segments = path.trim_start_matches('/').split('/');
+            match (segments.next(), segments.next(), segments.next()) {
+                (Some(probe @ ("healthz" | "livez" | "readyz")), check, None) => {
+                    Ok(health(api, asked, probe, check))
+                }
+                _ => Ok(not_found_text()),
+            }
+        }
+    }
+}
+
+fn json_bytes(bytes: Bytes) -> Response<Body> {
+    answer::respond(StatusCode::OK, "application/json", full(bytes))
+}
+
+/// `/api` and `/apis`, legacy or aggregated.
+fn versions(api: &Api, headers: &HeaderMap, core: bool) -> Result<Response<Body>, Failure> {
+    let accept = header(headers, "accept");
+    if wants_aggregated_discovery(accept) {
+        let name = if core { "aggregated core" } else { "aggregated groups" };
+        let bytes = api.documents.kept(name, |kinds| {
+            Some(if core {
+                discovery::aggregated_core(kinds)
+            } else {
+                discovery::aggregated_groups(kinds)
+            })
+        });
+        return Ok(tagged(bytes.unwrap_or_default(), AGGREGATED, headers));
+    }
+    let address = api.documents.address.to_string();
+    let name = if core { "core versions" } else { "groups" };
+    let document = |kinds: &[&Kind]| {
+        Some(if core {
+            discovery::api_versions(&[("0.0.0.0/0", &address)])
+        } else {
+            discovery::group_list(kinds)
+        })
+    };
+    plain(api, headers, name, document, |_| Ok(not_found_text()))
+}
+
+/// A kept document as JSON or YAML.
+fn plain(
+    api: &Api,
+    headers: &HeaderMap,
+    name: &str,
+    document: impl FnOnce(&[&Kind]) -> Option<Value>,
+    missing: impl FnOnce(&Api) -> Result<Response<Body>, Failure>,
+) -> Result<Response<Body>, Failure> {
+    // Clients that speak protobuf first accept JSON behind it.
+    let wanted = negotiate(header(headers, "accept"), Offer::PlainOnly)?;
+    let Some(bytes) = api.documents.kept(name, document) else { return missing(api) };
+    match wanted.format {
+        Format::Json => Ok(json_bytes(bytes)),
+        Format::Yaml => {
+            let value: Value = serde_json::from_slice(&bytes).map_err(Failure::internal)?;
+            answer::json_value(StatusCode::OK, &value, Format::Yaml, Style::default())
+        }
+    }
+}
+
+/// A document with a strong tag, or 304 for a client that has it (R40).
+fn tagged(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body> {
+    let tag = tenure_openapi::etag(&bytes);
+    let known =
+        header(headers, IF_NONE_MATCH.as_str()).is_some_and(|text| text.contains(tag.as_str()));
+    let mut response = if known {
+        let mut response = Response::new(full(""));
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        answer::respond(StatusCode::OK, media, full(bytes))
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    if let Ok(value) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(ETAG, value);
+    }
+    response
+}
+
+fn openapi_index(api: &Api) -> Result<Response<Body>, Failure> {
+    let bytes = api.documents.kept("openapi index", |kinds| Some(v3::index(kinds, NO_CUSTOM)));
+    Ok(json_bytes(bytes.unwrap_or_default()))
+}
+
+/// `/openapi/v3/apis/apps/v1?hash=…`: immutable under its right hash, elsewhere a redirect (R47).
+fn openapi_document(
+    api: &Api,
+    asked: &Asked,
+    document: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
+    let mut segments = document.split('/');
+    let (group, version) = match (segments.next(), segments.next(), segments.next()) {
+        (Some("api"), Some(version), None) => ("", version),
+        (Some("apis"), Some(group), Some(version)) => (group, version),
+        _ => return Ok(not_found_text()),
+    };
+    if !api.registry.has_version(group, version) {
+        return Ok(not_found_text());
+    }
+    let kinds: Vec<&Kind> = api.registry.kinds().iter().map(|served| &served.kind).collect();
+    let hash = v3::hash(&kinds, group, version, NO_CUSTOM).unwrap_or_default();
+    let given = asked.query.text("hash");
+    if !given.is_empty() && given != hash {
+        let mut response = Response::new(full(""));
+        *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+        if let Ok(to) = HeaderValue::from_str(&format!("{}?hash={hash}", asked.path)) {
+            response.headers_mut().insert(LOCATION, to);
+        }
+        return Ok(response);
+    }
+    let bytes = api
+        .documents
+        .kept(&format!("openapi {document}"), |kinds| {
+            v3::document(kinds, group, version, NO_CUSTOM)
+        })
+        .ok_or_else(no_such_resource)?;
+    let gzip = header(headers, "accept-encoding").is_some_and(|text| text.contains("gzip"));
+    let style = Style { gzip, ..Style::default() };
+    let mut response =
+        answer::sliced(StatusCode::OK, "application/json", [bytes].into_iter().collect(), style);
+    if !given.is_empty() {
+        let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
+        response.headers_mut().insert(CACHE_CONTROL, forever);
+    }
+    Ok(response)
+}
+
+/// The version clients compare with their own (R37).
+fn version() -> Value {
+    let (major, minor) = EMULATED;
+    json!({
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": "37",
+        "gitVersion": format!("v{major}.{minor}.0+tenure{}", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, platform()),
+    })
+}
+
+fn platform() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn paths(api: &Api) -> Vec<String> {
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned)
+            .into();
+    for served in api.registry.kinds() {
+        let kind = &served.kind;
+        if kind.group.is_empty() {
+            paths.push(format!("/api/{}", kind.version));
+        } else {
+            paths.push(format!("/apis/{}", kind.group));
+            paths.push(format!("/apis/{}/{}", kind.group, kind.version));
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+fn metrics(api: &Api) -> Response<Body> {
+    let state = api.world.current();
+    api.metrics.clear_storage_objects();
+    for served in api.registry.kinds() {
+        let count = state.count(&served.prefix);
+        api.metrics.set_storage_objects(&served.kind.group, &served.kind.plural, count);
+    }
+    let mut response = Response::new(full(api.metrics.render()));
+    let media = HeaderValue::from_static(crate::metrics::CONTENT_TYPE);
+    response.headers_mut().insert(CONTENT_TYPE, media);
+    response
+}
+
+/// The health paths: all checks, one check, or all with a line each (R43).
+fn health(api: &Api, asked: &Asked, probe: &str, check: Option<&str>) -> Response<Body> {
+    let stopping = *api.stop.borrow();
+    let storage = matches!(api.world.status(), Status::Running);
+    let mut checks = vec![
+        ("ping", true),
+        ("log", true),
+        ("etcd", storage || probe == "livez"),
+        ("informer-sync", true),
+    ];
+    if probe == "readyz" {
+        checks.push(("shutdown", !stopping));
+    }
+    let excluded: Vec<&str> = asked.query.all("exclude").collect();
+    checks.retain(|(name, _)| !excluded.contains(name));
+    if let Some(wanted) = check {
+        checks.retain(|(name, _)| *name == wanted);
+        if checks.is_empty() {
+            return not_found_text();
+        }
+    }
+    let passed = checks.iter().all(|(_, ok)| *ok);
+    let code = if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    if passed && asked.query.get("verbose").is_none() {
+        return answer::text(code, "ok");
+    }
+    let mut text = String::new();
+    for (name, ok) in checks {
+        text += &match ok {
+            true => format!("[+]{name} ok\n"),
+            false => format!("[-]{name} failed: reason withheld\n"),
+        };
+    }
+    text += &format!("{probe} check {}\n", if passed { "passed" } else { "failed" });
+    answer::text(code, text)
+}

@@ -1,0 +1,77 @@
+//! The door to the sequencer: proposals and what came of them.
+
+use std::sync::Arc;
+
+use tenure_machinery::status::Details;
+use tenure_machinery::{Failure, Object};
+use tenure_world::{Committed, Draft, Guard, Handle, Proposal, Record, Refused, Write};
+
+use crate::registry::Served;
+
+/// Objects above this size are refused (R188).
+pub(crate) const OBJECT_BYTES_MAX: usize = 1536 * 1024;
+
+/// What else a write touches: allocations that commit or fail with it.
+#[derive(Default)]
+pub struct Extras {
+    /// What the allocations rely on.
+    pub guards: Vec<Guard>,
+    /// The allocations.
+    pub writes: Vec<Write>,
+}
+
+/// How a proposal ended.
+pub(crate) enum Outcome {
+    /// It is in the log.
+    Committed(Committed),
+    /// The object it relied on has moved; here is what it is now.
+    Moved(Option<Arc<Record>>),
+    /// Something else it relied on has moved: try again from the start.
+    Retry,
+}
+
+/// Encodes an object of a kind for storage.
+pub(crate) fn draft(served: &Served, object: &Object) -> Result<Draft, Failure> {
+    let draft = Draft::encode(&served.kind.kind, &served.api_version, object);
+    if draft.len() > OBJECT_BYTES_MAX {
+        return Err(Failure::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {OBJECT_BYTES_MAX}"),
+        )
+        .with(Details::default()));
+    }
+    Ok(draft)
+}
+
+/// Proposes one write under a guard on its own key, with its extras.
+pub(crate) async fn propose(
+    world: &Handle,
+    own: Guard,
+    write: Write,
+    extras: Extras,
+) -> Result<Outcome, Failure> {
+    let mut guards = vec![own];
+    guards.extend(extras.guards);
+    let mut writes = vec![write];
+    writes.extend(extras.writes);
+    match world.propose(Proposal { guards, writes }).await {
+        Ok(committed) => Ok(Outcome::Committed(committed)),
+        Err(Refused::Guard { index: 0, current }) => Ok(Outcome::Moved(current)),
+        Err(Refused::Guard { .. }) => Ok(Outcome::Retry),
+        Err(refused) => Err(refused_failure(&refused)),
+    }
+}
+
+/// What the client is told when nothing can be written.
+fn refused_failure(refused: &Refused) -> Failure {
+    match refused {
+        Refused::Busy => Failure::new(
+            429,
+            "TooManyRequests",
+            "too many writes are waiting, please try again later",
+        )
+        .with(Details { retry_after_seconds: 1, ..Details::default() }),
+        other => Failure::internal(other),
+    }
+}

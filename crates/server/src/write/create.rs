@@ -1,0 +1,175 @@
+//! POST: a new object (R53, R56–R59, R78).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, meta};
+use tenure_world::{Guard, Write};
+
+use crate::admit::{self, Operation};
+use crate::answer::Found;
+use crate::api::Api;
+use crate::clock::now;
+use crate::query::WriteOptions;
+use crate::request::Request;
+use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::{decode, managed};
+
+/// How often a generated name that is taken is drawn again.
+const NAME_TRIES: usize = 8;
+
+/// Creates what the body says.
+pub(crate) async fn create(api: &Api, request: &mut Request) -> Result<Found, Failure> {
+    let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
+    let mut object = decode::body(request, options.validation)?;
+    decode::settle_namespace(request, &mut object)?;
+    check_version_unset(&object)?;
+    from_object(api, request, &options, object).await
+}
+
+/// Creates a decoded object; also the way of updates that create.
+pub(crate) async fn from_object(
+    api: &Api,
+    request: &mut Request,
+    options: &WriteOptions,
+    object: Object,
+) -> Result<Found, Failure> {
+    let generated = object.name().is_empty() && !generate_name(&object).is_empty();
+    let mut tries = if generated { NAME_TRIES } else { 1 };
+    loop {
+        let mut candidate = object.clone();
+        if generated {
+            draw_name(api, &mut candidate);
+        }
+        match attempt(api, request, options, candidate).await {
+            Ok(Attempt::Done(found)) => return Ok(found),
+            Ok(Attempt::Again) => {}
+            Err(failure) => {
+                tries -= 1;
+                if tries == 0 || failure.reason != "AlreadyExists" {
+                    return Err(failure);
+                }
+            }
+        }
+    }
+}
+
+enum Attempt {
+    Done(Found),
+    /// Something besides the object moved; nothing was stored.
+    Again,
+}
+
+async fn attempt(
+    api: &Api,
+    request: &mut Request,
+    options: &WriteOptions,
+    mut object: Object,
+) -> Result<Attempt, Failure> {
+    let served = Arc::clone(&request.served);
+    let uid = api.chance.uid();
+    let cx = Cx { now: now(), uid: uid.clone(), subresource: None };
+    wipe_system_metadata(&mut object);
+    served.kind.rules.default(&mut object);
+    let manager = request.manager(options.manager.as_deref());
+    managed::created(&served, &mut object, &manager, &cx.now);
+    fill_system_metadata(&mut object, &served.kind, &cx);
+
+    let state = api.world.current();
+    let mut extras = Extras::default();
+    admit::mutate(api, &state, request, Operation::Create, None, &mut object, &mut extras)?;
+    for repeated in meta::dedupe_owner_references(&mut object) {
+        request.warn(repeated);
+    }
+    served.kind.rules.prepare_create(&mut object, &cx);
+    validate(&served.kind, &object)?;
+    admit::validate(&state, request, Operation::Create, None, Some(&object))?;
+    for warning in served.kind.rules.warnings(&object, None) {
+        request.warn(warning);
+    }
+
+    let key = served.key(object.namespace(), object.name());
+    if let Some(existing) = state.get(&key) {
+        return Err(exists(&served.kind, object.name(), existing.deleting()));
+    }
+    if options.dry_run {
+        admit::allocate(api, &state, request, None, &mut object, &mut extras)?;
+        return Ok(Attempt::Done(Found::Object(object)));
+    }
+    admit::allocate(api, &state, request, None, &mut object, &mut extras)?;
+    let write = Write::Put { key: key.as_str().into(), draft: draft(&served, &object)? };
+    let own = Guard::At { key: key.as_str().into(), revision: None };
+    match propose(&api.world, own, write, extras).await? {
+        Outcome::Committed(committed) => committed
+            .records
+            .into_iter()
+            .next()
+            .flatten()
+            .map(|record| Attempt::Done(Found::Record(record)))
+            .ok_or_else(|| Failure::internal("the commit answered without the object")),
+        Outcome::Moved(current) => {
+            Err(exists(&served.kind, object.name(), current.is_some_and(|r| r.deleting())))
+        }
+        Outcome::Retry => Ok(Attempt::Again),
+    }
+}
+
+fn validate(kind: &tenure_machinery::Kind, object: &Object) -> Result<(), Failure> {
+    let mut errors = Errors::new();
+    meta::validate_meta(object, kind, &mut errors);
+    kind.rules.validate(object, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::invalid(&kind.group, &kind.kind, object.name(), errors))
+}
+
+fn exists(kind: &tenure_machinery::Kind, name: &str, deleting: bool) -> Failure {
+    let prefix = if deleting { "object is being deleted: " } else { "" };
+    Failure::already_exists(&kind.group, &kind.plural, name, prefix)
+}
+
+fn check_version_unset(object: &Object) -> Result<(), Failure> {
+    match object.str_at(&["metadata", "resourceVersion"]) {
+        None | Some("") => Ok(()),
+        Some(_) => Err(Failure::bad_request(
+            "metadata.resourceVersion: resourceVersion should not be set on objects to be created",
+        )),
+    }
+}
+
+/// Drops what only the server sets (R56–R58, R74 of ownership).
+fn wipe_system_metadata(object: &mut Object) {
+    let metadata = object.map_mut("metadata");
+    for member in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+    ] {
+        metadata.remove(member);
+    }
+}
+
+fn fill_system_metadata(object: &mut Object, kind: &tenure_machinery::Kind, cx: &Cx) {
+    let metadata = object.map_mut("metadata");
+    metadata.insert("uid".into(), cx.uid.as_str().into());
+    metadata.insert("creationTimestamp".into(), cx.now.as_str().into());
+    if kind.generation {
+        metadata.insert("generation".into(), 1.into());
+    }
+}
+
+fn generate_name(object: &Object) -> &str {
+    object.str_at(&["metadata", "generateName"]).unwrap_or_default()
+}
+
+/// Completes `generateName`; its base is cut so that the whole stays within 63 characters (R59).
+fn draw_name(api: &Api, object: &mut Object) {
+    let base: String = generate_name(object).chars().take(58).collect();
+    let name = format!("{base}{}", api.chance.suffix());
+    object.map_mut("metadata").insert("name".into(), Value::String(name));
+}

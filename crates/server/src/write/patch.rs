@@ -1,0 +1,188 @@
+//! PATCH: JSON, merge and strategic patches (R83–R90).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenure_core::Revision;
+use tenure_machinery::status::Details;
+use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
+use tenure_patch::{PatchError, PatchErrorKind, TypeSchema};
+use tenure_schema::facts;
+
+use crate::answer::{Found, parse_record};
+use crate::api::Api;
+use crate::query::WriteOptions;
+use crate::read::get::missing;
+use crate::registry::Served;
+use crate::request::Request;
+use crate::write::decode;
+use crate::write::update::{Stored, changed, store};
+
+/// How often a patch is computed again on a newer object.
+const RACES_MAX: usize = 256;
+
+/// The patch types that are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Merge by the keys of the schema.
+    Strategic,
+}
+
+impl PatchType {
+    /// From the bare media type; 415 for any other.
+    pub(crate) fn read(media: &str) -> Result<PatchType, Failure> {
+        match media {
+            "application/json-patch+json" => Ok(PatchType::Json),
+            "application/merge-patch+json" => Ok(PatchType::Merge),
+            "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
+            other => Err(Failure::new(
+                415,
+                "UnsupportedMediaType",
+                format!(
+                    "the body of the request was in an unknown format - accepted media types include: \
+                     application/json-patch+json, application/merge-patch+json, \
+                     application/strategic-merge-patch+json (not `{other}`)"
+                ),
+            )
+            .with(Details::default())),
+        }
+    }
+}
+
+/// PATCH of an object or its status.
+pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Failure> {
+    let kind = PatchType::read(&request.content_type)?;
+    let options = WriteOptions::read(&request.query, "PatchOptions", false)?;
+    let patch = read_patch(&request.body, kind)?;
+    let served = Arc::clone(&request.served);
+    let key = served.key(&request.namespace, &request.name);
+    for _ in 0..RACES_MAX {
+        let Some(record) = api.world.current().get(&key).cloned() else {
+            return Err(missing(&served, &request.name));
+        };
+        let old = parse_record(&record)?;
+        let mut new = apply(&served, kind, old.clone(), &patch)?;
+        check_identity(request, &old, &new)?;
+        let findings = match decode::check_schema(&served, &mut new) {
+            Ok(findings) => findings,
+            Err(message) => return Err(bad_result(&message)),
+        };
+        decode::report(request, options.validation, &findings).map_err(|m| bad_result(&m))?;
+        let conditional = asks_for_version(&patch, kind);
+        if version(&new) != Some(record.revision()) {
+            return Err(changed(request));
+        }
+        check_uid(request, &old, &new)?;
+        match store(api, request, &options, &record, new).await? {
+            Stored::Done(found) => return Ok(found),
+            Stored::Moved if conditional => return Err(changed(request)),
+            Stored::Moved => {}
+        }
+    }
+    Err(changed(request))
+}
+
+/// Reads the body: a list of operations or an object.
+pub(crate) fn read_patch(body: &[u8], kind: PatchType) -> Result<Value, Failure> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| Failure::bad_request(format!("the patch is not JSON: {error}")))?;
+    match (kind, &value) {
+        (PatchType::Json, Value::Array(_))
+        | (PatchType::Merge | PatchType::Strategic, Value::Object(_)) => Ok(value),
+        (PatchType::Json, _) => Err(Failure::bad_request("a JSON patch is a list of operations")),
+        _ => Err(Failure::bad_request("the patch is not an object")),
+    }
+}
+
+/// The patched members, not yet checked.
+pub(crate) fn apply(
+    served: &Served,
+    kind: PatchType,
+    old: Object,
+    patch: &Value,
+) -> Result<Object, Failure> {
+    let result = match (kind, served.type_id) {
+        (PatchType::Json, _) => tenure_patch::json::apply(old, patch),
+        (PatchType::Merge, _) | (PatchType::Strategic, None) => {
+            tenure_patch::merge::apply(old, patch)
+        }
+        (PatchType::Strategic, Some(type_id)) => {
+            tenure_patch::strategic::apply(&TypeSchema::new(facts(), type_id), old, patch)
+        }
+    };
+    result.map_err(failed)
+}
+
+fn failed(error: PatchError) -> Failure {
+    match error.kind {
+        PatchErrorKind::BadRequest => Failure::bad_request(error.message),
+        PatchErrorKind::Unprocessable => {
+            Failure::new(422, "Invalid", error.message).with(Details::default())
+        }
+        PatchErrorKind::TooLarge => {
+            Failure::new(413, "RequestEntityTooLarge", error.message).with(Details::default())
+        }
+        PatchErrorKind::Internal => Failure::internal(error.message),
+    }
+}
+
+/// 422 at `patch`: the result is no object of this kind (section 0.1, R32).
+fn bad_result(message: &str) -> Failure {
+    let mut errors = Errors::new();
+    errors.invalid(&Path::Root.field("patch"), "the patched object", message);
+    Failure::invalid("", "", "", errors)
+}
+
+/// A patch may not change what the object is (R85).
+fn check_identity(request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
+    for member in ["kind", "apiVersion"] {
+        if old.get(member) != new.get(member) {
+            return Err(bad_result(&format!("{member} may not change")));
+        }
+    }
+    for member in ["name", "namespace"] {
+        let (was, is) = (old.str_at(&["metadata", member]), new.str_at(&["metadata", member]));
+        if was != is && !(is.is_none() && member == "namespace") {
+            return Err(Failure::bad_request(format!(
+                "metadata.{member}: the {member} of the object ({}) does not match the {member} on the URL ({})",
+                is.unwrap_or_default(),
+                if member == "name" { &request.name } else { &request.namespace },
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_uid(request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
+    let uid = |object: &Object| object.str_at(&["metadata", "uid"]).map(str::to_owned);
+    match (uid(old), uid(new)) {
+        (was, is) if was == is || is.as_deref().is_none_or(str::is_empty) => Ok(()),
+        (_, is) => {
+            let mut errors = Errors::new();
+            let metadata = Path::Root.field("metadata");
+            errors.invalid(&metadata.field("uid"), is.unwrap_or_default(), "field is immutable");
+            let kind = &request.served.kind;
+            Err(Failure::invalid(&kind.group, &kind.kind, &request.name, errors))
+        }
+    }
+}
+
+fn version(object: &Object) -> Option<Revision> {
+    object.str_at(&["metadata", "resourceVersion"]).and_then(Revision::parse)
+}
+
+/// Whether the patch itself names a version: then a lost race is the client's to resolve (R68).
+fn asks_for_version(patch: &Value, kind: PatchType) -> bool {
+    match kind {
+        PatchType::Json => patch.as_array().is_some_and(|operations| {
+            operations.iter().any(|operation| {
+                operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion")
+            })
+        }),
+        _ => patch.pointer("/metadata/resourceVersion").is_some(),
+    }
+}

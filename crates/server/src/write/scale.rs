@@ -1,0 +1,144 @@
+//! `/scale`: the replica count of a parent, under its own kind (R82).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tenure_core::Revision;
+use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
+
+use crate::answer::{Found, parse_record};
+use crate::api::Api;
+use crate::query::WriteOptions;
+use crate::read::get::missing;
+use crate::request::Request;
+use crate::write::decode;
+use crate::write::patch::{PatchType, read_patch};
+use crate::write::update::{Stored, changed, store};
+
+const RACES_MAX: usize = 256;
+
+/// The Scale that shows a parent.
+#[must_use]
+pub(crate) fn view(parent: &Object) -> Object {
+    let mut metadata = Object::new();
+    for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = parent.at(&["metadata", member]) {
+            metadata.insert(member.to_owned(), value.clone());
+        }
+    }
+    let mut spec = Object::new();
+    let replicas = parent.int_at(&["spec", "replicas"]).unwrap_or(0);
+    if replicas != 0 {
+        spec.insert("replicas".into(), replicas.into());
+    }
+    let mut status = Object::new();
+    let current = parent.int_at(&["status", "replicas"]).unwrap_or(0);
+    status.insert("replicas".into(), current.into());
+    let selector = selector_text(parent);
+    if !selector.is_empty() {
+        status.insert("selector".into(), selector.into());
+    }
+    let mut scale = Object::new();
+    scale.insert("kind".into(), "Scale".into());
+    scale.insert("apiVersion".into(), "autoscaling/v1".into());
+    scale.insert("metadata".into(), Value::Object(metadata));
+    scale.insert("spec".into(), Value::Object(spec));
+    scale.insert("status".into(), Value::Object(status));
+    scale
+}
+
+/// A selector as text: `app=a,tier in (x,y)`.
+fn selector_text(parent: &Object) -> String {
+    let Some(selector) = parent.map_at(&["spec", "selector"]) else { return String::new() };
+    // ReplicationControllers have a plain map, all others a LabelSelector.
+    let plain = !selector.contains_key("matchLabels") && !selector.contains_key("matchExpressions");
+    let labels = if plain { Some(selector) } else { selector.map_at(&["matchLabels"]) };
+    let mut terms: Vec<(String, String)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())))
+        .collect();
+    let expressions = if plain { &[] } else { selector.list_at(&["matchExpressions"]) };
+    for expression in expressions.iter().filter_map(Value::as_object) {
+        let key = expression.str_at(&["key"]).unwrap_or_default();
+        let mut values: Vec<&str> =
+            expression.list_at(&["values"]).iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let text = match expression.str_at(&["operator"]).unwrap_or_default() {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            _ => format!("!{key}"),
+        };
+        terms.push((key.to_owned(), text));
+    }
+    terms.sort();
+    terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
+/// PUT or PATCH of a Scale.
+pub(crate) async fn write(
+    api: &Api,
+    request: &mut Request,
+    is_patch: bool,
+) -> Result<Found, Failure> {
+    let kind = if is_patch { Some(PatchType::read(&request.content_type)?) } else { None };
+    let name = if is_patch { "PatchOptions" } else { "UpdateOptions" };
+    let options = WriteOptions::read(&request.query, name, false)?;
+    let patch = kind.map(|kind| read_patch(&request.body, kind)).transpose()?;
+    let served = Arc::clone(&request.served);
+    let key = served.key(&request.namespace, &request.name);
+    for _ in 0..RACES_MAX {
+        let Some(record) = api.world.current().get(&key).cloned() else {
+            return Err(missing(&served, &request.name));
+        };
+        let mut parent = parse_record(&record)?;
+        let scale = match (kind, &patch) {
+            (Some(PatchType::Json), Some(patch)) => tenure_patch::json::apply(view(&parent), patch),
+            (Some(_), Some(patch)) => tenure_patch::merge::apply(view(&parent), patch),
+            _ => Ok(body_scale(request)?),
+        }
+        .map_err(|error| Failure::bad_request(error.message))?;
+        let conditional = check(request, &scale, record.revision())?;
+        let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
+        parent.map_mut("spec").insert("replicas".into(), replicas.into());
+        match store(api, request, &options, &record, parent).await? {
+            Stored::Done(found) => return Ok(Found::Object(view(found.object()?.as_ref()))),
+            Stored::Moved if conditional && !is_patch => return Err(changed(request)),
+            Stored::Moved => {}
+        }
+    }
+    Err(changed(request))
+}
+
+fn body_scale(request: &Request) -> Result<Object, Failure> {
+    let (value, _) =
+        decode::parse(&request.content_type, &request.body, crate::query::FieldValidation::Ignore)?;
+    match value {
+        Value::Object(scale) => Ok(scale),
+        _ => Err(Failure::bad_request("the body is not a Scale object")),
+    }
+}
+
+fn check(request: &Request, scale: &Object, stored: Revision) -> Result<bool, Failure> {
+    let replicas = scale.at(&["spec", "replicas"]).cloned().unwrap_or_else(|| json!(0));
+    let path = Path::Root.field("spec");
+    let path = path.field("replicas");
+    let mut errors = Errors::new();
+    match replicas.as_i64() {
+        Some(number) if number < 0 => {
+            errors.invalid(&path, number, "must be greater than or equal to 0");
+        }
+        Some(number) if i32::try_from(number).is_ok() => {}
+        _ => return Err(Failure::bad_request("spec.replicas: must be a 32-bit whole number")),
+    }
+    if !errors.is_empty() {
+        return Err(Failure::invalid("autoscaling", "Scale", &request.name, errors));
+    }
+    match scale.str_at(&["metadata", "resourceVersion"]) {
+        None | Some("") => Ok(false),
+        Some(text) if Revision::parse(text) == Some(stored) => Ok(true),
+        Some(_) => Err(changed(request)),
+    }
+}

@@ -1,0 +1,298 @@
+//! PUT and the second half of PATCH: an object as it should become (R53, R61–R68, R73, R81).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenure_core::Revision;
+use tenure_machinery::kind::StatusMeta;
+use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, Rules, meta};
+use tenure_world::{Guard, Record, Write};
+
+use crate::admit::{self, Operation};
+use crate::answer::{Found, parse_record};
+use crate::api::Api;
+use crate::clock::now;
+use crate::query::WriteOptions;
+use crate::read::get::missing;
+use crate::request::Request;
+use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::{create, decode, managed};
+
+/// How often a write without a version is done again before the client is told to come back.
+const RACES_MAX: usize = 256;
+
+/// What an update did.
+pub(crate) enum Updated {
+    /// The object was there and is as asked.
+    Changed(Found),
+    /// The object was not there and is now.
+    Created(Found),
+}
+
+/// PUT.
+pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Failure> {
+    let options = WriteOptions::read(&request.query, "UpdateOptions", false)?;
+    let mut body = decode::body(request, options.validation)?;
+    decode::settle_namespace(request, &mut body)?;
+    check_name(request, &body)?;
+    let served = Arc::clone(&request.served);
+    let key = served.key(&request.namespace, &request.name);
+    for _ in 0..RACES_MAX {
+        let state = api.world.current();
+        let Some(record) = state.get(&key).cloned() else {
+            if served.kind.create_on_update && request.subresource.is_empty() {
+                if !version_of(&body).is_empty() {
+                    return Err(missing(&served, &request.name));
+                }
+                let found = create::from_object(api, request, &options, body).await?;
+                return Ok(Updated::Created(found));
+            }
+            return Err(missing(&served, &request.name));
+        };
+        let conditional = check_version(request, &body, record.revision())?;
+        check_uid(request, &body, &record)?;
+        match store(api, request, &options, &record, body.clone()).await? {
+            Stored::Done(found) => return Ok(Updated::Changed(found)),
+            Stored::Moved if conditional => return Err(changed(request)),
+            Stored::Moved => {}
+        }
+    }
+    Err(changed(request))
+}
+
+/// How an attempt ended.
+pub(crate) enum Stored {
+    /// The object is stored, unchanged, or removed by its last finalizer.
+    Done(Found),
+    /// Somebody else wrote first.
+    Moved,
+}
+
+/// Takes `new`, decoded and checked against the path, through defaults, ownership of fields, admission
+/// and validation, and proposes it in place of `record`.
+pub(crate) async fn store(
+    api: &Api,
+    request: &mut Request,
+    options: &WriteOptions,
+    record: &Arc<Record>,
+    mut new: Object,
+) -> Result<Stored, Failure> {
+    let served = Arc::clone(&request.served);
+    let kind = &served.kind;
+    let old = parse_record(record)?;
+    let subresource = subresource_name(&request.subresource);
+    let cx = Cx { now: now(), uid: record.uid().to_owned(), subresource };
+    meta::keep_stored_meta(&mut new, &old);
+    // From here on the object counts as stored: rules for new objects do not apply.
+    set_version(&mut new, record.revision());
+    kind.rules.default(&mut new);
+    if subresource == Some("status") {
+        new = status_only(new, &old, kind.status.unwrap_or(StatusMeta::Frozen));
+    } else if kind.status.is_some() {
+        copy_member(&mut new, &old, "status");
+    }
+    let manager = request.manager(options.manager.as_deref());
+    managed::updated(&served, &old, &mut new, &manager, subresource, &cx.now);
+
+    let state = api.world.current();
+    let mut extras = Extras::default();
+    admit::mutate(api, &state, request, Operation::Update, Some(&old), &mut new, &mut extras)?;
+    for repeated in meta::dedupe_owner_references(&mut new) {
+        request.warn(repeated);
+    }
+    match subresource {
+        Some("status") => kind.rules.prepare_status(&mut new, &old, &cx),
+        _ => kind.rules.prepare_update(&mut new, &old, &cx),
+    }
+    if kind.generation {
+        move_generation(kind.rules.as_ref(), &mut new, &old);
+    }
+    validate(kind, &new, &old, subresource)?;
+    admit::validate(&state, request, Operation::Update, Some(&old), Some(&new))?;
+    for warning in kind.rules.warnings(&new, Some(&old)) {
+        request.warn(warning);
+    }
+    admit::allocate(api, &state, request, Some(&old), &mut new, &mut extras)?;
+    managed::settle(&old, &mut new);
+    if new == old {
+        return Ok(Stored::Done(Found::Record(Arc::clone(record))));
+    }
+    if options.dry_run {
+        return Ok(Stored::Done(Found::Object(new)));
+    }
+    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let gone = is_finished(&new);
+    let write = if gone {
+        Write::Delete { key: Arc::clone(record.key()) }
+    } else {
+        Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &new)? }
+    };
+    if gone {
+        admit::release(&state, &served, &new, &mut extras);
+    }
+    match propose(&api.world, own, write, extras).await? {
+        Outcome::Committed(_) if gone => Ok(Stored::Done(Found::Object(new))),
+        Outcome::Committed(committed) => committed
+            .records
+            .into_iter()
+            .next()
+            .flatten()
+            .map(|record| Stored::Done(Found::Record(record)))
+            .ok_or_else(|| Failure::internal("the commit answered without the object")),
+        Outcome::Moved(_) | Outcome::Retry => Ok(Stored::Moved),
+    }
+}
+
+fn subresource_name(text: &str) -> Option<&'static str> {
+    ["status", "scale", "finalize", "ephemeralcontainers", "resize", "approval", "binding"]
+        .into_iter()
+        .find(|name| *name == text)
+}
+
+fn validate(
+    kind: &tenure_machinery::Kind,
+    new: &Object,
+    old: &Object,
+    subresource: Option<&str>,
+) -> Result<(), Failure> {
+    let mut errors = Errors::new();
+    meta::validate_meta_update(new, old, kind, &mut errors);
+    if subresource == Some("status") {
+        kind.rules.validate_status(new, old, &mut errors);
+    } else {
+        kind.rules.validate(new, &mut errors);
+        match subresource {
+            Some("ephemeralcontainers") => {
+                tenure_kinds::validate_ephemeral_update(new, old, &mut errors);
+            }
+            Some("resize") => tenure_kinds::validate_resize(new, old, &mut errors),
+            _ => kind.rules.validate_update(new, old, &mut errors),
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::invalid(&kind.group, &kind.kind, old.name(), errors))
+}
+
+/// Everything as stored but the status, and what of the metadata this kind lets through (R81).
+fn status_only(new: Object, old: &Object, rule: StatusMeta) -> Object {
+    let mut result = old.clone();
+    copy_member(&mut result, &new, "status");
+    let Some(Value::Object(sent)) = new.get("metadata") else { return result };
+    let stored = result.map_mut("metadata");
+    let kept: &[&str] = match rule {
+        StatusMeta::Frozen => {
+            return result;
+        }
+        StatusMeta::KeepLabels => &["labels"],
+        StatusMeta::KeepOwners => &["ownerReferences"],
+        StatusMeta::Open => &[],
+    };
+    let mut metadata = sent.clone();
+    for member in kept {
+        match stored.get(*member) {
+            Some(value) => metadata.insert((*member).to_owned(), value.clone()),
+            None => metadata.remove(*member),
+        };
+    }
+    *stored = metadata;
+    result
+}
+
+fn copy_member(into: &mut Object, from: &Object, member: &str) {
+    match from.get(member) {
+        Some(value) => into.insert(member.to_owned(), value.clone()),
+        None => into.remove(member),
+    };
+}
+
+/// Counts a change outside metadata and status (R61).
+fn move_generation(rules: &dyn Rules, new: &mut Object, old: &Object) {
+    let counts = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
+    let same = new.iter().filter(|(n, _)| counts(n)).eq(old.iter().filter(|(n, _)| counts(n)));
+    if !same || rules.counts(new, old) {
+        let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0).saturating_add(1);
+        new.map_mut("metadata").insert("generation".into(), generation.into());
+    }
+}
+
+/// Whether a marked object has lost its last finalizer and goes with this write (R73).
+fn is_finished(object: &Object) -> bool {
+    object.str_at(&["metadata", "deletionTimestamp"]).is_some()
+        && object.list_at(&["metadata", "finalizers"]).is_empty()
+        && object.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
+        && !(object.str_at(&["kind"]) == Some("Namespace")
+            && !object.list_at(&["spec", "finalizers"]).is_empty())
+}
+
+fn set_version(object: &mut Object, revision: Revision) {
+    object.map_mut("metadata").insert("resourceVersion".into(), revision.to_string().into());
+}
+
+fn version_of(object: &Object) -> &str {
+    object.str_at(&["metadata", "resourceVersion"]).unwrap_or_default()
+}
+
+fn check_name(request: &Request, body: &Object) -> Result<(), Failure> {
+    let name = body.name();
+    if name == request.name {
+        return Ok(());
+    }
+    Err(Failure::bad_request(if name.is_empty() {
+        "name must be provided".to_owned()
+    } else {
+        format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.name
+        )
+    }))
+}
+
+/// Whether the client asked for just this version; 409 if it is another, 422 if it must be said (R66).
+fn check_version(request: &Request, body: &Object, stored: Revision) -> Result<bool, Failure> {
+    let kind = &request.served.kind;
+    match version_of(body) {
+        "" if kind.unconditional_update || !request.subresource.is_empty() => Ok(false),
+        "" => {
+            let mut errors = Errors::new();
+            let metadata = Path::Root.field("metadata");
+            errors.invalid(
+                &metadata.field("resourceVersion"),
+                "0x0",
+                "must be specified for an update",
+            );
+            Err(Failure::invalid(&kind.group, &kind.plural, &request.name, errors))
+        }
+        text if Revision::parse(text) == Some(stored) => Ok(true),
+        text if Revision::parse(text).is_none() => Err(Failure::bad_request(format!(
+            "metadata.resourceVersion: `{text}` is not a resource version"
+        ))),
+        _ => Err(changed(request)),
+    }
+}
+
+fn check_uid(request: &Request, body: &Object, record: &Record) -> Result<(), Failure> {
+    let uid = body.str_at(&["metadata", "uid"]).unwrap_or_default();
+    if uid.is_empty() || uid == record.uid() {
+        return Ok(());
+    }
+    let kind = &request.served.kind;
+    let why = format!(
+        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+        record.uid()
+    );
+    Err(Failure::conflict(&kind.group, &kind.plural, &request.name, &why))
+}
+
+/// 409: the client's version is not the newest.
+#[must_use]
+pub(crate) fn changed(request: &Request) -> Failure {
+    let kind = &request.served.kind;
+    Failure::conflict(
+        &kind.group,
+        &kind.plural,
+        &request.name,
+        "the object has been modified; please apply your changes to the latest version and try again",
+    )
+}

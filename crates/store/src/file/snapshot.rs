@@ -1,0 +1,162 @@
+//! Snapshots: a consistent copy in one file, and a data folder made from one.
+//!
+//! A snapshot has the format of the log itself, so every tool that reads one reads the other.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use redb::Database;
+use tenure_core::Revision;
+
+use super::folder::{self, in_words};
+use super::tables::{self, ENTRIES, Meta, Trouble};
+use super::{FileOptions, LOG_NAME, NEW_LOG_NAME, OpenError, builder};
+use crate::format::{self, Stored};
+use crate::log::{Replayed, SaveError, step_after};
+
+/// How many bytes are collected before they are written.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+
+/// Why a snapshot was not restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The folder holds something that would be lost.
+    #[error("the data folder `{path}` is not empty; a snapshot is restored into an empty one")]
+    NotEmpty {
+        /// The folder.
+        path: String,
+    },
+    /// The snapshot cannot be read.
+    #[error("the snapshot `{path}` cannot be read: {cause}")]
+    Snapshot {
+        /// The file as given.
+        path: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The folder, or the copy in it, cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// Takes entries in order and writes them in large transactions.
+pub(crate) struct Sink {
+    database: Database,
+    path: PathBuf,
+    waiting: Vec<(Vec<u8>, Vec<u8>)>,
+    waiting_bytes: usize,
+}
+
+impl Sink {
+    pub(crate) fn push(
+        &mut self,
+        revision: Revision,
+        key: &str,
+        stored: Stored<'_>,
+    ) -> Result<(), SaveError> {
+        let (mut full_key, mut entry) = (Vec::new(), Vec::new());
+        format::encode_key(revision, key, &mut full_key);
+        format::encode_entry(stored, &mut entry);
+        self.waiting_bytes = self.waiting_bytes.saturating_add(full_key.len() + entry.len());
+        self.waiting.push((full_key, entry));
+        if self.waiting_bytes >= CHUNK_BYTES {
+            self.flush().map_err(|trouble| failed(&self.path, &trouble.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Trouble> {
+        let transaction = tables::begin(&self.database, true)?;
+        {
+            let mut table = transaction.open_table(ENTRIES)?;
+            for (key, entry) in self.waiting.drain(..) {
+                table.insert(key.as_slice(), entry.as_slice())?;
+            }
+        }
+        transaction.commit()?;
+        self.waiting_bytes = 0;
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, cause: &str) -> SaveError {
+    SaveError::Failed { path: path.display().to_string(), cause: cause.to_owned() }
+}
+
+/// Writes a snapshot beside `path` and moves it there when it is whole.
+pub(crate) fn write(
+    path: &Path,
+    position: Replayed,
+    fill: impl FnOnce(&mut Sink) -> Result<(), SaveError>,
+) -> Result<(), SaveError> {
+    if path.symlink_metadata().is_ok() {
+        return Err(SaveError::Exists { path: path.display().to_string() });
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let result = write_partial(path, &partial, position, fill);
+    if result.is_err() {
+        // The partial file is of no use to anybody; its removal is a courtesy.
+        let _ = fs::remove_file(&partial);
+    }
+    result
+}
+
+fn write_partial(
+    path: &Path,
+    partial: &Path,
+    position: Replayed,
+    fill: impl FnOnce(&mut Sink) -> Result<(), SaveError>,
+) -> Result<(), SaveError> {
+    let trouble = |trouble: Trouble| failed(path, &trouble.to_string());
+    let io = |error: io::Error| failed(path, &in_words(&error));
+    folder::remove_if_there(partial).map_err(io)?;
+    let file = folder::open_private(partial).map_err(io)?;
+    let database =
+        builder(FileOptions::default()).create_file(file).map_err(|e| trouble(e.into()))?;
+    tables::initialise(&database).map_err(trouble)?;
+    let mut sink = Sink { database, path: path.to_owned(), waiting: Vec::new(), waiting_bytes: 0 };
+    fill(&mut sink)?;
+    sink.flush().map_err(trouble)?;
+    let Replayed { last, compacted } = position;
+    tables::write_meta(&sink.database, Meta { last, compacted, unsynced: false })
+        .map_err(trouble)?;
+    drop(sink);
+    folder::publish(partial, path).map_err(io)
+}
+
+/// Makes a data folder from a snapshot; revisions go on where nobody has been.
+pub fn restore(snapshot: &Path, dir: &Path) -> Result<(), RestoreError> {
+    let unreadable =
+        |cause: String| RestoreError::Snapshot { path: snapshot.display().to_string(), cause };
+    if !fs::metadata(snapshot).map_err(|e| unreadable(in_words(&e)))?.is_file() {
+        return Err(unreadable("it is not a file".to_owned()));
+    }
+    if fs::read_dir(dir).is_ok_and(|mut items| items.next().is_some()) {
+        return Err(RestoreError::NotEmpty { path: dir.display().to_string() });
+    }
+    let _lock = folder::prepare(dir)?;
+    let (new, place) = (dir.join(NEW_LOG_NAME), dir.join(LOG_NAME));
+    let copied = copy(snapshot, &new).and_then(|()| Ok(folder::publish(&new, &place)?));
+    copied.map_err(|trouble| {
+        // The folder was empty before, so a second attempt should find it empty again.
+        let _ = fs::remove_file(&new);
+        let _ = fs::remove_file(dir.join(folder::LOCK_NAME));
+        match trouble.into_open(&snapshot.display().to_string()) {
+            OpenError::Foreign { cause, .. } => unreadable(cause),
+            error => RestoreError::Open(error),
+        }
+    })
+}
+
+fn copy(snapshot: &Path, new: &Path) -> Result<(), Trouble> {
+    io::copy(&mut fs::File::open(snapshot)?, &mut folder::open_private(new)?)?;
+    let database = builder(FileOptions::default()).create_file(folder::open_private(new)?)?;
+    let meta = tables::read_meta(&database)?;
+    let (newest, _) = tables::newest_and_count(&database)?;
+    // The server that wrote the snapshot may have gone on afterwards.
+    let last = step_after(meta.last.max(newest));
+    tables::write_meta(&database, Meta { last, unsynced: false, ..meta })
+}

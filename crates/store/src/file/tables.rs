@@ -1,0 +1,180 @@
+//! The two tables of the file, and what can go wrong in them.
+
+use std::io;
+
+use redb::{
+    Database, Durability, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
+    TableDefinition, TableHandle as _, WriteTransaction,
+};
+use tenure_core::Revision;
+
+use super::folder::in_words;
+use super::{OpenError, ReplayError};
+use crate::format::{self, FORMAT_VERSION, FormatError};
+
+/// Revision and key to tag, replaced revision and value.
+pub(super) const ENTRIES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("entries");
+/// A few numbers about the whole log.
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+const FORMAT: &str = "format";
+const LAST: &str = "last";
+const COMPACTED: &str = "compacted";
+const UNSYNCED: &str = "unsynced";
+
+/// What the meta table says besides the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meta {
+    /// No revision up to here is handed out again; entries may be newer.
+    pub(super) last: Revision,
+    /// The history before this revision is incomplete.
+    pub(super) compacted: Revision,
+    /// Whether revisions may have been acknowledged that are not in the file.
+    pub(super) unsynced: bool,
+}
+
+/// What can go wrong between a log and its file.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Storage(Box<redb::Error>),
+    Format(FormatError),
+    Newer(u64),
+    Foreign,
+}
+
+impl<E: Into<redb::Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Trouble::Storage(Box::new(error.into()))
+    }
+}
+
+impl From<FormatError> for Trouble {
+    fn from(error: FormatError) -> Self {
+        Trouble::Format(error)
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trouble::Storage(error) => match &**error {
+                redb::Error::Io(error) => f.write_str(&in_words(error)),
+                redb::Error::PreviousIo => f.write_str("an earlier access to the file failed"),
+                redb::Error::Corrupted(detail) => write!(f, "the file is damaged: {detail}"),
+                error => write!(f, "{error}"),
+            },
+            Trouble::Format(error) => write!(f, "{error}"),
+            Trouble::Newer(found) => write!(f, "it has the newer format {found}"),
+            Trouble::Foreign => f.write_str("it lacks the table of facts about the log"),
+        }
+    }
+}
+
+impl Trouble {
+    pub(super) fn is_disk_full(&self) -> bool {
+        let Trouble::Storage(error) = self else { return false };
+        match &**error {
+            redb::Error::Io(error) => {
+                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn into_open(self, path: &str) -> OpenError {
+        let (path, cause) = (path.to_owned(), self.to_string());
+        match self {
+            Trouble::Newer(found) => OpenError::Newer { found, known: FORMAT_VERSION },
+            Trouble::Foreign => OpenError::Foreign { path, cause },
+            Trouble::Storage(error) => match &*error {
+                redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    OpenError::Foreign { path, cause }
+                }
+                redb::Error::TableTypeMismatch { .. } => OpenError::Foreign { path, cause },
+                _ => OpenError::Failed { path, cause },
+            },
+            Trouble::Format(_) => OpenError::Failed { path, cause },
+        }
+    }
+
+    pub(super) fn into_replay(self) -> ReplayError {
+        let cause = self.to_string();
+        match self {
+            Trouble::Format(_) => ReplayError::Damaged { cause },
+            _ => ReplayError::Failed { cause },
+        }
+    }
+}
+
+/// Starts a write; a durable one leaves a file that opens quickly after a crash.
+pub(super) fn begin(database: &Database, durable: bool) -> Result<WriteTransaction, Trouble> {
+    let mut transaction = database.begin_write()?;
+    if durable {
+        transaction.set_quick_repair(true);
+    } else {
+        transaction.set_durability(Durability::None)?;
+    }
+    Ok(transaction)
+}
+
+/// Whether no table exists, as after a crash before the first transaction.
+pub(super) fn is_blank(database: &Database) -> Result<bool, Trouble> {
+    Ok(database.begin_read()?.list_tables()?.next().is_none())
+}
+
+pub(super) fn initialise(database: &Database) -> Result<(), Trouble> {
+    let transaction = begin(database, true)?;
+    transaction.open_table(ENTRIES)?;
+    transaction.open_table(META)?.insert(FORMAT, FORMAT_VERSION)?;
+    let meta = Meta { last: Revision::ZERO, compacted: Revision::ZERO, unsynced: false };
+    set_meta(&transaction, meta)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Reads the facts about the log, and refuses a file that this build cannot read.
+pub(super) fn read_meta(database: &Database) -> Result<Meta, Trouble> {
+    let transaction = database.begin_read()?;
+    if !transaction.list_tables()?.any(|table| table.name() == META.name()) {
+        return Err(Trouble::Foreign);
+    }
+    let table = transaction.open_table(META)?;
+    let number = |name: &str| -> Result<u64, Trouble> {
+        Ok(table.get(name)?.ok_or(Trouble::Foreign)?.value())
+    };
+    let format = number(FORMAT)?;
+    if format > FORMAT_VERSION {
+        return Err(Trouble::Newer(format));
+    }
+    Ok(Meta {
+        last: Revision(number(LAST)?),
+        compacted: Revision(number(COMPACTED)?),
+        unsynced: number(UNSYNCED)? != 0,
+    })
+}
+
+/// Writes the facts about the log in a durable transaction of their own.
+pub(super) fn write_meta(database: &Database, meta: Meta) -> Result<(), Trouble> {
+    let transaction = begin(database, true)?;
+    set_meta(&transaction, meta)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+pub(super) fn set_meta(transaction: &WriteTransaction, meta: Meta) -> Result<(), Trouble> {
+    let mut table = transaction.open_table(META)?;
+    table.insert(LAST, meta.last.0)?;
+    table.insert(COMPACTED, meta.compacted.0)?;
+    table.insert(UNSYNCED, u64::from(meta.unsynced))?;
+    Ok(())
+}
+
+/// The revision of the newest entry, and how many entries there are.
+pub(super) fn newest_and_count(database: &Database) -> Result<(Revision, u64), Trouble> {
+    let table = database.begin_read()?.open_table(ENTRIES)?;
+    let newest = match table.last()? {
+        Some((key, _)) => format::decode_key(key.value())?.0,
+        None => Revision::ZERO,
+    };
+    Ok((newest, table.len()?))
+}

@@ -1,0 +1,147 @@
+//! The data folder: who may use it, what is refused and in which words.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use redb::{Database, TableDefinition};
+use tempfile::TempDir;
+use tenure_core::Revision;
+use tenure_store::{FileLog, FileOptions, Log, OpenError, RestoreError, file};
+
+use crate::contract::{commit, put, state};
+
+fn open(path: &Path) -> Result<FileLog, OpenError> {
+    FileLog::open(path, FileOptions::default())
+}
+
+#[test]
+fn r194_one_process_at_a_time() {
+    let folder = TempDir::new().unwrap();
+    let first = open(folder.path()).unwrap();
+    let error = open(folder.path()).unwrap_err();
+    let lock = folder.path().join("lock").display().to_string();
+    let holder = format!("process {}", std::process::id());
+    assert_eq!(error.to_string(), format!("the data folder is in use: {holder} holds `{lock}`"));
+    assert_eq!(error, OpenError::InUse { path: lock, holder });
+    drop(first);
+    open(folder.path()).unwrap();
+}
+
+#[test]
+fn r196_the_folder_is_made_and_private() {
+    let folder = TempDir::new().unwrap();
+    let place = folder.path().join("a/b");
+    let log = open(&place).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place), 0o700);
+    assert_eq!(mode(&place.join("log.redb")), 0o600);
+    assert!(log.stats().bytes_on_disk > 0);
+}
+
+#[test]
+fn r196_a_half_made_log_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("log.redb.new"), "torn").unwrap();
+    open(folder.path()).unwrap();
+    assert!(!folder.path().join("log.redb.new").exists());
+}
+
+#[test]
+fn r196_unusable_folders_are_named() {
+    let folder = TempDir::new().unwrap();
+    let taken = folder.path().join("file");
+    fs::write(&taken, "").unwrap();
+    for path in [taken.clone(), taken.join("below")] {
+        assert_eq!(
+            open(&path).unwrap_err().to_string(),
+            format!(
+                "the data folder `{}` cannot be used: a file is where a folder is needed",
+                path.display()
+            )
+        );
+    }
+    let error = open(Path::new("/proc/nowhere")).unwrap_err();
+    assert!(matches!(error, OpenError::Folder { .. }), "{error}");
+}
+
+#[test]
+fn r196_other_files_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let place = folder.path().join("log.redb");
+    fs::write(&place, "not a log, but long enough to be looked at. ".repeat(200)).unwrap();
+    let error = open(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    fs::remove_file(&place).unwrap();
+    Database::create(&place).unwrap();
+    assert_eq!(
+        open(folder.path()).unwrap_err().to_string(),
+        format!(
+            "`{}` is not a log of Tenure: it lacks the table of facts about the log",
+            place.display()
+        )
+    );
+}
+
+#[test]
+fn r196_a_newer_format_is_refused() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()).unwrap());
+    let database = Database::create(folder.path().join("log.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let meta: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+    transaction.open_table(meta).unwrap().insert("format", 7).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    assert_eq!(
+        open(folder.path()).unwrap_err().to_string(),
+        "the log has format 7, and this release reads up to 1; use the release that wrote it or a \
+         newer one"
+    );
+}
+
+#[test]
+fn r182_restore_refuses_what_it_would_overwrite() {
+    let folder = TempDir::new().unwrap();
+    let (data, snapshot) = (folder.path().join("data"), folder.path().join("snapshot"));
+    let mut log = open(&data).unwrap();
+    log.append(&[commit(1, vec![put("a", "1", 0)])]).unwrap();
+    log.save(&snapshot).unwrap();
+    drop(log);
+    assert_eq!(
+        file::restore(&snapshot, &data),
+        Err(RestoreError::NotEmpty { path: data.display().to_string() })
+    );
+    let missing = folder.path().join("missing");
+    assert_eq!(
+        file::restore(&missing, &folder.path().join("r")).unwrap_err().to_string(),
+        format!("the snapshot `{}` cannot be read: it does not exist", missing.display())
+    );
+    let bad = folder.path().join("bad");
+    fs::write(&bad, "x".repeat(10_000)).unwrap();
+    let restored = folder.path().join("r");
+    let error = file::restore(&bad, &restored).unwrap_err();
+    assert!(matches!(error, RestoreError::Snapshot { .. }), "{error}");
+    // The failed attempt left the folder empty, so the right snapshot still goes in.
+    file::restore(&snapshot, &restored).unwrap();
+    let mut log = open(&restored).unwrap();
+    assert_eq!(state(&mut log).1, 1 << 20);
+}
+
+#[test]
+fn r30_the_file_can_be_shrunk() {
+    let folder = TempDir::new().unwrap();
+    let mut log = open(folder.path()).unwrap();
+    let value = "x".repeat(10_000);
+    for revision in 1..200 {
+        log.append(&[commit(revision, vec![put("a", &value, revision - 1)])]).unwrap();
+    }
+    log.compact(Revision(199)).unwrap();
+    let before = log.stats();
+    log.shrink().unwrap();
+    let after = log.stats();
+    assert!(after.bytes_on_disk < before.bytes_on_disk / 2, "{before:?} {after:?}");
+    log.append(&[commit(200, vec![put("a", "end", 199)])]).unwrap();
+    drop(log);
+    assert_eq!(open(folder.path()).unwrap().stats().entries, 2);
+}

@@ -1,0 +1,266 @@
+//! The door to the world: read, propose, watch, and the chores of the host.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tenure_core::Revision;
+use tenure_store::{DEFAULT_VALUE_BYTES_MAX, Log, Stats};
+use tokio::sync::oneshot;
+
+use crate::header::{Layout, Plain};
+use crate::past::{self, At};
+use crate::proposal::{Committed, LockStep, Proposal, Ready, Refused};
+use crate::replay::{self, OpenError};
+use crate::sequencer::{Message, Sequencer, Submitted};
+use crate::shared::Shared;
+use crate::snapshot::World;
+use crate::watch::{Compacted, Interest, Watch};
+
+/// How a world is opened.
+pub struct Options {
+    /// Which members of objects are selectable.
+    pub layout: Arc<dyn Layout>,
+    /// Indexes that move with each commit.
+    pub indexes: Vec<Box<dyn LockStep>>,
+    /// How often a relaxed log is synced; `None` for a log that syncs on every append.
+    pub sync_every: Option<Duration>,
+    /// About how many bytes of records that are no longer current are kept for watches.
+    pub history_bytes: u64,
+    /// The largest object that is taken; not more than the log takes.
+    pub value_bytes_max: usize,
+    /// How many proposals may wait before further ones are refused as busy.
+    pub queue: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            layout: Arc::new(Plain),
+            indexes: Vec::new(),
+            sync_every: None,
+            history_bytes: 64 << 20,
+            value_bytes_max: DEFAULT_VALUE_BYTES_MAX,
+            queue: 4096,
+        }
+    }
+}
+
+/// Whether writes are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// All is well.
+    Running,
+    /// Writes are refused until the next start, for this reason; reads go on.
+    Stopped(Arc<str>),
+}
+
+/// A chore of the host failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChoreError {
+    /// The log could not do it.
+    #[error("{0}")]
+    Failed(String),
+    /// The world was stopped.
+    #[error("the world was stopped")]
+    Stopped,
+}
+
+/// A shared door to one world; clones lead to the same one.
+///
+/// When the last clone is dropped the world stops by itself.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    layout: Arc<dyn Layout>,
+    value_bytes_max: usize,
+    queue: SyncSender<Message>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+/// Replays a log and starts the world it leads to.
+///
+/// # Errors
+/// The log cannot be read, holds something that is not an object, or a thread cannot be started.
+pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError> {
+    let Options { layout, mut indexes, sync_every, history_bytes, value_bytes_max, queue } =
+        options;
+    let (world, recorder) = replay::replay(&mut *log, &*layout, history_bytes)?;
+    for index in &mut indexes {
+        index.start(&world);
+    }
+    let shared = Arc::new(Shared::new(world, recorder.shared()));
+    let dispatching = shared.clone();
+    let dispatcher = std::thread::Builder::new()
+        .name("dispatcher".into())
+        .spawn(move || dispatching.dispatch())
+        .map_err(OpenError::Thread)?;
+    let (sender, receiver): (_, Receiver<Message>) = sync_channel(queue);
+    let sequencer = Sequencer {
+        log,
+        recorder,
+        indexes,
+        shared: shared.clone(),
+        dispatcher: dispatcher.thread().clone(),
+        sync_every,
+        sync_due: None,
+    };
+    let sequencer = std::thread::Builder::new()
+        .name("sequencer".into())
+        .spawn(move || sequencer.run(receiver))
+        .map_err(OpenError::Thread)?;
+    let threads = Arc::new(Mutex::new(vec![sequencer, dispatcher]));
+    Ok(Handle { shared, layout, value_bytes_max, queue: sender, threads })
+}
+
+impl Handle {
+    /// The newest state; every write acknowledged before the call is in it.
+    #[must_use]
+    pub fn current(&self) -> Arc<World> {
+        self.shared.world.load_full()
+    }
+
+    /// Asks for writes that happen together or not at all.
+    ///
+    /// The answer comes once they are as durable as the log promises and visible to everybody.
+    ///
+    /// # Errors
+    /// A guard no longer holds, too many proposals wait, or writes have stopped.
+    pub async fn propose(&self, proposal: Proposal) -> Result<Committed, Refused> {
+        if let Status::Stopped(reason) = self.status() {
+            return Err(Refused::Stopped(reason));
+        }
+        let writes = Ready::all(proposal.writes, &*self.layout, self.value_bytes_max)?;
+        let (answer, answered) = oneshot::channel();
+        let submitted = Submitted { guards: proposal.guards, writes, answer };
+        self.queue.try_send(Message::Propose(Box::new(submitted))).map_err(
+            |error| match error {
+                TrySendError::Full(_) => Refused::Busy,
+                TrySendError::Disconnected(_) => self.gone(),
+            },
+        )?;
+        answered.await.map_err(|_| self.gone())?
+    }
+
+    /// The refusal of a world whose sequencer has ended.
+    fn gone(&self) -> Refused {
+        let reason = self.shared.stopped.get().cloned();
+        Refused::Stopped(reason.unwrap_or_else(|| "the sequencer has ended".into()))
+    }
+
+    /// The exact state after a revision.
+    ///
+    /// # Errors
+    /// The revision is compacted or yet to come.
+    pub fn at(&self, revision: Revision) -> Result<Arc<World>, At> {
+        past::at(&self.shared, revision)
+    }
+
+    /// Waits until a revision is reached; false when it was not within the given time.
+    pub async fn wait_for(&self, revision: Revision, most: Duration) -> bool {
+        if self.current().revision() >= revision {
+            return true;
+        }
+        let mut advanced = self.shared.advanced.subscribe();
+        let reached = advanced.wait_for(|newest| *newest >= revision);
+        tokio::time::timeout(most, reached).await.is_ok_and(|reached| reached.is_ok())
+    }
+
+    /// Watches every change after a revision that concerns an interest.
+    ///
+    /// A revision yet to come is accepted: nothing is handed out until the log has passed it.
+    ///
+    /// # Errors
+    /// The history after the revision is no longer complete.
+    pub fn watch(&self, after: Revision, interest: Interest) -> Result<Watch, Compacted> {
+        Watch::start(self.shared.clone(), after, interest)
+    }
+
+    /// The oldest revision whose state is known and after which a watch may start.
+    #[must_use]
+    pub fn oldest(&self) -> Revision {
+        self.shared.retained.load().oldest
+    }
+
+    /// Whether writes are taken.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self.shared.stopped.get() {
+            Some(reason) => Status::Stopped(reason.clone()),
+            None => Status::Running,
+        }
+    }
+
+    /// How many watches there are.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.shared.watchers.count()
+    }
+
+    /// Lets go of the history before a revision; the newest record of each key stays.
+    ///
+    /// # Errors
+    /// The log could not do it, or the world was stopped.
+    pub async fn compact(&self, upto: Revision) -> Result<(), ChoreError> {
+        self.chore(|answer| Message::Compact { upto, answer }).await
+    }
+
+    /// Saves a copy of the log as it is now to a new file.
+    ///
+    /// # Errors
+    /// The log could not do it, or the world was stopped.
+    pub async fn save(&self, path: PathBuf) -> Result<(), ChoreError> {
+        self.chore(|answer| Message::Save { path, answer }).await
+    }
+
+    /// Brings everything written so far to the disk.
+    ///
+    /// # Errors
+    /// The log could not do it, or the world was stopped.
+    pub async fn sync(&self) -> Result<(), ChoreError> {
+        self.chore(|answer| Message::Sync { answer }).await
+    }
+
+    /// How large the log is.
+    ///
+    /// # Errors
+    /// The world was stopped.
+    pub async fn stats(&self) -> Result<Stats, ChoreError> {
+        self.chore(|answer| Message::Stats { answer }).await
+    }
+
+    /// Finishes what waits, closes the log and ends every watch.
+    ///
+    /// # Errors
+    /// The last sync failed, or the world was stopped already.
+    pub async fn stop(&self) -> Result<(), ChoreError> {
+        let result = self.chore(|answer| Message::Stop { answer }).await;
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // Both have nothing left to do but to return.
+            let _ = thread.join();
+        }
+        result
+    }
+
+    /// Sends a chore, waiting for room in the queue, and waits for its end.
+    async fn chore<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Message,
+    ) -> Result<T, ChoreError> {
+        let (answer, answered) = oneshot::channel();
+        let mut message = message(answer);
+        loop {
+            match self.queue.try_send(message) {
+                Ok(()) => break,
+                Err(TrySendError::Disconnected(_)) => return Err(ChoreError::Stopped),
+                Err(TrySendError::Full(back)) => message = back,
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        answered.await.map_err(|_| ChoreError::Stopped)?.map_err(ChoreError::Failed)
+    }
+}

@@ -1,0 +1,34 @@
+//! The state at a revision: records, snapshots, the sequencer, watches.
+//!
+//! One thread owns the order of writes; everybody else reads immutable states and never waits.
+//! No kind, no rule and no HTTP lives here.
+//!
+//! ```text
+//!   Proposal ──► sequencer ──► log ──► World (published) ──► Handle::current
+//!                                 └──► Change (retained) ──► Watch::next, Handle::at
+//! ```
+
+mod compaction;
+mod handle;
+mod header;
+mod history;
+mod past;
+mod proposal;
+mod record;
+mod replay;
+mod scan;
+mod sequencer;
+mod shared;
+mod snapshot;
+mod watch;
+
+pub use compaction::Compaction;
+pub use handle::{ChoreError, Handle, Options, Status, open};
+pub use header::{BadRecord, FieldPath, Layout, Plain};
+pub use history::Change;
+pub use past::At;
+pub use proposal::{Committed, Guard, LockStep, Proposal, Refused, Write};
+pub use record::{Draft, Owner, Record};
+pub use replay::OpenError;
+pub use snapshot::World;
+pub use watch::{Compacted, Interest, Watch, WatchEnded};

@@ -1,0 +1,92 @@
+//! What readers, the sequencer and the dispatcher share: the published state, lock-free to read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use tenure_core::Revision;
+
+use crate::history::Retained;
+use crate::past::Past;
+use crate::snapshot::World;
+use crate::watch::Watchers;
+
+/// The most changes noted while watches cannot come or go.
+const DISPATCH_MAX: u64 = 256;
+
+/// The published state and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The newest state. Published after the changes that led to it are in `retained`, so whoever
+    /// reads this first and `retained` second finds every change, or knows that it was let go.
+    pub(crate) world: ArcSwap<World>,
+    pub(crate) retained: Arc<ArcSwap<Retained>>,
+    pub(crate) watchers: Watchers,
+    pub(crate) past: Past,
+    /// Why writes are refused for ever, once they are.
+    pub(crate) stopped: OnceLock<Arc<str>>,
+    /// The sequencer has ended; nothing more will be published.
+    pub(crate) ended: AtomicBool,
+    /// The newest revision, for those who wait for one.
+    pub(crate) advanced: tokio::sync::watch::Sender<Revision>,
+}
+
+impl Shared {
+    pub(crate) fn new(world: World, retained: Arc<ArcSwap<Retained>>) -> Shared {
+        let (advanced, _) = tokio::sync::watch::channel(world.revision);
+        let shared = Shared {
+            world: ArcSwap::from_pointee(world),
+            retained,
+            watchers: Watchers::default(),
+            past: Past::default(),
+            stopped: OnceLock::new(),
+            ended: AtomicBool::new(false),
+            advanced,
+        };
+        shared.watchers.dispatched(shared.world.load().end);
+        shared
+    }
+
+    /// The dispatcher: tells those who wait of every change, until the sequencer has ended.
+    ///
+    /// It runs on its own thread, so that waking a thousand watches never delays a commit.
+    pub(crate) fn dispatch(&self) {
+        // Where the log began, not where it is: writes may have come before this thread did.
+        let mut done = self.watchers.done();
+        loop {
+            let ended = self.ended.load(Ordering::SeqCst);
+            let world = self.world.load_full();
+            while done < world.end {
+                done = self.dispatch_some(done, world.end);
+                self.watchers.dispatched(done);
+            }
+            self.advanced.send_if_modified(|revision| {
+                let moved = world.revision > *revision;
+                *revision = world.revision;
+                moved
+            });
+            self.past.forget(self.retained.load().oldest);
+            drop(world);
+            if ended {
+                self.watchers.end();
+                return;
+            }
+            std::thread::park();
+        }
+    }
+
+    /// Notes some of the changes from `done` on and answers how far it came.
+    fn dispatch_some(&self, done: u64, end: u64) -> u64 {
+        let retained = self.retained.load();
+        let begin = retained.begin();
+        if done < begin {
+            // The log has moved on before anybody was told: whoever has not read that far must
+            // find out for themselves.
+            self.watchers.dispatch_all(done);
+            return begin.min(end);
+        }
+        let upto = end.min(done + DISPATCH_MAX);
+        self.watchers.dispatch((done..upto).filter_map(|n| retained.get(n).map(|c| (n, &*c.key))));
+        upto
+    }
+}

@@ -1,0 +1,10 @@
+//! The one integration binary of this crate: what Kubernetes expects of YAML, pinned.
+//!
+//! Rule numbers are those of the dependencies specification.
+
+#[cfg(test)]
+mod bounds;
+#[cfg(test)]
+mod read;
+#[cfg(test)]
+mod write;

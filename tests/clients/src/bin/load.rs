@@ -1,0 +1,3 @@
+//! The load generator of `cargo xtask bench`.
+
+fn main() {}

@@ -1,0 +1,8 @@
+//! What every client test needs: a server process and a client small enough to misbehave on purpose.
+//! What a particular client is asked to do never lives here.
+
+pub mod server;
+pub mod wire;
+
+pub use server::Server;
+pub use wire::{Access, Answer, Connection};

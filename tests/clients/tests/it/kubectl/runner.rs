@@ -1,0 +1,84 @@
+//! Runs kubectl against a server of its own, with nothing of the developer's settings.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use tenure_client_tests::Server;
+
+/// A namespace on a fresh server, with kubectl in front.
+pub(crate) struct Kubectl {
+    server: Server,
+}
+
+impl Kubectl {
+    /// Starts a server and makes the namespace `shop`, where everything else happens.
+    pub(crate) fn start() -> Kubectl {
+        let kubectl = Kubectl { server: Server::ephemeral().unwrap() };
+        assert_eq!(kubectl.ok(&["create", "namespace", "shop"]), "namespace/shop created\n");
+        kubectl
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(std::env::var_os("KUBECTL").unwrap_or("kubectl".into()));
+        command.args(arguments).args(["--namespace", "shop", "--request-timeout", "60s"]);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("KUBECONFIG", self.server.kubeconfig()).env("HOME", self.server.folder());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it, expects success, and gives what it printed.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        self.finish(self.command(arguments).spawn().unwrap(), arguments, Some(0)).0
+    }
+
+    /// Runs it with text on stdin, expects success, and gives what it printed.
+    pub(crate) fn feed(&self, arguments: &[&str], text: &str) -> String {
+        self.feed_until(arguments, text, 0).0
+    }
+
+    /// Runs it with text on stdin, expects this exit code; stdout and stderr.
+    pub(crate) fn feed_until(&self, arguments: &[&str], text: &str, code: i32) -> (String, String) {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        self.finish(child, arguments, Some(code))
+    }
+
+    /// Runs it, expects failure, and gives what it said on stderr.
+    pub(crate) fn fails(&self, arguments: &[&str]) -> String {
+        let (_, said) = self.finish(self.command(arguments).spawn().unwrap(), arguments, Some(1));
+        said
+    }
+
+    /// Waits for a process and checks how it ended.
+    pub(crate) fn finish(
+        &self,
+        child: Child,
+        arguments: &[&str],
+        code: Option<i32>,
+    ) -> (String, String) {
+        let output = child.wait_with_output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), code, "kubectl {arguments:?}\n{stdout}{stderr}");
+        (stdout, stderr)
+    }
+
+    /// One value of an object, by JSONPath.
+    pub(crate) fn value(&self, object: &str, path: &str) -> String {
+        self.ok(&["get", object, "--output", &format!("jsonpath={{{path}}}")])
+    }
+
+    /// A file of the test with this text.
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.server.folder().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+/// The words of each line, so that column widths do not matter.
+pub(crate) fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split_whitespace().collect()).collect()
+}

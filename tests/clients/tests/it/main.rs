@@ -1,0 +1,18 @@
+//! Real clients against a running `tenure up`, one module per client. Rule numbers are those of
+//! spec/api-server.md.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may end loudly"
+)]
+
+mod bad_input;
+mod crash;
+mod javascript;
+mod kube_rs;
+mod kubectl;
+mod python;
+mod script;
