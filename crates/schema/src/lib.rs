@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   facts.txt (made by `cargo xtask schema`) ──► Facts ──┬─► decode    JSON → checked, pruned, normal form
+//!                                                        ├─► protobuf  protobuf → the JSON that decode reads
 //!                                                        ├─► default   the scalar defaults that the table declares
 //!                                                        ├─► patch     merge keys, list types (crate patch)
 //!                                                        └─► openapi   documents (crate openapi)
@@ -14,6 +15,7 @@ pub mod default;
 pub mod duplicate;
 pub mod facts;
 mod parse;
+pub mod protobuf;
 mod scalar;
 mod trail;
 

@@ -27,18 +27,12 @@ pub enum Found {
 
 impl Found {
     /// The object as JSON members, kind and apiVersion included.
-    pub fn object(&self) -> Result<std::borrow::Cow<'_, Object>, Failure> {
+    pub fn object(&self, served: &Served) -> Result<std::borrow::Cow<'_, Object>, Failure> {
         match self {
             Found::Object(object) => Ok(std::borrow::Cow::Borrowed(object)),
-            Found::Record(record) => parse_record(record).map(std::borrow::Cow::Owned),
+            Found::Record(record) => served.read(record).map(std::borrow::Cow::Owned),
         }
     }
-}
-
-/// The members of a stored object.
-pub fn parse_record(record: &Record) -> Result<Object, Failure> {
-    serde_json::from_slice(record.bytes())
-        .map_err(|error| Failure::internal(format!("stored object {}: {error}", record.key())))
 }
 
 /// How the client wants its answer, beyond shape and format.
@@ -74,19 +68,23 @@ pub fn object(
 ) -> Result<Response<Body>, Failure> {
     match wanted.shape {
         Shape::Plain => match (found, wanted.format, style.pretty) {
-            (Found::Record(record), Format::Json, false) => {
-                Ok(respond(code, "application/json", full(record.bytes().clone())))
+            (Found::Record(record), Format::Json, false) if served.view.is_none() => {
+                let slices = VecDeque::from([record.bytes().clone()]);
+                Ok(sliced(code, "application/json", slices, style))
             }
-            _ => {
-                json_value(code, &Value::Object(found.object()?.into_owned()), wanted.format, style)
-            }
+            _ => json_value(
+                code,
+                &Value::Object(found.object(served)?.into_owned()),
+                wanted.format,
+                style,
+            ),
         },
         Shape::Metadata(version) => {
-            let partial = partial(found, version)?;
+            let partial = partial(served, found, version)?;
             json_value(code, &partial, wanted.format, style)
         }
         Shape::Table(version) => {
-            let object = found.object()?;
+            let object = found.object(served)?;
             let mut table = table_head(served, version, true);
             let revision = object
                 .get("metadata")
@@ -171,8 +169,8 @@ pub fn failure(failure: &Failure) -> Response<Body> {
 }
 
 /// The metadata of an object under the meta group.
-pub fn partial(found: &Found, version: MetaVersion) -> Result<Value, Failure> {
-    let object = found.object()?;
+pub fn partial(served: &Served, found: &Found, version: MetaVersion) -> Result<Value, Failure> {
+    let object = found.object(served)?;
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     Ok(json!({
         "kind": "PartialObjectMetadata",

@@ -308,6 +308,10 @@ fn offers(
     method: &Method,
 ) -> bool {
     use tenure_machinery::kind::Verbs;
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    if (path.watch || matches!(verb, "get" | "list" | "watch")) && !reads {
+        return false;
+    }
     if !path.subresource.is_empty() {
         let verb = if verb == "deletecollection" { "delete" } else { verb };
         return served.kind.subresource(&path.subresource).is_some_and(|s| s.verbs.contains(&verb));
@@ -318,8 +322,7 @@ fn offers(
             path.name.is_empty() && (!all_namespaces || served.kind.verbs == Verbs::CreateOnly)
         }
         "update" | "patch" | "delete" => !path.name.is_empty(),
-        "get" => matches!(*method, Method::GET | Method::HEAD),
-        "list" | "watch" => matches!(*method, Method::GET | Method::HEAD),
+        "get" | "list" | "watch" => true,
         "deletecollection" => !all_namespaces,
         _ => false,
     };

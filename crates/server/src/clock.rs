@@ -12,9 +12,8 @@ pub fn now() -> String {
 #[must_use]
 pub fn seconds_after(seconds: i64) -> String {
     let at = jiff::Timestamp::now().as_second().saturating_add(seconds);
-    jiff::Timestamp::from_second(at)
-        .map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
-        .unwrap_or_default()
+    let time = jiff::Timestamp::from_second(at).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// A source of uids, name suffixes and addresses.

@@ -18,8 +18,7 @@ use crate::read::{get, list, watch};
 use crate::request::Request;
 use crate::review;
 use crate::write::delete::{self, DeleteOptions, Deleted};
-use crate::write::update::Updated;
-use crate::write::{create, patch, scale, update};
+use crate::write::{apply, create, patch, scale, update};
 
 /// Watches live 30 to 60 minutes unless the client says otherwise (R112).
 const WATCH_MINUTES: u32 = 30;
@@ -50,7 +49,7 @@ pub(crate) async fn dispatch(
             request.wanted(Offer::PlainOnly)?;
             let state = api.world.current();
             let record = get::stored(&state, &request.served, &request.namespace, &request.name)?;
-            let found = Found::Object(scale::view(&answer::parse_record(&record)?));
+            let found = Found::Object(scale::view(&request.served.read(&record)?));
             respond(request, StatusCode::OK, &found, Offer::Object)
         }
         ("scale", "update" | "patch") => {
@@ -62,10 +61,13 @@ pub(crate) async fn dispatch(
         (_, "update") => {
             let wanted = request.wanted(Offer::Object)?;
             let style = request.style()?;
-            let (code, found) = match update::put(api, request).await? {
-                Updated::Changed(found) => (StatusCode::OK, found),
-                Updated::Created(found) => (StatusCode::CREATED, found),
-            };
+            let (code, found) = update::put(api, request).await?.parts();
+            answer::object(code, &request.served, &found, wanted, style)
+        }
+        (_, "patch") if request.content_type == "application/apply-patch+yaml" => {
+            let wanted = request.wanted(Offer::Object)?;
+            let style = request.style()?;
+            let (code, found) = apply::apply(api, request).await?.parts();
             answer::object(code, &request.served, &found, wanted, style)
         }
         (_, "patch") => {

@@ -14,7 +14,6 @@ use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::{Guard, Interest, World, Write};
 use tokio::task::JoinSet;
 
-use crate::answer::parse_record;
 use crate::api::Api;
 use crate::clock::now;
 use crate::internal::{ensure, request};
@@ -311,7 +310,7 @@ async fn change_namespace(
     let Some(record) = api.world.current().get(&served.key("", name)).cloned() else {
         return Ok(());
     };
-    let old = parse_record(&record)?;
+    let old = served.read(&record)?;
     let mut new = old.clone();
     change(&mut new);
     if new == old {

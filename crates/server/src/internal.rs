@@ -14,6 +14,7 @@ use crate::registry::Served;
 use crate::request::Request;
 use crate::write::create;
 use crate::write::decode;
+use crate::write::managed::Fields;
 
 /// A request by the server itself, under the name of the upstream part that would make it.
 pub(crate) fn request(served: &Arc<Served>, namespace: &str, name: &str, agent: &str) -> Request {
@@ -70,5 +71,5 @@ async fn create_object(api: &Api, request: &mut Request, object: Object) -> Resu
         validation: FieldValidation::Ignore,
         force: false,
     };
-    create::from_object(api, request, &options, object).await
+    create::from_object(api, request, &options, object, Fields::Written).await
 }

@@ -32,6 +32,7 @@ mod review;
 pub mod route;
 mod select;
 mod system;
+mod view;
 mod write;
 
 pub use api::{Api, ApiConfig, Peer};

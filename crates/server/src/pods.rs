@@ -8,7 +8,7 @@ use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::{Guard, Write};
 
-use crate::answer::{self, parse_record};
+use crate::answer;
 use crate::api::Api;
 use crate::body::Body;
 use crate::clock::now;
@@ -23,19 +23,20 @@ use crate::write::delete::{self, DeleteOptions};
 
 const RACES_MAX: usize = 256;
 
-fn read_object(request: &Request) -> Result<Object, Failure> {
+fn read_object(request: &Request, kind: &str, type_name: &str) -> Result<Object, Failure> {
     let (value, _) = decode::parse(&request.content_type, &request.body, FieldValidation::Ignore)?;
-    match value {
-        Value::Object(object) => Ok(object),
-        _ => Err(Failure::bad_request("the body is not an object")),
-    }
+    let Value::Object(mut object) = value else {
+        return Err(Failure::bad_request("the body is not an object"));
+    };
+    decode::check_unstored(&mut object, kind, type_name).map_err(Failure::bad_request)?;
+    Ok(object)
 }
 
 /// Binds a pod to a node, once.
 pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
-    let binding = read_object(request)?;
+    let binding = read_object(request, "Binding", "api.core.v1.Binding")?;
     let name =
         if request.name.is_empty() { binding.name().to_owned() } else { request.name.clone() };
     if !binding.name().is_empty() && binding.name() != name {
@@ -44,7 +45,8 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
         ));
     }
     let node = binding.str_at(&["target", "name"]).unwrap_or_default().to_owned();
-    if node.is_empty() {
+    // A pod bound to a name that no node can have could never be changed again.
+    if tenure_machinery::name::dns_subdomain(&node).is_some() {
         return Err(Failure::bad_request("target.name: a binding names a node"));
     }
     let pods =
@@ -54,7 +56,7 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&pods, &name));
         };
-        let mut pod = parse_record(&record)?;
+        let mut pod = pods.read(&record)?;
         check_bindable(&pod, &name, &node)?;
         pod.map_mut("spec").insert("nodeName".into(), node.as_str().into());
         if let Some(annotations) = binding.map_at(&["metadata", "annotations"]) {
@@ -114,21 +116,24 @@ fn set_condition(pod: &mut Object, condition: Value) {
 pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
-    let eviction = read_object(request)?;
+    let dry_run = WriteOptions::read(&request.query, "CreateOptions", false)?.dry_run;
+    let eviction = read_object(request, "Eviction", "api.policy.v1.Eviction")?;
     if !eviction.name().is_empty() && eviction.name() != request.name {
         return Err(Failure::bad_request(
             "metadata.name: name in URL does not match name in Eviction object",
         ));
     }
-    let options = match eviction.get("deleteOptions") {
+    let mut options = match eviction.get("deleteOptions") {
         Some(Value::Object(object)) => DeleteOptions::from_object(object)?,
-        _ => DeleteOptions::default(),
+        None | Some(Value::Null) => DeleteOptions::default(),
+        Some(_) => return Err(Failure::bad_request("deleteOptions: must be an object")),
     };
+    options.dry_run |= dry_run;
     let key = request.served.key(&request.namespace, &request.name);
     let Some(record) = api.world.current().get(&key).cloned() else {
         return Err(missing(&request.served, &request.name));
     };
-    let pod = parse_record(&record)?;
+    let pod = request.served.read(&record)?;
     let free = matches!(pod.str_at(&["status", "phase"]), Some("Pending" | "Succeeded" | "Failed"))
         || pod.str_at(&["metadata", "deletionTimestamp"]).is_some();
     if !free {
@@ -156,7 +161,7 @@ async fn spend_budget(
         let budgets = served.collection(&request.namespace);
         let mut covering = state
             .range(&budgets, None)
-            .filter_map(|record| Some((Arc::clone(record), parse_record(record).ok()?)))
+            .filter_map(|record| Some((Arc::clone(record), served.read(record).ok()?)))
             .filter(|(_, budget)| selects(budget, pod));
         let Some((record, mut budget)) = covering.next() else { return Ok(()) };
         if covering.next().is_some() {

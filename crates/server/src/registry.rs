@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tenure_machinery::Kind;
+use tenure_machinery::{Failure, Kind, Object};
+use tenure_schema::decode::decode;
 use tenure_schema::{TypeId, facts};
-use tenure_world::{FieldPath, Layout};
+use tenure_world::{FieldPath, Layout, Record};
+
+use crate::view::{self, View};
 
 /// A served kind with what the server looks up once.
 pub struct Served {
@@ -17,6 +20,8 @@ pub struct Served {
     pub type_id: Option<TypeId>,
     /// `v1` or `apps/v1`.
     pub api_version: String,
+    /// How this kind turns into the one it is stored as, where the two differ.
+    pub view: Option<View>,
 }
 
 impl Served {
@@ -28,6 +33,28 @@ impl Served {
         } else {
             format!("{}{name}", self.prefix)
         }
+    }
+
+    /// The members of a stored object, in this kind's form.
+    pub fn read(&self, record: &Record) -> Result<Object, Failure> {
+        self.read_bytes(record.bytes())
+    }
+
+    /// As [`Served::read`], from the bytes of a record.
+    pub fn read_bytes(&self, bytes: &[u8]) -> Result<Object, Failure> {
+        let mut object: Object = serde_json::from_slice(bytes).map_err(|error| {
+            Failure::internal(format!("a stored object cannot be read: {error}"))
+        })?;
+        if let Some(view) = self.view {
+            view.show(&mut object);
+            object.insert("kind".into(), self.kind.kind.as_ref().into());
+            object.insert("apiVersion".into(), self.api_version.as_str().into());
+            if let Some(type_id) = self.type_id {
+                // Members that only the stored form always writes fall away here.
+                decode(type_id, &mut object).map_err(|wrong| Failure::internal(wrong.message))?;
+            }
+        }
+        Ok(object)
     }
 
     /// The prefix of a collection; an empty namespace means all of them.
@@ -59,6 +86,7 @@ impl Registry {
                     prefix: format!("/registry/{}/", kind.storage),
                     type_id: facts().type_id(&kind.type_name),
                     api_version: kind.api_version(),
+                    view: (kind.group == "events.k8s.io").then_some(view::EVENTS),
                     kind,
                 })
             })

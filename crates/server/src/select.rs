@@ -54,7 +54,10 @@ impl Selection {
                         })?,
                 };
                 let path = match field {
-                    FieldAt::Other(at) => served.kind.fields.get(at).map(|f| f.path.join(".")),
+                    FieldAt::Other(at) => served.kind.fields.get(at).map(|field| {
+                        let path = field.path.join(".");
+                        served.view.map_or_else(|| path.clone(), |view| view.stored_path(&path))
+                    }),
                     _ => None,
                 };
                 let path = path.unwrap_or_default();

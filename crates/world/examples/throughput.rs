@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tenure_core::Revision;
 use tenure_store::{FileLog, FileOptions, Log, MemoryLog};
-use tenure_world::{Draft, Handle, Options, Proposal, Write, open};
+use tenure_world::{Draft, Handle, Interest, Options, Proposal, Write, open};
 
 const TASKS: usize = 32;
 const OBJECTS: usize = 200_000;
@@ -53,6 +54,39 @@ async fn measure(name: &str, log: Box<dyn Log>) -> Result<(), Box<dyn std::error
         println!("{name}: {tasks} tasks, {rate:.0} proposals a second");
     }
     world.stop().await?;
+    Ok(())
+}
+
+/// How long after a write was proposed the last of some watchers has heard of it.
+async fn hear(watchers: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let world = open(Box::new(MemoryLog::forgetting()), Options::default())?;
+    let (heard, mut hearing) = tokio::sync::mpsc::unbounded_channel();
+    for _ in 0..watchers {
+        let interest = Interest::Prefix("/registry/configmaps/bench/".into());
+        let mut watch = world.watch(Revision::ZERO, interest)?;
+        let heard = heard.clone();
+        tokio::spawn(async move {
+            while watch.next().await.is_ok() {
+                let _ = heard.send(Instant::now());
+            }
+        });
+    }
+    let mut times = Vec::new();
+    for n in 0..500 {
+        let name = format!("w{n}");
+        let key = format!("/registry/configmaps/bench/{name}").into();
+        let Some(draft) = draft(&name) else { break };
+        let before = Instant::now();
+        world.propose(Proposal::create(key, draft)).await?;
+        let mut last = before;
+        for _ in 0..watchers {
+            last = hearing.recv().await.map_or(last, |at| last.max(at));
+        }
+        times.push(last - before);
+    }
+    times.sort();
+    let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+    println!("{watchers} watchers heard: median {:?}, 99th {:?}", at(50), at(99));
     Ok(())
 }
 
@@ -105,6 +139,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = std::env::args().nth(1) {
         return inspect(Path::new(&path)).await;
     }
+    hear(50).await?;
+    hear(1000).await?;
     measure("memory", Box::new(MemoryLog::forgetting())).await?;
     let file = FileLog::open(&folder.path().join("log"), FileOptions::default())?;
     measure("file", Box::new(file)).await

@@ -33,7 +33,8 @@ impl Access {
     pub fn read(kubeconfig: &Path) -> Result<Access> {
         let text = std::fs::read_to_string(kubeconfig)?;
         let value = |key: &str| {
-            let found = text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(": "));
+            let found =
+                text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(": "));
             found.with_context(|| format!("the kubeconfig has no {key}"))
         };
         let pem = |key| -> Result<Vec<u8>> { Ok(STANDARD.decode(value(key)?)?) };

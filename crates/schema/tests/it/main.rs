@@ -9,6 +9,7 @@
 
 mod decoding;
 mod defaults;
+mod protobuf;
 mod random;
 mod table;
 

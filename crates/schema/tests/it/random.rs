@@ -6,7 +6,7 @@ use tenure_machinery::Object;
 use tenure_schema::{Shape, TypeId, apply_defaults, decode, facts};
 
 /// A stream of choices; the same seed gives the same object.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
@@ -55,7 +55,7 @@ fn some(shape: &Shape, depth: usize, dice: &mut Dice) -> Value {
     }
 }
 
-fn members(id: TypeId, depth: usize, dice: &mut Dice) -> Object {
+pub(super) fn members(id: TypeId, depth: usize, dice: &mut Dice) -> Object {
     let mut object = Object::new();
     for field in &facts().get(id).unwrap().fields {
         if dice.roll(2 + depth as u64) == 0 && depth < 12 {

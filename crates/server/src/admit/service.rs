@@ -210,13 +210,17 @@ fn wants_node_ports(service: &Object) -> bool {
     }
 }
 
+/// Each node port once: TCP and UDP may share a number, and so one allocation.
 fn ports_of(service: &Object) -> Vec<i64> {
-    service
+    let mut ports: Vec<i64> = service
         .list_at(&["spec", "ports"])
         .iter()
         .filter_map(|port| port.get("nodePort").and_then(Value::as_i64))
         .filter(|port| *port > 0)
-        .collect()
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
 }
 
 fn draw_port(api: &Api, state: &World, before: &[i64], taken: &[i64]) -> Option<i64> {

@@ -171,6 +171,15 @@ fn plain_slices(served: &Served, page: &Page) -> VecDeque<Bytes> {
         list_meta(page)
     );
     // Items of built-in lists carry no kind and apiVersion (R19).
+    if served.view.is_some() {
+        let shown = page.records.iter().map(|record| {
+            let mut object = served.read(record).unwrap_or_default();
+            object.remove("kind");
+            object.remove("apiVersion");
+            (Bytes::new(), Bytes::from(Value::Object(object).to_string()))
+        });
+        return joined(head, shown, "");
+    }
     joined(
         head,
         page.records.iter().map(|record| (Bytes::from_static(b"{"), record.typeless())),
@@ -239,7 +248,7 @@ fn table(
         .iter()
         .map(|record| {
             let found = Found::Record(Arc::clone(record));
-            Ok(answer::row(served, found.object()?.as_ref(), version, style.include))
+            Ok(answer::row(served, found.object(served)?.as_ref(), version, style.include))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     let none = rows.is_empty() && !tenure_table::has_printer(&served.kind);

@@ -109,7 +109,10 @@ pub(crate) async fn start(
         sender,
         bookmarks: options.bookmarks,
         closing_bookmark: options.initial_events == Some(true) && options.bookmarks,
-        deadline: Instant::now() + lifetime,
+        // A lifetime beyond what clocks hold is as good as none.
+        deadline: Instant::now()
+            .checked_add(lifetime)
+            .unwrap_or_else(|| Instant::now() + asked.lifetime),
         stop,
         events: asked.events,
         _running: asked.running,
@@ -231,14 +234,18 @@ impl Encoder {
         chunk.extend_from_slice(kind.as_bytes());
         chunk.extend_from_slice(b"\",\"object\":");
         match self.shape {
-            Shape::Plain => chunk.extend_from_slice(bytes),
+            Shape::Plain if self.served.view.is_none() => chunk.extend_from_slice(bytes),
+            Shape::Plain => {
+                let shown = self.served.read_bytes(bytes).unwrap_or_default();
+                write_json(chunk, &Value::Object(shown));
+            }
             Shape::Metadata(version) => {
                 let found = parsed(bytes, record);
-                write_json(chunk, &answer::partial(&found, version).unwrap_or_default());
+                let partial = answer::partial(&self.served, &found, version);
+                write_json(chunk, &partial.unwrap_or_default());
             }
             Shape::Table(version) => {
-                let found = parsed(bytes, record);
-                if let Ok(object) = found.object() {
+                if let Ok(object) = self.served.read_bytes(bytes) {
                     let table = self.table(&object, version);
                     write_json(chunk, &table);
                 }

@@ -32,7 +32,14 @@ pub(crate) enum Outcome {
 
 /// Encodes an object of a kind for storage.
 pub(crate) fn draft(served: &Served, object: &Object) -> Result<Draft, Failure> {
-    let draft = Draft::encode(&served.kind.kind, &served.api_version, object);
+    let draft = match served.view {
+        None => Draft::encode(&served.kind.kind, &served.api_version, object),
+        Some(view) => {
+            let mut stored = object.clone();
+            view.store(&mut stored);
+            Draft::encode(view.kind, view.api_version, &stored)
+        }
+    };
     if draft.len() > OBJECT_BYTES_MAX {
         return Err(Failure::new(
             413,

@@ -13,6 +13,7 @@ use crate::clock::now;
 use crate::query::WriteOptions;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::managed::Fields;
 use crate::write::{decode, managed};
 
 /// How often a generated name that is taken is drawn again.
@@ -24,7 +25,7 @@ pub(crate) async fn create(api: &Api, request: &mut Request) -> Result<Found, Fa
     let mut object = decode::body(request, options.validation)?;
     decode::settle_namespace(request, &mut object)?;
     check_version_unset(&object)?;
-    from_object(api, request, &options, object).await
+    from_object(api, request, &options, object, Fields::Written).await
 }
 
 /// Creates a decoded object; also the way of updates that create.
@@ -33,6 +34,7 @@ pub(crate) async fn from_object(
     request: &mut Request,
     options: &WriteOptions,
     object: Object,
+    fields: Fields,
 ) -> Result<Found, Failure> {
     let generated = object.name().is_empty() && !generate_name(&object).is_empty();
     let mut tries = if generated { NAME_TRIES } else { 1 };
@@ -41,7 +43,7 @@ pub(crate) async fn from_object(
         if generated {
             draw_name(api, &mut candidate);
         }
-        match attempt(api, request, options, candidate).await {
+        match attempt(api, request, options, candidate, fields).await {
             Ok(Attempt::Done(found)) => return Ok(found),
             Ok(Attempt::Again) => {}
             Err(failure) => {
@@ -65,6 +67,7 @@ async fn attempt(
     request: &mut Request,
     options: &WriteOptions,
     mut object: Object,
+    fields: Fields,
 ) -> Result<Attempt, Failure> {
     let served = Arc::clone(&request.served);
     let uid = api.chance.uid();
@@ -72,7 +75,10 @@ async fn attempt(
     wipe_system_metadata(&mut object);
     served.kind.rules.default(&mut object);
     let manager = request.manager(options.manager.as_deref());
-    managed::created(&served, &mut object, &manager, &cx.now);
+    if fields == Fields::Written {
+        managed::record(&served, None, &mut object, &manager, None, &cx.now);
+    }
+    decode::settle_empty(&served, &mut object);
     fill_system_metadata(&mut object, &served.kind, &cx);
 
     let state = api.world.current();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_schema::{decode as schema, duplicate};
+use tenure_schema::{decode as schema, duplicate, facts};
 
 use crate::query::FieldValidation;
 use crate::registry::Served;
@@ -78,12 +78,60 @@ fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
 }
 
 /// Runs the schema over the object; answers the unknown fields it dropped, or what has a wrong type.
+///
+/// The normal form has no empty lists, but two are told apart from absent ones before it is stored: an
+/// emptied `managedFields` forgets its managers (R99), and an emptied member that is written as null
+/// belongs to its writer. See [`settle_empty`].
 pub(crate) fn check_schema(served: &Served, object: &mut Object) -> Result<Vec<String>, String> {
     let Some(type_id) = served.type_id else { return Ok(Vec::new()) };
+    let is_empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+    let empty: Vec<String> = object
+        .iter()
+        .filter(|(_, value)| is_empty_list(value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let forgets = object.at(&["metadata", "managedFields"]).is_some_and(is_empty_list);
     let noticed = schema::decode(type_id, object).map_err(|wrong| wrong.message)?;
+    for name in empty {
+        if object.get(&name) == Some(&Value::Null) {
+            object.insert(name, Value::Array(Vec::new()));
+        }
+    }
+    if forgets {
+        object.map_mut("metadata").insert("managedFields".into(), Value::Array(Vec::new()));
+    }
     object.insert("kind".into(), served.kind.kind.as_ref().into());
     object.insert("apiVersion".into(), served.api_version.as_str().into());
     Ok(noticed.unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
+}
+
+/// Brings the empty lists that [`check_schema`] kept into their stored form.
+pub(crate) fn settle_empty(served: &Served, object: &mut Object) {
+    let Some(of) = served.type_id.and_then(|id| facts().get(id)) else { return };
+    for (name, value) in object.iter_mut() {
+        let empty = value.as_array().is_some_and(Vec::is_empty);
+        if empty && of.field(name).is_some_and(|field| field.null) {
+            *value = Value::Null;
+        }
+    }
+}
+
+/// Checks an object that is read and never stored, such as a Scale or a Binding.
+pub(crate) fn check_unstored(
+    object: &mut Object,
+    kind: &str,
+    type_name: &str,
+) -> Result<(), String> {
+    match object.str_at(&["kind"]) {
+        Some(given) if !given.is_empty() && given != kind => {
+            return Err(format!(
+                "the kind in the data ({given}) does not match the expected kind ({kind})"
+            ));
+        }
+        _ => {}
+    }
+    let Some(type_id) = facts().type_id(type_name) else { return Ok(()) };
+    schema::decode(type_id, object).map(|_| ()).map_err(|wrong| wrong.message)
 }
 
 /// Refuses, warns or keeps still.

@@ -8,7 +8,7 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_world::{Guard, Record, Write};
 
 use crate::admit::{self, Operation};
-use crate::answer::{Found, parse_record};
+use crate::answer::Found;
 use crate::api::Api;
 use crate::clock::{now, seconds_after};
 use crate::query::{FieldValidation, Query, check_dry_run};
@@ -140,9 +140,16 @@ fn check_types(object: &Object) -> Result<(), Failure> {
                 return wrong(field, "true or false");
             }
             ("propagationPolicy", value) if !value.is_string() => return wrong(field, "text"),
-            ("preconditions", value) if !value.is_object() => return wrong(field, "an object"),
-            ("dryRun", value) if !value.is_array() => return wrong(field, "a list"),
-            ("kind", Value::String(kind)) if kind != "DeleteOptions" => {
+            // A condition that is misread is one that does not hold back.
+            ("preconditions", Value::Object(conditions)) => {
+                if !conditions.values().all(|value| value.is_string() || value.is_null()) {
+                    return wrong(field, "an object of texts");
+                }
+            }
+            ("preconditions", _) => return wrong(field, "an object"),
+            ("dryRun", Value::Array(list)) if list.iter().all(Value::is_string) => {}
+            ("dryRun", _) => return wrong(field, "a list of texts"),
+            ("kind", value) if value.as_str() != Some("DeleteOptions") && value != "" => {
                 return wrong(field, "DeleteOptions");
             }
             _ => {}
@@ -196,7 +203,7 @@ pub(crate) async fn one(
     for _ in 0..RACES_MAX {
         let state = api.world.current();
         let Some(record) = state.get(&key).cloned() else { return Err(missing(&served, name)) };
-        let old = parse_record(&record)?;
+        let old = served.read(&record)?;
         admit::validate(&state, request, Operation::Delete, Some(&old), None)?;
         check_preconditions(request, options, &record)?;
         let step = decide(api, request, options, &old);

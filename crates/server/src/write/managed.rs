@@ -7,29 +7,17 @@ use tenure_schema::facts;
 
 use crate::registry::Served;
 
-/// A created object: everything set belongs to its writer, but for what this endpoint does not own.
-pub(crate) fn created(served: &Served, object: &mut Object, manager: &str, now: &str) {
-    record(served, None, object, manager, None, now);
+/// Whose fields the written ones become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fields {
+    /// The writer's: what changed moves to it.
+    Written,
+    /// Settled before, by an apply.
+    Settled,
 }
 
-/// A changed object: what changed moves to its writer.
-pub(crate) fn updated(
-    served: &Served,
-    old: &Object,
-    new: &mut Object,
-    manager: &str,
-    subresource: Option<&str>,
-    now: &str,
-) {
-    record(served, Some(old), new, manager, subresource, now);
-}
-
-/// A write that changes nothing but times keeps the old ones, and so nothing at all (R62).
-pub(crate) fn settle(old: &Object, new: &mut Object) {
-    keep_times(old, new);
-}
-
-fn record(
+/// Records the writer of what `new` has and `old` has not.
+pub(crate) fn record(
     served: &Served,
     old: Option<&Object>,
     new: &mut Object,
@@ -39,16 +27,28 @@ fn record(
 ) {
     let Some(type_id) = served.type_id else { return };
     let schema = TypeSchema::new(facts(), type_id);
-    let reset: &[&[&str]] = match subresource {
-        Some("status") => &[&["spec"]],
-        _ if served.kind.status.is_some() => &[&["status"]],
-        _ => &[],
-    };
     let writer = Writer {
         manager,
         api_version: &served.api_version,
         subresource: subresource.unwrap_or_default(),
         now,
     };
-    update(&schema, old, new, &writer, reset);
+    update(&schema, old, new, &writer, reset(served, subresource));
+}
+
+/// The fields that writes through an endpoint never own (R98).
+pub(crate) fn reset(
+    served: &Served,
+    subresource: Option<&str>,
+) -> &'static [&'static [&'static str]] {
+    match subresource {
+        Some("status") => &[&["spec"]],
+        _ if served.kind.status.is_some() => &[&["status"]],
+        _ => &[],
+    }
+}
+
+/// A write that changes nothing but times keeps the old ones, and so nothing at all (R62).
+pub(crate) fn settle(old: &Object, new: &mut Object) {
+    keep_times(old, new);
 }

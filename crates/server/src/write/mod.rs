@@ -9,6 +9,7 @@
 //! Every write ends as one proposal whose guards name what it relied on. When somebody was faster the
 //! work is done again on the newer object, unless the client asked for just the older one.
 
+pub(crate) mod apply;
 pub(crate) mod commit;
 pub(crate) mod create;
 pub(crate) mod decode;

@@ -9,13 +9,14 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::{PatchError, PatchErrorKind, TypeSchema};
 use tenure_schema::facts;
 
-use crate::answer::{Found, parse_record};
+use crate::answer::Found;
 use crate::api::Api;
 use crate::query::WriteOptions;
 use crate::read::get::missing;
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::decode;
+use crate::write::managed::Fields;
 use crate::write::update::{Stored, changed, store};
 
 /// How often a patch is computed again on a newer object.
@@ -64,7 +65,7 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&served, &request.name));
         };
-        let old = parse_record(&record)?;
+        let old = served.read(&record)?;
         let mut new = apply(&served, kind, old.clone(), &patch)?;
         check_identity(request, &old, &new)?;
         let findings = match decode::check_schema(&served, &mut new) {
@@ -73,14 +74,16 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
         };
         decode::report(request, options.validation, &findings).map_err(|m| bad_result(&m))?;
         let conditional = asks_for_version(&patch, kind);
-        if version(&new) != Some(record.revision()) {
+        // A patch that takes the version away asks for none.
+        let named = new.str_at(&["metadata", "resourceVersion"]).unwrap_or_default();
+        if !matches!(named, "" | "0") && version(&new) != Some(record.revision()) {
             return Err(changed(request));
         }
         check_uid(request, &old, &new)?;
-        match store(api, request, &options, &record, new).await? {
+        match store(api, request, &options, &record, new, Fields::Written).await? {
             Stored::Done(found) => return Ok(found),
             Stored::Moved if conditional => return Err(changed(request)),
-            Stored::Moved => {}
+            Stored::Moved | Stored::Again => {}
         }
     }
     Err(changed(request))
@@ -117,7 +120,7 @@ pub(crate) fn apply(
     result.map_err(failed)
 }
 
-fn failed(error: PatchError) -> Failure {
+pub(crate) fn failed(error: PatchError) -> Failure {
     match error.kind {
         PatchErrorKind::BadRequest => Failure::bad_request(error.message),
         PatchErrorKind::Unprocessable => {
@@ -131,7 +134,7 @@ fn failed(error: PatchError) -> Failure {
 }
 
 /// 422 at `patch`: the result is no object of this kind (section 0.1, R32).
-fn bad_result(message: &str) -> Failure {
+pub(crate) fn bad_result(message: &str) -> Failure {
     let mut errors = Errors::new();
     errors.invalid(&Path::Root.field("patch"), "the patched object", message);
     Failure::invalid("", "", "", errors)
@@ -183,6 +186,9 @@ fn asks_for_version(patch: &Value, kind: PatchType) -> bool {
                 operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion")
             })
         }),
-        _ => patch.pointer("/metadata/resourceVersion").is_some(),
+        _ => patch
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str)
+            .is_some_and(|version| !matches!(version, "" | "0")),
     }
 }

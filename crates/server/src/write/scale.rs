@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 
-use crate::answer::{Found, parse_record};
+use crate::answer::Found;
 use crate::api::Api;
 use crate::query::WriteOptions;
 use crate::read::get::missing;
 use crate::request::Request;
 use crate::write::decode;
-use crate::write::patch::{PatchType, read_patch};
+use crate::write::managed::Fields;
+use crate::write::patch::{PatchType, bad_result, failed, read_patch};
 use crate::write::update::{Stored, changed, store};
 
 const RACES_MAX: usize = 256;
@@ -93,20 +94,23 @@ pub(crate) async fn write(
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&served, &request.name));
         };
-        let mut parent = parse_record(&record)?;
-        let scale = match (kind, &patch) {
+        let mut parent = served.read(&record)?;
+        let mut scale = match (kind, &patch) {
             (Some(PatchType::Json), Some(patch)) => tenure_patch::json::apply(view(&parent), patch),
             (Some(_), Some(patch)) => tenure_patch::merge::apply(view(&parent), patch),
             _ => Ok(body_scale(request)?),
         }
-        .map_err(|error| Failure::bad_request(error.message))?;
+        .map_err(failed)?;
+        check_type(request, &mut scale, is_patch)?;
         let conditional = check(request, &scale, record.revision())?;
         let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
         parent.map_mut("spec").insert("replicas".into(), replicas.into());
-        match store(api, request, &options, &record, parent).await? {
-            Stored::Done(found) => return Ok(Found::Object(view(found.object()?.as_ref()))),
+        match store(api, request, &options, &record, parent, Fields::Written).await? {
+            Stored::Done(found) => {
+                return Ok(Found::Object(view(found.object(&request.served)?.as_ref())));
+            }
             Stored::Moved if conditional && !is_patch => return Err(changed(request)),
-            Stored::Moved => {}
+            Stored::Moved | Stored::Again => {}
         }
     }
     Err(changed(request))
@@ -119,6 +123,20 @@ fn body_scale(request: &Request) -> Result<Object, Failure> {
         Value::Object(scale) => Ok(scale),
         _ => Err(Failure::bad_request("the body is not a Scale object")),
     }
+}
+
+/// The Scale is one, and speaks of the object in the path (R54, R55).
+fn check_type(request: &Request, scale: &mut Object, is_patch: bool) -> Result<(), Failure> {
+    let wrong = |why: String| if is_patch { bad_result(&why) } else { Failure::bad_request(why) };
+    decode::check_unstored(scale, "Scale", "api.autoscaling.v1.Scale").map_err(wrong)?;
+    let (name, namespace) = (scale.name(), scale.namespace());
+    if name != request.name || !(namespace.is_empty() || namespace == request.namespace) {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({namespace}/{name}) does not match the name on the URL ({}/{})",
+            request.namespace, request.name
+        )));
+    }
+    Ok(())
 }
 
 fn check(request: &Request, scale: &Object, stored: Revision) -> Result<bool, Failure> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use serde_json::Value;
 use tenure_core::Revision;
 use tenure_machinery::kind::StatusMeta;
@@ -9,13 +10,14 @@ use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, Rules, meta
 use tenure_world::{Guard, Record, Write};
 
 use crate::admit::{self, Operation};
-use crate::answer::{Found, parse_record};
+use crate::answer::Found;
 use crate::api::Api;
 use crate::clock::now;
 use crate::query::WriteOptions;
 use crate::read::get::missing;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::managed::Fields;
 use crate::write::{create, decode, managed};
 
 /// How often a write without a version is done again before the client is told to come back.
@@ -27,6 +29,16 @@ pub(crate) enum Updated {
     Changed(Found),
     /// The object was not there and is now.
     Created(Found),
+}
+
+impl Updated {
+    /// The code to answer with, and what was found or made.
+    pub(crate) fn parts(self) -> (StatusCode, Found) {
+        match self {
+            Updated::Changed(found) => (StatusCode::OK, found),
+            Updated::Created(found) => (StatusCode::CREATED, found),
+        }
+    }
 }
 
 /// PUT.
@@ -44,17 +56,18 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
                 if !version_of(&body).is_empty() {
                     return Err(missing(&served, &request.name));
                 }
-                let found = create::from_object(api, request, &options, body).await?;
+                let found =
+                    create::from_object(api, request, &options, body, Fields::Written).await?;
                 return Ok(Updated::Created(found));
             }
             return Err(missing(&served, &request.name));
         };
         let conditional = check_version(request, &body, record.revision())?;
         check_uid(request, &body, &record)?;
-        match store(api, request, &options, &record, body.clone()).await? {
+        match store(api, request, &options, &record, body.clone(), Fields::Written).await? {
             Stored::Done(found) => return Ok(Updated::Changed(found)),
             Stored::Moved if conditional => return Err(changed(request)),
-            Stored::Moved => {}
+            Stored::Moved | Stored::Again => {}
         }
     }
     Err(changed(request))
@@ -66,6 +79,8 @@ pub(crate) enum Stored {
     Done(Found),
     /// Somebody else wrote first.
     Moved,
+    /// The object stands as it was, but something it was to take is gone: try again.
+    Again,
 }
 
 /// Takes `new`, decoded and checked against the path, through defaults, ownership of fields, admission
@@ -76,10 +91,11 @@ pub(crate) async fn store(
     options: &WriteOptions,
     record: &Arc<Record>,
     mut new: Object,
+    fields: Fields,
 ) -> Result<Stored, Failure> {
     let served = Arc::clone(&request.served);
     let kind = &served.kind;
-    let old = parse_record(record)?;
+    let old = served.read(record)?;
     let subresource = subresource_name(&request.subresource);
     let cx = Cx { now: now(), uid: record.uid().to_owned(), subresource };
     meta::keep_stored_meta(&mut new, &old);
@@ -92,7 +108,10 @@ pub(crate) async fn store(
         copy_member(&mut new, &old, "status");
     }
     let manager = request.manager(options.manager.as_deref());
-    managed::updated(&served, &old, &mut new, &manager, subresource, &cx.now);
+    if fields == Fields::Written {
+        managed::record(&served, Some(&old), &mut new, &manager, subresource, &cx.now);
+    }
+    decode::settle_empty(&served, &mut new);
 
     let state = api.world.current();
     let mut extras = Extras::default();
@@ -139,7 +158,8 @@ pub(crate) async fn store(
             .flatten()
             .map(|record| Stored::Done(Found::Record(record)))
             .ok_or_else(|| Failure::internal("the commit answered without the object")),
-        Outcome::Moved(_) | Outcome::Retry => Ok(Stored::Moved),
+        Outcome::Moved(_) => Ok(Stored::Moved),
+        Outcome::Retry => Ok(Stored::Again),
     }
 }
 
@@ -183,6 +203,7 @@ fn status_only(new: Object, old: &Object, rule: StatusMeta) -> Object {
     let stored = result.map_mut("metadata");
     let kept: &[&str] = match rule {
         StatusMeta::Frozen => {
+            copy_member(stored, sent, "managedFields");
             return result;
         }
         StatusMeta::KeepLabels => &["labels"],
@@ -253,8 +274,8 @@ fn check_name(request: &Request, body: &Object) -> Result<(), Failure> {
 fn check_version(request: &Request, body: &Object, stored: Revision) -> Result<bool, Failure> {
     let kind = &request.served.kind;
     match version_of(body) {
-        "" if kind.unconditional_update || !request.subresource.is_empty() => Ok(false),
-        "" => {
+        "" | "0" if kind.unconditional_update || !request.subresource.is_empty() => Ok(false),
+        "" | "0" => {
             let mut errors = Errors::new();
             let metadata = Path::Root.field("metadata");
             errors.invalid(

@@ -29,7 +29,8 @@ struct Told {
 }
 
 fn rounds() -> u32 {
-    std::env::var("TENURE_CRASH_ROUNDS").map_or(15, |text| text.parse().expect("a number of rounds"))
+    std::env::var("TENURE_CRASH_ROUNDS")
+        .map_or(15, |text| text.parse().expect("a number of rounds"))
 }
 
 #[test]
@@ -53,7 +54,12 @@ async fn run(rounds: u32) {
             let mine = states.iter().filter(|(name, _)| mine(name));
             let mine = mine.map(|(name, state)| (name.clone(), state.clone())).collect();
             let seed = u64::from(round) * WRITERS + writer + 1;
-            writers.spawn(write(access.clone(), writer, mine, Random(seed * 0x9E37_79B9_7F4A_7C15)));
+            writers.spawn(write(
+                access.clone(),
+                writer,
+                mine,
+                Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            ));
         }
         // Between 40 and 239 ms, so that the end meets every phase of a commit and of recovery.
         let lifetime = 40 + u64::from(round).wrapping_mul(7919) % 200;
@@ -112,7 +118,8 @@ async fn write(
             (Some(_), 0) => None,
             _ => Some(value),
         };
-        let Ok(answer) = act(&mut connection, &name, known.is_some(), value.as_deref()).await else {
+        let Ok(answer) = act(&mut connection, &name, known.is_some(), value.as_deref()).await
+        else {
             told.unanswered = Some((name, value));
             return told;
         };
@@ -207,7 +214,8 @@ async fn resume(
     revisions: &HashMap<u64, (String, Option<String>)>,
 ) {
     let expected: Vec<u64> = {
-        let mut all: Vec<u64> = revisions.keys().copied().filter(|r| (since + 1..=now).contains(r)).collect();
+        let mut all: Vec<u64> =
+            revisions.keys().copied().filter(|r| (since + 1..=now).contains(r)).collect();
         all.sort_unstable();
         all
     };

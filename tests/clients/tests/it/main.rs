@@ -14,5 +14,6 @@ mod crash;
 mod javascript;
 mod kube_rs;
 mod kubectl;
+mod parity;
 mod python;
 mod script;

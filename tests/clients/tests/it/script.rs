@@ -16,7 +16,8 @@ pub(crate) fn run(command: &mut Command, least: u32) {
     let text = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().last().unwrap_or_default();
-    let passed = last.strip_suffix(" passed, 0 failed").and_then(|number| number.parse::<u32>().ok());
+    let passed =
+        last.strip_suffix(" passed, 0 failed").and_then(|number| number.parse::<u32>().ok());
     assert!(output.status.success() && passed >= Some(least), "{text}{said}");
     println!("{last}");
 }

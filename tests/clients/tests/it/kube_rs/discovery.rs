@@ -25,7 +25,9 @@ async fn both_forms_agree() {
     let kind = GroupVersionKind::gvk("apps", "v1", "Deployment");
     let (resource, capabilities) = whole.resolve_gvk(&kind).unwrap();
     assert_eq!(resource.plural, "deployments");
-    assert!(capabilities.supports_operation(verbs::WATCH) && capabilities.scope == Scope::Namespaced);
+    assert!(
+        capabilities.supports_operation(verbs::WATCH) && capabilities.scope == Scope::Namespaced
+    );
 }
 
 #[tokio::test]

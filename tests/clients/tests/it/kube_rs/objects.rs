@@ -5,7 +5,7 @@ use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{ResourceExt as _, client};
+use kube::{ResourceExt, client};
 use serde_json::json;
 
 use super::{World, code, config_map, deployment, value};
@@ -91,7 +91,7 @@ async fn patches_of_three_types() {
     let side = json!({"spec": {"template": {"spec": {
         "containers": [{"name": "side", "image": "busybox"}]}}}});
     let count = |object: k8s_openapi::api::apps::v1::Deployment| {
-        object.spec.unwrap().template.spec.unwrap().containers.len()
+        object.spec.template.spec.unwrap().containers.len()
     };
     assert_eq!(count(api.patch("web", &parameters, &Patch::Strategic(&side)).await.unwrap()), 2);
     assert_eq!(count(api.patch("web", &parameters, &Patch::Merge(&side)).await.unwrap()), 1);
@@ -103,11 +103,14 @@ async fn patches_of_three_types() {
     };
     let replaced = request(json!([{"op": "replace", "path": "/spec/replicas", "value": 7}])).await;
     assert_eq!(replaced.unwrap()["spec"]["replicas"], 7);
-    assert_eq!(code(request(json!([{"op": "test", "path": "/spec/replicas", "value": 1}])).await), 422);
+    assert_eq!(
+        code(request(json!([{"op": "test", "path": "/spec/replicas", "value": 1}])).await),
+        422
+    );
 }
 
-fn http_request(path: &str, body: String) -> kube::core::http::Request<Vec<u8>> {
-    kube::core::http::Request::patch(path)
+fn http_request(path: &str, body: String) -> http::Request<Vec<u8>> {
+    http::Request::patch(path)
         .header("content-type", "application/json-patch+json")
         .body(body.into_bytes())
         .unwrap()
@@ -121,7 +124,7 @@ async fn status_and_scale_are_doors_of_their_own() {
     let both = json!({"spec": {"replicas": 9}, "status": {"replicas": 2, "observedGeneration": 1}});
     let parameters = PatchParams::default();
     let got = api.patch_status("web", &parameters, &Patch::Merge(&both)).await.unwrap();
-    assert_eq!(got.spec.as_ref().unwrap().replicas, Some(2));
+    assert_eq!(got.spec.replicas, Some(2));
     assert_eq!(got.status.as_ref().unwrap().replicas, Some(2));
     assert_eq!(got.metadata.generation, Some(1));
 
@@ -133,7 +136,7 @@ async fn status_and_scale_are_doors_of_their_own() {
     let patch = json!({"spec": {"replicas": 6}});
     api.patch_scale("web", &parameters, &Patch::Merge(&patch)).await.unwrap();
     let got = api.get("web").await.unwrap();
-    assert_eq!(got.spec.unwrap().replicas, Some(6));
+    assert_eq!(got.spec.replicas, Some(6));
     assert_eq!(got.metadata.generation, Some(3));
     assert_eq!(api.get_status("web").await.unwrap().status.unwrap().replicas, Some(2));
 }

@@ -6,9 +6,12 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, metadata_watcher, reflector, wait, watcher as watch};
+use kube::runtime::{WatchStreamExt as _, reflector, wait, watcher as watch};
 use serde_json::json;
 
 use super::{World, config_map};
@@ -115,8 +118,9 @@ async fn the_metadata_watcher_works_in_both_strategies() {
         let api = world.config_maps();
         api.create(&PostParams::default(), &config_map("x", "0")).await.unwrap();
         let config = config.fields("metadata.name=x");
-        let events = metadata_watcher(api.clone(), config).boxed();
-        let mut objects = pin!(events.applied_objects());
+        let metadata: Api<PartialObjectMeta<ConfigMap>> =
+            Api::namespaced(world.client.clone(), "shop");
+        let mut objects = pin!(watch(metadata, config).boxed().applied_objects());
         assert_eq!(next(&mut objects).await.name_any(), "x");
         let labels = json!({"metadata": {"labels": {"a": "b"}}});
         api.patch("x", &PatchParams::default(), &Patch::Merge(&labels)).await.unwrap();

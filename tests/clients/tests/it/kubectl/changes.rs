@@ -19,13 +19,15 @@ fn patch_in_three_types() {
     let kubectl = Kubectl::start();
     kubectl.feed(&["create", "--filename", "-"], WEB);
     // Strategic: the list of containers is merged by name.
-    let strategic = r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"busybox"}]}}}}"#;
+    let strategic =
+        r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"busybox"}]}}}}"#;
     let said = kubectl.ok(&["patch", "deploy", "web", "--patch", strategic]);
     assert_eq!(said, "deployment.apps/web patched\n");
     let names = ".spec.template.spec.containers[*].name";
     assert_eq!(kubectl.value("deploy/web", names), "side main");
     // Merge: the list is replaced.
-    let merge = r#"{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"httpd"}]}}}}"#;
+    let merge =
+        r#"{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"httpd"}]}}}}"#;
     kubectl.ok(&["patch", "deploy", "web", "--type", "merge", "--patch", merge]);
     assert_eq!(kubectl.value("deploy/web", names), "main");
     // JSON: operations in order, and a failed test changes nothing.
@@ -45,11 +47,13 @@ fn patch_of_status_leaves_spec_alone() {
     kubectl.feed(&["create", "--filename", "-"], WEB);
     let patch = r#"{"spec":{"replicas":9},"status":{"conditions":[
         {"type":"Available","status":"True","reason":"Told","message":"told"}]}}"#;
-    let arguments = ["patch", "deploy", "web", "--subresource", "status", "--type", "merge", "--patch"];
+    let arguments =
+        ["patch", "deploy", "web", "--subresource", "status", "--type", "merge", "--patch"];
     kubectl.ok(&[&arguments[..], &[patch]].concat());
     assert_eq!(kubectl.value("deploy/web", ".spec.replicas"), "2");
     assert_eq!(kubectl.value("deploy/web", ".metadata.generation"), "1");
-    let met = kubectl.ok(&["wait", "deploy/web", "--for", "condition=Available", "--timeout", "10s"]);
+    let met =
+        kubectl.ok(&["wait", "deploy/web", "--for", "condition=Available", "--timeout", "10s"]);
     assert_eq!(met, "deployment.apps/web condition met\n");
 }
 
@@ -57,12 +61,13 @@ fn patch_of_status_leaves_spec_alone() {
 fn apply_changes_and_removes() {
     let kubectl = Kubectl::start();
     let apply = ["apply", "--filename", "-"];
-    let first = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {one: x, two: y}}";
-    let second = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {one: z}}";
+    let first =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {one: first, two: second}\n";
+    let second = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {one: third}\n";
     assert_eq!(kubectl.feed(&apply, first), "configmap/a created\n");
     kubectl.ok(&["patch", "configmap", "a", "--patch", r#"{"data":{"three":"kept"}}"#]);
     assert_eq!(kubectl.feed(&apply, second), "configmap/a configured\n");
-    assert_eq!(kubectl.value("configmap/a", ".data"), r#"{"one":"z","three":"kept"}"#);
+    assert_eq!(kubectl.value("configmap/a", ".data"), r#"{"one":"third","three":"kept"}"#);
 }
 
 #[test]
@@ -94,10 +99,11 @@ fn edit_with_a_scripted_editor() {
 #[test]
 fn diff_shows_what_apply_would_do() {
     let kubectl = Kubectl::start();
-    let first = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: one}}";
+    let first = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: one}\n";
     kubectl.feed(&["apply", "--filename", "-"], first);
     assert_eq!(kubectl.feed(&["diff", "--filename", "-"], first), "");
-    let (shown, _) = kubectl.feed_until(&["diff", "--filename", "-"], &first.replace("one", "two"), 1);
+    let (shown, _) =
+        kubectl.feed_until(&["diff", "--filename", "-"], &first.replace("one", "two"), 1);
     assert!(shown.contains("-  k: one") && shown.contains("+  k: two"), "{shown}");
     assert_eq!(kubectl.value("configmap/a", ".data.k"), "one");
 }
@@ -131,7 +137,8 @@ fn dry_run_on_the_server_keeps_nothing() {
 fn strict_validation_names_the_unknown_field() {
     let kubectl = Kubectl::start();
     let wrong = WEB.replace("replicas: 2", "replicsa: 2");
-    let create = |mode: &str| ["create".into(), format!("--validate={mode}"), "--filename=-".into()];
+    let create =
+        |mode: &str| ["create".into(), format!("--validate={mode}"), "--filename=-".into()];
     let run = |mode: &str, code| {
         let arguments = create(mode);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -153,7 +160,7 @@ fn wrong_values_are_told_by_field() {
     let (_, said) =
         kubectl.feed_until(&["create", "--filename", "-"], &WEB.replace("nginx", "''"), 1);
     assert!(said.contains("spec.template.spec.containers[0].image"), "{said}");
-    let twice = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+    let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
     kubectl.feed(&["create", "--filename", "-"], twice);
     let (_, said) = kubectl.feed_until(&["create", "--filename", "-"], twice, 1);
     assert!(said.contains("(AlreadyExists)"), "{said}");

@@ -12,7 +12,7 @@ const SECRET: &str = "
 apiVersion: v1
 kind: Secret
 metadata: {name: login}
-stringData: {password: open}
+data: {password: b3Blbg==}
 ";
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1
@@ -168,7 +168,8 @@ fn several_documents_at_once() {
                     deployment.apps/web created\nservice/web created\n";
     assert_eq!(said, expected);
     let names = kubectl.ok(&["get", "configmap,secret,deploy", "--output", "name"]);
-    let ours: Vec<&str> = names.lines().filter(|name| !name.ends_with("kube-root-ca.crt")).collect();
+    let ours: Vec<&str> =
+        names.lines().filter(|name| !name.ends_with("kube-root-ca.crt")).collect();
     assert_eq!(ours, ["configmap/settings", "secret/login", "deployment.apps/web"]);
     let gone = kubectl.feed(&["delete", "--filename", "-"], &all);
     assert_eq!(gone.lines().count(), 4, "{gone}");

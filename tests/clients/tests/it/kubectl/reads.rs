@@ -20,7 +20,10 @@ fn tables_name_the_namespace_and_labels() {
     assert_eq!(rows_labels[1][3..], ["front", "tier=front"]);
     let sorted = kubectl.ok(&["get", "namespace", "--sort-by", ".metadata.name", "--no-headers"]);
     let names: Vec<&str> = rows(&sorted).iter().map(|row| row[0]).collect();
-    assert!(names.is_sorted() && names.contains(&"default") && names.contains(&"shop"), "{names:?}");
+    assert!(
+        names.is_sorted() && names.contains(&"default") && names.contains(&"shop"),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -31,7 +34,14 @@ fn selectors_choose() {
         kubectl.ok(&["label", "configmap", name, &format!("tier={tier}")]);
     }
     let get = |flag: &str, text: &str| {
-        kubectl.ok(&["get", "configmap", flag, text, "--output", "jsonpath={.items[*].metadata.name}"])
+        kubectl.ok(&[
+            "get",
+            "configmap",
+            flag,
+            text,
+            "--output",
+            "jsonpath={.items[*].metadata.name}",
+        ])
     };
     assert_eq!(get("--selector", "tier=back"), "b c");
     assert_eq!(get("--selector", "tier in (front, none)"), "a");
@@ -88,7 +98,8 @@ fn discovery_lists_the_kinds() {
             assert!(found.contains(word), "{word} is not in `{row}`");
         }
     }
-    for verb in ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"] {
+    for verb in ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    {
         assert!(row("deployments").contains(verb), "{verb}");
     }
     let versions = kubectl.ok(&["api-versions"]);
@@ -101,7 +112,9 @@ fn discovery_lists_the_kinds() {
 fn explain_knows_the_fields() {
     let kubectl = Kubectl::start();
     let text = kubectl.ok(&["explain", "deployment.spec.template.spec.containers"]);
-    for part in ["KIND:       Deployment", "VERSION:    apps/v1", "FIELD: containers", "image"] {
+    for part in
+        ["GROUP:      apps", "KIND:       Deployment", "VERSION:    v1", "FIELD: containers"]
+    {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     let replicas = kubectl.ok(&["explain", "deployment.spec.replicas"]);

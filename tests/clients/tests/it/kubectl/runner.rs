@@ -15,7 +15,8 @@ impl Kubectl {
     /// Starts a server and makes the namespace `shop`, where everything else happens.
     pub(crate) fn start() -> Kubectl {
         let kubectl = Kubectl { server: Server::ephemeral().unwrap() };
-        assert_eq!(kubectl.ok(&["create", "namespace", "shop"]), "namespace/shop created\n");
+        let shop = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+        assert_eq!(kubectl.feed(&["create", "--filename", "-"], shop), "namespace/shop created\n");
         kubectl
     }
 

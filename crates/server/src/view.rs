@@ -1,0 +1,62 @@
+//! Two views of one stored object: events are kept in their core form (R146).
+
+use serde_json::Value;
+use tenure_machinery::Object;
+
+/// How a kind that shares another kind's storage turns into it and back.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// The kind as stored.
+    pub kind: &'static str,
+    /// The version as stored.
+    pub api_version: &'static str,
+    /// Pairs of (stored member, shown member).
+    renamed: &'static [(&'static str, &'static str)],
+}
+
+/// Events of the `events.k8s.io` group.
+pub(crate) const EVENTS: View = View {
+    kind: "Event",
+    api_version: "v1",
+    renamed: &[
+        ("involvedObject", "regarding"),
+        ("message", "note"),
+        ("source", "deprecatedSource"),
+        ("firstTimestamp", "deprecatedFirstTimestamp"),
+        ("lastTimestamp", "deprecatedLastTimestamp"),
+        ("count", "deprecatedCount"),
+        ("reportingComponent", "reportingController"),
+    ],
+};
+
+impl View {
+    /// From the stored form to the shown one.
+    pub fn show(&self, object: &mut Object) {
+        for (stored, shown) in self.renamed {
+            rename(object, stored, shown);
+        }
+    }
+
+    /// From the shown form to the stored one.
+    pub fn store(&self, object: &mut Object) {
+        for (stored, shown) in self.renamed {
+            rename(object, shown, stored);
+        }
+    }
+
+    /// The stored path of a field that selectors name in the shown form.
+    #[must_use]
+    pub fn stored_path(&self, path: &str) -> String {
+        let (head, rest) = path.split_once('.').map_or((path, None), |(h, r)| (h, Some(r)));
+        let head = self.renamed.iter().find(|(_, shown)| *shown == head).map_or(head, |(s, _)| s);
+        rest.map_or_else(|| head.to_owned(), |rest| format!("{head}.{rest}"))
+    }
+}
+
+fn rename(object: &mut Object, from: &str, to: &str) {
+    if let Some(value) = object.remove(from)
+        && value != Value::Null
+    {
+        object.insert(to.to_owned(), value);
+    }
+}

@@ -1,0 +1,195 @@
+//! PATCH with an applied configuration: server-side apply (R91–R102).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenure_core::Revision;
+use tenure_machinery::status::{Details, StatusCause};
+use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
+use tenure_patch::TypeSchema;
+use tenure_patch::managed::{Application, ApplyError, Conflict, Writer};
+use tenure_schema::facts;
+
+use crate::api::Api;
+use crate::clock::now;
+use crate::query::WriteOptions;
+use crate::request::Request;
+use crate::write::managed::{Fields, reset};
+use crate::write::update::{Stored, Updated, changed, store};
+use crate::write::{create, decode};
+
+/// How often an apply is computed again on a newer object.
+const RACES_MAX: usize = 256;
+
+/// Applies the body to the object, or creates it.
+pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, Failure> {
+    let options = WriteOptions::read(&request.query, "PatchOptions", true)?;
+    let config = read(request)?;
+    let served = Arc::clone(&request.served);
+    let key = served.key(&request.namespace, &request.name);
+    for _ in 0..RACES_MAX {
+        let Some(record) = api.world.current().get(&key).cloned() else {
+            if !request.subresource.is_empty() {
+                return Err(crate::read::get::missing(&served, &request.name));
+            }
+            check_creation(request, &config)?;
+            let object = merged(request, &options, None, &config)?;
+            match create::from_object(api, request, &options, object, Fields::Settled).await {
+                Err(failure) if failure.reason == "AlreadyExists" => continue,
+                result => return result.map(Updated::Created),
+            }
+        };
+        let conditional = check_version(request, &config, record.revision())?;
+        check_uid(request, &config, record.uid())?;
+        let old = served.read(&record)?;
+        let object = merged(request, &options, Some(&old), &config)?;
+        match store(api, request, &options, &record, object, Fields::Settled).await? {
+            Stored::Done(found) => return Ok(Updated::Changed(found)),
+            Stored::Moved if conditional => return Err(changed(request)),
+            Stored::Moved | Stored::Again => {}
+        }
+    }
+    Err(changed(request))
+}
+
+/// Reads the configuration and checks that it speaks of the object in the path.
+fn read(request: &Request) -> Result<Object, Failure> {
+    let value = if request.body.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(&request.body).map_err(|error| {
+            Failure::bad_request(format!("the configuration is not JSON: {error}"))
+        })?
+    } else {
+        tenure_yaml::to_json(&request.body, tenure_yaml::Limits::default()).map_err(|error| {
+            Failure::bad_request(format!("the configuration is not YAML: {error}"))
+        })?
+    };
+    let Value::Object(config) = value else {
+        return Err(Failure::bad_request("the configuration is not an object"));
+    };
+    for (member, wanted) in [
+        ("apiVersion", request.served.api_version.as_str()),
+        ("kind", request.served.kind.kind.as_ref()),
+    ] {
+        if config.str_at(&[member]) != Some(wanted) {
+            return Err(Failure::bad_request(format!(
+                "{member}: a configuration says `{wanted}` here"
+            )));
+        }
+    }
+    if config.at(&["metadata", "managedFields"]).is_some_and(|fields| !fields.is_null()) {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
+    for (member, wanted) in [("name", &request.name), ("namespace", &request.namespace)] {
+        let given = config.str_at(&["metadata", member]).unwrap_or_default();
+        if !given.is_empty() && given != wanted {
+            return Err(Failure::bad_request(format!(
+                "metadata.{member}: the {member} of the configuration ({given}) does not match the {member} on the URL ({wanted})"
+            )));
+        }
+    }
+    check_members(request, &config)?;
+    Ok(config)
+}
+
+/// A configuration with a member that the type does not have cannot be told apart into fields, whatever
+/// the validation mode. Decoding fills members in, so it works on a copy.
+fn check_members(request: &Request, config: &Object) -> Result<(), Failure> {
+    let mut copy = config.clone();
+    let unknown = decode::check_schema(&request.served, &mut copy).map_err(Failure::bad_request)?;
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "the configuration does not fit its type: {}",
+        unknown.join(", ")
+    )))
+}
+
+/// The configuration merged over the live object, decoded, with its fields settled.
+fn merged(
+    request: &mut Request,
+    options: &WriteOptions,
+    live: Option<&Object>,
+    config: &Object,
+) -> Result<Object, Failure> {
+    let served = Arc::clone(&request.served);
+    let manager = request.manager(options.manager.as_deref());
+    let now = now();
+    let application = Application {
+        config,
+        who: Writer {
+            manager: &manager,
+            api_version: &served.api_version,
+            subresource: &request.subresource,
+            now: &now,
+        },
+        reset: reset(&served, Some(request.subresource.as_str()).filter(|s| !s.is_empty())),
+        force: options.force,
+    };
+    let type_id = served.type_id.ok_or_else(|| Failure::internal("the kind has no type"))?;
+    let schema = TypeSchema::new(facts(), type_id);
+    let mut object =
+        tenure_patch::managed::apply(&schema, live, &application).map_err(|error| match error {
+            ApplyError::Conflicts(conflicts) => conflict(&conflicts),
+            ApplyError::Invalid(message) => {
+                let mut errors = Errors::new();
+                errors.invalid(&Path::Root, "the configuration", &message);
+                Failure::invalid(&served.kind.group, &served.kind.kind, &request.name, errors)
+            }
+        })?;
+    decode::check_schema(&served, &mut object).map_err(Failure::bad_request)?;
+    decode::settle_namespace(request, &mut object)?;
+    Ok(object)
+}
+
+/// 409 with one cause per field that belongs to somebody else (R93).
+fn conflict(conflicts: &[Conflict]) -> Failure {
+    let causes: Vec<StatusCause> = conflicts
+        .iter()
+        .map(|conflict| StatusCause {
+            reason: "FieldManagerConflict".to_owned(),
+            message: format!("conflict with {:?} using {}", conflict.manager, conflict.api_version),
+            field: conflict.field.clone(),
+        })
+        .collect();
+    let plural = if causes.len() == 1 { "conflict" } else { "conflicts" };
+    let listed: Vec<String> =
+        causes.iter().map(|cause| format!("{}: {}", cause.message, cause.field)).collect();
+    let message = format!("Apply failed with {} {plural}: {}", causes.len(), listed.join(", "));
+    Failure::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
+}
+
+fn check_creation(request: &Request, config: &Object) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    if config.str_at(&["metadata", "uid"]).is_some_and(|uid| !uid.is_empty()) {
+        let why =
+            "uid mismatch: the provided object specified a uid, and no existing object was found";
+        return Err(Failure::conflict(&kind.group, &kind.plural, &request.name, why));
+    }
+    if config.name().is_empty() {
+        return Err(Failure::bad_request("metadata.name: name must be provided"));
+    }
+    Ok(())
+}
+
+/// Whether the configuration asks for just this version (R91).
+fn check_version(request: &Request, config: &Object, stored: Revision) -> Result<bool, Failure> {
+    match config.str_at(&["metadata", "resourceVersion"]) {
+        None | Some("") => Ok(false),
+        Some(text) if Revision::parse(text) == Some(stored) => Ok(true),
+        Some(_) => Err(changed(request)),
+    }
+}
+
+fn check_uid(request: &Request, config: &Object, stored: &str) -> Result<(), Failure> {
+    match config.str_at(&["metadata", "uid"]) {
+        Some(uid) if !uid.is_empty() && uid != stored => {
+            let mut errors = Errors::new();
+            let metadata = Path::Root.field("metadata");
+            errors.invalid(&metadata.field("uid"), uid, "field is immutable");
+            let kind = &request.served.kind;
+            Err(Failure::invalid(&kind.group, &kind.kind, &request.name, errors))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,353 @@
+//! A whole API server without a socket, and short ways to talk to it. No test lives here.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use rcgen::{CertificateParams, DnType, KeyPair};
+use serde_json::{Value, json};
+use tenure_core::Revision;
+use tenure_server::{Api, ApiConfig, Body, Peer, Registry, bootstrap, follow};
+use tenure_store::MemoryLog;
+use tenure_world::{Handle, Options};
+use tokio::sync::watch;
+
+/// The longest a test waits for something that should happen at once.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub const PODS: &str = "/api/v1/namespaces/default/pods";
+pub const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+pub const SERVICES: &str = "/api/v1/namespaces/default/services";
+pub const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+pub const NAMESPACES: &str = "/api/v1/namespaces";
+pub const JSON: &str = "application/json";
+pub const JSON_PATCH: &str = "application/json-patch+json";
+pub const MERGE: &str = "application/merge-patch+json";
+pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// An API server with its followers; ends when it is dropped.
+pub struct House {
+    pub api: Arc<Api>,
+    pub world: Handle,
+    stop: watch::Sender<bool>,
+}
+
+/// A response, read whole.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: HeaderMap,
+    pub bytes: Bytes,
+    /// Null if the body is no JSON.
+    pub json: Value,
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+/// Who asks: a member of these groups, known by certificate.
+pub fn peer(name: &str, groups: &[&str]) -> Peer {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    for group in groups {
+        params.distinguished_name.push(DnType::OrganizationName, *group);
+    }
+    let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+    Peer { certificate: Some(certificate.der().to_vec()) }
+}
+
+/// The administrator.
+pub fn admin() -> &'static Peer {
+    static ADMIN: OnceLock<Peer> = OnceLock::new();
+    ADMIN.get_or_init(|| peer("kubernetes-admin", &["system:masters"]))
+}
+
+impl House {
+    /// A ready server over an empty memory.
+    pub async fn new() -> House {
+        let registry = Arc::new(Registry::builtin());
+        let layout = Arc::clone(&registry);
+        let options = Options { layout, ..Options::default() };
+        let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let api = Arc::new(Api::new(ApiConfig {
+            world: world.clone(),
+            registry,
+            authority_pem: "the authority".into(),
+            address: ([127, 0, 0, 1], 6443).into(),
+            stop: stopping,
+        }));
+        Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
+        tokio::spawn(follow::run(Arc::clone(&api)));
+        House { api, world, stop }
+    }
+
+    /// Asks the server to end, as its host would.
+    pub fn stop(&self) {
+        self.stop.send(true).unwrap();
+    }
+
+    /// Sends anything as anybody.
+    pub async fn send(&self, peer: &Peer, request: Request<Full<Bytes>>) -> Response<Body> {
+        Box::pin(self.api.call(request, peer)).await
+    }
+
+    /// Sends a request as administrator, with these headers.
+    pub async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        self.ask_as(admin(), method, path, headers, body).await
+    }
+
+    /// Sends a request as somebody.
+    pub async fn ask_as(
+        &self,
+        peer: &Peer,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        Answer::read(self.send(peer, build(method, path, headers, body)).await).await
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[], "").await
+    }
+
+    /// As [`House::get`], with an Accept header.
+    pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        self.ask("GET", path, &[("accept", accept)], "").await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.ask("POST", path, &[("content-type", JSON)], body.to_string()).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.ask("PUT", path, &[("content-type", JSON)], body.to_string()).await
+    }
+
+    pub async fn patch(&self, path: &str, kind: &str, body: Value) -> Answer {
+        self.ask("PATCH", path, &[("content-type", kind)], body.to_string()).await
+    }
+
+    pub async fn merge(&self, path: &str, body: Value) -> Answer {
+        self.patch(path, MERGE, body).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.ask("DELETE", path, &[], "").await
+    }
+
+    pub async fn delete_with(&self, path: &str, options: Value) -> Answer {
+        self.ask("DELETE", path, &[("content-type", JSON)], options.to_string()).await
+    }
+
+    /// Creates and insists.
+    pub async fn made(&self, path: &str, body: Value) -> Value {
+        self.post(path, body).await.with(201)
+    }
+
+    /// A ConfigMap in `default`.
+    pub async fn config_map(&self, name: &str) -> Value {
+        self.made(CONFIG_MAPS, named(name)).await
+    }
+
+    /// Opens a watch and insists that it starts.
+    pub async fn watch(&self, path: &str) -> Stream {
+        self.watch_as(path, JSON).await
+    }
+
+    pub async fn watch_as(&self, path: &str, accept: &str) -> Stream {
+        let response = self.send(admin(), build("GET", path, &[("accept", accept)], "")).await;
+        assert_eq!(response.status(), 200, "{path}");
+        Stream { body: response.into_body(), rest: Vec::new() }
+    }
+
+    /// Waits until a path answers this code.
+    pub async fn until(&self, path: &str, code: u16) -> Answer {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let answer = self.get(path).await;
+            if answer.code == code {
+                return answer;
+            }
+            assert!(tokio::time::Instant::now() < end, "{path} stays {answer:?}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.world.current().revision()
+    }
+
+    /// Forgets everything but the newest state.
+    pub async fn compact(&self) {
+        self.world.compact(self.revision()).await.unwrap();
+    }
+}
+
+fn build(
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> Request<Full<Bytes>> {
+    let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap());
+    request = request.uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(Full::new(body.into())).unwrap()
+}
+
+impl Answer {
+    async fn read(response: Response<Body>) -> Answer {
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let json = serde_json::from_slice(&bytes).unwrap_or_default();
+        Answer { code: parts.status.as_u16(), headers: parts.headers, bytes, json }
+    }
+
+    /// The body, if the code is this one.
+    #[track_caller]
+    pub fn with(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{}", String::from_utf8_lossy(&self.bytes));
+        self.json
+    }
+
+    /// Checks that this is a Status with that code and reason (R33).
+    #[track_caller]
+    pub fn fails(self, code: u16, reason: &str) -> Value {
+        assert_eq!(self.code, code, "{}", String::from_utf8_lossy(&self.bytes));
+        assert_eq!(self.json["kind"], "Status");
+        assert_eq!(self.json["status"], "Failure");
+        assert_eq!(self.json["reason"], reason);
+        assert_eq!(self.json["code"], code);
+        self.json
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes).unwrap()
+    }
+
+    /// The texts of all warnings.
+    pub fn warnings(&self) -> Vec<String> {
+        let all = self.headers.get_all("warning").iter();
+        all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+    }
+}
+
+/// An open watch.
+pub struct Stream {
+    body: Body,
+    rest: Vec<u8>,
+}
+
+impl Stream {
+    /// The next event; `None` at the end of the stream.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=at).collect();
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await;
+            let Some(frame) = frame.expect("the watch is silent") else {
+                assert!(self.rest.is_empty(), "the stream ended inside a line");
+                return None;
+            };
+            self.rest.extend(frame.unwrap().into_data().unwrap());
+        }
+    }
+
+    /// The next events as `TYPE name`.
+    pub async fn expect(&mut self, events: &[&str]) {
+        for event in events {
+            assert_eq!(brief(&self.next().await.expect("the watch ended")), *event);
+        }
+    }
+
+    /// Whether nothing comes for a while.
+    pub async fn is_silent(&mut self) -> bool {
+        self.rest.is_empty()
+            && tokio::time::timeout(Duration::from_millis(30), self.body.frame()).await.is_err()
+    }
+}
+
+/// `ADDED a`.
+pub fn brief(event: &Value) -> String {
+    let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{} {name}", event["type"].as_str().unwrap()).trim_end().to_owned()
+}
+
+/// An object with a name and nothing else.
+pub fn named(name: &str) -> Value {
+    json!({ "metadata": { "name": name } })
+}
+
+/// A ConfigMap with labels.
+pub fn labelled(name: &str, labels: Value) -> Value {
+    json!({ "metadata": { "name": name, "labels": labels } })
+}
+
+/// A ConfigMap that waits for its finalizer.
+pub fn held(name: &str) -> Value {
+    json!({ "metadata": { "name": name, "finalizers": ["example.com/hold"] } })
+}
+
+pub fn pod(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name, "labels": { "app": "a" } },
+        "spec": { "containers": [{ "name": "c", "image": "example.com/app:v1" }] },
+    })
+}
+
+pub fn deployment(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": 1,
+            "selector": { "matchLabels": { "app": "a" } },
+            "template": {
+                "metadata": { "labels": { "app": "a" } },
+                "spec": { "containers": [{ "name": "c", "image": "example.com/app:v1" }] },
+            },
+        },
+    })
+}
+
+/// The names in a list.
+pub fn names(list: &Value) -> Vec<&str> {
+    list["items"].as_array().unwrap().iter().map(name).collect()
+}
+
+pub fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
+pub fn version(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}
+
+/// The fields of all causes, in order.
+pub fn fields(status: &Value) -> Vec<&str> {
+    let causes = status["details"]["causes"].as_array().unwrap();
+    causes.iter().map(|cause| cause["field"].as_str().unwrap_or_default()).collect()
+}

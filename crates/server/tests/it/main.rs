@@ -1,0 +1,14 @@
+//! The API server from the outside, in process: one module per part of the specification.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test says what it means and fails loudly"
+)]
+
+mod house;
+mod probe;

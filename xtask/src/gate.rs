@@ -1,0 +1,129 @@
+//! `cargo xtask gate`: what every change must pass, in minutes, with nothing but a toolchain.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::steps::Steps;
+use crate::{rules, schema, tidy, workspace};
+
+/// How many steps [`checks`] and [`tests`] take.
+pub(crate) const STEPS: usize = 7;
+const CLIENTS: &str = "tenure-client-tests";
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    ensure!(arguments.is_empty(), "usage: cargo xtask gate");
+    let mut steps = Steps::new(STEPS)?;
+    checks(&mut steps)?;
+    let count = tests(&mut steps)?;
+    println!("gate: {count}; {} s", steps.elapsed().as_secs());
+    Ok(())
+}
+
+/// Everything that needs no test to run.
+pub(crate) fn checks(steps: &mut Steps) -> Result<()> {
+    let check = ["--check".to_owned()];
+    steps.command("format", &mut workspace::cargo(&["fmt", "--all", "--check"])?, 2)?;
+    steps.own("tidy", || tidy::run(&[]))?;
+    steps.own("rules", || rules::run(&check))?;
+    steps.own("schema", || schema::run(&check))?;
+    let clippy = [
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "--deny",
+        "warnings",
+    ];
+    steps.command("clippy", &mut workspace::cargo(&clippy)?, 15)?;
+    Ok(())
+}
+
+/// Builds and runs every test but those of real clients.
+pub(crate) fn tests(steps: &mut Steps) -> Result<Count> {
+    // The whole workspace at once, so that every later step finds the same artifacts.
+    let build = ["test", "--workspace", "--locked", "--no-run"];
+    steps.command("build tests", &mut workspace::cargo(&build)?, 20)?;
+    let nextest = Command::new("cargo-nextest").args(["nextest", "--version"]).output();
+    let mut command = if nextest.is_ok_and(|output| output.status.success()) {
+        let filter = format!("not package({CLIENTS})");
+        let arguments =
+            ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--color", "never"];
+        let mut command = workspace::cargo(&arguments)?;
+        command.args(["--status-level", "pass", "--filterset", &filter]);
+        command
+    } else {
+        workspace::cargo(&[
+            "test",
+            "--workspace",
+            "--locked",
+            "--no-fail-fast",
+            "--exclude",
+            CLIENTS,
+        ])?
+    };
+    let log = steps.command("rule, contract and unit tests", &mut command, 15)?;
+    Ok(Count::of(&log))
+}
+
+/// How many tests ran, by what they guard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// Tests that bear the number of a rule.
+    pub(crate) rule: usize,
+    /// Tests that every implementation of an interface must pass.
+    pub(crate) contract: usize,
+    /// All the others.
+    pub(crate) other: usize,
+}
+
+impl Count {
+    /// Reads the log of a test runner; a test may be both rule and contract, and counts as both.
+    pub(crate) fn of(log: &str) -> Count {
+        let mut count = Count::default();
+        for name in log.lines().filter_map(passed) {
+            let last = name.rsplit("::").next().unwrap_or_default();
+            let rule = rules::numbers(last).is_some();
+            let contract = name.contains("contract");
+            count.rule += usize::from(rule);
+            count.contract += usize::from(contract);
+            count.other += usize::from(!rule && !contract);
+        }
+        count
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Count { rule, contract, other } = self;
+        write!(out, "{rule} rule tests, {contract} contract tests, {other} other tests passed")
+    }
+}
+
+/// The name of a test that passed, as either runner prints it.
+pub(crate) fn passed(line: &str) -> Option<&str> {
+    let line = line.trim();
+    if let Some(rest) = line.strip_prefix("PASS [") {
+        return rest.rsplit(' ').next();
+    }
+    line.strip_prefix("test ")?.strip_suffix(" ... ok")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_by_what_they_guard() {
+        let log = "
+            PASS [   0.005s] (1/5) tenure-world it contract::r182_r183_memory_keeps_it
+            PASS [   0.005s] tenure-world it contract::saved
+            PASS [   1.005s] tenure-kinds r60_a_long_name
+            FAIL [   0.005s] tenure-kinds r61_no
+test plain::reading ... ok
+test plain::r7_writing ... FAILED";
+        assert_eq!(Count::of(log), Count { rule: 2, contract: 2, other: 1 });
+    }
+}

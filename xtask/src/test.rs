@@ -1,0 +1,121 @@
+//! `cargo xtask test`: the gate, then every real client. This is what CI runs.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::gate::{self, passed};
+use crate::steps::Steps;
+use crate::{setup, workspace};
+
+/// Each suite of tests/clients: its module, what it is called, its limit in minutes.
+const SUITES: [(&str, &str, u64); 7] = [
+    ("kubectl::", "client kubectl", 5),
+    ("kube_rs::", "client kube-rs", 5),
+    ("python::", "client python", 3),
+    ("javascript::", "client javascript", 3),
+    ("parity::", "parity recordings", 8),
+    ("bad_input::", "bad input", 5),
+    ("crash::", "crash", 15),
+];
+/// How often a server is killed; `--crash-rounds` sets another number.
+const CRASH_ROUNDS: &str = "200";
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let rounds = match arguments {
+        [] => CRASH_ROUNDS,
+        [flag, number] if flag == "--crash-rounds" => number,
+        _ => bail!("usage: cargo xtask test [--crash-rounds N]"),
+    };
+    let mut steps = Steps::new(1 + gate::STEPS + SUITES.len())?;
+    steps.own("setup", || setup::run(&[]))?;
+    gate::checks(&mut steps)?;
+    let count = gate::tests(&mut steps)?;
+    let built = Built::find()?;
+    let (mut clients, mut scripts, mut failed) = (0, 0, Vec::new());
+    for (module, name, limit_minutes) in SUITES {
+        let mut command = built.suite(module, rounds)?;
+        match steps.command(name, &mut command, limit_minutes) {
+            Ok(log) => {
+                let ran = log.lines().filter_map(passed).count();
+                ensure!(ran > 0, "{name}: no test ran");
+                let inside = inside(&log);
+                println!("      {ran} tests{}", told(&log));
+                clients += ran;
+                scripts += inside;
+            }
+            // The other suites still say what they know.
+            Err(error) => failed.push(format!("{error:#}")),
+        }
+    }
+    let seconds = steps.elapsed().as_secs();
+    println!("{count}");
+    println!("{clients} client tests passed, {scripts} more inside scripts and recordings");
+    println!("{} min {} s in all", seconds / 60, seconds % 60);
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
+    Ok(())
+}
+
+/// What a suite in another language counted: `N passed, M failed`.
+fn inside(log: &str) -> usize {
+    let number =
+        |line: &str| line.split_once(" passed, ")?.0.rsplit(' ').next()?.parse::<usize>().ok();
+    log.lines().filter(|line| !line.starts_with("test result")).filter_map(number).sum()
+}
+
+/// The lines in which a suite sums itself up.
+fn told(log: &str) -> String {
+    let told = |line: &&str| {
+        (line.contains(" passed, ") || line.contains(" acknowledged writes"))
+            && !line.starts_with("test result")
+    };
+    log.lines().filter(told).fold(String::new(), |all, line| format!("{all}; {line}"))
+}
+
+/// What the build left: the server and the test program of the clients.
+struct Built {
+    server: PathBuf,
+    tests: PathBuf,
+}
+
+impl Built {
+    /// Asks cargo, which answers at once when everything is fresh.
+    fn find() -> Result<Built> {
+        let arguments =
+            ["test", "--workspace", "--locked", "--no-run", "--quiet", "--message-format", "json"];
+        let output = workspace::cargo(&arguments)?.output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let (mut server, mut tests) = (None, None);
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+            let text = |pointer| message.pointer(pointer).and_then(Value::as_str);
+            let Some(executable) = text("/executable").map(PathBuf::from) else { continue };
+            let is_test = message.pointer("/profile/test").and_then(Value::as_bool) == Some(true);
+            match (text("/target/name"), text("/target/kind/0"), is_test) {
+                (Some("tenure"), Some("bin"), false) => server = Some(executable),
+                (Some("it"), _, true)
+                    if text("/manifest_path")
+                        .is_some_and(|p| p.ends_with("tests/clients/Cargo.toml")) =>
+                {
+                    tests = Some(executable);
+                }
+                _ => {}
+            }
+        }
+        Ok(Built {
+            server: server.context("cargo built no `tenure`")?,
+            tests: tests.context("cargo built no client tests")?,
+        })
+    }
+
+    fn suite(&self, module: &str, rounds: &str) -> Result<Command> {
+        let mut command = Command::new(&self.tests);
+        // Two at a time: each test has a server of its own, and machines have few cores.
+        command.args([module, "--test-threads", "2", "--show-output"]);
+        command.current_dir(workspace::root()?.join("tests/clients"));
+        command.env("TENURE_BIN", &self.server).env("TENURE_CRASH_ROUNDS", rounds);
+        Ok(command)
+    }
+}
