@@ -24,6 +24,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut load = Command::new(folder.join("tenure-load"));
     load.args(arguments).env("TENURE_BIN", folder.join("tenure")).stdin(Stdio::null());
     let status = load.status().context("tenure-load")?;
-    ensure!(status.success(), "a measure missed its target or could not be taken");
+    ensure!(status.success(), "a measure could not be taken");
     Ok(())
 }

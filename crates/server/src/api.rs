@@ -29,7 +29,7 @@ use crate::route::{self, ResourcePath, Route};
 use crate::system::{self, Documents};
 
 /// Bodies above this size are refused (R6).
-const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// The deadline of every request but watches (R7).
 const DEADLINE: Duration = Duration::from_secs(60);
 

@@ -143,7 +143,7 @@ impl Live {
     /// The body and the end to feed it. The queue is short: a client that stops reading makes the sender
     /// wait, and nothing piles up.
     #[must_use]
-    pub fn new() -> (mpsc::Sender<Bytes>, Body) {
+    pub fn channel() -> (mpsc::Sender<Bytes>, Body) {
         let (sender, chunks) = mpsc::channel(2);
         (sender, BodyExt::boxed_unsync(Live { chunks }))
     }

@@ -14,14 +14,12 @@ const AGENT: &str = "kube-apiserver";
 ///
 /// Objects that do not rely on each other are proposed together and share a flush.
 pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
-    let space = |name: &'static str| {
-        ensure(api, "", "namespaces", "", json!({ "metadata": { "name": name } }), AGENT)
-    };
+    let [first, second, third, fourth] = follow::SYSTEM_NAMESPACES;
     tokio::try_join!(
-        space("default"),
-        space("kube-system"),
-        space("kube-public"),
-        space("kube-node-lease"),
+        follow::make_namespace(api, first),
+        follow::make_namespace(api, second),
+        follow::make_namespace(api, third),
+        follow::make_namespace(api, fourth),
         critical(api, "system-cluster-critical", 2_000_000_000),
         critical(api, "system-node-critical", 2_000_001_000),
     )?;
@@ -30,10 +28,10 @@ pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
         "data": { "client-ca-file": api.authority_pem },
     });
     tokio::try_join!(
-        follow::fill_namespace(api, "default"),
-        follow::fill_namespace(api, "kube-system"),
-        follow::fill_namespace(api, "kube-public"),
-        follow::fill_namespace(api, "kube-node-lease"),
+        follow::fill_namespace(api, first),
+        follow::fill_namespace(api, second),
+        follow::fill_namespace(api, third),
+        follow::fill_namespace(api, fourth),
         ensure(api, "", "configmaps", "kube-system", authentication, AGENT),
         ensure(api, "", "services", "default", service(api), AGENT),
         ensure(api, "", "endpoints", "default", endpoints(api), AGENT),

@@ -23,6 +23,9 @@ use crate::write::delete::{self, DeleteOptions, Propagation};
 
 const AGENT: &str = "kube-controller-manager";
 const PREFIX: &str = "/registry/namespaces/";
+/// Namespaces that every cluster has; they are made again if somebody deletes them (R79).
+pub(crate) const SYSTEM_NAMESPACES: [&str; 4] =
+    ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// How many objects of a namespace are deleted at the same time.
 const DELETES_AT_ONCE: usize = 64;
 
@@ -79,6 +82,8 @@ fn touches(change: &tenure_world::Change) -> Option<String> {
 pub enum Next {
     /// Nothing.
     Rest,
+    /// To be there again: the cluster needs it.
+    Restore,
     /// Its default objects.
     Fill,
     /// These objects must go, as (index of the kind, name).
@@ -101,7 +106,9 @@ pub struct Remaining {
 /// Decides what a namespace needs.
 #[must_use]
 pub fn next(state: &World, registry: &Registry, name: &str) -> Next {
-    let Some(namespace) = state.get(&format!("{PREFIX}{name}")) else { return Next::Rest };
+    let Some(namespace) = state.get(&format!("{PREFIX}{name}")) else {
+        return if SYSTEM_NAMESPACES.contains(&name) { Next::Restore } else { Next::Rest };
+    };
     if !namespace.deleting() {
         let complete = state.get(&format!("/registry/serviceaccounts/{name}/default")).is_some()
             && state.get(&format!("/registry/configmaps/{name}/kube-root-ca.crt")).is_some();
@@ -151,6 +158,7 @@ async fn tend(api: &Arc<Api>, name: &str) {
     let state = api.world.current();
     let done = match next(&state, &api.registry, name) {
         Next::Rest => Ok(()),
+        Next::Restore => make_namespace(api, name).await,
         Next::Fill => fill_namespace(api, name).await,
         Next::Delete(objects) => {
             delete_all(api, name, objects).await;
@@ -163,6 +171,12 @@ async fn tend(api: &Arc<Api>, name: &str) {
         // Whatever moved will come by again as a change.
         tracing::debug!(namespace = name, reason = %failure.message, "a namespace could not be tended");
     }
+}
+
+/// Makes a namespace.
+pub(crate) async fn make_namespace(api: &Api, name: &str) -> Result<(), Failure> {
+    let namespace = json!({ "metadata": { "name": name } });
+    ensure(api, "", "namespaces", "", namespace, "kube-apiserver").await
 }
 
 /// Makes the objects every namespace has.

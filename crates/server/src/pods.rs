@@ -24,7 +24,9 @@ use crate::write::delete::{self, DeleteOptions};
 const RACES_MAX: usize = 256;
 
 fn read_object(request: &Request, kind: &str, type_name: &str) -> Result<Object, Failure> {
-    let (value, _) = decode::parse(&request.content_type, &request.body, FieldValidation::Ignore)?;
+    let expected = decode::Expected::named(type_name, kind);
+    let (value, _) =
+        decode::parse(&request.content_type, &request.body, FieldValidation::Ignore, expected)?;
     let Value::Object(mut object) = value else {
         return Err(Failure::bad_request("the body is not an object"));
     };

@@ -71,7 +71,8 @@ impl Served {
 /// All served kinds.
 pub struct Registry {
     kinds: Vec<Arc<Served>>,
-    by_resource: HashMap<(String, String, String), Arc<Served>>,
+    /// Plurals are nearly unique, so each leads to a short list.
+    by_plural: HashMap<String, Vec<Arc<Served>>>,
     fields: HashMap<String, Arc<[FieldPath]>>,
 }
 
@@ -91,15 +92,10 @@ impl Registry {
                 })
             })
             .collect();
-        let by_resource = kinds
-            .iter()
-            .map(|served| {
-                let kind = &served.kind;
-                let at =
-                    (kind.group.to_string(), kind.version.to_string(), kind.plural.to_string());
-                (at, Arc::clone(served))
-            })
-            .collect();
+        let mut by_plural: HashMap<String, Vec<Arc<Served>>> = HashMap::new();
+        for served in &kinds {
+            by_plural.entry(served.kind.plural.to_string()).or_default().push(Arc::clone(served));
+        }
         let mut fields: HashMap<String, Arc<[FieldPath]>> = HashMap::new();
         for served in kinds.iter().filter(|served| !served.kind.fields.is_empty()) {
             let paths = served
@@ -110,13 +106,14 @@ impl Registry {
             // Two views of one storage (events) share the row that comes first.
             fields.entry(served.prefix.clone()).or_insert_with(|| paths.collect());
         }
-        Registry { kinds, by_resource, fields }
+        Registry { kinds, by_plural, fields }
     }
 
     /// The kind behind a resource path.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
-        self.by_resource.get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+        let candidates = self.by_plural.get(resource)?;
+        candidates.iter().find(|s| s.kind.group == group && s.kind.version == version)
     }
 
     /// The kind of that name in a group, any version.

@@ -96,7 +96,8 @@ fn decode(segment: &str) -> String {
 /// are not UTF-8 become replacement characters.
 #[must_use]
 pub fn percent_decode(text: &str, plus_is_space: bool) -> Cow<'_, str> {
-    if !text.contains('%') && !(plus_is_space && text.contains('+')) {
+    let escaped = text.contains('%') || (plus_is_space && text.contains('+'));
+    if !escaped {
         return Cow::Borrowed(text);
     }
     let mut out = Vec::with_capacity(text.len());

@@ -48,6 +48,7 @@ fn set(field: &mut Field, word: &str) -> Result<()> {
         Some(("list", "atomic")) => field.list = None,
         Some(("list", keys)) => field.list = Some(format!("map={keys}")),
         Some(("merge", key)) => field.merge = Some(key.to_owned()),
+        Some(("tag", number)) => field.tag = number.parse()?,
         Some(("default", value)) => field.default = Some(value.to_owned()),
         Some(_) => bail!("overlay: no word {word}"),
     }

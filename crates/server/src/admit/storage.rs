@@ -13,10 +13,10 @@ pub(super) fn protect(kind: &str, object: &mut Object) {
     };
     let metadata = object.map_mut("metadata");
     let finalizers = metadata.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
-    if let Value::Array(list) = finalizers {
-        if !list.iter().any(|finalizer| finalizer.as_str() == Some(name)) {
-            list.push(name.into());
-        }
+    if let Value::Array(list) = finalizers
+        && !list.iter().any(|finalizer| finalizer.as_str() == Some(name))
+    {
+        list.push(name.into());
     }
 }
 

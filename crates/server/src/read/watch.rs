@@ -73,7 +73,7 @@ pub(crate) async fn start(
         Some(wants) => wants,
         None => options.revision.unwrap_or(Revision::ZERO) == Revision::ZERO,
     };
-    let (sender, body) = Live::new();
+    let (sender, body) = Live::channel();
     let response = answer::respond(StatusCode::OK, "application/json", body);
     let (initial, after) = if from_state {
         let state = not_older_than(world, options.revision).await?;

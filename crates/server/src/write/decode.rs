@@ -2,15 +2,22 @@
 
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_schema::{decode as schema, duplicate, facts};
+use tenure_schema::{TypeId, decode as schema, duplicate, facts, protobuf};
 
 use crate::query::FieldValidation;
 use crate::registry::Served;
 use crate::request::Request;
 
+/// The media type of protobuf bodies (R22).
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// How many objects one body may nest.
+const OBJECTS_MAX: usize = 65_536;
+
 /// Reads the body of a create or update.
 pub(crate) fn body(request: &mut Request, validation: FieldValidation) -> Result<Object, Failure> {
-    let (value, duplicates) = parse(&request.content_type, &request.body, validation)?;
+    let expected =
+        Expected { type_id: request.served.type_id, kind: request.served.kind.kind.as_ref() };
+    let (value, duplicates) = parse(&request.content_type, &request.body, validation, expected)?;
     let Value::Object(mut object) = value else {
         return Err(Failure::bad_request("the body is not an object"));
     };
@@ -23,13 +30,30 @@ pub(crate) fn body(request: &mut Request, validation: FieldValidation) -> Result
     Ok(object)
 }
 
-/// Reads JSON or YAML; says which keys stand twice when somebody wants to know.
+/// Which type a protobuf body is read by, and which kind it must say it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    /// The type in the facts table; `None` for kinds that protobuf cannot carry.
+    pub(crate) type_id: Option<TypeId>,
+    /// The kind the envelope must name, if it names one.
+    pub(crate) kind: &'a str,
+}
+
+impl Expected<'_> {
+    /// A body of a type by name, such as `apimachinery.meta.v1.DeleteOptions`.
+    pub(crate) fn named<'a>(type_name: &str, kind: &'a str) -> Expected<'a> {
+        Expected { type_id: facts().type_id(type_name), kind }
+    }
+}
+
+/// Reads JSON, YAML or protobuf; says which keys stand twice when somebody wants to know.
 pub(crate) fn parse(
     content_type: &str,
     body: &[u8],
     validation: FieldValidation,
+    expected: Expected<'_>,
 ) -> Result<(Value, Vec<String>), Failure> {
-    match content_type {
+    let (value, duplicates) = match content_type {
         "" | "application/json" => {
             let value = serde_json::from_slice(body)
                 .map_err(|error| Failure::bad_request(format!("the body is not JSON: {error}")))?;
@@ -37,12 +61,65 @@ pub(crate) fn parse(
                 FieldValidation::Ignore => Vec::new(),
                 _ => duplicate::duplicate_fields(body),
             };
-            Ok((value, duplicates))
+            (value, duplicates)
         }
-        "application/yaml" => tenure_yaml::to_json_lenient(body, tenure_yaml::Limits::default())
-            .map_err(|error| Failure::bad_request(format!("the body is not YAML: {error}"))),
-        other => Err(unsupported(other)),
+        "application/yaml" => tenure_yaml::to_json_lenient(body, yaml_limits())
+            .map_err(|error| Failure::bad_request(format!("the body is not YAML: {error}")))?,
+        PROTOBUF => (Value::Object(parse_protobuf(body, expected)?), Vec::new()),
+        other => return Err(unsupported(other)),
+    };
+    check_size(&value)?;
+    Ok((value, duplicates))
+}
+
+fn yaml_limits() -> tenure_yaml::Limits {
+    tenure_yaml::Limits { expanded_bytes_max: 2 * crate::api::BODY_BYTES_MAX, ..Default::default() }
+}
+
+fn parse_protobuf(body: &[u8], expected: Expected<'_>) -> Result<Object, Failure> {
+    let Some(type_id) = expected.type_id else { return Err(unsupported(PROTOBUF)) };
+    let bad = |bad: protobuf::BadProtobuf| Failure::bad_request(bad.message);
+    let envelope = protobuf::envelope(body).map_err(bad)?;
+    // Another kind's message would be misread, so its name is looked at first.
+    if !envelope.kind.is_empty() && envelope.kind != expected.kind {
+        return Err(Failure::bad_request(format!(
+            "the kind in the data ({}) does not match the expected kind ({})",
+            envelope.kind, expected.kind
+        )));
     }
+    let mut object = protobuf::decode(type_id, envelope.raw).map_err(bad)?;
+    for (member, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
+        if !text.is_empty() {
+            object.insert(member.into(), text.into());
+        }
+    }
+    Ok(object)
+}
+
+/// A small body may hold very many objects, and each grows when its members are filled in.
+fn check_size(value: &Value) -> Result<(), Failure> {
+    fn count(value: &Value, left: &mut usize) {
+        match value {
+            Value::Object(map) => {
+                *left = left.saturating_sub(1);
+                map.values().filter(|v| v.is_object() || v.is_array()).for_each(|v| count(v, left));
+            }
+            Value::Array(list) => {
+                list.iter().filter(|v| v.is_object() || v.is_array()).for_each(|v| count(v, left));
+            }
+            _ => {}
+        }
+    }
+    let mut left = OBJECTS_MAX;
+    count(value, &mut left);
+    if left > 0 {
+        return Ok(());
+    }
+    Err(Failure::new(
+        413,
+        "RequestEntityTooLarge",
+        format!("the body holds more than {OBJECTS_MAX} objects"),
+    ))
 }
 
 /// 415 with the types that are read here.
@@ -53,7 +130,7 @@ pub(crate) fn unsupported(media: &str) -> Failure {
         "UnsupportedMediaType",
         format!(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml (not `{media}`)"
+             application/json, application/yaml, {PROTOBUF} (not `{media}`)"
         ),
     )
 }

@@ -54,8 +54,10 @@ impl DeleteOptions {
         if request.body.is_empty() {
             return DeleteOptions::from_object(&from_query(&request.query)?);
         }
+        let expected =
+            decode::Expected::named("apimachinery.meta.v1.DeleteOptions", "DeleteOptions");
         let (value, _) =
-            decode::parse(&request.content_type, &request.body, FieldValidation::Ignore)?;
+            decode::parse(&request.content_type, &request.body, FieldValidation::Ignore, expected)?;
         match value {
             Value::Object(object) => DeleteOptions::from_object(&object),
             _ => Err(Failure::bad_request("the body is not a DeleteOptions object")),
@@ -141,12 +143,9 @@ fn check_types(object: &Object) -> Result<(), Failure> {
             }
             ("propagationPolicy", value) if !value.is_string() => return wrong(field, "text"),
             // A condition that is misread is one that does not hold back.
-            ("preconditions", Value::Object(conditions)) => {
-                if !conditions.values().all(|value| value.is_string() || value.is_null()) {
-                    return wrong(field, "an object of texts");
-                }
-            }
-            ("preconditions", _) => return wrong(field, "an object"),
+            ("preconditions", Value::Object(conditions))
+                if conditions.values().all(|value| value.is_string() || value.is_null()) => {}
+            ("preconditions", _) => return wrong(field, "an object of texts"),
             ("dryRun", Value::Array(list)) if list.iter().all(Value::is_string) => {}
             ("dryRun", _) => return wrong(field, "a list of texts"),
             ("kind", value) if value.as_str() != Some("DeleteOptions") && value != "" => {

@@ -8,7 +8,7 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 
 use crate::answer::Found;
 use crate::api::Api;
-use crate::query::WriteOptions;
+use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
 use crate::request::Request;
 use crate::write::decode;
@@ -117,8 +117,9 @@ pub(crate) async fn write(
 }
 
 fn body_scale(request: &Request) -> Result<Object, Failure> {
+    let expected = decode::Expected::named("api.autoscaling.v1.Scale", "Scale");
     let (value, _) =
-        decode::parse(&request.content_type, &request.body, crate::query::FieldValidation::Ignore)?;
+        decode::parse(&request.content_type, &request.body, FieldValidation::Ignore, expected)?;
     match value {
         Value::Object(scale) => Ok(scale),
         _ => Err(Failure::bad_request("the body is not a Scale object")),

@@ -243,8 +243,8 @@ fn is_finished(object: &Object) -> bool {
     object.str_at(&["metadata", "deletionTimestamp"]).is_some()
         && object.list_at(&["metadata", "finalizers"]).is_empty()
         && object.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
-        && !(object.str_at(&["kind"]) == Some("Namespace")
-            && !object.list_at(&["spec", "finalizers"]).is_empty())
+        && (object.str_at(&["kind"]) != Some("Namespace")
+            || object.list_at(&["spec", "finalizers"]).is_empty())
 }
 
 fn set_version(object: &mut Object, revision: Revision) {

@@ -169,7 +169,7 @@ fn wrong_patches_are_told_apart() {
         (PATCH, r#"[{"op":"test","path":"/kind","value":"Pod"}]"#, 422),
         (PATCH, r#"[{"op":"replace","path":"/metadata/name","value":"b"}]"#, 400),
         (MERGE, r#"{"kind":"Secret"}"#, 422),
-        (MERGE, r#"{"data":{"k":1}}"#, 400),
+        (MERGE, r#"{"data":{"k":1}}"#, 422),
         (MERGE, r#"{"data":{"no/slash":"x"}}"#, 422),
         ("application/json", "{}", 415),
     ];
