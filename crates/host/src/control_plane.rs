@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tenure_server::admit::first_service_address;
 use tenure_server::listen::Tls;
-use tenure_server::{Api, ApiConfig, Registry, bootstrap, follow, listen};
-use tenure_world::{Handle, Options};
+use tenure_server::{Access, Api, ApiConfig, Kinds, bootstrap, follow, listen};
+use tenure_token::Keys;
+use tenure_world::{LockStep, Handle, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -18,7 +19,7 @@ use crate::chores;
 use crate::config::{Config, Durability, Store};
 use crate::error::StartError;
 use crate::folder::{Folder, TemporaryFolder};
-use crate::kubeconfig::{self, Access};
+use crate::kubeconfig;
 use crate::pki::{self, Pair, Pki};
 use crate::storage::{self, StorageError};
 
@@ -60,11 +61,13 @@ impl ControlPlane {
         let address = listener.local_addr().map_err(failed)?;
 
         // Opening the store may read much, so it runs beside the making of certificates.
-        let registry = Arc::new(Registry::builtin());
+        let kinds = Arc::new(Kinds::builtin());
         let (store, durability) = (place.store(&config), config.durability);
-        let layout = Arc::clone(&registry);
-        let opening =
-            tokio::task::spawn_blocking(move || world(store.as_deref(), durability, layout));
+        let rights = Arc::new(Access::default());
+        let (layout, feeds) = (Arc::clone(&kinds), vec![rights.feed()]);
+        let opening = tokio::task::spawn_blocking(move || {
+            world(store.as_deref(), durability, layout, feeds)
+        });
         let pki = place.pki(&config);
         // Waited for even if there is no certificate: the folder must not be unlocked before.
         let world = joined(opening.await)??;
@@ -76,7 +79,10 @@ impl ControlPlane {
         let (stop, stopping) = watch::channel(false);
         let api = api(ApiConfig {
             world: world.clone(),
-            registry,
+            kinds,
+            access: rights,
+            token_keys: Keys::from_pem(&pki.service_account.0, &[])
+                .map_err(|error| StartError::Tls(Box::new(error)))?,
             authority_pem: pki.authority.certificate_pem.clone(),
             address,
             stop: stopping.clone(),
@@ -172,12 +178,14 @@ fn followers(api: &Arc<Api>, world: &Handle, stop: &watch::Receiver<bool>) -> Jo
 fn world(
     store: Option<&Path>,
     durability: Durability,
-    layout: Arc<Registry>,
+    layout: Arc<Kinds>,
+    indexes: Vec<Box<dyn LockStep>>,
 ) -> Result<Handle, StorageError> {
     let log = storage::open(store, durability)?;
     let relaxed = store.is_some() && durability == Durability::Relaxed;
     let options = Options {
         layout,
+        indexes,
         sync_every: relaxed.then_some(storage::RELAXED_SYNC),
         ..Options::default()
     };
@@ -246,7 +254,7 @@ fn tls(pki: &Pki) -> Result<Tls, StartError> {
 }
 
 fn access(url: &str, pki: &Pki) -> String {
-    kubeconfig::render(Access {
+    kubeconfig::render(kubeconfig::Access {
         server: url,
         authority_pem: &pki.authority.certificate_pem,
         certificate_pem: &pki.admin.certificate_pem,

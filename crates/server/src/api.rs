@@ -5,28 +5,30 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tenure_machinery::Failure;
 use tenure_machinery::status::Details;
+use tenure_token::Keys;
 use tenure_world::Handle;
 use tokio::sync::watch;
 
 use crate::answer;
-use crate::authenticate::{User, authenticate};
-use crate::authorize::{Attributes, authorize};
+use crate::access::Access;
+use crate::authenticate::token::Tokens;
+use crate::authenticate::{User, authenticate, impersonate};
 use crate::body::Body;
 use crate::clock::Chance;
 use crate::dispatch;
 use crate::metrics::Metrics;
 use crate::negotiate::media_type;
 use crate::query::Query;
-use crate::registry::Registry;
+use crate::registry::{Kinds, Registry};
 use crate::request::Request;
 use crate::route::{self, ResourcePath, Route};
-use crate::system::{self, Documents};
+use crate::system;
 
 /// Bodies above this size are refused (R6).
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -45,7 +47,11 @@ pub struct ApiConfig {
     /// The state and the door to change it.
     pub world: Handle,
     /// Which kinds are served.
-    pub registry: Arc<Registry>,
+    pub kinds: Arc<Kinds>,
+    /// Who may do what, fed by the world.
+    pub access: Arc<Access>,
+    /// The keys of service-account tokens.
+    pub token_keys: Keys,
     /// The authority that signs serving certificates, as PEM; every namespace gets a copy.
     pub authority_pem: String,
     /// Where clients reach the server, such as `127.0.0.1:6443`.
@@ -57,13 +63,14 @@ pub struct ApiConfig {
 /// The API server without its socket.
 pub struct Api {
     pub(crate) world: Handle,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) kinds: Arc<Kinds>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) tokens: Tokens,
     pub(crate) authority_pem: String,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) chance: Chance,
     pub(crate) metrics: Metrics,
-    pub(crate) documents: Documents,
     /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
     /// (ownership R48).
     pub(crate) collects_garbage: bool,
@@ -73,10 +80,12 @@ impl Api {
     /// Puts the parts together; nothing runs yet.
     #[must_use]
     pub fn new(config: ApiConfig) -> Api {
+        let issuer = format!("https://{}", config.address);
         Api {
-            documents: Documents::new(Arc::clone(&config.registry), config.address),
+            tokens: Tokens::new(config.token_keys, issuer, config.world.clone()),
+            access: config.access,
             world: config.world,
-            registry: config.registry,
+            kinds: config.kinds,
             authority_pem: config.authority_pem,
             address: config.address,
             stop: config.stop,
@@ -105,7 +114,7 @@ impl Api {
             *response.body_mut() = crate::body::full("");
         }
         // Only served resources become labels, so hostile paths cannot make metrics grow.
-        let (group, resource) = asked.served_resource(&self.registry);
+        let (group, resource) = asked.served_resource(&self.kinds.current());
         self.metrics.observe(
             asked.verb,
             group,
@@ -130,8 +139,9 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let user = authenticate(peer, header(headers, AUTHORIZATION.as_str()))?;
-        authorize(&user, &asked.attributes())?;
+        let user = authenticate(peer, headers, &self.tokens)?;
+        let user = impersonate(user, headers, &self.access)?;
+        self.access.authorize(&user, &asked.attributes())?;
         match &asked.route {
             Route::Resource(path) => self.resource(asked, path, headers, body, user).await,
             _ => system::answer(self, asked, headers),
@@ -150,12 +160,11 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if !self.registry.has_group(&path.group) {
+        let registry = self.kinds.current();
+        if !registry.has_group(&path.group) {
             return Ok(not_found_text());
         }
-        let served = self
-            .registry
-            .find(&path.group, &path.version, &path.resource)
+        let served = registry.find(&path.group, &path.version, &path.resource)
             .filter(|served| !path.deeper && fits(path, served.kind.namespaced))
             .ok_or_else(no_such_resource)?;
         if !path.subresource.is_empty() && served.kind.subresource(&path.subresource).is_none() {
@@ -246,9 +255,9 @@ impl Asked {
         }
     }
 
-    fn attributes(&self) -> Attributes<'_> {
+    fn attributes(&self) -> tenure_rbac::Asked<'_> {
         match &self.route {
-            Route::Resource(path) => Attributes::Resource {
+            Route::Resource(path) => tenure_rbac::Asked::Resource {
                 verb: self.verb,
                 group: &path.group,
                 resource: &path.resource,
@@ -256,7 +265,7 @@ impl Asked {
                 namespace: &path.namespace,
                 name: &self.name,
             },
-            _ => Attributes::Path { verb: self.verb, path: &self.path },
+            _ => tenure_rbac::Asked::Path { verb: self.verb, path: &self.path },
         }
     }
 }

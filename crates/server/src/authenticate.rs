@@ -1,39 +1,74 @@
-//! Who asks: client certificates today, tokens when they land (R148, R151).
+//! Who asks: client certificates, service-account tokens, nobody; and on whose behalf (R148–R152).
 
+pub mod token;
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
 use tenure_machinery::Failure;
+use tenure_rbac::impersonation;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::api::Peer;
+use crate::access::{Access, refusal};
+use crate::api::{Peer, header};
+use crate::route::percent_decode;
+use token::Tokens;
 
 /// The user behind a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// Such as `kubernetes-admin` or `system:anonymous`.
     pub name: String,
+    /// Empty when the credential names none.
+    pub uid: String,
     /// Every group, `system:authenticated` or `system:unauthenticated` included.
     pub groups: Vec<String>,
+    /// What else the credential says.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Whether the user is in that group.
+    /// Nobody in particular.
     #[must_use]
-    pub fn is_in(&self, group: &str) -> bool {
-        self.groups.iter().any(|g| g == group)
+    pub fn anonymous() -> User {
+        User {
+            name: "system:anonymous".to_owned(),
+            groups: vec!["system:unauthenticated".to_owned()],
+            ..User::default()
+        }
     }
 }
 
-/// Finds the user. A certificate that TLS verified names one; no credential at all is anonymous; a
-/// credential that is not understood is refused, never taken for anonymous.
-pub fn authenticate(peer: &Peer, authorization: Option<&str>) -> Result<User, Failure> {
+/// 401, the same sentence whatever was wrong.
+#[must_use]
+pub(crate) fn unauthorized() -> Failure {
+    Failure::new(401, "Unauthorized", "Unauthorized")
+}
+
+/// Finds the user. A certificate that TLS verified names one; so does a token that is believed; no
+/// credential at all is anonymous; a credential that is not believed is refused, never taken for
+/// anonymous.
+pub(crate) fn authenticate(
+    peer: &Peer,
+    headers: &HeaderMap,
+    tokens: &Tokens,
+) -> Result<User, Failure> {
     if let Some(user) = peer.certificate.as_deref().and_then(user_of_certificate) {
         return Ok(user);
     }
-    match authorization.map(str::trim).filter(|text| !text.is_empty()) {
-        None => Ok(User {
-            name: "system:anonymous".to_owned(),
-            groups: vec!["system:unauthenticated".to_owned()],
-        }),
-        Some(_) => Err(Failure::new(401, "Unauthorized", "Unauthorized")),
+    let credential = header(headers, http::header::AUTHORIZATION.as_str()).map(str::trim);
+    match credential.filter(|text| !text.is_empty()) {
+        None => Ok(User::anonymous()),
+        Some(text) => {
+            let (scheme, token) = text.split_once(' ').ok_or_else(unauthorized)?;
+            if !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(unauthorized());
+            }
+            tokens.user(token.trim()).map_err(|refused| {
+                tracing::debug!(reason = %refused, "a token was refused");
+                unauthorized()
+            })
+        }
     }
 }
 
@@ -50,5 +85,55 @@ fn user_of_certificate(der: &[u8]) -> Option<User> {
         .map(str::to_owned)
         .collect();
     groups.push("system:authenticated".to_owned());
-    Some(User { name, groups })
+    Some(User { name, groups, ..User::default() })
+}
+
+/// The user the request runs as: the one who asks, or the one they may act as (R152).
+pub(crate) fn impersonate(
+    user: User,
+    headers: &HeaderMap,
+    access: &Access,
+) -> Result<User, Failure> {
+    let texts = |name: &str| -> Vec<String> {
+        let values = headers.get_all(name).iter();
+        values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
+    };
+    let name = header(headers, "impersonate-user").unwrap_or_default().to_owned();
+    let mut groups = texts("impersonate-group");
+    let uid = header(headers, "impersonate-uid").unwrap_or_default().to_owned();
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for (key, value) in headers {
+        if let Some(key) = key.as_str().strip_prefix("impersonate-extra-") {
+            let key = percent_decode(key, false).into_owned();
+            pairs.push((key, value.to_str().unwrap_or_default().to_owned()));
+        }
+    }
+    if name.is_empty() {
+        if groups.is_empty() && uid.is_empty() && pairs.is_empty() {
+            return Ok(user);
+        }
+        return Err(Failure::bad_request("requested groups, uid or extra without impersonating a user"));
+    }
+    for asked in impersonation(&name, &groups, &uid, &pairs) {
+        if access.may(&user, &asked).is_none() {
+            return Err(refusal(&user, &asked));
+        }
+    }
+    if let Some(("system:serviceaccount", account)) = name.rsplit_once(':').and_then(|(head, _)| {
+        head.rsplit_once(':').filter(|(prefix, _)| *prefix == "system:serviceaccount")
+    }) {
+        if groups.is_empty() {
+            groups.push("system:serviceaccounts".to_owned());
+            groups.push(format!("system:serviceaccounts:{account}"));
+        }
+    }
+    let everybody = if name == "system:anonymous" { "system:unauthenticated" } else { "system:authenticated" };
+    if !groups.iter().any(|group| group == everybody) {
+        groups.push(everybody.to_owned());
+    }
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, value) in pairs {
+        extra.entry(key).or_default().push(value);
+    }
+    Ok(User { name, uid, groups, extra })
 }

@@ -1,58 +1,118 @@
 //! The objects every cluster starts with (R79).
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tenure_machinery::Failure;
+use tenure_rbac::{Reconciled, RoleChange, Rule};
+use tenure_rbac::bootstrap::Expected;
+use tenure_world::{Guard, Write};
 
 use crate::admit::first_service_address;
 use crate::api::Api;
 use crate::follow;
-use crate::internal::ensure;
+use crate::internal::{Wanted, ensure_all, find};
+use crate::write::commit::{Extras, draft, propose};
+use crate::write::decode;
 
 const AGENT: &str = "kube-apiserver";
 
 /// Creates what is missing. When this returns, a pod can be created in `default` at the first try.
 ///
-/// Objects that do not rely on each other are proposed together and share a flush.
+/// Two transactions: namespaces and objects of the cluster, then what is in namespaces.
 pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
-    let [first, second, third, fourth] = follow::SYSTEM_NAMESPACES;
-    tokio::try_join!(
-        follow::make_namespace(api, first),
-        follow::make_namespace(api, second),
-        follow::make_namespace(api, third),
-        follow::make_namespace(api, fourth),
-        critical(api, "system-cluster-critical", 2_000_000_000),
-        critical(api, "system-node-critical", 2_000_001_000),
-    )?;
-    let authentication = json!({
-        "metadata": { "name": "extension-apiserver-authentication" },
-        "data": { "client-ca-file": api.authority_pem },
-    });
-    tokio::try_join!(
-        follow::fill_namespace(api, first),
-        follow::fill_namespace(api, second),
-        follow::fill_namespace(api, third),
-        follow::fill_namespace(api, fourth),
-        ensure(api, "", "configmaps", "kube-system", authentication, AGENT),
-        ensure(api, "", "services", "default", service(api), AGENT),
-        ensure(api, "", "endpoints", "default", endpoints(api), AGENT),
-        ensure(api, "discovery.k8s.io", "endpointslices", "default", slice(api), AGENT),
-    )?;
+    let mut first: Vec<Wanted> = follow::SYSTEM_NAMESPACES.map(follow::namespace).into();
+    first.push(critical("system-cluster-critical", 2_000_000_000));
+    first.push(critical("system-node-critical", 2_000_001_000));
+    let (cluster, namespaced): (Vec<_>, Vec<_>) =
+        tenure_rbac::bootstrap::objects().into_iter().partition(|role| role.namespace.is_empty());
+    first.extend(cluster.iter().map(access));
+    ensure_all(api, first, AGENT).await?;
+
+    let mut second: Vec<Wanted> =
+        follow::SYSTEM_NAMESPACES.iter().flat_map(|name| follow::filling(api, name)).collect();
+    second.extend(namespaced.iter().map(access));
+    second.extend([authentication(api), service(api), endpoints(api), slice(api)]);
+    ensure_all(api, second, AGENT).await?;
+    for expected in cluster.iter().chain(&namespaced) {
+        reconcile(api, expected).await?;
+    }
+    gather(api).await
+}
+
+/// Roles that were made together could not gather from each other yet (R157).
+async fn gather(api: &Api) -> Result<(), Failure> {
+    let served = find(api, tenure_rbac::GROUP, "clusterroles")?;
+    for (name, rules) in api.access.rbac().aggregates(RoleChange::None) {
+        let Some(record) = api.world.current().get(&served.key("", &name)).cloned() else { continue };
+        let mut role = served.read(&record)?;
+        role.insert("rules".into(), rules.iter().map(Rule::to_value).collect());
+        let key = Arc::clone(record.key());
+        let own = Guard::At { key: Arc::clone(&key), revision: Some(record.revision()) };
+        let write = Write::Put { key, draft: draft(&served, &role)? };
+        propose(&api.world, own, write, Extras::default()).await?;
+    }
     Ok(())
 }
 
-async fn critical(api: &Api, name: &str, value: i64) -> Result<(), Failure> {
+fn access(expected: &Expected) -> Wanted {
+    Wanted {
+        group: tenure_rbac::GROUP,
+        resource: expected.resource,
+        namespace: expected.namespace.clone(),
+        object: Value::Object(expected.object.clone()),
+    }
+}
+
+/// Adds what an older release, or somebody, left out of a role or binding that must be there (R156).
+async fn reconcile(api: &Api, expected: &Expected) -> Result<(), Failure> {
+    let served = find(api, tenure_rbac::GROUP, expected.resource)?;
+    let key = served.key(&expected.namespace, &expected.name);
+    let Some(record) = api.world.current().get(&key).cloned() else { return Ok(()) };
+    let mut wanted = expected.object.clone();
+    decode::check_schema(&served, &mut wanted).map_err(Failure::internal)?;
+    decode::settle_empty(&served, &mut wanted);
+    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let key = Arc::clone(record.key());
+    match tenure_rbac::reconcile(&served.read(&record)?, &wanted) {
+        Reconciled::Same => return Ok(()),
+        Reconciled::Update(object) => {
+            let write = Write::Put { key, draft: draft(&served, &object)? };
+            propose(&api.world, own, write, Extras::default()).await?;
+        }
+        Reconciled::Recreate => {
+            propose(&api.world, own, Write::Delete { key }, Extras::default()).await?;
+            ensure_all(api, vec![access(expected)], AGENT).await?;
+        }
+    }
+    Ok(())
+}
+
+fn within(namespace: &str, group: &'static str, resource: &'static str, object: Value) -> Wanted {
+    Wanted { group, resource, namespace: namespace.to_owned(), object }
+}
+
+fn critical(name: &str, value: i64) -> Wanted {
     let class = json!({
         "metadata": { "name": name },
         "value": value,
         "description": "For pods without which the cluster or a node does not work.",
     });
-    ensure(api, "scheduling.k8s.io", "priorityclasses", "", class, AGENT).await
+    within("", "scheduling.k8s.io", "priorityclasses", class)
 }
 
-fn service(api: &Api) -> Value {
+fn authentication(api: &Api) -> Wanted {
+    let config = json!({
+        "metadata": { "name": "extension-apiserver-authentication" },
+        "data": { "client-ca-file": api.authority_pem },
+    });
+    within("kube-system", "", "configmaps", config)
+}
+
+fn service(api: &Api) -> Wanted {
     let address = first_service_address().to_string();
     let port = api.address.port();
-    json!({
+    let object = json!({
         "metadata": {
             "name": "kubernetes",
             "labels": { "component": "apiserver", "provider": "kubernetes" },
@@ -62,7 +122,8 @@ fn service(api: &Api) -> Value {
             "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": port }],
             "type": "ClusterIP",
         },
-    })
+    });
+    within("default", "", "services", object)
 }
 
 /// Loopback may not stand in endpoints, so a server on loopback names the first service address.
@@ -75,8 +136,8 @@ fn reachable(api: &Api) -> String {
     }
 }
 
-fn endpoints(api: &Api) -> Value {
-    json!({
+fn endpoints(api: &Api) -> Wanted {
+    let object = json!({
         "metadata": {
             "name": "kubernetes",
             "labels": { "endpointslice.kubernetes.io/skip-mirror": "true" },
@@ -85,11 +146,12 @@ fn endpoints(api: &Api) -> Value {
             "addresses": [{ "ip": reachable(api) }],
             "ports": [{ "name": "https", "port": api.address.port(), "protocol": "TCP" }],
         }],
-    })
+    });
+    within("default", "", "endpoints", object)
 }
 
-fn slice(api: &Api) -> Value {
-    json!({
+fn slice(api: &Api) -> Wanted {
+    let object = json!({
         "metadata": {
             "name": "kubernetes",
             "labels": { "kubernetes.io/service-name": "kubernetes" },
@@ -97,5 +159,6 @@ fn slice(api: &Api) -> Value {
         "addressType": "IPv4",
         "endpoints": [{ "addresses": [reachable(api)], "conditions": { "ready": true } }],
         "ports": [{ "name": "https", "port": api.address.port(), "protocol": "TCP" }],
-    })
+    });
+    within("default", "discovery.k8s.io", "endpointslices", object)
 }

@@ -10,6 +10,7 @@ use tenure_machinery::Failure;
 
 use crate::answer::{self, Found};
 use crate::api::Api;
+use crate::authenticate::token;
 use crate::body::Body;
 use crate::negotiate::Offer;
 use crate::pods;
@@ -35,7 +36,7 @@ pub(crate) async fn dispatch(
         }
         ("", "list") => list_objects(api, request).await,
         ("", "watch") => watch_objects(api, request).await,
-        ("", "create") if review::is_review(&request.served.kind) => review::answer(request),
+        ("", "create") if review::is_review(&request.served.kind) => review::answer(api, request),
         ("", "create") if request.served.kind.kind == "Binding" => pods::bind(api, request).await,
         ("", "create") => {
             let wanted = request.wanted(Offer::Object)?;
@@ -58,6 +59,7 @@ pub(crate) async fn dispatch(
         }
         ("binding", "create") => pods::bind(api, request).await,
         ("eviction", "create") => pods::evict(api, request).await,
+        ("token", "create") => token::request(api, request),
         (_, "update") => {
             let wanted = request.wanted(Offer::Object)?;
             let style = request.style()?;

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::api::Api;
 use crate::clock::now;
-use crate::internal::{ensure, request};
+use crate::internal::{Wanted, ensure, ensure_all, request};
 use crate::registry::{Registry, Served};
 use crate::write::commit::{Extras, draft, propose};
 use crate::write::delete::{self, DeleteOptions, Propagation};
@@ -156,7 +156,7 @@ fn stored_kinds(registry: &Registry) -> impl Iterator<Item = (usize, &Arc<Served
 
 async fn tend(api: &Arc<Api>, name: &str) {
     let state = api.world.current();
-    let done = match next(&state, &api.registry, name) {
+    let done = match next(&state, &api.kinds.current(), name) {
         Next::Rest => Ok(()),
         Next::Restore => make_namespace(api, name).await,
         Next::Fill => fill_namespace(api, name).await,
@@ -174,13 +174,22 @@ async fn tend(api: &Arc<Api>, name: &str) {
 }
 
 /// Makes a namespace.
-pub(crate) async fn make_namespace(api: &Api, name: &str) -> Result<(), Failure> {
-    let namespace = json!({ "metadata": { "name": name } });
-    ensure(api, "", "namespaces", "", namespace, "kube-apiserver").await
+async fn make_namespace(api: &Api, name: &str) -> Result<(), Failure> {
+    ensure(api, namespace(name), "kube-apiserver").await
 }
 
-/// Makes the objects every namespace has.
-pub async fn fill_namespace(api: &Api, name: &str) -> Result<(), Failure> {
+/// A namespace to be made.
+pub(crate) fn namespace(name: &str) -> Wanted {
+    Wanted {
+        group: "",
+        resource: "namespaces",
+        namespace: String::new(),
+        object: json!({ "metadata": { "name": name } }),
+    }
+}
+
+/// The objects every namespace has.
+pub(crate) fn filling(api: &Api, name: &str) -> [Wanted; 2] {
     let account = json!({ "metadata": { "name": "default" } });
     let authority = json!({
         "metadata": {
@@ -190,17 +199,23 @@ pub async fn fill_namespace(api: &Api, name: &str) -> Result<(), Failure> {
         },
         "data": { "ca.crt": api.authority_pem },
     });
-    tokio::try_join!(
-        ensure(api, "", "serviceaccounts", name, account, AGENT),
-        ensure(api, "", "configmaps", name, authority, AGENT),
-    )?;
-    Ok(())
+    [("serviceaccounts", account), ("configmaps", authority)].map(|(resource, object)| Wanted {
+        group: "",
+        resource,
+        namespace: name.to_owned(),
+        object,
+    })
+}
+
+async fn fill_namespace(api: &Api, name: &str) -> Result<(), Failure> {
+    ensure_all(api, filling(api, name).into(), AGENT).await
 }
 
 async fn delete_all(api: &Arc<Api>, namespace: &str, objects: Vec<(usize, String)>) {
+    let registry = api.kinds.current();
     let mut running = JoinSet::new();
     for (kind, name) in objects {
-        let Some(served) = api.registry.kinds().get(kind).cloned() else { continue };
+        let Some(served) = registry.kinds().get(kind).cloned() else { continue };
         if running.len() >= DELETES_AT_ONCE {
             running.join_next().await;
         }
@@ -218,7 +233,7 @@ async fn delete_all(api: &Arc<Api>, namespace: &str, objects: Vec<(usize, String
     while running.join_next().await.is_some() {}
     // The last delete is a change too, but marked objects send none when they are all that is left.
     let state = api.world.current();
-    let step = next(&state, &api.registry, namespace);
+    let step = next(&state, &registry, namespace);
     let done = match step {
         Next::Finalize => finalize(api, namespace).await,
         Next::Wait(remaining) => set_conditions(api, namespace, &remaining).await,
@@ -319,7 +334,7 @@ async fn change_namespace(
     name: &str,
     change: impl Fn(&mut Object),
 ) -> Result<(), Failure> {
-    let served = api.registry.find("", "v1", "namespaces").cloned();
+    let served = api.kinds.current().find("", "v1", "namespaces").cloned();
     let served = served.ok_or_else(crate::api::no_such_resource)?;
     let Some(record) = api.world.current().get(&served.key("", name)).cloned() else {
         return Ok(());
@@ -342,7 +357,7 @@ async fn change_namespace(
         Write::Put { key, draft: draft(&served, &new)? }
     } else {
         // Nothing may slip in between the last look and the end.
-        for (_, kind) in stored_kinds(&api.registry) {
+        for (_, kind) in stored_kinds(&api.kinds.current()) {
             extras.guards.push(Guard::Vacant { prefix: kind.collection(name).into() });
         }
         Write::Delete { key }

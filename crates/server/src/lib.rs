@@ -9,11 +9,11 @@
 //!
 //! Rules of kinds live in crate `kinds`, rules of patches in `patch`, order and durability in `world`.
 
+pub mod access;
 pub mod admit;
 pub mod answer;
 pub mod api;
 pub mod authenticate;
-pub mod authorize;
 pub mod body;
 pub mod bootstrap;
 pub mod clock;
@@ -35,6 +35,7 @@ mod system;
 mod view;
 mod write;
 
+pub use access::Access;
 pub use api::{Api, ApiConfig, Peer};
 pub use body::Body;
-pub use registry::Registry;
+pub use registry::Kinds;

@@ -23,22 +23,11 @@ use crate::write::delete::{self, DeleteOptions};
 
 const RACES_MAX: usize = 256;
 
-fn read_object(request: &Request, kind: &str, type_name: &str) -> Result<Object, Failure> {
-    let expected = decode::Expected::named(type_name, kind);
-    let (value, _) =
-        decode::parse(&request.content_type, &request.body, FieldValidation::Ignore, expected)?;
-    let Value::Object(mut object) = value else {
-        return Err(Failure::bad_request("the body is not an object"));
-    };
-    decode::check_unstored(&mut object, kind, type_name).map_err(Failure::bad_request)?;
-    Ok(object)
-}
-
 /// Binds a pod to a node, once.
 pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
-    let binding = read_object(request, "Binding", "api.core.v1.Binding")?;
+    let binding = decode::unstored(request, FieldValidation::Ignore, "Binding", "api.core.v1.Binding")?;
     let name =
         if request.name.is_empty() { binding.name().to_owned() } else { request.name.clone() };
     if !binding.name().is_empty() && binding.name() != name {
@@ -52,7 +41,7 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
         return Err(Failure::bad_request("target.name: a binding names a node"));
     }
     let pods =
-        api.registry.find("", "v1", "pods").cloned().ok_or_else(crate::api::no_such_resource)?;
+        api.kinds.current().find("", "v1", "pods").cloned().ok_or_else(crate::api::no_such_resource)?;
     let key = pods.key(&request.namespace, &name);
     for _ in 0..RACES_MAX {
         let Some(record) = api.world.current().get(&key).cloned() else {
@@ -119,7 +108,7 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
     let dry_run = WriteOptions::read(&request.query, "CreateOptions", false)?.dry_run;
-    let eviction = read_object(request, "Eviction", "api.policy.v1.Eviction")?;
+    let eviction = decode::unstored(request, FieldValidation::Ignore, "Eviction", "api.policy.v1.Eviction")?;
     if !eviction.name().is_empty() && eviction.name() != request.name {
         return Err(Failure::bad_request(
             "metadata.name: name in URL does not match name in Eviction object",
@@ -153,9 +142,7 @@ async fn spend_budget(
     pod: &Object,
     dry_run: bool,
 ) -> Result<(), Failure> {
-    let served = api
-        .registry
-        .find("policy", "v1", "poddisruptionbudgets")
+    let served = api.kinds.current().find("policy", "v1", "poddisruptionbudgets")
         .cloned()
         .ok_or_else(crate::api::no_such_resource)?;
     for _ in 0..RACES_MAX {

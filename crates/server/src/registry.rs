@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tenure_machinery::{Failure, Kind, Object};
 use tenure_schema::decode::decode;
 use tenure_schema::{TypeId, facts};
 use tenure_world::{FieldPath, Layout, Record};
 
+use crate::system::Documents;
 use crate::view::{self, View};
 
 /// A served kind with what the server looks up once.
@@ -68,30 +70,58 @@ impl Served {
     }
 }
 
-/// All served kinds.
+/// The served kinds as they are now: a registry that is replaced whole when kinds come or go.
+pub struct Kinds {
+    builtin: Vec<Arc<Served>>,
+    current: ArcSwap<Registry>,
+}
+
+impl Kinds {
+    /// The built-in kinds.
+    #[must_use]
+    pub fn builtin() -> Kinds {
+        let builtin: Vec<Arc<Served>> =
+            tenure_kinds::builtin().into_iter().map(builtin).collect();
+        let current = ArcSwap::from_pointee(Registry::new(builtin.clone()));
+        Kinds { builtin, current }
+    }
+
+    /// What is served now.
+    #[must_use]
+    pub fn current(&self) -> Arc<Registry> {
+        self.current.load_full()
+    }
+}
+
+impl Layout for Kinds {
+    fn fields(&self, key: &str) -> Option<Arc<[FieldPath]>> {
+        self.current.load().fields(key)
+    }
+}
+
+/// All kinds served at one moment.
 pub struct Registry {
     kinds: Vec<Arc<Served>>,
     /// Plurals are nearly unique, so each leads to a short list.
     by_plural: HashMap<String, Vec<Arc<Served>>>,
     fields: HashMap<String, Arc<[FieldPath]>>,
+    /// Documents about these kinds, made when first asked for.
+    pub(crate) documents: Documents,
+}
+
+/// One built-in row, with what the server looks up once.
+fn builtin(kind: Kind) -> Arc<Served> {
+    Arc::new(Served {
+        prefix: format!("/registry/{}/", kind.storage),
+        type_id: facts().type_id(&kind.type_name),
+        api_version: kind.api_version(),
+        view: (kind.group == "events.k8s.io").then_some(view::EVENTS),
+        kind,
+    })
 }
 
 impl Registry {
-    /// The built-in kinds.
-    #[must_use]
-    pub fn builtin() -> Registry {
-        let kinds: Vec<Arc<Served>> = tenure_kinds::builtin()
-            .into_iter()
-            .map(|kind| {
-                Arc::new(Served {
-                    prefix: format!("/registry/{}/", kind.storage),
-                    type_id: facts().type_id(&kind.type_name),
-                    api_version: kind.api_version(),
-                    view: (kind.group == "events.k8s.io").then_some(view::EVENTS),
-                    kind,
-                })
-            })
-            .collect();
+    fn new(kinds: Vec<Arc<Served>>) -> Registry {
         let mut by_plural: HashMap<String, Vec<Arc<Served>>> = HashMap::new();
         for served in &kinds {
             by_plural.entry(served.kind.plural.to_string()).or_default().push(Arc::clone(served));
@@ -106,7 +136,7 @@ impl Registry {
             // Two views of one storage (events) share the row that comes first.
             fields.entry(served.prefix.clone()).or_insert_with(|| paths.collect());
         }
-        Registry { kinds, by_plural, fields }
+        Registry { kinds, by_plural, fields, documents: Documents::default() }
     }
 
     /// The kind behind a resource path.

@@ -1,8 +1,7 @@
 //! Paths outside resources: health, version, discovery, OpenAPI, metrics (R37–R49).
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION};
@@ -27,31 +26,30 @@ const EMULATED: (&str, &str) = ("1", "38");
 const NO_CUSTOM: v3::CustomSchema<'static> = &|_| None;
 
 /// Documents that are made from the tables when first asked for, and kept.
+#[derive(Default)]
 pub(crate) struct Documents {
-    registry: Arc<Registry>,
-    address: SocketAddr,
     kept: Mutex<HashMap<String, Bytes>>,
 }
 
 impl Documents {
-    pub(crate) fn new(registry: Arc<Registry>, address: SocketAddr) -> Documents {
-        Documents { registry, address, kept: Mutex::default() }
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bytes>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn kept(&self, name: &str, make: impl FnOnce(&[&Kind]) -> Option<Value>) -> Option<Bytes> {
-        if let Some(bytes) =
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-        {
-            return Some(bytes);
-        }
-        let kinds: Vec<&Kind> = self.registry.kinds().iter().map(|served| &served.kind).collect();
-        let bytes = Bytes::from(make(&kinds)?.to_string());
-        self.kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), bytes.clone());
-        Some(bytes)
+/// The document of that name, made from the kinds of a registry.
+fn kept(
+    registry: &Registry,
+    name: &str,
+    make: impl FnOnce(&[&Kind]) -> Option<Value>,
+) -> Option<Bytes> {
+    if let Some(bytes) = registry.documents.lock().get(name).cloned() {
+        return Some(bytes);
     }
+    let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
+    let bytes = Bytes::from(make(&kinds)?.to_string());
+    registry.documents.lock().insert(name.to_owned(), bytes.clone());
+    Some(bytes)
 }
 
 /// Answers a path that names no resource.
@@ -66,41 +64,47 @@ pub(crate) fn answer(
             &asked.path,
         ));
     }
+    let registry = &*api.kinds.current();
     match &asked.route {
-        Route::CoreVersions => versions(api, headers, true),
-        Route::Groups => versions(api, headers, false),
+        Route::CoreVersions => versions(api, registry, headers, true),
+        Route::Groups => versions(api, registry, headers, false),
         Route::Group(group) => {
             let document = |kinds: &[&Kind]| discovery::group(kinds, group);
-            plain(api, headers, &format!("group {group}"), document, |_| Ok(not_found_text()))
+            plain(registry, headers, &format!("group {group}"), document, || Ok(not_found_text()))
         }
         Route::GroupVersion(group, version) => {
             let document = |kinds: &[&Kind]| discovery::resource_list(kinds, group, version);
-            plain(api, headers, &format!("resources {group}/{version}"), document, |api| {
-                if api.registry.has_group(group) {
+            plain(registry, headers, &format!("resources {group}/{version}"), document, || {
+                if registry.has_group(group) {
                     return Err(no_such_resource());
                 }
                 Ok(not_found_text())
             })
         }
-        Route::Other(path) => other(api, asked, path.trim_end_matches('/'), headers),
+        Route::Other(path) => other(api, registry, asked, path.trim_end_matches('/'), headers),
         Route::Resource(_) => Err(no_such_resource()),
     }
 }
 
 fn other(
     api: &Api,
+    registry: &Registry,
     asked: &Asked,
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Failure> {
     match path {
-        "" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(api) }).to_string()))),
+        "" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(registry) }).to_string()))),
         "/version" => Ok(json_bytes(Bytes::from(version().to_string()))),
-        "/metrics" => Ok(metrics(api)),
-        "/openapi/v3" => openapi_index(api),
+        "/metrics" => Ok(metrics(api, registry)),
+        "/openapi/v3" => openapi_index(registry),
+        "/.well-known/openid-configuration" => {
+            Ok(json_bytes(Bytes::from(api.tokens.configuration().to_string())))
+        }
+        "/openid/v1/jwks" => Ok(json_bytes(Bytes::from(api.tokens.jwks().to_string()))),
         _ => {
             if let Some(document) = path.strip_prefix("/openapi/v3/") {
-                return openapi_document(api, asked, document, headers);
+                return openapi_document(registry, asked, document, headers);
             }
             let mut segments = path.trim_start_matches('/').split('/');
             match (segments.next(), segments.next(), segments.next()) {
@@ -118,11 +122,16 @@ fn json_bytes(bytes: Bytes) -> Response<Body> {
 }
 
 /// `/api` and `/apis`, legacy or aggregated.
-fn versions(api: &Api, headers: &HeaderMap, core: bool) -> Result<Response<Body>, Failure> {
+fn versions(
+    api: &Api,
+    registry: &Registry,
+    headers: &HeaderMap,
+    core: bool,
+) -> Result<Response<Body>, Failure> {
     let accept = header(headers, "accept");
     if wants_aggregated_discovery(accept) {
         let name = if core { "aggregated core" } else { "aggregated groups" };
-        let bytes = api.documents.kept(name, |kinds| {
+        let bytes = kept(registry, name, |kinds| {
             Some(if core {
                 discovery::aggregated_core(kinds)
             } else {
@@ -131,7 +140,7 @@ fn versions(api: &Api, headers: &HeaderMap, core: bool) -> Result<Response<Body>
         });
         return Ok(tagged(bytes.unwrap_or_default(), AGGREGATED, headers));
     }
-    let address = api.documents.address.to_string();
+    let address = api.address.to_string();
     let name = if core { "core versions" } else { "groups" };
     let document = |kinds: &[&Kind]| {
         Some(if core {
@@ -140,20 +149,20 @@ fn versions(api: &Api, headers: &HeaderMap, core: bool) -> Result<Response<Body>
             discovery::group_list(kinds)
         })
     };
-    plain(api, headers, name, document, |_| Ok(not_found_text()))
+    plain(registry, headers, name, document, || Ok(not_found_text()))
 }
 
 /// A kept document as JSON or YAML.
 fn plain(
-    api: &Api,
+    registry: &Registry,
     headers: &HeaderMap,
     name: &str,
     document: impl FnOnce(&[&Kind]) -> Option<Value>,
-    missing: impl FnOnce(&Api) -> Result<Response<Body>, Failure>,
+    missing: impl FnOnce() -> Result<Response<Body>, Failure>,
 ) -> Result<Response<Body>, Failure> {
     // Clients that speak protobuf first accept JSON behind it.
     let wanted = negotiate(header(headers, "accept"), Offer::PlainOnly)?;
-    let Some(bytes) = api.documents.kept(name, document) else { return missing(api) };
+    let Some(bytes) = kept(registry, name, document) else { return missing() };
     match wanted.format {
         Format::Json => Ok(json_bytes(bytes)),
         Format::Yaml => {
@@ -182,14 +191,14 @@ fn tagged(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Bo
     response
 }
 
-fn openapi_index(api: &Api) -> Result<Response<Body>, Failure> {
-    let bytes = api.documents.kept("openapi index", |kinds| Some(v3::index(kinds, NO_CUSTOM)));
+fn openapi_index(registry: &Registry) -> Result<Response<Body>, Failure> {
+    let bytes = kept(registry, "openapi index", |kinds| Some(v3::index(kinds, NO_CUSTOM)));
     Ok(json_bytes(bytes.unwrap_or_default()))
 }
 
 /// `/openapi/v3/apis/apps/v1?hash=…`: immutable under its right hash, elsewhere a redirect (R47).
 fn openapi_document(
-    api: &Api,
+    registry: &Registry,
     asked: &Asked,
     document: &str,
     headers: &HeaderMap,
@@ -200,10 +209,10 @@ fn openapi_document(
         (Some("apis"), Some(group), Some(version)) => (group, version),
         _ => return Ok(not_found_text()),
     };
-    if !api.registry.has_version(group, version) {
+    if !registry.has_version(group, version) {
         return Ok(not_found_text());
     }
-    let kinds: Vec<&Kind> = api.registry.kinds().iter().map(|served| &served.kind).collect();
+    let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
     let hash = v3::hash(&kinds, group, version, NO_CUSTOM).unwrap_or_default();
     let given = asked.query.text("hash");
     if !given.is_empty() && given != hash {
@@ -214,9 +223,7 @@ fn openapi_document(
         }
         return Ok(response);
     }
-    let bytes = api
-        .documents
-        .kept(&format!("openapi {document}"), |kinds| {
+    let bytes = kept(registry, &format!("openapi {document}"), |kinds| {
             v3::document(kinds, group, version, NO_CUSTOM)
         })
         .ok_or_else(no_such_resource)?;
@@ -259,12 +266,12 @@ fn platform() -> &'static str {
     }
 }
 
-fn paths(api: &Api) -> Vec<String> {
+fn paths(registry: &Registry) -> Vec<String> {
     let mut paths: Vec<String> =
         ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
             .map(str::to_owned)
             .into();
-    for served in api.registry.kinds() {
+    for served in registry.kinds() {
         let kind = &served.kind;
         if kind.group.is_empty() {
             paths.push(format!("/api/{}", kind.version));
@@ -278,10 +285,10 @@ fn paths(api: &Api) -> Vec<String> {
     paths
 }
 
-fn metrics(api: &Api) -> Response<Body> {
+fn metrics(api: &Api, registry: &Registry) -> Response<Body> {
     let state = api.world.current();
     api.metrics.clear_storage_objects();
-    for served in api.registry.kinds() {
+    for served in registry.kinds() {
         let count = state.count(&served.prefix);
         api.metrics.set_storage_objects(&served.kind.group, &served.kind.plural, count);
     }

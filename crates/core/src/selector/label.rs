@@ -54,12 +54,17 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
+    /// A selector of requirements that were read elsewhere; lists in them must be sorted.
+    #[must_use]
+    pub fn new(mut requirements: Vec<LabelRequirement>) -> LabelSelector {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        LabelSelector { requirements }
+    }
+
     /// Reads the form that clients send.
     pub fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
         let mut parser = Parser { tokens: tokens(text).into_iter().peekable() };
-        let mut requirements = parser.selector()?;
-        requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(LabelSelector { requirements })
+        Ok(LabelSelector::new(parser.selector()?))
     }
 
     /// Whether labels, looked up by key, satisfy every requirement.

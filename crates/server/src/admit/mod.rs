@@ -8,6 +8,7 @@
 
 mod namespace;
 mod pod;
+mod rbac;
 mod service;
 mod storage;
 
@@ -56,19 +57,25 @@ pub fn mutate(
             storage::protect(&kind.kind, object);
             storage::default_class(state, &kind.kind, object);
         }
+        (tenure_rbac::GROUP, "ClusterRole", _) => {
+            rbac::gather(api, state, request, operation, object, extras)?;
+        }
         _ => {}
     }
     Ok(())
 }
 
 /// Refuses what may not happen.
-pub fn validate(
-    _state: &World,
+pub(crate) fn validate(
+    api: &Api,
     request: &Request,
     operation: Operation,
     old: Option<&Object>,
-    _new: Option<&Object>,
+    new: Option<&Object>,
 ) -> Result<(), Failure> {
+    if let (tenure_rbac::GROUP, Some(new)) = (request.served.kind.group.as_ref(), new) {
+        rbac::may_hand_out(api, request, old, new)?;
+    }
     if let (Operation::Delete, Some(old)) = (operation, old) {
         namespace::must_not_be_protected(request, old)?;
     }

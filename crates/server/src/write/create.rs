@@ -62,16 +62,26 @@ enum Attempt {
     Again,
 }
 
-async fn attempt(
+/// An object that is ready to be stored.
+pub(crate) struct Ready {
+    /// Where it goes; there must be nothing yet.
+    pub(crate) key: Arc<str>,
+    /// What it is.
+    pub(crate) object: Object,
+    /// What goes with it.
+    pub(crate) extras: Extras,
+}
+
+/// Takes an object through defaults, ownership of fields, admission and validation; stores nothing.
+pub(crate) fn prepare(
     api: &Api,
     request: &mut Request,
     options: &WriteOptions,
     mut object: Object,
     fields: Fields,
-) -> Result<Attempt, Failure> {
+) -> Result<Ready, Failure> {
     let served = Arc::clone(&request.served);
-    let uid = api.chance.uid();
-    let cx = Cx { now: now(), uid: uid.clone(), subresource: None };
+    let cx = Cx { now: now(), uid: api.chance.uid(), subresource: None };
     wipe_system_metadata(&mut object);
     served.kind.rules.default(&mut object);
     let manager = request.manager(options.manager.as_deref());
@@ -89,22 +99,32 @@ async fn attempt(
     }
     served.kind.rules.prepare_create(&mut object, &cx);
     validate(&served.kind, &object)?;
-    admit::validate(&state, request, Operation::Create, None, Some(&object))?;
+    admit::validate(api, request, Operation::Create, None, Some(&object))?;
     for warning in served.kind.rules.warnings(&object, None) {
         request.warn(warning);
     }
-
     let key = served.key(object.namespace(), object.name());
     if let Some(existing) = state.get(&key) {
         return Err(exists(&served.kind, object.name(), existing.deleting()));
     }
+    admit::allocate(api, &state, request, None, &mut object, &mut extras)?;
+    Ok(Ready { key: key.into(), object, extras })
+}
+
+async fn attempt(
+    api: &Api,
+    request: &mut Request,
+    options: &WriteOptions,
+    object: Object,
+    fields: Fields,
+) -> Result<Attempt, Failure> {
+    let Ready { key, object, extras } = prepare(api, request, options, object, fields)?;
     if options.dry_run {
-        admit::allocate(api, &state, request, None, &mut object, &mut extras)?;
         return Ok(Attempt::Done(Found::Object(object)));
     }
-    admit::allocate(api, &state, request, None, &mut object, &mut extras)?;
-    let write = Write::Put { key: key.as_str().into(), draft: draft(&served, &object)? };
-    let own = Guard::At { key: key.as_str().into(), revision: None };
+    let served = &request.served;
+    let write = Write::Put { key: Arc::clone(&key), draft: draft(served, &object)? };
+    let own = Guard::At { key, revision: None };
     match propose(&api.world, own, write, extras).await? {
         Outcome::Committed(committed) => committed
             .records

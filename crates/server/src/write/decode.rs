@@ -193,6 +193,22 @@ pub(crate) fn settle_empty(served: &Served, object: &mut Object) {
     }
 }
 
+/// Reads the body of a kind that is answered and never stored, such as a TokenRequest.
+pub(crate) fn unstored(
+    request: &mut Request,
+    validation: FieldValidation,
+    kind: &str,
+    type_name: &str,
+) -> Result<Object, Failure> {
+    let expected = Expected::named(type_name, kind);
+    let (value, _) = parse(&request.content_type, &request.body, validation, expected)?;
+    let Value::Object(mut object) = value else {
+        return Err(Failure::bad_request("the body is not an object"));
+    };
+    check_unstored(&mut object, kind, type_name).map_err(Failure::bad_request)?;
+    Ok(object)
+}
+
 /// Checks an object that is read and never stored, such as a Scale or a Binding.
 pub(crate) fn check_unstored(
     object: &mut Object,

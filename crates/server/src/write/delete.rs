@@ -203,7 +203,7 @@ pub(crate) async fn one(
         let state = api.world.current();
         let Some(record) = state.get(&key).cloned() else { return Err(missing(&served, name)) };
         let old = served.read(&record)?;
-        admit::validate(&state, request, Operation::Delete, Some(&old), None)?;
+        admit::validate(api, request, Operation::Delete, Some(&old), None)?;
         check_preconditions(request, options, &record)?;
         let step = decide(api, request, options, &old);
         let removes = matches!(step, Step::Remove(_));

@@ -36,6 +36,20 @@ pub(crate) fn record(
     update(&schema, old, new, &writer, reset(served, subresource));
 }
 
+/// As [`record`], for a body that is answered and never stored.
+pub(crate) fn record_unstored(
+    type_name: &str,
+    api_version: &str,
+    object: &mut Object,
+    manager: &str,
+    subresource: &str,
+) {
+    let Some(type_id) = facts().type_id(type_name) else { return };
+    let schema = TypeSchema::new(facts(), type_id);
+    let writer = Writer { manager, api_version, subresource, now: &crate::clock::now() };
+    update(&schema, None, object, &writer, &[&["status"]]);
+}
+
 /// The fields that writes through an endpoint never own (R98).
 pub(crate) fn reset(
     served: &Served,

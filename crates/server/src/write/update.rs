@@ -127,7 +127,7 @@ pub(crate) async fn store(
         move_generation(kind.rules.as_ref(), &mut new, &old);
     }
     validate(kind, &new, &old, subresource)?;
-    admit::validate(&state, request, Operation::Update, Some(&old), Some(&new))?;
+    admit::validate(api, request, Operation::Update, Some(&old), Some(&new))?;
     for warning in kind.rules.warnings(&new, Some(&old)) {
         request.warn(warning);
     }

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_server::{Api, ApiConfig, Body, Peer, Registry, bootstrap, follow};
+use tenure_server::{Api, ApiConfig, Body, Peer, Kinds, bootstrap, follow};
 use tenure_store::MemoryLog;
 use tenure_world::{Handle, Options};
 use tokio::sync::watch;
@@ -72,14 +72,14 @@ pub fn admin() -> &'static Peer {
 impl House {
     /// A ready server over an empty memory.
     pub async fn new() -> House {
-        let registry = Arc::new(Registry::builtin());
-        let layout = Arc::clone(&registry);
+        let kinds = Arc::new(Kinds::builtin());
+        let layout = Arc::clone(&kinds);
         let options = Options { layout, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api::new(ApiConfig {
             world: world.clone(),
-            registry,
+            kinds,
             authority_pem: "the authority".into(),
             address: ([127, 0, 0, 1], 6443).into(),
             stop: stopping,

@@ -1,0 +1,49 @@
+//! CEL for validation rules: compiled, type checked, and stopped when its cost is spent.
+//!
+//! ```text
+//!   schema ──► Shape ──┐
+//!   text ──► parse ──► check ──► Program ──► estimate   (at registration)
+//!                                   │
+//!   JSON + Shape ──► Value ─────► eval ◄── Budget       (at every write)
+//! ```
+//!
+//! Nothing here reads a file, a clock or a socket, and no expression can keep a thread for longer than
+//! its budget lasts. Which rules run when, and how a refusal is told, never lives here.
+
+mod ast;
+mod check;
+mod compare;
+mod env;
+mod error;
+mod escape;
+mod estimate;
+mod eval;
+mod lex;
+mod library;
+mod macros;
+mod meter;
+mod node;
+mod parse;
+mod program;
+mod shape;
+mod time;
+mod types;
+mod unify;
+mod value;
+
+pub use env::{Env, OldSelf};
+pub use error::{CompileError, EvalError, EvalErrorKind};
+pub use escape::{escape, unescape};
+pub use estimate::Cost;
+pub use library::named::Named;
+pub use library::semver::Version;
+pub use library::url::Url;
+pub use meter::{
+    Budget, CALL_COST_MAX, DEFINITION_ESTIMATE_MAX, EXPRESSION_ESTIMATE_MAX, MATCH_COST_MAX,
+    OBJECT_COST_MAX,
+};
+pub use program::{Bindings, Program, compile, compile_message, compile_rule};
+pub use shape::{REQUEST_BYTES_MAX, Shape};
+pub use time::Stamp;
+pub use types::{Opaque, Type};
+pub use value::{Key, List, Map, Text, Value};

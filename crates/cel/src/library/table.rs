@@ -1,0 +1,281 @@
+//! The table of functions. A flat list: what each does is told in the modules it points to.
+
+use super::Charge::{Add, Contains, In, One, Order, Own, Regex, Scan, ScanSecond, Sets, Smaller, Traverse};
+use super::{
+    Charge, Declared, Run, convert, lists, math, named, net, operators, optional, printf, quantity,
+    regexes, semver, strings, times, url,
+};
+
+const fn row(
+    name: &'static str,
+    charge: Charge,
+    run: Run,
+    overloads: &'static [&'static str],
+) -> Declared {
+    Declared { name, charge, run, overloads }
+}
+
+/// Every function there is.
+#[rustfmt::skip]
+pub(crate) static TABLE: &[Declared] = &[
+    // Operators. `&&`, `||`, `?:` and `@not_strictly_false` are nodes of their own.
+    row("!_", One, operators::not, &["logical_not: (bool) -> bool"]),
+    row("-_", One, operators::negate, &["negate_int64: (int) -> int", "negate_double: (double) -> double"]),
+    row("_+_", Add, operators::add, &[
+        "add_bytes: (bytes, bytes) -> bytes", "add_double: (double, double) -> double",
+        "add_duration_duration: (duration, duration) -> duration",
+        "add_duration_timestamp: (duration, timestamp) -> timestamp",
+        "add_timestamp_duration: (timestamp, duration) -> timestamp",
+        "add_int64: (int, int) -> int", "add_list: (list(A), list(A)) -> list(A)",
+        "add_string: (string, string) -> string", "add_uint64: (uint, uint) -> uint",
+    ]),
+    row("_-_", One, operators::subtract, &[
+        "subtract_double: (double, double) -> double",
+        "subtract_duration_duration: (duration, duration) -> duration",
+        "subtract_int64: (int, int) -> int",
+        "subtract_timestamp_duration: (timestamp, duration) -> timestamp",
+        "subtract_timestamp_timestamp: (timestamp, timestamp) -> duration",
+        "subtract_uint64: (uint, uint) -> uint",
+    ]),
+    row("_*_", One, operators::multiply, &[
+        "multiply_double: (double, double) -> double", "multiply_int64: (int, int) -> int",
+        "multiply_uint64: (uint, uint) -> uint",
+    ]),
+    row("_/_", One, operators::divide, &[
+        "divide_double: (double, double) -> double", "divide_int64: (int, int) -> int",
+        "divide_uint64: (uint, uint) -> uint",
+    ]),
+    row("_%_", One, operators::modulo, &["modulo_int64: (int, int) -> int", "modulo_uint64: (uint, uint) -> uint"]),
+    row("_==_", Smaller, operators::equals, &["equals: (A, A) -> bool"]),
+    row("_!=_", Smaller, operators::not_equals, &["not_equals: (A, A) -> bool"]),
+    row("_<_", Order, operators::less, ORDER),
+    row("_<=_", Order, operators::less_equals, ORDER),
+    row("_>_", Order, operators::greater, ORDER),
+    row("_>=_", Order, operators::greater_equals, ORDER),
+    row("@in", In, operators::within, &["in_list: (A, list(A)) -> bool", "in_map: (A, map(A, B)) -> bool"]),
+    row("_[_]", One, operators::index, &[
+        "index_list: (list(A), int) -> A", "index_map: (map(A, B), A) -> B",
+        "optional_list_index_int: (optional(list(A)), int) -> optional(A)",
+        "optional_map_index_value: (optional(map(A, B)), A) -> optional(B)",
+    ]),
+    row("_[?_]", One, operators::optional_index, &[
+        "list_optindex_optional_int: (list(A), int) -> optional(A)",
+        "optional_list_optindex_optional_int: (optional(list(A)), int) -> optional(A)",
+        "map_optindex_optional_value: (map(A, B), A) -> optional(B)",
+        "optional_map_optindex_optional_value: (optional(map(A, B)), A) -> optional(B)",
+    ]),
+    row("cel.@mapInsert", Own, operators::map_insert, &[
+        "@mapInsert_map_key_value: (map(A, B), A, B) -> map(A, B)",
+        "@mapInsert_map_map: (map(A, B), map(A, B)) -> map(A, B)",
+    ]),
+    row("size", One, operators::size, &[
+        "size_bytes: (bytes) -> int", "bytes_size: bytes.() -> int", "size_list: (list(A)) -> int",
+        "list_size: list(A).() -> int", "size_map: (map(A, B)) -> int", "map_size: map(A, B).() -> int",
+        "size_string: (string) -> int", "string_size: string.() -> int",
+    ]),
+    // Conversions.
+    row("dyn", One, convert::dynamic, &["to_dyn: (A) -> dyn"]),
+    row("type", One, convert::type_of, &["type: (A) -> type"]),
+    row("bool", One, convert::to_bool, &["bool_to_bool: (bool) -> bool", "string_to_bool: (string) -> bool"]),
+    row("int", One, convert::to_int, &[
+        "int64_to_int64: (int) -> int", "double_to_int64: (double) -> int", "duration_to_int64: (duration) -> int",
+        "string_to_int64: (string) -> int", "timestamp_to_int64: (timestamp) -> int", "uint64_to_int64: (uint) -> int",
+    ]),
+    row("uint", One, convert::to_uint, &[
+        "uint64_to_uint64: (uint) -> uint", "double_to_uint64: (double) -> uint",
+        "int64_to_uint64: (int) -> uint", "string_to_uint64: (string) -> uint",
+    ]),
+    row("double", One, convert::to_double, &[
+        "double_to_double: (double) -> double", "int64_to_double: (int) -> double",
+        "string_to_double: (string) -> double", "uint64_to_double: (uint) -> double",
+    ]),
+    row("bytes", Scan(1.0), convert::to_bytes, &["bytes_to_bytes: (bytes) -> bytes", "string_to_bytes: (string) -> bytes"]),
+    row("string", Own, convert::to_string, &[
+        "string_to_string: (string) -> string", "bool_to_string: (bool) -> string", "bytes_to_string: (bytes) -> string",
+        "double_to_string: (double) -> string", "duration_to_string: (duration) -> string",
+        "int64_to_string: (int) -> string", "timestamp_to_string: (timestamp) -> string",
+        "uint64_to_string: (uint) -> string", "ip_to_string: (ip) -> string", "cidr_to_string: (cidr) -> string",
+    ]),
+    row("duration", One, times::to_duration, &[
+        "duration_to_duration: (duration) -> duration", "int64_to_duration: (int) -> duration",
+        "string_to_duration: (string) -> duration",
+    ]),
+    row("timestamp", One, times::to_timestamp, &[
+        "timestamp_to_timestamp: (timestamp) -> timestamp", "int64_to_timestamp: (int) -> timestamp",
+        "string_to_timestamp: (string) -> timestamp",
+    ]),
+    // Parts of times.
+    row("getFullYear", One, times::full_year, STAMP),
+    row("getMonth", One, times::month, STAMP),
+    row("getDayOfYear", One, times::day_of_year, STAMP),
+    row("getDate", One, times::date, STAMP),
+    row("getDayOfMonth", One, times::day_of_month, STAMP),
+    row("getDayOfWeek", One, times::day_of_week, STAMP),
+    row("getHours", One, times::hours, STAMP_OR_DURATION),
+    row("getMinutes", One, times::minutes, STAMP_OR_DURATION),
+    row("getSeconds", One, times::seconds, STAMP_OR_DURATION),
+    row("getMilliseconds", One, times::milliseconds, STAMP_OR_DURATION),
+    // Strings.
+    row("contains", Contains, strings::contains, &["contains_string: string.(string) -> bool"]),
+    row("startsWith", ScanSecond, strings::starts_with, &["starts_with_string: string.(string) -> bool"]),
+    row("endsWith", ScanSecond, strings::ends_with, &["ends_with_string: string.(string) -> bool"]),
+    row("matches", Regex, regexes::matches, &["matches: (string, string) -> bool", "matches_string: string.(string) -> bool"]),
+    row("charAt", One, strings::char_at, &["string_char_at_int: string.(int) -> string"]),
+    row("indexOf", Traverse, strings::index_of, &[
+        "string_index_of_string: string.(string) -> int", "string_index_of_string_int: string.(string, int) -> int",
+        "list_a_index_of_int: list(A).(A) -> int",
+    ]),
+    row("lastIndexOf", Traverse, strings::last_index_of, &[
+        "string_last_index_of_string: string.(string) -> int",
+        "string_last_index_of_string_int: string.(string, int) -> int",
+        "list_a_last_index_of_int: list(A).(A) -> int",
+    ]),
+    row("lowerAscii", Scan(1.0), strings::lower_ascii, &["string_lower_ascii: string.() -> string"]),
+    row("upperAscii", Scan(1.0), strings::upper_ascii, &["string_upper_ascii: string.() -> string"]),
+    row("replace", Scan(2.0), strings::replace, &[
+        "string_replace_string_string: string.(string, string) -> string",
+        "string_replace_string_string_int: string.(string, string, int) -> string",
+    ]),
+    row("split", Scan(2.0), strings::split, &[
+        "string_split_string: string.(string) -> list(string)",
+        "string_split_string_int: string.(string, int) -> list(string)",
+    ]),
+    row("substring", Scan(1.0), strings::substring, &[
+        "string_substring_int: string.(int) -> string", "string_substring_int_int: string.(int, int) -> string",
+    ]),
+    row("trim", Scan(1.0), strings::trim, &["string_trim: string.() -> string"]),
+    row("join", Own, strings::join, &[
+        "list_join: list(string).() -> string", "list_join_string: list(string).(string) -> string",
+    ]),
+    row("strings.quote", Scan(1.0), strings::quote, &["strings_quote: (string) -> string"]),
+    row("format", Scan(1.0), printf::format, &["string_format: string.(list(dyn)) -> string"]),
+    row("find", Regex, regexes::find, &["string_find_string: string.(string) -> string"]),
+    row("findAll", Regex, regexes::find_all, &[
+        "string_find_all_string: string.(string) -> list(string)",
+        "string_find_all_string_int: string.(string, int) -> list(string)",
+    ]),
+    // Lists.
+    row("isSorted", Traverse, lists::is_sorted, &["list_{c}_is_sorted_bool: list({c}).() -> bool"]),
+    row("sum", Traverse, lists::sum, &["list_{s}_sum: list({s}).() -> {s}"]),
+    row("max", Traverse, lists::max, &["list_{c}_max: list({c}).() -> {c}"]),
+    row("min", Traverse, lists::min, &["list_{c}_min: list({c}).() -> {c}"]),
+    row("includes", Traverse, lists::includes, &["list_includes_dyn_dyn: dyn.(dyn) -> bool"]),
+    row("slice", Own, lists::slice, &["list_slice: list(A).(int, int) -> list(A)"]),
+    row("flatten", Own, lists::flatten, &[
+        "list_flatten: list(list(A)).() -> list(A)", "list_flatten_int: list(dyn).(int) -> list(dyn)",
+    ]),
+    row("sort", Own, lists::sort, &["list_{c}_sort: list({c}).() -> list({c})"]),
+    row("@sortByAssociatedKeys", Own, lists::sort_by_keys, &[
+        "list_{c}_sortByAssociatedKeys: list(A).(list({c})) -> list(A)",
+    ]),
+    row("lists.range", Own, lists::range, &["lists_range: (int) -> list(int)"]),
+    row("reverse", Own, lists::reverse, &["list_reverse: list(A).() -> list(A)"]),
+    row("distinct", Own, lists::distinct, &["list_distinct: list(A).() -> list(A)"]),
+    row("first", One, lists::first, &["list_first: list(A).() -> optional(A)"]),
+    row("last", One, lists::last, &["list_last: list(A).() -> optional(A)"]),
+    row("sets.contains", Sets(1.0), lists::sets_contains, &["list_sets_contains_list: (list(A), list(A)) -> bool"]),
+    row("sets.equivalent", Sets(2.0), lists::sets_equivalent, &["list_sets_equivalent_list: (list(A), list(A)) -> bool"]),
+    row("sets.intersects", Sets(1.0), lists::sets_intersects, &["list_sets_intersects_list: (list(A), list(A)) -> bool"]),
+    // Optional values.
+    row("optional.of", One, optional::of, &["optional_of: (A) -> optional(A)"]),
+    row("optional.ofNonZeroValue", One, optional::of_non_zero, &["optional_ofNonZeroValue: (A) -> optional(A)"]),
+    row("optional.none", One, optional::none, &["optional_none: () -> optional(A)"]),
+    row("optional.unwrap", Own, optional::unwrap, &["optional_unwrap: (list(optional(A))) -> list(A)"]),
+    row("unwrapOpt", Own, optional::unwrap, &["optional_unwrapOpt: list(optional(A)).() -> list(A)"]),
+    row("value", One, optional::value, &["optional_value: optional(A).() -> A"]),
+    row("hasValue", One, optional::has_value, &["optional_hasValue: optional(A).() -> bool"]),
+    row("or", One, optional::or, &["optional_or_optional: optional(A).(optional(A)) -> optional(A)"]),
+    row("orValue", One, optional::or_value, &["optional_orValue_value: optional(A).(A) -> A"]),
+    // URLs, addresses, quantities, versions, named formats.
+    row("url", Scan(1.0), url::to_url, &["string_to_url: (string) -> url"]),
+    row("isURL", Scan(1.0), url::is_url, &["is_url_string: (string) -> bool"]),
+    row("getScheme", One, url::scheme, &["url_get_scheme: url.() -> string"]),
+    row("getHost", One, url::host, &["url_get_host: url.() -> string"]),
+    row("getHostname", One, url::hostname, &["url_get_hostname: url.() -> string"]),
+    row("getPort", One, url::port, &["url_get_port: url.() -> string"]),
+    row("getEscapedPath", One, url::path, &["url_get_escaped_path: url.() -> string"]),
+    row("getQuery", Own, url::query, &["url_get_query: url.() -> map(string, list(string))"]),
+    row("ip", Own, net::ip, &["string_to_ip: (string) -> ip", "cidr_ip: cidr.() -> ip"]),
+    row("isIP", Scan(1.0), net::is_ip, &["is_ip: (string) -> bool"]),
+    row("ip.isCanonical", Scan(2.0), net::is_canonical, &["ip_is_canonical: (string) -> bool"]),
+    row("family", One, net::family, &["ip_family: ip.() -> int"]),
+    row("isUnspecified", One, net::is_unspecified, &["ip_is_unspecified: ip.() -> bool"]),
+    row("isLoopback", One, net::is_loopback, &["ip_is_loopback: ip.() -> bool"]),
+    row("isLinkLocalMulticast", One, net::is_link_local_multicast, &["ip_is_link_local_multicast: ip.() -> bool"]),
+    row("isLinkLocalUnicast", One, net::is_link_local_unicast, &["ip_is_link_local_unicast: ip.() -> bool"]),
+    row("isGlobalUnicast", One, net::is_global_unicast, &["ip_is_global_unicast: ip.() -> bool"]),
+    row("cidr", Scan(1.0), net::cidr, &["string_to_cidr: (string) -> cidr"]),
+    row("isCIDR", Scan(1.0), net::is_cidr, &["is_cidr: (string) -> bool"]),
+    row("containsIP", Own, net::contains_ip, &["cidr_contains_ip_string: cidr.(string) -> bool", "cidr_contains_ip_ip: cidr.(ip) -> bool"]),
+    row("containsCIDR", Own, net::contains_cidr, &["cidr_contains_cidr_string: cidr.(string) -> bool", "cidr_contains_cidr: cidr.(cidr) -> bool"]),
+    row("prefixLength", One, net::prefix_length, &["cidr_prefix_length: cidr.() -> int"]),
+    row("masked", One, net::masked, &["cidr_masked: cidr.() -> cidr"]),
+    row("quantity", Scan(1.0), quantity::to_quantity, &["string_to_quantity: (string) -> quantity"]),
+    row("isQuantity", Scan(1.0), quantity::is_quantity, &["is_quantity_string: (string) -> bool"]),
+    row("sign", One, quantity::sign, &["quantity_sign: (quantity) -> int"]),
+    row("isGreaterThan", One, quantity::is_greater_than, &["quantity_is_greater_than: quantity.(quantity) -> bool", "semver_is_greater_than: semver.(semver) -> bool"]),
+    row("isLessThan", One, quantity::is_less_than, &["quantity_is_less_than: quantity.(quantity) -> bool", "semver_is_less_than: semver.(semver) -> bool"]),
+    row("compareTo", One, quantity::compare_to, &["quantity_compare_to: quantity.(quantity) -> int", "semver_compare_to: semver.(semver) -> int"]),
+    row("asApproximateFloat", One, quantity::as_float, &["quantity_get_float: quantity.() -> double"]),
+    row("asInteger", One, quantity::as_integer, &["quantity_get_int: quantity.() -> int"]),
+    row("isInteger", One, quantity::is_integer, &["quantity_is_integer: quantity.() -> bool"]),
+    row("add", One, quantity::add, &["quantity_add: quantity.(quantity) -> quantity", "quantity_add_int: quantity.(int) -> quantity"]),
+    row("sub", One, quantity::sub, &["quantity_sub: quantity.(quantity) -> quantity", "quantity_sub_int: quantity.(int) -> quantity"]),
+    row("semver", Scan(1.0), semver::to_semver, &["string_to_semver: (string) -> semver", "string_bool_to_semver: (string, bool) -> semver"]),
+    row("isSemver", Scan(1.0), semver::is_semver, &["is_semver_string: (string) -> bool", "is_semver_string_bool: (string, bool) -> bool"]),
+    row("major", One, semver::major, &["semver_major: semver.() -> int"]),
+    row("minor", One, semver::minor, &["semver_minor: semver.() -> int"]),
+    row("patch", One, semver::patch, &["semver_patch: semver.() -> int"]),
+    row("format.named", One, named::named, &["format-named: (string) -> optional(format)"]),
+    row("validate", Own, named::validate, &["format-validate: format.(string) -> optional(list(string))"]),
+    row("format.dns1123Label", One, named::dns1123_label, FORMAT),
+    row("format.dns1123Subdomain", One, named::dns1123_subdomain, FORMAT),
+    row("format.dns1035Label", One, named::dns1035_label, FORMAT),
+    row("format.qualifiedName", One, named::qualified_name, FORMAT),
+    row("format.dns1123LabelPrefix", One, named::dns1123_label_prefix, FORMAT),
+    row("format.dns1123SubdomainPrefix", One, named::dns1123_subdomain_prefix, FORMAT),
+    row("format.dns1035LabelPrefix", One, named::dns1035_label_prefix, FORMAT),
+    row("format.labelValue", One, named::label_value, FORMAT),
+    row("format.uri", One, named::uri, FORMAT),
+    row("format.uuid", One, named::uuid, FORMAT),
+    row("format.byte", One, named::byte, FORMAT),
+    row("format.date", One, named::date, FORMAT),
+    row("format.datetime", One, named::datetime, FORMAT),
+    // Mathematics.
+    row("math.greatest", Own, math::greatest, GREATEST),
+    row("math.least", Own, math::least, GREATEST),
+    row("math.abs", One, math::abs, &["math_abs_double: (double) -> double", "math_abs_int: (int) -> int", "math_abs_uint: (uint) -> uint"]),
+    row("math.sign", One, math::sign, &["math_sign_double: (double) -> double", "math_sign_int: (int) -> int", "math_sign_uint: (uint) -> uint"]),
+    row("math.ceil", One, math::ceil, &["math_ceil_double: (double) -> double"]),
+    row("math.floor", One, math::floor, &["math_floor_double: (double) -> double"]),
+    row("math.round", One, math::round, &["math_round_double: (double) -> double"]),
+    row("math.trunc", One, math::trunc, &["math_trunc_double: (double) -> double"]),
+    row("math.isNaN", One, math::is_nan, &["math_isNaN_double: (double) -> bool"]),
+    row("math.isInf", One, math::is_inf, &["math_isInf_double: (double) -> bool"]),
+    row("math.isFinite", One, math::is_finite, &["math_isFinite_double: (double) -> bool"]),
+];
+
+const ORDER: &[&str] = &[
+    "order_bool: (bool, bool) -> bool", "order_int64: (int, int) -> bool",
+    "order_int64_double: (int, double) -> bool", "order_int64_uint64: (int, uint) -> bool",
+    "order_uint64: (uint, uint) -> bool", "order_uint64_double: (uint, double) -> bool",
+    "order_uint64_int64: (uint, int) -> bool", "order_double: (double, double) -> bool",
+    "order_double_int64: (double, int) -> bool", "order_double_uint64: (double, uint) -> bool",
+    "order_string: (string, string) -> bool", "order_bytes: (bytes, bytes) -> bool",
+    "order_timestamp: (timestamp, timestamp) -> bool", "order_duration: (duration, duration) -> bool",
+];
+const STAMP: &[&str] = &["timestamp_part: timestamp.() -> int", "timestamp_part_with_tz: timestamp.(string) -> int"];
+const STAMP_OR_DURATION: &[&str] = &[
+    "timestamp_part: timestamp.() -> int", "timestamp_part_with_tz: timestamp.(string) -> int",
+    "duration_part: duration.() -> int",
+];
+const FORMAT: &[&str] = &["format-constant: () -> format"];
+const GREATEST: &[&str] = &[
+    "math_pick_int: (int) -> int", "math_pick_double: (double) -> double", "math_pick_uint: (uint) -> uint",
+    "math_pick_int_int: (int, int) -> int", "math_pick_double_double: (double, double) -> double",
+    "math_pick_uint_uint: (uint, uint) -> uint", "math_pick_int_double: (int, double) -> dyn",
+    "math_pick_double_int: (double, int) -> dyn", "math_pick_int_uint: (int, uint) -> dyn",
+    "math_pick_uint_int: (uint, int) -> dyn", "math_pick_uint_double: (uint, double) -> dyn",
+    "math_pick_double_uint: (double, uint) -> dyn", "math_pick_list_int: (list(int)) -> int",
+    "math_pick_list_double: (list(double)) -> double", "math_pick_list_uint: (list(uint)) -> uint",
+];

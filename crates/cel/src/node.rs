@@ -1,0 +1,90 @@
+//! The checked tree: typed, with names resolved to places and functions. It is run and it is estimated.
+
+use std::sync::Arc;
+
+use crate::library::Function;
+use crate::library::regexes::Pattern;
+use crate::types::Type;
+use crate::value::Value;
+
+/// One checked node.
+pub(crate) struct Node {
+    pub(crate) ty: Type,
+    /// The place in the text, in characters.
+    pub(crate) at: usize,
+    pub(crate) kind: NodeKind,
+}
+
+pub(crate) enum NodeKind {
+    Constant(Value<'static>),
+    /// A variable: its place in the frame, and its name for estimates.
+    Variable { place: usize, name: Arc<str> },
+    Select { operand: Box<Node>, field: Arc<str>, mode: Mode },
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Choose(Box<[Node; 3]>),
+    NotStrictlyFalse(Box<Node>),
+    /// `a.or(b)` and `a.orValue(b)`: the second is looked at only when the first is absent.
+    Otherwise { first: Box<Node>, second: Box<Node>, call: &'static Function, overloads: Vec<usize> },
+    Call(Box<Call>),
+    List(Vec<(bool, Node)>),
+    Map(Vec<(bool, Node, Node)>),
+    Fold(Box<FoldNode>),
+}
+
+/// How a member is selected.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Mode {
+    /// `a.b`.
+    Value,
+    /// `has(a.b)`.
+    Test,
+    /// `a.?b`.
+    Optional,
+}
+
+/// A call; the receiver, if any, is the first argument.
+pub(crate) struct Call {
+    pub(crate) function: &'static Function,
+    /// Which overloads fit the types.
+    pub(crate) overloads: Vec<usize>,
+    pub(crate) member: bool,
+    pub(crate) args: Vec<Node>,
+    /// The pattern, when it stands in the text.
+    pub(crate) pattern: Option<Pattern>,
+}
+
+/// A fold: the accumulator stands at `place` of the frame, the variables after it.
+pub(crate) struct FoldNode {
+    pub(crate) range: Node,
+    pub(crate) place: usize,
+    pub(crate) accumulator: Arc<str>,
+    pub(crate) variable: Arc<str>,
+    pub(crate) second: Option<Arc<str>>,
+    pub(crate) init: Node,
+    pub(crate) condition: Node,
+    pub(crate) step: Node,
+    pub(crate) result: Node,
+    /// Whether this only binds a name to a value.
+    pub(crate) binds: bool,
+}
+
+impl Node {
+    /// The parts, so that a pass can visit them all.
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Node> {
+        match &mut self.kind {
+            NodeKind::Constant(_) | NodeKind::Variable { .. } => vec![],
+            NodeKind::Select { operand, .. } | NodeKind::NotStrictlyFalse(operand) => vec![operand],
+            NodeKind::And(a, b) | NodeKind::Or(a, b) => vec![a, b],
+            NodeKind::Otherwise { first, second, .. } => vec![first, second],
+            NodeKind::Choose(parts) => parts.iter_mut().collect(),
+            NodeKind::Call(call) => call.args.iter_mut().collect(),
+            NodeKind::List(items) => items.iter_mut().map(|(_, item)| item).collect(),
+            NodeKind::Map(entries) => entries.iter_mut().flat_map(|(_, k, v)| [k, v]).collect(),
+            NodeKind::Fold(fold) => {
+                let FoldNode { range, init, condition, step, result, .. } = &mut **fold;
+                vec![range, init, condition, step, result]
+            }
+        }
+    }
+}

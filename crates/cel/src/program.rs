@@ -1,0 +1,143 @@
+//! Compiled expressions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::check::check;
+use crate::env::Env;
+use crate::error::{CompileError, EvalError};
+use crate::estimate::{Cost, estimate};
+use crate::eval::Run;
+use crate::meter::Budget;
+use crate::node::Node;
+use crate::parse::parse;
+use crate::types::Type;
+use crate::value::Value;
+
+/// A compiled and checked expression.
+pub struct Program {
+    node: Node,
+    variables: Vec<(Arc<str>, bool)>,
+    cost: Cost,
+}
+
+/// What the variables of a run hold.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings<'a> {
+    values: Vec<(&'a str, Value<'a>)>,
+}
+
+impl<'a> Bindings<'a> {
+    /// Nothing bound.
+    #[must_use]
+    pub fn new() -> Bindings<'a> {
+        Bindings::default()
+    }
+
+    /// One more variable.
+    #[must_use]
+    pub fn bind(mut self, name: &'a str, value: Value<'a>) -> Bindings<'a> {
+        self.values.push((name, value));
+        self
+    }
+
+    fn get(&self, name: &str) -> Option<&Value<'a>> {
+        self.values.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+}
+
+/// Compiles an expression of any type.
+///
+/// # Errors
+///
+/// When it cannot be read, names what is not declared, or uses types that do not fit. The message
+/// names each.
+pub fn compile(expression: &str, env: &Env) -> Result<Program, CompileError> {
+    let parsed = parse(expression)?;
+    let checked = check(expression, &parsed, env)?;
+    let cost = estimate(&checked.node, env);
+    let names = env.variables.iter().map(|v| v.name.clone());
+    let variables = names.zip(checked.used).collect();
+    Ok(Program { node: checked.node, variables, cost })
+}
+
+/// Compiles a rule, which must be true or false.
+///
+/// # Errors
+///
+/// As [`compile`], and when the expression is of another type.
+pub fn compile_rule(expression: &str, env: &Env) -> Result<Program, CompileError> {
+    let program = compile(expression, env)?;
+    match program.result_type() {
+        Type::Bool => Ok(program),
+        other => Err(CompileError {
+            message: format!("cel expression must evaluate to a bool, not to `{other}`"),
+        }),
+    }
+}
+
+/// Compiles a message expression, which must be text.
+///
+/// # Errors
+///
+/// As [`compile`], and when the expression is of another type.
+pub fn compile_message(expression: &str, env: &Env) -> Result<Program, CompileError> {
+    let program = compile(expression, env)?;
+    match program.result_type() {
+        Type::String => Ok(program),
+        other => Err(CompileError {
+            message: format!("messageExpression must evaluate to a string, not to `{other}`"),
+        }),
+    }
+}
+
+impl Program {
+    /// Whether the expression names a variable.
+    #[must_use]
+    pub fn uses(&self, variable: &str) -> bool {
+        self.variables.iter().any(|(name, used)| *used && &**name == variable)
+    }
+
+    /// The type of the result.
+    #[must_use]
+    pub fn result_type(&self) -> &Type {
+        &self.node.ty
+    }
+
+    /// What a run costs, from the limits of the schema.
+    #[must_use]
+    pub fn estimate(&self) -> Cost {
+        self.cost
+    }
+
+    /// Runs the expression, at most at the cost of one call and of what is left of the budget.
+    ///
+    /// # Errors
+    ///
+    /// When the cost is spent, or when the expression fails on this data.
+    pub fn eval<'a>(
+        &self,
+        bindings: &Bindings<'a>,
+        budget: &mut Budget,
+    ) -> Result<Value<'a>, EvalError> {
+        let mut meter = budget.meter();
+        let frame = self.variables.iter().map(|(name, _)| {
+            let bound = bindings.get(name).cloned();
+            bound.ok_or_else(|| EvalError::failed(format!("no such attribute: {name}")))
+        });
+        let frame = frame.collect();
+        let made = Run { frame, meter: &mut meter }.eval(&self.node);
+        budget.settle(&meter);
+        made
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program")
+            .field("result", &self.node.ty)
+            .field("variables", &self.variables)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,295 @@
+//! Schemas as types: what a rule may say about data, and how large that data can become.
+//!
+//! A shape is made once for each schema. It is checked against, bound to values and asked for sizes;
+//! whether data fits its schema is decided elsewhere, before any rule runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use crate::escape::escape;
+use crate::types::Type;
+
+/// The largest request a server reads, from which missing limits are guessed.
+pub const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
+
+/// A schema, seen by rules.
+#[derive(Debug)]
+pub struct Shape {
+    pub(crate) kind: Kind,
+    pub(crate) nullable: bool,
+    /// The most elements, characters or members a value can have.
+    elements_max: u64,
+    /// The fewest bytes a value takes in JSON.
+    bytes_min: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Bool,
+    Int,
+    Double,
+    String,
+    Bytes,
+    Duration,
+    Date,
+    DateTime,
+    IntOrString,
+    List { element: Arc<Shape>, list: ListKind },
+    Map { value: Arc<Shape> },
+    Object(Fields),
+    /// Data without a schema, typed by its JSON alone.
+    Any,
+}
+
+/// What makes two lists equal, and what their sum is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    Atomic,
+    Set,
+    /// The members that identify an element.
+    Map(Vec<String>),
+}
+
+/// The members of an object, by identifier and by JSON name.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    by_ident: BTreeMap<Arc<str>, Arc<str>>,
+    by_name: BTreeMap<Arc<str>, Arc<Shape>>,
+}
+
+impl Fields {
+    /// The JSON name and shape behind an identifier; words of the language need no escape.
+    pub(crate) fn find(&self, ident: &str) -> Option<(&Arc<str>, &Arc<Shape>)> {
+        let name = match self.by_ident.get(ident) {
+            Some(name) => name,
+            None => self.by_ident.get(escape(ident)?.as_str()).filter(|n| &***n == ident)?,
+        };
+        Some((name, self.by_name.get(name)?))
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Shape>> {
+        self.by_name.get(name)
+    }
+}
+
+impl Shape {
+    fn new(kind: Kind, elements_max: u64, bytes_min: u64) -> Shape {
+        Shape { kind, nullable: false, elements_max, bytes_min }
+    }
+
+    /// The shape of a structural schema; `None` when rules cannot see such data.
+    ///
+    /// The root of a resource, and an embedded one, also shows `apiVersion`, `kind` and two members
+    /// of `metadata`, whatever the schema says.
+    #[must_use]
+    pub fn from_schema(schema: &Json, resource_root: bool) -> Option<Arc<Shape>> {
+        read(schema, resource_root, 0).map(Arc::new)
+    }
+
+    /// Data without a schema: every access is checked when the rule runs.
+    #[must_use]
+    pub fn any() -> Arc<Shape> {
+        Arc::new(Shape::new(Kind::Any, REQUEST_BYTES_MAX, 1))
+    }
+
+    /// The type that expressions see.
+    #[must_use]
+    pub fn ty(self: &Arc<Shape>) -> Type {
+        match &self.kind {
+            Kind::Bool => Type::Bool,
+            Kind::Int => Type::Int,
+            Kind::Double => Type::Double,
+            Kind::String => Type::String,
+            Kind::Bytes => Type::Bytes,
+            Kind::Duration => Type::Duration,
+            Kind::Date | Kind::DateTime => Type::Timestamp,
+            Kind::IntOrString | Kind::Any => Type::Dyn,
+            Kind::List { element, .. } => Type::list(element.ty()),
+            Kind::Map { value } => Type::map(Type::String, value.ty()),
+            Kind::Object(_) => Type::Object(self.clone()),
+        }
+    }
+
+    /// How often such data can occur in one request, at most.
+    #[must_use]
+    pub fn cardinality_max(&self) -> u64 {
+        REQUEST_BYTES_MAX / self.bytes_min.saturating_add(1)
+    }
+
+    /// The most elements, characters or members of a value.
+    #[must_use]
+    pub fn elements_max(&self) -> u64 {
+        self.elements_max
+    }
+
+    /// The shape one step down a path of member names, `@items`, `@values` and `@keys`.
+    pub(crate) fn step(&self, name: &str) -> Option<Step<'_>> {
+        match (name, &self.kind) {
+            ("@items" | "@values", Kind::List { element, .. }) => Some(Step::Shape(element)),
+            ("@items" | "@values", Kind::Map { value }) => Some(Step::Shape(value)),
+            ("@keys", Kind::Map { .. }) => Some(Step::Key),
+            (_, Kind::Object(fields)) => fields.find(name).map(|(_, s)| Step::Shape(s)),
+            _ => None,
+        }
+    }
+}
+
+/// Where a step of a path leads.
+pub(crate) enum Step<'a> {
+    Shape(&'a Shape),
+    /// The keys of a map, of which no length is known.
+    Key,
+}
+
+/// How deep schemas are followed; the server refuses deeper ones long before.
+const SCHEMA_DEPTH_MAX: u16 = 128;
+
+fn read(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
+    if depth > SCHEMA_DEPTH_MAX {
+        return None;
+    }
+    let mut shape = read_kind(schema, root, depth)?;
+    shape.nullable = flag(schema, "nullable");
+    Some(shape)
+}
+
+fn read_kind(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
+    if flag(schema, "x-kubernetes-int-or-string") {
+        let most = text_max(schema).unwrap_or(REQUEST_BYTES_MAX - 2);
+        return Some(Shape::new(Kind::IntOrString, most, 1));
+    }
+    match schema.get("type").and_then(Json::as_str)? {
+        "array" => read_list(schema, depth),
+        "object" => read_object(schema, root, depth),
+        "string" => Some(read_string(schema)),
+        "boolean" => Some(Shape::new(Kind::Bool, 0, 4)),
+        "number" => Some(Shape::new(Kind::Double, 0, 1)),
+        "integer" => Some(Shape::new(Kind::Int, 0, 1)),
+        _ => None,
+    }
+}
+
+fn read_list(schema: &Json, depth: u16) -> Option<Shape> {
+    let items = schema.get("items")?;
+    let element = Arc::new(read(items, flag(items, "x-kubernetes-embedded-resource"), depth + 1)?);
+    let guessed = (REQUEST_BYTES_MAX - 2) / element.bytes_min.saturating_add(1);
+    let most = limit(schema, "maxItems").unwrap_or(guessed);
+    let list = match schema.get("x-kubernetes-list-type").and_then(Json::as_str) {
+        Some("set") => ListKind::Set,
+        Some("map") => {
+            let keys = schema.get("x-kubernetes-list-map-keys").and_then(Json::as_array);
+            let keys = keys.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned);
+            ListKind::Map(keys.collect())
+        }
+        _ => ListKind::Atomic,
+    };
+    Some(Shape::new(Kind::List { element, list }, most, 2))
+}
+
+fn read_object(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
+    let additional = schema.get("additionalProperties").filter(|a| a.is_object());
+    if let Some(values) = additional {
+        let embedded = flag(values, "x-kubernetes-embedded-resource");
+        let value = Arc::new(read(values, embedded, depth + 1)?);
+        let guessed = (REQUEST_BYTES_MAX - 2) / value.bytes_min.saturating_add(6);
+        let most = limit(schema, "maxProperties").unwrap_or(guessed);
+        return Some(Shape::new(Kind::Map { value }, most, 2));
+    }
+    let empty = Map::new();
+    let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
+        .collect();
+    let mut fields = Fields::default();
+    let mut bytes_min = 2u64;
+    for (name, property) in properties {
+        let embedded = flag(property, "x-kubernetes-embedded-resource");
+        let Some(shape) = read(property, embedded, depth + 1) else { continue };
+        if required.contains(&name.as_str()) && property.get("default").is_none() {
+            let bytes = length(name).saturating_add(shape.bytes_min).saturating_add(4);
+            bytes_min = bytes_min.saturating_add(bytes);
+        }
+        insert(&mut fields, name, Arc::new(shape));
+    }
+    if root {
+        add_metadata(&mut fields, properties);
+    }
+    Some(Shape::new(Kind::Object(fields), 0, bytes_min))
+}
+
+fn insert(fields: &mut Fields, name: &str, shape: Arc<Shape>) {
+    let name: Arc<str> = name.into();
+    if let Some(ident) = escape(&name) {
+        fields.by_ident.insert(ident.into(), name.clone());
+    }
+    fields.by_name.insert(name, shape);
+}
+
+/// The members that every resource has, unless the schema already spells all of them.
+fn add_metadata(fields: &mut Fields, properties: &Map<String, Json>) {
+    let is = |schema: Option<&Json>, wanted: &str| {
+        schema.and_then(|s| s.get("type")).and_then(Json::as_str) == Some(wanted)
+    };
+    let metadata = properties.get("metadata");
+    let inner = metadata.and_then(|m| m.get("properties"));
+    let spelled = is(properties.get("kind"), "string")
+        && is(properties.get("apiVersion"), "string")
+        && is(metadata, "object")
+        && is(inner.and_then(|p| p.get("name")), "string")
+        && is(inner.and_then(|p| p.get("generateName")), "string");
+    if spelled {
+        return;
+    }
+    let text = || Arc::new(Shape::new(Kind::String, REQUEST_BYTES_MAX - 2, 2));
+    insert(fields, "kind", text());
+    insert(fields, "apiVersion", text());
+    let mut known = Fields::default();
+    insert(&mut known, "name", text());
+    insert(&mut known, "generateName", text());
+    insert(fields, "metadata", Arc::new(Shape::new(Kind::Object(known), 0, 2)));
+}
+
+fn read_string(schema: &Json) -> Shape {
+    match schema.get("format").and_then(Json::as_str) {
+        Some("byte") => {
+            let most = limit(schema, "maxLength").unwrap_or(REQUEST_BYTES_MAX - 2);
+            Shape::new(Kind::Bytes, most, 2)
+        }
+        Some("duration") => Shape::new(Kind::Duration, 32, 3),
+        Some("date") => Shape::new(Kind::Date, 12, 12),
+        Some("date-time") => Shape::new(Kind::DateTime, 32, 21),
+        _ => {
+            let most = text_max(schema).or_else(|| enum_max(schema));
+            Shape::new(Kind::String, most.unwrap_or(REQUEST_BYTES_MAX - 2), 2)
+        }
+    }
+}
+
+/// A limit on characters, each of which may take four bytes.
+fn text_max(schema: &Json) -> Option<u64> {
+    limit(schema, "maxLength").map(|most| most.saturating_mul(4))
+}
+
+fn enum_max(schema: &Json) -> Option<u64> {
+    let values = schema.get("enum").and_then(Json::as_array).filter(|v| !v.is_empty())?;
+    Some(values.iter().filter_map(Json::as_str).map(length).max().unwrap_or(0))
+}
+
+fn limit(schema: &Json, name: &str) -> Option<u64> {
+    let value = schema.get(name)?;
+    value.as_u64().or_else(|| value.as_i64().map(|_| 0))
+}
+
+fn flag(schema: &Json, name: &str) -> bool {
+    schema.get(name).and_then(Json::as_bool).unwrap_or(false)
+}
+
+fn length(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,195 @@
+//! Rule R158 of `spec/api-server.md`.
+
+use tenure_core::selector::LabelSelector;
+use tenure_rbac::{Asked, Escalation, Rbac, Role, Rule, Who, missing};
+
+use crate::fixture::{binding, holding, named, role, rule, urls};
+
+fn who(user: &str) -> Who<'_> {
+    Who { user, groups: &[] }
+}
+
+/// Asks the same roles, as a server without other authorizers does.
+fn check_role(rbac: &Rbac, user: &str, role: &Role, asked_name: &str) -> Result<(), Escalation> {
+    let who = who(user);
+    rbac.check_role(&who, role, asked_name, false, |asked| rbac.allows(&who, asked).is_allowed())
+}
+
+fn check_binding(rbac: &Rbac, user: &str, namespace: &str, role: &str) -> Result<(), Escalation> {
+    let who = who(user);
+    let binding = binding(namespace, "new", role, "User:friend");
+    rbac.check_binding(&who, &binding, |asked| rbac.allows(&who, asked).is_allowed())
+}
+
+#[track_caller]
+fn covered(held: &[Rule], wanted: &Rule) {
+    assert_eq!(missing(held, std::slice::from_ref(wanted)), [], "{wanted}");
+}
+
+#[track_caller]
+fn uncovered(held: &[Rule], wanted: &Rule, expected: &[Rule]) {
+    assert_eq!(missing(held, std::slice::from_ref(wanted)), expected, "{wanted}");
+}
+
+#[test]
+fn r158_rules_are_covered_part_by_part() {
+    let held = [rule("get list", "core", "pods"), rule("delete", "core apps", "pods")];
+    covered(&held, &rule("get delete", "core", "pods"));
+    let wanted = rule("get delete", "core apps", "pods services");
+    let expected = [
+        rule("get", "core", "services"),
+        rule("delete", "core", "services"),
+        rule("get", "apps", "pods"),
+        rule("get", "apps", "services"),
+        rule("delete", "apps", "services"),
+    ];
+    uncovered(&held, &wanted, &expected);
+}
+
+#[test]
+fn r158_only_a_star_covers_a_star() {
+    let held = [rule("get list watch create update patch delete", "core apps", "pods")];
+    uncovered(&held, &rule("*", "core", "pods"), &[rule("*", "core", "pods")]);
+    uncovered(&held, &rule("get", "*", "pods"), &[rule("get", "*", "pods")]);
+    uncovered(&held, &rule("get", "core", "*"), &[rule("get", "core", "*")]);
+    covered(&[rule("*", "*", "*")], &rule("*", "*", "* pods/exec */scale"));
+}
+
+#[test]
+fn r158_subresources_are_covered_by_their_own_star() {
+    let held = [rule("get", "core", "*/scale pods")];
+    covered(&held, &rule("get", "core", "deployments/scale */scale pods"));
+    uncovered(&held, &rule("get", "core", "pods/log"), &[rule("get", "core", "pods/log")]);
+    uncovered(&held, &rule("get", "core", "scale"), &[rule("get", "core", "scale")]);
+}
+
+#[test]
+fn r158_names_are_covered_by_the_same_names_or_by_none() {
+    let all = [rule("get", "core", "pods")];
+    covered(&all, &named("get", "core", "pods", "web"));
+    let some = [named("get", "core", "pods", "web db")];
+    covered(&some, &named("get", "core", "pods", "db"));
+    uncovered(&some, &rule("get", "core", "pods"), &[rule("get", "core", "pods")]);
+    let lacking = [named("get", "core", "pods", "x")];
+    uncovered(&some, &named("get", "core", "pods", "web x"), &lacking);
+}
+
+#[test]
+fn r158_paths_are_covered_by_themselves_and_by_longer_reach() {
+    let held = [urls("get", "/apis/* /healthz")];
+    covered(&held, &urls("get", "/apis/apps /apis/* /apis/apps/* /healthz"));
+    uncovered(&held, &urls("get", "/healthz/x"), &[urls("get", "/healthz/x")]);
+    uncovered(&held, &urls("get post", "/healthz"), &[urls("post", "/healthz")]);
+    uncovered(&held, &urls("get", "*"), &[urls("get", "*")]);
+    covered(&[urls("*", "*")], &urls("*", "* /x"));
+}
+
+#[test]
+fn r158_a_rule_too_large_to_take_apart_is_refused_whole() {
+    let many = |letter: char| {
+        let words: Vec<String> = (0..200).map(|number| format!("{letter}{number}")).collect();
+        words.join(" ")
+    };
+    let large = rule(&many('v'), &many('g'), &many('r'));
+    uncovered(&[rule("v0", "*", "*")], &large, std::slice::from_ref(&large));
+    covered(&[rule("*", "*", "*")], &large);
+}
+
+#[test]
+fn r158_recorded_roles_hand_on_only_what_is_held() {
+    let mut rbac = Rbac::new();
+    let administers =
+        rule("create get list update", "rbac.authorization.k8s.io", "roles rolebindings");
+    rbac.put_role(role("n", "g", &[rule("get", "core", "secrets"), administers]));
+    rbac.put_binding(binding("n", "g", "Role:g", "User:u"));
+    let more = role("n", "more", &[rule("delete", "core", "secrets")]);
+    let refused = check_role(&rbac, "u", &more, "");
+    assert_eq!(refused, Err(Escalation::Missing(more.rules)));
+    assert_eq!(
+        check_role(&rbac, "u", &role("n", "same", &[rule("get", "core", "secrets")]), ""),
+        Ok(())
+    );
+    let elsewhere = role("m", "same", &[rule("get", "core", "secrets")]);
+    assert!(check_role(&rbac, "u", &elsewhere, "").is_err(), "held in another namespace");
+    rbac.put_role(role("n", "big", &[rule("*", "*", "*")]));
+    let refused = check_binding(&rbac, "u", "n", "Role:big");
+    assert_eq!(refused, Err(Escalation::Missing(vec![rule("*", "*", "*")])));
+    assert_eq!(check_binding(&rbac, "u", "n", "Role:g"), Ok(()));
+}
+
+#[test]
+fn r158_escalate_on_the_role_lifts_the_check() {
+    let rbac = holding(&[named("escalate", "rbac.authorization.k8s.io", "clusterroles", "lifted")]);
+    let lifted = role("", "lifted", &[rule("*", "*", "*")]);
+    assert_eq!(check_role(&rbac, "u", &lifted, "lifted"), Ok(()));
+    assert!(check_role(&rbac, "u", &lifted, "").is_err(), "a POST names no role");
+    assert!(check_role(&rbac, "u", &role("", "other", &lifted.rules), "other").is_err());
+    assert!(check_role(&rbac, "u", &role("n", "lifted", &lifted.rules), "lifted").is_err());
+}
+
+#[test]
+fn r158_bind_on_the_role_lifts_the_check() {
+    let mut rbac = Rbac::new();
+    rbac.put_role(role("", "admin", &[rule("*", "*", "*")]));
+    let binds = named("bind", "rbac.authorization.k8s.io", "clusterroles", "admin absent");
+    rbac.put_role(role("", "binder", &[binds]));
+    rbac.put_binding(binding("n", "b", "ClusterRole:binder", "User:u"));
+    assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:admin"), Ok(()));
+    assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:absent"), Ok(()), "nobody looks it up");
+    assert!(check_binding(&rbac, "u", "", "ClusterRole:admin").is_err(), "bound in the cluster");
+    assert!(check_binding(&rbac, "u", "m", "ClusterRole:admin").is_err());
+}
+
+#[test]
+fn r158_an_absent_role_cannot_be_bound_without_leave() {
+    let mut rbac = holding(&[rule("*", "core", "*")]);
+    let absent = Err(Escalation::RoleAbsent);
+    assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:none"), absent);
+    rbac.put_role(role("", "none", &[]));
+    assert_eq!(check_binding(&rbac, "u", "n", "Role:none"), absent);
+    assert_eq!(check_binding(&rbac, "u", "", "Role:none"), absent);
+    assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:none"), Ok(()));
+}
+
+#[test]
+fn r158_members_of_masters_are_exempt() {
+    let rbac = Rbac::new();
+    let groups = ["system:masters".to_owned()];
+    let master = Who { user: "root", groups: &groups };
+    let never = |_: &Asked<'_>| false;
+    let all = role("", "all", &[rule("*", "*", "*")]);
+    assert_eq!(rbac.check_role(&master, &all, "", true, never), Ok(()));
+    let absent = binding("", "b", "ClusterRole:absent", "User:u");
+    assert_eq!(rbac.check_binding(&master, &absent, never), Ok(()));
+}
+
+#[test]
+fn r158_gathering_rules_needs_all_of_them() {
+    let selector = LabelSelector::parse("a=b").expect("a selector");
+    let gathers = Role { gathers: Some(vec![selector]), ..role("", "sum", &[]) };
+    let never = |_: &Asked<'_>| false;
+    let some = holding(&[rule("*", "*", "*")]);
+    let refused = some.check_role(&who("u"), &gathers, "", false, never);
+    assert_eq!(refused, Err(Escalation::Gathers));
+    let plain = role("", "sum", &[]);
+    assert_eq!(some.check_role(&who("u"), &plain, "", true, never), Err(Escalation::Gathers));
+    assert_eq!(some.check_role(&who("u"), &plain, "", false, never), Ok(()));
+    let all = holding(&[rule("*", "*", "*"), urls("*", "*")]);
+    assert_eq!(all.check_role(&who("u"), &gathers, "", false, never), Ok(()));
+}
+
+#[test]
+fn r158_the_refusal_lists_what_is_not_held() {
+    let groups = ["devs".to_owned(), "system:authenticated".to_owned()];
+    let who = Who { user: "u", groups: &groups };
+    let refused = Escalation::Missing(missing::<Rule>(
+        &[],
+        &[named("get list", "core", "secrets", "x"), urls("get", "/x"), rule("get", "apps", "*")],
+    ));
+    let expected = "user \"u\" (groups=[\"devs\" \"system:authenticated\"]) is attempting to grant \
+                    RBAC permissions not currently held:\n\
+                    {APIGroups:[\"\"], Resources:[\"secrets\"], ResourceNames:[\"x\"], Verbs:[\"get\" \"list\"]}\n\
+                    {APIGroups:[\"apps\"], Resources:[\"*\"], Verbs:[\"get\"]}\n\
+                    {NonResourceURLs:[\"/x\"], Verbs:[\"get\"]}";
+    assert_eq!(refused.message(&who), expected);
+}

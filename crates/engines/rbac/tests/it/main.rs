@@ -1,0 +1,14 @@
+//! Tests of the engine from outside; rule numbers are those of `spec/api-server.md`.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test says what it means and fails loudly"
+)]
+
+mod aggregation;
+mod escalation;
+mod fixture;
+mod model;
+mod rules;
+mod standing;

@@ -1,0 +1,157 @@
+//! Who may do what: a chain of authorizers, fed in lock step with the log (R154, R155).
+//!
+//! ```text
+//!   commit ──► Feed ──► Rbac (replaced whole) ──► may(user, asked)
+//! ```
+//!
+//! A grant or its removal holds from the commit on; there is no window in which an old one still reads.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tenure_machinery::{Failure, Object};
+use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Who};
+use tenure_world::{Change, LockStep, Record, World};
+
+use crate::authenticate::User;
+
+/// The authorizers as they stand.
+#[derive(Default)]
+pub struct Access {
+    rbac: ArcSwap<Rbac>,
+}
+
+impl Access {
+    /// The roles and bindings of this moment.
+    #[must_use]
+    pub fn rbac(&self) -> Arc<Rbac> {
+        self.rbac.load_full()
+    }
+
+    /// Why the user may do it; `None` when nothing allows it.
+    #[must_use]
+    pub fn may(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
+        let who = who(user);
+        if who.is_master() {
+            return Some(String::new());
+        }
+        match self.rbac.load().allows(&who, asked) {
+            Decision::Allow(granted) => Some(format!("RBAC: allowed by {granted}")),
+            Decision::NoOpinion => None,
+        }
+    }
+
+    /// Passes, or says what was missing, without a word on whether the object exists.
+    pub fn authorize(&self, user: &User, asked: &Asked<'_>) -> Result<(), Failure> {
+        match self.may(user, asked) {
+            Some(_) => Ok(()),
+            None => Err(refusal(user, asked)),
+        }
+    }
+
+    /// The index that must be handed to the world.
+    #[must_use]
+    pub fn feed(self: &Arc<Access>) -> Box<dyn LockStep> {
+        Box::new(Feed { access: Arc::clone(self) })
+    }
+}
+
+/// The user in the words of the engine.
+#[must_use]
+pub(crate) fn who(user: &User) -> Who<'_> {
+    Who { user: &user.name, groups: &user.groups }
+}
+
+/// 403 in the words clients know.
+#[must_use]
+pub(crate) fn refusal(user: &User, asked: &Asked<'_>) -> Failure {
+    match asked {
+        Asked::Path { verb, path } => {
+            let why = format!("User \"{}\" cannot {verb} path \"{path}\"", user.name);
+            Failure::forbidden("", "", "", &why)
+        }
+        Asked::Resource { verb, group, resource, subresource, namespace, name } => {
+            let full = match *subresource {
+                "" => (*resource).to_owned(),
+                subresource => format!("{resource}/{subresource}"),
+            };
+            let place = match *namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace \"{namespace}\""),
+            };
+            let why = format!(
+                "User \"{}\" cannot {verb} resource \"{full}\" in API group \"{group}\" {place}",
+                user.name
+            );
+            Failure::forbidden(group, resource, name, &why)
+        }
+    }
+}
+
+struct Feed {
+    access: Arc<Access>,
+}
+
+/// What a key is to the authorizers.
+#[derive(Clone, Copy)]
+enum Kept {
+    Role,
+    Binding,
+}
+
+fn kept(key: &str) -> Option<Kept> {
+    let rest = key.strip_prefix("/registry/")?;
+    if rest.starts_with("roles/") || rest.starts_with("clusterroles/") {
+        return Some(Kept::Role);
+    }
+    if rest.starts_with("rolebindings/") || rest.starts_with("clusterrolebindings/") {
+        return Some(Kept::Binding);
+    }
+    None
+}
+
+impl LockStep for Feed {
+    fn start(&mut self, world: &World) {
+        let mut rbac = Rbac::new();
+        for prefix in ["clusterroles", "roles", "clusterrolebindings", "rolebindings"] {
+            for record in world.range(&format!("/registry/{prefix}/"), None) {
+                put(&mut rbac, record);
+            }
+        }
+        self.access.rbac.store(Arc::new(rbac));
+    }
+
+    fn apply(&mut self, _world: &World, changes: &[Arc<Change>]) {
+        let mut changes = changes.iter().filter(|change| kept(&change.key).is_some()).peekable();
+        if changes.peek().is_none() {
+            return;
+        }
+        let mut rbac = Rbac::clone(&self.access.rbac.load());
+        for change in changes {
+            match (&change.after, &change.before, kept(&change.key)) {
+                (Some(record), _, _) => put(&mut rbac, record),
+                (None, Some(gone), Some(Kept::Role)) => {
+                    rbac.remove_role(gone.namespace(), gone.name());
+                }
+                (None, Some(gone), Some(Kept::Binding)) => {
+                    rbac.remove_binding(gone.namespace(), gone.name());
+                }
+                (None, _, _) => {}
+            }
+        }
+        self.access.rbac.store(Arc::new(rbac));
+    }
+}
+
+fn put(rbac: &mut Rbac, record: &Record) {
+    let Ok(object) = serde_json::from_slice::<Object>(record.bytes()) else { return };
+    match kept(record.key()) {
+        Some(Kept::Role) => rbac.put_role(Role::from_object(&object)),
+        Some(Kept::Binding) => match Binding::from_object(&object) {
+            Some(binding) => rbac.put_binding(binding),
+            // What cannot be understood grants nothing, and what it granted before is taken back.
+            None => rbac.remove_binding(record.namespace(), record.name()),
+        },
+        None => {}
+    }
+}

@@ -1,0 +1,108 @@
+//! Finds the old value that corresponds to a new one, so that an update is not blamed for the past.
+//!
+//! Members correspond by name and items of keyed lists by their keys; items of other lists do not
+//! correspond at all.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tenure_machinery::Object;
+
+use crate::schema::{ListType, Schema};
+
+/// An old value, with the schema that says how its parts correspond.
+#[derive(Clone, Copy, Debug)]
+pub struct Old<'a> {
+    node: Node<'a>,
+    schema: &'a Schema,
+}
+
+/// Whole objects are not wrapped in values, so that none has to be copied.
+#[derive(Clone, Copy, Debug)]
+enum Node<'a> {
+    Value(&'a Value),
+    Object(&'a Object),
+}
+
+/// The items of an old keyed list, found by their keys.
+pub(crate) struct OldItems<'a> {
+    by_key: HashMap<String, &'a Value>,
+    list: &'a Schema,
+    item: &'a Schema,
+}
+
+impl<'a> Old<'a> {
+    /// The old value of what is validated against `schema`.
+    #[must_use]
+    pub fn new(value: &'a Value, schema: &'a Schema) -> Old<'a> {
+        Old { node: Node::Value(value), schema }
+    }
+
+    /// The old form of a whole object.
+    #[must_use]
+    pub fn of(object: &'a Object, schema: &'a Schema) -> Old<'a> {
+        Old { node: Node::Object(object), schema }
+    }
+
+    fn object(self) -> Option<&'a Object> {
+        match self.node {
+            Node::Value(value) => value.as_object(),
+            Node::Object(object) => Some(object),
+        }
+    }
+
+    fn list(self) -> Option<&'a Vec<Value>> {
+        match self.node {
+            Node::Value(value) => value.as_array(),
+            Node::Object(_) => None,
+        }
+    }
+
+    /// The old value of a member.
+    #[must_use]
+    pub fn member(self, name: &str) -> Option<Old<'a>> {
+        let value = self.object()?.get(name)?;
+        Some(Old::new(value, self.schema.member(name)?))
+    }
+
+    /// The old items, if this is a keyed list.
+    pub(crate) fn items(self) -> Option<OldItems<'a>> {
+        let item = self.schema.items.as_deref()?;
+        let list = self.schema;
+        if list.list_type != ListType::Map {
+            return None;
+        }
+        let old = self.list()?;
+        let by_key = old.iter().map(|value| (key_of(value, &list.list_map_keys), value)).collect();
+        Some(OldItems { by_key, list, item })
+    }
+
+    /// Whether nothing changed; the order of keyed lists does not count.
+    #[must_use]
+    pub fn unchanged(self, new: &Value) -> bool {
+        if let (Value::Object(new), Some(old)) = (new, self.object()) {
+            return new.len() == old.len()
+                && new.iter().all(|(name, value)| match self.member(name) {
+                    Some(old) => old.unchanged(value),
+                    None => old.get(name) == Some(value),
+                });
+        }
+        if let (Value::Array(new), Some(old), Some(items)) = (new, self.list(), self.items()) {
+            return new.len() == old.len()
+                && new.iter().all(|v| items.find(v).is_some_and(|old| old.unchanged(v)));
+        }
+        matches!(self.node, Node::Value(old) if old == new)
+    }
+}
+
+impl<'a> OldItems<'a> {
+    pub(crate) fn find(&self, new: &Value) -> Option<Old<'a>> {
+        let value = self.by_key.get(&key_of(new, &self.list.list_map_keys))?;
+        Some(Old::new(value, self.item))
+    }
+}
+
+fn key_of(item: &Value, keys: &[String]) -> String {
+    let parts: Vec<&Value> = keys.iter().map(|key| item.get(key).unwrap_or(&Value::Null)).collect();
+    serde_json::to_string(&parts).unwrap_or_default()
+}

@@ -1,0 +1,121 @@
+//! Who speaks when a token holds, and whether its objects still stand.
+
+use std::collections::BTreeMap;
+
+use crate::LEEWAY_SECONDS;
+use crate::claims::{Bound, BoundKind, Claims, Node, Subject};
+use crate::token::{Reason, Refused};
+
+/// What a believed token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The account's namespace.
+    pub namespace: String,
+    /// The account's name.
+    pub name: String,
+    /// The account's uid.
+    pub uid: String,
+    /// The audiences that are both accepted and meant, in the order accepted.
+    pub audiences: Vec<String>,
+    /// The object it dies with.
+    pub bound: Option<Bound>,
+    /// The node of the pod it is bound to, as told when it was issued.
+    pub node: Option<Node>,
+    /// Its own id; empty when it has none.
+    pub id: String,
+    /// When the holder should long have asked for a new one.
+    pub warn_after: Option<i64>,
+}
+
+/// An object as the host found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing<'a> {
+    /// Its uid.
+    pub uid: &'a str,
+    /// Its `metadata.deletionTimestamp`, in seconds since 1970.
+    pub deleted_at: Option<i64>,
+}
+
+impl Standing<'_> {
+    fn is(&self, uid: &str, now: i64) -> bool {
+        let oldest = now.saturating_sub(LEEWAY_SECONDS);
+        self.uid == uid && self.deleted_at.is_none_or(|deleted| deleted >= oldest)
+    }
+}
+
+impl Verified {
+    pub(crate) fn new(claims: Claims, audiences: Vec<String>) -> Verified {
+        let Claims { subject, bound, node, id, warn_after, .. } = claims;
+        let Subject { namespace, name, uid } = subject;
+        Verified { namespace, name, uid, audiences, bound, node, id, warn_after }
+    }
+
+    /// Whether the account and the bound object, as found now, are the ones the token means.
+    ///
+    /// An object marked as deleted stands for [`LEEWAY_SECONDS`] more.
+    ///
+    /// # Errors
+    /// When one is absent, has another uid, or has been deleted for too long.
+    pub fn stands(
+        &self,
+        now: i64,
+        account: Option<Standing<'_>>,
+        bound: Option<Standing<'_>>,
+    ) -> Result<(), Refused> {
+        if !account.is_some_and(|found| found.is(&self.uid, now)) {
+            return Err(Reason::AccountGone.into());
+        }
+        match &self.bound {
+            Some(meant) if !bound.is_some_and(|found| found.is(&meant.uid, now)) => {
+                Err(Reason::BoundGone.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The user it speaks for.
+    #[must_use]
+    pub fn username(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// The groups of every service account; the server adds `system:authenticated` to all users.
+    #[must_use]
+    pub fn groups(&self) -> Vec<String> {
+        vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{}", self.namespace),
+        ]
+    }
+
+    /// What else is known about the user: the token's id, its pod and its node.
+    #[must_use]
+    pub fn extra(&self) -> BTreeMap<String, Vec<String>> {
+        let mut extra = BTreeMap::new();
+        let mut tell = |name: &str, value: &str| {
+            if !value.is_empty() {
+                let name = format!("authentication.kubernetes.io/{name}");
+                extra.insert(name, vec![value.to_owned()]);
+            }
+        };
+        if !self.id.is_empty() {
+            tell("credential-id", &format!("JTI={}", self.id));
+        }
+        match &self.bound {
+            Some(Bound { kind: BoundKind::Pod, name, uid }) => {
+                tell("pod-name", name);
+                tell("pod-uid", uid);
+            }
+            Some(Bound { kind: BoundKind::Node, name, uid }) => {
+                tell("node-name", name);
+                tell("node-uid", uid);
+            }
+            _ => {}
+        }
+        if let Some(node) = &self.node {
+            tell("node-name", &node.name);
+            tell("node-uid", &node.uid);
+        }
+        extra
+    }
+}
