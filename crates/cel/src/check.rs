@@ -19,7 +19,7 @@ use crate::value::Value;
 const ERRORS_MAX: usize = 10;
 
 /// Names that stand for types.
-const TYPE_NAMES: [&str; 13] = [
+const TYPE_NAMES: [&str; 19] = [
     "bool",
     "bytes",
     "double",
@@ -33,6 +33,12 @@ const TYPE_NAMES: [&str; 13] = [
     "google.protobuf.Duration",
     "google.protobuf.Timestamp",
     "optional_type",
+    "kubernetes.NamedFormat",
+    "kubernetes.Quantity",
+    "kubernetes.Semver",
+    "kubernetes.URL",
+    "net.CIDR",
+    "net.IP",
 ];
 
 /// A checked tree and which variables it uses.
@@ -295,7 +301,7 @@ impl Checker<'_> {
             }
             return self.undeclared(at, function.name);
         }
-        let call = Call { function, overloads, member, args, pattern };
+        let call = Call { function, overloads, args, constant_list: false, pattern };
         Node { ty, at, kind: NodeKind::Call(Box::new(call)) }
     }
 
@@ -312,8 +318,8 @@ impl Checker<'_> {
         match (function.name, value) {
             ("matches" | "find" | "findAll", Value::String(text)) => {
                 let pattern = Pattern::written(text);
-                if pattern.is_none() && function.name == "matches" {
-                    self.error(at, "invalid matches argument");
+                if pattern.is_none() {
+                    self.error(at, &format!("invalid {} argument", function.name));
                 }
                 return pattern;
             }
@@ -413,7 +419,7 @@ impl Checker<'_> {
         self.scope.truncate(place);
         let ty = self.known.resolve(&result.ty, false);
         let binds = &*fold.accumulator != crate::macros::ACCUMULATOR;
-        let node = FoldNode {
+        let mut node = FoldNode {
             range,
             place,
             accumulator: fold.accumulator.clone(),
@@ -423,8 +429,10 @@ impl Checker<'_> {
             condition,
             step,
             result,
+            quantifier: None,
             binds,
         };
+        node.quantifier = node.find_quantifier();
         Node { ty, at, kind: NodeKind::Fold(Box::new(node)) }
     }
 

@@ -11,9 +11,13 @@ use crate::value::{Key, List, Map, Value};
 
 type Truth = Result<bool, EvalError>;
 
+/// What taking two values out of their containers and comparing them is worth in bytes.
+const PAIR: u64 = 192;
+/// The same, when both have to be found by name.
+const NAMED_PAIR: u64 = 768;
+
 /// Whether two values are equal; values of different types are not.
 pub(crate) fn equal<'a>(meter: &mut Meter, a: &Value<'a>, b: &Value<'a>) -> Truth {
-    meter.work(VISIT)?;
     Ok(match (a, b) {
         (Value::Null, Value::Null) => true,
         (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -22,7 +26,8 @@ pub(crate) fn equal<'a>(meter: &mut Meter, a: &Value<'a>, b: &Value<'a>) -> Trut
             **a == **b
         }
         (Value::Bytes(a), Value::Bytes(b)) => {
-            meter.work_len(a.len().min(b.len()))?;
+            // Octets inside lists and objects were decoded for this comparison.
+            meter.work_len(a.len().saturating_add(b.len()).saturating_mul(16))?;
             a == b
         }
         (Value::Duration(a), Value::Duration(b)) => a == b,
@@ -60,6 +65,7 @@ fn lists<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Truth {
         (ListKind::Map(keys), _) | (_, ListKind::Map(keys)) => keyed_equal(meter, &keys, a, b),
         _ => {
             for (x, y) in a.iter().zip(b.iter()) {
+                meter.work(PAIR)?;
                 if !equal(meter, &x?, &y?)? {
                     return Ok(false);
                 }
@@ -94,6 +100,7 @@ fn each_within<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Truth {
 /// Whether a list has an element equal to `item`.
 pub(crate) fn contains<'a>(meter: &mut Meter, list: &List<'a>, item: &Value<'a>) -> Truth {
     for other in list.iter() {
+        meter.work(VISIT)?;
         if equal(meter, &other?, item)? {
             return Ok(true);
         }
@@ -119,6 +126,14 @@ fn keyed_equal<'a>(meter: &mut Meter, keys: &[String], a: &List<'a>, b: &List<'a
     Ok(true)
 }
 
+/// A member that identifies an element; some of these no rule can name.
+fn identity<'a>(value: &Value<'a>, key: &str) -> Result<Option<Value<'a>>, EvalError> {
+    match value {
+        Value::Object(map, shape) => part((map, shape), key),
+        other => other.member(key),
+    }
+}
+
 /// Whether two elements of a keyed list stand for the same thing.
 pub(crate) fn same_keys<'a>(
     meter: &mut Meter,
@@ -126,9 +141,9 @@ pub(crate) fn same_keys<'a>(
     a: &Value<'a>,
     b: &Value<'a>,
 ) -> Truth {
+    meter.work(PAIR)?;
     for key in keys {
-        let key = crate::escape::escape(key).unwrap_or_else(|| key.clone());
-        let same = match (a.member(&key)?, b.member(&key)?) {
+        let same = match (identity(a, key)?, identity(b, key)?) {
             (Some(a), Some(b)) => equal(meter, &a, &b)?,
             (a, b) => a.is_none() && b.is_none(),
         };
@@ -143,8 +158,9 @@ fn maps<'a>(meter: &mut Meter, a: &Map<'a>, b: &Map<'a>) -> Truth {
     if a.len() != b.len() {
         return Ok(false);
     }
+    meter.work((a.len() as u64).saturating_mul(16))?;
     for key in a.keys() {
-        meter.work(VISIT)?;
+        meter.work(NAMED_PAIR)?;
         let (Some(x), Some(y)) = (a.get(&key)?, b.get(&key)?) else {
             return Ok(false);
         };
@@ -162,6 +178,7 @@ fn objects<'a>(meter: &mut Meter, a: Members<'a>, b: Members<'a>) -> Truth {
         return Ok(false);
     }
     for name in a.0.keys() {
+        meter.work(NAMED_PAIR)?;
         let (Some(x), Some(y)) = (part(a, name)?, part(b, name)?) else {
             return Ok(false);
         };
@@ -187,7 +204,7 @@ fn part<'a>((map, shape): Members<'a>, name: &str) -> Result<Option<Value<'a>>, 
 }
 
 fn raw(meter: &mut Meter, a: &Json, b: &Json) -> Truth {
-    meter.work(VISIT)?;
+    meter.work(PAIR)?;
     match (a, b) {
         (Json::Array(a), Json::Array(b)) => {
             if a.len() != b.len() {

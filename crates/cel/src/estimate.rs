@@ -129,7 +129,7 @@ impl Estimator<'_> {
             }
             NodeKind::Otherwise { first, second, call, overloads } => {
                 let (first, second) = (self.visit(first), self.visit(second));
-                self.call_of(call, overloads, true, vec![first, second], &[])
+                self.call_of(call, overloads, vec![first, second], &[])
             }
             NodeKind::Choose(parts) => self.choose(parts),
             NodeKind::Call(call) => self.call(call),
@@ -302,14 +302,13 @@ impl Estimator<'_> {
             let cost = arg.cost.plus(Cost::fixed(1));
             return Seen { cost, path: vec![], size: arg.size, entry: arg.entry };
         }
-        self.call_of(call.function, &call.overloads, call.member, args, &call.args)
+        self.call_of(call.function, &call.overloads, args, &call.args)
     }
 
     fn call_of(
         &self,
         function: &'static Function,
         overloads: &[usize],
-        member: bool,
         args: Vec<Seen>,
         nodes: &[Node],
     ) -> Seen {
@@ -318,7 +317,7 @@ impl Estimator<'_> {
         let (mut size, mut path): (Option<Cost>, Path) = (None, vec![]);
         for index in overloads {
             let Some(overload) = function.overloads.get(*index) else { continue };
-            let view = View { args: &args, nodes, member, env: self };
+            let view = View { args: &args, nodes, env: self };
             let (own, result) = view.overload(function.name, &overload.id);
             cost = Some(cost.map_or(own, |known| known.union(own)));
             size = match (size, result) {
@@ -357,7 +356,6 @@ fn constant_size(value: &Value<'_>) -> Option<Cost> {
 struct View<'v, 'e> {
     args: &'v [Seen],
     nodes: &'v [Node],
-    member: bool,
     env: &'v Estimator<'e>,
 }
 

@@ -9,7 +9,8 @@ use crate::error::{EvalError, EvalErrorKind};
 use crate::library::regexes::run_written;
 use crate::library::{Charge, operators};
 use crate::meter::{Meter, VISIT, scaled};
-use crate::node::{Call, FoldNode, Mode, Node, NodeKind};
+use crate::node::{Call, FoldNode, Mode, Node, NodeKind, Quantifier};
+use crate::types::Type;
 use crate::value::{Key, List, Map, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
@@ -60,7 +61,7 @@ impl<'a> Run<'a, '_> {
                     _ => (call.run)(self.meter, &[first, Value::Null]),
                 }
             }
-            NodeKind::Call(call) => self.call(call),
+            NodeKind::Call(call) => self.call(call, &node.ty),
             NodeKind::List(items) => self.list(items),
             NodeKind::Map(entries) => self.map(entries),
             NodeKind::Fold(fold) => self.fold(fold),
@@ -114,23 +115,30 @@ impl<'a> Run<'a, '_> {
     /// Pays for data that had to be decoded to be seen.
     fn touch(&mut self, value: Option<&Value<'a>>) -> Result<(), EvalError> {
         match value {
-            Some(Value::Bytes(octets)) => self.meter.work_len(octets.len().saturating_mul(4)),
+            Some(Value::Bytes(octets)) => self.meter.work_len(octets.len().saturating_mul(32)),
             _ => Ok(()),
         }
     }
 
-    fn call(&mut self, call: &Call) -> Made<'a> {
+    fn call(&mut self, call: &Call, ty: &Type) -> Made<'a> {
         let mut args: SmallVec<[Value<'a>; 3]> = SmallVec::new();
         for arg in &call.args {
             args.push(self.eval(arg)?);
         }
-        self.charge(call.function.charge, &args)?;
+        if !call.constant_list {
+            self.charge(call.function.charge, &args)?;
+        }
         let made = match &call.pattern {
             Some(pattern) => run_written(self.meter, call.function.name, pattern, &args),
             None => (call.function.run)(self.meter, &args),
         };
-        if let Ok(value @ Value::Bytes(_)) = &made {
-            self.touch(Some(value))?;
+        match (&made, ty) {
+            (Ok(value @ Value::Bytes(_)), _) => self.touch(Some(value))?,
+            // The sum of nothing is a zero of the type that was checked.
+            (Ok(Value::Int(0)), Type::Duration) => return Ok(Value::Duration(0)),
+            (Ok(Value::Int(0)), Type::Double) => return Ok(Value::Double(0.0)),
+            (Ok(Value::Int(0)), Type::Uint) => return Ok(Value::Uint(0)),
+            _ => {}
         }
         made
     }
@@ -295,11 +303,44 @@ impl<'a> Run<'a, '_> {
         self.frame.truncate(fold.place + 1);
         self.frame.push(first);
         self.frame.extend(second);
+        if let Some(quantifier) = &fold.quantifier {
+            return self.quantify(fold, quantifier);
+        }
         let constant = matches!(fold.condition.kind, NodeKind::Constant(Value::Bool(true)));
         if !constant && !self.truth(&fold.condition)? {
             return Ok(false);
         }
         self.step(fold, &fold.step)?;
+        Ok(true)
+    }
+
+    /// One turn of `all` or `exists`, at the cost of the fold it stands for.
+    ///
+    /// The accumulator is the wanted truth, or an error that a later element may still overrule.
+    fn quantify(&mut self, fold: &FoldNode, quantifier: &Quantifier) -> Result<bool, EvalError> {
+        // Looking at the accumulator, for `exists` through a negation, and the test for false.
+        self.meter.charge(if quantifier.decides { 3 } else { 2 })?;
+        if let Some(Ok(Value::Bool(value))) = self.frame.get(fold.place)
+            && *value == quantifier.decides
+        {
+            return Ok(false);
+        }
+        self.meter.charge(1)?;
+        let (NodeKind::And(_, predicate) | NodeKind::Or(_, predicate)) = &fold.step.kind else {
+            return Err(EvalError::no_such_overload());
+        };
+        match self.truth(predicate) {
+            Ok(value) if value == quantifier.decides => {
+                self.put(fold, Ok(Value::Bool(value)))?;
+            }
+            Ok(_) => {}
+            Err(error) if fatal(&error) => return Err(error),
+            Err(error) => {
+                if matches!(self.frame.get(fold.place), Some(Ok(_))) {
+                    self.put(fold, Err(error))?;
+                }
+            }
+        }
         Ok(true)
     }
 

@@ -18,6 +18,7 @@ mod error;
 mod escape;
 mod estimate;
 mod eval;
+mod fold;
 mod lex;
 mod library;
 mod macros;

@@ -68,8 +68,10 @@ pub(crate) struct Meter {
 
 /// How many bytes are looked at for one unit.
 const WORK_PER_UNIT: u64 = 256;
+/// How many elements of a new list cost little.
+const ELEMENTS_CHEAP: u64 = 16;
 /// What visiting one value is worth in bytes.
-pub(crate) const VISIT: u64 = 64;
+pub(crate) const VISIT: u64 = 32;
 
 impl Meter {
     pub(crate) fn spent(&self) -> u64 {
@@ -98,6 +100,11 @@ impl Meter {
         let units = self.work / WORK_PER_UNIT;
         self.work %= WORK_PER_UNIT;
         self.charge(units)
+    }
+
+    /// Pays for elements put into a new list; a few are part of the call.
+    pub(crate) fn elements(&mut self, count: u64) -> Result<(), EvalError> {
+        if count > ELEMENTS_CHEAP { self.charge(count) } else { self.work(count.saturating_mul(VISIT)) }
     }
 
     pub(crate) fn work_len(&mut self, bytes: usize) -> Result<(), EvalError> {

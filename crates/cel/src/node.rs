@@ -48,8 +48,9 @@ pub(crate) struct Call {
     pub(crate) function: &'static Function,
     /// Which overloads fit the types.
     pub(crate) overloads: Vec<usize>,
-    pub(crate) member: bool,
     pub(crate) args: Vec<Node>,
+    /// Whether this looks for something in a list that stands in the text, which is cheap.
+    pub(crate) constant_list: bool,
     /// The pattern, when it stands in the text.
     pub(crate) pattern: Option<Pattern>,
 }
@@ -65,8 +66,36 @@ pub(crate) struct FoldNode {
     pub(crate) condition: Node,
     pub(crate) step: Node,
     pub(crate) result: Node,
+    /// What decides the fold early, when it is `all` or `exists`.
+    pub(crate) quantifier: Option<Quantifier>,
     /// Whether this only binds a name to a value.
     pub(crate) binds: bool,
+}
+
+/// `all` is decided by the first false, `exists` by the first true.
+#[derive(Clone, Copy)]
+pub(crate) struct Quantifier {
+    pub(crate) decides: bool,
+}
+
+impl FoldNode {
+    /// Recognises the folds of `all` and `exists`.
+    pub(crate) fn find_quantifier(&self) -> Option<Quantifier> {
+        let NodeKind::NotStrictlyFalse(inner) = &self.condition.kind else { return None };
+        let accumulator = |node: &Node| {
+            matches!(&node.kind, NodeKind::Variable { place, .. } if *place == self.place)
+        };
+        match (&inner.kind, &self.step.kind) {
+            (NodeKind::Variable { .. }, NodeKind::And(first, _)) => {
+                (accumulator(inner) && accumulator(first)).then_some(Quantifier { decides: false })
+            }
+            (NodeKind::Call(call), NodeKind::Or(first, _)) => {
+                let negated = call.function.name == "!_" && call.args.first().is_some_and(accumulator);
+                (negated && accumulator(first)).then_some(Quantifier { decides: true })
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Node {

@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::error::{CompileError, EvalError};
 use crate::estimate::{Cost, estimate};
 use crate::eval::Run;
+use crate::fold::fold;
 use crate::meter::Budget;
 use crate::node::Node;
 use crate::parse::parse;
@@ -56,9 +57,11 @@ pub fn compile(expression: &str, env: &Env) -> Result<Program, CompileError> {
     let parsed = parse(expression)?;
     let checked = check(expression, &parsed, env)?;
     let cost = estimate(&checked.node, env);
+    let mut node = checked.node;
+    fold(&mut node);
     let names = env.variables.iter().map(|v| v.name.clone());
     let variables = names.zip(checked.used).collect();
-    Ok(Program { node: checked.node, variables, cost })
+    Ok(Program { node, variables, cost })
 }
 
 /// Compiles a rule, which must be true or false.

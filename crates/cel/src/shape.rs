@@ -9,10 +9,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use crate::escape::escape;
+use crate::parse::RESERVED;
 use crate::types::Type;
 
 /// The largest request a server reads, from which missing limits are guessed.
 pub const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
+
+/// The longest name of an object.
+const NAME_LENGTH_MAX: u64 = 253;
 
 /// A schema, seen by rules.
 #[derive(Debug)]
@@ -64,7 +68,8 @@ impl Fields {
     pub(crate) fn find(&self, ident: &str) -> Option<(&Arc<str>, &Arc<Shape>)> {
         let name = match self.by_ident.get(ident) {
             Some(name) => name,
-            None => self.by_ident.get(escape(ident)?.as_str()).filter(|n| &***n == ident)?,
+            None if RESERVED.contains(&ident) => self.by_ident.get(escape(ident)?.as_str())?,
+            None => return None,
         };
         Some((name, self.by_name.get(name)?))
     }
@@ -246,12 +251,17 @@ fn add_metadata(fields: &mut Fields, properties: &Map<String, Json>) {
     if spelled {
         return;
     }
-    let text = || Arc::new(Shape::new(Kind::String, REQUEST_BYTES_MAX - 2, 2));
-    insert(fields, "kind", text());
-    insert(fields, "apiVersion", text());
+    let text = |most: u64| Arc::new(Shape::new(Kind::String, most, 2));
+    // The generated end of a name takes one byte at least.
+    let capped = |name: &str, most: u64| {
+        let written = inner.and_then(|p| p.get(name)).and_then(|s| limit(s, "maxLength"));
+        text(written.map_or(most, |written| written.min(most)).saturating_mul(4))
+    };
+    insert(fields, "kind", text(REQUEST_BYTES_MAX - 2));
+    insert(fields, "apiVersion", text(REQUEST_BYTES_MAX - 2));
     let mut known = Fields::default();
-    insert(&mut known, "name", text());
-    insert(&mut known, "generateName", text());
+    insert(&mut known, "name", capped("name", NAME_LENGTH_MAX));
+    insert(&mut known, "generateName", capped("generateName", NAME_LENGTH_MAX - 1));
     insert(fields, "metadata", Arc::new(Shape::new(Kind::Object(known), 0, 2)));
 }
 

@@ -1,11 +1,13 @@
 //! Times and durations as text and as parts. No clock: nothing here knows what time it is.
 
-use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone};
+use jiff::civil::{Date, DateTime};
+use jiff::{Span, Unit};
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
-/// The first second of year one and the last of year 9999.
-const SECONDS: core::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+/// The first second of year one.
+pub(crate) const FIRST_SECOND: i64 = -62_135_596_800;
+/// From there to the last of year 9999.
+const SECONDS: core::ops::RangeInclusive<i64> = FIRST_SECOND..=253_402_300_799;
 
 /// A point in time, and the offset it was written with; the offset matters only when it is shown.
 #[derive(Clone, Copy, Debug)]
@@ -139,8 +141,9 @@ pub(crate) fn date(text: &str) -> Option<i64> {
     let year = i16::try_from(number(text.get(..4)?)?).ok()?;
     let month = i8::try_from(number(text.get(5..7)?)?).ok()?;
     let day = i8::try_from(number(text.get(8..)?)?).ok()?;
-    let date = DateTime::new(year, month, day, 0, 0, 0, 0).ok()?;
-    Some(Offset::UTC.to_timestamp(date).ok()?.as_second())
+    let date = Date::new(year, month, day).ok()?;
+    let days = date.until((Unit::Day, Date::constant(1970, 1, 1))).ok()?.get_days();
+    Some(i64::from(days).checked_neg()?.saturating_mul(86_400))
 }
 
 fn number(text: &str) -> Option<i64> {
@@ -175,8 +178,12 @@ pub(crate) fn timestamp_text(stamp: Stamp) -> String {
 
 /// The calendar date and time of a point in time, at an offset in seconds.
 pub(crate) fn civil(seconds: i64, offset: i64) -> Option<DateTime> {
-    let stamp = jiff::Timestamp::from_second(seconds.checked_add(offset)?).ok()?;
-    Some(TimeZone::UTC.to_datetime(stamp))
+    let seconds = seconds.checked_add(offset)?;
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let span = Span::new().try_days(days).ok()?;
+    let date = Date::constant(1970, 1, 1).checked_add(span).ok()?;
+    let part = |value: i64| i8::try_from(value).ok();
+    Some(date.at(part(second / 3600)?, part(second / 60 % 60)?, part(second % 60)?, 0))
 }
 
 /// The offset that a zone means, in seconds: `UTC`, or hours and minutes.

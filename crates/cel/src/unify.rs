@@ -2,6 +2,10 @@
 
 use crate::types::Type;
 
+/// How many parts a type may have; what lies beyond is checked when the expression runs. A short text
+/// can spell a type whose parts double with every line.
+const TYPE_PARTS_MAX: u32 = 1000;
+
 /// What is known of each unknown type so far.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -127,15 +131,22 @@ impl Known {
 
     /// The type with everything known filled in; what stays unknown is `dyn` when `finally`.
     pub(crate) fn resolve(&self, ty: &Type, finally: bool) -> Type {
+        self.rebuild(ty, finally, &mut { TYPE_PARTS_MAX })
+    }
+
+    fn rebuild(&self, ty: &Type, finally: bool, left: &mut u32) -> Type {
+        let Some(next) = left.checked_sub(1) else { return Type::Dyn };
+        *left = next;
         if let Some(known) = self.find(ty) {
-            return self.resolve(known, finally);
+            return self.rebuild(known, finally, left);
         }
         match ty {
             Type::Param(_) if finally => Type::Dyn,
-            Type::List(inner) => Type::list(self.resolve(inner, finally)),
-            Type::Optional(inner) => Type::optional(self.resolve(inner, finally)),
+            Type::List(inner) => Type::list(self.rebuild(inner, finally, left)),
+            Type::Optional(inner) => Type::optional(self.rebuild(inner, finally, left)),
             Type::Map(key, value) => {
-                Type::map(self.resolve(key, finally), self.resolve(value, finally))
+                let key = self.rebuild(key, finally, left);
+                Type::map(key, self.rebuild(value, finally, left))
             }
             ty => ty.clone(),
         }

@@ -406,6 +406,8 @@ pub(crate) fn exact(value: f64) -> Option<i64> {
 pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
-    let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    if text.contains(['\r', '\n']) {
+        return STANDARD.decode(text.replace(['\r', '\n'], "")).ok();
+    }
     STANDARD.decode(text).ok()
 }

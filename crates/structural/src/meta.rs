@@ -332,8 +332,11 @@ fn validate_head(map: &Object, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Answers what is wrong with a name.
+type NameCheck = fn(&str) -> Option<&'static str>;
+
 fn validate_meta(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
-    let checks: [(&str, fn(&str) -> Option<&'static str>); 3] = [
+    let checks: [(&str, NameCheck); 3] = [
         ("generateName", name::path_segment),
         ("name", name::path_segment),
         ("namespace", name::dns_label),

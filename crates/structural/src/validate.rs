@@ -20,8 +20,14 @@ const CAUSES_MAX: usize = 1_000;
 
 /// What is wrong with a whole object; on update, unchanged parts are not blamed.
 pub fn validate(object: &Object, old: Option<&Object>, schema: &Schema, errors: &mut Errors) {
-    if schema.limits.is_some() {
-        // Only limits at the root look at the object as a value, and few schemas have them.
+    let looks_at_the_whole = |limits: &Limits| {
+        limits.min_properties.is_some()
+            || limits.not.is_some()
+            || !limits.choices.is_empty()
+            || [&limits.all_of, &limits.any_of, &limits.one_of].iter().any(|list| !list.is_empty())
+    };
+    if schema.limits.as_deref().is_some_and(looks_at_the_whole) {
+        // Few schemas judge the object as a value, so only they pay for a copy.
         let value = Value::Object(object.clone());
         let old = old.map(|old| Value::Object(old.clone()));
         return validate_value(&value, old.as_ref(), schema, &Path::Root, errors);

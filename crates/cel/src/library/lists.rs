@@ -5,7 +5,7 @@ use core::cmp::Ordering;
 use crate::compare::{contains, equal, order};
 use crate::error::EvalError;
 use crate::library::operators;
-use crate::meter::{Meter, VISIT, scaled};
+use crate::meter::{Meter, scaled};
 use crate::value::{List, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
@@ -124,8 +124,8 @@ fn flatten_into<'a>(
     depth: u64,
     out: &mut Vec<Value<'a>>,
 ) -> Result<(), EvalError> {
+    meter.elements(list.len() as u64)?;
     for item in list.iter() {
-        meter.work(VISIT)?;
         match item? {
             Value::List(inner) if depth > 0 => flatten_into(meter, &inner, depth - 1, out)?,
             item => out.push(item),

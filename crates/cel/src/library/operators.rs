@@ -1,14 +1,16 @@
 //! Arithmetic, comparison, indexing and sizes.
 
 use core::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use crate::compare::{contains, equal, key_text, list_kind, order, same_keys};
 use crate::error::EvalError;
-use crate::meter::{Meter, VISIT};
+use crate::meter::Meter;
 use crate::shape::ListKind;
 use crate::time::{NANOS, Stamp, in_range};
-use crate::value::{List, Map, Value, exact};
+use crate::value::{Key, List, Map, Value, exact};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
@@ -82,7 +84,7 @@ pub(crate) fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
 /// Two lists in one; sets keep one of each, keyed lists let the second overwrite the first.
 fn join_lists<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Made<'a> {
     let size = (a.len() as u64).saturating_add(b.len() as u64);
-    meter.work(size.saturating_mul(VISIT))?;
+    meter.elements(size)?;
     let mut out = a.to_vec()?;
     let kind = list_kind(a);
     for item in b.iter() {
@@ -272,7 +274,7 @@ pub(crate) fn map_insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> 
         Map::Made(made) => made.clone(),
         Map::Json(..) => return Err(EvalError::no_such_overload()),
     };
-    meter.work((made.len() as u64).saturating_mul(VISIT))?;
+    meter.elements(made.len() as u64)?;
     insert_into(meter, Arc::make_mut(&mut made), rest)?;
     Ok(Value::Map(Map::Made(made)))
 }
@@ -280,15 +282,19 @@ pub(crate) fn map_insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> 
 /// The entries of one step: a key and a value, or a whole map.
 pub(crate) fn insert_into<'a>(
     meter: &mut Meter,
-    made: &mut std::collections::BTreeMap<crate::value::Key<'a>, Value<'a>>,
+    made: &mut BTreeMap<Key<'a>, Value<'a>>,
     rest: &[Value<'a>],
 ) -> Result<(), EvalError> {
-    meter.charge(1)?;
-    let mut put = |key: crate::value::Key<'a>, value: Value<'a>| {
-        let shown = key_text(&key);
-        match made.insert(key, value) {
-            None => Ok(()),
-            Some(_) => Err(EvalError::failed(format!("insert failed: key {shown} already exists"))),
+    // One for the call, two for finding the place.
+    meter.charge(3)?;
+    let mut put = |key: Key<'a>, value: Value<'a>| match made.entry(key) {
+        Entry::Vacant(place) => {
+            place.insert(value);
+            Ok(())
+        }
+        Entry::Occupied(place) => {
+            let shown = key_text(place.key());
+            Err(EvalError::failed(format!("insert failed: key {shown} already exists")))
         }
     };
     match rest {
@@ -297,8 +303,8 @@ pub(crate) fn insert_into<'a>(
             put(key, value.clone())
         }
         [Value::Map(other)] => {
+            meter.elements(other.len() as u64)?;
             for key in other.keys() {
-                meter.work(VISIT)?;
                 if let Some(value) = other.get(&key)? {
                     put(key, value)?;
                 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::EvalError;
-use crate::meter::{Meter, VISIT};
+use crate::meter::Meter;
+use crate::time;
 use crate::value::Value;
 
 type Made<'a> = Result<Value<'a>, EvalError>;
@@ -23,6 +24,7 @@ pub(crate) fn of_non_zero<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
             true
         }
         Value::Double(value) => *value == 0.0,
+        Value::Timestamp(stamp) => stamp.order() == (time::FIRST_SECOND, 0),
         Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) | Value::Object(..) => {
             value.size() == 0
         }
@@ -35,9 +37,9 @@ pub(crate) fn of_non_zero<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
 pub(crate) fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     let [Value::List(list)] = args else { return Err(EvalError::no_such_overload()) };
     meter.charge(1)?;
+    meter.elements(list.len() as u64)?;
     let mut out = vec![];
     for item in list.iter() {
-        meter.work(VISIT)?;
         match item? {
             Value::Optional(Some(inner)) => out.push((*inner).clone()),
             Value::Optional(None) => {}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 
 use crate::error::EvalError;
+use crate::library::strings::pay_part;
 use crate::meter::Meter;
 use crate::value::{Text, Value};
 
@@ -42,11 +43,13 @@ impl Pattern {
 
 /// The pattern of a call: kept from an earlier one, or compiled and paid for.
 fn pattern(meter: &mut Meter, text: &Text<'_>) -> Result<Arc<Pattern>, EvalError> {
-    if let Some((_, kept)) = meter.patterns.iter().find(|(known, _)| **known == **text) {
-        return Ok(kept.clone());
+    let kept = meter.patterns.iter().find(|(known, _)| **known == **text);
+    if let Some(kept) = kept.map(|(_, kept)| kept.clone()) {
+        meter.charge(2)?;
+        return Ok(kept);
     }
-    // Compiling is the costly part: about a microsecond for each character, more for repeats.
-    meter.charge((text.len() as u64).saturating_mul(20).saturating_add(500))?;
+    // Compiling is the costly part, and it grows with what repetitions stand for.
+    meter.charge(weight(text).saturating_mul(10).saturating_add(500))?;
     let made = Pattern::compile(text, MADE_BYTES_MAX).map(Arc::new);
     let made = made.ok_or_else(|| EvalError::failed("the pattern is malformed or too large"))?;
     if meter.patterns.len() >= KEPT_MAX {
@@ -60,6 +63,7 @@ pub(crate) fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     match args {
         [Value::String(text), Value::String(wanted)] => {
             let pattern = pattern(meter, wanted)?;
+            meter.work(SEARCH)?;
             run_matches(&pattern, text)
         }
         _ => Err(EvalError::no_such_overload()),
@@ -74,6 +78,7 @@ pub(crate) fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     match args {
         [Value::String(text), Value::String(wanted)] => {
             let pattern = pattern(meter, wanted)?;
+            meter.work(SEARCH)?;
             run_find(&pattern, text)
         }
         _ => Err(EvalError::no_such_overload()),
@@ -88,6 +93,7 @@ pub(crate) fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     match args {
         [Value::String(_), Value::String(wanted), ..] => {
             let pattern = pattern(meter, wanted)?;
+            meter.work(SEARCH)?;
             run_find_all(meter, &pattern, args)
         }
         _ => Err(EvalError::no_such_overload()),
@@ -103,11 +109,14 @@ fn run_find_all<'a>(meter: &mut Meter, pattern: &Pattern, args: &[Value<'a>]) ->
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut out = vec![];
     for found in pattern.0.find_iter(text).take(most) {
-        meter.charge(1)?;
+        pay_part(meter, out.len(), 5)?;
         out.push(Value::text(found.as_str()));
     }
     Ok(Value::list(out))
 }
+
+/// What starting a search is worth in bytes.
+const SEARCH: u64 = 512;
 
 /// A call whose pattern was compiled with the rule.
 pub(crate) fn run_written<'a>(
@@ -116,6 +125,7 @@ pub(crate) fn run_written<'a>(
     pattern: &Pattern,
     args: &[Value<'a>],
 ) -> Made<'a> {
+    meter.work(SEARCH)?;
     match (name, args) {
         ("matches", [Value::String(text), ..]) => run_matches(pattern, text),
         ("find", [Value::String(text), ..]) => run_find(pattern, text),
@@ -124,60 +134,153 @@ pub(crate) fn run_written<'a>(
     }
 }
 
+/// About how many states a pattern has: characters, more for large classes, times their repetitions.
+fn weight(text: &str) -> u64 {
+    let mut open: Vec<u64> = vec![];
+    let (mut total, mut last) = (0u64, 0u64);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '{'
+            && let Ok(true) | Err(()) = repetition(chars.clone()).ok_or(())
+        {
+            let body: String = chars.by_ref().take_while(|c| *c != '}').collect();
+            let most = body.split(',').filter_map(|n| n.parse().ok()).max().unwrap_or(1);
+            total = total.saturating_add(last.saturating_mul(most));
+            continue;
+        }
+        last = match c {
+            '(' => {
+                open.push(std::mem::take(&mut total));
+                continue;
+            }
+            ')' => {
+                let inner = total;
+                total = open.pop().unwrap_or(0);
+                inner
+            }
+            '\\' => match chars.next() {
+                Some('p' | 'P') => {
+                    if chars.next() == Some('{') {
+                        chars.by_ref().find(|c| *c == '}');
+                    }
+                    200
+                }
+                _ => 2,
+            },
+            '.' | '^' => 20,
+            _ => 2,
+        };
+        total = total.saturating_add(last);
+    }
+    open.into_iter().fold(total, u64::saturating_add)
+}
+
 /// The same pattern in the words of the `regex` crate; `None` when it has no such words.
 fn translate(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + 8);
     let mut chars = text.chars().peekable();
-    let mut in_class = false;
+    let mut repeat = Repeat::None;
     while let Some(c) = chars.next() {
+        repeat = match c {
+            '*' | '+' | '?' => repeat.next(c)?,
+            '{' if repetition(chars.clone())? => {
+                out.push('{');
+                out.extend(chars.by_ref().take_while(|c| *c != '}'));
+                out.push('}');
+                repeat = repeat.next('{')?;
+                continue;
+            }
+            _ => Repeat::None,
+        };
         match c {
-            '\\' => escaped(&mut out, &mut chars, in_class)?,
-            '[' if in_class => {
-                // Only `[:alpha:]` opens anything inside a class.
-                out.push_str(if chars.peek() == Some(&':') { "[" } else { "\\[" });
-                if chars.peek() == Some(&':') {
-                    for c in chars.by_ref() {
-                        out.push(c);
-                        if c == ']' {
-                            break;
-                        }
-                    }
-                }
-            }
-            '[' => {
-                in_class = true;
-                out.push('[');
-                if chars.peek() == Some(&'^') {
-                    out.extend(chars.next());
-                }
-                if chars.peek() == Some(&']') {
-                    chars.next();
-                    out.push_str("\\]");
-                }
-            }
-            ']' if in_class => {
-                in_class = false;
-                out.push(']');
-            }
-            '&' | '~' if in_class => out.extend(['\\', c]),
-            '{' if !in_class && !repeats(chars.clone()) => out.push_str("\\{"),
+            '\\' => escaped(&mut out, &mut chars, false)?,
+            '[' => class(&mut out, &mut chars)?,
+            '{' => out.push_str("\\{"),
             c => out.push(c),
         }
     }
     Some(out)
 }
 
-/// Whether what follows a brace makes it a repetition.
-fn repeats(rest: impl Iterator<Item = char>) -> bool {
-    let body: String = rest.take_while(|c| *c != '}').take(12).collect();
+/// Whether a repetition stands just before; a second one is an error, a question mark is not.
+#[derive(Clone, Copy)]
+enum Repeat {
+    None,
+    Once,
+    Lazy,
+}
+
+impl Repeat {
+    fn next(self, c: char) -> Option<Repeat> {
+        match self {
+            Repeat::None => Some(Repeat::Once),
+            Repeat::Once if c == '?' => Some(Repeat::Lazy),
+            Repeat::Once | Repeat::Lazy => None,
+        }
+    }
+}
+
+/// The most times something may be repeated.
+const REPEAT_MAX: u32 = 1000;
+
+/// Whether what follows a brace makes it a repetition; `None` when it repeats too often.
+fn repetition(rest: impl Iterator<Item = char>) -> Option<bool> {
+    let mut closed = false;
+    let body: String = rest
+        .take(24)
+        .take_while(|c| {
+            closed = *c == '}';
+            !closed
+        })
+        .collect();
     let (low, high) = body.split_once(',').unwrap_or((&body, ""));
     let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-    !low.is_empty() && digits(low) && digits(high)
+    if !closed || low.is_empty() || !digits(low) || !digits(high) {
+        return Some(false);
+    }
+    let fits = |text: &str| text.is_empty() || text.parse::<u32>().is_ok_and(|n| n <= REPEAT_MAX);
+    (fits(low) && fits(high)).then_some(true)
+}
+
+type Chars<'t> = core::iter::Peekable<core::str::Chars<'t>>;
+
+/// A class such as `[a-z]`, its opening bracket already read.
+fn class(out: &mut String, chars: &mut Chars<'_>) -> Option<()> {
+    out.push('[');
+    if chars.peek() == Some(&'^') {
+        out.extend(chars.next());
+    }
+    if chars.peek() == Some(&']') {
+        chars.next();
+        out.push_str("\\]");
+    }
+    while let Some(c) = chars.next() {
+        match c {
+            ']' => {
+                out.push(']');
+                return Some(());
+            }
+            '\\' => escaped(out, chars, true)?,
+            // Only `[:alpha:]` opens anything inside a class.
+            '[' if chars.peek() == Some(&':') => {
+                out.push('[');
+                for c in chars.by_ref() {
+                    out.push(c);
+                    if c == ']' {
+                        break;
+                    }
+                }
+            }
+            '[' | '&' | '~' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    None
 }
 
 fn escaped(
     out: &mut String,
-    chars: &mut core::iter::Peekable<core::str::Chars<'_>>,
+    chars: &mut Chars<'_>,
     in_class: bool,
 ) -> Option<()> {
     let c = chars.next()?;
@@ -213,7 +316,7 @@ fn escaped(
 }
 
 /// Everything up to `\E`, taken as it is.
-fn literal(out: &mut String, chars: &mut core::iter::Peekable<core::str::Chars<'_>>) {
+fn literal(out: &mut String, chars: &mut Chars<'_>) {
     let mut held = String::new();
     while let Some(c) = chars.next() {
         if c == '\\' && chars.peek() == Some(&'E') {
@@ -247,11 +350,15 @@ mod tests {
             (r"\bword\b", "a word", true),
             (r"(?i)ABC", "abc", true),
             (r"[&&a]", "&", true),
+            (r"^a*?$", "aa", true),
+            (r"^a{1,2}?b+$", "aabb", true),
+            (r"^(?:ab)?$", "ab", true),
+            (r"^(?P<n>a)+$", "aa", true),
         ] {
             let found = Pattern::written(pattern).expect(pattern);
             assert_eq!(found.0.is_match(text), wanted, "{pattern} on {text}");
         }
-        for bad in [")", "(", "a**", "[", r"\", r"\C", "(?=a)", "a{1001}{1001}{1001}"] {
+        for bad in [")", "(", "a**", "[", r"\", r"\C", "(?=a)", "a{1001}", "x++", "(a{1000}){1000}"] {
             assert!(Pattern::written(bad).is_none(), "{bad}");
         }
     }

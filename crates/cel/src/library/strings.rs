@@ -2,21 +2,29 @@
 
 use crate::compare::equal;
 use crate::error::EvalError;
-use crate::meter::{Meter, scaled};
+use crate::meter::{Meter, VISIT, scaled};
 use crate::value::{List, Text, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
 /// The longest text a function makes; the meter stops most long before.
-const TEXT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const TEXT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Pays for text about to be made.
 pub(crate) fn pay_text(meter: &mut Meter, bytes: u64) -> Result<(), EvalError> {
     if bytes > TEXT_BYTES_MAX {
-        return Err(EvalError::overspent());
+        meter.charge(u64::MAX)?;
     }
-    meter.work(bytes.saturating_mul(16))
+    meter.work(bytes.saturating_mul(8))
 }
+
+/// Pays for one more part of a list of texts; a few cost little, of many each has its price.
+pub(crate) fn pay_part(meter: &mut Meter, count: usize, price: u64) -> Result<(), EvalError> {
+    if count > PARTS_CHEAP { meter.charge(price) } else { meter.work(VISIT) }
+}
+
+/// How many parts of a split text cost little.
+const PARTS_CHEAP: usize = 1000;
 
 pub(crate) fn contains<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     match args {
@@ -164,29 +172,38 @@ pub(crate) fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
         1 => return Ok(Value::list(vec![Value::String(text.clone())])),
         most => usize::try_from(most).unwrap_or(usize::MAX),
     };
-    let mut parts = vec![];
+    match text {
+        Text::Borrowed(text) => parts(meter, text, separator, most, Value::borrowed),
+        Text::Shared(text) => parts(meter, text, separator, most, |part| Value::text(part)),
+    }
+}
+
+/// The parts between separators; what was borrowed stays borrowed.
+fn parts<'t, 'a>(
+    meter: &mut Meter,
+    text: &'t str,
+    separator: &str,
+    most: usize,
+    make: impl Fn(&'t str) -> Value<'a>,
+) -> Made<'a> {
+    let mut out = vec![];
     if separator.is_empty() {
-        let mut rest: &str = text;
+        let mut rest = text;
         while let Some(c) = rest.chars().next() {
-            meter.charge(1)?;
-            let last = parts.len().saturating_add(1) >= most;
+            pay_part(meter, out.len(), 2)?;
+            let last = out.len().saturating_add(1) >= most;
             let end = if last { rest.len() } else { c.len_utf8() };
             let (part, after) = rest.split_at(end);
-            parts.push(piece(text, part));
+            out.push(make(part));
             rest = after;
         }
     } else {
-        for part in text.splitn(most, &**separator) {
-            meter.charge(1)?;
-            parts.push(piece(text, part));
+        for part in text.splitn(most, separator) {
+            pay_part(meter, out.len(), 2)?;
+            out.push(make(part));
         }
     }
-    Ok(Value::list(parts))
-}
-
-/// A part of text as a value of its own.
-fn piece<'a>(_: &Text<'a>, part: &str) -> Value<'a> {
-    Value::text(part)
+    Ok(Value::list(out))
 }
 
 pub(crate) fn substring<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {

@@ -15,9 +15,7 @@ const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 /// Whether a value is an integer: written as one, or a float without fraction.
 pub(super) fn is_integer(value: &Value) -> bool {
     match value {
-        Value::Number(number) => {
-            number.as_i64().is_some() || number.as_f64().is_some_and(|float| is_whole(float))
-        }
+        Value::Number(number) => number.as_i64().is_some() || number.as_f64().is_some_and(is_whole),
         _ => false,
     }
 }
@@ -100,7 +98,7 @@ impl Walk<'_> {
 }
 
 fn is_exact_integer(float: f64) -> bool {
-    float.is_finite() && float.fract() == 0.0 && float.abs() < 9.223_372_036_854_775_8e18
+    float.is_finite() && float.fract() == 0.0 && float.abs() < 9.223_372_036_854_776e18
 }
 
 fn bound_words<'a>(exclusive: bool, yes: &'a str, no: &'a str) -> &'a str {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Rules};
 use tenure_structural::crd::{self, CustomResourceDefinitionRules, Names};
 
-use crate::{assert_causes, object};
+use crate::{Causes, assert_causes, object};
 
 const NOW: &str = "2024-01-01T00:00:00Z";
 const RULES: CustomResourceDefinitionRules = CustomResourceDefinitionRules { engine: None };
@@ -158,7 +158,7 @@ fn r118_protected_groups_need_approval() {
 fn r118_what_places_objects_cannot_change() {
     let mut old = prepared(widgets());
     crd::settle(&mut old, &Names::default(), NOW);
-    let table: [(&str, Value, &[(&str, &str)]); 5] = [
+    let table: [(&str, Value, Causes<'_>); 5] = [
         ("/spec/scope", json!("Cluster"), &[("spec.scope", "Invalid")]),
         ("/spec/group", json!("b.c"), &[("spec.group", "Invalid")]),
         ("/spec/names/plural", json!("b"), &[("spec.names.plural", "Invalid")]),

@@ -1,0 +1,10 @@
+//! The crate from outside: verdicts, refusals, costs and hostile rules.
+//!
+//! Numbers `r125` follow spec/api-server.md; `r18` to `r20` follow spec/dependencies.md.
+
+mod estimates;
+mod hostile;
+mod oracle;
+mod refusals;
+mod support;
+mod verdicts;
