@@ -25,8 +25,8 @@ impl User {
 /// Finds the user. A certificate that TLS verified names one; no credential at all is anonymous; a
 /// credential that is not understood is refused, never taken for anonymous.
 pub fn authenticate(peer: &Peer, authorization: Option<&str>) -> Result<User, Failure> {
-    if let Some(user) = peer.certificate.as_deref().and_then(user_of_certificate) {
-        return Ok(user);
+    if let Some(user) = &peer.user {
+        return Ok(user.clone());
     }
     match authorization.map(str::trim).filter(|text| !text.is_empty()) {
         None => Ok(User {
@@ -37,7 +37,8 @@ pub fn authenticate(peer: &Peer, authorization: Option<&str>) -> Result<User, Fa
     }
 }
 
-fn user_of_certificate(der: &[u8]) -> Option<User> {
+/// The user a certificate names; `None` when it names none.
+pub(crate) fn user_of_certificate(der: &[u8]) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Kind};
-use tenure_openapi::{discovery, v3};
+use tenure_openapi::{discovery, v2, v3};
 use tenure_world::Status;
 
 use crate::answer::{self, Style};
@@ -22,6 +22,15 @@ use crate::route::Route;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// The Kubernetes release whose behaviour is served.
 const EMULATED: (&str, &str) = ("1", "38");
+
+/// Names of the protobuf form of `/openapi/v2`: the one it is answered with, then the older one.
+const OPENAPI_PROTOBUF: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+];
+
+/// How long a document may be kept under its own hash (R47).
+const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// There are no custom kinds yet.
 const NO_CUSTOM: v3::CustomSchema<'static> = &|_| None;
@@ -39,13 +48,21 @@ impl Documents {
     }
 
     fn kept(&self, name: &str, make: impl FnOnce(&[&Kind]) -> Option<Value>) -> Option<Bytes> {
+        self.kept_bytes(name, |kinds| Some(Bytes::from(make(kinds)?.to_string())))
+    }
+
+    fn kept_bytes(
+        &self,
+        name: &str,
+        make: impl FnOnce(&[&Kind]) -> Option<Bytes>,
+    ) -> Option<Bytes> {
         if let Some(bytes) =
             self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
         {
             return Some(bytes);
         }
         let kinds: Vec<&Kind> = self.registry.kinds().iter().map(|served| &served.kind).collect();
-        let bytes = Bytes::from(make(&kinds)?.to_string());
+        let bytes = make(&kinds)?;
         self.kept
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -97,6 +114,7 @@ fn other(
         "" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(api) }).to_string()))),
         "/version" => Ok(json_bytes(Bytes::from(version().to_string()))),
         "/metrics" => Ok(metrics(api)),
+        "/openapi/v2" => Ok(openapi_whole(api, headers)),
         "/openapi/v3" => openapi_index(api),
         _ => {
             if let Some(document) = path.strip_prefix("/openapi/v3/") {
@@ -173,12 +191,35 @@ fn tagged(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Bo
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        answer::respond(StatusCode::OK, media, full(bytes))
+        compressed(bytes, media, headers)
     };
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     if let Ok(value) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(ETAG, value);
     }
+    response
+}
+
+/// A document, gzipped for those who take that.
+fn compressed(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body> {
+    let gzip = header(headers, "accept-encoding").is_some_and(|text| text.contains("gzip"));
+    let style = Style { gzip, ..Style::default() };
+    answer::sliced(StatusCode::OK, media, [bytes].into_iter().collect(), style)
+}
+
+/// `/openapi/v2`: one document, protobuf only for those who name it (R50).
+fn openapi_whole(api: &Api, headers: &HeaderMap) -> Response<Body> {
+    let accept = header(headers, "accept").unwrap_or_default();
+    let protobuf = OPENAPI_PROTOBUF.iter().any(|media| accept.contains(media));
+    let document = |kinds: &[&Kind]| v2::document(kinds, NO_CUSTOM);
+    let (bytes, media) = if protobuf {
+        let made = |kinds: &[&Kind]| Some(Bytes::from(v2::protobuf(&document(kinds))));
+        (api.documents.kept_bytes("openapi v2 protobuf", made), OPENAPI_PROTOBUF[0])
+    } else {
+        (api.documents.kept("openapi v2", |kinds| Some(document(kinds))), "application/json")
+    };
+    let mut response = tagged(bytes.unwrap_or_default(), media, headers);
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
@@ -220,13 +261,13 @@ fn openapi_document(
             v3::document(kinds, group, version, NO_CUSTOM)
         })
         .ok_or_else(no_such_resource)?;
-    let gzip = header(headers, "accept-encoding").is_some_and(|text| text.contains("gzip"));
-    let style = Style { gzip, ..Style::default() };
-    let mut response =
-        answer::sliced(StatusCode::OK, "application/json", [bytes].into_iter().collect(), style);
+    let mut response = compressed(bytes, "application/json", headers);
     if !given.is_empty() {
         let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
         response.headers_mut().insert(CACHE_CONTROL, forever);
+        if let Ok(then) = HeaderValue::from_str(&crate::clock::http_date_after(YEAR_SECONDS)) {
+            response.headers_mut().insert(http::header::EXPIRES, then);
+        }
     }
     Ok(response)
 }
@@ -260,10 +301,19 @@ fn platform() -> &'static str {
 }
 
 fn paths(api: &Api) -> Vec<String> {
-    let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
-            .map(str::to_owned)
-            .into();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .into();
     for served in api.registry.kinds() {
         let kind = &served.kind;
         if kind.group.is_empty() {
