@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
         // A merge patch says what shall be, so saying it twice changes nothing.
         assert_eq!(merge::apply(merged.clone(), &patch), Ok(merged));
     }
-    for name in ["io.k8s.api.apps.v1.Deployment", "io.k8s.api.core.v1.Service"] {
+    for name in ["api.apps.v1.Deployment", "api.core.v1.Service"] {
         let of = facts().type_id(name).expect("a type of the table");
         let _ = strategic::apply(&TypeSchema::new(facts(), of), object.clone(), &patch);
     }

@@ -27,14 +27,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             .status()?;
         ensure!(status.success(), "cargo-fuzz could not be installed");
     }
-    let targets = targets()?;
+    let (root, targets) = (workspace::root()?, targets()?);
     for (number, target) in targets.iter().enumerate() {
         println!("[{}/{}] {target} for {seconds} s", number + 1, targets.len());
+        // What was found before, which stays on this machine, and a few seeds, which are committed.
+        let corpus = root.join("fuzz/corpus").join(target);
+        std::fs::create_dir_all(&corpus)?;
+        let seeds = root.join("fuzz/seeds").join(target);
         let status = Command::new("cargo")
-            .args(["+nightly", "fuzz", "run", target, "--"])
+            .args(["+nightly", "fuzz", "run", target])
+            .arg(corpus)
+            .args(seeds.is_dir().then_some(seeds))
+            .arg("--")
             .args([format!("-max_total_time={seconds}"), "-rss_limit_mb=2048".into()])
             .args(["-max_len=65536", "-timeout=10", "-verbosity=0", "-print_final_stats=1"])
-            .current_dir(workspace::root()?)
+            .current_dir(&root)
             .env("PATH", &path)
             // The toolchain of the repository is not the one that fuzzes.
             .env_remove("RUSTUP_TOOLCHAIN")

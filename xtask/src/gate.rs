@@ -23,7 +23,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// Everything that needs no test to run.
 pub(crate) fn checks(steps: &mut Steps) -> Result<()> {
     let check = ["--check".to_owned()];
-    steps.command("format", &mut workspace::cargo(&["fmt", "--all", "--check"])?, 2)?;
+    steps.command(
+        "format",
+        &mut workspace::cargo(&["fmt", "--all", "--check", "--", "--color", "never"])?,
+        2,
+    )?;
     steps.own("tidy", || tidy::run(&[]))?;
     steps.own("rules", || rules::run(&check))?;
     steps.own("schema", || schema::run(&check))?;

@@ -94,7 +94,7 @@ fn python() -> Result<()> {
     let folder = workspace::target()?.join("tools/python");
     let mut install = Command::new("python3");
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    install.args(["--no-input", "--upgrade", "--target"]).arg(&folder).arg(PYTHON_CLIENT);
+    install.args(["--no-input", "--no-warn-conflicts", "--target"]).arg(&folder).arg(PYTHON_CLIENT);
     install.env("PIP_ROOT_USER_ACTION", "ignore");
     package(&folder, PYTHON_CLIENT, &mut install)
 }

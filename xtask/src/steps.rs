@@ -60,7 +60,9 @@ impl Steps {
                 Ok(text)
             }
             ended => {
-                let lines: Vec<&str> = text.lines().collect();
+                // Of a test run only what went wrong is worth reading.
+                let passed = |line: &&str| crate::gate::passed(line).is_none();
+                let lines: Vec<&str> = text.lines().filter(passed).collect();
                 let from = lines.len().saturating_sub(LINES_SHOWN);
                 println!("{}", lines.get(from..).unwrap_or_default().join("\n"));
                 match ended {

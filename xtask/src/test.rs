@@ -32,9 +32,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut steps = Steps::new(1 + gate::STEPS + SUITES.len())?;
     steps.own("setup", || setup::run(&[]))?;
     gate::checks(&mut steps)?;
-    let count = gate::tests(&mut steps)?;
-    let built = Built::find()?;
     let (mut clients, mut scripts, mut failed) = (0, 0, Vec::new());
+    // After a failed test the other suites still say what they know.
+    let count = gate::tests(&mut steps).unwrap_or_else(|error| {
+        failed.push(format!("{error:#}"));
+        gate::Count::default()
+    });
+    let built = Built::find()?;
     for (module, name, limit_minutes) in SUITES {
         let mut command = built.suite(module, rounds)?;
         match steps.command(name, &mut command, limit_minutes) {
@@ -46,7 +50,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 clients += ran;
                 scripts += inside;
             }
-            // The other suites still say what they know.
             Err(error) => failed.push(format!("{error:#}")),
         }
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!   kinds ──┬─► discovery   groups, versions, resources, verbs
 //!           └─► v3 ◄── facts   paths and schemas, one document per group and version
+//!               └─► v2         the same in one older document, as JSON or protobuf
 //! ```
 //!
 //! Pure functions of the tables; nothing is cached, compressed or negotiated here. All of them take
@@ -10,6 +11,7 @@
 
 pub mod discovery;
 mod order;
+pub mod v2;
 pub mod v3;
 
 #[cfg(test)]

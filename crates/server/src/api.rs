@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::answer;
 use crate::access::Access;
 use crate::authenticate::token::Tokens;
-use crate::authenticate::{User, authenticate, impersonate};
+use crate::authenticate::{User, authenticate, impersonate, user_of_certificate};
 use crate::body::Body;
 use crate::clock::Chance;
 use crate::dispatch;
@@ -32,14 +32,25 @@ use crate::system;
 
 /// Bodies above this size are refused (R6).
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// The deadline of every request but watches (R7).
+/// The deadline of every request that reads, but for watches (R7).
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The deadline of every request that writes (R7).
+const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// Who is on the other end of a connection, as TLS saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// The verified client certificate in DER form, if one was shown.
-    pub certificate: Option<Vec<u8>>,
+    /// The user its verified certificate names, read once for all requests of the connection.
+    pub(crate) user: Option<User>,
+}
+
+impl Peer {
+    /// The holder of a verified client certificate in DER form, or nobody.
+    #[must_use]
+    pub fn new(certificate: Option<&[u8]>) -> Peer {
+        Peer { user: certificate.and_then(user_of_certificate) }
+    }
 }
 
 /// What an API server is made of.
@@ -205,7 +216,8 @@ impl Api {
         let result = if verb == "watch" {
             work.await
         } else {
-            let limit = asked.query.timeout()?.unwrap_or(DEADLINE).min(DEADLINE);
+            let most = if asked.mutating() { WRITE_DEADLINE } else { DEADLINE };
+            let limit = asked.query.timeout()?.unwrap_or(most).min(most);
             let late = || Failure::new(504, "Timeout", "the request took too long");
             tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
         };

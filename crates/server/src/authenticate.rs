@@ -53,8 +53,8 @@ pub(crate) fn authenticate(
     headers: &HeaderMap,
     tokens: &Tokens,
 ) -> Result<User, Failure> {
-    if let Some(user) = peer.certificate.as_deref().and_then(user_of_certificate) {
-        return Ok(user);
+    if let Some(user) = &peer.user {
+        return Ok(user.clone());
     }
     let credential = header(headers, http::header::AUTHORIZATION.as_str()).map(str::trim);
     match credential.filter(|text| !text.is_empty()) {
@@ -72,7 +72,8 @@ pub(crate) fn authenticate(
     }
 }
 
-fn user_of_certificate(der: &[u8]) -> Option<User> {
+/// The user a certificate names; `None` when it names none.
+pub(crate) fn user_of_certificate(der: &[u8]) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();

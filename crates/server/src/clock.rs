@@ -11,9 +11,18 @@ pub fn now() -> String {
 /// As [`now`], some seconds later.
 #[must_use]
 pub fn seconds_after(seconds: i64) -> String {
+    time_after(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Some seconds from now as HTTP headers write it.
+#[must_use]
+pub(crate) fn http_date_after(seconds: i64) -> String {
+    time_after(seconds).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
+fn time_after(seconds: i64) -> jiff::Timestamp {
     let at = jiff::Timestamp::now().as_second().saturating_add(seconds);
-    let time = jiff::Timestamp::from_second(at).unwrap_or(jiff::Timestamp::MAX);
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    jiff::Timestamp::from_second(at).unwrap_or(jiff::Timestamp::MAX)
 }
 
 /// A source of uids, name suffixes and addresses.

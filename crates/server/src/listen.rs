@@ -218,7 +218,7 @@ where
             Shown::Trusted(der) => Some(der),
             Shown::None | Shown::Untrusted => None,
         };
-        let peer = Arc::new(Peer { certificate });
+        let peer = Arc::new(Peer::new(certificate.as_deref()));
         let answer = self.answer;
         let service = service_fn(move |request: Request<Incoming>| {
             // A token may still say who this is; without one the client must not pass as anonymous.

@@ -334,7 +334,7 @@ fn check_manager(manager: &str, errors: &mut Errors) {
 pub fn check_dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bool {
     let mut all = true;
     let mut any = false;
-    for value in values.filter(|v| !v.is_empty()) {
+    for value in values {
         any = true;
         all &= value == "All";
         if value != "All" {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Kind};
-use tenure_openapi::{discovery, v3};
+use tenure_openapi::{discovery, v2, v3};
 use tenure_world::Status;
 
 use crate::answer::{self, Style};
@@ -21,6 +21,15 @@ use crate::route::Route;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// The Kubernetes release whose behaviour is served.
 const EMULATED: (&str, &str) = ("1", "38");
+
+/// Names of the protobuf form of `/openapi/v2`: the one it is answered with, then the older one.
+const OPENAPI_PROTOBUF: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+];
+
+/// How long a document may be kept under its own hash (R47).
+const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// There are no custom kinds yet.
 const NO_CUSTOM: v3::CustomSchema<'static> = &|_| None;
@@ -43,11 +52,19 @@ fn kept(
     name: &str,
     make: impl FnOnce(&[&Kind]) -> Option<Value>,
 ) -> Option<Bytes> {
+    kept_bytes(registry, name, |kinds| Some(Bytes::from(make(kinds)?.to_string())))
+}
+
+fn kept_bytes(
+    registry: &Registry,
+    name: &str,
+    make: impl FnOnce(&[&Kind]) -> Option<Bytes>,
+) -> Option<Bytes> {
     if let Some(bytes) = registry.documents.lock().get(name).cloned() {
         return Some(bytes);
     }
     let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
-    let bytes = Bytes::from(make(&kinds)?.to_string());
+    let bytes = make(&kinds)?;
     registry.documents.lock().insert(name.to_owned(), bytes.clone());
     Some(bytes)
 }
@@ -97,6 +114,7 @@ fn other(
         "" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(registry) }).to_string()))),
         "/version" => Ok(json_bytes(Bytes::from(version().to_string()))),
         "/metrics" => Ok(metrics(api, registry)),
+        "/openapi/v2" => Ok(openapi_whole(registry, headers)),
         "/openapi/v3" => openapi_index(registry),
         "/.well-known/openid-configuration" => {
             Ok(json_bytes(Bytes::from(api.tokens.configuration().to_string())))
@@ -182,12 +200,35 @@ fn tagged(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Bo
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        answer::respond(StatusCode::OK, media, full(bytes))
+        compressed(bytes, media, headers)
     };
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     if let Ok(value) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(ETAG, value);
     }
+    response
+}
+
+/// A document, gzipped for those who take that.
+fn compressed(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body> {
+    let gzip = header(headers, "accept-encoding").is_some_and(|text| text.contains("gzip"));
+    let style = Style { gzip, ..Style::default() };
+    answer::sliced(StatusCode::OK, media, [bytes].into_iter().collect(), style)
+}
+
+/// `/openapi/v2`: one document, protobuf only for those who name it (R50).
+fn openapi_whole(registry: &Registry, headers: &HeaderMap) -> Response<Body> {
+    let accept = header(headers, "accept").unwrap_or_default();
+    let protobuf = OPENAPI_PROTOBUF.iter().any(|media| accept.contains(media));
+    let document = |kinds: &[&Kind]| v2::document(kinds, NO_CUSTOM);
+    let (bytes, media) = if protobuf {
+        let made = |kinds: &[&Kind]| Some(Bytes::from(v2::protobuf(&document(kinds))));
+        (kept_bytes(registry, "openapi v2 protobuf", made), OPENAPI_PROTOBUF[0])
+    } else {
+        (kept(registry, "openapi v2", |kinds| Some(document(kinds))), "application/json")
+    };
+    let mut response = tagged(bytes.unwrap_or_default(), media, headers);
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
@@ -227,13 +268,13 @@ fn openapi_document(
             v3::document(kinds, group, version, NO_CUSTOM)
         })
         .ok_or_else(no_such_resource)?;
-    let gzip = header(headers, "accept-encoding").is_some_and(|text| text.contains("gzip"));
-    let style = Style { gzip, ..Style::default() };
-    let mut response =
-        answer::sliced(StatusCode::OK, "application/json", [bytes].into_iter().collect(), style);
+    let mut response = compressed(bytes, "application/json", headers);
     if !given.is_empty() {
         let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
         response.headers_mut().insert(CACHE_CONTROL, forever);
+        if let Ok(then) = HeaderValue::from_str(&crate::clock::http_date_after(YEAR_SECONDS)) {
+            response.headers_mut().insert(http::header::EXPIRES, then);
+        }
     }
     Ok(response)
 }
@@ -267,10 +308,19 @@ fn platform() -> &'static str {
 }
 
 fn paths(registry: &Registry) -> Vec<String> {
-    let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
-            .map(str::to_owned)
-            .into();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .into();
     for served in registry.kinds() {
         let kind = &served.kind;
         if kind.group.is_empty() {

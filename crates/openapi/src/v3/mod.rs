@@ -12,12 +12,14 @@ mod parameter;
 mod path;
 mod schema;
 
+use std::collections::BTreeMap;
+
 use ring::digest;
 use serde_json::{Map, Value, json};
 use tenure_machinery::kind::Kind;
 use tenure_schema::facts;
 
-use crate::order;
+use crate::order::{self, Version};
 use schema::Schemas;
 
 /// Raised whenever documents change although the tables do not, since clients keep what they read.
@@ -63,24 +65,36 @@ pub fn document(
     custom: CustomSchema<'_>,
 ) -> Option<Value> {
     let found = order::group(kinds, group)?;
-    let kinds = &found.versions.iter().find(|found| found.version == version)?.kinds;
-    let mut schemas = Schemas::new(facts(), kinds, custom);
-    let mut paths = Map::new();
-    path::root_path(group, version, &mut schemas, &mut paths);
-    for kind in kinds {
-        path::kind_paths(kind, &mut schemas, &mut paths);
-    }
+    let version = found.versions.iter().find(|found| found.version == version)?;
+    let (paths, schemas) = parts(&[(group, version)], custom);
     Some(json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},
         "paths": paths,
         "components": {
-            "schemas": schemas.finish(),
+            "schemas": schemas,
             "securitySchemes": {
                 "BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"},
             },
         },
     }))
+}
+
+/// The paths of some versions, each with its group, and all schemas that those paths need.
+pub(crate) fn parts<'a>(
+    versions: &[(&str, &Version<'a>)],
+    custom: CustomSchema<'a>,
+) -> (Map<String, Value>, BTreeMap<String, Value>) {
+    let kinds: Vec<_> = versions.iter().flat_map(|(_, version)| version.kinds.clone()).collect();
+    let mut schemas = Schemas::new(facts(), &kinds, custom);
+    let mut paths = Map::new();
+    for (group, version) in versions {
+        path::root_path(group, version.version, &mut schemas, &mut paths);
+        for kind in &version.kinds {
+            path::kind_paths(kind, &mut schemas, &mut paths);
+        }
+    }
+    (paths, schemas.finish())
 }
 
 /// `api/v1` or `apis/apps/v1`.

@@ -1,6 +1,6 @@
 //! Component schemas: the types that paths name, and all that those refer to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tenure_machinery::kind::Kind;
@@ -15,15 +15,17 @@ pub(super) struct Schemas<'a> {
     custom: CustomSchema<'a>,
     /// What the kinds of this document are called, by type name.
     served: BTreeMap<&'a str, Value>,
-    group_version: Option<(&'a str, &'a str)>,
+    /// Every version in this document, and the first of the core group.
+    group_versions: BTreeSet<(&'a str, &'a str)>,
     done: BTreeMap<String, Value>,
 }
 
 impl<'a> Schemas<'a> {
     pub(super) fn new(facts: &'a Facts, kinds: &[&'a Kind], custom: CustomSchema<'a>) -> Self {
         let served = kinds.iter().map(|kind| (kind.type_name.as_ref(), gvk(kind, ""))).collect();
-        let group_version = kinds.first().map(|kind| (kind.group.as_ref(), kind.version.as_ref()));
-        Self { facts, custom, served, group_version, done: BTreeMap::new() }
+        let here = kinds.iter().map(|kind| (kind.group.as_ref(), kind.version.as_ref()));
+        let group_versions = std::iter::once(("", "v1")).chain(here).collect();
+        Self { facts, custom, served, group_versions, done: BTreeMap::new() }
     }
 
     /// All schemas that were asked for.
@@ -155,9 +157,8 @@ impl<'a> Schemas<'a> {
             return vec![served.clone()];
         }
         if entry.name == "apimachinery.meta.v1.DeleteOptions" {
-            let name = |(group, version): (&str, &str)| json!({"group": group, "version": version, "kind": "DeleteOptions"});
-            let here = self.group_version.filter(|here| *here != ("", "v1"));
-            return std::iter::once(("", "v1")).chain(here).map(name).collect();
+            let name = |(group, version): &(&str, &str)| json!({"group": group, "version": version, "kind": "DeleteOptions"});
+            return self.group_versions.iter().map(name).collect();
         }
         let kind = entry.kind.iter();
         kind.map(|k| json!({"group": k.group, "version": k.version, "kind": k.kind})).collect()

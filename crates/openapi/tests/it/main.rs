@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tenure_kinds::{GROUP_ORDER, builtin};
-use tenure_openapi::{discovery, v3};
+use tenure_openapi::{discovery, v2, v3};
 
 #[test]
 fn r41_groups_are_listed_in_priority_order() {
@@ -57,4 +57,21 @@ fn r48_every_builtin_kind_is_in_a_document() {
         assert_eq!(found.len(), 1, "{}", kind.kind);
         assert!(found[0]["properties"]["metadata"].is_object(), "{}", kind.kind);
     }
+}
+
+#[test]
+fn r50_every_builtin_path_and_schema_is_in_the_one_document() {
+    let rows = builtin();
+    let kinds: Vec<_> = rows.iter().collect();
+    let whole = v2::document(&kinds, &|_| None);
+    for kind in &rows {
+        let part = v3::document(&kinds, &kind.group, &kind.version, &|_| None).expect("one");
+        for path in part["paths"].as_object().expect("paths").keys() {
+            assert!(whole["paths"].get(path).is_some(), "{path}");
+        }
+        for name in part["components"]["schemas"].as_object().expect("schemas").keys() {
+            assert!(whole["definitions"].get(name).is_some(), "{name}");
+        }
+    }
+    assert!(!whole.to_string().contains("#/components/"));
 }

@@ -169,6 +169,8 @@ fn node_ports(
     let name = service.name().to_owned();
     let mut taken: Vec<i64> = Vec::new();
     if wants_node_ports(service) {
+        // A drawn port is never one that the Service asks for further on.
+        taken = ports_of(service);
         let spec = service.map_mut("spec");
         let Some(Value::Array(ports)) = spec.get_mut("ports") else { return Ok(()) };
         for (at, port) in ports.iter_mut().enumerate() {

@@ -105,7 +105,7 @@ async fn handle(
             let body = PollBody(move |context: &mut Context<'_>| receiver.poll_recv(context));
             Response::new(body.boxed_unsync())
         }
-        _ => Response::new(full(if peer.certificate.is_some() { "known" } else { "anonymous" })),
+        _ => Response::new(full(if peer.user.is_some() { "known" } else { "anonymous" })),
     }
 }
 

@@ -18,16 +18,13 @@ use crate::write::managed::{Fields, reset};
 use crate::write::update::{Stored, Updated, changed, store};
 use crate::write::{create, decode};
 
-/// How often an apply is computed again on a newer object.
-const RACES_MAX: usize = 256;
-
-/// Applies the body to the object, or creates it.
+/// Applies the body to the object, or creates it; computed again on newer objects until the deadline.
 pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, Failure> {
     let options = WriteOptions::read(&request.query, "PatchOptions", true)?;
     let config = read(request)?;
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
-    for _ in 0..RACES_MAX {
+    loop {
         let Some(record) = api.world.current().get(&key).cloned() else {
             if !request.subresource.is_empty() {
                 return Err(crate::read::get::missing(&served, &request.name));
@@ -49,7 +46,6 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
             Stored::Moved | Stored::Again => {}
         }
     }
-    Err(changed(request))
 }
 
 /// Reads the configuration and checks that it speaks of the object in the path.
@@ -59,10 +55,11 @@ fn read(request: &Request) -> Result<Object, Failure> {
             Failure::bad_request(format!("the configuration is not JSON: {error}"))
         })?
     } else {
-        tenure_yaml::to_json(&request.body, tenure_yaml::Limits::default()).map_err(|error| {
+        tenure_yaml::to_json(&request.body, decode::yaml_limits()).map_err(|error| {
             Failure::bad_request(format!("the configuration is not YAML: {error}"))
         })?
     };
+    decode::check_size(&value)?;
     let Value::Object(config) = value else {
         return Err(Failure::bad_request("the configuration is not an object"));
     };

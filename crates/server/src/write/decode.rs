@@ -72,7 +72,8 @@ pub(crate) fn parse(
     Ok((value, duplicates))
 }
 
-fn yaml_limits() -> tenure_yaml::Limits {
+/// Bounds for YAML bodies: what aliases unfold to is counted as well.
+pub(crate) fn yaml_limits() -> tenure_yaml::Limits {
     tenure_yaml::Limits { expanded_bytes_max: 2 * crate::api::BODY_BYTES_MAX, ..Default::default() }
 }
 
@@ -97,7 +98,7 @@ fn parse_protobuf(body: &[u8], expected: Expected<'_>) -> Result<Object, Failure
 }
 
 /// A small body may hold very many objects, and each grows when its members are filled in.
-fn check_size(value: &Value) -> Result<(), Failure> {
+pub(crate) fn check_size(value: &Value) -> Result<(), Failure> {
     fn count(value: &Value, left: &mut usize) {
         match value {
             Value::Object(map) => {
@@ -187,7 +188,7 @@ pub(crate) fn settle_empty(served: &Served, object: &mut Object) {
     let Some(of) = served.type_id.and_then(|id| facts().get(id)) else { return };
     for (name, value) in object.iter_mut() {
         let empty = value.as_array().is_some_and(Vec::is_empty);
-        if empty && of.field(name).is_some_and(|field| field.null) {
+        if empty && of.field(name).is_some_and(|field| field.always) {
             *value = Value::Null;
         }
     }

@@ -16,9 +16,6 @@ use crate::read::get::missing;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
 use crate::write::decode;
-use crate::write::update::changed;
-
-const RACES_MAX: usize = 256;
 
 /// What becomes of dependents, if the client said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +186,7 @@ pub(crate) fn warn_of_kept_pods(request: &mut Request, options: &DeleteOptions) 
     }
 }
 
-/// Deletes one object of the request's kind.
+/// Deletes one object of the request's kind; a lost race is tried again until the deadline.
 pub(crate) async fn one(
     api: &Api,
     request: &mut Request,
@@ -199,7 +196,7 @@ pub(crate) async fn one(
 ) -> Result<Deleted, Failure> {
     let served = Arc::clone(&request.served);
     let key = served.key(namespace, name);
-    for _ in 0..RACES_MAX {
+    loop {
         let state = api.world.current();
         let Some(record) = state.get(&key).cloned() else { return Err(missing(&served, name)) };
         let old = served.read(&record)?;
@@ -237,7 +234,6 @@ pub(crate) async fn one(
             Outcome::Moved(_) | Outcome::Retry => {}
         }
     }
-    Err(changed(request))
 }
 
 fn check_preconditions(
@@ -256,7 +252,10 @@ fn check_preconditions(
                 "Precondition failed: {what} in precondition: {}, {what} in object meta: {actual}",
                 wanted.unwrap_or_default()
             );
-            return Err(Failure::conflict(&kind.group, &kind.kind, record.name(), &why));
+            // Clients see the Kind here, but the plural for namespaces.
+            let is_namespace = kind.group.is_empty() && kind.kind == "Namespace";
+            let what = if is_namespace { &kind.plural } else { &kind.kind };
+            return Err(Failure::conflict(&kind.group, what, record.name(), &why));
         }
     }
     Ok(())

@@ -16,8 +16,6 @@ use crate::write::managed::Fields;
 use crate::write::patch::{PatchType, bad_result, failed, read_patch};
 use crate::write::update::{Stored, changed, store};
 
-const RACES_MAX: usize = 256;
-
 /// The Scale that shows a parent.
 #[must_use]
 pub(crate) fn view(parent: &Object) -> Object {
@@ -74,7 +72,8 @@ fn selector_text(parent: &Object) -> String {
         };
         terms.push((key.to_owned(), text));
     }
-    terms.sort();
+    // Plain labels stay in front of expressions with the same key.
+    terms.sort_by(|a, b| a.0.cmp(&b.0));
     terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
 }
 
@@ -90,7 +89,7 @@ pub(crate) async fn write(
     let patch = kind.map(|kind| read_patch(&request.body, kind)).transpose()?;
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
-    for _ in 0..RACES_MAX {
+    loop {
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&served, &request.name));
         };
@@ -113,7 +112,6 @@ pub(crate) async fn write(
             Stored::Moved | Stored::Again => {}
         }
     }
-    Err(changed(request))
 }
 
 fn body_scale(request: &Request) -> Result<Object, Failure> {

@@ -20,9 +20,6 @@ use crate::write::commit::{Extras, Outcome, draft, propose};
 use crate::write::managed::Fields;
 use crate::write::{create, decode, managed};
 
-/// How often a write without a version is done again before the client is told to come back.
-const RACES_MAX: usize = 256;
-
 /// What an update did.
 pub(crate) enum Updated {
     /// The object was there and is as asked.
@@ -41,7 +38,7 @@ impl Updated {
     }
 }
 
-/// PUT.
+/// PUT; without a version it is tried again until the deadline (R53).
 pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Failure> {
     let options = WriteOptions::read(&request.query, "UpdateOptions", false)?;
     let mut body = decode::body(request, options.validation)?;
@@ -49,7 +46,7 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
     check_name(request, &body)?;
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
-    for _ in 0..RACES_MAX {
+    loop {
         let state = api.world.current();
         let Some(record) = state.get(&key).cloned() else {
             if served.kind.create_on_update && request.subresource.is_empty() {
@@ -70,7 +67,6 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
             Stored::Moved | Stored::Again => {}
         }
     }
-    Err(changed(request))
 }
 
 /// How an attempt ended.
@@ -123,7 +119,7 @@ pub(crate) async fn store(
         Some("status") => kind.rules.prepare_status(&mut new, &old, &cx),
         _ => kind.rules.prepare_update(&mut new, &old, &cx),
     }
-    if kind.generation {
+    if kind.generation && subresource != Some("status") {
         move_generation(kind.rules.as_ref(), &mut new, &old);
     }
     validate(kind, &new, &old, subresource)?;
@@ -147,7 +143,9 @@ pub(crate) async fn store(
         Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &new)? }
     };
     if gone {
-        admit::release(&state, &served, &new, &mut extras);
+        // What this write would have taken is not taken: only what the object had goes back.
+        extras = Extras::default();
+        admit::release(&state, &served, &old, &mut extras);
     }
     match propose(&api.world, own, write, extras).await? {
         Outcome::Committed(_) if gone => Ok(Stored::Done(Found::Object(new))),

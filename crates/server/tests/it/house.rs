@@ -56,11 +56,14 @@ impl Drop for House {
 pub fn peer(name: &str, groups: &[&str]) -> Peer {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
-    for group in groups {
-        params.distinguished_name.push(DnType::OrganizationName, *group);
+    // A name holds one value of each type, so a second group comes under the type's number.
+    let kinds = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
+    assert!(groups.len() <= kinds.len(), "more groups than a certificate of rcgen holds");
+    for (kind, group) in kinds.into_iter().zip(groups) {
+        params.distinguished_name.push(kind, *group);
     }
     let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
-    Peer { certificate: Some(certificate.der().to_vec()) }
+    Peer::new(Some(certificate.der()))
 }
 
 /// The administrator.
@@ -189,6 +192,27 @@ impl House {
         }
     }
 
+    /// Waits until what a path answers looks as wanted.
+    pub async fn until_looks(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let answer = self.get(path).await;
+            if wanted(&answer.json) {
+                return answer.json;
+            }
+            assert!(tokio::time::Instant::now() < end, "{path} stays {answer:?}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Puts a pod on a node, where it gets its grace; answers its path.
+    pub async fn bound(&self, body: Value) -> String {
+        let path = format!("{PODS}/{}", name(&body));
+        self.made(PODS, body).await;
+        self.made(&format!("{path}/binding"), json!({ "target": { "name": "n" } })).await;
+        path
+    }
+
     pub fn revision(&self) -> Revision {
         self.world.current().revision()
     }
@@ -199,7 +223,8 @@ impl House {
     }
 }
 
-fn build(
+/// A request, not yet sent.
+pub fn build(
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
@@ -340,6 +365,11 @@ pub fn names(list: &Value) -> Vec<&str> {
 
 pub fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
+}
+
+/// `namespace/name`.
+pub fn key(object: &Value) -> String {
+    format!("{}/{}", object["metadata"]["namespace"].as_str().unwrap(), name(object))
 }
 
 pub fn version(object: &Value) -> &str {

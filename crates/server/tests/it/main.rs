@@ -10,5 +10,22 @@
     reason = "a test says what it means and fails loudly"
 )]
 
+mod apply;
+mod create;
+mod delete;
+mod discovery;
+mod finalizers;
 mod house;
-mod probe;
+mod http;
+mod list;
+mod namespaces;
+mod ownership;
+mod paging;
+mod patch;
+mod races;
+mod services;
+mod status;
+mod subresources;
+mod tables;
+mod update;
+mod watch;

