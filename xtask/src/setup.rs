@@ -1,10 +1,11 @@
 //! `cargo xtask setup`: the real parts that `test` needs. What can be installed is installed and
 //! named; what cannot is named and fails. Nothing is skipped silently.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::workspace;
 
@@ -12,8 +13,12 @@ use crate::workspace;
 const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
 /// The official JavaScript client; the next major version needs Node 22, Debian has 20 and older.
 const JAVASCRIPT_CLIENT: &str = "@kubernetes/client-node@1.4.0";
-/// The oldest kubectl whose output the tests assert.
+/// From this version on, the tests use the kubectl that is there.
 const KUBECTL_MINOR_MIN: u32 = 32;
+/// The kubectl of Debian 12, the only older one whose output the tests assert.
+const KUBECTL_MINOR_DEBIAN: u32 = 20;
+/// Where the Debian package puts it; another one may come earlier on the PATH.
+const KUBECTL_DEBIAN: &str = "/usr/bin/kubectl";
 
 /// A program, the Debian package that has it, and how it is asked for its version.
 const PROGRAMS: [(&str, &str, &str); 5] = [
@@ -34,17 +39,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if answer("python3", &["-m", "pip", "--version"]).is_none() {
         packages.push("python3-pip");
     }
-    if kubectl_version().is_none() {
+    if kubectl().is_none() {
+        // No package changes what the variable names.
+        ensure!(std::env::var_os("KUBECTL").is_none(), kubectl_missing());
         packages.push("kubernetes-client");
     }
     debian(&packages)?;
-    kubectl()?;
+    let (program, minor) = kubectl().with_context(kubectl_missing)?;
+    println!("      kubectl 1.{minor} ({})", program.display());
     python()?;
     javascript()
 }
 
 /// What a program says, if it is there.
-fn answer(program: &str, arguments: &[&str]) -> Option<String> {
+fn answer(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)
@@ -58,7 +66,12 @@ fn debian(packages: &[&str]) -> Result<()> {
     ensure!(
         answer("apt-get", &["--version"]).is_some()
             && answer("id", &["-u"]).as_deref() == Some("0\n"),
-        "missing: {names}; install them, or run as root on Debian to have them installed"
+        "missing: {names}{}; install them, or run as root on Debian to have them installed",
+        if packages.contains(&"kubernetes-client") {
+            format!(" (kubectl 1.{KUBECTL_MINOR_MIN} or newer will do)")
+        } else {
+            String::new()
+        }
     );
     println!("      installing Debian packages: {names}");
     let apt = |arguments: &[&str]| -> Result<()> {
@@ -71,23 +84,39 @@ fn debian(packages: &[&str]) -> Result<()> {
     apt(&[&["install", "--yes", "--quiet", "--no-install-recommends"], packages].concat())
 }
 
-fn kubectl_version() -> Option<u32> {
-    let text = answer("kubectl", &["version", "--client", "--output", "json"])?;
+/// The kubectl that the tests use and its minor version: the one that `KUBECTL` names, or else
+/// the one on the PATH, or else that of Debian; the first whose output the tests know.
+pub(crate) fn kubectl() -> Option<(OsString, u32)> {
+    let candidates = match std::env::var_os("KUBECTL") {
+        Some(program) => vec![program],
+        None => vec!["kubectl".into(), KUBECTL_DEBIAN.into()],
+    };
+    candidates.into_iter().find_map(|program| {
+        let minor = kubectl_minor(&program)?;
+        let known = minor >= KUBECTL_MINOR_MIN || minor == KUBECTL_MINOR_DEBIAN;
+        known.then_some((program, minor))
+    })
+}
+
+/// The minor version of a kubectl, if the program is there and tells.
+fn kubectl_minor(program: &OsString) -> Option<u32> {
+    let text = answer(program, &["version", "--client", "--output", "json"])?;
     let version: serde_json::Value = serde_json::from_str(&text).ok()?;
     let minor = version.pointer("/clientVersion/minor")?.as_str()?;
     minor.trim_end_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()
 }
 
-fn kubectl() -> Result<()> {
-    let minor = kubectl_version().context("kubectl does not tell its version")?;
-    if minor < KUBECTL_MINOR_MIN {
-        bail!(
-            "kubectl is 1.{minor}; the tests assert what 1.{KUBECTL_MINOR_MIN} and newer print. \
-             Put a newer one on the PATH"
-        );
-    }
-    println!("      kubectl 1.{minor}");
-    Ok(())
+fn kubectl_missing() -> String {
+    let program = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
+    let there = match kubectl_minor(&program) {
+        Some(minor) => format!("is 1.{minor}"),
+        None => "is not there".to_owned(),
+    };
+    format!(
+        "missing: kubectl 1.{KUBECTL_MINOR_MIN} or newer, or the 1.{KUBECTL_MINOR_DEBIAN} of \
+         Debian 12; `{}` {there}",
+        program.display()
+    )
 }
 
 fn python() -> Result<()> {

@@ -119,6 +119,9 @@ impl Built {
         command.args([module, "--test-threads", "2", "--show-output"]);
         command.current_dir(workspace::root()?.join("tests/clients"));
         command.env("TENURE_BIN", &self.server).env("TENURE_CRASH_ROUNDS", rounds);
+        if let Some((program, _)) = setup::kubectl() {
+            command.env("KUBECTL", program);
+        }
         Ok(command)
     }
 }

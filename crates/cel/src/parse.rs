@@ -399,3 +399,45 @@ impl Parser<'_> {
         Ok(literal)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Against the parser of the `cel` crate, on texts it survives. Rules of spec/dependencies.md.
+
+    use proptest::prelude::*;
+
+    use super::parse;
+
+    /// Whether the other parser takes the text.
+    fn other(text: &str) -> bool {
+        let parser = cel::Env::stdlib().with_optional_support(true).parser();
+        parser.enable_ident_escape_syntax(true).parse(text).is_ok()
+    }
+
+    fn words() -> impl Strategy<Value = String> {
+        let words = vec![
+            "a", "b", ".", ".", ".?", "[", "]", "[?", "(", ")", "{", "}", ":", ",", "+", "-", "*", "/",
+            "%", "==", "!=", "<", ">=", "&&", "||", "!", "?", " in ", "1", "1u", "0x1f", "2.5", "1e3",
+            ".5", "'a'", "\"b\"", "b'c'", "r'\\d'", "'''e'''", "true", "false", "null", "has(a.b)",
+            "all(x,", "map(x,", "exists(x,", "f(", " ", "\n", "'\\n'", "'\\x41'", "'\\101'", "'\\u00e9'",
+            "`a-b`", "[,]", "[?a]", "{?1:a}", "// c\n",
+        ];
+        prop::collection::vec(prop::sample::select(words), 1..9).prop_map(|w| w.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+        #[test]
+        fn r18_the_grammar_is_the_common_one(text in words()) {
+            prop_assert_eq!(parse(&text).is_ok(), other(&text), "{}", text);
+        }
+    }
+
+    #[test]
+    fn long_chains_of_logic_stay_shallow() {
+        let text = format!("a{}", "&&a".repeat(5000));
+        let parsed = parse(&text).expect("a long chain");
+        assert!(parsed.depth < 20, "{}", parsed.depth);
+    }
+}

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_world::{Guard, Interest, World, Write};
+use tenure_world::{Change, Guard, Interest, World, Write};
 use tokio::task::JoinSet;
 
 use crate::api::Api;
 use crate::clock::now;
 use crate::internal::{Wanted, ensure, ensure_all, request};
+use crate::protect;
 use crate::registry::{Registry, Served};
 use crate::write::commit::{Extras, draft, propose};
 use crate::write::delete::{self, DeleteOptions, Propagation};
@@ -42,6 +43,7 @@ pub async fn run(api: Arc<Api>) {
         for record in state.range(PREFIX, None) {
             tend(&api, record.name()).await;
         }
+        free(&api, protect::marked(&state)).await;
         let mut stop = api.stop.clone();
         loop {
             let change = tokio::select! {
@@ -50,10 +52,16 @@ pub async fn run(api: Arc<Api>) {
             };
             let Ok(change) = change else { break };
             let mut touched: BTreeSet<String> = BTreeSet::new();
-            touched.extend(touches(&change));
+            let mut unused = BTreeSet::new();
+            let mut see = |change: &Change| {
+                touched.extend(touches(change));
+                protect::touches(&api.world.current(), change, &mut unused);
+            };
+            see(&change);
             while let Ok(Some(change)) = changes.try_next() {
-                touched.extend(touches(&change));
+                see(&change);
             }
+            free(&api, unused).await;
             for namespace in touched {
                 tend(&api, &namespace).await;
             }
@@ -65,8 +73,17 @@ pub async fn run(api: Arc<Api>) {
     }
 }
 
+/// Lets go of the volumes and claims among these that nobody uses.
+async fn free(api: &Api, keys: BTreeSet<Arc<str>>) {
+    for key in keys {
+        if let Err(failure) = protect::release(api, &key).await {
+            tracing::debug!(%key, reason = %failure.message, "a volume or claim could not be let go");
+        }
+    }
+}
+
 /// The namespace that may need attention after a change: one that moved, or one that lost an object.
-fn touches(change: &tenure_world::Change) -> Option<String> {
+fn touches(change: &Change) -> Option<String> {
     if let Some(name) = change.key.strip_prefix(PREFIX) {
         return Some(name.to_owned());
     }

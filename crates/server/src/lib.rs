@@ -24,6 +24,7 @@ pub mod listen;
 pub mod metrics;
 pub mod negotiate;
 mod pods;
+mod protect;
 pub mod query;
 mod read;
 pub mod registry;

@@ -53,7 +53,8 @@ fn out_of_range(place: i64) -> EvalError {
 
 /// The byte offset of a character; one past the last is allowed.
 fn offset(meter: &mut Meter, text: &str, place: i64) -> Result<usize, EvalError> {
-    meter.work_len(text.len())?;
+    // Characters are counted one by one.
+    meter.work_len(text.len().saturating_mul(4))?;
     let wanted = usize::try_from(place).map_err(|_| out_of_range(place))?;
     let mut offsets = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     offsets.nth(wanted).ok_or_else(|| out_of_range(place))

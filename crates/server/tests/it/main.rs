@@ -28,4 +28,5 @@ mod status;
 mod subresources;
 mod tables;
 mod update;
+mod volumes;
 mod watch;

@@ -1,5 +1,7 @@
 //! Every way to change an object: patch, replace, edit, apply, scale, dry runs, strictness.
 
+use serde_json::json;
+
 use super::Kubectl;
 
 const WEB: &str = "
@@ -42,14 +44,11 @@ fn patch_in_three_types() {
 }
 
 #[test]
-fn patch_of_status_leaves_spec_alone() {
+fn status_written_leaves_spec_alone() {
     let kubectl = Kubectl::start();
     kubectl.feed(&["create", "--filename", "-"], WEB);
-    let patch = r#"{"spec":{"replicas":9},"status":{"conditions":[
-        {"type":"Available","status":"True","reason":"Told","message":"told"}]}}"#;
-    let arguments =
-        ["patch", "deploy", "web", "--subresource", "status", "--type", "merge", "--patch"];
-    kubectl.ok(&[&arguments[..], &[patch]].concat());
+    let told = json!({"type":"Available","status":"True","reason":"Told","message":"told"});
+    kubectl.write_status("web", &json!({ "replicas": 9 }), &json!({ "conditions": [told] }));
     assert_eq!(kubectl.value("deploy/web", ".spec.replicas"), "2");
     assert_eq!(kubectl.value("deploy/web", ".metadata.generation"), "1");
     let met =
@@ -87,13 +86,11 @@ fn replace_needs_the_right_revision() {
 fn edit_with_a_scripted_editor() {
     let kubectl = Kubectl::start();
     kubectl.ok(&["create", "configmap", "a", "--from-literal", "k=old"]);
-    let editor = kubectl.file("editor.sh", "#!/bin/sh\nsed -i 's/k: old/k: new/' \"$1\"\n");
-    let arguments = ["edit", "configmap", "a"];
-    let mut command = kubectl.command(&arguments);
-    let child = command.env("EDITOR", format!("sh {}", editor.display())).spawn().unwrap();
-    let (said, _) = kubectl.finish(child, &arguments, Some(0));
+    let said = kubectl.edit("configmap/a", "s/k: old/k: new/");
     assert_eq!(said, "configmap/a edited\n");
     assert_eq!(kubectl.value("configmap/a", ".data.k"), "new");
+    let untouched = kubectl.edit("configmap/a", "s/k: old/k: newer/");
+    assert_eq!(untouched, "");
 }
 
 #[test]
@@ -137,21 +134,16 @@ fn dry_run_on_the_server_keeps_nothing() {
 fn strict_validation_names_the_unknown_field() {
     let kubectl = Kubectl::start();
     let wrong = WEB.replace("replicas: 2", "replicsa: 2");
-    let create =
-        |mode: &str| ["create".into(), format!("--validate={mode}"), "--filename=-".into()];
-    let run = |mode: &str, code| {
-        let arguments = create(mode);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        kubectl.feed_until(&arguments, &wrong, code)
-    };
-    let (_, said) = run("strict", 1);
-    assert!(said.contains("unknown field \"spec.replicsa\""), "{said}");
-    let (done, warned) = run("warn", 0);
+    kubectl.refuses_unknown(&wrong, "Deployment.spec", "replicsa");
+    assert_eq!(kubectl.ok(&["get", "deploy", "--output", "name"]), "");
+    let (done, warned) = kubectl.create_and_warn(&wrong);
     assert_eq!(done, "deployment.apps/web created\n");
     assert!(warned.contains("Warning: unknown field \"spec.replicsa\""), "{warned}");
+    assert_eq!(kubectl.value("deploy/web", ".spec.replicas"), "1");
     kubectl.ok(&["delete", "deploy", "web"]);
-    let (_, silent) = run("ignore", 0);
-    assert_eq!(silent, "");
+    let created = kubectl.create_and_ignore(&wrong);
+    let names = kubectl.ok(&["get", "deploy", "--output", "name"]);
+    assert_eq!(names, if created { "deployment.apps/web\n" } else { "" });
 }
 
 #[test]
@@ -170,8 +162,7 @@ fn wrong_values_are_told_by_field() {
 fn wait_for_deletion_and_for_values() {
     let kubectl = Kubectl::start();
     kubectl.ok(&["create", "configmap", "a", "--from-literal", "k=1"]);
-    let met = kubectl.ok(&["wait", "configmap/a", "--for=jsonpath={.data.k}=1", "--timeout=10s"]);
-    assert_eq!(met, "configmap/a condition met\n");
+    kubectl.wait_for_value("configmap/a", ".data.k", "1");
     let arguments = ["wait", "configmap/a", "--for=delete", "--timeout=30s"];
     let waiting = kubectl.command(&arguments).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));

@@ -4,5 +4,7 @@ mod changes;
 mod kinds;
 mod reads;
 mod runner;
+mod version;
 
 use runner::Kubectl;
+use version::Documented;

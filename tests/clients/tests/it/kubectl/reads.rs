@@ -2,8 +2,8 @@
 
 use std::io::{BufRead as _, BufReader};
 
-use super::Kubectl;
 use super::runner::rows;
+use super::{Documented, Kubectl};
 
 #[test]
 fn tables_name_the_namespace_and_labels() {
@@ -86,8 +86,8 @@ fn discovery_lists_the_kinds() {
     };
     let expected: [(&str, &[&str]); 5] = [
         ("configmaps", &["cm", "v1", "true", "ConfigMap"]),
-        ("deployments", &["deploy", "apps/v1", "true", "Deployment", "all"]),
-        ("jobs", &["batch/v1", "true", "Job", "all"]),
+        ("deployments", &["deploy", "apps/v1", "true", "Deployment"]),
+        ("jobs", &["batch/v1", "true", "Job"]),
         ("namespaces", &["ns", "v1", "false", "Namespace"]),
         ("persistentvolumeclaims", &["pvc", "v1", "true", "PersistentVolumeClaim"]),
     ];
@@ -98,10 +98,13 @@ fn discovery_lists_the_kinds() {
             assert!(found.contains(word), "{word} is not in `{row}`");
         }
     }
-    for verb in ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-    {
-        assert!(row("deployments").contains(verb), "{verb}");
+    let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    for (name, categories) in [("deployments", "all"), ("jobs", "all"), ("configmaps", "")] {
+        kubectl.ends_with_verbs(&row(name), &verbs, categories);
     }
+    // What the category is for.
+    kubectl.ok(&["create", "job", "once", "--image", "busybox"]);
+    assert_eq!(kubectl.ok(&["get", "all", "--output", "name"]), "job.batch/once\n");
     let versions = kubectl.ok(&["api-versions"]);
     for version in ["v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1"] {
         assert!(versions.lines().any(|line| line == version), "{version} is not in\n{versions}");
@@ -111,14 +114,16 @@ fn discovery_lists_the_kinds() {
 #[test]
 fn explain_knows_the_fields() {
     let kubectl = Kubectl::start();
-    let text = kubectl.ok(&["explain", "deployment.spec.template.spec.containers"]);
-    for part in
-        ["GROUP:      apps", "KIND:       Deployment", "VERSION:    v1", "FIELD: containers"]
-    {
-        assert!(text.contains(part), "{part} is not in\n{text}");
+    let place = Documented { kind: "Deployment", group: "apps", version: "v1" };
+    for (path, field, type_name) in [
+        ("deployment.spec.template.spec.containers", "containers", "[]Container"),
+        ("deployment.spec.strategy", "strategy", "DeploymentStrategy"),
+        ("deployment.spec.replicas", "replicas", "integer"),
+    ] {
+        let text = kubectl.explained(path, &place);
+        let line = kubectl.field_line(field, type_name);
+        assert!(text.contains(&line), "`{line}` is not in\n{text}");
     }
-    let replicas = kubectl.ok(&["explain", "deployment.spec.replicas"]);
-    assert!(replicas.contains("FIELD: replicas <integer>"), "{replicas}");
     let said = kubectl.fails(&["explain", "deployment.spec.nothing"]);
     assert!(said.contains("does not exist"), "{said}");
 }

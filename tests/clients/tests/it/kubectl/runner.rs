@@ -1,7 +1,6 @@
 //! Runs kubectl against a server of its own, with nothing of the developer's settings.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use tenure_client_tests::Server;
@@ -71,11 +70,14 @@ impl Kubectl {
         self.ok(&["get", object, "--output", &format!("jsonpath={{{path}}}")])
     }
 
-    /// A file of the test with this text.
-    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.server.folder().join(name);
-        std::fs::write(&path, text).unwrap();
-        path
+    /// Edits an object with a stream editor, and gives what kubectl printed.
+    pub(crate) fn edit(&self, object: &str, script: &str) -> String {
+        let editor = self.server.folder().join("editor.sh");
+        std::fs::write(&editor, format!("#!/bin/sh\nsed -i '{script}' \"$1\"\n")).unwrap();
+        let arguments = ["edit", object];
+        let mut command = self.command(&arguments);
+        let child = command.env("EDITOR", format!("sh {}", editor.display())).spawn().unwrap();
+        self.finish(child, &arguments, Some(0)).0
     }
 }
 
