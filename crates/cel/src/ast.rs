@@ -24,10 +24,21 @@ pub(crate) enum Kind {
     Literal(Literal),
     Ident(Arc<str>),
     /// `operand.field`, and `has(operand.field)` when `test`.
-    Select { operand: Box<Expr>, field: Arc<str>, test: bool },
+    Select {
+        operand: Box<Expr>,
+        field: Arc<str>,
+        test: bool,
+    },
     /// `operand.?field`.
-    OptionalSelect { operand: Box<Expr>, field: Arc<str> },
-    Call { name: Arc<str>, target: Option<Box<Expr>>, args: Vec<Expr> },
+    OptionalSelect {
+        operand: Box<Expr>,
+        field: Arc<str>,
+    },
+    Call {
+        name: Arc<str>,
+        target: Option<Box<Expr>>,
+        args: Vec<Expr>,
+    },
     List(Vec<Element>),
     Map(Vec<Entry>),
     /// `Name{…}`, which no rule may use: the name is kept for the message.
@@ -102,9 +113,9 @@ impl Kind {
             Kind::Call { target, args, .. } => Box::new(target.iter().map(|t| &**t).chain(args)),
             Kind::List(elements) => Box::new(elements.iter().map(|e| &e.value)),
             Kind::Map(entries) => Box::new(entries.iter().flat_map(|e| [&e.key, &e.value])),
-            Kind::Fold(f) => Box::new(
-                [&f.range, &f.init, &f.condition, &f.step, &f.result].into_iter(),
-            ),
+            Kind::Fold(f) => {
+                Box::new([&f.range, &f.init, &f.condition, &f.step, &f.result].into_iter())
+            }
         }
     }
 }

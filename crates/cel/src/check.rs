@@ -117,7 +117,11 @@ impl Checker<'_> {
             Kind::Select { operand, field, test } => {
                 let dotted = expr.dotted().filter(|_| !test);
                 if let Some(name) = dotted.and_then(|d| TYPE_NAMES.into_iter().find(|t| *t == d)) {
-                    return Node { ty: Type::Type, at, kind: NodeKind::Constant(Value::Type(name)) };
+                    return Node {
+                        ty: Type::Type,
+                        at,
+                        kind: NodeKind::Constant(Value::Type(name)),
+                    };
                 }
                 let mode = if *test { Mode::Test } else { Mode::Value };
                 self.select(at, operand, field, mode)
@@ -234,10 +238,9 @@ impl Checker<'_> {
             }
             ("_?_:_", Some(condition), Some(yes), Some(no)) => {
                 let ty = self.known.fresh();
-                let fits = self.known.assign_all(
-                    &[yes.ty.clone(), no.ty.clone()],
-                    &[ty.clone(), ty.clone()],
-                );
+                let fits = self
+                    .known
+                    .assign_all(&[yes.ty.clone(), no.ty.clone()], &[ty.clone(), ty.clone()]);
                 if !fits {
                     let types: Vec<Type> = [&condition, &yes, &no].map(|n| n.ty.clone()).to_vec();
                     self.no_overload(at, "_?_:_", false, &types);
@@ -475,10 +478,14 @@ impl Checker<'_> {
     /// Lists and maps that are written out hold one type.
     fn check_literals(&mut self) {
         for types in std::mem::take(&mut self.literals) {
-            let mut types =
-                types.into_iter().map(|(at, ty)| (at, self.known.resolve(&ty, true))).collect::<Vec<_>>().into_iter();
+            let mut types = types
+                .into_iter()
+                .map(|(at, ty)| (at, self.known.resolve(&ty, true)))
+                .collect::<Vec<_>>()
+                .into_iter();
             let Some((_, first)) = types.next() else { continue };
-            let other = types.find(|(_, ty)| *ty != first && *ty != Type::Error && first != Type::Error);
+            let other =
+                types.find(|(_, ty)| *ty != first && *ty != Type::Error && first != Type::Error);
             if let Some((at, ty)) = other {
                 self.error(at, &format!("expected type '{first}' but found '{ty}'"));
             }

@@ -15,7 +15,8 @@ impl CompileError {
         let before: String = text.chars().take(at).collect();
         let line = before.matches('\n').count();
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
-        let shown: String = text.split('\n').nth(line).unwrap_or_default().chars().take(400).collect();
+        let shown: String =
+            text.split('\n').nth(line).unwrap_or_default().chars().take(400).collect();
         let dots = ".".repeat(column.min(400));
         let line = line + 1;
         CompileError {

@@ -116,7 +116,9 @@ impl Estimator<'_> {
 
     fn visit_kind(&mut self, node: &Node) -> Seen {
         match &node.kind {
-            NodeKind::Constant(value) => Seen { size: constant_size(value), ..Seen::of(Cost::ZERO) },
+            NodeKind::Constant(value) => {
+                Seen { size: constant_size(value), ..Seen::of(Cost::ZERO) }
+            }
             NodeKind::Variable { name, .. } => self.variable(name),
             NodeKind::Select { operand, field, mode } => self.select(operand, field, *mode),
             NodeKind::And(a, b) | NodeKind::Or(a, b) => {
@@ -194,7 +196,8 @@ impl Estimator<'_> {
                 Seen { path, ..Seen::of(target.cost.plus(Cost::fixed(1))) }
             }
             Mode::Value => {
-                let counted = matches!(operand.ty, Type::Map(..) | Type::Object(_) | Type::Param(_));
+                let counted =
+                    matches!(operand.ty, Type::Map(..) | Type::Object(_) | Type::Param(_));
                 let cost = if counted { target.cost.plus(Cost::fixed(1)) } else { target.cost };
                 let mut path = target.path;
                 path.push(field.clone());
@@ -264,11 +267,8 @@ impl Estimator<'_> {
         let result = self.visit(&fold.result);
         self.locals.truncate(before);
         let turns = range.size_or_unknown();
-        let cost = range
-            .cost
-            .plus(init.cost)
-            .plus(result.cost)
-            .plus(turns.times(turn.plus(step.cost)));
+        let cost =
+            range.cost.plus(init.cost).plus(result.cost).plus(turns.times(turn.plus(step.cost)));
         let gathers = matches!(fold.init.kind, NodeKind::List(_) | NodeKind::Map(_));
         let (size, entry) = if gathers { (Some(turns), step.entry) } else { (init.size, None) };
         Seen { cost, path: vec![], size, entry }
@@ -405,9 +405,7 @@ impl View<'_, '_> {
                 let size = self.joined();
                 (size.scaled(0.1), Some(size))
             }
-            "find" | "findAll" => {
-                (self.regex(), Some(Cost { min: 0, max: self.size(0).max }))
-            }
+            "find" | "findAll" => (self.regex(), Some(Cost { min: 0, max: self.size(0).max })),
             "matches" => (self.regex(), None),
             "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver" => {
                 (self.size(0).scaled(0.1), None)
@@ -417,7 +415,12 @@ impl View<'_, '_> {
             "ip.isCanonical" => (self.size(0).scaled(0.2), None),
             "containsIP" | "containsCIDR" => (self.network(name, id), None),
             "validate" => (self.size(1).scaled(0.1).scaled(32.0), None),
-            "slice" | "lists.range" | "reverse" | "flatten" | "distinct" | "sort"
+            "slice"
+            | "lists.range"
+            | "reverse"
+            | "flatten"
+            | "distinct"
+            | "sort"
             | "@sortByAssociatedKeys" => self.made_list(name),
             "sets.contains" | "sets.intersects" | "sets.equivalent" => {
                 let factor = if name == "sets.equivalent" { 2.0 } else { 1.0 };
@@ -448,9 +451,7 @@ impl View<'_, '_> {
             }
             "starts_with_string" | "ends_with_string" => (self.size(1).scaled(0.1), None),
             "in_list" => (self.size(1), None),
-            "contains_string" => {
-                (self.size(0).scaled(0.1).times(self.size(1).scaled(0.1)), None)
-            }
+            "contains_string" => (self.size(0).scaled(0.1).times(self.size(1).scaled(0.1)), None),
             "add_list" => (Cost::fixed(1), Some(self.size(0).plus(self.size(1)))),
             "add_string" | "add_bytes" => {
                 let size = self.size(0).plus(self.size(1));
@@ -540,12 +541,14 @@ impl View<'_, '_> {
         let size = self.size(0);
         let (factor, size) = match name {
             "slice" => {
-                let (start, end) = (self.number(1).unwrap_or(0), self.number(2).unwrap_or(size.max));
+                let (start, end) =
+                    (self.number(1).unwrap_or(0), self.number(2).unwrap_or(size.max));
                 (1.0, Cost::fixed(end.saturating_sub(start)))
             }
             "lists.range" => (1.0, Cost::fixed(self.number(0).unwrap_or(u64::MAX))),
             "flatten" => {
-                let depth = if self.args.len() > 1 { self.number(1).unwrap_or(u64::MAX) } else { 1 };
+                let depth =
+                    if self.args.len() > 1 { self.number(1).unwrap_or(u64::MAX) } else { 1 };
                 (depth as f64, size)
             }
             "reverse" => (1.0, size),

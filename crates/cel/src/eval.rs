@@ -252,11 +252,8 @@ impl<'a> Run<'a, '_> {
                     if let Ok(item) = &item {
                         self.touch(Some(item))?;
                     }
-                    let (first, second) = if two {
-                        (Ok(Value::Int(index)), Some(item))
-                    } else {
-                        (item, None)
-                    };
+                    let (first, second) =
+                        if two { (Ok(Value::Int(index)), Some(item)) } else { (item, None) };
                     if !self.turn(fold, first, second)? {
                         break;
                     }

@@ -45,8 +45,9 @@ pub(crate) fn member(
     let builder = Builder { p, at };
     let count = args.len();
     match (&*name, count) {
-        ("all" | "exists" | "exists_one" | "existsOne" | "filter" | "map", 2)
-        | ("map", 3) => builder.one_variable(&name, target, args),
+        ("all" | "exists" | "exists_one" | "existsOne" | "filter" | "map", 2) | ("map", 3) => {
+            builder.one_variable(&name, target, args)
+        }
         ("all" | "exists" | "exists_one" | "existsOne", 3)
         | ("transformList" | "transformMap" | "transformMapEntry", 3 | 4) => {
             builder.two_variables(&name, target, args)
@@ -114,7 +115,13 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn fold(&self, range: Expr, variable: Arc<str>, second: Option<Arc<str>>, body: Body) -> Parsed {
+    fn fold(
+        &self,
+        range: Expr,
+        variable: Arc<str>,
+        second: Option<Arc<str>>,
+        body: Body,
+    ) -> Parsed {
         let Body { init, condition, step, result } = body;
         let accumulator = ACCUMULATOR.into();
         let fold = Fold { range, variable, second, accumulator, init, condition, step, result };

@@ -104,7 +104,11 @@ impl Meter {
 
     /// Pays for elements put into a new list; a few are part of the call.
     pub(crate) fn elements(&mut self, count: u64) -> Result<(), EvalError> {
-        if count > ELEMENTS_CHEAP { self.charge(count) } else { self.work(count.saturating_mul(VISIT)) }
+        if count > ELEMENTS_CHEAP {
+            self.charge(count)
+        } else {
+            self.work(count.saturating_mul(VISIT))
+        }
     }
 
     pub(crate) fn work_len(&mut self, bytes: usize) -> Result<(), EvalError> {

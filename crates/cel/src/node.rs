@@ -18,14 +18,26 @@ pub(crate) struct Node {
 pub(crate) enum NodeKind {
     Constant(Value<'static>),
     /// A variable: its place in the frame, and its name for estimates.
-    Variable { place: usize, name: Arc<str> },
-    Select { operand: Box<Node>, field: Arc<str>, mode: Mode },
+    Variable {
+        place: usize,
+        name: Arc<str>,
+    },
+    Select {
+        operand: Box<Node>,
+        field: Arc<str>,
+        mode: Mode,
+    },
     And(Box<Node>, Box<Node>),
     Or(Box<Node>, Box<Node>),
     Choose(Box<[Node; 3]>),
     NotStrictlyFalse(Box<Node>),
     /// `a.or(b)` and `a.orValue(b)`: the second is looked at only when the first is absent.
-    Otherwise { first: Box<Node>, second: Box<Node>, call: &'static Function, overloads: Vec<usize> },
+    Otherwise {
+        first: Box<Node>,
+        second: Box<Node>,
+        call: &'static Function,
+        overloads: Vec<usize>,
+    },
     Call(Box<Call>),
     List(Vec<(bool, Node)>),
     Map(Vec<(bool, Node, Node)>),
@@ -82,15 +94,14 @@ impl FoldNode {
     /// Recognises the folds of `all` and `exists`.
     pub(crate) fn find_quantifier(&self) -> Option<Quantifier> {
         let NodeKind::NotStrictlyFalse(inner) = &self.condition.kind else { return None };
-        let accumulator = |node: &Node| {
-            matches!(&node.kind, NodeKind::Variable { place, .. } if *place == self.place)
-        };
+        let accumulator = |node: &Node| matches!(&node.kind, NodeKind::Variable { place, .. } if *place == self.place);
         match (&inner.kind, &self.step.kind) {
             (NodeKind::Variable { .. }, NodeKind::And(first, _)) => {
                 (accumulator(inner) && accumulator(first)).then_some(Quantifier { decides: false })
             }
             (NodeKind::Call(call), NodeKind::Or(first, _)) => {
-                let negated = call.function.name == "!_" && call.args.first().is_some_and(accumulator);
+                let negated =
+                    call.function.name == "!_" && call.args.first().is_some_and(accumulator);
                 (negated && accumulator(first)).then_some(Quantifier { decides: true })
             }
             _ => None,

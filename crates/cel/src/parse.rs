@@ -16,8 +16,27 @@ pub(crate) const LENGTH_MAX: usize = 100_000;
 
 /// Words that are not names.
 pub(crate) const RESERVED: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
-    "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// Reads an expression.
@@ -333,7 +352,8 @@ impl Parser<'_> {
 
     fn list(&mut self, at: usize) -> Parsed {
         let mut elements = vec![];
-        while !self.is("]") && !(self.is(",") && self.is_ahead(1, "]") && elements.is_empty()) {
+        let bare_comma = self.is(",") && self.is_ahead(1, "]");
+        while !bare_comma && !self.is("]") {
             let optional = self.take("?");
             elements.push(Element { optional, value: self.expression()? });
             if !self.take(",") {
@@ -347,7 +367,8 @@ impl Parser<'_> {
 
     fn map(&mut self, at: usize) -> Parsed {
         let mut entries = vec![];
-        while !self.is("}") && !(self.is(",") && self.is_ahead(1, "}") && entries.is_empty()) {
+        let bare_comma = self.is(",") && self.is_ahead(1, "}");
+        while !bare_comma && !self.is("}") {
             let optional = self.take("?");
             let key = self.expression()?;
             self.expect(":")?;
@@ -416,11 +437,64 @@ mod tests {
 
     fn words() -> impl Strategy<Value = String> {
         let words = vec![
-            "a", "b", ".", ".", ".?", "[", "]", "[?", "(", ")", "{", "}", ":", ",", "+", "-", "*", "/",
-            "%", "==", "!=", "<", ">=", "&&", "||", "!", "?", " in ", "1", "1u", "0x1f", "2.5", "1e3",
-            ".5", "'a'", "\"b\"", "b'c'", "r'\\d'", "'''e'''", "true", "false", "null", "has(a.b)",
-            "all(x,", "map(x,", "exists(x,", "f(", " ", "\n", "'\\n'", "'\\x41'", "'\\101'", "'\\u00e9'",
-            "`a-b`", "[,]", "[?a]", "{?1:a}", "// c\n",
+            "a",
+            "b",
+            ".",
+            ".",
+            ".?",
+            "[",
+            "]",
+            "[?",
+            "(",
+            ")",
+            "{",
+            "}",
+            ":",
+            ",",
+            "+",
+            "-",
+            "*",
+            "/",
+            "%",
+            "==",
+            "!=",
+            "<",
+            ">=",
+            "&&",
+            "||",
+            "!",
+            "?",
+            " in ",
+            "1",
+            "1u",
+            "0x1f",
+            "2.5",
+            "1e3",
+            ".5",
+            "'a'",
+            "\"b\"",
+            "b'c'",
+            "r'\\d'",
+            "'''e'''",
+            "true",
+            "false",
+            "null",
+            "has(a.b)",
+            "all(x,",
+            "map(x,",
+            "exists(x,",
+            "f(",
+            " ",
+            "\n",
+            "'\\n'",
+            "'\\x41'",
+            "'\\101'",
+            "'\\u00e9'",
+            "`a-b`",
+            "[,]",
+            "[?a]",
+            "{?1:a}",
+            "// c\n",
         ];
         prop::collection::vec(prop::sample::select(words), 1..9).prop_map(|w| w.concat())
     }

@@ -40,8 +40,13 @@ pub(crate) enum Kind {
     Date,
     DateTime,
     IntOrString,
-    List { element: Arc<Shape>, list: ListKind },
-    Map { value: Arc<Shape> },
+    List {
+        element: Arc<Shape>,
+        list: ListKind,
+    },
+    Map {
+        value: Arc<Shape>,
+    },
     Object(Fields),
     /// Data without a schema, typed by its JSON alone.
     Any,

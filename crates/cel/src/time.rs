@@ -51,8 +51,7 @@ pub(crate) fn go_duration(text: &str) -> Option<i64> {
     while !rest.is_empty() {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(number_end);
-        let unit_end =
-            after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, next) = after.split_at(unit_end);
         let nanos: i128 = match unit {
             "ns" => 1,
@@ -229,7 +228,9 @@ mod tests {
     fn times_are_read_and_written() {
         let stamp = rfc3339("2011-08-18T19:03:37.010000000+01:00").expect("a time");
         assert_eq!(timestamp_text(stamp), "2011-08-18T19:03:37.01+01:00");
-        for bad in ["1000-00-00T00:00:00Z", "1000-01-01T00:00:00ZZ", "2000-01-01", "é000-01-01T00:00:00Z"] {
+        for bad in
+            ["1000-00-00T00:00:00Z", "1000-01-01T00:00:00ZZ", "2000-01-01", "é000-01-01T00:00:00Z"]
+        {
             assert!(rfc3339(bad).is_none(), "{bad}");
         }
     }

@@ -156,9 +156,9 @@ impl<'a> Value<'a> {
             return match shape.kind {
                 _ if shape.nullable => Ok(Value::Null),
                 Kind::Any => Ok(Value::Null),
-                _ => Err(EvalError::failed(
-                    "invalid data, got null for schema with nullable=false",
-                )),
+                _ => {
+                    Err(EvalError::failed("invalid data, got null for schema with nullable=false"))
+                }
             };
         }
         let made = match (&shape.kind, json) {
@@ -277,7 +277,13 @@ impl<'a> Value<'a> {
             Value::Map(map) => map.len(),
             Value::Object(map, _) => map.len(),
             Value::Optional(Some(inner)) => return inner.size(),
-            Value::Ip(address) => if address.is_ipv4() { 4 } else { 16 },
+            Value::Ip(address) => {
+                if address.is_ipv4() {
+                    4
+                } else {
+                    16
+                }
+            }
             Value::Cidr(_, bits) => usize::from(*bits).div_ceil(8),
             _ => 1,
         };

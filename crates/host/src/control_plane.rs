@@ -61,10 +61,10 @@ impl ControlPlane {
         let address = listener.local_addr().map_err(failed)?;
 
         // Opening the store may read much, so it runs beside the making of certificates.
-        let kinds = Arc::new(Kinds::builtin());
+        let kinds = Arc::new(Kinds::new(None));
         let (store, durability) = (place.store(&config), config.durability);
         let rights = Arc::new(Access::default());
-        let (layout, feeds) = (Arc::clone(&kinds), vec![rights.feed()]);
+        let (layout, feeds) = (Arc::clone(&kinds), vec![kinds.feed(), rights.feed()]);
         let opening = tokio::task::spawn_blocking(move || {
             world(store.as_deref(), durability, layout, feeds)
         });

@@ -68,7 +68,7 @@ pub fn object(
 ) -> Result<Response<Body>, Failure> {
     match wanted.shape {
         Shape::Plain => match (found, wanted.format, style.pretty) {
-            (Found::Record(record), Format::Json, false) if served.view.is_none() => {
+            (Found::Record(record), Format::Json, false) if served.shows_verbatim(record) => {
                 let slices = VecDeque::from([record.bytes().clone()]);
                 Ok(sliced(code, "application/json", slices, style))
             }
@@ -185,20 +185,11 @@ pub fn table_head(served: &Served, version: MetaVersion, columns: bool) -> Objec
     let mut table = Object::new();
     table.insert("kind".into(), "Table".into());
     table.insert("apiVersion".into(), version.api_version().into());
-    let definitions = if columns {
-        tenure_table::columns(&served.kind)
-            .iter()
-            .map(|column| {
-                json!({
-                    "name": column.name, "type": column.kind, "format": column.format,
-                    "description": column.description, "priority": column.priority,
-                })
-            })
-            .collect()
-    } else {
-        Vec::new()
+    let definitions = match (&served.custom, columns) {
+        (_, false) => Value::Null,
+        (Some(custom), true) => tenure_table::definitions(custom.columns.columns()),
+        (None, true) => tenure_table::definitions(tenure_table::columns(&served.kind)),
     };
-    let definitions = if columns { Value::Array(definitions) } else { Value::Null };
     table.insert("columnDefinitions".into(), definitions);
     table
 }
@@ -206,7 +197,11 @@ pub fn table_head(served: &Served, version: MetaVersion, columns: bool) -> Objec
 /// One row of a Table.
 #[must_use]
 pub fn row(served: &Served, object: &Object, version: MetaVersion, include: Include) -> Value {
-    let cells = tenure_table::cells(&served.kind, object, jiff::Timestamp::now());
+    let now = jiff::Timestamp::now();
+    let cells = match &served.custom {
+        Some(custom) => custom.columns.cells(object, now),
+        None => tenure_table::cells(&served.kind, object, now),
+    };
     let shown = match include {
         Include::None => Value::Null,
         Include::Object => Value::Object(object.clone()),

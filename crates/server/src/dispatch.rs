@@ -50,7 +50,7 @@ pub(crate) async fn dispatch(
             request.wanted(Offer::PlainOnly)?;
             let state = api.world.current();
             let record = get::stored(&state, &request.served, &request.namespace, &request.name)?;
-            let found = Found::Object(scale::view(&request.served.read(&record)?));
+            let found = Found::Object(scale::view(&request.served, &request.served.read(&record)?)?);
             respond(request, StatusCode::OK, &found, Offer::Object)
         }
         ("scale", "update" | "patch") => {
@@ -133,7 +133,7 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
             &request.served.kind.plural,
         ),
     };
-    watch::start(&api.world, asked, api.stop.clone()).await
+    watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await
 }
 
 async fn delete_object(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::api::Api;
 use crate::clock::now;
+use crate::define;
 use crate::internal::{Wanted, ensure, ensure_all, request};
 use crate::protect;
 use crate::registry::{Registry, Served};
@@ -44,6 +45,7 @@ pub async fn run(api: Arc<Api>) {
             tend(&api, record.name()).await;
         }
         free(&api, protect::marked(&state)).await;
+        bring_on(&api, define::all(&api)).await;
         let mut stop = api.stop.clone();
         loop {
             let change = tokio::select! {
@@ -53,15 +55,18 @@ pub async fn run(api: Arc<Api>) {
             let Ok(change) = change else { break };
             let mut touched: BTreeSet<String> = BTreeSet::new();
             let mut unused = BTreeSet::new();
+            let mut definitions = BTreeSet::new();
             let mut see = |change: &Change| {
                 touched.extend(touches(change));
                 protect::touches(&api.world.current(), change, &mut unused);
+                define::touches(&api, change, &mut definitions);
             };
             see(&change);
             while let Ok(Some(change)) = changes.try_next() {
                 see(&change);
             }
             free(&api, unused).await;
+            bring_on(&api, definitions).await;
             for namespace in touched {
                 tend(&api, &namespace).await;
             }
@@ -70,6 +75,15 @@ pub async fn run(api: Arc<Api>) {
             continue;
         }
         return;
+    }
+}
+
+/// Brings these definitions on.
+async fn bring_on(api: &Api, names: BTreeSet<String>) {
+    for name in names {
+        if let Err(failure) = define::tend(api, &name).await {
+            tracing::debug!(name, reason = %failure.message, "a definition could not be tended");
+        }
     }
 }
 

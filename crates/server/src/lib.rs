@@ -17,6 +17,8 @@ pub mod authenticate;
 pub mod body;
 pub mod bootstrap;
 pub mod clock;
+pub mod custom;
+mod define;
 mod dispatch;
 pub mod follow;
 mod internal;

@@ -4,11 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use serde_json::Value;
 use tenure_machinery::{Failure, Kind, Object};
 use tenure_schema::decode::decode;
 use tenure_schema::{TypeId, facts};
-use tenure_world::{FieldPath, Layout, Record};
+use tenure_structural::RuleEngine;
+use tenure_structural::crd::CustomResourceDefinitionRules;
+use tenure_world::{FieldPath, Layout, LockStep, Record, World};
+use tokio::sync::watch;
 
+use crate::custom::{self, Custom};
 use crate::system::Documents;
 use crate::view::{self, View};
 
@@ -24,6 +29,8 @@ pub struct Served {
     pub api_version: String,
     /// How this kind turns into the one it is stored as, where the two differ.
     pub view: Option<View>,
+    /// What a custom kind has beyond its row.
+    pub custom: Option<Arc<Custom>>,
 }
 
 impl Served {
@@ -37,6 +44,19 @@ impl Served {
         }
     }
 
+    /// Whether this is the same kind under an unchanged definition.
+    pub(crate) fn same_as(&self, other: &Served) -> bool {
+        let revision = |served: &Served| served.custom.as_ref().map(|custom| custom.revision);
+        self.prefix == other.prefix && revision(self) == revision(other)
+    }
+
+    /// Whether the bytes of a record are what this kind shows.
+    #[must_use]
+    pub fn shows_verbatim(&self, record: &Record) -> bool {
+        self.view.is_none()
+            && self.custom.as_ref().is_none_or(|c| c.shows_verbatim(record, &self.api_version))
+    }
+
     /// The members of a stored object, in this kind's form.
     pub fn read(&self, record: &Record) -> Result<Object, Failure> {
         self.read_bytes(record.bytes())
@@ -47,6 +67,10 @@ impl Served {
         let mut object: Object = serde_json::from_slice(bytes).map_err(|error| {
             Failure::internal(format!("a stored object cannot be read: {error}"))
         })?;
+        if let Some(custom) = &self.custom {
+            object.insert("apiVersion".into(), self.api_version.as_str().into());
+            custom.show(&mut object);
+        }
         if let Some(view) = self.view {
             view.show(&mut object);
             object.insert("kind".into(), self.kind.kind.as_ref().into());
@@ -73,17 +97,45 @@ impl Served {
 /// The served kinds as they are now: a registry that is replaced whole when kinds come or go.
 pub struct Kinds {
     builtin: Vec<Arc<Served>>,
+    engine: Option<Arc<dyn RuleEngine>>,
     current: ArcSwap<Registry>,
+    /// Counts replacements, for those who must notice one.
+    replaced: watch::Sender<u64>,
 }
 
 impl Kinds {
-    /// The built-in kinds.
+    /// The built-in kinds; definitions add to them. Rules in schemas are run by the engine.
     #[must_use]
-    pub fn builtin() -> Kinds {
+    pub fn new(engine: Option<Arc<dyn RuleEngine>>) -> Kinds {
         let builtin: Vec<Arc<Served>> =
-            tenure_kinds::builtin().into_iter().map(builtin).collect();
+            tenure_kinds::builtin().into_iter().map(|kind| builtin(kind, engine.clone())).collect();
         let current = ArcSwap::from_pointee(Registry::new(builtin.clone()));
-        Kinds { builtin, current }
+        Kinds { builtin, engine, current, replaced: watch::Sender::new(0) }
+    }
+
+    /// Serves what the definitions of a state define, besides the built-in kinds.
+    pub(crate) fn define(&self, world: &World) {
+        let mut kinds = self.builtin.clone();
+        let definitions = custom::definitions(world);
+        let mut rows: Vec<Arc<Served>> = definitions
+            .iter()
+            .flat_map(|(record, object)| custom::served(record, object, self.engine.as_deref()))
+            .collect();
+        rows.sort_by(|a, b| (&a.kind.group, &a.prefix).cmp(&(&b.kind.group, &b.prefix)));
+        kinds.extend(rows);
+        self.current.store(Arc::new(Registry::new(kinds)));
+        self.replaced.send_modify(|count| *count += 1);
+    }
+
+    /// Tells of replacements.
+    pub(crate) fn replacements(&self) -> watch::Receiver<u64> {
+        self.replaced.subscribe()
+    }
+
+    /// The index that must be handed to the world.
+    #[must_use]
+    pub fn feed(self: &Arc<Kinds>) -> Box<dyn LockStep> {
+        Box::new(custom::Feed { kinds: Arc::clone(self) })
     }
 
     /// What is served now.
@@ -110,12 +162,16 @@ pub struct Registry {
 }
 
 /// One built-in row, with what the server looks up once.
-fn builtin(kind: Kind) -> Arc<Served> {
+fn builtin(mut kind: Kind, engine: Option<Arc<dyn RuleEngine>>) -> Arc<Served> {
+    if kind.kind == "CustomResourceDefinition" {
+        kind.rules = Box::new(CustomResourceDefinitionRules { engine });
+    }
     Arc::new(Served {
         prefix: format!("/registry/{}/", kind.storage),
         type_id: facts().type_id(&kind.type_name),
         api_version: kind.api_version(),
         view: (kind.group == "events.k8s.io").then_some(view::EVENTS),
+        custom: None,
         kind,
     })
 }
@@ -162,6 +218,13 @@ impl Registry {
     #[must_use]
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         self.kinds.iter().any(|s| s.kind.group == group && s.kind.version == version)
+    }
+
+    /// The schema of a custom kind as its definition says it.
+    #[must_use]
+    pub fn custom_schema(&self, kind: &Kind) -> Option<Value> {
+        let served = self.find(&kind.group, &kind.version, &kind.plural)?;
+        served.custom.as_ref().map(|custom| custom.raw.clone())
     }
 
     /// All served kinds in table order.

@@ -31,9 +31,6 @@ const OPENAPI_PROTOBUF: [&str; 2] = [
 /// How long a document may be kept under its own hash (R47).
 const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
 
-/// There are no custom kinds yet.
-const NO_CUSTOM: v3::CustomSchema<'static> = &|_| None;
-
 /// Documents that are made from the tables when first asked for, and kept.
 #[derive(Default)]
 pub(crate) struct Documents {
@@ -220,7 +217,7 @@ fn compressed(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Respons
 fn openapi_whole(registry: &Registry, headers: &HeaderMap) -> Response<Body> {
     let accept = header(headers, "accept").unwrap_or_default();
     let protobuf = OPENAPI_PROTOBUF.iter().any(|media| accept.contains(media));
-    let document = |kinds: &[&Kind]| v2::document(kinds, NO_CUSTOM);
+    let document = |kinds: &[&Kind]| v2::document(kinds, &|kind| registry.custom_schema(kind));
     let (bytes, media) = if protobuf {
         let made = |kinds: &[&Kind]| Some(Bytes::from(v2::protobuf(&document(kinds))));
         (kept_bytes(registry, "openapi v2 protobuf", made), OPENAPI_PROTOBUF[0])
@@ -233,7 +230,7 @@ fn openapi_whole(registry: &Registry, headers: &HeaderMap) -> Response<Body> {
 }
 
 fn openapi_index(registry: &Registry) -> Result<Response<Body>, Failure> {
-    let bytes = kept(registry, "openapi index", |kinds| Some(v3::index(kinds, NO_CUSTOM)));
+    let bytes = kept(registry, "openapi index", |kinds| Some(v3::index(kinds, &|kind| registry.custom_schema(kind))));
     Ok(json_bytes(bytes.unwrap_or_default()))
 }
 
@@ -254,7 +251,7 @@ fn openapi_document(
         return Ok(not_found_text());
     }
     let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
-    let hash = v3::hash(&kinds, group, version, NO_CUSTOM).unwrap_or_default();
+    let hash = v3::hash(&kinds, group, version, &|kind| registry.custom_schema(kind)).unwrap_or_default();
     let given = asked.query.text("hash");
     if !given.is_empty() && given != hash {
         let mut response = Response::new(full(""));
@@ -265,7 +262,7 @@ fn openapi_document(
         return Ok(response);
     }
     let bytes = kept(registry, &format!("openapi {document}"), |kinds| {
-            v3::document(kinds, group, version, NO_CUSTOM)
+            v3::document(kinds, group, version, &|kind| registry.custom_schema(kind))
         })
         .ok_or_else(no_such_resource)?;
     let mut response = compressed(bytes, "application/json", headers);

@@ -111,7 +111,8 @@ pub(crate) fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
         [Value::List(list), Value::Int(depth)] => (list, *depth),
         _ => return Err(EvalError::no_such_overload()),
     };
-    let depth = u64::try_from(depth).map_err(|_| EvalError::failed("level must be non-negative"))?;
+    let depth =
+        u64::try_from(depth).map_err(|_| EvalError::failed("level must be non-negative"))?;
     pay_list(meter, (list.len() as u64).saturating_mul(depth))?;
     let mut out = vec![];
     flatten_into(meter, list, depth, &mut out)?;

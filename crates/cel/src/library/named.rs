@@ -90,7 +90,9 @@ impl Named {
             Named::LabelValue => name::label_value(text),
             Named::Uri => unless(is_request_uri(text), "invalid URI"),
             Named::Uuid => unless(is_uuid(text), "does not match the UUID format"),
-            Named::Byte => unless(!text.is_empty() && decode_base64(text).is_some(), "invalid base64"),
+            Named::Byte => {
+                unless(!text.is_empty() && decode_base64(text).is_some(), "invalid base64")
+            }
             Named::Date => unless(time::date(text).is_some(), "invalid date"),
             Named::Datetime => unless(time::rfc3339(text).is_some(), "invalid datetime"),
         }

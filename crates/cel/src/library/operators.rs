@@ -37,7 +37,8 @@ fn stamp(seconds: i64, nanos: i64, like: Stamp) -> Made<'static> {
 
 /// A timestamp moved by nanoseconds.
 fn shift(like: Stamp, by: i64) -> Made<'static> {
-    let seconds = like.seconds.checked_add(by.div_euclid(NANOS)).ok_or_else(|| overflow("timestamp"))?;
+    let seconds =
+        like.seconds.checked_add(by.div_euclid(NANOS)).ok_or_else(|| overflow("timestamp"))?;
     stamp(seconds, by.rem_euclid(NANOS) + i64::from(like.nanos), like)
 }
 
@@ -73,9 +74,8 @@ pub(crate) fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
         [Value::Duration(a), Value::Duration(b)] => {
             a.checked_add(*b).map(Value::Duration).ok_or_else(|| overflow("duration"))
         }
-        [Value::Timestamp(at), Value::Duration(by)] | [Value::Duration(by), Value::Timestamp(at)] => {
-            shift(*at, *by)
-        }
+        [Value::Timestamp(at), Value::Duration(by)]
+        | [Value::Duration(by), Value::Timestamp(at)] => shift(*at, *by),
         [Value::List(a), Value::List(b)] => join_lists(meter, a, b),
         _ => Err(EvalError::no_such_overload()),
     }

@@ -60,13 +60,16 @@ impl Clause {
         };
         let verb = text.get(skipped..)?.chars().next()?;
         let known = matches!(verb, 's' | 'd' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o' | '%');
-        (known && precision <= PRECISION_MAX)
-            .then_some(Clause { precision, verb, length: skipped + verb.len_utf8() })
+        (known && precision <= PRECISION_MAX).then_some(Clause {
+            precision,
+            verb,
+            length: skipped + verb.len_utf8(),
+        })
     }
 
     fn apply(&self, meter: &mut Meter, value: &Value<'_>) -> Result<String, EvalError> {
         let made = match (self.verb, value) {
-            ('s', value) => return display(meter, value, 0),
+            ('s', value) => return display(meter, value),
             ('d', Value::Int(value)) => value.to_string(),
             ('d', Value::Uint(value)) => value.to_string(),
             ('f', value) => self.fixed(double(value).ok_or_else(|| self.misfit())?),
@@ -156,10 +159,10 @@ fn hex(meter: &mut Meter, octets: &[u8]) -> Result<String, EvalError> {
 }
 
 /// Any value as `%s` shows it; text inside lists and maps is quoted.
-fn display(meter: &mut Meter, value: &Value<'_>, depth: u16) -> Result<String, EvalError> {
+fn display(meter: &mut Meter, value: &Value<'_>) -> Result<String, EvalError> {
     meter.work(VISIT)?;
     let inner = |meter: &mut Meter, value: &Value<'_>| {
-        let text = display(meter, value, depth + 1)?;
+        let text = display(meter, value)?;
         Ok::<_, EvalError>(match value {
             Value::String(_) => quoted(&text),
             Value::Bytes(_) => format!("b{}", quoted(&text)),

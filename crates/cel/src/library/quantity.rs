@@ -140,9 +140,9 @@ fn operand(value: &Value<'_>) -> Option<Quantity> {
 
 pub(crate) fn add<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     match args {
-        [Value::Quantity(a), b] => operand(b)
-            .map(|b| quantity(a.plus(b)))
-            .ok_or_else(EvalError::no_such_overload),
+        [Value::Quantity(a), b] => {
+            operand(b).map(|b| quantity(a.plus(b))).ok_or_else(EvalError::no_such_overload)
+        }
         _ => Err(EvalError::no_such_overload()),
     }
 }

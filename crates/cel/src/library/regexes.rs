@@ -278,11 +278,7 @@ fn class(out: &mut String, chars: &mut Chars<'_>) -> Option<()> {
     None
 }
 
-fn escaped(
-    out: &mut String,
-    chars: &mut Chars<'_>,
-    in_class: bool,
-) -> Option<()> {
+fn escaped(out: &mut String, chars: &mut Chars<'_>, in_class: bool) -> Option<()> {
     let c = chars.next()?;
     let inner = match c {
         'd' => "0-9",
@@ -358,7 +354,8 @@ mod tests {
             let found = Pattern::written(pattern).expect(pattern);
             assert_eq!(found.0.is_match(text), wanted, "{pattern} on {text}");
         }
-        for bad in [")", "(", "a**", "[", r"\", r"\C", "(?=a)", "a{1001}", "x++", "(a{1000}){1000}"] {
+        for bad in [")", "(", "a**", "[", r"\", r"\C", "(?=a)", "a{1001}", "x++", "(a{1000}){1000}"]
+        {
             assert!(Pattern::written(bad).is_none(), "{bad}");
         }
     }

@@ -110,7 +110,9 @@ fn part(text: &str) -> Option<Part> {
 
 fn read(args: &[Value<'_>]) -> Result<Option<Version>, EvalError> {
     match args {
-        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Version::read(text)),
+        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => {
+            Ok(Version::read(text))
+        }
         [Value::String(text), Value::Bool(true)] => Ok(Version::read_loosely(text)),
         _ => Err(EvalError::no_such_overload()),
     }

@@ -175,7 +175,7 @@ pub(crate) fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     };
     match text {
         Text::Borrowed(text) => parts(meter, text, separator, most, Value::borrowed),
-        Text::Shared(text) => parts(meter, text, separator, most, |part| Value::text(part)),
+        Text::Shared(text) => parts(meter, text, separator, most, Value::text),
     }
 }
 
@@ -244,7 +244,8 @@ pub(crate) fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     for item in list.iter() {
         match item? {
             Value::String(text) => {
-                bytes = bytes.saturating_add(text.len() as u64).saturating_add(separator.len() as u64);
+                bytes =
+                    bytes.saturating_add(text.len() as u64).saturating_add(separator.len() as u64);
             }
             _ => return Err(EvalError::no_such_overload()),
         }

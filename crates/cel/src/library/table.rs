@@ -1,6 +1,8 @@
 //! The table of functions. A flat list: what each does is told in the modules it points to.
 
-use super::Charge::{Add, Contains, In, One, Order, Own, Regex, Scan, ScanSecond, Sets, Smaller, Traverse};
+use super::Charge::{
+    Add, Contains, In, One, Order, Own, Regex, Scan, ScanSecond, Sets, Smaller, Traverse,
+};
 use super::{
     Charge, Declared, Run, convert, lists, math, named, net, operators, optional, printf, quantity,
     regexes, semver, strings, times, url,
@@ -256,26 +258,43 @@ pub(crate) static TABLE: &[Declared] = &[
 ];
 
 const ORDER: &[&str] = &[
-    "order_bool: (bool, bool) -> bool", "order_int64: (int, int) -> bool",
-    "order_int64_double: (int, double) -> bool", "order_int64_uint64: (int, uint) -> bool",
-    "order_uint64: (uint, uint) -> bool", "order_uint64_double: (uint, double) -> bool",
-    "order_uint64_int64: (uint, int) -> bool", "order_double: (double, double) -> bool",
-    "order_double_int64: (double, int) -> bool", "order_double_uint64: (double, uint) -> bool",
-    "order_string: (string, string) -> bool", "order_bytes: (bytes, bytes) -> bool",
-    "order_timestamp: (timestamp, timestamp) -> bool", "order_duration: (duration, duration) -> bool",
+    "order_bool: (bool, bool) -> bool",
+    "order_int64: (int, int) -> bool",
+    "order_int64_double: (int, double) -> bool",
+    "order_int64_uint64: (int, uint) -> bool",
+    "order_uint64: (uint, uint) -> bool",
+    "order_uint64_double: (uint, double) -> bool",
+    "order_uint64_int64: (uint, int) -> bool",
+    "order_double: (double, double) -> bool",
+    "order_double_int64: (double, int) -> bool",
+    "order_double_uint64: (double, uint) -> bool",
+    "order_string: (string, string) -> bool",
+    "order_bytes: (bytes, bytes) -> bool",
+    "order_timestamp: (timestamp, timestamp) -> bool",
+    "order_duration: (duration, duration) -> bool",
 ];
-const STAMP: &[&str] = &["timestamp_part: timestamp.() -> int", "timestamp_part_with_tz: timestamp.(string) -> int"];
+const STAMP: &[&str] =
+    &["timestamp_part: timestamp.() -> int", "timestamp_part_with_tz: timestamp.(string) -> int"];
 const STAMP_OR_DURATION: &[&str] = &[
-    "timestamp_part: timestamp.() -> int", "timestamp_part_with_tz: timestamp.(string) -> int",
+    "timestamp_part: timestamp.() -> int",
+    "timestamp_part_with_tz: timestamp.(string) -> int",
     "duration_part: duration.() -> int",
 ];
 const FORMAT: &[&str] = &["format-constant: () -> format"];
 const GREATEST: &[&str] = &[
-    "math_pick_int: (int) -> int", "math_pick_double: (double) -> double", "math_pick_uint: (uint) -> uint",
-    "math_pick_int_int: (int, int) -> int", "math_pick_double_double: (double, double) -> double",
-    "math_pick_uint_uint: (uint, uint) -> uint", "math_pick_int_double: (int, double) -> dyn",
-    "math_pick_double_int: (double, int) -> dyn", "math_pick_int_uint: (int, uint) -> dyn",
-    "math_pick_uint_int: (uint, int) -> dyn", "math_pick_uint_double: (uint, double) -> dyn",
-    "math_pick_double_uint: (double, uint) -> dyn", "math_pick_list_int: (list(int)) -> int",
-    "math_pick_list_double: (list(double)) -> double", "math_pick_list_uint: (list(uint)) -> uint",
+    "math_pick_int: (int) -> int",
+    "math_pick_double: (double) -> double",
+    "math_pick_uint: (uint) -> uint",
+    "math_pick_int_int: (int, int) -> int",
+    "math_pick_double_double: (double, double) -> double",
+    "math_pick_uint_uint: (uint, uint) -> uint",
+    "math_pick_int_double: (int, double) -> dyn",
+    "math_pick_double_int: (double, int) -> dyn",
+    "math_pick_int_uint: (int, uint) -> dyn",
+    "math_pick_uint_int: (uint, int) -> dyn",
+    "math_pick_uint_double: (uint, double) -> dyn",
+    "math_pick_double_uint: (double, uint) -> dyn",
+    "math_pick_list_int: (list(int)) -> int",
+    "math_pick_list_double: (list(double)) -> double",
+    "math_pick_list_uint: (list(uint)) -> uint",
 ];

@@ -29,7 +29,8 @@ fn read(text: &str, fragments: bool) -> Option<Url> {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return None;
     }
-    let rest = if fragments { text.split_once('#').map_or(text, |(before, _)| before) } else { text };
+    let rest =
+        if fragments { text.split_once('#').map_or(text, |(before, _)| before) } else { text };
     if rest == "*" {
         return Some(Url::of(text, "", "", "*", ""));
     }
@@ -153,9 +154,8 @@ pub(crate) fn to_url<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     match args {
         [Value::String(text)] => {
             let url = is_request_uri(text).then(|| read(text, true)).flatten();
-            url.map(|url| Value::Url(Arc::new(url))).ok_or_else(|| {
-                EvalError::failed("URL parse error during conversion from string")
-            })
+            url.map(|url| Value::Url(Arc::new(url)))
+                .ok_or_else(|| EvalError::failed("URL parse error during conversion from string"))
         }
         _ => Err(EvalError::no_such_overload()),
     }

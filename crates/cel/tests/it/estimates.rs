@@ -170,7 +170,8 @@ fn r125_recorded_rules_without_bounds_exceed_the_limit() {
 #[test]
 fn r125_runs_cost_what_they_cost_upstream() {
     let integer = json!({"type": "integer"});
-    let case = values(&[(integer.clone(), json!(5)), (json!({"type": "string"}), json!("Rook takes"))]);
+    let case =
+        values(&[(integer.clone(), json!(5)), (json!({"type": "string"}), json!("Rook takes"))]);
     for (rule, cost) in [
         ("self.val1 == self.val1", 5),
         ("type(self.val1) == int", 4),

@@ -2,6 +2,13 @@
 //!
 //! Numbers `r125` follow spec/api-server.md; `r18` to `r20` follow spec/dependencies.md.
 
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test may end loudly, and may measure time"
+)]
+
 mod estimates;
 mod hostile;
 mod oracle;

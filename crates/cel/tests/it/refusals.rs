@@ -29,7 +29,10 @@ fn r125_unknown_names_are_refused_by_name() {
     refused("nope == 1", "ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')");
     refused("self.l.all(x, y == 'a')", "undeclared reference to 'y'");
     refused("self.l.all(x, true) && x == 'a'", "undeclared reference to 'x'");
-    refused("authorizer.path('/healthz').check('get').allowed()", "undeclared reference to 'authorizer'");
+    refused(
+        "authorizer.path('/healthz').check('get').allowed()",
+        "undeclared reference to 'authorizer'",
+    );
     refused("true &&\n  self.nope == 1", "ERROR: <input>:2:7: undefined field 'nope'");
 }
 
@@ -42,7 +45,10 @@ fn r125_types_that_do_not_fit_are_refused() {
     refused("self.n + self.a == ''", "no matching overload for '_+_' applied to '(int, string)'");
     refused("self.n && true", "expected type 'bool' but found 'int'");
     refused("!self.n", "no matching overload for '!_' applied to '(int)'");
-    refused("self.n.startsWith('a')", "no matching overload for 'startsWith' applied to 'int.(string)'");
+    refused(
+        "self.n.startsWith('a')",
+        "no matching overload for 'startsWith' applied to 'int.(string)'",
+    );
     refused("self.a.x == 1", "type 'string' does not support field selection");
     refused("self.l[0].x == 1", "type 'string' does not support field selection");
     refused("self.n.all(x, true)", "cannot be range of a comprehension");
@@ -50,7 +56,10 @@ fn r125_types_that_do_not_fit_are_refused() {
     refused("self.l.all(x, x > 1)", "no matching overload for '_>_' applied to '(string, int)'");
     refused("true ? self.n : self.a", "no matching overload for '_?_:_'");
     refused("1 in self.l", "no matching overload for '@in' applied to '(int, list(string))'");
-    refused("self.l['a'] == 'a'", "no matching overload for '_[_]' applied to '(list(string), string)'");
+    refused(
+        "self.l['a'] == 'a'",
+        "no matching overload for '_[_]' applied to '(list(string), string)'",
+    );
     refused("size(self.n) == 1", "no matching overload for 'size' applied to '(int)'");
     refused("self.l.exists(x, x == 1)", "applied to '(string, int)'");
     refused("self.l.map(x, x).exists(y, y == 1)", "applied to '(string, int)'");
@@ -93,10 +102,46 @@ fn r125_types_follow_through_calls() {
 #[test]
 fn r125_text_that_is_no_expression_is_refused() {
     for rule in [
-        "self.a ==", "", " \t", "(", ")", "self..a", "self.", "[1", "{1}", "{1:}", "a ? b", "'a", "\"a\nb\"",
-        "1 +", "+ 1", "a b", "1..2", "0x", "99999999999999999999", "1e999", "'\\q'", "'\\u12'", "'\\ud800'",
-        "b'\\u0041'", "self.true", "in", "#", "a = b", "a; b", "``", "self.``", "[1,,2]", "f(1,)", "é",
-        "'\\x'", "'''a''", "9223372036854775808", "-9223372036854775809", "18446744073709551616u", "@in",
+        "self.a ==",
+        "",
+        " \t",
+        "(",
+        ")",
+        "self..a",
+        "self.",
+        "[1",
+        "{1}",
+        "{1:}",
+        "a ? b",
+        "'a",
+        "\"a\nb\"",
+        "1 +",
+        "+ 1",
+        "a b",
+        "1..2",
+        "0x",
+        "99999999999999999999",
+        "1e999",
+        "'\\q'",
+        "'\\u12'",
+        "'\\ud800'",
+        "b'\\u0041'",
+        "self.true",
+        "in",
+        "#",
+        "a = b",
+        "a; b",
+        "``",
+        "self.``",
+        "[1,,2]",
+        "f(1,)",
+        "é",
+        "'\\x'",
+        "'''a''",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "18446744073709551616u",
+        "@in",
     ] {
         let error = compile_rule(rule, &env()).expect_err(rule);
         assert!(error.message.contains("ERROR: <input>:"), "{rule}: {error}");
@@ -111,6 +156,9 @@ fn r20_what_is_not_supported_is_refused_by_name() {
     refused("base64.encode(b'a') == ''", "undeclared reference to 'encode'");
     refused("self.l.reduce(x, true)", "undeclared reference to 'reduce'");
     refused("jsonpatch.escapeKey('a') == ''", "undeclared reference to 'escapeKey'");
-    refused("google.protobuf.Duration{seconds: 1} == duration('1s')", "undeclared reference to 'google.protobuf.Duration'");
+    refused(
+        "google.protobuf.Duration{seconds: 1} == duration('1s')",
+        "undeclared reference to 'google.protobuf.Duration'",
+    );
     refused("proto.hasExt(self, a.b)", "undeclared reference to");
 }

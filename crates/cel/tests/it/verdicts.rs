@@ -55,7 +55,10 @@ fn r125_numbers() {
         ("int(1e300) == 1", "integer overflow"),
         ("uint(-1) == 1u", "unsigned integer overflow"),
         ("self.val2 == self.val4", "no matching overload for '_==_' applied to '(int, double)'"),
-        ("self.val2 + self.val4 > 1.0", "no matching overload for '_+_' applied to '(int, double)'"),
+        (
+            "self.val2 + self.val4 > 1.0",
+            "no matching overload for '_+_' applied to '(int, double)'",
+        ),
     ]);
 }
 
@@ -216,7 +219,10 @@ fn r125_lists() {
         ("[[1]].flatten(-1) == [1]", "level must be non-negative"),
         ("lists.range(-1) == []", "must be non-negative"),
         ("['a', 'b'].sum() == 'c'", "no matching overload for 'sum' applied to 'list(string).()'"),
-        ("[[1], [2]].min() == [1]", "no matching overload for 'min' applied to 'list(list(int)).()'"),
+        (
+            "[[1], [2]].min() == [1]",
+            "no matching overload for 'min' applied to 'list(list(int)).()'",
+        ),
         ("[1, 'a'].size() == 2", "expected type 'int' but found 'string'"),
         ("['d', 3].sort() == ['a']", "expected type 'string' but found 'int'"),
         ("[1, 2].transformMapEntry(i, e, {'k': e}).size() == 2", "already exists"),
@@ -227,7 +233,8 @@ fn r125_lists() {
 
 #[test]
 fn r125_sets_and_keyed_lists() {
-    let set = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
+    let set =
+        json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
     let case = values(&[(set.clone(), json!(["a", "b", "c"])), (set, json!(["a", "c", "b"]))]);
     case.valid(&[
         "self.val1 == ['c', 'b', 'a'] && self.val1 == self.val2",
@@ -351,14 +358,18 @@ fn r125_optional_values() {
     case.fails(&[
         ("self.absent.?text == optional.none()", "no such key: absent"),
         ("self.?foo.value() == 1", "optional.none() dereference"),
-        ("self.?foo == 1", "no matching overload for '_==_' applied to '(optional_type(int), int)'"),
+        (
+            "self.?foo == 1",
+            "no matching overload for '_==_' applied to '(optional_type(int), int)'",
+        ),
         ("self.?nope == optional.none()", "undefined field 'nope'"),
     ]);
 }
 
 #[test]
 fn r125_old_values() {
-    let shape = Shape::from_schema(&object(json!({"v": {"type": "integer"}})), false).expect("shape");
+    let shape =
+        Shape::from_schema(&object(json!({"v": {"type": "integer"}})), false).expect("shape");
     let (new, old) = (json!({"v": 2}), json!({"v": 1}));
     let run = |rule: &str, mode: OldSelf, old: Option<Value<'_>>| {
         let program = compile_rule(rule, &Env::for_rule(&shape, mode)).map_err(|e| e.message)?;
@@ -383,7 +394,8 @@ fn r125_old_values() {
     let rule = "!oldSelf.hasValue() || oldSelf.value().v < self.v";
     assert_eq!(run(rule, OldSelf::Optional, none()), Ok(Some(true)));
     assert!(run("oldSelf.v == 1", OldSelf::Absent, None).unwrap_err().contains("undeclared"));
-    let program = compile_rule("self.v > 1", &Env::for_rule(&shape, OldSelf::Present)).expect("a rule");
+    let program =
+        compile_rule("self.v > 1", &Env::for_rule(&shape, OldSelf::Present)).expect("a rule");
     assert!(!program.uses("oldSelf"));
 }
 
@@ -424,8 +436,21 @@ fn r125_resources_show_their_names() {
 #[test]
 fn r125_names_that_need_escapes() {
     let names = [
-        "true", "in", "for", "namespace", "int", "type", "self", "all", "_true", "dot.dot",
-        "dash-dash", "slash/slash", "a_b", "a__b", "if",
+        "true",
+        "in",
+        "for",
+        "namespace",
+        "int",
+        "type",
+        "self",
+        "all",
+        "_true",
+        "dot.dot",
+        "dash-dash",
+        "slash/slash",
+        "a_b",
+        "a__b",
+        "if",
     ];
     let properties: serde_json::Map<_, _> =
         names.iter().map(|n| ((*n).to_owned(), json!({"type": "integer"}))).collect();

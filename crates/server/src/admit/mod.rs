@@ -14,10 +14,12 @@ mod storage;
 
 pub use service::first_address as first_service_address;
 
-use tenure_machinery::{Failure, Object};
+use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::World;
 
 use crate::api::Api;
+use crate::clock::now;
+use crate::custom;
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::Extras;
@@ -45,6 +47,7 @@ pub fn mutate(
 ) -> Result<(), Failure> {
     let kind = &request.served.kind;
     if operation == Operation::Create {
+        custom::must_not_be_going(&request.served, object.name())?;
         namespace::must_exist(state, request, object, extras)?;
     }
     match (kind.group.as_ref(), kind.kind.as_ref(), operation) {
@@ -93,6 +96,9 @@ pub fn allocate(
 ) -> Result<(), Failure> {
     if request.served.kind.kind == "Service" && request.served.kind.group.is_empty() {
         service::allocate(api, state, old, object, extras)?;
+    }
+    if request.served.kind.kind == "CustomResourceDefinition" && request.subresource.is_empty() {
+        custom::settle(state, object, &now());
     }
     Ok(())
 }

@@ -170,21 +170,21 @@ fn plain_slices(served: &Served, page: &Page) -> VecDeque<Bytes> {
         served.api_version,
         list_meta(page)
     );
-    // Items of built-in lists carry no kind and apiVersion (R19).
-    if served.view.is_some() {
-        let shown = page.records.iter().map(|record| {
+    // Items of built-in lists carry no kind and apiVersion, those of custom lists do (R19).
+    let typed = served.custom.is_some();
+    let items = page.records.iter().map(|record| match (served.shows_verbatim(record), typed) {
+        (true, true) => (Bytes::new(), record.bytes().clone()),
+        (true, false) => (Bytes::from_static(b"{"), record.typeless()),
+        (false, _) => {
             let mut object = served.read(record).unwrap_or_default();
-            object.remove("kind");
-            object.remove("apiVersion");
+            if !typed {
+                object.remove("kind");
+                object.remove("apiVersion");
+            }
             (Bytes::new(), Bytes::from(Value::Object(object).to_string()))
-        });
-        return joined(head, shown, "");
-    }
-    joined(
-        head,
-        page.records.iter().map(|record| (Bytes::from_static(b"{"), record.typeless())),
-        "",
-    )
+        }
+    });
+    joined(head, items, "")
 }
 
 fn metadata_slices(page: &Page, version: MetaVersion) -> VecDeque<Bytes> {
@@ -251,7 +251,8 @@ fn table(
             Ok(answer::row(served, found.object(served)?.as_ref(), version, style.include))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
-    let none = rows.is_empty() && !tenure_table::has_printer(&served.kind);
+    let printed = served.custom.is_some() || tenure_table::has_printer(&served.kind);
+    let none = rows.is_empty() && !printed;
     table.insert("rows".into(), if none { Value::Null } else { Value::Array(rows) });
     Ok(Value::Object(table))
 }

@@ -20,7 +20,7 @@ use crate::negotiate::{MetaVersion, Shape};
 use crate::query::ListOptions;
 use crate::read::get::not_older_than;
 use crate::read::list::expired;
-use crate::registry::Served;
+use crate::registry::{Kinds, Served};
 use crate::select::Selection;
 
 /// A socket that takes nothing for this long is closed; the client resumes from its last version.
@@ -55,6 +55,7 @@ pub(crate) struct Asked {
 /// Starts a watch and answers with its stream.
 pub(crate) async fn start(
     world: &Handle,
+    kinds: &Arc<Kinds>,
     asked: Asked,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<Body>, Failure> {
@@ -116,6 +117,8 @@ pub(crate) async fn start(
         stop,
         events: asked.events,
         _running: asked.running,
+        replaced: kinds.replacements(),
+        kinds: Arc::clone(kinds),
     };
     tokio::spawn(stream.run(cursor, initial, after));
     Ok(response)
@@ -131,9 +134,21 @@ struct Stream {
     stop: watch::Receiver<bool>,
     events: Counter,
     _running: Running,
+    kinds: Arc<Kinds>,
+    replaced: watch::Receiver<u64>,
 }
 
 impl Stream {
+    /// Whether the kind is served as it was when the watch began; else clients list again (R115).
+    fn is_still_served(&self) -> bool {
+        let served = &self.encoder.served;
+        let kind = &served.kind;
+        self.kinds
+            .current()
+            .find(&kind.group, &kind.version, &kind.plural)
+            .is_some_and(|now| now.same_as(served))
+    }
+
     async fn run(mut self, mut cursor: Watch, initial: Vec<Arc<Record>>, at: Revision) {
         if self.send_initial(initial, at).await.is_some() {
             self.follow(&mut cursor, at).await;
@@ -191,6 +206,11 @@ impl Stream {
                 }
                 () = self.sender.closed() => return,
                 _ = self.stop.changed() => return,
+                _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
+                    if !self.is_still_served() {
+                        return;
+                    }
+                }
             }
             if !chunk.is_empty() && self.send(chunk.freeze()).await.is_none() {
                 return;
@@ -234,7 +254,7 @@ impl Encoder {
         chunk.extend_from_slice(kind.as_bytes());
         chunk.extend_from_slice(b"\",\"object\":");
         match self.shape {
-            Shape::Plain if self.served.view.is_none() => chunk.extend_from_slice(bytes),
+            Shape::Plain if self.served.shows_verbatim(record) => chunk.extend_from_slice(bytes),
             Shape::Plain => {
                 let shown = self.served.read_bytes(bytes).unwrap_or_default();
                 write_json(chunk, &Value::Object(shown));

@@ -123,10 +123,16 @@ fn merged(
         reset: reset(&served, Some(request.subresource.as_str()).filter(|s| !s.is_empty())),
         force: options.force,
     };
-    let type_id = served.type_id.ok_or_else(|| Failure::internal("the kind has no type"))?;
-    let schema = TypeSchema::new(facts(), type_id);
+    let merged = match (&served.custom, served.type_id) {
+        (Some(custom), _) => tenure_patch::managed::apply(&custom.merging(), live, &application),
+        (None, Some(type_id)) => {
+            let schema = TypeSchema::new(facts(), type_id);
+            tenure_patch::managed::apply(&schema, live, &application)
+        }
+        (None, None) => return Err(Failure::internal("the kind has no type")),
+    };
     let mut object =
-        tenure_patch::managed::apply(&schema, live, &application).map_err(|error| match error {
+        merged.map_err(|error| match error {
             ApplyError::Conflicts(conflicts) => conflict(&conflicts),
             ApplyError::Invalid(message) => {
                 let mut errors = Errors::new();

@@ -161,6 +161,12 @@ fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
 /// emptied `managedFields` forgets its managers (R99), and an emptied member that is written as null
 /// belongs to its writer. See [`settle_empty`].
 pub(crate) fn check_schema(served: &Served, object: &mut Object) -> Result<Vec<String>, String> {
+    if let Some(custom) = &served.custom {
+        let dropped = custom.decode(object)?;
+        object.insert("kind".into(), served.kind.kind.as_ref().into());
+        object.insert("apiVersion".into(), served.api_version.as_str().into());
+        return Ok(dropped.iter().map(|path| format!("unknown field {path:?}")).collect());
+    }
     let Some(type_id) = served.type_id else { return Ok(Vec::new()) };
     let is_empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
     let empty: Vec<String> = object

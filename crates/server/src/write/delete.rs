@@ -274,6 +274,9 @@ fn decide(api: &Api, request: &Request, options: &DeleteOptions, old: &Object) -
     if request.served.kind.kind == "Namespace" && request.served.kind.group.is_empty() {
         return decide_namespace(old);
     }
+    if request.served.kind.kind == "CustomResourceDefinition" {
+        return decide_definition(old);
+    }
     let mut new = old.clone();
     if api.collects_garbage {
         settle_finalizers(&mut new, request.served.kind.dependents, options.propagation);
@@ -330,6 +333,22 @@ fn decide_namespace(old: &Object) -> Step {
     let mut new = old.clone();
     new.map_mut("metadata").insert("deletionTimestamp".into(), now().into());
     new.map_mut("status").insert("phase".into(), "Terminating".into());
+    Step::Mark(new)
+}
+
+/// A definition is marked and waits for its instances to go (ownership R160).
+fn decide_definition(old: &Object) -> Step {
+    if old.str_at(&["metadata", "deletionTimestamp"]).is_some() {
+        return if old.list_at(&["metadata", "finalizers"]).is_empty() {
+            Step::Remove(old.clone())
+        } else {
+            Step::Keep
+        };
+    }
+    let mut new = old.clone();
+    tenure_structural::crd::begin_deletion(&mut new, &now());
+    mark(&mut new, 0);
+    move_generation(&mut new);
     Step::Mark(new)
 }
 

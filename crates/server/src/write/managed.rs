@@ -25,15 +25,20 @@ pub(crate) fn record(
     subresource: Option<&str>,
     now: &str,
 ) {
-    let Some(type_id) = served.type_id else { return };
-    let schema = TypeSchema::new(facts(), type_id);
     let writer = Writer {
         manager,
         api_version: &served.api_version,
         subresource: subresource.unwrap_or_default(),
         now,
     };
-    update(&schema, old, new, &writer, reset(served, subresource));
+    let reset = reset(served, subresource);
+    match (&served.custom, served.type_id) {
+        (Some(custom), _) => update(&custom.merging(), old, new, &writer, reset),
+        (None, Some(type_id)) => {
+            update(&TypeSchema::new(facts(), type_id), old, new, &writer, reset);
+        }
+        (None, None) => {}
+    }
 }
 
 /// As [`record`], for a body that is answered and never stored.

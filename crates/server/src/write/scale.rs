@@ -10,6 +10,7 @@ use crate::answer::Found;
 use crate::api::Api;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
+use crate::registry::Served;
 use crate::request::Request;
 use crate::write::decode;
 use crate::write::managed::Fields;
@@ -17,25 +18,44 @@ use crate::write::patch::{PatchType, bad_result, failed, read_patch};
 use crate::write::update::{Stored, changed, store};
 
 /// The Scale that shows a parent.
-#[must_use]
-pub(crate) fn view(parent: &Object) -> Object {
+pub(crate) fn view(served: &Served, parent: &Object) -> Result<Object, Failure> {
     let mut metadata = Object::new();
     for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = parent.at(&["metadata", member]) {
             metadata.insert(member.to_owned(), value.clone());
         }
     }
+    let counts = match served.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
+        None => Counts {
+            wanted: parent.int_at(&["spec", "replicas"]),
+            current: parent.int_at(&["status", "replicas"]),
+            selector: selector_text(parent),
+        },
+        Some(paths) => {
+            let at = |path: &[String]| {
+                parent.at(&path.iter().map(String::as_str).collect::<Vec<_>>())
+            };
+            let selector = paths.label_selector.as_deref().and_then(at).and_then(Value::as_str);
+            let wanted = at(&paths.spec_replicas).and_then(Value::as_i64);
+            if wanted.is_none() {
+                let path = paths.spec_replicas.join(".");
+                return Err(Failure::internal(format!("the spec replicas field \".{path}\" does not exist")));
+            }
+            Counts {
+                wanted,
+                current: at(&paths.status_replicas).and_then(Value::as_i64),
+                selector: selector.unwrap_or_default().to_owned(),
+            }
+        }
+    };
     let mut spec = Object::new();
-    let replicas = parent.int_at(&["spec", "replicas"]).unwrap_or(0);
-    if replicas != 0 {
-        spec.insert("replicas".into(), replicas.into());
+    if let Some(wanted) = counts.wanted.filter(|count| *count != 0) {
+        spec.insert("replicas".into(), wanted.into());
     }
     let mut status = Object::new();
-    let current = parent.int_at(&["status", "replicas"]).unwrap_or(0);
-    status.insert("replicas".into(), current.into());
-    let selector = selector_text(parent);
-    if !selector.is_empty() {
-        status.insert("selector".into(), selector.into());
+    status.insert("replicas".into(), counts.current.unwrap_or(0).into());
+    if !counts.selector.is_empty() {
+        status.insert("selector".into(), counts.selector.into());
     }
     let mut scale = Object::new();
     scale.insert("kind".into(), "Scale".into());
@@ -43,7 +63,28 @@ pub(crate) fn view(parent: &Object) -> Object {
     scale.insert("metadata".into(), Value::Object(metadata));
     scale.insert("spec".into(), Value::Object(spec));
     scale.insert("status".into(), Value::Object(status));
-    scale
+    Ok(scale)
+}
+
+struct Counts {
+    wanted: Option<i64>,
+    current: Option<i64>,
+    selector: String,
+}
+
+/// Writes the wanted count into a parent.
+fn set_replicas(served: &Served, parent: &mut Object, replicas: i64) {
+    let custom = served.custom.as_ref().and_then(|custom| custom.scale.as_ref());
+    let path: Vec<&str> = custom.map_or_else(
+        || vec!["spec", "replicas"],
+        |paths| paths.spec_replicas.iter().map(String::as_str).collect(),
+    );
+    let Some((last, parents)) = path.split_last() else { return };
+    let mut at = parent;
+    for member in parents {
+        at = at.map_mut(member);
+    }
+    at.insert((*last).to_owned(), replicas.into());
 }
 
 /// A selector as text: `app=a,tier in (x,y)`.
@@ -95,18 +136,18 @@ pub(crate) async fn write(
         };
         let mut parent = served.read(&record)?;
         let mut scale = match (kind, &patch) {
-            (Some(PatchType::Json), Some(patch)) => tenure_patch::json::apply(view(&parent), patch),
-            (Some(_), Some(patch)) => tenure_patch::merge::apply(view(&parent), patch),
+            (Some(PatchType::Json), Some(patch)) => tenure_patch::json::apply(view(&served, &parent)?, patch),
+            (Some(_), Some(patch)) => tenure_patch::merge::apply(view(&served, &parent)?, patch),
             _ => Ok(body_scale(request)?),
         }
         .map_err(failed)?;
         check_type(request, &mut scale, is_patch)?;
         let conditional = check(request, &scale, record.revision())?;
         let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
-        parent.map_mut("spec").insert("replicas".into(), replicas.into());
+        set_replicas(&served, &mut parent, replicas);
         match store(api, request, &options, &record, parent, Fields::Written).await? {
             Stored::Done(found) => {
-                return Ok(Found::Object(view(found.object(&request.served)?.as_ref())));
+                return Ok(Found::Object(view(&served, found.object(&served)?.as_ref())?));
             }
             Stored::Moved if conditional && !is_patch => return Err(changed(request)),
             Stored::Moved | Stored::Again => {}

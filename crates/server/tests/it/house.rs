@@ -75,7 +75,7 @@ pub fn admin() -> &'static Peer {
 impl House {
     /// A ready server over an empty memory.
     pub async fn new() -> House {
-        let kinds = Arc::new(Kinds::builtin());
+        let kinds = Arc::new(Kinds::new(None));
         let layout = Arc::clone(&kinds);
         let options = Options { layout, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();

@@ -1,0 +1,160 @@
+//! Custom kinds: what definitions define, served from the commit that accepts them (R118–R133).
+//!
+//! ```text
+//!   commit of a definition ──► Feed ──► Kinds (replaced whole) ──► discovery, OpenAPI, requests
+//! ```
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tenure_core::Revision;
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_patch::{Structural, TypeSchema};
+use tenure_schema::facts;
+use tenure_structural::crd::{self, Names, ScalePaths};
+use tenure_structural::meta::{Wrong, coerce};
+use tenure_structural::{RuleEngine, Schema, default, prune};
+use tenure_table::CustomColumns;
+use tenure_world::{Change, LockStep, Record, World};
+
+use crate::registry::{Kinds, Served};
+
+/// Where definitions are kept.
+pub(crate) const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+
+/// What a custom kind has beyond its row.
+pub struct Custom {
+    /// The definition's name.
+    pub(crate) definition: String,
+    /// The revision that last changed the definition.
+    pub(crate) revision: Revision,
+    /// The version objects are stored in, as they name it.
+    pub(crate) storage_version: String,
+    /// The schema; a version without one keeps nothing but metadata.
+    pub(crate) schema: Option<Schema>,
+    /// The schema as written.
+    pub(crate) raw: Value,
+    /// Columns for people.
+    pub(crate) columns: CustomColumns,
+    /// Where replicas are counted.
+    pub(crate) scale: Option<ScalePaths>,
+    /// Whether the definition is going.
+    pub(crate) terminating: bool,
+}
+
+impl Custom {
+    /// How values merge and who owns what, by the schema.
+    pub(crate) fn merging(&self) -> Structural<'_> {
+        let metadata = facts()
+            .type_id("apimachinery.meta.v1.ObjectMeta")
+            .map(|type_id| TypeSchema::new(facts(), type_id));
+        Structural::new(&self.raw, metadata)
+    }
+
+    /// Whether the bytes of a record are what this version shows: written in it, under this schema.
+    pub(crate) fn shows_verbatim(&self, record: &Record, api_version: &str) -> bool {
+        record.revision() > self.revision && self.storage_version == api_version
+    }
+
+    /// Checks a body, drops what the schema does not know; answers the paths that were dropped.
+    pub(crate) fn decode(&self, object: &mut Object) -> Result<Vec<String>, String> {
+        let Some(schema) = &self.schema else { return Ok(Vec::new()) };
+        let mut dropped = coerce(object, schema, Wrong::Refuse).map_err(|wrong| wrong.to_string())?;
+        dropped.extend(prune::prune(object, schema));
+        Ok(dropped)
+    }
+
+    /// Brings a stored object into the form of today's schema (R121, R122).
+    pub(crate) fn show(&self, object: &mut Object) {
+        let Some(schema) = &self.schema else { return };
+        // Dropping cannot fail.
+        let _ = coerce(object, schema, Wrong::Drop);
+        prune::prune(object, schema);
+        default::default(object, schema);
+    }
+}
+
+/// The rows that a definition makes.
+pub(crate) fn served(
+    record: &Record,
+    definition: &Object,
+    engine: Option<&dyn RuleEngine>,
+) -> Vec<Arc<Served>> {
+    let versions = crd::versions(definition);
+    let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
+    let storage = versions.iter().find(|version| version.storage).map(|v| v.name.clone());
+    let storage_version = format!("{group}/{}", storage.unwrap_or_default());
+    let rows = crd::kinds(definition, engine);
+    rows.into_iter()
+        .filter_map(|kind| {
+            let version = versions.iter().find(|version| version.name == kind.version)?;
+            let raw = version.schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+            let custom = Custom {
+                definition: definition.name().to_owned(),
+                revision: record.revision(),
+                storage_version: storage_version.clone(),
+                schema: Schema::parse(&raw).ok(),
+                columns: CustomColumns::new(&version.columns),
+                scale: version.scale.clone(),
+                terminating: crd::is_terminating(definition),
+                raw,
+            };
+            Some(Arc::new(Served {
+                prefix: format!("/registry/{}/", kind.storage),
+                type_id: None,
+                api_version: kind.api_version(),
+                view: None,
+                custom: Some(Arc::new(custom)),
+                kind,
+            }))
+        })
+        .collect()
+}
+
+/// Every definition in a state.
+pub(crate) fn definitions(state: &World) -> Vec<(Arc<Record>, Object)> {
+    state
+        .range(DEFINITIONS, None)
+        .filter_map(|record| {
+            Some((Arc::clone(record), serde_json::from_slice(record.bytes()).ok()?))
+        })
+        .collect()
+}
+
+/// Settles names and conditions of a definition against all others, in its own transaction (R130).
+pub(crate) fn settle(state: &World, definition: &mut Object, now: &str) {
+    let others = definitions(state);
+    let group = definition.str_at(&["spec", "group"]).unwrap_or_default().to_owned();
+    let held = Names::held(others.iter().map(|(_, other)| other), &group, definition.name());
+    crd::settle(definition, &held, now);
+}
+
+/// 403 for a new object of a kind that is going (R132).
+pub(crate) fn must_not_be_going(served: &Served, name: &str) -> Result<(), Failure> {
+    match &served.custom {
+        Some(custom) if custom.terminating => Err(Failure::forbidden(
+            &served.kind.group,
+            &served.kind.plural,
+            name,
+            "create not allowed while custom resource definition is terminating",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The index that must be handed to the world.
+pub(crate) struct Feed {
+    pub(crate) kinds: Arc<Kinds>,
+}
+
+impl LockStep for Feed {
+    fn start(&mut self, world: &World) {
+        self.kinds.define(world);
+    }
+
+    fn apply(&mut self, world: &World, changes: &[Arc<Change>]) {
+        if changes.iter().any(|change| change.key.starts_with(DEFINITIONS)) {
+            self.kinds.define(world);
+        }
+    }
+}
