@@ -53,6 +53,11 @@ pub(crate) fn parse(text: &str) -> Result<Expr, CompileError> {
     }
 }
 
+/// Whether a word is a token of its own and cannot follow a dot.
+fn is_word_token(word: &str) -> bool {
+    matches!(word, "true" | "false" | "null" | "in")
+}
+
 pub(crate) struct Parser<'t> {
     text: &'t str,
     tokens: Vec<Token>,
@@ -266,9 +271,7 @@ impl Parser<'_> {
     fn dot(&mut self, at: usize, operand: Expr) -> Parsed {
         let optional = self.take("?");
         let (name, plain): (Arc<str>, bool) = match self.kind() {
-            TokenKind::Ident(name) if !matches!(&*name, "true" | "false" | "null" | "in") => {
-                (name, true)
-            }
+            TokenKind::Ident(name) if !is_word_token(&name) => (name, true),
             TokenKind::Quoted(name) => (name, false),
             _ => return Err(self.unexpected("a name")),
         };
@@ -299,7 +302,7 @@ impl Parser<'_> {
             TokenKind::Mark("[") => self.list(at),
             TokenKind::Mark("{") => self.map(at),
             TokenKind::Mark(".") => match self.kind() {
-                TokenKind::Ident(name) => {
+                TokenKind::Ident(name) if !is_word_token(&name) => {
                     self.at += 1;
                     self.ident(at, name)
                 }

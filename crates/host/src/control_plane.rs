@@ -8,9 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tenure_server::admit::first_service_address;
 use tenure_server::listen::Tls;
+use tenure_server::rules::Refuse;
 use tenure_server::{Access, Api, ApiConfig, Kinds, bootstrap, follow, listen};
 use tenure_token::Keys;
-use tenure_world::{LockStep, Handle, Options};
+use tenure_world::{Handle, LockStep, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -61,13 +62,12 @@ impl ControlPlane {
         let address = listener.local_addr().map_err(failed)?;
 
         // Opening the store may read much, so it runs beside the making of certificates.
-        let kinds = Arc::new(Kinds::new(None));
+        let kinds = Arc::new(Kinds::new(Some(Arc::new(Refuse))));
         let (store, durability) = (place.store(&config), config.durability);
         let rights = Arc::new(Access::default());
         let (layout, feeds) = (Arc::clone(&kinds), vec![kinds.feed(), rights.feed()]);
-        let opening = tokio::task::spawn_blocking(move || {
-            world(store.as_deref(), durability, layout, feeds)
-        });
+        let opening =
+            tokio::task::spawn_blocking(move || world(store.as_deref(), durability, layout, feeds));
         let pki = place.pki(&config);
         // Waited for even if there is no certificate: the folder must not be unlocked before.
         let world = joined(opening.await)??;

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT,
-};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tenure_machinery::Failure;
@@ -15,8 +13,8 @@ use tenure_token::Keys;
 use tenure_world::Handle;
 use tokio::sync::watch;
 
-use crate::answer;
 use crate::access::Access;
+use crate::answer;
 use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, impersonate, user_of_certificate};
 use crate::body::Body;
@@ -175,13 +173,19 @@ impl Api {
         if !registry.has_group(&path.group) {
             return Ok(not_found_text());
         }
-        let served = registry.find(&path.group, &path.version, &path.resource)
+        let served = registry
+            .find(&path.group, &path.version, &path.resource)
             .filter(|served| !path.deeper && fits(path, served.kind.namespaced))
             .ok_or_else(no_such_resource)?;
         if !path.subresource.is_empty() && served.kind.subresource(&path.subresource).is_none() {
             return Err(no_such_resource());
         }
         let verb = asked.verb;
+        // A custom kind has no path to create across namespaces (R133).
+        let nowhere = served.kind.namespaced && path.namespace.is_empty();
+        if served.custom.is_some() && verb == "create" && nowhere {
+            return Err(no_such_resource());
+        }
         if !offers(served, path, verb, &asked.method) {
             return Err(Failure::method_not_allowed(
                 &asked.method.as_str().to_lowercase(),

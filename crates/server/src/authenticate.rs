@@ -113,7 +113,9 @@ pub(crate) fn impersonate(
         if groups.is_empty() && uid.is_empty() && pairs.is_empty() {
             return Ok(user);
         }
-        return Err(Failure::bad_request("requested groups, uid or extra without impersonating a user"));
+        return Err(Failure::bad_request(
+            "requested groups, uid or extra without impersonating a user",
+        ));
     }
     for asked in impersonation(&name, &groups, &uid, &pairs) {
         if access.may(&user, &asked).is_none() {
@@ -128,7 +130,8 @@ pub(crate) fn impersonate(
             groups.push(format!("system:serviceaccounts:{account}"));
         }
     }
-    let everybody = if name == "system:anonymous" { "system:unauthenticated" } else { "system:authenticated" };
+    let everybody =
+        if name == "system:anonymous" { "system:unauthenticated" } else { "system:authenticated" };
     if !groups.iter().any(|group| group == everybody) {
         groups.push(everybody.to_owned());
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_machinery::Failure;
-use tenure_rbac::{Reconciled, RoleChange, Rule};
 use tenure_rbac::bootstrap::Expected;
+use tenure_rbac::{Reconciled, RoleChange, Rule};
 use tenure_world::{Guard, Write};
 
 use crate::admit::first_service_address;
@@ -44,7 +44,9 @@ pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
 async fn gather(api: &Api) -> Result<(), Failure> {
     let served = find(api, tenure_rbac::GROUP, "clusterroles")?;
     for (name, rules) in api.access.rbac().aggregates(RoleChange::None) {
-        let Some(record) = api.world.current().get(&served.key("", &name)).cloned() else { continue };
+        let Some(record) = api.world.current().get(&served.key("", &name)).cloned() else {
+            continue;
+        };
         let mut role = served.read(&record)?;
         role.insert("rules".into(), rules.iter().map(Rule::to_value).collect());
         let key = Arc::clone(record.key());

@@ -59,7 +59,8 @@ impl Custom {
     /// Checks a body, drops what the schema does not know; answers the paths that were dropped.
     pub(crate) fn decode(&self, object: &mut Object) -> Result<Vec<String>, String> {
         let Some(schema) = &self.schema else { return Ok(Vec::new()) };
-        let mut dropped = coerce(object, schema, Wrong::Refuse).map_err(|wrong| wrong.to_string())?;
+        let mut dropped =
+            coerce(object, schema, Wrong::Refuse).map_err(|wrong| wrong.to_string())?;
         dropped.extend(prune::prune(object, schema));
         Ok(dropped)
     }

@@ -50,7 +50,8 @@ pub(crate) async fn dispatch(
             request.wanted(Offer::PlainOnly)?;
             let state = api.world.current();
             let record = get::stored(&state, &request.served, &request.namespace, &request.name)?;
-            let found = Found::Object(scale::view(&request.served, &request.served.read(&record)?)?);
+            let found =
+                Found::Object(scale::view(&request.served, &request.served.read(&record)?)?);
             respond(request, StatusCode::OK, &found, Offer::Object)
         }
         ("scale", "update" | "patch") => {

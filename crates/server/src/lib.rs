@@ -33,6 +33,7 @@ pub mod registry;
 mod request;
 mod review;
 pub mod route;
+pub mod rules;
 mod select;
 mod system;
 mod view;

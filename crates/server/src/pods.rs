@@ -27,7 +27,8 @@ const RACES_MAX: usize = 256;
 pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
-    let binding = decode::unstored(request, FieldValidation::Ignore, "Binding", "api.core.v1.Binding")?;
+    let binding =
+        decode::unstored(request, FieldValidation::Ignore, "Binding", "api.core.v1.Binding")?;
     let name =
         if request.name.is_empty() { binding.name().to_owned() } else { request.name.clone() };
     if !binding.name().is_empty() && binding.name() != name {
@@ -40,8 +41,12 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
     if tenure_machinery::name::dns_subdomain(&node).is_some() {
         return Err(Failure::bad_request("target.name: a binding names a node"));
     }
-    let pods =
-        api.kinds.current().find("", "v1", "pods").cloned().ok_or_else(crate::api::no_such_resource)?;
+    let pods = api
+        .kinds
+        .current()
+        .find("", "v1", "pods")
+        .cloned()
+        .ok_or_else(crate::api::no_such_resource)?;
     let key = pods.key(&request.namespace, &name);
     for _ in 0..RACES_MAX {
         let Some(record) = api.world.current().get(&key).cloned() else {
@@ -108,7 +113,8 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
     let dry_run = WriteOptions::read(&request.query, "CreateOptions", false)?.dry_run;
-    let eviction = decode::unstored(request, FieldValidation::Ignore, "Eviction", "api.policy.v1.Eviction")?;
+    let eviction =
+        decode::unstored(request, FieldValidation::Ignore, "Eviction", "api.policy.v1.Eviction")?;
     if !eviction.name().is_empty() && eviction.name() != request.name {
         return Err(Failure::bad_request(
             "metadata.name: name in URL does not match name in Eviction object",
@@ -142,7 +148,10 @@ async fn spend_budget(
     pod: &Object,
     dry_run: bool,
 ) -> Result<(), Failure> {
-    let served = api.kinds.current().find("policy", "v1", "poddisruptionbudgets")
+    let served = api
+        .kinds
+        .current()
+        .find("policy", "v1", "poddisruptionbudgets")
         .cloned()
         .ok_or_else(crate::api::no_such_resource)?;
     for _ in 0..RACES_MAX {

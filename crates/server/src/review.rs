@@ -95,7 +95,10 @@ fn check_namespace(request: &Request, review: &Object) -> Result<(), Failure> {
     if asked == request.namespace {
         return Ok(());
     }
-    Err(invalid(&["spec", "resourceAttributes", "namespace"], "must match the namespace of the path"))
+    Err(invalid(
+        &["spec", "resourceAttributes", "namespace"],
+        "must match the namespace of the path",
+    ))
 }
 
 fn access(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
@@ -119,7 +122,8 @@ fn access(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
             api.access.may(user, &Asked::Path { verb: text("verb"), path: text("path") })
         }
         _ => {
-            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            let why =
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             return Err(invalid(&["spec"], why));
         }
     };

@@ -230,7 +230,9 @@ fn openapi_whole(registry: &Registry, headers: &HeaderMap) -> Response<Body> {
 }
 
 fn openapi_index(registry: &Registry) -> Result<Response<Body>, Failure> {
-    let bytes = kept(registry, "openapi index", |kinds| Some(v3::index(kinds, &|kind| registry.custom_schema(kind))));
+    let bytes = kept(registry, "openapi index", |kinds| {
+        Some(v3::index(kinds, &|kind| registry.custom_schema(kind)))
+    });
     Ok(json_bytes(bytes.unwrap_or_default()))
 }
 
@@ -251,7 +253,8 @@ fn openapi_document(
         return Ok(not_found_text());
     }
     let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
-    let hash = v3::hash(&kinds, group, version, &|kind| registry.custom_schema(kind)).unwrap_or_default();
+    let hash =
+        v3::hash(&kinds, group, version, &|kind| registry.custom_schema(kind)).unwrap_or_default();
     let given = asked.query.text("hash");
     if !given.is_empty() && given != hash {
         let mut response = Response::new(full(""));
@@ -262,9 +265,9 @@ fn openapi_document(
         return Ok(response);
     }
     let bytes = kept(registry, &format!("openapi {document}"), |kinds| {
-            v3::document(kinds, group, version, &|kind| registry.custom_schema(kind))
-        })
-        .ok_or_else(no_such_resource)?;
+        v3::document(kinds, group, version, &|kind| registry.custom_schema(kind))
+    })
+    .ok_or_else(no_such_resource)?;
     let mut response = compressed(bytes, "application/json", headers);
     if !given.is_empty() {
         let forever = HeaderValue::from_static("public, immutable, max-age=31536000");

@@ -285,8 +285,8 @@ pub(crate) fn insert_into<'a>(
     made: &mut BTreeMap<Key<'a>, Value<'a>>,
     rest: &[Value<'a>],
 ) -> Result<(), EvalError> {
-    // One for the call, two for finding the place.
-    meter.charge(3)?;
+    // One for the call, three for finding the place and keeping the map balanced.
+    meter.charge(4)?;
     let mut put = |key: Key<'a>, value: Value<'a>| match made.entry(key) {
         Entry::Vacant(place) => {
             place.insert(value);

@@ -2,12 +2,7 @@
 //!
 //! Numbers `r125` follow spec/api-server.md; `r18` to `r20` follow spec/dependencies.md.
 
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test may end loudly, and may measure time"
-)]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test may end loudly")]
 
 mod estimates;
 mod hostile;

@@ -32,7 +32,9 @@ pub(super) fn may_hand_out(
             rbac.check_role(&who, &role, &request.name, gathered, may)
         }
         _ => match Binding::from_object(new) {
-            Some(binding) if old.and_then(Binding::from_object).as_ref() == Some(&binding) => Ok(()),
+            Some(binding) if old.and_then(Binding::from_object).as_ref() == Some(&binding) => {
+                Ok(())
+            }
             Some(binding) => rbac.check_binding(&who, &binding, may),
             None => Ok(()),
         },

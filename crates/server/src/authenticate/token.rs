@@ -62,8 +62,8 @@ impl Tokens {
         let now = jiff::Timestamp::now().as_second();
         let verified = verify(&self.keys, token, now, &self.issuer, audiences)?;
         let state = self.world.current();
-        let account =
-            state.get(&format!("/registry/serviceaccounts/{}/{}", verified.namespace, verified.name));
+        let account = state
+            .get(&format!("/registry/serviceaccounts/{}/{}", verified.namespace, verified.name));
         let bound = bound_record(&state, &verified);
         verified.stands(now, account.map(standing), bound.map(standing))?;
         let mut groups = verified.groups();

@@ -168,7 +168,7 @@ fn plain_slices(served: &Served, page: &Page) -> VecDeque<Bytes> {
         "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
         served.kind.kind,
         served.api_version,
-        list_meta(page)
+        list_meta(page, served.custom.is_some())
     );
     // Items of built-in lists carry no kind and apiVersion, those of custom lists do (R19).
     let typed = served.custom.is_some();
@@ -191,7 +191,7 @@ fn metadata_slices(page: &Page, version: MetaVersion) -> VecDeque<Bytes> {
     let api_version = version.api_version();
     let head = format!(
         "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
-        list_meta(page)
+        list_meta(page, false)
     );
     let before = Bytes::from(format!(
         "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{api_version}\",\"metadata\":"
@@ -224,13 +224,17 @@ fn gathered(slices: VecDeque<Bytes>) -> Vec<u8> {
     slices.into_iter().flatten().collect()
 }
 
-fn list_meta(page: &Page) -> Value {
+fn list_meta(page: &Page, custom: bool) -> Value {
     let mut meta = json!({ "resourceVersion": page.revision.to_string() });
     if let (Some(map), Some(next)) = (meta.as_object_mut(), &page.next) {
         map.insert("continue".into(), next.encode().into());
         if let Some(remaining) = page.remaining {
             map.insert("remainingItemCount".into(), remaining.into());
         }
+    }
+    // Lists of custom kinds say that there is no more; others leave it out.
+    if let (true, None, Some(map)) = (custom, &page.next, meta.as_object_mut()) {
+        map.insert("continue".into(), "".into());
     }
     meta
 }
@@ -242,7 +246,7 @@ fn table(
     style: Style,
 ) -> Result<Value, Failure> {
     let mut table = answer::table_head(served, version, true);
-    table.insert("metadata".into(), list_meta(page));
+    table.insert("metadata".into(), list_meta(page, false));
     let rows = page
         .records
         .iter()

@@ -131,15 +131,14 @@ fn merged(
         }
         (None, None) => return Err(Failure::internal("the kind has no type")),
     };
-    let mut object =
-        merged.map_err(|error| match error {
-            ApplyError::Conflicts(conflicts) => conflict(&conflicts),
-            ApplyError::Invalid(message) => {
-                let mut errors = Errors::new();
-                errors.invalid(&Path::Root, "the configuration", &message);
-                Failure::invalid(&served.kind.group, &served.kind.kind, &request.name, errors)
-            }
-        })?;
+    let mut object = merged.map_err(|error| match error {
+        ApplyError::Conflicts(conflicts) => conflict(&conflicts),
+        ApplyError::Invalid(message) => {
+            let mut errors = Errors::new();
+            errors.invalid(&Path::Root, "the configuration", &message);
+            Failure::invalid(&served.kind.group, &served.kind.kind, &request.name, errors)
+        }
+    })?;
     decode::check_schema(&served, &mut object).map_err(Failure::bad_request)?;
     decode::settle_namespace(request, &mut object)?;
     Ok(object)

@@ -100,6 +100,9 @@ pub(crate) fn prepare(
     served.kind.rules.prepare_create(&mut object, &cx);
     validate(&served.kind, &object)?;
     admit::validate(api, request, Operation::Create, None, Some(&object))?;
+    for warning in meta::finalizer_warnings(&object, &served.kind) {
+        request.warn(warning);
+    }
     for warning in served.kind.rules.warnings(&object, None) {
         request.warn(warning);
     }

@@ -1,7 +1,7 @@
 //! From a body to a checked object (R21, R32, R54, R55).
 
 use serde_json::Value;
-use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_schema::{TypeId, decode as schema, duplicate, facts, protobuf};
 
 use crate::query::FieldValidation;
@@ -145,6 +145,12 @@ fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
             "the API version in the data ({version}) does not match the expected API version ({})",
             served.api_version
         )));
+    }
+    if !kind.is_empty() && kind != served.kind.kind && served.custom.is_some() {
+        let mut errors = Errors::new();
+        let why = format!("must be {}", served.kind.kind);
+        errors.invalid(&Path::Root.field("kind"), format!("{kind:?}"), &why);
+        return Err(Failure::invalid(&served.kind.group, kind, object.name(), errors));
     }
     if !kind.is_empty() && kind != served.kind.kind {
         return Err(Failure::bad_request(format!(

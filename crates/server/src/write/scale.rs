@@ -32,14 +32,15 @@ pub(crate) fn view(served: &Served, parent: &Object) -> Result<Object, Failure> 
             selector: selector_text(parent),
         },
         Some(paths) => {
-            let at = |path: &[String]| {
-                parent.at(&path.iter().map(String::as_str).collect::<Vec<_>>())
-            };
+            let at =
+                |path: &[String]| parent.at(&path.iter().map(String::as_str).collect::<Vec<_>>());
             let selector = paths.label_selector.as_deref().and_then(at).and_then(Value::as_str);
             let wanted = at(&paths.spec_replicas).and_then(Value::as_i64);
             if wanted.is_none() {
                 let path = paths.spec_replicas.join(".");
-                return Err(Failure::internal(format!("the spec replicas field \".{path}\" does not exist")));
+                return Err(Failure::internal(format!(
+                    "the spec replicas field \".{path}\" does not exist"
+                )));
             }
             Counts {
                 wanted,
@@ -136,7 +137,9 @@ pub(crate) async fn write(
         };
         let mut parent = served.read(&record)?;
         let mut scale = match (kind, &patch) {
-            (Some(PatchType::Json), Some(patch)) => tenure_patch::json::apply(view(&served, &parent)?, patch),
+            (Some(PatchType::Json), Some(patch)) => {
+                tenure_patch::json::apply(view(&served, &parent)?, patch)
+            }
             (Some(_), Some(patch)) => tenure_patch::merge::apply(view(&served, &parent)?, patch),
             _ => Ok(body_scale(request)?),
         }

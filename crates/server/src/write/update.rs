@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use tenure_core::Revision;
-use tenure_machinery::kind::StatusMeta;
-use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, Rules, meta};
+use tenure_machinery::kind::{Kind, StatusMeta};
+use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, meta};
 use tenure_world::{Guard, Record, Write};
 
 use crate::admit::{self, Operation};
@@ -120,10 +120,13 @@ pub(crate) async fn store(
         _ => kind.rules.prepare_update(&mut new, &old, &cx),
     }
     if kind.generation && subresource != Some("status") {
-        move_generation(kind.rules.as_ref(), &mut new, &old);
+        move_generation(kind, &mut new, &old);
     }
     validate(kind, &new, &old, subresource)?;
     admit::validate(api, request, Operation::Update, Some(&old), Some(&new))?;
+    for warning in meta::finalizer_warnings(&new, kind) {
+        request.warn(warning);
+    }
     for warning in kind.rules.warnings(&new, Some(&old)) {
         request.warn(warning);
     }
@@ -227,10 +230,15 @@ fn copy_member(into: &mut Object, from: &Object, member: &str) {
 }
 
 /// Counts a change outside metadata and status (R61).
-fn move_generation(rules: &dyn Rules, new: &mut Object, old: &Object) {
-    let counts = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
+fn move_generation(kind: &Kind, new: &mut Object, old: &Object) {
+    // Without an endpoint of its own, status is content like any other.
+    let counts = |name: &str| match name {
+        "metadata" | "kind" | "apiVersion" => false,
+        "status" => kind.status.is_none(),
+        _ => true,
+    };
     let same = new.iter().filter(|(n, _)| counts(n)).eq(old.iter().filter(|(n, _)| counts(n)));
-    if !same || rules.counts(new, old) {
+    if !same || kind.rules.counts(new, old) {
         let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0).saturating_add(1);
         new.map_mut("metadata").insert("generation".into(), generation.into());
     }

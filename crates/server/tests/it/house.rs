@@ -9,8 +9,10 @@ use http_body_util::{BodyExt, Full};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_server::{Api, ApiConfig, Body, Peer, Kinds, bootstrap, follow};
+use tenure_server::rules::Refuse;
+use tenure_server::{Access, Api, ApiConfig, Body, Kinds, Peer, bootstrap, follow};
 use tenure_store::MemoryLog;
+use tenure_token::Keys;
 use tenure_world::{Handle, Options};
 use tokio::sync::watch;
 
@@ -75,14 +77,18 @@ pub fn admin() -> &'static Peer {
 impl House {
     /// A ready server over an empty memory.
     pub async fn new() -> House {
-        let kinds = Arc::new(Kinds::new(None));
+        let kinds = Arc::new(Kinds::new(Some(Arc::new(Refuse))));
+        let access = Arc::new(Access::default());
         let layout = Arc::clone(&kinds);
-        let options = Options { layout, ..Options::default() };
+        let indexes = vec![kinds.feed(), access.feed()];
+        let options = Options { layout, indexes, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api::new(ApiConfig {
             world: world.clone(),
             kinds,
+            access,
+            token_keys: Keys::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap(),
             authority_pem: "the authority".into(),
             address: ([127, 0, 0, 1], 6443).into(),
             stop: stopping,
