@@ -139,7 +139,11 @@ impl PartialOrd for Key<'_> {
 }
 impl Ord for Key<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
+        match (self, other) {
+            (Key::Int(a), Key::Int(b)) => a.cmp(b),
+            (Key::String(a), Key::String(b)) => (**a).cmp(&**b),
+            _ => self.rank().cmp(&other.rank()),
+        }
     }
 }
 

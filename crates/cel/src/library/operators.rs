@@ -285,8 +285,8 @@ pub(crate) fn insert_into<'a>(
     made: &mut BTreeMap<Key<'a>, Value<'a>>,
     rest: &[Value<'a>],
 ) -> Result<(), EvalError> {
-    // One for the call, three for finding the place and keeping the map balanced.
-    meter.charge(4)?;
+    // One for the call, the rest for the place in the tree, as a new list costs ten.
+    meter.charge(8)?;
     let mut put = |key: Key<'a>, value: Value<'a>| match made.entry(key) {
         Entry::Vacant(place) => {
             place.insert(value);
