@@ -46,6 +46,11 @@ impl Budget {
         self.remaining
     }
 
+    /// Takes away units for work around a run.
+    pub fn spend(&mut self, units: u64) {
+        self.remaining = self.remaining.saturating_sub(units);
+    }
+
     pub(crate) fn meter(&self) -> Meter {
         let limit = self.remaining.min(self.call_max);
         Meter { limit, left: limit, work: 0, patterns: Vec::new() }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tenure_server::admit::first_service_address;
 use tenure_server::listen::Tls;
-use tenure_server::rules::Refuse;
+use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Kinds, bootstrap, follow, listen};
 use tenure_token::Keys;
 use tenure_world::{Handle, LockStep, Options};
@@ -62,7 +62,7 @@ impl ControlPlane {
         let address = listener.local_addr().map_err(failed)?;
 
         // Opening the store may read much, so it runs beside the making of certificates.
-        let kinds = Arc::new(Kinds::new(Some(Arc::new(Refuse))));
+        let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
         let (store, durability) = (place.store(&config), config.durability);
         let rights = Arc::new(Access::default());
         let (layout, feeds) = (Arc::clone(&kinds), vec![kinds.feed(), rights.feed()]);

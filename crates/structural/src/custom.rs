@@ -15,10 +15,11 @@ use crate::{default, meta, unique, validate};
 
 /// Compiles the rules of schemas; lives in another crate.
 pub trait RuleEngine: Send + Sync {
-    /// Adds what is wrong with the rules of a schema that stands at `path`.
-    fn check(&self, schema: &Schema, path: &Path<'_>, errors: &mut Errors);
+    /// Adds what is wrong with the rules of a schema that stands at `path`; `raw` is the same schema
+    /// as it is written in the definition.
+    fn check(&self, raw: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Errors);
     /// The rules of a legal schema, ready to run; `None` when it has none.
-    fn compile(&self, schema: &Schema) -> Option<Box<dyn Evaluate>>;
+    fn compile(&self, raw: &Value, schema: &Schema) -> Option<Box<dyn Evaluate>>;
 }
 
 /// Compiled rules.

@@ -2,6 +2,8 @@
 //!
 //! Printer columns have a richer language, which is read where tables are made.
 
+use serde_json::Value;
+
 use crate::raw::Raw;
 
 /// The members that a dotted path such as `.spec.replicas` leads through.
@@ -19,6 +21,27 @@ pub fn fault(path: &str) -> Option<&'static str> {
         None => Some("must be a simple path starting with a dot"),
         Some(_) => None,
     }
+}
+
+/// The path of a rule's cause as causes write it: `.a['b']` is `a.b`, or `a[b]` if `a` is a map.
+///
+/// A path that the schema does not know is kept as it is.
+#[must_use]
+pub fn written(path: &str, schema: &Value) -> String {
+    let plain = path.strip_prefix('.').unwrap_or(path);
+    let (Some(root), false) = (Raw::new(schema), path.is_empty()) else { return plain.to_owned() };
+    let Ok(found) = follow(path, root, true) else { return plain.to_owned() };
+    let mut text = String::new();
+    let mut schema = Some(root);
+    for name in found.members {
+        match schema {
+            Some(map) if !map.has_properties() => text.push_str(&format!("[{name}]")),
+            _ if text.is_empty() => text.push_str(&name),
+            _ => text.push_str(&format!(".{name}")),
+        }
+        schema = step(schema, &name).ok().flatten();
+    }
+    text
 }
 
 /// A path that a schema knows: where it leads.

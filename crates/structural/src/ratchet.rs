@@ -25,7 +25,8 @@ enum Node<'a> {
 }
 
 /// The items of an old keyed list, found by their keys.
-pub(crate) struct OldItems<'a> {
+#[derive(Debug)]
+pub struct OldItems<'a> {
     by_key: HashMap<String, &'a Value>,
     list: &'a Schema,
     item: &'a Schema,
@@ -44,18 +45,26 @@ impl<'a> Old<'a> {
         Old { node: Node::Object(object), schema }
     }
 
-    fn object(self) -> Option<&'a Object> {
+    /// The members, if it is an object.
+    #[must_use]
+    pub fn object(self) -> Option<&'a Object> {
         match self.node {
             Node::Value(value) => value.as_object(),
             Node::Object(object) => Some(object),
         }
     }
 
-    fn list(self) -> Option<&'a Vec<Value>> {
+    /// The value, unless this is a whole object.
+    #[must_use]
+    pub fn value(self) -> Option<&'a Value> {
         match self.node {
-            Node::Value(value) => value.as_array(),
+            Node::Value(value) => Some(value),
             Node::Object(_) => None,
         }
+    }
+
+    fn list(self) -> Option<&'a Vec<Value>> {
+        self.value()?.as_array()
     }
 
     /// The old value of a member.
@@ -66,7 +75,8 @@ impl<'a> Old<'a> {
     }
 
     /// The old items, if this is a keyed list.
-    pub(crate) fn items(self) -> Option<OldItems<'a>> {
+    #[must_use]
+    pub fn items(self) -> Option<OldItems<'a>> {
         let item = self.schema.items.as_deref()?;
         let list = self.schema;
         if list.list_type != ListType::Map {
@@ -80,23 +90,33 @@ impl<'a> Old<'a> {
     /// Whether nothing changed; the order of keyed lists does not count.
     #[must_use]
     pub fn unchanged(self, new: &Value) -> bool {
-        if let (Value::Object(new), Some(old)) = (new, self.object()) {
-            return new.len() == old.len()
-                && new.iter().all(|(name, value)| match self.member(name) {
-                    Some(old) => old.unchanged(value),
-                    None => old.get(name) == Some(value),
-                });
+        if let Value::Object(new) = new {
+            return self.members_unchanged(new);
         }
         if let (Value::Array(new), Some(old), Some(items)) = (new, self.list(), self.items()) {
             return new.len() == old.len()
                 && new.iter().all(|v| items.find(v).is_some_and(|old| old.unchanged(v)));
         }
-        matches!(self.node, Node::Value(old) if old == new)
+        self.value() == Some(new)
+    }
+
+    /// As [`Old::unchanged`], for the members of an object.
+    #[must_use]
+    pub fn members_unchanged(self, new: &Object) -> bool {
+        self.object().is_some_and(|old| {
+            new.len() == old.len()
+                && new.iter().all(|(name, value)| match self.member(name) {
+                    Some(old) => old.unchanged(value),
+                    None => old.get(name) == Some(value),
+                })
+        })
     }
 }
 
 impl<'a> OldItems<'a> {
-    pub(crate) fn find(&self, new: &Value) -> Option<Old<'a>> {
+    /// The old item with the keys of a new one.
+    #[must_use]
+    pub fn find(&self, new: &Value) -> Option<Old<'a>> {
         let value = self.by_key.get(&key_of(new, &self.list.list_map_keys))?;
         Some(Old::new(value, self.item))
     }

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_server::rules::Refuse;
+use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Body, Kinds, Peer, bootstrap, follow};
 use tenure_store::MemoryLog;
 use tenure_token::Keys;
@@ -77,7 +77,7 @@ pub fn admin() -> &'static Peer {
 impl House {
     /// A ready server over an empty memory.
     pub async fn new() -> House {
-        let kinds = Arc::new(Kinds::new(Some(Arc::new(Refuse))));
+        let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
         let access = Arc::new(Access::default());
         let layout = Arc::clone(&kinds);
         let indexes = vec![kinds.feed(), access.feed()];

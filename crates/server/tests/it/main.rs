@@ -12,9 +12,11 @@
 
 mod apply;
 mod create;
+mod custom_rules;
 mod delete;
 mod discovery;
 mod finalizers;
+mod hostile_rules;
 mod house;
 mod http;
 mod list;

@@ -150,7 +150,7 @@ impl Judge<'_> {
             let at = schema_path.field("openAPIV3Schema");
             let read = check::check(schema, status, &at, self.errors);
             if let (Some(read), Some(engine)) = (read, self.engine) {
-                engine.check(&read, &at, self.errors);
+                engine.check(schema, &read, &at, self.errors);
             }
         }
         if wanted.subresources {

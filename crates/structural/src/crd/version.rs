@@ -160,7 +160,9 @@ fn row(crd: &Object, version: CustomVersion, engine: Option<&dyn RuleEngine>) ->
     let plural = name("plural");
     let schema =
         version.schema.as_ref().and_then(|schema| Schema::parse(schema).ok()).map(Arc::new);
-    let rules = engine.zip(schema.as_deref()).and_then(|(engine, schema)| engine.compile(schema));
+    let rules = engine
+        .zip(version.schema.as_ref().zip(schema.as_deref()))
+        .and_then(|(engine, (raw, schema))| engine.compile(raw, schema));
     Kind {
         group: own(group),
         version: own(&version.name),
