@@ -131,7 +131,8 @@ pub(crate) fn impersonate(
     }
     let everybody =
         if name == "system:anonymous" { "system:unauthenticated" } else { "system:authenticated" };
-    if !groups.iter().any(|group| group == everybody) {
+    let said = |group: &String| group == everybody || group == "system:unauthenticated";
+    if !groups.iter().any(said) {
         groups.push(everybody.to_owned());
     }
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
