@@ -122,17 +122,17 @@ pub(crate) fn impersonate(
             return Err(refusal(&user, &asked));
         }
     }
-    if let Some(("system:serviceaccount", account)) = name.rsplit_once(':').and_then(|(head, _)| {
-        head.rsplit_once(':').filter(|(prefix, _)| *prefix == "system:serviceaccount")
-    }) {
-        if groups.is_empty() {
-            groups.push("system:serviceaccounts".to_owned());
-            groups.push(format!("system:serviceaccounts:{account}"));
-        }
+    if groups.is_empty()
+        && let Some(account) = name.strip_prefix("system:serviceaccount:")
+        && let Some((namespace, _)) = account.split_once(':')
+    {
+        groups.push("system:serviceaccounts".to_owned());
+        groups.push(format!("system:serviceaccounts:{namespace}"));
     }
     let everybody =
         if name == "system:anonymous" { "system:unauthenticated" } else { "system:authenticated" };
-    if !groups.iter().any(|group| group == everybody) {
+    let said = |group: &String| group == everybody || group == "system:unauthenticated";
+    if !groups.iter().any(said) {
         groups.push(everybody.to_owned());
     }
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -26,6 +26,8 @@ pub(crate) const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresou
 pub struct Custom {
     /// The definition's name.
     pub(crate) definition: String,
+    /// The definition's uid and spec: a watch ends when either is another.
+    pub(crate) identity: Arc<(String, Value)>,
     /// The revision that last changed the definition.
     pub(crate) revision: Revision,
     /// The version objects are stored in, as they name it.
@@ -85,6 +87,8 @@ pub(crate) fn served(
     let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
     let storage = versions.iter().find(|version| version.storage).map(|v| v.name.clone());
     let storage_version = format!("{group}/{}", storage.unwrap_or_default());
+    let spec = definition.get("spec").cloned().unwrap_or_default();
+    let identity = Arc::new((record.uid().to_owned(), spec));
     let rows = crd::kinds(definition, engine);
     rows.into_iter()
         .filter_map(|kind| {
@@ -92,6 +96,7 @@ pub(crate) fn served(
             let raw = version.schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
             let custom = Custom {
                 definition: definition.name().to_owned(),
+                identity: Arc::clone(&identity),
                 revision: record.revision(),
                 storage_version: storage_version.clone(),
                 schema: Schema::parse(&raw).ok(),

@@ -44,10 +44,11 @@ impl Served {
         }
     }
 
-    /// Whether this is the same kind under an unchanged definition.
+    /// Whether this is the same kind under a definition that says the same.
     pub(crate) fn same_as(&self, other: &Served) -> bool {
-        let revision = |served: &Served| served.custom.as_ref().map(|custom| custom.revision);
-        self.prefix == other.prefix && revision(self) == revision(other)
+        let identity =
+            |served: &Served| served.custom.as_ref().map(|custom| Arc::clone(&custom.identity));
+        self.prefix == other.prefix && identity(self) == identity(other)
     }
 
     /// Whether the bytes of a record are what this kind shows.

@@ -43,7 +43,7 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
             check_namespace(request, &review)?;
             access(api, &subject(&review)?, &review)?
         }
-        "SelfSubjectRulesReview" => rules(api, &request.user, &review),
+        "SelfSubjectRulesReview" => rules(api, &request.user, &review)?,
         _ => token::review(api, &review),
     };
     review.insert("status".into(), status);
@@ -135,8 +135,11 @@ fn access(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
 }
 
 /// What the user may do in a namespace, as far as the authorizers can list it.
-fn rules(api: &Api, user: &User, review: &Object) -> Value {
+fn rules(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
     let namespace = review.str_at(&["spec", "namespace"]).unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(Failure::bad_request("no namespace on request"));
+    }
     let rbac = api.access.rbac();
     let mut resources = Vec::new();
     let mut paths = Vec::new();
@@ -158,5 +161,5 @@ fn rules(api: &Api, user: &User, review: &Object) -> Value {
             paths.push(json!({ "verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls }));
         }
     }
-    json!({ "incomplete": false, "resourceRules": resources, "nonResourceRules": paths })
+    Ok(json!({ "incomplete": false, "resourceRules": resources, "nonResourceRules": paths }))
 }

@@ -116,7 +116,10 @@ fn other(
         "/.well-known/openid-configuration" => {
             Ok(json_bytes(Bytes::from(api.tokens.configuration().to_string())))
         }
-        "/openid/v1/jwks" => Ok(json_bytes(Bytes::from(api.tokens.jwks().to_string()))),
+        "/openid/v1/jwks" => {
+            let keys = full(Bytes::from(api.tokens.jwks().to_string()));
+            Ok(answer::respond(StatusCode::OK, "application/jwk-set+json", keys))
+        }
         _ => {
             if let Some(document) = path.strip_prefix("/openapi/v3/") {
                 return openapi_document(registry, asked, document, headers);

@@ -20,7 +20,6 @@ use tenure_world::World;
 use crate::api::Api;
 use crate::clock::now;
 use crate::custom;
-use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::Extras;
 
@@ -104,8 +103,20 @@ pub fn allocate(
 }
 
 /// Gives back what a removed object had taken, in the transaction that removes it.
-pub fn release(state: &World, served: &Served, object: &Object, extras: &mut Extras) {
-    if served.kind.kind == "Service" && served.kind.group.is_empty() {
+pub fn release(
+    api: &Api,
+    state: &World,
+    request: &Request,
+    object: &Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    if kind.kind == "Service" && kind.group.is_empty() {
         service::release(state, object, extras);
     }
+    if kind.kind == "ClusterRole" && kind.group == tenure_rbac::GROUP {
+        let mut gone = object.clone();
+        rbac::gather(api, state, request, Operation::Delete, &mut gone, extras)?;
+    }
+    Ok(())
 }

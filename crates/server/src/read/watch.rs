@@ -208,6 +208,14 @@ impl Stream {
                 _ = self.stop.changed() => return,
                 _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
                     if !self.is_still_served() {
+                        // What happened before the end is told first.
+                        while chunk.len() < GATHER_BYTES {
+                            let Ok(Some(change)) = cursor.try_next() else { break };
+                            self.change(&mut chunk, &change);
+                        }
+                        if !chunk.is_empty() {
+                            let _ = self.send(chunk.freeze()).await;
+                        }
                         return;
                     }
                 }

@@ -136,7 +136,8 @@ pub(crate) fn unsupported(media: &str) -> Failure {
     )
 }
 
-/// `apiVersion` and `kind` may be absent; if present they agree with the path.
+/// `apiVersion` and `kind` may be absent, the latter only of built-in kinds; if present they agree with
+/// the path.
 fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
     let version = object.str_at(&["apiVersion"]).unwrap_or_default();
     let kind = object.str_at(&["kind"]).unwrap_or_default();
@@ -146,7 +147,10 @@ fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
             served.api_version
         )));
     }
-    if !kind.is_empty() && kind != served.kind.kind && served.custom.is_some() {
+    if kind.is_empty() && served.custom.is_some() {
+        return Err(Failure::bad_request("Object 'Kind' is missing"));
+    }
+    if kind != served.kind.kind && served.custom.is_some() {
         let mut errors = Errors::new();
         let why = format!("must be {}", served.kind.kind);
         errors.invalid(&Path::Root.field("kind"), format!("{kind:?}"), &why);

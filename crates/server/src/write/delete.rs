@@ -218,7 +218,7 @@ pub(crate) async fn one(
         let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
         let mut extras = Extras::default();
         let write = if removes {
-            admit::release(&state, &served, &old, &mut extras);
+            admit::release(api, &state, request, &old, &mut extras)?;
             Write::Delete { key: Arc::clone(record.key()) }
         } else {
             Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &new)? }

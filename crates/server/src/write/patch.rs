@@ -37,7 +37,7 @@ impl PatchType {
             "application/json-patch+json" => Ok(PatchType::Json),
             "application/merge-patch+json" => Ok(PatchType::Merge),
             "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
-            other => Err(PatchType::unsupported(other)),
+            other => Err(PatchType::unsupported(other).with(Details::default())),
         }
     }
 
@@ -52,7 +52,6 @@ impl PatchType {
                  kinds (not `{media}`)"
             ),
         )
-        .with(Details::default())
     }
 }
 

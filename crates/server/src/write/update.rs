@@ -148,7 +148,7 @@ pub(crate) async fn store(
     if gone {
         // What this write would have taken is not taken: only what the object had goes back.
         extras = Extras::default();
-        admit::release(&state, &served, &old, &mut extras);
+        admit::release(api, &state, request, &old, &mut extras)?;
     }
     match propose(&api.world, own, write, extras).await? {
         Outcome::Committed(_) if gone => Ok(Stored::Done(Found::Object(new))),

@@ -10,8 +10,10 @@
     reason = "a test says what it means and fails loudly"
 )]
 
+mod access;
 mod apply;
 mod create;
+mod custom;
 mod custom_rules;
 mod delete;
 mod discovery;
@@ -29,6 +31,7 @@ mod services;
 mod status;
 mod subresources;
 mod tables;
+mod tokens;
 mod update;
 mod volumes;
 mod watch;
