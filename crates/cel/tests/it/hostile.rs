@@ -69,12 +69,12 @@ fn run(rule: &str) -> (Result<Option<bool>, EvalErrorKind>, Duration, u64) {
     (made, best, spent)
 }
 
-/// Past this a run of plain steps hangs; speed itself is no test.
-const STEPS_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a run of plain steps may take.
+const STEPS_TIME_MAX: Duration = Duration::from_millis(50);
 /// How long any run may take here, where regular expressions and base64 are built for debugging.
-const TIME_MAX: Duration = Duration::from_secs(20);
+const TIME_MAX: Duration = Duration::from_millis(250);
 
-/// The rule is stopped by its cost, and does not hang; how fast that is belongs into a benchmark.
+/// The rule is stopped by its cost, in less than fifty milliseconds.
 fn stopped(rule: &str) {
     let (made, time, spent) = run(rule);
     assert_eq!(made, Err(EvalErrorKind::Overspent), "{rule}");
@@ -185,7 +185,7 @@ fn r18_regular_expressions_do_not_explode() {
     {
         let start = Instant::now();
         compile_rule(rule, &env).expect_err(rule);
-        assert!(start.elapsed() < Duration::from_secs(20), "{rule}");
+        assert!(start.elapsed() < Duration::from_secs(1), "{rule}");
     }
 }
 
@@ -244,7 +244,7 @@ fn compiles(text: String) -> bool {
         });
         let time = start.elapsed();
         let shown: String = text.chars().take(40).collect();
-        assert!(time < Duration::from_secs(20), "{shown} took {time:?}");
+        assert!(time < Duration::from_secs(2), "{shown} took {time:?}");
         made.is_ok()
     });
     worker.expect("a thread").join().expect("no panic and no overflow")
