@@ -1,0 +1,244 @@
+//! What a deletion would do, before anything is touched: the engine's copy is driven against an
+//! imitation of the server's rules of deletion (R50 to R54, R75, R76).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use tenure_core::Revision;
+
+use crate::Engine;
+use crate::graph::{NodeId, flag, mark};
+use crate::intent::{Action, Intent, Write};
+use crate::journal::CauseId;
+use crate::object::{Finalizer, Finalizers, Key, Object, Outcome, Owner, Policy, Reference};
+use crate::rule::Rule;
+
+/// One thing that happens to one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The object.
+    pub key: Arc<Key>,
+    /// What happens to it.
+    pub done: Done,
+    /// The rule behind it.
+    pub rule: Rule,
+}
+
+/// What happens to an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It is deleted and stays for a while: finalizers or its grace period hold it.
+    Terminating(Policy),
+    /// It is gone.
+    Removed,
+    /// It loses these references.
+    DroppedReferences(Vec<Reference>),
+    /// These references of it no longer block.
+    Unblocked(Vec<Reference>),
+    /// It loses this finalizer and stays.
+    DroppedFinalizer(Finalizer),
+}
+
+impl Engine {
+    /// What would happen, in order, if a client deleted an object with a policy and nobody else
+    /// wrote anything. Finalizers of others stay; grace periods pass.
+    #[must_use]
+    pub fn plan(&self, uid: &str, policy: Policy) -> Vec<Step> {
+        self.plan_all(&[(uid, policy)])
+    }
+
+    /// What would happen, in order, if a client made these deletions, each when nothing of the one
+    /// before is left to do. What the earlier ones take along is not deleted again.
+    #[must_use]
+    pub fn plan_all(&self, deletes: &[(&str, Policy)]) -> Vec<Step> {
+        let mut planner = Planner::new(self);
+        for (uid, policy) in deletes {
+            if let Some(image) = planner.image(uid) {
+                planner.delete(image, *policy, Rule::Client);
+                planner.run();
+            }
+        }
+        planner.steps
+    }
+}
+
+/// An object of the imitation.
+#[derive(Clone)]
+struct Image {
+    key: Arc<Key>,
+    graceful: bool,
+    /// Its grace period has begun and not ended.
+    in_grace: bool,
+    terminating: bool,
+    finalizers: Finalizers,
+    owners: Vec<(Reference, bool, bool)>,
+}
+
+struct Planner {
+    engine: Engine,
+    images: BTreeMap<String, Image>,
+    revision: Revision,
+    out: Vec<Intent>,
+    queue: VecDeque<Write>,
+    /// Objects whose grace period ends when nothing else happens.
+    graces: VecDeque<String>,
+    steps: Vec<Step>,
+}
+
+impl Planner {
+    fn new(engine: &Engine) -> Planner {
+        let mut engine = engine.clone();
+        let mut out = Vec::new();
+        // What is under way is done in the plan as well.
+        let mut under_way: Vec<NodeId> = engine.pending.keys().copied().collect();
+        under_way.sort_unstable();
+        for id in under_way {
+            engine.drop_pending(id);
+            engine.dirty(id, CauseId::default());
+        }
+        engine.settle(&mut out);
+        let revision = engine.revision;
+        let (images, steps) = (BTreeMap::new(), Vec::new());
+        let (queue, graces) = (VecDeque::new(), VecDeque::new());
+        Planner { engine, images, revision, out, queue, graces, steps }
+    }
+
+    /// The object with a uid as it now is.
+    fn image(&self, uid: &str) -> Option<Image> {
+        if let Some(image) = self.images.get(uid) {
+            return Some(image.clone());
+        }
+        let id = self.engine.graph.find(uid)?;
+        let node = self.engine.graph.node(id);
+        if !node.seen() {
+            return None;
+        }
+        let graceful = self.engine.kinds.stored(node.resource).is_some_and(|s| s.graceful);
+        let references = self.engine.graph.references(id);
+        let owners = references.map(|(_, edge)| {
+            let (block, controller) = (edge.is(mark::BLOCK), edge.is(mark::CONTROLLER));
+            (self.engine.reference(edge), block, controller)
+        });
+        Some(Image {
+            key: self.engine.key(id),
+            graceful,
+            // Whether an older grace period has passed is not known here; it will.
+            in_grace: false,
+            terminating: node.is(flag::TERMINATING),
+            finalizers: Finalizers {
+                orphan: node.is(flag::ORPHAN),
+                foreground: node.is(flag::FOREGROUND),
+                other: node.is(flag::OTHER),
+            },
+            owners: owners.collect(),
+        })
+    }
+
+    fn run(&mut self) {
+        loop {
+            self.collect();
+            if let Some(write) = self.queue.pop_front() {
+                self.apply(&write);
+            } else if let Some(uid) = self.graces.pop_front() {
+                if let Some(mut image) = self.image(&uid) {
+                    image.in_grace = false;
+                    self.store(image, None);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        for intent in self.out.drain(..) {
+            if let Intent::Write(write) = intent {
+                self.queue.push_back(write);
+            }
+        }
+    }
+
+    fn apply(&mut self, write: &Write) {
+        if !self.engine.current(write.id) {
+            return;
+        }
+        let Some(mut image) = self.image(&write.key.uid) else { return };
+        match &write.action {
+            Action::Delete(policy) => self.delete(image, *policy, write.rule),
+            Action::DropReferences(drops) => {
+                image.owners.retain(|(reference, _, _)| !drops.contains(reference));
+                self.store(image, Some((Done::DroppedReferences(drops.clone()), write.rule)));
+            }
+            Action::Unblock(open) => {
+                for (reference, block, _) in &mut image.owners {
+                    *block &= !open.contains(reference);
+                }
+                self.store(image, Some((Done::Unblocked(open.clone()), write.rule)));
+            }
+            Action::DropFinalizer(finalizer) => {
+                match finalizer {
+                    Finalizer::Orphan => image.finalizers.orphan = false,
+                    Finalizer::Foreground => image.finalizers.foreground = false,
+                }
+                self.store(image, Some((Done::DroppedFinalizer(*finalizer), write.rule)));
+            }
+        }
+        let outcome = Outcome::Applied(self.revision);
+        self.engine.outcome(write.id, &outcome, &mut self.out);
+    }
+
+    fn delete(&mut self, mut image: Image, policy: Policy, rule: Rule) {
+        image.finalizers.orphan = policy == Policy::Orphan;
+        image.finalizers.foreground = policy == Policy::Foreground;
+        if image.graceful && !image.terminating {
+            image.in_grace = true;
+            self.graces.push_back(image.key.uid.as_ref().into());
+        }
+        image.terminating = true;
+        self.store(image, Some((Done::Terminating(policy), rule)));
+    }
+
+    /// Writes an object, or removes it when nothing holds it any more, and tells the engine.
+    fn store(&mut self, image: Image, step: Option<(Done, Rule)>) {
+        self.revision = self.revision.next();
+        let held = image.in_grace || image.finalizers != Finalizers::default();
+        let key = Arc::clone(&image.key);
+        let rule = step.as_ref().map_or(Rule::Client, |(_, rule)| *rule);
+        if image.terminating && !held {
+            self.images.remove(&*key.uid);
+            self.engine.gone(&key.uid, self.revision, &mut self.out);
+            self.steps.push(Step { key, done: Done::Removed, rule });
+            return;
+        }
+        let owners: Vec<Owner<'_>> = image
+            .owners
+            .iter()
+            .map(|(reference, block, controller)| Owner {
+                api_version: &reference.api_version,
+                kind: &reference.kind,
+                name: &reference.name,
+                uid: &reference.uid,
+                controller: *controller,
+                block: *block,
+            })
+            .collect();
+        let object = Object {
+            resource: key.resource,
+            namespace: &key.namespace,
+            name: &key.name,
+            uid: &key.uid,
+            revision: self.revision,
+            terminating: image.terminating,
+            finalizers: image.finalizers,
+            owners: &owners,
+        };
+        self.engine.put(&object, &mut self.out);
+        drop(owners);
+        self.images.insert(key.uid.as_ref().into(), image);
+        if let Some((done, rule)) = step {
+            self.steps.push(Step { key, done, rule });
+        }
+    }
+}

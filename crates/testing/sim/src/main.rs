@@ -1,0 +1,89 @@
+//! `cargo xtask sim`: many seeds of histories and of hosts with faults; measures with `bench`.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tenure_sim::bench;
+use tenure_sim::run::{Failure, Trial, try_seed};
+
+const USAGE: &str = "usage: tenure-sim [bench] [--seed N] [--histories N] [--runs N]";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (mut seed, mut histories, mut runs) = (None, 100_000, 10_000);
+    let mut words = arguments.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let mut number = || words.next().and_then(|text| text.parse::<u64>().ok());
+        let taken = match word {
+            "bench" => {
+                bench::run();
+                return ExitCode::SUCCESS;
+            }
+            "--seed" => number().map(|n| seed = Some(n)),
+            "--histories" => number().map(|n| histories = n),
+            "--runs" => number().map(|n| runs = n),
+            _ => None,
+        };
+        if taken.is_none() {
+            eprintln!("{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    }
+    // One seed is tried in every way; without one, all seeds from zero on.
+    let trials = [
+        (Trial::History, histories),
+        (Trial::Up, runs.div_ceil(2)),
+        (Trial::Attach, runs.div_ceil(2)),
+        (Trial::Schedules, runs.div_ceil(10)),
+    ];
+    let begin = Instant::now();
+    for (trial, count) in trials {
+        let seeds = seed.map_or(0..count, |seed| seed..seed + 1);
+        let count = seeds.end - seeds.start;
+        println!("{trial:?}: {count} seeds");
+        if let Some(failure) = all(trial, seeds, begin) {
+            println!("{trial:?}: seed {} fails: {}", failure.seed, failure.what);
+            println!("needed for it, with `--seed {}`:", failure.seed);
+            for op in &failure.trace {
+                println!("  {op:?}");
+            }
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("no violation; {} s", begin.elapsed().as_secs());
+    ExitCode::SUCCESS
+}
+
+/// Tries seeds on all cores; the failure with the smallest seed.
+fn all(trial: Trial, seeds: std::ops::Range<u64>, begin: Instant) -> Option<Box<Failure>> {
+    let next = AtomicU64::new(seeds.start);
+    let failed: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            if seed > seeds.start && seed.is_multiple_of(10_000) {
+                println!("  {seed} ({} s)", begin.elapsed().as_secs());
+            }
+            if let Err(failure) = try_seed(trial, seed) {
+                next.store(seeds.end, Ordering::Relaxed);
+                let mut first = failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                if first.as_ref().is_none_or(|first| first.seed > failure.seed) {
+                    *first = Some(failure);
+                }
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    failed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,24 @@
+//! `cargo xtask sim`: random histories and hosts with faults, against a model. The simulation itself
+//! is the program `tenure-sim` of crates/testing/sim.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::workspace;
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let status = command(arguments)?.stdin(Stdio::null()).status().context("tenure-sim")?;
+    ensure!(status.success(), "the simulation found a violation");
+    Ok(())
+}
+
+/// Builds the simulation and gives the command that runs it.
+pub(crate) fn command(arguments: &[String]) -> Result<Command> {
+    let build = ["build", "--profile", "sim", "--locked", "--package", "tenure-sim"];
+    let status = workspace::cargo(&build)?.status()?;
+    ensure!(status.success(), "the simulation does not build");
+    let mut command = Command::new(workspace::target()?.join("sim").join("tenure-sim"));
+    command.args(arguments);
+    Ok(command)
+}
