@@ -1,0 +1,149 @@
+//! The shape that every controller has: which changes concern it, and what it wants done.
+//!
+//! ```text
+//!   Change ──► wake ──► Key ──► queue of the host ──► reconcile(Pass) ──► Outcome
+//! ```
+//!
+//! The host owns queues, timers, retries and memory; a controller owns nothing.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use jiff::Timestamp;
+use tenure_machinery::{Object, ObjectExt};
+
+use crate::daemonset::Failures;
+use crate::intent::{Intent, Refused};
+use crate::job::Backoff;
+use crate::resource::Resource;
+use crate::view::{Seen, View};
+
+/// What one pass of a controller is about; nearly always an object's namespace and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Empty for objects without a namespace.
+    pub namespace: Arc<str>,
+    /// The name; a controller with a single task may use an empty one.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The key of these names.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Key {
+        Key { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The key of an object.
+    #[must_use]
+    pub fn of(object: &Object) -> Key {
+        Key::new(object.namespace(), object.name())
+    }
+}
+
+/// An object as it was and as it is (CR11); at the start of a host every object comes as new.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// What kind of object.
+    pub resource: Resource,
+    /// Before, if there was one.
+    pub before: Option<&'a Seen>,
+    /// After, if there still is one.
+    pub after: Option<&'a Seen>,
+}
+
+impl<'a> Change<'a> {
+    /// The object as it is, or as it last was.
+    #[must_use]
+    pub fn object(&self) -> Option<&'a Seen> {
+        self.after.or(self.before)
+    }
+}
+
+/// Everything a pass may depend on (PU1, PU2).
+#[derive(Clone, Copy)]
+pub struct Pass<'a> {
+    /// What it is about.
+    pub key: &'a Key,
+    /// What there is.
+    pub view: &'a dyn View,
+    /// The time.
+    pub now: Timestamp,
+    /// What the last pass for this key left behind; lost when the host restarts.
+    pub memory: &'a Memory,
+    /// What of the last pass was refused; empty when everything was done.
+    pub refused: &'a [Refused],
+}
+
+/// What a pass leaves for the next one; never needed to be right, only to be quiet or quick.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Memory {
+    /// Nothing to remember.
+    #[default]
+    Nothing,
+    /// Something was told about this generation of the object already.
+    Told(i64),
+    /// These messages were told already and still hold.
+    Said(BTreeSet<String>),
+    /// Something has been so since this time.
+    Since(Timestamp),
+    /// Pods failed on these nodes, so that their successors come later each time (DS5).
+    Failures(Failures),
+    /// Pods of a Job failed, so that their successors come later each time (JB7).
+    Backoff(Backoff),
+}
+
+/// What a pass wants.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// What to do, in this order (PU3).
+    pub intents: Vec<Intent>,
+    /// Kept for the next pass.
+    pub memory: Memory,
+    /// Call again after this time even if nothing changes; replaces any earlier wish for the key.
+    pub requeue_after: Option<Duration>,
+}
+
+impl Outcome {
+    /// Adds an intent.
+    pub fn push(&mut self, intent: Intent) {
+        self.intents.push(intent);
+    }
+
+    /// Asks to be called again after this time, or earlier if that was asked already.
+    pub fn wake_after(&mut self, wait: Duration) {
+        self.requeue_after = Some(self.requeue_after.map_or(wait, |known| known.min(wait)));
+    }
+}
+
+/// A built-in controller: a stateless function with a name.
+pub trait Controller: Send + Sync {
+    /// As `--controllers` writes it, such as `replicaset-controller`.
+    fn name(&self) -> &'static str;
+
+    /// The older name that `--controllers` also takes, such as `replicaset`.
+    fn alias(&self) -> &'static str;
+
+    /// The source of its events, such as `replicaset-controller`.
+    fn component(&self) -> &'static str {
+        self.name()
+    }
+
+    /// Whether `*` turns it on; otherwise it must be named.
+    fn on_by_default(&self) -> bool {
+        true
+    }
+
+    /// The resources whose changes concern it.
+    fn watches(&self) -> &'static [Resource];
+
+    /// The keys that a change of a watched resource concerns.
+    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key));
+
+    /// What to do about one key.
+    fn reconcile(&self, pass: &Pass<'_>) -> Outcome;
+}

@@ -1,0 +1,139 @@
+//! One pass over one Deployment: what is known, what changes, and in which order it is written.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::Value;
+use tenure_machinery::{Object, ObjectExt};
+
+use super::annotations::REVISION;
+use super::math::Slack;
+use super::new_set::find;
+use super::sets::Set;
+use crate::controller::{Outcome, Pass};
+use crate::intent::{Door, Intent, Subject};
+use crate::owner;
+use crate::replicas::wanted;
+use crate::resource::Resource;
+use crate::view::Seen;
+
+/// What a pass knows and has changed so far.
+pub(super) struct Rollout<'a> {
+    pub(super) pass: Pass<'a>,
+    pub(super) deployment: Seen,
+    pub(super) about: Subject,
+    /// The wanted size.
+    pub(super) wanted: i64,
+    pub(super) slack: Slack,
+    pub(super) paused: bool,
+    /// All ReplicaSets, oldest first.
+    pub(super) sets: Vec<Set>,
+    /// Where among them the one with the Deployment's template is.
+    pub(super) new: Option<usize>,
+    /// The conditions as this pass has changed them.
+    pub(super) conditions: Vec<Value>,
+    /// The revision annotation that the Deployment should have.
+    pub(super) revision: Option<String>,
+    /// The status that this pass ends with.
+    pub(super) status: Option<Object>,
+    /// Deletions, after all other writes of ReplicaSets.
+    pub(super) deletions: Vec<Intent>,
+    /// What comes after everything else, and when to look again.
+    pub(super) out: Outcome,
+}
+
+impl<'a> Rollout<'a> {
+    pub(super) fn new(pass: &Pass<'a>, deployment: Seen, sets: Vec<Seen>) -> Rollout<'a> {
+        let mut sets: Vec<Set> = sets.into_iter().map(Set::stored).collect();
+        sets.sort_by(|one, other| one.age().cmp(&other.age()));
+        let size = wanted(&deployment);
+        let about = Subject::of(Resource::Deployments, &deployment);
+        Rollout {
+            pass: *pass,
+            wanted: size,
+            slack: Slack::of(&deployment, size),
+            paused: deployment.bool_at(&["spec", "paused"]) == Some(true),
+            new: find(&deployment, &sets),
+            conditions: deployment.list_at(&["status", "conditions"]).to_vec(),
+            sets,
+            about,
+            revision: None,
+            status: None,
+            deletions: Vec::new(),
+            out: Outcome::default(),
+            deployment,
+        }
+    }
+
+    /// Everything that is to be written, in order: ReplicaSets, deletions, the Deployment's status.
+    pub(super) fn finish(mut self) -> Outcome {
+        let status = self.status_write();
+        let mut out = self.out;
+        let mut intents = Vec::new();
+        for set in self.sets {
+            intents.extend(set.intents(&self.about));
+        }
+        intents.extend(self.deletions);
+        intents.extend(status);
+        intents.append(&mut out.intents);
+        out.intents = intents;
+        out
+    }
+
+    /// One write for status, conditions and the revision annotation, if any of them differs (DP7).
+    fn status_write(&mut self) -> Option<Intent> {
+        let seen = &self.deployment;
+        let known = owner::annotation(seen, REVISION);
+        let revision = self.revision.take().filter(|revision| known != Some(revision));
+        let status = self.status.take().filter(|new| seen.map_at(&["status"]) != Some(new));
+        if revision.is_none() && status.is_none() {
+            return None;
+        }
+        let mut object = Object::clone(&seen.object);
+        if let Some(revision) = revision {
+            owner::annotate(&mut object, REVISION, &revision);
+        }
+        if let Some(status) = status {
+            object.insert("status".to_string(), Value::Object(status));
+        }
+        Some(Intent::update(Resource::Deployments, object, Door::Status, seen.revision))
+    }
+
+    /// The ReplicaSet with the Deployment's template.
+    pub(super) fn new_set(&self) -> Option<&Set> {
+        self.sets.get(self.new?)
+    }
+
+    /// The places of all other ReplicaSets, oldest first.
+    pub(super) fn old(&self) -> impl Iterator<Item = usize> + use<> {
+        let new = self.new;
+        (0..self.sets.len()).filter(move |place| Some(*place) != new)
+    }
+
+    /// All other ReplicaSets, oldest first.
+    pub(super) fn old_sets(&self) -> impl Iterator<Item = &Set> {
+        let new = self.new;
+        self.sets.iter().enumerate().filter(move |(at, _)| Some(*at) != new).map(|(_, set)| set)
+    }
+
+    /// How many pods all ReplicaSets want together.
+    pub(super) fn total(&self) -> i64 {
+        self.sets.iter().map(Set::replicas).sum()
+    }
+
+    /// How many pods of all ReplicaSets are available.
+    pub(super) fn available(&self) -> i64 {
+        self.sets.iter().map(Set::available).sum()
+    }
+
+    /// Sets the size of one ReplicaSet; says whether that changed it.
+    pub(super) fn resize(&mut self, place: usize, size: i64) -> bool {
+        let max = self.wanted.saturating_add(self.slack.surge);
+        let Some(set) = self.sets.get_mut(place) else { return false };
+        if set.replicas() == size {
+            return false;
+        }
+        set.resize(size, self.wanted, max, &self.about);
+        true
+    }
+}

@@ -1,0 +1,388 @@
+//! What a controller wants done, and what the host says when it was refused.
+//!
+//! ```text
+//!   Outcome.intents ──► host, in order ──► done: the note `done` is told
+//!                                     └──► refused: the note `refused` is told, and unless the
+//!                                          intent is independent the rest of the pass is dropped
+//! ```
+//!
+//! Nothing here acts. An intent names the revision or uid it was decided at, so that a host may
+//! carry it out late and still do no harm.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use tenure_core::Revision;
+use tenure_machinery::{Object, ObjectExt};
+
+use crate::resource::Resource;
+use crate::view::Seen;
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Intent {
+    /// What to do.
+    pub act: Act,
+    /// What must still hold when it is done, besides what the act itself says.
+    pub relies_on: Vec<Reliance>,
+    /// When refused, the intents after it are carried out all the same (PU3).
+    pub independent: bool,
+    /// May be carried out at the same time as the intent before it.
+    ///
+    /// The host waits for the whole run of such intents; a refusal in it ends the pass after it.
+    pub together: bool,
+    /// Told when the act was done.
+    pub done: Option<Note>,
+    /// Told when the act was refused, unless the namespace is terminating (PU7).
+    pub refused: Option<Note>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// Put a new object; its name may be left to the server through `generateName`.
+    Create {
+        /// Where it goes.
+        resource: Resource,
+        /// The object, with `metadata.namespace` where the resource has namespaces.
+        object: Box<Object>,
+    },
+    /// Put an object over the one that was seen.
+    Update {
+        /// Where it goes.
+        resource: Resource,
+        /// The whole object as it should be.
+        object: Box<Object>,
+        /// Through which door.
+        door: Door,
+        /// The revision it was decided at; a newer one refuses with `Conflict`.
+        revision: Revision,
+    },
+    /// Remove an object.
+    Delete {
+        /// Where it is.
+        resource: Resource,
+        /// Its namespace; empty where the resource has none.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The uid it must have.
+        uid: String,
+        /// The revision it must have, if that matters.
+        revision: Option<Revision>,
+        /// What becomes of dependents; `None` leaves it to the kind.
+        propagation: Option<Propagation>,
+        /// How long it may take to end; `None` leaves it to the object.
+        grace_seconds: Option<i64>,
+    },
+    /// Only tell.
+    Tell(Note),
+}
+
+/// The endpoint that an update goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// The object itself; status stays as stored.
+    Main,
+    /// `/status`: only status, and what metadata the kind lets through.
+    Status,
+    /// `/binding` of a pod: the object is a Binding.
+    Binding,
+    /// `/finalize` of a namespace.
+    Finalize,
+}
+
+impl Door {
+    /// As paths write it; empty for the object itself.
+    #[must_use]
+    pub const fn subresource(self) -> &'static str {
+        match self {
+            Door::Main => "",
+            Door::Status => "status",
+            Door::Binding => "binding",
+            Door::Finalize => "finalize",
+        }
+    }
+}
+
+/// What becomes of dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They go afterwards.
+    Background,
+    /// They go first.
+    Foreground,
+    /// They stay, without the reference.
+    Orphan,
+}
+
+/// Something a decision relied on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reliance {
+    /// An object still has this uid and is not being deleted (CR6).
+    Living {
+        /// Where it is.
+        resource: Resource,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// An object was written at this revision; `None` means that there is none.
+    At {
+        /// Where it is.
+        resource: Resource,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The revision that was seen.
+        revision: Option<Revision>,
+    },
+}
+
+/// An event to be told about an object; the host writes, counts and merges them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Whom it is about.
+    pub about: Subject,
+    /// `Warning` rather than `Normal`.
+    pub warning: bool,
+    /// Such as `SuccessfulCreate`.
+    pub reason: String,
+    /// The words, but for what only the host knows.
+    pub message: String,
+    /// What the host adds to the words.
+    pub ending: Ending,
+}
+
+/// What the host adds at the end of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing.
+    Nothing,
+    /// The name that the object got.
+    Name,
+    /// Why it was refused.
+    Error,
+}
+
+/// The object an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Its resource.
+    pub resource: Resource,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The revision it was seen at.
+    pub revision: Revision,
+}
+
+impl Subject {
+    /// The subject that is this object.
+    #[must_use]
+    pub fn of(resource: Resource, object: &Seen) -> Subject {
+        Subject {
+            resource,
+            namespace: object.namespace().to_string(),
+            name: object.name().to_string(),
+            uid: crate::owner::uid(object).to_string(),
+            revision: object.revision,
+        }
+    }
+
+    /// A note about this object that is good news.
+    #[must_use]
+    pub fn normal(&self, reason: &str, message: impl Into<String>) -> Note {
+        self.note(false, reason, message.into())
+    }
+
+    /// A note about this object that somebody should look at.
+    #[must_use]
+    pub fn warning(&self, reason: &str, message: impl Into<String>) -> Note {
+        self.note(true, reason, message.into())
+    }
+
+    fn note(&self, warning: bool, reason: &str, message: String) -> Note {
+        let (about, reason) = (self.clone(), reason.to_string());
+        Note { about, warning, reason, message, ending: Ending::Nothing }
+    }
+
+    /// That this object must live when the intent is carried out.
+    #[must_use]
+    pub fn living(&self) -> Reliance {
+        Reliance::Living {
+            resource: self.resource,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+        }
+    }
+}
+
+impl Note {
+    /// The same note, with something that only the host knows at its end.
+    #[must_use]
+    pub fn ending(mut self, ending: Ending) -> Note {
+        self.ending = ending;
+        self
+    }
+
+    /// The whole message, once name and error are known.
+    #[must_use]
+    pub fn words(&self, name: &str, error: &str) -> String {
+        let mut words = self.message.clone();
+        match self.ending {
+            Ending::Nothing => {}
+            Ending::Name => words.push_str(name),
+            Ending::Error => words.push_str(error),
+        }
+        words
+    }
+}
+
+impl Intent {
+    fn new(act: Act) -> Intent {
+        Intent {
+            act,
+            relies_on: Vec::new(),
+            independent: false,
+            together: false,
+            done: None,
+            refused: None,
+        }
+    }
+
+    /// Put a new object.
+    #[must_use]
+    pub fn create(resource: Resource, object: Object) -> Intent {
+        Intent::new(Act::Create { resource, object: Box::new(object) })
+    }
+
+    /// Put an object over the one written at `revision`.
+    #[must_use]
+    pub fn update(resource: Resource, object: Object, door: Door, revision: Revision) -> Intent {
+        Intent::new(Act::Update { resource, object: Box::new(object), door, revision })
+    }
+
+    /// Remove the object that was seen, as its kind does by default, whatever has changed in it.
+    #[must_use]
+    pub fn delete(resource: Resource, object: &Object) -> Intent {
+        Intent::new(Act::Delete {
+            resource,
+            namespace: object.namespace().to_string(),
+            name: object.name().to_string(),
+            uid: crate::owner::uid(object).to_string(),
+            revision: None,
+            propagation: None,
+            grace_seconds: None,
+        })
+    }
+
+    /// Only tell.
+    #[must_use]
+    pub fn tell(note: Note) -> Intent {
+        let mut intent = Intent::new(Act::Tell(note));
+        intent.independent = true;
+        intent
+    }
+
+    /// Told when the act was done.
+    #[must_use]
+    pub fn when_done(mut self, note: Note) -> Intent {
+        self.done = Some(note);
+        self
+    }
+
+    /// Told when the act was refused.
+    #[must_use]
+    pub fn when_refused(mut self, note: Note) -> Intent {
+        self.refused = Some(note);
+        self
+    }
+
+    /// The intents after it are carried out even if it is refused.
+    #[must_use]
+    pub fn independent(mut self) -> Intent {
+        self.independent = true;
+        self
+    }
+
+    /// May be carried out at the same time as the intent before it.
+    #[must_use]
+    pub fn together(mut self, together: bool) -> Intent {
+        self.together = together;
+        self
+    }
+
+    /// Refused unless this still holds.
+    #[must_use]
+    pub fn relying_on(mut self, reliance: Reliance) -> Intent {
+        self.relies_on.push(reliance);
+        self
+    }
+
+    /// Sets what becomes of dependents; nothing happens unless it is a deletion.
+    #[must_use]
+    pub fn propagating(mut self, wanted: Propagation) -> Intent {
+        if let Act::Delete { propagation, .. } = &mut self.act {
+            *propagation = Some(wanted);
+        }
+        self
+    }
+
+    /// Sets how long the object may take to end; nothing happens unless it is a deletion.
+    #[must_use]
+    pub fn within_seconds(mut self, seconds: i64) -> Intent {
+        if let Act::Delete { grace_seconds, .. } = &mut self.act {
+            *grace_seconds = Some(seconds);
+        }
+        self
+    }
+
+    /// Refuses a deletion when the object has changed since.
+    #[must_use]
+    pub fn unless_changed(mut self, seen: Revision) -> Intent {
+        if let Act::Delete { revision, .. } = &mut self.act {
+            *revision = Some(seen);
+        }
+        self
+    }
+}
+
+/// What kind of act was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// A creation.
+    Create,
+    /// An update through any door.
+    Update,
+    /// A deletion.
+    Delete,
+}
+
+/// An intent of the pass before that the host could not carry out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What was tried.
+    pub verb: Verb,
+    /// Of which resource.
+    pub resource: Resource,
+    /// The name of the object; of a creation without a name, its `generateName`.
+    pub name: String,
+    /// The HTTP status code, such as 403.
+    pub code: u16,
+    /// The reason of the Status, such as `AlreadyExists` or `Forbidden`.
+    pub reason: String,
+    /// The message of the Status.
+    pub message: String,
+    /// Whether the namespace is being deleted, so that no creation can succeed (PU7).
+    pub namespace_terminating: bool,
+}

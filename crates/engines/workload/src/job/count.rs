@@ -1,0 +1,146 @@
+//! Counting every end once (JB3).
+//!
+//! ```text
+//!   ended, with finalizer ──► named in the status ──► finalizer off ──► in a number
+//! ```
+//!
+//! A pod that is named and has let go, or is gone, is moved into a number; before that nothing of it
+//! may be lost, after that nothing of it is looked at.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::Value;
+use tenure_machinery::{Object, ObjectExt};
+
+use super::finish::Finish;
+use super::sight::{self, Sight};
+use super::{BURST, backoff, policy, tracked};
+use crate::view::Seen;
+use crate::{owner, pod};
+
+/// The numbers of a status, and which pods may be let go of once it is written.
+pub(super) struct Tally {
+    pub(super) succeeded: i64,
+    pub(super) failed: i64,
+    pub(super) uncounted_succeeded: Vec<String>,
+    pub(super) uncounted_failed: Vec<String>,
+    pub(super) strip: Vec<Seen>,
+}
+
+impl Tally {
+    /// Whether everything that ended is in a number.
+    pub(super) fn settled(&self) -> bool {
+        self.uncounted_succeeded.is_empty()
+            && self.uncounted_failed.is_empty()
+            && self.strip.is_empty()
+    }
+
+    /// Whether a pod is let go of in this pass.
+    pub(super) fn strips(&self, pod: &Object) -> bool {
+        self.strip.iter().any(|other| owner::uid(other) == owner::uid(pod))
+    }
+}
+
+pub(super) fn tally(sight: &Sight<'_>, finish: Option<&Finish>) -> Tally {
+    let mut tally = moved(sight);
+    let waiting = waiting(sight);
+    for pod in sight.pods.iter().filter(|pod| tracked(pod)) {
+        let full = tally.uncounted_succeeded.len() + tally.uncounted_failed.len() >= BURST;
+        if full || tally.strip.len() >= BURST {
+            break;
+        }
+        if !may_go(sight, finish, &waiting, pod) {
+            continue;
+        }
+        tally.strip.push(pod.clone());
+        if sight.named(pod) || !sight.has_piece(pod) {
+            continue;
+        }
+        // When a Job has failed, whatever has not succeeded has failed with it.
+        let lost = sight.failed(pod) || finish.is_some_and(|finish| !finish.success);
+        if pod::phase(pod) == "Succeeded" {
+            if !sight.spec.indexed {
+                tally.uncounted_succeeded.push(owner::uid(pod).to_string());
+            }
+        } else if lost && policy::judge(sight.job, pod).counts() {
+            tally.uncounted_failed.push(owner::uid(pod).to_string());
+        }
+    }
+    if sight.spec.indexed {
+        tally.succeeded = sight.done.total();
+    }
+    tally
+}
+
+/// The numbers with those pods that were named before and have let go since.
+fn moved(sight: &Sight<'_>) -> Tally {
+    let held: BTreeSet<&str> =
+        sight.pods.iter().filter(|pod| tracked(pod)).map(|pod| owner::uid(pod)).collect();
+    let number = |name: &str| sight.job.int_at(&["status", name]).unwrap_or_default();
+    let named = |kind: &str| -> Vec<String> {
+        let uids = sight.job.list_at(&["status", "uncountedTerminatedPods", kind]).iter();
+        uids.filter_map(Value::as_str).map(ToString::to_string).collect()
+    };
+    let split = |kind: &str| {
+        let all = named(kind);
+        let count = all.len();
+        let left: Vec<String> = all.into_iter().filter(|uid| held.contains(uid.as_str())).collect();
+        (number(kind) + (count - left.len()) as i64, left)
+    };
+    let (succeeded, uncounted_succeeded) = split("succeeded");
+    let (failed, uncounted_failed) = split("failed");
+    Tally { succeeded, failed, uncounted_succeeded, uncounted_failed, strip: Vec::new() }
+}
+
+/// Whether a pod may be let go of: it has ended, or the whole Job has.
+fn may_go(
+    sight: &Sight<'_>,
+    finish: Option<&Finish>,
+    waiting: &BTreeSet<&str>,
+    pod: &Object,
+) -> bool {
+    finish.is_some()
+        || owner::deleting(sight.job)
+        || pod::phase(pod) == "Succeeded"
+        || (sight.failed(pod) && !waiting.contains(owner::uid(pod)))
+}
+
+/// With a limit for each piece the last failed pod of a piece stays until its successor is there,
+/// because the successor takes over its count of failures.
+fn waiting<'a>(sight: &'a Sight<'_>) -> BTreeSet<&'a str> {
+    predecessors(sight).into_iter().map(|(_, pod)| owner::uid(pod)).collect()
+}
+
+/// The last failed pod of each piece that is neither done nor given up nor worked on.
+pub(super) fn predecessors<'a>(sight: &'a Sight<'_>) -> Vec<(i64, &'a Seen)> {
+    let Some(lost) = &sight.lost else { return Vec::new() };
+    let busy: BTreeSet<i64> = sight.active.iter().filter_map(|pod| sight::index(pod)).collect();
+    let mut last: Vec<(i64, &Seen)> = Vec::new();
+    for pod in &sight.pods {
+        let Some(index) = sight::index(pod) else { continue };
+        let open = !sight.done.has(index) && !lost.has(index) && !busy.contains(&index);
+        if !open || !tracked(pod) || !sight.has_piece(pod) || !sight.failed(pod) {
+            continue;
+        }
+        match last.last_mut() {
+            Some((known, before)) if *known == index => {
+                if rank(pod) >= rank(before) {
+                    *before = pod;
+                }
+            }
+            _ => last.push((index, pod)),
+        }
+    }
+    last
+}
+
+fn rank(pod: &Object) -> (i64, jiff::Timestamp) {
+    (absolute_failures(pod), backoff::ended(pod))
+}
+
+/// How often a piece failed before this pod, counted or not.
+pub(super) fn absolute_failures(pod: &Object) -> i64 {
+    sight::failures(pod, sight::FAILURES) + sight::failures(pod, sight::IGNORED)
+}

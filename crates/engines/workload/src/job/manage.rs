@@ -1,0 +1,225 @@
+//! Making and deleting the pods of a Job that is not over (JB4, JB5, JB7).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt};
+
+use super::sight::{self, Sight};
+use super::{BURST, TRACKING, backoff, count, policy, release_and_delete};
+use crate::controller::{Outcome, Pass};
+use crate::intent::{Intent, Subject};
+use crate::resource::Resource;
+use crate::view::Seen;
+use crate::{owner, pod, time};
+
+/// The longest `generateName` that leaves room for what the server adds.
+const PREFIX_MAX: usize = 58;
+
+/// Deletes what is too much, or else makes what is missing.
+pub(super) fn manage(
+    pass: &Pass<'_>,
+    sight: &Sight<'_>,
+    waits: &backoff::Backoff,
+    about: &Subject,
+    out: &mut Outcome,
+) {
+    let wanted = wanted(sight);
+    let mut surplus = surplus(sight, sight.active.len().saturating_sub(wanted));
+    surplus.truncate(BURST);
+    if !surplus.is_empty() {
+        out.intents.extend(release_and_delete(&surplus, about));
+        return;
+    }
+    let going = if sight.spec.replaces_failed_only { sight.terminating } else { 0 };
+    let missing = wanted.saturating_sub(going + sight.active.len()).min(BURST);
+    if missing == 0 || pod::namespace_closed(pass) {
+        return;
+    }
+    let made = if sight.spec.indexed {
+        pieces(sight, waits, missing)
+    } else {
+        alone(sight, waits, missing)
+    };
+    match made {
+        Ok(pods) => out.intents.extend(creations(pods, about)),
+        Err(wait) => out.wake_after(wait),
+    }
+}
+
+/// How many pods should be active.
+fn wanted(sight: &Sight<'_>) -> usize {
+    let (parallelism, succeeded) = (sight.spec.parallelism, sight.succeeded());
+    let wanted = match sight.spec.completions {
+        _ if sight.spec.suspended => 0,
+        Some(completions) => parallelism.min(completions - succeeded),
+        // After the first success those that run may end, and no other comes.
+        None if succeeded > 0 => return sight.active.len(),
+        None => parallelism,
+    };
+    usize::try_from(wanted).unwrap_or_default()
+}
+
+/// At least so many active pods that may go, those that lose least first; of an indexed Job also all
+/// without a piece and all but one of each piece.
+fn surplus(sight: &Sight<'_>, least: usize) -> Vec<Seen> {
+    let mut pods = sight.active.clone();
+    pods.sort_by_key(|pod| Reverse(worth(pod)));
+    let mut surplus = Vec::new();
+    if sight.spec.indexed {
+        // The pods that are worth most come first and take their pieces.
+        let mut taken = BTreeSet::new();
+        let keeps = |pod: &Seen| sight.has_piece(pod) && taken.insert(sight::index(pod));
+        let (kept, rest): (Vec<Seen>, Vec<Seen>) = pods.into_iter().partition(keeps);
+        (pods, surplus) = (kept, rest);
+    }
+    while surplus.len() < least {
+        let Some(pod) = pods.pop() else { break };
+        surplus.push(pod);
+    }
+    surplus
+}
+
+/// How far a pod has come; more stays longer.
+fn worth(pod: &Object) -> impl Ord + use<> {
+    let phase = match pod::phase(pod) {
+        "Unknown" => 1,
+        "Running" => 2,
+        _ => 0,
+    };
+    let restarts = pod.list_at(&["status", "containerStatuses"]).iter();
+    let restarts = restarts.filter_map(|s| s.get("restartCount").and_then(Value::as_i64)).max();
+    (
+        !pod::node(pod).is_empty(),
+        phase,
+        pod::ready(pod),
+        Reverse(pod::ready_since(pod)),
+        Reverse(restarts),
+        Reverse(time::created(pod)),
+        pod.name().to_string(),
+    )
+}
+
+/// Pods of a Job without pieces: all the same.
+fn alone(
+    sight: &Sight<'_>,
+    waits: &backoff::Backoff,
+    missing: usize,
+) -> Result<Vec<Object>, Duration> {
+    if let Some(wait) = waits.left(sight.now) {
+        return Err(wait);
+    }
+    Ok(template(sight).map(|pod| alloc::vec![pod; missing]).unwrap_or_default())
+}
+
+/// Pods for the lowest pieces that nobody works on (JB5).
+fn pieces(
+    sight: &Sight<'_>,
+    waits: &backoff::Backoff,
+    missing: usize,
+) -> Result<Vec<Object>, Duration> {
+    let mut taken = sight.done.clone();
+    taken.extend(sight.active.iter().filter_map(|pod| sight::index(pod)));
+    if sight.spec.replaces_failed_only {
+        let going = sight.pods.iter().filter(|pod| pod::terminating(pod));
+        taken.extend(going.filter_map(|pod| sight::index(pod)));
+    }
+    if let Some(lost) = &sight.lost {
+        taken.merge(lost);
+    }
+    let mut open = taken.missing(missing, sight.spec.pieces());
+    let before: BTreeMap<i64, &Seen> = count::predecessors(sight).into_iter().collect();
+    if sight.spec.per_index.is_none() {
+        if let Some(wait) = waits.left(sight.now) {
+            return Err(wait);
+        }
+    } else {
+        // Each piece waits for itself; only when all do is there nothing to make.
+        let wait = |index: &i64| {
+            let failed = before.get(index)?;
+            let failures = count::absolute_failures(failed) + 1;
+            backoff::left(failures, backoff::ended(failed), sight.now)
+        };
+        let shortest = open.iter().filter_map(wait).min();
+        open.retain(|index| wait(index).is_none());
+        if let (true, Some(shortest)) = (open.is_empty(), shortest) {
+            return Err(shortest);
+        }
+    }
+    let Some(made) = template(sight) else { return Ok(Vec::new()) };
+    Ok(open.into_iter().map(|index| piece(sight, &made, index, before.get(&index))).collect())
+}
+
+/// A pod as the template says, held until it is counted.
+fn template(sight: &Sight<'_>) -> Option<Object> {
+    let template = sight.job.map_at(&["spec", "template"])?;
+    let mut pod = pod::from_template(template, Resource::Jobs, sight.job)?;
+    owner::add_finalizer(&mut pod, TRACKING);
+    Some(pod)
+}
+
+/// The pod of one piece, which takes over the failures of the one before it.
+fn piece(sight: &Sight<'_>, made: &Object, index: i64, before: Option<&&Seen>) -> Object {
+    let mut pod = made.clone();
+    let (number, job) = (index.to_string(), sight.job.name());
+    owner::annotate(&mut pod, sight::INDEX, &number);
+    if sight.spec.per_index.is_some() {
+        let known = |name: &str| before.map_or(0, |before| sight::failures(before, name));
+        let (mut failures, mut ignored) = (known(sight::FAILURES), known(sight::IGNORED));
+        if let Some(before) = before {
+            let counts = policy::judge(sight.job, before).counts();
+            *(if counts { &mut failures } else { &mut ignored }) += 1;
+        }
+        owner::annotate(&mut pod, sight::FAILURES, &failures.to_string());
+        if ignored > 0 {
+            owner::annotate(&mut pod, sight::IGNORED, &ignored.to_string());
+        }
+    }
+    let metadata = pod.map_mut("metadata");
+    metadata.insert("generateName".to_string(), prefix(job, index).into());
+    metadata.map_mut("labels").insert(sight::INDEX.to_string(), number.into());
+    let spec = pod.map_mut("spec");
+    spec.insert("hostname".to_string(), format!("{job}-{index}").into());
+    for list in ["initContainers", "containers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            tell_index(container);
+        }
+    }
+    pod
+}
+
+/// Job and piece, the former cut where both together are too long.
+fn prefix(job: &str, index: i64) -> String {
+    let end = format!("-{index}-");
+    let room = PREFIX_MAX.saturating_sub(end.len());
+    format!("{}{end}", job.get(..room).unwrap_or(job))
+}
+
+/// Lets a container read its piece, unless it has a variable of that name.
+fn tell_index(container: &mut Object) {
+    const NAME: &str = "JOB_COMPLETION_INDEX";
+    let mut variables = container.list_at(&["env"]).to_vec();
+    if variables.iter().any(|variable| variable.get("name") == Some(&NAME.into())) {
+        return;
+    }
+    let path = format!("metadata.labels['{}']", sight::INDEX);
+    variables.push(json!({"name": NAME, "valueFrom": {"fieldRef": {"fieldPath": path}}}));
+    container.insert("env".to_string(), Value::Array(variables));
+}
+
+/// Creates pods in growing batches (PT4).
+fn creations(pods: Vec<Object>, about: &Subject) -> Vec<Intent> {
+    let numbered = pods.into_iter().enumerate();
+    numbered
+        .map(|(place, pod)| {
+            let starts_batch = (place + 1).is_power_of_two();
+            pod::creation(pod, about).together(!starts_batch)
+        })
+        .collect()
+}

@@ -1,0 +1,153 @@
+//! The status of a Job (JB8, JB9).
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt};
+
+use super::count::Tally;
+use super::finish::Finish;
+use super::sight::Sight;
+use crate::intent::{Door, Intent, Note, Subject};
+use crate::resource::Resource;
+use crate::{condition, owner, pod, time};
+
+/// A status that differs from the stored one, and what to tell once it is written.
+pub(super) struct Written {
+    pub(super) write: Option<Intent>,
+    pub(super) notes: Vec<Note>,
+}
+
+pub(super) fn change(sight: &Sight<'_>, tally: &Tally, finish: Option<&Finish>) -> Written {
+    let known = sight.job.map_at(&["status"]).cloned().unwrap_or_default();
+    let mut status = known.clone();
+    counts(&mut status, sight, tally);
+    let mut notes = Vec::new();
+    let about = Subject::of(Resource::Jobs, sight.job);
+    match finish {
+        Some(finish) => end(&mut status, sight, tally, finish, &about, &mut notes),
+        None if !owner::deleting(sight.job) => pause(&mut status, sight, &about, &mut notes),
+        None => {}
+    }
+    let write = (status != known).then(|| {
+        let mut object = Object::clone(&sight.job.object);
+        object.insert("status".to_string(), Value::Object(status));
+        Intent::update(Resource::Jobs, object, Door::Status, sight.job.revision)
+    });
+    Written { write, notes }
+}
+
+fn counts(status: &mut Object, sight: &Sight<'_>, tally: &Tally) {
+    put(status, "active", sight.active.len() as i64);
+    put(status, "succeeded", tally.succeeded);
+    put(status, "failed", tally.failed);
+    let ready = sight.active.iter().filter(|pod| pod::ready(pod)).count();
+    status.insert("ready".to_string(), ready.into());
+    status.insert("terminating".to_string(), sight.terminating.into());
+    if let Some(start) = sight.started() {
+        status.entry("startTime").or_insert_with(|| time::written(start).into());
+    }
+    let mut uncounted = Object::new();
+    for (kind, uids) in
+        [("succeeded", &tally.uncounted_succeeded), ("failed", &tally.uncounted_failed)]
+    {
+        if !uids.is_empty() {
+            uncounted.insert(kind.to_string(), uids.as_slice().into());
+        }
+    }
+    status.insert("uncountedTerminatedPods".to_string(), Value::Object(uncounted));
+    if sight.spec.indexed {
+        if sight.done.is_empty() {
+            status.remove("completedIndexes");
+        } else {
+            status.insert("completedIndexes".to_string(), sight.done.to_string().into());
+        }
+        if let Some(lost) = &sight.lost {
+            status.insert("failedIndexes".to_string(), lost.to_string().into());
+        }
+    }
+}
+
+/// Sets a count, or leaves it out when it is zero.
+fn put(status: &mut Object, name: &str, count: i64) {
+    if count == 0 {
+        status.remove(name);
+    } else {
+        status.insert(name.to_string(), count.into());
+    }
+}
+
+/// First that it is over; in a later pass, when no pod is left to wait for, how it ended.
+fn end(
+    status: &mut Object,
+    sight: &Sight<'_>,
+    tally: &Tally,
+    finish: &Finish,
+    about: &Subject,
+    notes: &mut Vec<Note>,
+) {
+    if !finish.known {
+        set(status, finish.target(), "True", &finish.reason, &finish.message, sight);
+        return;
+    }
+    if !sight.active.is_empty() || sight.terminating > 0 || !tally.settled() {
+        return;
+    }
+    set(status, finish.last(), "True", &finish.reason, &finish.message, sight);
+    if !finish.success {
+        notes.push(about.warning(&finish.reason, finish.message.as_str()));
+        return;
+    }
+    status.insert("completionTime".to_string(), time::written(sight.now).into());
+    if sight.spec.completions.is_some_and(|wanted| tally.succeeded > wanted) {
+        let message = "Too many succeeded pods running after completion count reached";
+        notes.push(about.warning("TooManySucceededPods", message));
+    }
+    notes.push(about.normal("Completed", "Job completed"));
+}
+
+/// Whether it is suspended; a Job that never was says nothing. The clock starts anew on resuming.
+fn pause(status: &mut Object, sight: &Sight<'_>, about: &Subject, notes: &mut Vec<Note>) {
+    if sight.spec.suspended {
+        if set(status, "Suspended", "True", "JobSuspended", "Job suspended", sight) {
+            status.remove("startTime");
+            notes.push(about.normal("Suspended", "Job suspended"));
+        }
+    } else if condition::find(status.list_at(&["conditions"]), "Suspended").is_some()
+        && set(status, "Suspended", "False", "JobResumed", "Job resumed", sight)
+    {
+        status.insert("startTime".to_string(), time::written(sight.now).into());
+        notes.push(about.normal("Resumed", "Job resumed"));
+    }
+}
+
+/// Sets a condition where it stands, or at the end; says whether it is another than before.
+fn set(
+    status: &mut Object,
+    kind: &str,
+    value: &str,
+    reason: &str,
+    message: &str,
+    sight: &Sight<'_>,
+) -> bool {
+    let now = time::written(sight.now);
+    let new = json!({
+        "type": kind, "status": value, "reason": reason, "message": message,
+        "lastProbeTime": now, "lastTransitionTime": now,
+    });
+    let mut conditions: Vec<Value> = status.list_at(&["conditions"]).to_vec();
+    let place = conditions.iter_mut().find(|c| c.get("type") == new.get("type"));
+    match place {
+        Some(old) => {
+            let same = |name: &str| old.get(name) == new.get(name);
+            if same("status") && same("reason") && same("message") {
+                return false;
+            }
+            *old = new;
+        }
+        None => conditions.push(new),
+    }
+    status.insert("conditions".to_string(), Value::Array(conditions));
+    true
+}

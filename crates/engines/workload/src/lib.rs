@@ -1,0 +1,53 @@
+//! The built-in controllers as pure functions.
+//!
+//! ```text
+//!   what there is ──┐
+//!   the time ───────┼──► reconcile ──► intents, memory, when to look again
+//!   what was left ──┘
+//! ```
+//!
+//! Start reading at [`controller`]; then [`replicas`] shows a whole controller in small.
+//! No clock, no randomness, no storage, no waiting: a host hands those in and carries intents out.
+//! Law: `spec/workload-controllers.md`.
+#![no_std]
+extern crate alloc;
+
+pub mod claim;
+pub mod condition;
+pub mod controller;
+pub mod cron;
+pub mod daemonset;
+pub mod deployment;
+pub mod disruption;
+pub mod endpoints;
+pub mod ephemeral;
+pub mod history;
+pub mod intent;
+pub mod job;
+pub mod owner;
+pub mod placement;
+pub mod pod;
+pub mod podgc;
+pub mod quota;
+pub mod replicas;
+pub mod resource;
+pub mod scheduler;
+pub mod selector;
+pub mod share;
+pub mod simulated;
+pub mod slices;
+pub mod statefulset;
+pub mod table;
+pub mod taints;
+pub mod template;
+pub mod time;
+pub mod ttl;
+pub mod view;
+pub mod volumes;
+pub mod wake;
+
+pub use controller::{Change, Controller, Key, Memory, Outcome, Pass};
+pub use intent::{Act, Door, Ending, Intent, Note, Propagation, Refused, Reliance, Subject, Verb};
+pub use resource::Resource;
+pub use table::{CONTROLLERS, UnknownController, enabled};
+pub use view::{Seen, View};

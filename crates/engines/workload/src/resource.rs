@@ -1,0 +1,208 @@
+//! The resources that controllers read and write, each with its names.
+//!
+//! A flat list: a controller that needs another resource adds a row. What a kind means is not here.
+
+/// One served resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Resource {
+    /// `v1` pods.
+    Pods,
+    /// `v1` replicationcontrollers.
+    ReplicationControllers,
+    /// `v1` services.
+    Services,
+    /// `v1` endpoints.
+    Endpoints,
+    /// `v1` nodes.
+    Nodes,
+    /// `v1` namespaces.
+    Namespaces,
+    /// `v1` serviceaccounts.
+    ServiceAccounts,
+    /// `v1` configmaps.
+    ConfigMaps,
+    /// `v1` secrets.
+    Secrets,
+    /// `v1` persistentvolumeclaims.
+    PersistentVolumeClaims,
+    /// `v1` persistentvolumes.
+    PersistentVolumes,
+    /// `v1` resourcequotas.
+    ResourceQuotas,
+    /// `apps/v1` replicasets.
+    ReplicaSets,
+    /// `apps/v1` deployments.
+    Deployments,
+    /// `apps/v1` statefulsets.
+    StatefulSets,
+    /// `apps/v1` daemonsets.
+    DaemonSets,
+    /// `apps/v1` controllerrevisions.
+    ControllerRevisions,
+    /// `batch/v1` jobs.
+    Jobs,
+    /// `batch/v1` cronjobs.
+    CronJobs,
+    /// `discovery.k8s.io/v1` endpointslices.
+    EndpointSlices,
+    /// `policy/v1` poddisruptionbudgets.
+    PodDisruptionBudgets,
+    /// `coordination.k8s.io/v1` leases.
+    Leases,
+    /// `storage.k8s.io/v1` storageclasses.
+    StorageClasses,
+    /// `scheduling.k8s.io/v1` priorityclasses.
+    PriorityClasses,
+}
+
+/// Group, version, kind, plural, whether objects live in namespaces.
+type Names = (&'static str, &'static str, &'static str, &'static str, bool);
+
+impl Resource {
+    /// Every resource, in the order of the list.
+    pub const ALL: &'static [Resource] = &[
+        Resource::Pods,
+        Resource::ReplicationControllers,
+        Resource::Services,
+        Resource::Endpoints,
+        Resource::Nodes,
+        Resource::Namespaces,
+        Resource::ServiceAccounts,
+        Resource::ConfigMaps,
+        Resource::Secrets,
+        Resource::PersistentVolumeClaims,
+        Resource::PersistentVolumes,
+        Resource::ResourceQuotas,
+        Resource::ReplicaSets,
+        Resource::Deployments,
+        Resource::StatefulSets,
+        Resource::DaemonSets,
+        Resource::ControllerRevisions,
+        Resource::Jobs,
+        Resource::CronJobs,
+        Resource::EndpointSlices,
+        Resource::PodDisruptionBudgets,
+        Resource::Leases,
+        Resource::StorageClasses,
+        Resource::PriorityClasses,
+    ];
+
+    const fn names(self) -> Names {
+        match self {
+            Resource::Pods => ("", "v1", "Pod", "pods", true),
+            Resource::ReplicationControllers => {
+                ("", "v1", "ReplicationController", "replicationcontrollers", true)
+            }
+            Resource::Services => ("", "v1", "Service", "services", true),
+            Resource::Endpoints => ("", "v1", "Endpoints", "endpoints", true),
+            Resource::Nodes => ("", "v1", "Node", "nodes", false),
+            Resource::Namespaces => ("", "v1", "Namespace", "namespaces", false),
+            Resource::ServiceAccounts => ("", "v1", "ServiceAccount", "serviceaccounts", true),
+            Resource::ConfigMaps => ("", "v1", "ConfigMap", "configmaps", true),
+            Resource::Secrets => ("", "v1", "Secret", "secrets", true),
+            Resource::PersistentVolumeClaims => {
+                ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true)
+            }
+            Resource::PersistentVolumes => {
+                ("", "v1", "PersistentVolume", "persistentvolumes", false)
+            }
+            Resource::ResourceQuotas => ("", "v1", "ResourceQuota", "resourcequotas", true),
+            Resource::ReplicaSets => ("apps", "v1", "ReplicaSet", "replicasets", true),
+            Resource::Deployments => ("apps", "v1", "Deployment", "deployments", true),
+            Resource::StatefulSets => ("apps", "v1", "StatefulSet", "statefulsets", true),
+            Resource::DaemonSets => ("apps", "v1", "DaemonSet", "daemonsets", true),
+            Resource::ControllerRevisions => {
+                ("apps", "v1", "ControllerRevision", "controllerrevisions", true)
+            }
+            Resource::Jobs => ("batch", "v1", "Job", "jobs", true),
+            Resource::CronJobs => ("batch", "v1", "CronJob", "cronjobs", true),
+            Resource::EndpointSlices => {
+                ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true)
+            }
+            Resource::PodDisruptionBudgets => {
+                ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true)
+            }
+            Resource::Leases => ("coordination.k8s.io", "v1", "Lease", "leases", true),
+            Resource::StorageClasses => {
+                ("storage.k8s.io", "v1", "StorageClass", "storageclasses", false)
+            }
+            Resource::PriorityClasses => {
+                ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false)
+            }
+        }
+    }
+
+    /// The API group; empty for core.
+    #[must_use]
+    pub const fn group(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The API version without its group.
+    #[must_use]
+    pub const fn version(self) -> &'static str {
+        self.names().1
+    }
+
+    /// Such as `ReplicaSet`.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        self.names().2
+    }
+
+    /// Such as `replicasets`.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        self.names().3
+    }
+
+    /// Whether objects live in namespaces.
+    #[must_use]
+    pub const fn namespaced(self) -> bool {
+        self.names().4
+    }
+
+    /// As objects write it: `v1` or `apps/v1`.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self.group().as_bytes() {
+            b"apps" => "apps/v1",
+            b"batch" => "batch/v1",
+            b"policy" => "policy/v1",
+            b"discovery.k8s.io" => "discovery.k8s.io/v1",
+            b"coordination.k8s.io" => "coordination.k8s.io/v1",
+            b"storage.k8s.io" => "storage.k8s.io/v1",
+            b"scheduling.k8s.io" => "scheduling.k8s.io/v1",
+            _ => "v1",
+        }
+    }
+
+    /// The resource with these names, if controllers know it.
+    #[must_use]
+    pub fn find(group: &str, plural: &str) -> Option<Resource> {
+        let same = |r: &&Resource| r.group() == group && r.plural() == plural;
+        Resource::ALL.iter().find(same).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Resource;
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+
+    #[test]
+    fn names_agree_with_each_other() {
+        let all: BTreeSet<Resource> = Resource::ALL.iter().copied().collect();
+        assert_eq!(all.len(), Resource::ALL.len(), "a row is listed twice");
+        for resource in Resource::ALL {
+            assert_eq!(Resource::find(resource.group(), resource.plural()), Some(*resource));
+            let written = match resource.group() {
+                "" => "v1".into(),
+                group => format!("{group}/{}", resource.version()),
+            };
+            assert_eq!(resource.api_version(), written);
+        }
+    }
+}

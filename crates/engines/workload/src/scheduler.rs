@@ -1,0 +1,362 @@
+//! Which node a pod goes to (SC1 to SC3).
+//!
+//! ```text
+//!   waiting pods, by priority ──► nodes that fit ──► the one with the fewest pods ──► Binding
+//!                                     └─ none ──► weaker pods go, or the pod is told why it waits
+//! ```
+//!
+//! One key for everything: a decision counts on those before it. No scoring beyond the number of
+//! pods; the same state gives the same places.
+
+mod company;
+mod preempt;
+mod room;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt};
+
+use crate::controller::{Change, Controller, Key, Outcome, Pass};
+use crate::intent::{Door, Intent, Subject};
+use crate::resource::Resource;
+use crate::view::{Seen, View};
+use crate::volumes::SELECTED_NODE;
+use crate::{condition, owner, placement, pod};
+use room::Room;
+
+/// The name that pods ask for when they ask for nobody else.
+const NAME: &str = "default-scheduler";
+/// How many pods one pass binds at most.
+const BURST: usize = 500;
+/// The taint that a cordoned node has in effect.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// The scheduler.
+pub struct Scheduler;
+
+impl Controller for Scheduler {
+    fn name(&self) -> &'static str {
+        "scheduler"
+    }
+    fn alias(&self) -> &'static str {
+        "kube-scheduler"
+    }
+    fn component(&self) -> &'static str {
+        NAME
+    }
+    fn on_by_default(&self) -> bool {
+        false
+    }
+    fn watches(&self) -> &'static [Resource] {
+        &[Resource::Pods, Resource::Nodes, Resource::PersistentVolumeClaims]
+    }
+    fn wake(&self, change: &Change<'_>, _view: &dyn View, wake: &mut dyn FnMut(Key)) {
+        let differs = |path: &[&str]| match (change.before, change.after) {
+            (Some(before), Some(after)) => before.at(path) != after.at(path),
+            _ => true,
+        };
+        let concerns = match change.resource {
+            Resource::Nodes => {
+                differs(&["spec"])
+                    || differs(&["metadata", "labels"])
+                    || differs(&["status", "allocatable"])
+            }
+            Resource::PersistentVolumeClaims => {
+                differs(&["spec", "volumeName"]) && change.after.is_some()
+            }
+            _ => pod_matters(change, &differs),
+        };
+        if concerns {
+            wake(Key::new("", ""));
+        }
+    }
+    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+        reconcile(pass)
+    }
+}
+
+/// A pod that waits came or changed, or one that held a place let go of it.
+fn pod_matters(change: &Change<'_>, differs: &dyn Fn(&[&str]) -> bool) -> bool {
+    let waits = change.after.is_some_and(|pod| waiting(pod));
+    if waits {
+        return differs(&["spec"]) || differs(&["metadata", "labels"]);
+    }
+    let held = |pod: Option<&Seen>| {
+        pod.is_some_and(|pod| !pod::node(pod).is_empty() && !pod::terminal(pod))
+    };
+    held(change.before) && !held(change.after)
+}
+
+/// Whether a pod waits for this scheduler.
+fn waiting(pod: &Object) -> bool {
+    pod::node(pod).is_empty()
+        && pod::active(pod)
+        && matches!(pod.str_at(&["spec", "schedulerName"]), None | Some("" | NAME))
+        && pod.list_at(&["spec", "schedulingGates"]).is_empty()
+}
+
+/// `spec.priority`, or zero.
+fn priority(pod: &Object) -> i64 {
+    pod.int_at(&["spec", "priority"]).unwrap_or_default()
+}
+
+/// A node and all that is on it or was promised to it.
+pub(crate) struct Place {
+    node: Seen,
+    room: Room,
+    pods: Vec<Seen>,
+    /// Those of the pods that keep others away.
+    shy: Vec<Seen>,
+}
+
+impl Place {
+    fn put(&mut self, pod: &Seen) {
+        self.room.take(pod);
+        if pod.at(&["spec", "affinity", "podAntiAffinity"]).is_some() {
+            self.shy.push(pod.clone());
+        }
+        self.pods.push(pod.clone());
+    }
+}
+
+fn reconcile(pass: &Pass<'_>) -> Outcome {
+    let mut out = Outcome::default();
+    let mut pending = pass.view.unbound_pods();
+    pending.retain(|pod| waiting(pod));
+    if pending.is_empty() {
+        return out;
+    }
+    pending.sort_by_cached_key(|pod| {
+        let created = pod.str_at(&["metadata", "creationTimestamp"]).map(ToString::to_string);
+        (-priority(pod), created, pod.namespace().to_string(), pod.name().to_string())
+    });
+    let mut places = places(pass.view);
+    let mut bound = 0;
+    for waiting in &pending {
+        if bound == BURST {
+            out.wake_after(Duration::ZERO);
+            break;
+        }
+        match choose(pass.view, waiting, &places) {
+            Ok(chosen) => {
+                let Some(place) = places.get_mut(chosen) else { continue };
+                place.put(waiting);
+                let open = open_claims(pass.view, waiting);
+                if open.is_empty() {
+                    out.push(binding(waiting, &place.node));
+                    bound += 1;
+                } else {
+                    // Bound once its claims are; they learn here where they will be needed.
+                    out.intents.extend(open.iter().filter_map(|c| aimed(c, &place.node)));
+                }
+            }
+            Err(why) => out.intents.extend(unplaced(pass, waiting, &places, &why)),
+        }
+    }
+    out
+}
+
+/// Every node with the pods that are on it.
+fn places(view: &dyn View) -> Vec<Place> {
+    let mut on: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    for pod in view.list(Resource::Pods, None) {
+        if !pod::node(&pod).is_empty() && !pod::terminal(&pod) {
+            on.entry(pod::node(&pod).to_string()).or_default().push(pod);
+        }
+    }
+    let nodes = view.list(Resource::Nodes, None).into_iter();
+    nodes
+        .filter(|node| !owner::deleting(node))
+        .map(|node| {
+            let room = Room::of(&node);
+            let mut place = Place { node, room, pods: Vec::new(), shy: Vec::new() };
+            for pod in on.remove(place.node.name()).unwrap_or_default() {
+                place.put(&pod);
+            }
+            place
+        })
+        .collect()
+}
+
+/// The place of a pod, or why each node is none.
+fn choose(view: &dyn View, pod: &Seen, places: &[Place]) -> Result<usize, Vec<Vec<String>>> {
+    if let Some(missing) = claims(view, pod) {
+        return Err([[missing].to_vec()].to_vec());
+    }
+    let company = company::Company::of(view, pod, places);
+    let mut reasons = Vec::new();
+    let mut best: Option<(usize, usize)> = None;
+    for (index, place) in places.iter().enumerate() {
+        let against = against(pod, place, &company);
+        if against.is_empty() {
+            let load = place.pods.len();
+            if best.is_none_or(|(least, _)| load < least) {
+                best = Some((load, index));
+            }
+        } else {
+            reasons.push(against);
+        }
+    }
+    best.map(|(_, index)| index).ok_or(reasons)
+}
+
+/// What stands against a node; the first kind of reason is enough, resources are all named.
+fn against(pod: &Object, place: &Place, company: &company::Company) -> Vec<String> {
+    let spec = pod.map_at(&["spec"]);
+    let tolerations = pod.list_at(&["spec", "tolerations"]);
+    let one = |reason: &str| [reason.to_string()].to_vec();
+    if cordoned(&place.node, tolerations) {
+        return one("node(s) were unschedulable");
+    }
+    if placement::repels(&place.node, tolerations, &["NoSchedule", "NoExecute"]) {
+        return one("node(s) had untolerated taint(s)");
+    }
+    if spec.is_some_and(|spec| !placement::attracts(spec, &place.node)) {
+        return one("node(s) didn't match Pod's node affinity/selector");
+    }
+    let lacking = place.room.lacks(pod);
+    if !lacking.is_empty() {
+        return lacking;
+    }
+    company.against(pod, place).map(one).unwrap_or_default()
+}
+
+fn cordoned(node: &Object, tolerations: &[Value]) -> bool {
+    let taint = json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"});
+    node.bool_at(&["spec", "unschedulable"]) == Some(true)
+        && taint.as_object().is_some_and(|taint| {
+            !tolerations.iter().any(|toleration| placement::tolerates(toleration, taint))
+        })
+}
+
+/// What is wrong with the claims of a pod, if something is.
+fn claims(view: &dyn View, pod: &Seen) -> Option<String> {
+    for volume in pod.list_at(&["spec", "volumes"]).iter().filter_map(Value::as_object) {
+        let Some(name) = claim_of(pod, volume) else { continue };
+        let claim = view.get(Resource::PersistentVolumeClaims, pod.namespace(), &name);
+        let Some(claim) = claim else {
+            return Some(format!("persistentvolumeclaim {name:?} not found"));
+        };
+        if owner::deleting(&claim) {
+            return Some(format!("persistentvolumeclaim {name:?} is being deleted"));
+        }
+        if crate::volumes::volume_of(&claim).is_none()
+            && !crate::volumes::waits_for_pod(view, &claim)
+        {
+            return Some("pod has unbound immediate PersistentVolumeClaims".to_string());
+        }
+    }
+    None
+}
+
+/// The claims of a pod that are not bound yet.
+fn open_claims(view: &dyn View, pod: &Object) -> Vec<Seen> {
+    let volumes = pod.list_at(&["spec", "volumes"]).iter().filter_map(Value::as_object);
+    let names = volumes.filter_map(|volume| claim_of(pod, volume));
+    let claims =
+        names.filter_map(|name| view.get(Resource::PersistentVolumeClaims, pod.namespace(), &name));
+    claims.filter(|claim| crate::volumes::volume_of(claim).is_none()).collect()
+}
+
+/// The name of the claim behind a volume.
+fn claim_of(pod: &Object, volume: &Object) -> Option<String> {
+    match volume.str_at(&["persistentVolumeClaim", "claimName"]) {
+        Some(name) => Some(name.to_string()),
+        None => volume.contains_key("ephemeral").then(|| crate::ephemeral::claim_name(pod, volume)),
+    }
+}
+
+/// Tells a claim the node of its pod, unless it knows one.
+fn aimed(claim: &Seen, node: &Object) -> Option<Intent> {
+    owner::annotation(claim, SELECTED_NODE).is_none().then(|| {
+        let mut object = Object::clone(&claim.object);
+        owner::annotate(&mut object, SELECTED_NODE, node.name());
+        let door = Door::Main;
+        Intent::update(Resource::PersistentVolumeClaims, object, door, claim.revision).independent()
+    })
+}
+
+fn binding(pod: &Seen, node: &Object) -> Intent {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": pod.name(),
+            "namespace": pod.namespace(),
+            "uid": owner::uid(pod),
+        },
+        "target": {"kind": "Node", "name": node.name()},
+    });
+    let object = object.as_object().cloned().unwrap_or_default();
+    let words =
+        format!("Successfully assigned {}/{} to {}", pod.namespace(), pod.name(), node.name());
+    let note = Subject::of(Resource::Pods, pod).normal("Scheduled", words);
+    Intent::update(Resource::Pods, object, Door::Binding, pod.revision)
+        .when_done(note)
+        .independent()
+        .together(true)
+}
+
+/// Makes room for a pod, or tells it why it waits.
+fn unplaced(pass: &Pass<'_>, pod: &Seen, places: &[Place], reasons: &[Vec<String>]) -> Vec<Intent> {
+    let (nominated, mut intents) = preempt::make_room(pod, places);
+    let message = message(places.len(), reasons);
+    let mut object = Object::clone(&pod.object);
+    let status = object.map_mut("status");
+    if let Some(nominated) = nominated {
+        status.insert("nominatedNodeName".to_string(), nominated.into());
+    }
+    let mut conditions: Vec<Value> = status.list_at(&["conditions"]).to_vec();
+    let known = condition::find(&conditions, "PodScheduled").cloned();
+    let mut new = condition::new("PodScheduled", "False", "Unschedulable", &message, pass.now);
+    let same = |known: &Object, name: &str| known.get(name) == new.get(name);
+    let stands = known.as_ref().is_some_and(|known| {
+        ["status", "reason", "message"].into_iter().all(|name| same(known, name))
+    });
+    if let Some(known) = known.filter(|known| same(known, "status"))
+        && let Some(since) = known.get("lastTransitionTime")
+    {
+        new.insert("lastTransitionTime".to_string(), since.clone());
+    }
+    if !stands {
+        condition::remove(&mut conditions, "PodScheduled");
+        conditions.push(Value::Object(new));
+        status.insert("conditions".to_string(), Value::Array(conditions));
+    }
+    if object != *pod.object {
+        let note = Subject::of(Resource::Pods, pod).warning("FailedScheduling", message);
+        let told = Intent::update(Resource::Pods, object, Door::Status, pod.revision)
+            .when_done(note)
+            .independent()
+            .together(true);
+        intents.push(told);
+    }
+    intents
+}
+
+/// The words that people know: how many nodes there are, and how many have which fault.
+fn message(nodes: usize, reasons: &[Vec<String>]) -> String {
+    if nodes == 0 {
+        return "no nodes available to schedule pods".to_string();
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in reasons.iter().flatten() {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let whole =
+        |reason: &str| reason.starts_with("persistentvolumeclaim") || reason.starts_with("pod has");
+    let mut said: Vec<String> = counts
+        .iter()
+        .map(|(reason, count)| match whole(reason) {
+            true => (*reason).to_string(),
+            false => format!("{count} {reason}"),
+        })
+        .collect();
+    said.sort();
+    format!("0/{nodes} nodes are available: {}.", said.join(", "))
+}

@@ -1,0 +1,71 @@
+//! Room for a pod by the deletion of weaker ones (SC3). Budgets are not looked at.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use tenure_machinery::{Object, ObjectExt};
+
+use super::{Place, cordoned, priority};
+use crate::intent::{Intent, Subject};
+use crate::resource::Resource;
+use crate::view::Seen;
+use crate::{owner, placement};
+
+/// The node where room is made, and the deletions that make it; nothing where none can be made.
+pub(super) fn make_room(pod: &Seen, places: &[Place]) -> (Option<String>, Vec<Intent>) {
+    let none = (None, Vec::new());
+    if pod.str_at(&["spec", "preemptionPolicy"]) == Some("Never") {
+        return none;
+    }
+    let promised = pod.str_at(&["status", "nominatedNodeName"]).unwrap_or_default();
+    if places.iter().any(|place| place.node.name() == promised && leaving(pod, place)) {
+        // Room is being made already.
+        return none;
+    }
+    let candidates = places.iter().filter_map(|place| Some((victims(pod, place)?, place)));
+    let best = candidates.min_by_key(|(victims, place)| {
+        let strongest = victims.iter().map(|victim| priority(victim)).max();
+        (strongest, victims.len(), place.node.name().to_string())
+    });
+    let Some((victims, place)) = best else { return none };
+    let words = format!("Preempted by pod {} on node {}", owner::uid(pod), place.node.name());
+    let deletions = victims.iter().map(|victim| {
+        let note = Subject::of(Resource::Pods, victim).normal("Preempted", words.clone());
+        Intent::delete(Resource::Pods, victim).when_done(note).independent().together(true)
+    });
+    (Some(place.node.name().to_string()), deletions.collect())
+}
+
+fn leaving(pod: &Object, place: &Place) -> bool {
+    place.pods.iter().any(|other| owner::deleting(other) && priority(other) < priority(pod))
+}
+
+/// The fewest weaker pods, weakest first, whose going makes the pod fit.
+fn victims<'a>(pod: &Object, place: &'a Place) -> Option<Vec<&'a Seen>> {
+    let tolerations = pod.list_at(&["spec", "tolerations"]);
+    let spec = pod.map_at(&["spec"])?;
+    if cordoned(&place.node, tolerations)
+        || placement::repels(&place.node, tolerations, &["NoSchedule", "NoExecute"])
+        || !placement::attracts(spec, &place.node)
+        || place.room.lacks(pod).is_empty()
+    {
+        return None;
+    }
+    let mut weaker: Vec<&Seen> =
+        place.pods.iter().filter(|other| priority(other) < priority(pod)).collect();
+    weaker.sort_by_key(|other| (priority(other), other.name().to_string()));
+    let mut room = place.room.clone();
+    let mut chosen = Vec::new();
+    for other in weaker {
+        // One that goes anyway is waited for, not deleted again.
+        room.give_back(other);
+        if !owner::deleting(other) {
+            chosen.push(other);
+        }
+        if room.lacks(pod).is_empty() {
+            return (!chosen.is_empty()).then_some(chosen);
+        }
+    }
+    None
+}

@@ -1,0 +1,310 @@
+//! Nodes without containers: pods that are bound to them start, become ready and end.
+//!
+//! ```text
+//!   Node with the label ──► lease, Ready        pods on it ──► Running ──► ended, or run on
+//!                                               deleted ones ──► gone at once
+//! ```
+//!
+//! One key for each node: it alone gives addresses to its pods. The annotation `tenure.dev/outcome`
+//! of a pod says whether it will `succeed`, `fail` or `run`. Nothing is ever executed.
+
+mod life;
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use core::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt};
+
+use crate::controller::{Change, Controller, Key, Outcome, Pass};
+use crate::intent::{Door, Intent, Subject};
+use crate::resource::Resource;
+use crate::taints::LEASES;
+use crate::view::{Seen, View};
+use crate::{condition, owner, pod, time};
+
+/// The label of nodes whose pods are only imagined.
+pub const LABEL: &str = "tenure.dev/runtime";
+/// The value of the label.
+pub const NONE: &str = "none";
+/// How long a lease holds, in seconds; it is renewed after half of that.
+const LEASE_SECONDS: i64 = 40;
+
+/// The agent of simulated nodes.
+pub struct SimulatedNodes;
+
+impl Controller for SimulatedNodes {
+    fn name(&self) -> &'static str {
+        "simulated-node-controller"
+    }
+    fn alias(&self) -> &'static str {
+        "simulated-node"
+    }
+    fn component(&self) -> &'static str {
+        "kubelet"
+    }
+    fn on_by_default(&self) -> bool {
+        false
+    }
+    fn watches(&self) -> &'static [Resource] {
+        &[Resource::Nodes, Resource::Pods]
+    }
+    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+        if change.resource == Resource::Nodes {
+            if change.after.is_some_and(|node| simulated(node)) {
+                crate::wake::itself(change, wake);
+            }
+            return;
+        }
+        let Some(pod) = change.after.filter(|pod| !pod::node(pod).is_empty()) else { return };
+        let node = view.get(Resource::Nodes, "", pod::node(pod));
+        if node.is_some_and(|node| simulated(&node)) {
+            wake(Key::new("", pod::node(pod)));
+        }
+    }
+    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+        let mut out = Outcome::default();
+        let node = pass.view.get(Resource::Nodes, "", &pass.key.name);
+        let Some(node) = node.filter(|node| simulated(node)) else { return out };
+        keep_lease(pass, &node, &mut out);
+        if !condition::is(node.list_at(&["status", "conditions"]), "Ready", "True") {
+            out.push(woken_up(pass, &node));
+        }
+        run_pods(pass, &node, &mut out);
+        out
+    }
+}
+
+fn simulated(node: &Object) -> bool {
+    owner::label(node, LABEL) == Some(NONE)
+}
+
+/// Takes or renews the lease of a node.
+fn keep_lease(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
+    let lease = pass.view.get(Resource::Leases, LEASES, node.name());
+    let renewed = lease.as_ref().and_then(|lease| time::at(lease, &["spec", "renewTime"]));
+    if let Some(renewed) = renewed {
+        let due = time::after(renewed, LEASE_SECONDS / 2);
+        if due > pass.now {
+            out.wake_after(time::until(due, pass.now));
+            return;
+        }
+    }
+    out.wake_after(core::time::Duration::from_secs(LEASE_SECONDS.unsigned_abs() / 2));
+    let spec = json!({
+        "holderIdentity": node.name(),
+        "leaseDurationSeconds": LEASE_SECONDS,
+        "renewTime": micros(pass.now),
+    });
+    if let Some(lease) = lease {
+        let mut object = Object::clone(&lease.object);
+        object.insert("spec".to_string(), spec);
+        let intent = Intent::update(Resource::Leases, object, Door::Main, lease.revision);
+        out.push(intent.independent());
+        return;
+    }
+    let object = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": node.name(),
+            "namespace": LEASES,
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": node.name(), "uid": owner::uid(node)},
+            ],
+        },
+        "spec": spec,
+    });
+    let object = object.as_object().cloned().unwrap_or_default();
+    out.push(Intent::create(Resource::Leases, object).independent());
+}
+
+/// A time with microseconds, as leases write it.
+fn micros(time: jiff::Timestamp) -> String {
+    let part = time.as_microsecond().rem_euclid(1_000_000);
+    let whole = time::written(time);
+    format!("{}.{part:06}Z", whole.trim_end_matches('Z'))
+}
+
+/// Says that a node is ready again.
+fn woken_up(pass: &Pass<'_>, node: &Seen) -> Intent {
+    let mut object = Object::clone(&node.object);
+    let status = object.map_mut("status");
+    let conditions = Value::Array(conditions(&time::written(pass.now)).to_vec());
+    status.insert("conditions".to_string(), conditions);
+    Intent::update(Resource::Nodes, object, Door::Status, node.revision).independent()
+}
+
+/// The conditions of a healthy node.
+fn conditions(now: &str) -> [Value; 4] {
+    let calm = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        })
+    };
+    [
+        calm("MemoryPressure", "False", "KubeletHasSufficientMemory", "there is enough memory"),
+        calm("DiskPressure", "False", "KubeletHasNoDiskPressure", "there is enough disk"),
+        calm("PIDPressure", "False", "KubeletHasSufficientPID", "there are enough process ids"),
+        calm("Ready", "True", "KubeletReady", "the simulated node is ready"),
+    ]
+}
+
+/// The object of the simulated node with this number, counted from one.
+#[must_use]
+pub fn node(number: u16, now: jiff::Timestamp) -> Object {
+    let name = format!("node-{number}");
+    let index = u32::from(number);
+    // 1,022 addresses for pods on each node, all inside 10.0.0.0/8.
+    let range = Ipv4Addr::from_bits((10 << 24) + (64 << 16) + index * 1024);
+    let address = Ipv4Addr::from_bits((172 << 24) + (18 << 16) + index + 1).to_string();
+    let given = json!({
+        "cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "hugepages-2Mi": "0",
+        "pods": "1000",
+    });
+    let range = format!("{range}/22");
+    let node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                LABEL: NONE,
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+            },
+        },
+        "spec": {"podCIDR": range, "podCIDRs": [range], "providerID": format!("tenure://{name}")},
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": address},
+                {"type": "Hostname", "address": name},
+            ],
+            "allocatable": given,
+            "capacity": given,
+            "conditions": conditions(&time::written(now)),
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "",
+                "containerRuntimeVersion": "none://0",
+                "kernelVersion": "",
+                "kubeProxyVersion": "",
+                "kubeletVersion": "v1.38.0",
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "simulated",
+                "systemUUID": "",
+            },
+        },
+    });
+    node.as_object().cloned().unwrap_or_default()
+}
+
+/// Moves every pod of a node as far as it can go now.
+fn run_pods(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
+    let pods = pass.view.pods_on(node.name());
+    let mut addresses = Addresses::of(node, &pods);
+    for pod in &pods {
+        if owner::deleting(pod) {
+            out.intents.extend(ended(pass, pod));
+            continue;
+        }
+        if pod::terminal(pod) {
+            continue;
+        }
+        let began = pod.str_at(&["status", "podIP"]).is_some_and(|ip| !ip.is_empty());
+        let address = match (began, pod.bool_at(&["spec", "hostNetwork"])) {
+            (true, _) => None,
+            (false, Some(true)) => Some(addresses.host.clone()),
+            (false, _) => addresses.next(),
+        };
+        let step = life::step(pod, &addresses.host, address, pass.now);
+        if let Some(wait) = step.wait {
+            out.wake_after(wait);
+        }
+        if let Some(status) = step.status {
+            let mut object = Object::clone(&pod.object);
+            object.insert("status".to_string(), Value::Object(status));
+            let mut intent = Intent::update(Resource::Pods, object, Door::Status, pod.revision);
+            if !began {
+                let note = Subject::of(Resource::Pods, pod);
+                intent = intent.when_done(note.normal("Started", "Container started"));
+            }
+            out.push(intent.independent().together(true));
+        }
+    }
+}
+
+/// Lets go of a pod that is being deleted; one that others still hold is first said to have ended.
+fn ended(pass: &Pass<'_>, pod: &Seen) -> alloc::vec::Vec<Intent> {
+    let mut intents = alloc::vec::Vec::new();
+    if pod.int_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0)
+        && (pod::terminal(pod) || pod.list_at(&["metadata", "finalizers"]).is_empty())
+    {
+        return intents;
+    }
+    let held = !pod.list_at(&["metadata", "finalizers"]).is_empty();
+    if held && !pod::terminal(pod) {
+        let mut object = Object::clone(&pod.object);
+        let status = Value::Object(life::killed(pod, pass.now));
+        object.insert("status".to_string(), status);
+        let intent = Intent::update(Resource::Pods, object, Door::Status, pod.revision);
+        intents.push(intent.independent().together(true));
+        if pod.int_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0) {
+            return intents;
+        }
+    }
+    let delete = Intent::delete(Resource::Pods, pod).within_seconds(0);
+    // After a write of the same pod, not beside it.
+    let beside = intents.is_empty();
+    intents.push(delete.independent().together(beside));
+    intents
+}
+
+/// The addresses of a node: its own, and those it can still give to pods.
+struct Addresses {
+    host: String,
+    first: u32,
+    size: u32,
+    used: BTreeSet<u32>,
+    at: u32,
+}
+
+impl Addresses {
+    fn of(node: &Object, pods: &[Seen]) -> Addresses {
+        let listed = node.list_at(&["status", "addresses"]).iter().filter_map(Value::as_object);
+        let host = listed
+            .filter(|address| address.str_at(&["type"]) == Some("InternalIP"))
+            .find_map(|address| address.str_at(&["address"]));
+        let range = node.str_at(&["spec", "podCIDR"]).unwrap_or("10.64.0.0/22");
+        let (first, bits) = range.split_once('/').unwrap_or((range, "22"));
+        let first = first.parse::<Ipv4Addr>().map_or(0, Ipv4Addr::to_bits);
+        let bits = bits.parse::<u32>().unwrap_or(22).clamp(8, 30);
+        let used = pods.iter().filter_map(|pod| pod.str_at(&["status", "podIP"]));
+        let used = used.filter_map(|ip| ip.parse::<Ipv4Addr>().ok()).map(Ipv4Addr::to_bits);
+        Addresses {
+            host: host.unwrap_or("172.18.0.1").to_string(),
+            first,
+            size: 1 << (32 - bits),
+            used: used.collect(),
+            at: 0,
+        }
+    }
+
+    /// The lowest address that no pod has, but for the first and the last of the range.
+    fn next(&mut self) -> Option<String> {
+        while self.at + 2 < self.size {
+            self.at += 1;
+            let address = self.first.wrapping_add(self.at);
+            if self.used.insert(address) {
+                return Some(Ipv4Addr::from_bits(address).to_string());
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,152 @@
+//! Which slices hold which endpoints, so that as little as possible is written (ES1, ES3).
+//!
+//! An endpoint stays in the slice it is in; new ones fill slices that are written anyway or have
+//! room; a slice that nobody needs is written over before another is made.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt};
+
+use super::{Group, TRIGGER};
+use crate::intent::{Door, Intent, Subject};
+use crate::owner;
+use crate::resource::Resource;
+use crate::view::Seen;
+
+/// How many endpoints a slice holds at most.
+const ENDPOINTS_MAX: usize = 100;
+
+/// What all slices of a Service share.
+pub(super) struct Frame<'a> {
+    pub(super) service: &'a Seen,
+    pub(super) labels: Object,
+    pub(super) trigger: Option<String>,
+}
+
+/// A slice as it should be: over a known one, or new.
+struct Draft<'a> {
+    over: Option<&'a Seen>,
+    ports: Vec<Value>,
+    endpoints: Vec<Value>,
+}
+
+/// What makes the slices of one family hold these groups.
+pub(super) fn intents(
+    frame: &Frame<'_>,
+    family: &str,
+    groups: Vec<Group>,
+    known: &[&Seen],
+) -> Vec<Intent> {
+    let mut spare: Vec<&Seen> = known.to_vec();
+    let mut drafts: Vec<Draft<'_>> = Vec::new();
+    for group in groups {
+        place(group, &mut spare, &mut drafts);
+    }
+    if drafts.is_empty() {
+        // One empty slice says that nobody is there.
+        drafts.push(Draft { over: None, ports: Vec::new(), endpoints: Vec::new() });
+    }
+    for draft in drafts.iter_mut().filter(|draft| draft.over.is_none()) {
+        if !spare.is_empty() {
+            draft.over = Some(spare.remove(0));
+        }
+    }
+    let mut intents: Vec<Intent> = spare.iter().map(|slice| removal(slice)).collect();
+    for draft in drafts {
+        intents.extend(written(frame, family, draft));
+    }
+    intents
+}
+
+/// Removes a slice.
+pub(super) fn removal(slice: &Seen) -> Intent {
+    Intent::delete(Resource::EndpointSlices, slice).unless_changed(slice.revision)
+}
+
+/// Lays the endpoints of a group into the slices that have its ports, then into new ones.
+fn place<'a>(group: Group, spare: &mut Vec<&'a Seen>, drafts: &mut Vec<Draft<'a>>) {
+    let Group { ports, endpoints: mut left } = group;
+    let start = drafts.len();
+    let mut others = Vec::new();
+    for slice in spare.drain(..) {
+        if slice.list_at(&["ports"]) != ports.as_slice() {
+            others.push(slice);
+            continue;
+        }
+        let endpoints = kept(slice, &mut left);
+        if endpoints.is_empty() {
+            others.push(slice);
+        } else {
+            drafts.push(Draft { over: Some(slice), ports: ports.clone(), endpoints });
+        }
+    }
+    *spare = others;
+    let mut left = left.into_values();
+    for draft in drafts.iter_mut().skip(start) {
+        let room = ENDPOINTS_MAX.saturating_sub(draft.endpoints.len());
+        draft.endpoints.extend(left.by_ref().take(room));
+    }
+    loop {
+        let endpoints: Vec<Value> = left.by_ref().take(ENDPOINTS_MAX).collect();
+        if endpoints.is_empty() {
+            return;
+        }
+        drafts.push(Draft { over: None, ports: ports.clone(), endpoints });
+    }
+}
+
+/// What of a slice is still wanted, as it is wanted now; taken out of what is left to place.
+fn kept(slice: &Object, left: &mut BTreeMap<String, Value>) -> Vec<Value> {
+    let names = slice.list_at(&["endpoints"]).iter();
+    let names = names.filter_map(|endpoint| endpoint.as_object()?.str_at(&["targetRef", "name"]));
+    names.filter_map(|name| left.remove(name)).take(ENDPOINTS_MAX).collect()
+}
+
+/// The write of a slice that is new or differs from what is stored.
+fn written(frame: &Frame<'_>, family: &str, draft: Draft<'_>) -> Option<Intent> {
+    let list = |list: Vec<Value>| if list.is_empty() { Value::Null } else { Value::Array(list) };
+    let Draft { over, ports, endpoints } = draft;
+    let Some(old) = over else {
+        return (!owner::deleting(frame.service)).then(|| {
+            let object = json!({
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {
+                    "generateName": format!("{}-", frame.service.name()),
+                    "namespace": frame.service.namespace(),
+                    "labels": frame.labels,
+                    "ownerReferences": [owner::entry(Resource::Services, frame.service)],
+                },
+                "addressType": family,
+                "endpoints": list(endpoints),
+                "ports": list(ports),
+            });
+            let mut object = object.as_object().cloned().unwrap_or_default();
+            stamp(&mut object, frame);
+            let about = Subject::of(Resource::Services, frame.service);
+            Intent::create(Resource::EndpointSlices, object).relying_on(about.living())
+        });
+    };
+    let same = old.list_at(&["endpoints"]) == endpoints.as_slice()
+        && old.list_at(&["ports"]) == ports.as_slice()
+        && old.map_at(&["metadata", "labels"]) == Some(&frame.labels);
+    if same {
+        return None;
+    }
+    let mut object = Object::clone(&old.object);
+    object.insert("endpoints".to_string(), list(endpoints));
+    object.insert("ports".to_string(), list(ports));
+    object.map_mut("metadata").insert("labels".to_string(), Value::Object(frame.labels.clone()));
+    stamp(&mut object, frame);
+    Some(Intent::update(Resource::EndpointSlices, object, Door::Main, old.revision))
+}
+
+fn stamp(object: &mut Object, frame: &Frame<'_>) {
+    if let Some(trigger) = &frame.trigger {
+        owner::annotate(object, TRIGGER, trigger);
+    }
+}

@@ -1,0 +1,35 @@
+//! The controllers against an imitated server, rule by rule.
+//!
+//! One file per controller; `world` is the server they share.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on should fail loudly"
+)]
+
+mod claim;
+mod cron;
+mod daemonset;
+mod deployment;
+mod disruption;
+mod endpoints;
+mod history;
+mod job;
+mod job_indexed;
+mod job_random;
+mod podgc;
+mod quota;
+mod random;
+mod replicas;
+mod rollout;
+mod scheduler;
+mod simulated;
+mod statefulset;
+mod statefulset_claims;
+mod statefulset_update;
+mod taints;
+mod volumes;
+mod world;

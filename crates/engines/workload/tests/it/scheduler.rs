@@ -1,0 +1,243 @@
+//! Rules of spec/workload-controllers.md: the scheduler.
+
+use serde_json::{Value, json};
+use tenure_machinery::ObjectExt as _;
+use tenure_workload::Resource;
+
+use crate::world::World;
+
+fn node(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "a"}},
+        "spec": {},
+        "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
+    })
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {"schedulerName": "default-scheduler", "containers": [{"name": "c"}]},
+    })
+}
+
+fn asking(name: &str, cpu: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
+    pod
+}
+
+fn world(nodes: &[Value]) -> World {
+    let mut world = World::of(&["kube-scheduler", "persistentvolume-binder"]);
+    for node in nodes {
+        world.create(node.clone());
+    }
+    world
+}
+
+fn place(world: &World, name: &str) -> String {
+    let pod = world.get(Resource::Pods, name);
+    pod.str_at(&["spec", "nodeName"]).unwrap_or_default().to_owned()
+}
+
+fn why(world: &World, name: &str) -> String {
+    let pod = world.json(Resource::Pods, name);
+    let condition = &pod["status"]["conditions"][0];
+    assert_eq!(condition["type"], "PodScheduled", "{pod}");
+    assert_eq!(
+        (&condition["status"], &condition["reason"]),
+        (&json!("False"), &json!("Unschedulable"))
+    );
+    condition["message"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn sc1_pods_are_bound_and_told() {
+    let mut world = world(&[node("n1")]);
+    world.create(pod("p"));
+    world.settle();
+    assert_eq!(place(&world, "p"), "n1");
+    assert_eq!(world.events, ["Normal Scheduled Successfully assigned default/p to n1"]);
+}
+
+#[test]
+fn sc1_other_schedulers_and_gates_are_respected() {
+    let mut world = world(&[node("n1")]);
+    let mut other = pod("other");
+    other["spec"]["schedulerName"] = "mine".into();
+    let mut gated = pod("gated");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.test/g"}]);
+    world.create(other);
+    world.create(gated);
+    world.settle();
+    assert_eq!((place(&world, "other"), place(&world, "gated")), (String::new(), String::new()));
+    world.edit(Resource::Pods, "gated", |pod| {
+        pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
+    });
+    world.settle();
+    assert_eq!(place(&world, "gated"), "n1");
+}
+
+#[test]
+fn sc1_every_filter_says_why() {
+    let mut cordoned = node("cordoned");
+    cordoned["spec"]["unschedulable"] = true.into();
+    let mut tainted = node("tainted");
+    tainted["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
+    let cases = [
+        (cordoned, pod("p"), "1 node(s) were unschedulable"),
+        (tainted, pod("p"), "1 node(s) had untolerated taint(s)"),
+        (node("n"), asking("p", "3"), "1 Insufficient cpu"),
+    ];
+    for (node, pod, expected) in cases {
+        let mut world = world(&[node]);
+        world.create(pod);
+        world.settle();
+        assert_eq!(why(&world, "p"), format!("0/1 nodes are available: {expected}."));
+        assert_eq!(world.events.len(), 1, "told once: {:?}", world.events);
+    }
+    let mut lonely = world(&[]);
+    lonely.create(pod("p"));
+    lonely.settle();
+    assert_eq!(why(&lonely, "p"), "no nodes available to schedule pods");
+    lonely.create(node("n1"));
+    lonely.settle();
+    assert_eq!(place(&lonely, "p"), "n1", "a new node is noticed");
+}
+
+#[test]
+fn sc1_affinity_to_a_node_by_name() {
+    let mut world = world(&[node("n1"), node("n2")]);
+    let mut aimed = pod("p");
+    aimed["spec"]["affinity"] = json!({"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]}}});
+    world.create(aimed);
+    world.settle();
+    assert_eq!(place(&world, "p"), "n2");
+}
+
+#[test]
+fn sc1_requests_add_up_and_a_pod_that_goes_makes_room() {
+    let mut world = world(&[node("n1")]);
+    for name in ["a", "b", "c"] {
+        world.create(asking(name, "1"));
+    }
+    world.settle();
+    assert_eq!((place(&world, "a"), place(&world, "b")), ("n1".into(), "n1".into()));
+    assert_eq!(why(&world, "c"), "0/1 nodes are available: 1 Insufficient cpu.");
+    world.end("a", "Succeeded");
+    world.settle();
+    assert_eq!(place(&world, "c"), "n1");
+}
+
+#[test]
+fn sc1_host_ports_are_taken_once_per_node() {
+    let mut world = world(&[node("n1"), node("n2")]);
+    for name in ["a", "b", "c"] {
+        let mut pod = pod(name);
+        pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
+        world.create(pod);
+    }
+    world.settle();
+    assert_ne!(place(&world, "a"), place(&world, "b"));
+    assert!(why(&world, "c").contains("2 node(s) didn't have free ports"));
+}
+
+#[test]
+fn sc1_a_claim_is_bound_before_its_pod() {
+    let mut world = world(&[node("n1")]);
+    world.create(json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": "local"}, "provisioner": "tenure.dev/local",
+        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"}));
+    let mut user = pod("p");
+    user["spec"]["volumes"] =
+        json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    world.create(user);
+    world.settle();
+    assert!(why(&world, "p").contains("persistentvolumeclaim \"data\" not found"));
+    world.create(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+                 "resources": {"requests": {"storage": "1Gi"}}}}));
+    world.settle();
+    let claim = world.json(Resource::PersistentVolumeClaims, "data");
+    assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "n1");
+    assert_eq!(claim["status"]["phase"], "Bound");
+    assert_eq!(place(&world, "p"), "n1");
+}
+
+#[test]
+fn sc2_the_emptiest_node_wins_and_ties_go_by_name() {
+    let mut world = world(&[node("n2"), node("n1")]);
+    for name in ["a", "b", "c", "d"] {
+        world.create(pod(name));
+    }
+    world.settle();
+    let places: Vec<String> = ["a", "b", "c", "d"].iter().map(|name| place(&world, name)).collect();
+    assert_eq!(places, ["n1", "n2", "n1", "n2"]);
+}
+
+#[test]
+fn sc2_pods_keep_apart_and_together() {
+    let term = json!([{"topologyKey": "kubernetes.io/hostname",
+                       "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    let mut world = world(&[node("n1"), node("n2")]);
+    for name in ["a", "b", "c"] {
+        let mut shy = pod(name);
+        shy["spec"]["affinity"] = json!({"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": term}});
+        world.create(shy);
+    }
+    world.settle();
+    assert_ne!(place(&world, "a"), place(&world, "b"));
+    assert!(why(&world, "c").contains("2 node(s) didn't match pod anti-affinity rules"));
+    let mut fond = pod("fond");
+    fond["metadata"]["labels"] = json!({"app": "other"});
+    fond["spec"]["affinity"] = json!({"podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname",
+             "labelSelector": {"matchLabels": {"app": "nobody"}}}]}});
+    world.create(fond);
+    world.settle();
+    assert!(why(&world, "fond").contains("2 node(s) didn't match pod affinity rules"));
+}
+
+#[test]
+fn sc2_a_spread_is_kept_even() {
+    let (mut one, mut two) = (node("n1"), node("n2"));
+    one["metadata"]["labels"]["zone"] = "a".into();
+    two["metadata"]["labels"]["zone"] = "b".into();
+    two["status"]["allocatable"]["pods"] = "1".into();
+    let mut world = world(&[one, two]);
+    for name in ["a", "b", "c", "d"] {
+        let mut even = pod(name);
+        even["spec"]["topologySpreadConstraints"] = json!([
+            {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+             "labelSelector": {"matchLabels": {"app": "web"}}}]);
+        world.create(even);
+    }
+    world.settle();
+    let bound = ["a", "b", "c", "d"].iter().filter(|name| !place(&world, name).is_empty()).count();
+    assert_eq!(bound, 3, "two in zone a, one in zone b, no fourth");
+}
+
+#[test]
+fn sc3_a_stronger_pod_takes_the_place_of_a_weaker_one() {
+    let mut world = world(&[node("n1")]);
+    world.create(asking("weak", "2"));
+    world.settle();
+    let mut strong = asking("strong", "1");
+    strong["spec"]["priority"] = 100.into();
+    world.create(strong);
+    world.settle();
+    let going = world.get(Resource::Pods, "weak");
+    assert!(going.str_at(&["metadata", "deletionTimestamp"]).is_some());
+    let nominated = &world.json(Resource::Pods, "strong")["status"]["nominatedNodeName"];
+    assert_eq!(nominated, "n1");
+    world.let_go("weak");
+    world.settle();
+    assert_eq!(place(&world, "strong"), "n1");
+}

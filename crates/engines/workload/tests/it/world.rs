@@ -1,0 +1,719 @@
+//! A small server in memory that runs controllers until nothing more is wanted.
+//!
+//! It imitates what controllers rely on: names, uids, generations, optimistic concurrency, status
+//! doors, finalizers, graceful deletion, collection of dependents. It validates and defaults nothing.
+//! Every object lives in the namespace `default` unless it says otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tenure_core::Revision;
+use tenure_machinery::{Object, ObjectExt};
+use tenure_workload::{
+    Act, CONTROLLERS, Change, Controller, Door, Intent, Key, Memory, Note, Outcome, Pass,
+    Propagation, Refused, Reliance, Resource, Seen, Verb, View, owner, pod,
+};
+
+/// How many passes a scenario may take before it counts as a hot loop.
+const PASSES_MAX: usize = 5_000;
+
+type Place = (Resource, String, String);
+type Job = (usize, Key);
+
+/// Objects at one moment.
+#[derive(Clone, Default)]
+pub(crate) struct Objects(BTreeMap<Place, Seen>);
+
+impl View for Objects {
+    fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Seen> {
+        self.0.get(&(resource, namespace.to_owned(), name.to_owned())).cloned()
+    }
+    fn list(&self, resource: Resource, namespace: Option<&str>) -> Vec<Seen> {
+        let from = (resource, namespace.unwrap_or_default().to_owned(), String::new());
+        self.0
+            .range(from..)
+            .take_while(|((r, ns, _), _)| *r == resource && namespace.is_none_or(|n| n == ns))
+            .map(|(_, seen)| seen.clone())
+            .collect()
+    }
+    fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen> {
+        let mut all = self.list(resource, None);
+        all.retain(|object| owners(object).any(|owner| owner == uid));
+        all
+    }
+}
+
+fn owners(object: &Object) -> impl Iterator<Item = &str> {
+    object
+        .list_at(&["metadata", "ownerReferences"])
+        .iter()
+        .filter_map(|entry| entry.get("uid").and_then(Value::as_str))
+}
+
+/// What a scenario may say against an intent.
+type Objection = Box<dyn Fn(&Intent) -> Option<(u16, &'static str, &'static str)>>;
+
+/// The server, its clock, and the queues of all controllers.
+pub(crate) struct World {
+    pub(crate) objects: Objects,
+    pub(crate) now: Timestamp,
+    /// Pods are bound, start, become ready and end by themselves.
+    pub(crate) pods_run: bool,
+    /// Everything that was told, as `Warning FailedCreate Error creating: …`.
+    pub(crate) events: Vec<String>,
+    /// Every write, as `create replicasets/web-5b`.
+    pub(crate) writes: Vec<String>,
+    /// Looks at the world after every write.
+    pub(crate) check: Option<fn(&World)>,
+    controllers: Vec<&'static dyn Controller>,
+    revision: u64,
+    numbers: u64,
+    queue: BTreeSet<Job>,
+    timers: BTreeMap<Job, Timestamp>,
+    memory: BTreeMap<Job, Memory>,
+    refused: BTreeMap<Job, Vec<Refused>>,
+    objection: Option<Objection>,
+    chance: Option<u64>,
+    /// The uids of all objects.
+    living: BTreeSet<String>,
+    /// Whether an owner went, or an object came whose owner is absent, since the last collection.
+    untidy: bool,
+}
+
+impl World {
+    /// An empty world with all controllers.
+    pub(crate) fn new() -> World {
+        World {
+            objects: Objects::default(),
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            pods_run: false,
+            events: Vec::new(),
+            writes: Vec::new(),
+            check: None,
+            controllers: workloads(),
+            revision: 0,
+            numbers: 0,
+            queue: BTreeSet::new(),
+            timers: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            objection: None,
+            chance: None,
+            living: BTreeSet::new(),
+            untidy: false,
+        }
+    }
+
+    /// An empty world with these controllers only, by their older names; any may be named.
+    pub(crate) fn of(aliases: &[&str]) -> World {
+        let all = CONTROLLERS.iter().copied();
+        let controllers = all.filter(|controller| aliases.contains(&controller.alias())).collect();
+        World { controllers, ..World::new() }
+    }
+
+    /// A world where pods come to life, the order of work is drawn from a seed, and hosts crash.
+    pub(crate) fn chaotic(seed: u64) -> World {
+        World { pods_run: true, chance: Some(seed | 1), ..World::new() }
+    }
+
+    /// Runs only some controllers, by their older names.
+    pub(crate) fn only(mut self, aliases: &[&str]) -> World {
+        self.controllers.retain(|controller| aliases.contains(&controller.alias()));
+        self
+    }
+
+    // ---- what users do -------------------------------------------------------------------------
+
+    /// Creates an object as a user would; its resource follows from its kind.
+    pub(crate) fn create(&mut self, object: Value) -> Seen {
+        let object = object.as_object().unwrap().clone();
+        let resource = resource_of(&object);
+        self.put_new(resource, object).unwrap()
+    }
+
+    /// Changes an object as a user would, through the main door; a status written here is ignored.
+    pub(crate) fn edit(&mut self, resource: Resource, name: &str, edit: impl FnOnce(&mut Value)) {
+        let seen = self.get(resource, name);
+        let mut value = Value::Object(Object::clone(&seen.object));
+        edit(&mut value);
+        let object = value.as_object().unwrap().clone();
+        self.put(resource, object, Door::Main, seen.revision).unwrap();
+    }
+
+    /// Changes the status of an object.
+    pub(crate) fn edit_status(
+        &mut self,
+        resource: Resource,
+        name: &str,
+        edit: impl FnOnce(&mut Value),
+    ) {
+        let seen = self.get(resource, name);
+        let mut value = Value::Object(Object::clone(&seen.object));
+        edit(&mut value["status"]);
+        let object = value.as_object().unwrap().clone();
+        self.put(resource, object, Door::Status, seen.revision).unwrap();
+    }
+
+    /// Deletes an object as a user would.
+    pub(crate) fn delete(&mut self, resource: Resource, name: &str, how: Option<Propagation>) {
+        let seen = self.get(resource, name);
+        self.remove(resource, &seen, how);
+        self.collect();
+    }
+
+    /// Binds, starts and readies a pod.
+    pub(crate) fn ready(&mut self, name: &str) {
+        self.edit(Resource::Pods, name, |pod| {
+            if pod["spec"]["nodeName"].is_null() {
+                // A pod of a DaemonSet says where it wants to be.
+                let term = "/spec/affinity/nodeAffinity\
+                    /requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0";
+                let aimed = pod.pointer(&format!("{term}/matchFields/0/values/0")).cloned();
+                pod["spec"]["nodeName"] = aimed.unwrap_or_else(|| "node-1".into());
+            }
+        });
+        self.set_ready(name, true);
+    }
+
+    /// Starts a pod, ready or not.
+    pub(crate) fn set_ready(&mut self, name: &str, ready: bool) {
+        let (now, status) = (self.now.to_string(), if ready { "True" } else { "False" });
+        self.edit_status(Resource::Pods, name, |old| {
+            *old = json!({"phase": "Running", "conditions": [
+                {"type": "Ready", "status": status, "lastTransitionTime": now}]});
+        });
+    }
+
+    /// Ends a pod in a phase.
+    pub(crate) fn end(&mut self, name: &str, phase: &str) {
+        self.edit_status(Resource::Pods, name, |status| *status = json!({"phase": phase}));
+    }
+
+    /// Ends the deletion of a pod that a node has let go of.
+    pub(crate) fn let_go(&mut self, name: &str) {
+        let seen = self.get(Resource::Pods, name);
+        assert!(owner::deleting(&seen), "{name} is not being deleted");
+        self.end_deletion(&seen);
+    }
+
+    /// A node stops a pod: it goes, or has failed where a finalizer holds it. Says whether it moved.
+    fn end_deletion(&mut self, pod: &Seen) -> bool {
+        if pod.list_at(&["metadata", "finalizers"]).is_empty() {
+            self.take(Resource::Pods, pod);
+            return true;
+        }
+        let runs = !pod::terminal(pod);
+        if runs {
+            self.end(pod.name(), "Failed");
+        }
+        runs
+    }
+
+    /// Refuses intents from now on with a code, a reason and a message.
+    pub(crate) fn refuse(
+        &mut self,
+        objection: impl Fn(&Intent) -> Option<(u16, &'static str, &'static str)> + 'static,
+    ) {
+        self.objection = Some(Box::new(objection));
+    }
+
+    /// Refuses nothing any more.
+    pub(crate) fn allow(&mut self) {
+        self.objection = None;
+    }
+
+    // ---- what there is -------------------------------------------------------------------------
+
+    /// An object in the namespace `default`, or without one.
+    pub(crate) fn get(&self, resource: Resource, name: &str) -> Seen {
+        let namespace = if resource.namespaced() { "default" } else { "" };
+        let found = self.objects.get(resource, namespace, name);
+        found.unwrap_or_else(|| panic!("no {} {name}", resource.plural()))
+    }
+
+    /// An object as JSON.
+    pub(crate) fn json(&self, resource: Resource, name: &str) -> Value {
+        Value::Object(Object::clone(&self.get(resource, name).object))
+    }
+
+    /// All objects of a resource.
+    pub(crate) fn list(&self, resource: Resource) -> Vec<Seen> {
+        self.objects.list(resource, None)
+    }
+
+    /// The names of all objects of a resource.
+    pub(crate) fn names(&self, resource: Resource) -> Vec<String> {
+        self.list(resource).iter().map(|object| object.name().to_owned()).collect()
+    }
+
+    /// The names of the objects that an owner controls.
+    pub(crate) fn owned(&self, owner_uid: &str, resource: Resource) -> Vec<String> {
+        let mut owned = self.objects.owned_by(owner_uid, resource);
+        owned.retain(|object| owner::controlled_by(object, owner_uid));
+        owned.iter().map(|object| object.name().to_owned()).collect()
+    }
+
+    // ---- running -------------------------------------------------------------------------------
+
+    /// Runs until nothing more happens without time, then checks that nothing more is wanted (PU4).
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..PASSES_MAX {
+            if let Some(job) = self.next_job() {
+                self.run(&job);
+            } else if !self.pods_run || !self.run_pods() {
+                self.assert_settled();
+                return;
+            }
+        }
+        panic!("a hot loop: {:?}", self.writes.iter().rev().take(20).collect::<Vec<_>>());
+    }
+
+    /// Lets time pass, second by second, and settles whenever a timer fires.
+    pub(crate) fn advance(&mut self, seconds: i64) {
+        let end = self.now + SignedDuration::from_secs(seconds);
+        while let Some(next) = self.timers.values().min().copied().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            let due: Vec<Job> = self.timers_until(next);
+            for job in due {
+                self.timers.remove(&job);
+                self.queue.insert(job);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    fn timers_until(&self, time: Timestamp) -> Vec<Job> {
+        self.timers.iter().filter(|(_, at)| **at <= time).map(|(job, _)| job.clone()).collect()
+    }
+
+    /// Forgets all that a host keeps in memory and starts with what is stored.
+    pub(crate) fn restart(&mut self) {
+        self.queue.clear();
+        self.timers.clear();
+        self.memory.clear();
+        self.refused.clear();
+        let all: Vec<(Resource, Seen)> =
+            self.objects.0.iter().map(|((r, _, _), seen)| (*r, seen.clone())).collect();
+        for (resource, seen) in all {
+            self.wake(resource, None, Some(&seen));
+        }
+    }
+
+    fn next_job(&mut self) -> Option<Job> {
+        let count = self.queue.len();
+        let place = if self.chance.is_some() && count > 0 { self.draw(count) } else { 0 };
+        let job = self.queue.iter().nth(place)?.clone();
+        self.queue.remove(&job);
+        Some(job)
+    }
+
+    fn draw(&mut self, below: usize) -> usize {
+        let Some(state) = &mut self.chance else { return 0 };
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        usize::try_from(*state >> 33).unwrap() % below.max(1)
+    }
+
+    fn reconcile(&self, job: &Job) -> Outcome {
+        let nothing = Memory::default();
+        self.controllers[job.0].reconcile(&Pass {
+            key: &job.1,
+            view: &self.objects,
+            now: self.now,
+            memory: self.memory.get(job).unwrap_or(&nothing),
+            refused: self.refused.get(job).map_or(&[], Vec::as_slice),
+        })
+    }
+
+    fn run(&mut self, job: &Job) {
+        let outcome = self.reconcile(job);
+        assert_eq!(outcome, self.reconcile(job), "PU1: the same input gives the same output");
+        self.memory.insert(job.clone(), outcome.memory);
+        self.timers.remove(job);
+        if let Some(wait) = outcome.requeue_after {
+            self.timers.insert(job.clone(), self.now + SignedDuration::try_from(wait).unwrap());
+        }
+        if self.chance.is_some() && self.draw(16) == 0 {
+            // The host dies somewhere in the middle of the intents.
+            let survived = self.draw(outcome.intents.len() + 1);
+            for intent in outcome.intents.iter().take(survived) {
+                let _ = self.carry_out(intent);
+            }
+            self.restart();
+            return;
+        }
+        let refused = self.carry_out_all(&outcome.intents);
+        if !refused.is_empty() {
+            // A real host waits a little longer after every refusal; here half a second will do.
+            let again = self.now + SignedDuration::from_millis(500);
+            let timer = self.timers.entry(job.clone()).or_insert(again);
+            *timer = again.min(*timer);
+        }
+        self.refused.insert(job.clone(), refused);
+    }
+
+    fn carry_out_all(&mut self, intents: &[Intent]) -> Vec<Refused> {
+        let (mut refused, mut failed) = (Vec::new(), false);
+        for intent in intents {
+            // A run of intents that go out together ends before a failure is looked at.
+            if failed && !intent.together {
+                break;
+            }
+            if let Err(why) = self.carry_out(intent) {
+                failed |= !intent.independent;
+                refused.push(why);
+            }
+        }
+        refused
+    }
+
+    fn carry_out(&mut self, intent: &Intent) -> Result<(), Refused> {
+        let done = self.act(intent);
+        match (&done, &intent.done, &intent.refused) {
+            (Ok(name), Some(note), _) => self.tell(note, name, ""),
+            (Err(why), _, Some(note)) if !why.namespace_terminating => {
+                self.tell(note, "", &why.message.clone());
+            }
+            _ => {}
+        }
+        self.collect();
+        if let Some(check) = self.check {
+            check(self);
+        }
+        done.map(|_| ())
+    }
+
+    fn tell(&mut self, note: &Note, name: &str, error: &str) {
+        let kind = if note.warning { "Warning" } else { "Normal" };
+        self.events.push(format!("{kind} {} {}", note.reason, note.words(name, error)));
+    }
+
+    fn act(&mut self, intent: &Intent) -> Result<String, Refused> {
+        if let Some((code, reason, message)) = self.objection.as_ref().and_then(|o| o(intent)) {
+            return Err(refusal(&intent.act, code, reason, message));
+        }
+        for reliance in &intent.relies_on {
+            if !self.holds(reliance) {
+                return Err(refusal(&intent.act, 409, "Conflict", "what it relies on changed"));
+            }
+        }
+        let stale = |code, reason| refusal(&intent.act, code, reason, reason);
+        match &intent.act {
+            Act::Create { resource, object } => self
+                .put_new(*resource, Object::clone(object))
+                .map(|seen| seen.name().to_owned())
+                .map_err(|reason| stale(409, reason)),
+            Act::Update { resource, object, door, revision } => self
+                .put(*resource, Object::clone(object), *door, *revision)
+                .map(|()| object.name().to_owned())
+                .map_err(|reason| stale(409, reason)),
+            Act::Delete {
+                resource,
+                namespace,
+                name,
+                uid,
+                revision,
+                propagation,
+                grace_seconds,
+            } => {
+                let found = self.objects.get(*resource, namespace, name);
+                let found = found.filter(|found| owner::uid(found) == uid);
+                let Some(found) = found else { return Err(stale(404, "NotFound")) };
+                if revision.is_some_and(|revision| revision != found.revision) {
+                    return Err(stale(409, "Conflict"));
+                }
+                self.remove(*resource, &found, *propagation);
+                if *grace_seconds == Some(0) {
+                    self.end_grace(*resource, namespace, name);
+                }
+                Ok(name.clone())
+            }
+            Act::Tell(note) => {
+                self.tell(note, "", "");
+                Ok(String::new())
+            }
+        }
+    }
+
+    fn holds(&self, reliance: &Reliance) -> bool {
+        match reliance {
+            Reliance::Living { resource, namespace, name, uid } => self
+                .objects
+                .get(*resource, namespace, name)
+                .is_some_and(|found| owner::uid(&found) == uid && !owner::deleting(&found)),
+            Reliance::At { resource, namespace, name, revision } => {
+                self.objects.get(*resource, namespace, name).map(|found| found.revision)
+                    == *revision
+            }
+        }
+    }
+
+    /// Moves every pod one step: bind and ready it, or end its deletion. Says whether any moved.
+    fn run_pods(&mut self) -> bool {
+        let mut moved = false;
+        for seen in self.list(Resource::Pods) {
+            if owner::deleting(&seen) {
+                moved |= self.end_deletion(&seen);
+            } else if pod::phase(&seen) == "Pending" {
+                self.ready(seen.name());
+                moved = true;
+            } else if pod::phase(&seen) == "Running"
+                && seen.str_at(&["spec", "restartPolicy"]) == Some("Never")
+            {
+                let phase = if self.draw(3) == 0 { "Failed" } else { "Succeeded" };
+                self.end(seen.name(), phase);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    fn assert_settled(&self) {
+        let mut jobs: BTreeSet<Job> = BTreeSet::new();
+        for ((resource, _, _), seen) in &self.objects.0 {
+            jobs.extend(self.woken(*resource, None, Some(seen)));
+        }
+        for job in jobs {
+            // What is refused again and again never settles, and says so in a timer.
+            if self.refused.get(&job).is_some_and(|refused| !refused.is_empty()) {
+                continue;
+            }
+            let intents = self.reconcile(&job).intents;
+            let who = self.controllers[job.0].name();
+            assert!(intents.is_empty(), "PU4: {who} wants more for {:?}: {intents:#?}", job.1);
+        }
+    }
+
+    // ---- the server ----------------------------------------------------------------------------
+
+    fn woken(&self, resource: Resource, before: Option<&Seen>, after: Option<&Seen>) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        let change = Change { resource, before, after };
+        for (place, controller) in self.controllers.iter().enumerate() {
+            if controller.watches().contains(&resource) {
+                controller.wake(&change, &self.objects, &mut |key| jobs.push((place, key)));
+            }
+        }
+        jobs
+    }
+
+    fn wake(&mut self, resource: Resource, before: Option<&Seen>, after: Option<&Seen>) {
+        let jobs = self.woken(resource, before, after);
+        self.queue.extend(jobs);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn put_new(&mut self, resource: Resource, mut object: Object) -> Result<Seen, &'static str> {
+        let number = self.number();
+        let now = self.now.to_string();
+        let metadata = object.map_mut("metadata");
+        if let Some(prefix) = metadata.get("generateName").and_then(Value::as_str)
+            && !metadata.contains_key("name")
+        {
+            let name = format!("{prefix}{number:05}");
+            metadata.insert("name".to_owned(), name.into());
+        }
+        if resource.namespaced() {
+            metadata.entry("namespace").or_insert_with(|| "default".into());
+        }
+        metadata.insert("uid".to_owned(), format!("uid-{number:05}").into());
+        metadata.insert("creationTimestamp".to_owned(), now.into());
+        metadata.insert("generation".to_owned(), 1.into());
+        if resource != Resource::Nodes {
+            object.remove("status");
+        }
+        match resource {
+            Resource::Pods => object.insert("status".to_owned(), json!({"phase": "Pending"})),
+            Resource::ReplicaSets | Resource::ReplicationControllers => {
+                object.insert("status".to_owned(), json!({"replicas": 0}))
+            }
+            _ => None,
+        };
+        if self.objects.get(resource, object.namespace(), object.name()).is_some() {
+            return Err("AlreadyExists");
+        }
+        self.writes.push(format!("create {}/{}", resource.plural(), object.name()));
+        Ok(self.store(resource, object))
+    }
+
+    fn put(
+        &mut self,
+        resource: Resource,
+        mut object: Object,
+        door: Door,
+        revision: Revision,
+    ) -> Result<(), &'static str> {
+        let stored = self.objects.get(resource, object.namespace(), object.name());
+        let Some(stored) = stored else { return Err("NotFound") };
+        if stored.revision != revision {
+            return Err("Conflict");
+        }
+        if door == Door::Binding {
+            if !pod::node(&stored).is_empty() {
+                return Err("Conflict");
+            }
+            let node = object.at(&["target", "name"]).cloned().unwrap();
+            object = Object::clone(&stored.object);
+            object.map_mut("spec").insert("nodeName".to_owned(), node);
+        }
+        match door {
+            Door::Status => {
+                let mut whole = Object::clone(&stored.object);
+                whole.insert("status".to_owned(), object.remove("status").unwrap_or(json!({})));
+                if resource == Resource::Deployments
+                    && let Some(annotations) = object.at(&["metadata", "annotations"])
+                {
+                    whole.map_mut("metadata").insert("annotations".into(), annotations.clone());
+                }
+                object = whole;
+            }
+            _ => {
+                match stored.get("status") {
+                    Some(status) => object.insert("status".to_owned(), status.clone()),
+                    None => object.remove("status"),
+                };
+                let annotated = resource == Resource::Deployments
+                    && object.at(&["metadata", "annotations"])
+                        != stored.at(&["metadata", "annotations"]);
+                if object.get("spec") != stored.get("spec") || annotated {
+                    let next = owner::generation(&stored) + 1;
+                    object.map_mut("metadata").insert("generation".to_owned(), next.into());
+                }
+            }
+        }
+        if object == *stored.object {
+            return Ok(());
+        }
+        let how = door.subresource();
+        self.writes.push(format!("update {}/{} {how}", resource.plural(), object.name()));
+        let free = |object: &Object| object.list_at(&["metadata", "finalizers"]).is_empty();
+        // A pod on a node stays until the node lets go of it.
+        let stopped = resource != Resource::Pods
+            || (!free(&stored) && (pod::node(&object).is_empty() || pod::terminal(&object)));
+        if owner::deleting(&object) && free(&object) && stopped {
+            self.take(resource, &stored);
+        } else {
+            self.store(resource, object);
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, resource: Resource, mut object: Object) -> Seen {
+        self.revision += 1;
+        let revision = Revision(self.revision);
+        object.map_mut("metadata").insert("resourceVersion".into(), revision.to_string().into());
+        let place = (resource, object.namespace().to_owned(), object.name().to_owned());
+        let seen = Seen { object: Arc::new(object), revision };
+        self.living.insert(owner::uid(&seen).to_owned());
+        self.untidy |= owners(&seen).any(|owner| !self.living.contains(owner));
+        let before = self.objects.0.insert(place, seen.clone());
+        self.wake(resource, before.as_ref(), Some(&seen));
+        seen
+    }
+
+    /// Begins a deletion, or ends it where nothing has to be waited for.
+    fn remove(&mut self, resource: Resource, seen: &Seen, how: Option<Propagation>) {
+        self.writes.push(format!("delete {}/{}", resource.plural(), seen.name()));
+        if how == Some(Propagation::Orphan) {
+            for kind in Resource::ALL {
+                for dependent in self.objects.owned_by(owner::uid(seen), *kind) {
+                    let free = owner::released(&dependent, owner::uid(seen));
+                    self.store(*kind, free);
+                }
+            }
+        }
+        let held = !seen.list_at(&["metadata", "finalizers"]).is_empty();
+        let on_node = resource == Resource::Pods && !pod::node(seen).is_empty();
+        let waits = held || (on_node && !pod::terminal(seen));
+        if !waits {
+            self.take(resource, seen);
+        } else if !owner::deleting(seen) {
+            let mut object = Object::clone(&seen.object);
+            let now = self.now.to_string();
+            object.map_mut("metadata").insert("deletionTimestamp".to_owned(), now.into());
+            self.store(resource, object);
+        }
+    }
+
+    /// Lets an object that is being deleted wait for nothing but its finalizers.
+    fn end_grace(&mut self, resource: Resource, namespace: &str, name: &str) {
+        let Some(seen) = self.objects.get(resource, namespace, name) else { return };
+        if seen.list_at(&["metadata", "finalizers"]).is_empty() {
+            self.take(resource, &seen);
+        } else {
+            let mut object = Object::clone(&seen.object);
+            object.map_mut("metadata").insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+            self.store(resource, object);
+        }
+    }
+
+    /// Takes an object away for good.
+    fn take(&mut self, resource: Resource, seen: &Seen) {
+        let place = (resource, seen.namespace().to_owned(), seen.name().to_owned());
+        if let Some(before) = self.objects.0.remove(&place) {
+            self.revision += 1;
+            self.living.remove(owner::uid(&before));
+            self.untidy = true;
+            self.wake(resource, Some(&before), None);
+        }
+    }
+
+    /// Deletes what has owners, none of which is left.
+    fn collect(&mut self) {
+        while std::mem::take(&mut self.untidy) {
+            let lost = self.objects.0.iter().find(|(_, seen)| {
+                let mut owners = owners(seen).peekable();
+                owners.peek().is_some()
+                    && owners.all(|owner| !self.living.contains(owner))
+                    && !owner::deleting(seen)
+            });
+            let Some((resource, seen)) = lost.map(|((r, _, _), seen)| (*r, seen.clone())) else {
+                return;
+            };
+            self.remove(resource, &seen, None);
+            self.untidy = true;
+        }
+    }
+}
+
+/// All controllers but those that look after pods and nodes: here the world itself does that.
+fn workloads() -> Vec<&'static dyn Controller> {
+    let helpers = ["podgc", "nodelifecycle", "taint-eviction", "persistentvolume-binder"];
+    let all = CONTROLLERS.iter().copied();
+    all.filter(|c| c.on_by_default() && !helpers.contains(&c.alias())).collect()
+}
+
+fn resource_of(object: &Object) -> Resource {
+    let kind = object.str_at(&["kind"]).unwrap();
+    *Resource::ALL.iter().find(|resource| resource.kind() == kind).unwrap()
+}
+
+fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> Refused {
+    let (verb, resource, name) = match act {
+        Act::Create { resource, object } => {
+            let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
+            let name = if object.name().is_empty() { prefix } else { object.name() };
+            (Verb::Create, *resource, name.to_owned())
+        }
+        Act::Update { resource, object, .. } => (Verb::Update, *resource, object.name().to_owned()),
+        Act::Delete { resource, name, .. } => (Verb::Delete, *resource, name.clone()),
+        Act::Tell(note) => (Verb::Create, note.about.resource, note.about.name.clone()),
+    };
+    Refused {
+        verb,
+        resource,
+        name,
+        code,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        namespace_terminating: reason == "NamespaceTerminating",
+    }
+}
