@@ -1,8 +1,10 @@
 //! The door to the world: read, propose, watch, and the chores of the host.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -80,6 +82,29 @@ pub struct Handle {
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
+/// A proposal that was submitted: waits for what comes of it.
+#[derive(Debug)]
+pub struct Submission {
+    answered: oneshot::Receiver<Result<Committed, Refused>>,
+    world: Handle,
+}
+
+impl Future for Submission {
+    type Output = Result<Committed, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.answered)
+            .poll(context)
+            .map(|answer| answer.unwrap_or_else(|_| Err(self.world.gone())))
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Handle").field("revision", &self.current().revision()).finish()
+    }
+}
+
 /// Replays a log and starts the world it leads to.
 ///
 /// # Errors
@@ -129,6 +154,15 @@ impl Handle {
     /// # Errors
     /// A guard no longer holds, too many proposals wait, or writes have stopped.
     pub async fn propose(&self, proposal: Proposal) -> Result<Committed, Refused> {
+        self.submit(proposal)?.await
+    }
+
+    /// As [`Handle::propose`], but the proposal has its place in the order when this returns: one
+    /// submitted later may rest on it.
+    ///
+    /// # Errors
+    /// Too many proposals wait, or writes have stopped.
+    pub fn submit(&self, proposal: Proposal) -> Result<Submission, Refused> {
         if let Status::Stopped(reason) = self.status() {
             return Err(Refused::Stopped(reason));
         }
@@ -141,7 +175,7 @@ impl Handle {
                 TrySendError::Disconnected(_) => self.gone(),
             },
         )?;
-        answered.await.map_err(|_| self.gone())?
+        Ok(Submission { answered, world: self.clone() })
     }
 
     /// The refusal of a world whose sequencer has ended.

@@ -98,7 +98,7 @@ fn undo(base: &World, retained: &Retained, revision: Revision) -> Option<World> 
         }
         match &change.before {
             Some(before) => objects.insert(change.key.clone(), before.clone()),
-            None => objects.remove(&*change.key),
+            None => objects.remove(&change.key),
         };
     }
     Some(World { revision, objects, end: begin })

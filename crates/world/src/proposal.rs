@@ -8,6 +8,7 @@ use tenure_core::Revision;
 
 use crate::header::{BadRecord, Layout};
 use crate::history::Change;
+use crate::ownership::Ownership;
 use crate::record::{Draft, Prepared, Record};
 use crate::snapshot::{Objects, World};
 
@@ -36,6 +37,22 @@ pub enum Guard {
         /// The prefix that was looked at.
         prefix: Box<str>,
     },
+    /// The record at a key has this identity and ownership, whatever else has changed.
+    ///
+    /// It may rest on a proposal that was submitted before and is not committed yet.
+    Owned {
+        /// The key that was looked at.
+        key: Arc<str>,
+        /// What it had, or will have.
+        ownership: Arc<Ownership>,
+    },
+    /// No record that names a uid among its owners was written after a revision.
+    Dependents {
+        /// The uid of the owner.
+        uid: Box<str>,
+        /// The revision up to which its dependents were looked at.
+        seen: Revision,
+    },
 }
 
 impl Guard {
@@ -43,22 +60,32 @@ impl Guard {
     pub(crate) fn check(&self, objects: &Objects) -> Result<(), Option<Arc<Record>>> {
         match self {
             Guard::At { key, revision } => {
-                let current = objects.get(&**key);
+                let current = objects.get(key);
                 if current.map(|record| record.revision()) == *revision {
                     return Ok(());
                 }
                 Err(current.cloned())
             }
-            Guard::Living { key, uid } => match objects.get(&**key) {
+            Guard::Living { key, uid } => match objects.get(key) {
                 Some(record) if record.uid() == &**uid && !record.deleting() => Ok(()),
                 current => Err(current.cloned()),
             },
             Guard::Vacant { prefix } => {
                 let from = Bound::Included(&**prefix);
-                let first = objects.range::<_, str>((from, Bound::Unbounded)).next();
+                let first = objects.range((from, Bound::Unbounded)).next();
                 match first {
                     Some((key, record)) if key.starts_with(&**prefix) => Err(Some(record.clone())),
                     _ => Ok(()),
+                }
+            }
+            Guard::Owned { key, ownership } => match objects.get(key) {
+                Some(record) if ownership.is_of(record) => Ok(()),
+                current => Err(current.cloned()),
+            },
+            Guard::Dependents { uid, seen } => {
+                match objects.owned_by(uid).find(|record| record.revision() > *seen) {
+                    Some(record) => Err(Some(record.clone())),
+                    None => Ok(()),
                 }
             }
         }

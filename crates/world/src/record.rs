@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tenure_core::Revision;
 
-use crate::header::{BadRecord, FieldPath, Header, Layout};
+use crate::header::{BadRecord, FieldPath, Header, Layout, OwnerSpans};
 use crate::scan::Span;
 
 /// One owner reference of a record.
@@ -148,6 +148,30 @@ impl Record {
             controller: owner.controller,
             block: owner.block,
         })
+    }
+
+    /// Whether identity, deletion, finalizers and owner references are those of another record.
+    #[must_use]
+    pub fn owned_like(&self, other: &Record) -> bool {
+        let (mine, theirs) = (&self.header, &other.header);
+        // As bytes, because nearly every change comes by here.
+        let same = |one: Span, two: Span| {
+            one.of(&self.bytes, &mine.side) == two.of(&other.bytes, &theirs.side)
+        };
+        let same_owner = |(one, two): (&OwnerSpans, &OwnerSpans)| {
+            one.block == two.block
+                && one.controller == two.controller
+                && same(one.uid, two.uid)
+                && same(one.name, two.name)
+                && same(one.kind, two.kind)
+                && same(one.api_version, two.api_version)
+        };
+        same(mine.uid, theirs.uid)
+            && self.deleting() == other.deleting()
+            && mine.finalizers.len() == theirs.finalizers.len()
+            && mine.owners.len() == theirs.owners.len()
+            && mine.finalizers.iter().zip(&theirs.finalizers).all(|(one, two)| same(*one, *two))
+            && mine.owners.iter().zip(&theirs.owners).all(same_owner)
     }
 
     /// The text of a selectable member, by its dotted path.

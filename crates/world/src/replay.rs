@@ -76,7 +76,7 @@ fn take(
     };
     let before = match &after {
         Some(record) => world.objects.insert(key.clone(), record.clone()),
-        None => world.objects.remove(&*key),
+        None => world.objects.remove(&key),
     };
     world.revision = world.revision.max(revision);
     if before.is_some() || after.is_some() {

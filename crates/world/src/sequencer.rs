@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use crate::snapshot::{Objects, World};
 
 /// The most proposals that share one append.
-const BATCH_PROPOSALS: usize = 256;
+const BATCH_PROPOSALS: usize = 1024;
 
 /// A batch takes no further proposal once it holds this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -289,7 +289,7 @@ fn number(
                 (key, before, Some(record))
             }
             Ready::Delete(key) => {
-                let before = objects.remove(&*key);
+                let before = objects.remove(&key);
                 records.push(before.clone());
                 if before.is_none() {
                     continue;

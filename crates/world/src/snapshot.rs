@@ -1,17 +1,85 @@
-//! The state after a revision: an immutable ordered map of records.
+//! The state after a revision: an immutable ordered map of records, and who depends on whom.
 //!
 //! Whoever holds one sees one moment, for as long as they like, and waits for nobody.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use tenure_core::Revision;
 
-use crate::record::Record;
+use crate::record::{Owner, Record};
 
-/// Records by key, in the order of the bytes of the key.
-pub(crate) type Objects = OrdMap<Arc<str>, Arc<Record>>;
+/// Records by key, in the order of the bytes of the key, and the same records by owner.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    records: OrdMap<Arc<str>, Arc<Record>>,
+    // INVARIANT: holds (mark of the uid, key) for every owner reference of every record.
+    owned: OrdSet<(u64, Arc<str>)>,
+}
+
+impl Objects {
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Record>> {
+        self.records.get(key)
+    }
+
+    /// Puts a record at its key and gives back the one that was there.
+    pub(crate) fn insert(&mut self, key: Arc<str>, record: Arc<Record>) -> Option<Arc<Record>> {
+        let before = self.records.insert(key, record.clone());
+        let same = before
+            .as_ref()
+            .is_some_and(|before| before.owners().map(uid).eq(record.owners().map(uid)));
+        if !same {
+            self.forget_owners(before.as_deref());
+            for owner in record.owners() {
+                self.owned.insert((mark(owner.uid), record.key().clone()));
+            }
+        }
+        before
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Record>> {
+        let before = self.records.remove(key);
+        self.forget_owners(before.as_deref());
+        before
+    }
+
+    fn forget_owners(&mut self, record: Option<&Record>) {
+        let Some(record) = record else { return };
+        for owner in record.owners() {
+            self.owned.remove(&(mark(owner.uid), record.key().clone()));
+        }
+    }
+
+    pub(crate) fn range<'a>(
+        &'a self,
+        bounds: (Bound<&str>, Bound<&str>),
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Record>)> + use<'a> {
+        self.records.range::<_, str>(bounds)
+    }
+
+    /// The records that name a uid among their owners, in the order of their keys.
+    pub(crate) fn owned_by<'a>(&'a self, owner: &'a str) -> impl Iterator<Item = &'a Arc<Record>> {
+        let mark = mark(owner);
+        self.owned
+            .range((mark, Arc::from(""))..)
+            .take_while(move |(marked, _)| *marked == mark)
+            .filter_map(|(_, key)| self.records.get(key))
+            // Two uids may share a mark.
+            .filter(move |record| record.owners().any(|has| has.uid == owner))
+    }
+}
+
+fn uid<'a>(owner: Owner<'a>) -> &'a str {
+    owner.uid
+}
+
+/// A short form of a uid (FNV-1a); whoever looks up by it compares the whole uid afterwards.
+fn mark(uid: &str) -> u64 {
+    uid.bytes().fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
+        (mark ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
 
 /// The state after one revision.
 #[derive(Clone, Debug, Default)]
@@ -52,12 +120,17 @@ impl World {
             None => (Bound::Unbounded, true),
         };
         let past = matches!((after, &end), (Some(after), Some(end)) if after >= end.as_str());
-        let range = (!past).then(|| self.objects.range::<_, str>((from, to)));
+        let range = (!past).then(|| self.objects.range((from, to)));
         range
             .into_iter()
             .flatten()
             .take_while(move |(key, _)| !check || key.starts_with(prefix))
             .map(|(_, record)| record)
+    }
+
+    /// The records that name a uid among their owners, in the order of their keys.
+    pub fn owned_by<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Arc<Record>> {
+        self.objects.owned_by(uid)
     }
 
     /// How many records have a key that begins with `prefix`.
@@ -69,13 +142,13 @@ impl World {
     /// How many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.objects.len()
+        self.objects.records.len()
     }
 
     /// Whether there is no record at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.objects.records.is_empty()
     }
 }
 

@@ -335,6 +335,42 @@ async fn guards_on_life_and_vacancy_hold_or_name_what_is_there() {
 }
 
 #[tokio::test]
+async fn dependents_are_known_by_their_owner_in_every_state() {
+    use tenure_world::Guard;
+    let owned = |name: &str, owners: &[&str]| {
+        let mut object = object(name, "1");
+        let references = owners.iter().map(|uid| {
+            serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": uid})
+        });
+        object["metadata"]["ownerReferences"] = references.collect();
+        let draft = tenure_world::Draft::encode("ConfigMap", "v1", &object);
+        tenure_world::Write::Put { key: key(name), draft }
+    };
+    let names = |world: &tenure_world::World, uid: &str| {
+        world.owned_by(uid).map(|record| record.name().to_owned()).collect::<Vec<_>>()
+    };
+    let log = TestLog::default();
+    let world = log.open();
+    write(&world, vec![owned("a", &["u", "v"]), owned("b", &["u"]), put("c", "1")]).await;
+    assert_eq!(names(&world.current(), "u"), ["a", "b"]);
+    assert_eq!(names(&world.current(), "v"), ["a"]);
+    let then = world.current().revision();
+    write(&world, vec![owned("a", &["v"]), delete("b"), owned("c", &["u"])]).await;
+    assert_eq!(names(&world.current(), "u"), ["c"]);
+    assert_eq!(names(&world.at(then).unwrap(), "u"), ["a", "b"]);
+
+    let seen = |seen| vec![Guard::Dependents { uid: "u".into(), seen }];
+    let refused = write_if(&world, seen(then), vec![put("d", "1")]).await;
+    let Err(Refused::Guard { current: Some(current), .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(current.name(), "c");
+    write_if(&world, seen(world.current().revision()), vec![put("d", "1")]).await.unwrap();
+
+    world.stop().await.unwrap();
+    let world = log.open();
+    assert_eq!(names(&world.current(), "u"), ["c"]);
+}
+
+#[tokio::test]
 async fn lock_step_indexes_see_a_batch_before_readers_do() {
     use std::sync::{Arc, Mutex};
     #[derive(Clone, Default)]
