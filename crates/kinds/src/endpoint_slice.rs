@@ -31,6 +31,10 @@ impl Rules for EndpointSliceRules {
         }
     }
 
+    fn counts(&self, object: &Object, old: &Object) -> bool {
+        object.at(&["metadata", "labels"]) != old.at(&["metadata", "labels"])
+    }
+
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let family = text(object, "addressType");
         if family.is_empty() {

@@ -10,6 +10,7 @@
 mod admission;
 mod api_service;
 mod autoscaler;
+pub mod autoscaler_v1;
 mod certificate;
 mod config;
 mod disruption;

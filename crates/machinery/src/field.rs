@@ -100,6 +100,19 @@ pub struct Cause {
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
     causes: Vec<Cause>,
+    pace: Pace,
+}
+
+/// How long a check may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pace {
+    /// As long as it takes.
+    #[default]
+    Unhurried,
+    /// Not long: a check that would take longer gives up.
+    Hasty,
+    /// It gave up, so nothing is known.
+    GaveUp,
 }
 
 impl Errors {
@@ -107,6 +120,27 @@ impl Errors {
     #[must_use]
     pub fn new() -> Errors {
         Errors::default()
+    }
+    /// No errors yet, for a check that may not take long.
+    #[must_use]
+    pub fn in_haste() -> Errors {
+        Errors { pace: Pace::Hasty, ..Errors::default() }
+    }
+    /// Whether a check that would take long should give up.
+    #[must_use]
+    pub fn is_hasty(&self) -> bool {
+        self.pace != Pace::Unhurried
+    }
+    /// Ends a check in haste without an answer; it must be made again with time.
+    pub fn give_up(&mut self) {
+        if self.pace == Pace::Hasty {
+            self.pace = Pace::GaveUp;
+        }
+    }
+    /// Whether the check gave up: then the causes say nothing.
+    #[must_use]
+    pub fn gave_up(&self) -> bool {
+        self.pace == Pace::GaveUp
     }
     /// Whether nothing is wrong.
     #[must_use]

@@ -163,7 +163,9 @@ impl<'f> Schema for TypeSchema<'f> {
     }
 
     fn atomic_map(&self, node: Self::Node) -> bool {
-        node.field.is_some_and(|field| field.atomic)
+        // What may hold anything has no parts of its own, such as the data of a ControllerRevision.
+        matches!(node.shape, FactsShape::Of(Shape::Any))
+            || node.field.is_some_and(|field| field.atomic)
             || self.type_of(node).is_some_and(|kind| kind.atomic)
     }
 

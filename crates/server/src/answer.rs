@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use tenure_machinery::{Failure, Object};
+use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::Record;
 
 use crate::body::{Body, Slices, full};
@@ -26,6 +26,15 @@ pub enum Found {
 }
 
 impl Found {
+    /// The name of the object.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Found::Object(object) => object.name(),
+            Found::Record(record) => record.name(),
+        }
+    }
+
     /// The object as JSON members, kind and apiVersion included.
     pub fn object(&self, served: &Served) -> Result<std::borrow::Cow<'_, Object>, Failure> {
         match self {
@@ -160,6 +169,8 @@ pub fn failure(failure: &Failure) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let bytes = serde_json::to_vec(&failure.to_json()).unwrap_or_default();
     let mut response = respond(code, "application/json", full(bytes));
+    // For the audit log, which says why in the same words.
+    response.extensions_mut().insert(failure.clone());
     if let Some(seconds) =
         failure.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0)
     {

@@ -1,6 +1,7 @@
 //! The front door: one request in, one response out.
 
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,10 +14,14 @@ use tenure_token::Keys;
 use tenure_world::Handle;
 use tokio::sync::watch;
 
-use crate::access::Access;
+use crate::access::{Access, refusal};
+use crate::admit::OwnerChecks;
 use crate::answer;
+use crate::aside::Aside;
+use crate::audit::{Audit, Trail};
 use crate::authenticate::token::Tokens;
-use crate::authenticate::{User, authenticate, impersonate, user_of_certificate};
+use crate::authenticate::{User, authenticate, impersonate, unauthorized, user_of_certificate};
+use crate::beside::{self, Beside};
 use crate::body::Body;
 use crate::clock::Chance;
 use crate::dispatch;
@@ -36,18 +41,37 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The deadline of every request that writes (R7).
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
+/// Ids that clients bring along are cut to this length.
+const AUDIT_ID_BYTES_MAX: usize = 64;
+
 /// Who is on the other end of a connection, as TLS saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// The user its verified certificate names, read once for all requests of the connection.
     pub(crate) user: Option<User>,
+    /// Whether it showed a certificate that proves nothing.
+    pub(crate) untrusted: bool,
+    /// Where it is.
+    pub(crate) address: Option<IpAddr>,
 }
 
 impl Peer {
     /// The holder of a verified client certificate in DER form, or nobody.
     #[must_use]
     pub fn new(certificate: Option<&[u8]>) -> Peer {
-        Peer { user: certificate.and_then(user_of_certificate) }
+        Peer { user: certificate.and_then(user_of_certificate), ..Peer::default() }
+    }
+
+    /// A client that showed a certificate which proves nothing.
+    #[must_use]
+    pub fn untrusted() -> Peer {
+        Peer { untrusted: true, ..Peer::default() }
+    }
+
+    /// The same, at an address.
+    #[must_use]
+    pub fn at(self, address: IpAddr) -> Peer {
+        Peer { address: Some(address), ..self }
     }
 }
 
@@ -65,8 +89,15 @@ pub struct ApiConfig {
     pub authority_pem: String,
     /// Where clients reach the server, such as `127.0.0.1:6443`.
     pub address: std::net::SocketAddr,
+    /// Where requests are written down; `None` for nowhere.
+    pub audit: Option<Arc<Audit>>,
     /// Turns true when the server ends.
     pub stop: watch::Receiver<bool>,
+    /// How owner references are treated when they are written.
+    pub owners: OwnerChecks,
+    /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
+    /// (ownership R48).
+    pub collects_garbage: bool,
 }
 
 /// The API server without its socket.
@@ -80,9 +111,14 @@ pub struct Api {
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) chance: Chance,
     pub(crate) metrics: Metrics,
+    pub(crate) audit: Option<Arc<Audit>>,
+    /// Where checks go that take long.
+    pub(crate) aside: Aside,
+    pub(crate) owners: OwnerChecks,
     /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
     /// (ownership R48).
     pub(crate) collects_garbage: bool,
+    pub(crate) beside: OnceLock<Arc<dyn Beside>>,
 }
 
 impl Api {
@@ -90,6 +126,11 @@ impl Api {
     #[must_use]
     pub fn new(config: ApiConfig) -> Api {
         let issuer = format!("https://{}", config.address);
+        let mut metrics = Metrics::new();
+        if let Some(audit) = &config.audit {
+            let (written, lost) = audit.counters();
+            metrics = metrics.with_audit(written, lost);
+        }
         Api {
             tokens: Tokens::new(config.token_keys, issuer, config.world.clone()),
             access: config.access,
@@ -99,9 +140,24 @@ impl Api {
             address: config.address,
             stop: config.stop,
             chance: Chance::default(),
-            metrics: Metrics::new(),
-            collects_garbage: false,
+            metrics,
+            audit: config.audit,
+            aside: Aside::default(),
+            owners: config.owners,
+            collects_garbage: config.collects_garbage,
+            beside: OnceLock::new(),
         }
+    }
+
+    /// A number nobody can guess, for tables that must not be filled with collisions.
+    #[must_use]
+    pub fn draw_seed(&self) -> u64 {
+        self.chance.seed()
+    }
+
+    /// Lets clients ask the engines that run beside the server; the first ones stay.
+    pub fn put_beside(&self, engines: Arc<dyn Beside>) {
+        let _ = self.beside.set(engines);
     }
 
     /// Answers one request.
@@ -111,11 +167,14 @@ impl Api {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let started = Instant::now();
-        let audit = audit_id(self, request.headers());
+        let id = audit_id(self, request.headers());
         let (parts, body) = request.into_parts();
         let asked = Asked::new(&parts);
         let _running = self.metrics.in_flight(asked.mutating());
-        let mut response = match self.answer(&asked, &parts.headers, body, peer).await {
+        let audit = self.audit.as_ref();
+        let mut trail =
+            Trail::begin(audit, &parts, asked.resource(), asked.verb, peer.address, &id);
+        let mut response = match self.answer(&asked, &parts.headers, body, peer, &mut trail).await {
             Ok(response) => response,
             Err(failure) => answer::failure(&failure),
         };
@@ -133,8 +192,10 @@ impl Api {
         );
         let headers = response.headers_mut();
         headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-        headers.insert("audit-id", audit);
-        response
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            headers.insert("audit-id", id);
+        }
+        trail.end(response)
     }
 
     async fn answer<B>(
@@ -143,16 +204,38 @@ impl Api {
         headers: &HeaderMap,
         body: B,
         peer: &Peer,
+        trail: &mut Trail,
     ) -> Result<Response<Body>, Failure>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let user = authenticate(peer, headers, &self.tokens)?;
-        let user = impersonate(user, headers, &self.access)?;
-        self.access.authorize(&user, &asked.attributes())?;
+        let user = authenticate(peer, headers, &self.tokens).map_err(|why| {
+            trail.refused(why);
+            unauthorized()
+        })?;
+        trail.user(&user);
+        let user = match impersonate(user, headers, &self.access) {
+            Ok(user) => user,
+            Err(failure) => {
+                if failure.code == 403 {
+                    trail.decided(false, "");
+                }
+                return Err(failure);
+            }
+        };
+        if header(headers, "impersonate-user").is_some_and(|name| !name.is_empty()) {
+            trail.acting(&user);
+        }
+        let attributes = asked.attributes();
+        let reason = self.access.may(&user, &attributes);
+        trail.decided(reason.is_some(), reason.as_deref().unwrap_or_default());
+        if reason.is_none() {
+            return Err(refusal(&user, &attributes));
+        }
         match &asked.route {
-            Route::Resource(path) => self.resource(asked, path, headers, body, user).await,
+            Route::Resource(path) => self.resource(asked, path, headers, body, user, trail).await,
+            Route::Other(path) if beside::leads_to(path) => beside::answer(self, asked).await,
             _ => system::answer(self, asked, headers),
         }
     }
@@ -164,6 +247,7 @@ impl Api {
         headers: &HeaderMap,
         body: B,
         user: User,
+        trail: &mut Trail,
     ) -> Result<Response<Body>, Failure>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -207,6 +291,7 @@ impl Api {
             user,
             body: Bytes::new(),
             warnings: Vec::new(),
+            relied_on: Vec::new(),
         };
         if let Some(deprecated) = &served.kind.deprecated {
             request.warn(deprecated.as_ref());
@@ -214,19 +299,23 @@ impl Api {
         let work = async {
             if asked.mutating() {
                 request.body = read_body(body).await?;
+                trail.body(&request.served, &request.content_type, &request.body);
             }
             dispatch::dispatch(self, verb, &mut request).await
         };
         let result = if verb == "watch" {
             work.await
         } else {
-            let most = if asked.mutating() { WRITE_DEADLINE } else { DEADLINE };
+            // A collection may take as long to delete as to read (ownership R66).
+            let quick = asked.mutating() && verb != "deletecollection";
+            let most = if quick { WRITE_DEADLINE } else { DEADLINE };
             let limit = asked.query.timeout()?.unwrap_or(most).min(most);
             let late = || Failure::new(504, "Timeout", "the request took too long");
             tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
         };
         let mut response = result.unwrap_or_else(|failure| answer::failure(&failure));
         add_warnings(response.headers_mut(), &request.warnings);
+        trail.handled(&request);
         Ok(response)
     }
 }
@@ -254,6 +343,13 @@ impl Asked {
             _ => String::new(),
         };
         Asked { method: parts.method.clone(), route, query, path, verb, name }
+    }
+
+    fn resource(&self) -> Option<&ResourcePath> {
+        match &self.route {
+            Route::Resource(path) => Some(path),
+            _ => None,
+        }
     }
 
     fn mutating(&self) -> bool {
@@ -374,12 +470,12 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-fn audit_id(api: &Api, headers: &HeaderMap) -> HeaderValue {
-    headers
-        .get("audit-id")
-        .cloned()
-        .or_else(|| HeaderValue::from_str(&api.chance.uid()).ok())
-        .unwrap_or_else(|| HeaderValue::from_static(""))
+/// The id of a request: its own, cut to a bound, or a new one.
+fn audit_id(api: &Api, headers: &HeaderMap) -> String {
+    let own = header(headers, "audit-id").filter(|text| !text.is_empty());
+    // The text is ASCII, so every place is between two letters.
+    own.map(|text| text.get(..AUDIT_ID_BYTES_MAX).unwrap_or(text).to_owned())
+        .unwrap_or_else(|| api.chance.uid())
 }
 
 async fn read_body<B>(body: B) -> Result<Bytes, Failure>

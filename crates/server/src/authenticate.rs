@@ -48,29 +48,39 @@ pub(crate) fn unauthorized() -> Failure {
 /// Finds the user. A certificate that TLS verified names one; so does a token that is believed; no
 /// credential at all is anonymous; a credential that is not believed is refused, never taken for
 /// anonymous.
+///
+/// What is wrong with a credential is said for the audit log; the client learns only that it is refused.
 pub(crate) fn authenticate(
     peer: &Peer,
     headers: &HeaderMap,
     tokens: &Tokens,
-) -> Result<User, Failure> {
+) -> Result<User, &'static str> {
     if let Some(user) = &peer.user {
         return Ok(user.clone());
     }
-    let credential = header(headers, http::header::AUTHORIZATION.as_str()).map(str::trim);
-    match credential.filter(|text| !text.is_empty()) {
-        None => Ok(User::anonymous()),
-        Some(text) => {
-            let (scheme, token) = text.split_once(' ').ok_or_else(unauthorized)?;
-            if !scheme.eq_ignore_ascii_case("bearer") {
-                return Err(unauthorized());
-            }
-            tokens.user(token.trim()).map_err(|refused| {
-                tracing::debug!(reason = %refused, "a token was refused");
-                unauthorized()
-            })
-        }
+    let credentials = headers.get_all(http::header::AUTHORIZATION).iter();
+    let mut credentials = credentials.filter(|value| !value.is_empty());
+    let Some(credential) = credentials.next() else {
+        // A token may say who a client with a worthless certificate is; without one it must not
+        // pass as anonymous.
+        return if peer.untrusted {
+            Err("the client certificate is not trusted")
+        } else {
+            Ok(User::anonymous())
+        };
+    };
+    if credentials.next().is_some() {
+        return Err("there is more than one Authorization header");
     }
+    let text = credential.to_str().map_err(|_| NO_BEARER)?.trim();
+    let (scheme, token) = text.split_once(' ').ok_or(NO_BEARER)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(NO_BEARER);
+    }
+    tokens.user(token.trim()).map_err(|refused| refused.reason.sentence())
 }
+
+const NO_BEARER: &str = "the Authorization header holds no bearer token";
 
 /// The user a certificate names; `None` when it names none.
 pub(crate) fn user_of_certificate(der: &[u8]) -> Option<User> {
@@ -95,6 +105,13 @@ pub(crate) fn impersonate(
     headers: &HeaderMap,
     access: &Access,
 ) -> Result<User, Failure> {
+    let unreadable = |(key, value): (&http::HeaderName, &http::HeaderValue)| {
+        key.as_str().starts_with("impersonate-") && value.to_str().is_err()
+    };
+    // What cannot be read must not count as not said.
+    if headers.iter().any(unreadable) {
+        return Err(Failure::bad_request("an impersonation header is not plain text"));
+    }
     let texts = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
         values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()

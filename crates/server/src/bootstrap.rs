@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tenure_core::Revision;
 use tenure_machinery::Failure;
 use tenure_rbac::bootstrap::Expected;
 use tenure_rbac::{Reconciled, RoleChange, Rule};
@@ -27,6 +28,7 @@ pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
     let (cluster, namespaced): (Vec<_>, Vec<_>) =
         tenure_rbac::bootstrap::objects().into_iter().partition(|role| role.namespace.is_empty());
     first.extend(cluster.iter().map(access));
+    let before = api.world.current().revision();
     ensure_all(api, first, AGENT).await?;
 
     let mut second: Vec<Wanted> =
@@ -35,7 +37,7 @@ pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
     second.extend([authentication(api), service(api), endpoints(api), slice(api)]);
     ensure_all(api, second, AGENT).await?;
     for expected in cluster.iter().chain(&namespaced) {
-        reconcile(api, expected).await?;
+        reconcile(api, expected, before).await?;
     }
     gather(api).await
 }
@@ -67,10 +69,13 @@ fn access(expected: &Expected) -> Wanted {
 }
 
 /// Adds what an older release, or somebody, left out of a role or binding that must be there (R156).
-async fn reconcile(api: &Api, expected: &Expected) -> Result<(), Failure> {
+///
+/// What came after `before` was made by this start and lacks nothing.
+async fn reconcile(api: &Api, expected: &Expected, before: Revision) -> Result<(), Failure> {
     let served = find(api, tenure_rbac::GROUP, expected.resource)?;
     let key = served.key(&expected.namespace, &expected.name);
-    let Some(record) = api.world.current().get(&key).cloned() else { return Ok(()) };
+    let current = api.world.current().get(&key).cloned();
+    let Some(record) = current.filter(|record| record.revision() <= before) else { return Ok(()) };
     let mut wanted = expected.object.clone();
     decode::check_schema(&served, &mut wanted).map_err(Failure::internal)?;
     decode::settle_empty(&served, &mut wanted);

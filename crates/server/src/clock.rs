@@ -64,6 +64,12 @@ impl Chance {
         text
     }
 
+    /// A number nobody can guess.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        u64::from_be_bytes(self.bytes())
+    }
+
     /// Five characters that form no words.
     #[must_use]
     pub fn suffix(&self) -> String {

@@ -42,6 +42,8 @@ pub(crate) async fn dispatch(
             let wanted = request.wanted(Offer::Object)?;
             let style = request.style()?;
             let found = create::create(api, request).await?;
+            // The path named no object; from here on the request is about the one that was made.
+            found.name().clone_into(&mut request.name);
             answer::object(StatusCode::CREATED, &request.served, &found, wanted, style)
         }
         ("", "delete") => delete_object(api, request).await,

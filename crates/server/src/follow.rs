@@ -6,14 +6,18 @@
 //!
 //! [`next`] decides from one immutable state; everything else here carries out.
 
+mod conditions;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_world::{Change, Guard, Interest, World, Write};
+use tenure_world::{Change, Guard, Interest, Record, World, Write};
 use tokio::task::JoinSet;
 
+use crate::accounts;
 use crate::api::Api;
 use crate::clock::now;
 use crate::define;
@@ -23,6 +27,8 @@ use crate::registry::{Registry, Served};
 use crate::write::commit::{Extras, draft, propose};
 use crate::write::delete::{self, DeleteOptions, Propagation};
 
+pub use conditions::Remaining;
+
 const AGENT: &str = "kube-controller-manager";
 const PREFIX: &str = "/registry/namespaces/";
 /// Namespaces that every cluster has; they are made again if somebody deletes them (R79).
@@ -30,6 +36,22 @@ pub(crate) const SYSTEM_NAMESPACES: [&str; 4] =
     ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// How many objects of a namespace are deleted at the same time.
 const DELETES_AT_ONCE: usize = 64;
+/// How long after a failure the same is tried again; doubled from the first to the last.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Something to look at; in this order where several wait.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    /// A volume, claim or class: protected while it is in use.
+    Protect(Arc<str>),
+    /// A token of a service account, or the certificate of the authority.
+    Account(Arc<str>),
+    /// A definition.
+    Define(String),
+    /// A namespace.
+    Tend(String),
+}
 
 /// Follows the log until the server stops.
 pub async fn run(api: Arc<Api>) {
@@ -41,34 +63,26 @@ pub async fn run(api: Arc<Api>) {
         else {
             continue;
         };
-        for record in state.range(PREFIX, None) {
-            tend(&api, record.name()).await;
-        }
-        free(&api, protect::marked(&state)).await;
-        bring_on(&api, define::all(&api)).await;
+        let mut tasks = standing(&api, &state);
+        let mut failed = BTreeMap::new();
         let mut stop = api.stop.clone();
         loop {
+            for task in std::mem::take(&mut tasks) {
+                perform(&api, task, &mut failed).await;
+            }
+            let pause = failed.values().min().copied().unwrap_or(PAUSE_MAX);
             let change = tokio::select! {
                 change = changes.next() => change,
+                () = tokio::time::sleep(pause), if !failed.is_empty() => {
+                    tasks.extend(failed.keys().cloned());
+                    continue;
+                }
                 _ = stop.changed() => return,
             };
             let Ok(change) = change else { break };
-            let mut touched: BTreeSet<String> = BTreeSet::new();
-            let mut unused = BTreeSet::new();
-            let mut definitions = BTreeSet::new();
-            let mut see = |change: &Change| {
-                touched.extend(touches(change));
-                protect::touches(&api.world.current(), change, &mut unused);
-                define::touches(&api, change, &mut definitions);
-            };
-            see(&change);
+            see(&api, &change, &mut tasks);
             while let Ok(Some(change)) = changes.try_next() {
-                see(&change);
-            }
-            free(&api, unused).await;
-            bring_on(&api, definitions).await;
-            for namespace in touched {
-                tend(&api, &namespace).await;
+                see(&api, &change, &mut tasks);
             }
         }
         if matches!(api.world.status(), tenure_world::Status::Running) {
@@ -78,20 +92,44 @@ pub async fn run(api: Arc<Api>) {
     }
 }
 
-/// Brings these definitions on.
-async fn bring_on(api: &Api, names: BTreeSet<String>) {
-    for name in names {
-        if let Err(failure) = define::tend(api, &name).await {
-            tracing::debug!(name, reason = %failure.message, "a definition could not be tended");
-        }
-    }
+/// What is looked at when following begins.
+fn standing(api: &Api, state: &World) -> BTreeSet<Task> {
+    let namespaces = state.range(PREFIX, None).map(|record| record.name().to_owned());
+    let mut tasks: BTreeSet<Task> = namespaces.map(Task::Tend).collect();
+    tasks.extend(protect::all(state).into_iter().map(Task::Protect));
+    tasks.extend(accounts::all(state).into_iter().map(Task::Account));
+    tasks.extend(define::all(api).into_iter().map(Task::Define));
+    tasks
 }
 
-/// Lets go of the volumes and claims among these that nobody uses.
-async fn free(api: &Api, keys: BTreeSet<Arc<str>>) {
-    for key in keys {
-        if let Err(failure) = protect::release(api, &key).await {
-            tracing::debug!(%key, reason = %failure.message, "a volume or claim could not be let go");
+/// What must be looked at after a change.
+fn see(api: &Api, change: &Change, tasks: &mut BTreeSet<Task>) {
+    let mut protected = BTreeSet::new();
+    protect::touches(&api.world.current(), change, &mut protected);
+    let mut kept = BTreeSet::new();
+    accounts::touches(&api.world.current(), change, &mut kept);
+    tasks.extend(kept.into_iter().map(Task::Account));
+    let mut definitions = BTreeSet::new();
+    define::touches(api, change, &mut definitions);
+    tasks.extend(protected.into_iter().map(Task::Protect));
+    tasks.extend(definitions.into_iter().map(Task::Define));
+    tasks.extend(touches(change).map(Task::Tend));
+}
+
+/// Looks at one thing; what fails is tried again after a pause, what moved comes by as a change.
+async fn perform(api: &Arc<Api>, task: Task, failed: &mut BTreeMap<Task, Duration>) {
+    let done = match &task {
+        Task::Protect(key) => protect::settle(api, key).await,
+        Task::Account(key) => accounts::settle(api, key).await,
+        Task::Define(name) => define::tend(api, name).await,
+        Task::Tend(name) => tend(api, name).await,
+    };
+    match done {
+        Ok(()) => drop(failed.remove(&task)),
+        Err(failure) => {
+            tracing::debug!(?task, reason = %failure.message, "to be tried again");
+            let pause = failed.entry(task).or_insert(PAUSE_MIN / 2);
+            *pause = (*pause * 2).min(PAUSE_MAX);
         }
     }
 }
@@ -117,21 +155,12 @@ pub enum Next {
     Restore,
     /// Its default objects.
     Fill,
-    /// These objects must go, as (index of the kind, name).
-    Delete(Vec<(usize, String)>),
+    /// These objects must go, as (index of the kind, name), of all that is left.
+    Delete(Vec<(usize, String)>, Remaining),
     /// Objects are marked and wait for their finalizers.
     Wait(Remaining),
     /// Nothing is left: let it go.
     Finalize,
-}
-
-/// What is left in a namespace that is going.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Remaining {
-    /// How many objects of each resource, such as `pods.` or `deployments.apps`.
-    pub objects: BTreeMap<String, usize>,
-    /// How many objects each finalizer holds.
-    pub finalizers: BTreeMap<String, usize>,
 }
 
 /// Decides what a namespace needs.
@@ -145,33 +174,39 @@ pub fn next(state: &World, registry: &Registry, name: &str) -> Next {
             && state.get(&format!("/registry/configmaps/{name}/kube-root-ca.crt")).is_some();
         return if complete { Next::Rest } else { Next::Fill };
     }
-    let kinds = || stored_kinds(registry);
-    // Pods go first: while one remains, nothing else is touched (ownership R154).
-    for pods in [true, false] {
-        let mut unmarked = Vec::new();
-        let mut remaining = Remaining::default();
-        for (at, served) in kinds().filter(|(_, s)| (s.kind.plural == "pods") == pods) {
-            for record in state.range(&served.collection(name), None) {
-                *remaining
-                    .objects
-                    .entry(format!("{}.{}", served.kind.plural, served.kind.group))
-                    .or_default() += 1;
-                for finalizer in record.finalizers() {
-                    *remaining.finalizers.entry(finalizer.to_owned()).or_default() += 1;
-                }
-                if !record.deleting() {
-                    unmarked.push((at, record.name().to_owned()));
-                }
+    let mut remaining = Remaining::default();
+    let mut pods_remain = false;
+    let mut pods = Vec::new();
+    let mut others = Vec::new();
+    for (at, served) in stored_kinds(registry) {
+        let is_pod = served.kind.plural == "pods" && served.kind.group.is_empty();
+        for record in state.range(&served.collection(name), None) {
+            let resource = format!("{}.{}", served.kind.plural, served.kind.group);
+            *remaining.objects.entry(resource).or_default() += 1;
+            for finalizer in record.finalizers() {
+                *remaining.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
+            pods_remain |= is_pod;
+            if wants_delete(record) {
+                let list = if is_pod { &mut pods } else { &mut others };
+                list.push((at, record.name().to_owned()));
             }
         }
-        if !unmarked.is_empty() {
-            return Next::Delete(unmarked);
-        }
-        if !remaining.objects.is_empty() {
-            return Next::Wait(remaining);
-        }
     }
-    Next::Finalize
+    // Pods go first: while one remains, nothing else is touched (ownership R154).
+    let delete = if pods_remain { pods } else { others };
+    match (delete.is_empty(), remaining.objects.is_empty()) {
+        (false, _) => Next::Delete(delete, remaining),
+        (true, false) => Next::Wait(remaining),
+        (true, true) => Next::Finalize,
+    }
+}
+
+/// Whether a DELETE in the background would change the object: one that is not marked, or that was to
+/// wait for its dependents or keep them (ownership R54, R153).
+fn wants_delete(record: &Record) -> bool {
+    !record.deleting()
+        || record.finalizers().any(|name| matches!(name, "orphan" | "foregroundDeletion"))
 }
 
 /// Namespaced kinds with storage of their own; a second view of one storage is left out.
@@ -185,22 +220,27 @@ fn stored_kinds(registry: &Registry) -> impl Iterator<Item = (usize, &Arc<Served
         .filter(move |(_, served)| seen.insert(served.prefix.clone()))
 }
 
-async fn tend(api: &Arc<Api>, name: &str) {
-    let state = api.world.current();
-    let done = match next(&state, &api.kinds.current(), name) {
-        Next::Rest => Ok(()),
-        Next::Restore => make_namespace(api, name).await,
-        Next::Fill => fill_namespace(api, name).await,
-        Next::Delete(objects) => {
-            delete_all(api, name, objects).await;
-            Ok(())
+async fn tend(api: &Arc<Api>, name: &str) -> Result<(), Failure> {
+    let mut tried = Vec::new();
+    let mut failures = Vec::new();
+    loop {
+        let registry = api.kinds.current();
+        match next(&api.world.current(), &registry, name) {
+            Next::Rest => return Ok(()),
+            Next::Restore => return make_namespace(api, name).await,
+            Next::Fill => return fill_namespace(api, name).await,
+            // Pods make way for the rest within one look.
+            Next::Delete(objects, _) if objects != tried => {
+                failures = delete_all(api, &registry, name, &objects).await;
+                tried = objects;
+            }
+            Next::Delete(_, remaining) | Next::Wait(remaining) => {
+                let said: BTreeSet<String> = failures.iter().map(|f| f.message.clone()).collect();
+                set_conditions(api, name, &remaining, &Vec::from_iter(said)).await?;
+                return failures.pop().map_or(Ok(()), Err);
+            }
+            Next::Finalize => return finalize(api, name).await,
         }
-        Next::Wait(remaining) => set_conditions(api, name, &remaining).await,
-        Next::Finalize => finalize(api, name).await,
-    };
-    if let Err(failure) = done {
-        // Whatever moved will come by again as a change.
-        tracing::debug!(namespace = name, reason = %failure.message, "a namespace could not be tended");
     }
 }
 
@@ -242,120 +282,63 @@ async fn fill_namespace(api: &Api, name: &str) -> Result<(), Failure> {
     ensure_all(api, filling(api, name).into(), AGENT).await
 }
 
-async fn delete_all(api: &Arc<Api>, namespace: &str, objects: Vec<(usize, String)>) {
-    let registry = api.kinds.current();
-    let mut running = JoinSet::new();
+/// Deletes these objects in the background, whoever owns them; answers what went wrong (ownership R153,
+/// R159).
+async fn delete_all(
+    api: &Arc<Api>,
+    registry: &Registry,
+    namespace: &str,
+    objects: &[(usize, String)],
+) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    let mut running: JoinSet<Result<(), Failure>> = JoinSet::new();
     for (kind, name) in objects {
-        let Some(served) = registry.kinds().get(kind).cloned() else { continue };
+        let Some(served) = registry.kinds().get(*kind).cloned() else { continue };
         if running.len() >= DELETES_AT_ONCE {
-            running.join_next().await;
+            failures.extend(running.join_next().await.and_then(failed_delete));
         }
-        let (api, namespace) = (Arc::clone(api), namespace.to_owned());
+        let (api, namespace, name) = (Arc::clone(api), namespace.to_owned(), name.clone());
         running.spawn(async move {
             let mut request = request(&served, &namespace, &name, AGENT);
             let options = DeleteOptions {
                 propagation: Some(Propagation::Background),
                 ..DeleteOptions::default()
             };
-            // An object that is gone meanwhile is what was wanted.
-            let _ = delete::one(&api, &mut request, &options, &namespace, &name).await;
+            delete::one(&api, &mut request, &options, &namespace, &name).await.map(|_| ())
         });
     }
-    while running.join_next().await.is_some() {}
-    // The last delete is a change too, but marked objects send none when they are all that is left.
-    let state = api.world.current();
-    let step = next(&state, &registry, namespace);
-    let done = match step {
-        Next::Finalize => finalize(api, namespace).await,
-        Next::Wait(remaining) => set_conditions(api, namespace, &remaining).await,
-        _ => Ok(()),
-    };
-    if let Err(failure) = done {
-        tracing::debug!(namespace, reason = %failure.message, "a namespace could not be tended");
+    while let Some(ended) = running.join_next().await {
+        failures.extend(failed_delete(ended));
     }
+    failures
+}
+
+/// What went wrong; an object that is gone or moved meanwhile comes by again, or is what was wanted.
+fn failed_delete(ended: Result<Result<(), Failure>, tokio::task::JoinError>) -> Option<Failure> {
+    let failure = ended.unwrap_or_else(|error| Err(Failure::internal(error))).err()?;
+    (!matches!(failure.code, 404 | 409)).then_some(failure)
 }
 
 /// Writes what a namespace waits for into its status, if that says something new (ownership R156).
-async fn set_conditions(api: &Api, name: &str, remaining: &Remaining) -> Result<(), Failure> {
-    change_namespace(api, name, |namespace| {
-        let list = |counts: &BTreeMap<String, usize>, what: &str| {
-            counts
-                .iter()
-                .map(|(n, c)| format!("{n} {what} {c} resource instances"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let some = |left: bool, yes: &'static str, no: &'static str| {
-            if left { ("True", yes) } else { ("False", no) }
-        };
-        let objects = some(!remaining.objects.is_empty(), "SomeResourcesRemain", "ContentRemoved");
-        let finalizers = some(
-            !remaining.finalizers.is_empty(),
-            "SomeFinalizersRemain",
-            "ContentHasNoFinalizers",
-        );
-        for (kind, (status, reason), message) in [
-            (
-                "NamespaceDeletionDiscoveryFailure",
-                ("False", "ResourcesDiscovered"),
-                "All resources successfully discovered".to_owned(),
-            ),
-            (
-                "NamespaceDeletionGroupVersionParsingFailure",
-                ("False", "ParsedGroupVersions"),
-                "All legacy kube types successfully parsed".to_owned(),
-            ),
-            (
-                "NamespaceDeletionContentFailure",
-                ("False", "ContentDeleted"),
-                "All content successfully deleted, may be waiting on finalization".to_owned(),
-            ),
-            (
-                "NamespaceContentRemaining",
-                objects,
-                format!("Some resources are remaining: {}", list(&remaining.objects, "has")),
-            ),
-            (
-                "NamespaceFinalizersRemaining",
-                finalizers,
-                format!(
-                    "Some content in the namespace has finalizers remaining: {}",
-                    list(&remaining.finalizers, "in")
-                ),
-            ),
-        ] {
-            set_condition(namespace, kind, status, reason, &message);
-        }
-    })
-    .await
-}
-
-fn set_condition(namespace: &mut Object, kind: &str, status: &str, reason: &str, message: &str) {
-    let conditions =
-        namespace.map_mut("status").entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-    let Value::Array(list) = conditions else { return };
-    let same = |condition: &Value, member: &str, value: &str| {
-        condition.get(member).and_then(Value::as_str) == Some(value)
-    };
-    let old = list.iter().find(|condition| same(condition, "type", kind));
-    if old.is_some_and(|old| {
-        same(old, "status", status) && same(old, "reason", reason) && same(old, "message", message)
-    }) {
-        return;
-    }
-    list.retain(|condition| !same(condition, "type", kind));
-    list.push(json!({
-        "type": kind, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": now(),
-    }));
+async fn set_conditions(
+    api: &Api,
+    name: &str,
+    remaining: &Remaining,
+    failures: &[String],
+) -> Result<(), Failure> {
+    let now = now();
+    change_namespace(api, name, |namespace| conditions::set(namespace, remaining, failures, &now))
+        .await
 }
 
 /// Takes the server's own finalizer off; the namespace goes if no other is left (ownership R157).
 async fn finalize(api: &Api, name: &str) -> Result<(), Failure> {
+    let now = now();
     change_namespace(api, name, |namespace| {
         if let Some(Value::Array(list)) = namespace.map_mut("spec").get_mut("finalizers") {
             list.retain(|finalizer| finalizer.as_str() != Some("kubernetes"));
         }
+        conditions::set(namespace, &Remaining::default(), &[], &now);
     })
     .await
 }
@@ -367,9 +350,9 @@ async fn change_namespace(
 ) -> Result<(), Failure> {
     let served = api.kinds.current().find("", "v1", "namespaces").cloned();
     let served = served.ok_or_else(crate::api::no_such_resource)?;
-    let Some(record) = api.world.current().get(&served.key("", name)).cloned() else {
-        return Ok(());
-    };
+    let record = api.world.current().get(&served.key("", name)).cloned();
+    // One that was made anew meanwhile is not the one that goes.
+    let Some(record) = record.filter(|record| record.deleting()) else { return Ok(()) };
     let old = served.read(&record)?;
     let mut new = old.clone();
     change(&mut new);

@@ -35,6 +35,7 @@ pub(crate) fn request(served: &Arc<Served>, namespace: &str, name: &str, agent: 
         },
         body: Bytes::new(),
         warnings: Vec::new(),
+        relied_on: Vec::new(),
     }
 }
 
@@ -58,7 +59,9 @@ pub(crate) async fn ensure_all(api: &Api, wanted: Vec<Wanted>, agent: &str) -> R
             let mut request = request(&served, &one.namespace, "", agent);
             decode::check_schema(&served, &mut object).map_err(Failure::internal)?;
             decode::settle_namespace(&request, &mut object)?;
-            match create::prepare(api, &mut request, &OPTIONS, object, Fields::Written) {
+            let prepared =
+                create::prepare(api, &mut request, &OPTIONS, object, Fields::Written).await;
+            match prepared {
                 Ok(ready) => {
                     let draft = draft(&served, &ready.object)?;
                     proposal.guards.push(Guard::At { key: Arc::clone(&ready.key), revision: None });
@@ -87,7 +90,8 @@ pub(crate) async fn ensure(api: &Api, wanted: Wanted, agent: &str) -> Result<(),
     ensure_all(api, vec![wanted], agent).await
 }
 
-const OPTIONS: WriteOptions = WriteOptions {
+/// How the server writes for itself.
+pub(crate) const OPTIONS: WriteOptions = WriteOptions {
     dry_run: false,
     manager: None,
     validation: FieldValidation::Ignore,

@@ -10,16 +10,22 @@
 //! Rules of kinds live in crate `kinds`, rules of patches in `patch`, order and durability in `world`.
 
 pub mod access;
+mod accounts;
 pub mod admit;
 pub mod answer;
 pub mod api;
+mod aside;
+pub mod audit;
 pub mod authenticate;
+pub mod beside;
 pub mod body;
 pub mod bootstrap;
 pub mod clock;
 pub mod custom;
 mod define;
 mod dispatch;
+pub mod door;
+pub mod expire;
 pub mod follow;
 mod internal;
 pub mod listen;
@@ -41,5 +47,6 @@ mod write;
 
 pub use access::Access;
 pub use api::{Api, ApiConfig, Peer};
+pub use audit::Audit;
 pub use body::Body;
 pub use registry::Kinds;

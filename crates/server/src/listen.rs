@@ -11,6 +11,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -94,11 +95,12 @@ where
         tokio::select! {
             () = stopped(&mut stop) => break,
             accepted = listener.accept() => match accepted {
-                Ok((socket, _)) => {
+                Ok((socket, address)) => {
                     let connection = Connection {
                         server: Arc::clone(&server),
                         tls: tls.clone(),
                         stop: stop.clone(),
+                        address: address.ip(),
                         answer: answer.clone(),
                     };
                     connections.spawn(connection.run(socket, acceptor.clone()));
@@ -184,6 +186,7 @@ struct Connection<H> {
     server: Arc<Protocols>,
     tls: Tls,
     stop: watch::Receiver<bool>,
+    address: IpAddr,
     answer: H,
 }
 
@@ -213,23 +216,16 @@ where
         let (_, session) = stream.get_ref();
         let http2 = session.alpn_protocol() == Some(b"h2");
         let shown = self.tls.judge(session.peer_certificates());
-        let untrusted = shown == Shown::Untrusted;
-        let certificate = match shown {
-            Shown::Trusted(der) => Some(der),
-            Shown::None | Shown::Untrusted => None,
+        let peer = match shown {
+            Shown::Trusted(der) => Peer::new(Some(&der)),
+            Shown::None => Peer::new(None),
+            Shown::Untrusted => Peer::untrusted(),
         };
-        let peer = Arc::new(Peer::new(certificate.as_deref()));
+        let peer = Arc::new(peer.at(self.address));
         let answer = self.answer;
         let service = service_fn(move |request: Request<Incoming>| {
-            // A token may still say who this is; without one the client must not pass as anonymous.
-            let known = !untrusted || request.headers().contains_key(header::AUTHORIZATION);
-            let reply = known.then(|| answer(request, Arc::clone(&peer)));
-            async move {
-                Ok::<_, Infallible>(match reply {
-                    Some(reply) => or_500(reply).await,
-                    None => unauthorized(),
-                })
-            }
+            let reply = answer(request, Arc::clone(&peer));
+            async move { Ok::<_, Infallible>(or_500(reply).await) }
         });
         let builder = if http2 { &self.server.http2 } else { &self.server.http1 };
         let mut connection =
@@ -270,17 +266,6 @@ fn internal_error() -> Response<Body> {
             r#""message":"Internal error occurred: the request handler failed","#,
             r#""reason":"InternalError","#,
             r#""details":{"causes":[{"message":"the request handler failed"}]},"code":500}"#,
-            "\n"
-        ),
-    )
-}
-
-fn unauthorized() -> Response<Body> {
-    status(
-        StatusCode::UNAUTHORIZED,
-        concat!(
-            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
-            r#""message":"Unauthorized","reason":"Unauthorized","code":401}"#,
             "\n"
         ),
     )

@@ -177,6 +177,18 @@ impl Metrics {
         metrics.registered(in_flight)
     }
 
+    /// Shows how many audit lines were written, and how many were lost.
+    #[must_use]
+    pub fn with_audit(mut self, written: Counter, lost: Counter) -> Metrics {
+        self.registry.register("apiserver_audit_event", "Audit lines written", written);
+        self.registry.register(
+            "apiserver_audit_error",
+            "Audit lines lost: the queue was full, or the file could not be written",
+            lost,
+        );
+        self
+    }
+
     fn registered(mut self, in_flight: Family<KindLabels, Gauge>) -> Metrics {
         let registry = &mut self.registry;
         // The encoder adds `_total` to counters and the unit to the others.

@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_world::{Guard, Write};
+use tenure_world::{Guard, Record, Write};
 
 use crate::answer;
 use crate::api::Api;
@@ -16,6 +16,7 @@ use crate::dispatch::created_status;
 use crate::negotiate::Offer;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
+use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
 use crate::write::decode;
@@ -52,37 +53,60 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&pods, &name));
         };
-        let mut pod = pods.read(&record)?;
-        check_bindable(&pod, &name, &node)?;
-        pod.map_mut("spec").insert("nodeName".into(), node.as_str().into());
-        if let Some(annotations) = binding.map_at(&["metadata", "annotations"]) {
-            let own = pod.map_mut("metadata").map_mut("annotations");
-            own.extend(annotations.iter().map(|(k, v)| (k.clone(), v.clone())));
+        let own = Extras::default();
+        if assign(api, &pods, &record, &binding, own, options.dry_run).await?.is_some() {
+            return answer::json_value(
+                StatusCode::CREATED,
+                &created_status(),
+                wanted.format,
+                request.style()?,
+            );
         }
-        set_condition(
-            &mut pod,
-            json!({
-                "type": "PodScheduled", "status": "True",
-                "lastProbeTime": null, "lastTransitionTime": now(),
-            }),
-        );
-        if !options.dry_run {
-            let own =
-                Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-            let write = Write::Put { key: Arc::clone(record.key()), draft: draft(&pods, &pod)? };
-            match propose(&api.world, own, write, Extras::default()).await? {
-                Outcome::Committed(_) => {}
-                Outcome::Moved(_) | Outcome::Retry => continue,
-            }
-        }
-        return answer::json_value(
-            StatusCode::CREATED,
-            &created_status(),
-            wanted.format,
-            request.style()?,
-        );
     }
     Err(Failure::conflict("", "pods/binding", &name, "the pod keeps changing"))
+}
+
+/// Binds the pod that a record holds as a Binding says; `None` when the pod has moved.
+pub(crate) async fn assign(
+    api: &Api,
+    pods: &Served,
+    record: &Arc<Record>,
+    binding: &Object,
+    extras: Extras,
+    dry_run: bool,
+) -> Result<Option<Arc<Record>>, Failure> {
+    let node = binding.str_at(&["target", "name"]).unwrap_or_default();
+    let mut pod = pods.read(record)?;
+    if let Some(uid) = binding.str_at(&["metadata", "uid"]).filter(|uid| !uid.is_empty())
+        && uid != record.uid()
+    {
+        let why = format!("the binding is for the pod with uid {uid}, not {}", record.uid());
+        return Err(Failure::conflict("", "pods/binding", record.name(), &why));
+    }
+    check_bindable(&pod, record.name(), node)?;
+    pod.map_mut("spec").insert("nodeName".into(), node.into());
+    if let Some(annotations) = binding.map_at(&["metadata", "annotations"]) {
+        let own = pod.map_mut("metadata").map_mut("annotations");
+        own.extend(annotations.iter().map(|(k, v)| (k.clone(), v.clone())));
+    }
+    set_condition(
+        &mut pod,
+        json!({
+            "type": "PodScheduled", "status": "True",
+            "lastProbeTime": null, "lastTransitionTime": now(),
+        }),
+    );
+    if dry_run {
+        return Ok(Some(Arc::clone(record)));
+    }
+    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let write = Write::Put { key: Arc::clone(record.key()), draft: draft(pods, &pod)? };
+    Ok(match propose(&api.world, own, write, extras).await? {
+        Outcome::Committed(committed) => {
+            Some(committed.record().map_or_else(|| Arc::clone(record), Arc::clone))
+        }
+        Outcome::Moved(_) | Outcome::Retry => None,
+    })
 }
 
 fn check_bindable(pod: &Object, name: &str, node: &str) -> Result<(), Failure> {
@@ -136,6 +160,10 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
     if !free {
         spend_budget(api, request, &pod, options.dry_run).await?;
     }
+    // A pod that must stand at a certain version may not be moved by the mark.
+    if !options.dry_run && options.uid.is_none() && options.version.is_none() {
+        mark_evicted(api, &request.served, &key).await?;
+    }
     let (namespace, name) = (request.namespace.clone(), request.name.clone());
     delete::one(api, request, &options, &namespace, &name).await?;
     answer::json_value(StatusCode::CREATED, &created_status(), wanted.format, style)
@@ -167,9 +195,21 @@ async fn spend_budget(
                 "this pod has more than one PodDisruptionBudget, which the eviction subresource does not support",
             ));
         }
-        let allowed = budget.int_at(&["status", "disruptionsAllowed"]).unwrap_or(0);
+        let number = |path: &[&str]| budget.int_at(path).unwrap_or(0);
+        if !ready(pod) && may_go_unready(&budget) {
+            return Ok(());
+        }
+        if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
+            return Err(exhausted(&record, "is still being looked at"));
+        }
+        let allowed = number(&["status", "disruptionsAllowed"]);
         if allowed <= 0 {
-            return Err(exhausted(&record));
+            let why = format!(
+                "needs {} healthy pods and has {} currently",
+                number(&["status", "desiredHealthy"]),
+                number(&["status", "currentHealthy"]),
+            );
+            return Err(exhausted(&record, &why));
         }
         if dry_run {
             return Ok(());
@@ -187,11 +227,50 @@ async fn spend_budget(
     Err(Failure::internal("the budget keeps changing"))
 }
 
-fn exhausted(record: &tenure_world::Record) -> Failure {
+fn ready(pod: &Object) -> bool {
+    let mut conditions = pod.list_at(&["status", "conditions"]).iter().filter_map(Value::as_object);
+    conditions.any(|condition| {
+        condition.str_at(&["type"]) == Some("Ready")
+            && condition.str_at(&["status"]) == Some("True")
+    })
+}
+
+/// Whether a pod that is not ready may go without spending anything: always where the budget says so,
+/// otherwise while enough others are healthy.
+fn may_go_unready(budget: &Object) -> bool {
+    let number = |name: &str| budget.int_at(&["status", name]).unwrap_or(0);
+    budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == Some("AlwaysAllow")
+        || (number("desiredHealthy") > 0 && number("currentHealthy") >= number("desiredHealthy"))
+}
+
+/// Writes into a pod why it goes.
+async fn mark_evicted(api: &Api, pods: &Served, key: &str) -> Result<(), Failure> {
+    for _ in 0..RACES_MAX {
+        let Some(record) = api.world.current().get(key).cloned() else { return Ok(()) };
+        let mut pod = pods.read(&record)?;
+        set_condition(
+            &mut pod,
+            json!({
+                "type": "DisruptionTarget", "status": "True",
+                "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+                "lastProbeTime": null, "lastTransitionTime": now(),
+            }),
+        );
+        let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+        let write = Write::Put { key: Arc::clone(record.key()), draft: draft(pods, &pod)? };
+        match propose(&api.world, own, write, Extras::default()).await? {
+            Outcome::Committed(_) => return Ok(()),
+            Outcome::Moved(_) | Outcome::Retry => {}
+        }
+    }
+    Err(Failure::internal("the pod keeps changing"))
+}
+
+fn exhausted(record: &Record, why: &str) -> Failure {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     let cause = StatusCause {
         reason: "DisruptionBudget".to_owned(),
-        message: format!("The disruption budget {} allows no more disruptions now", record.name()),
+        message: format!("The disruption budget {} {why}", record.name()),
         field: String::new(),
     };
     Failure::new(429, "TooManyRequests", message)

@@ -118,9 +118,17 @@ impl Kinds {
     pub(crate) fn define(&self, world: &World) {
         let mut kinds = self.builtin.clone();
         let definitions = custom::definitions(world);
+        let known = self.current.load();
         let mut rows: Vec<Arc<Served>> = definitions
             .iter()
-            .flat_map(|(record, object)| custom::served(record, object, self.engine.as_deref()))
+            .flat_map(|(record, object)| {
+                // Compiling takes long, so what a definition made once is kept while it stands.
+                let kept = known.made_by(record);
+                if !kept.is_empty() {
+                    return kept;
+                }
+                custom::served(record, object, self.engine.as_deref())
+            })
             .collect();
         rows.sort_by(|a, b| (&a.kind.group, &a.prefix).cmp(&(&b.kind.group, &b.prefix)));
         kinds.extend(rows);
@@ -157,6 +165,8 @@ pub struct Registry {
     kinds: Vec<Arc<Served>>,
     /// Plurals are nearly unique, so each leads to a short list.
     by_plural: HashMap<String, Vec<Arc<Served>>>,
+    /// The first kind of each storage prefix.
+    by_prefix: HashMap<String, Arc<Served>>,
     fields: HashMap<String, Arc<[FieldPath]>>,
     /// Documents about these kinds, made when first asked for.
     pub(crate) documents: Documents,
@@ -171,7 +181,7 @@ fn builtin(mut kind: Kind, engine: Option<Arc<dyn RuleEngine>>) -> Arc<Served> {
         prefix: format!("/registry/{}/", kind.storage),
         type_id: facts().type_id(&kind.type_name),
         api_version: kind.api_version(),
-        view: (kind.group == "events.k8s.io").then_some(view::EVENTS),
+        view: view::of(&kind.group, &kind.version, &kind.kind),
         custom: None,
         kind,
     })
@@ -180,7 +190,9 @@ fn builtin(mut kind: Kind, engine: Option<Arc<dyn RuleEngine>>) -> Arc<Served> {
 impl Registry {
     fn new(kinds: Vec<Arc<Served>>) -> Registry {
         let mut by_plural: HashMap<String, Vec<Arc<Served>>> = HashMap::new();
+        let mut by_prefix = HashMap::new();
         for served in &kinds {
+            by_prefix.entry(served.prefix.clone()).or_insert_with(|| Arc::clone(served));
             by_plural.entry(served.kind.plural.to_string()).or_default().push(Arc::clone(served));
         }
         let mut fields: HashMap<String, Arc<[FieldPath]>> = HashMap::new();
@@ -193,7 +205,7 @@ impl Registry {
             // Two views of one storage (events) share the row that comes first.
             fields.entry(served.prefix.clone()).or_insert_with(|| paths.collect());
         }
-        Registry { kinds, by_plural, fields, documents: Documents::default() }
+        Registry { kinds, by_plural, by_prefix, fields, documents: Documents::default() }
     }
 
     /// The kind behind a resource path.
@@ -228,6 +240,21 @@ impl Registry {
         served.custom.as_ref().map(|custom| custom.raw.clone())
     }
 
+    /// The kind whose objects are stored under a key, in one of its versions.
+    #[must_use]
+    pub fn stored_at(&self, key: &str) -> Option<&Arc<Served>> {
+        prefixes(key).find_map(|prefix| self.by_prefix.get(prefix))
+    }
+
+    /// The rows that this very state of a definition made.
+    fn made_by(&self, definition: &Record) -> Vec<Arc<Served>> {
+        let made = |custom: &Custom| {
+            custom.revision == definition.revision() && custom.definition == definition.name()
+        };
+        let rows = self.kinds.iter();
+        rows.filter(|served| served.custom.as_deref().is_some_and(made)).cloned().collect()
+    }
+
     /// All served kinds in table order.
     #[must_use]
     pub fn kinds(&self) -> &[Arc<Served>] {
@@ -237,10 +264,14 @@ impl Registry {
 
 impl Layout for Registry {
     fn fields(&self, key: &str) -> Option<Arc<[FieldPath]>> {
-        // Keys are `/registry/{one or two words}/…`; the longer prefix is tried first.
-        let mut slashes = key.match_indices('/').map(|(at, _)| at).skip(2);
-        let short = slashes.next().and_then(|at| key.get(..=at));
-        let long = slashes.next().and_then(|at| key.get(..=at));
-        [long, short].into_iter().flatten().find_map(|prefix| self.fields.get(prefix)).cloned()
+        prefixes(key).find_map(|prefix| self.fields.get(prefix)).cloned()
     }
+}
+
+/// What a key may be stored under: keys are `/registry/{one or two words}/…`, the longer comes first.
+fn prefixes(key: &str) -> impl Iterator<Item = &str> {
+    let mut slashes = key.match_indices('/').map(|(at, _)| at).skip(2);
+    let short = slashes.next().and_then(|at| key.get(..=at));
+    let long = slashes.next().and_then(|at| key.get(..=at));
+    [long, short].into_iter().flatten()
 }

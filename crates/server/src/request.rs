@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_machinery::Failure;
+use tenure_world::Guard;
 
 use crate::answer::{Include, Style};
 use crate::authenticate::User;
@@ -37,6 +38,8 @@ pub struct Request {
     pub body: Bytes,
     /// Texts for Warning headers, in order.
     pub warnings: Vec<String>,
+    /// What else must still hold when it is written; followers rely on other objects, clients cannot.
+    pub relied_on: Vec<Guard>,
 }
 
 impl Request {

@@ -1,8 +1,10 @@
 //! Reviews: questions about access and identity, answered and not stored (R153, R159).
 
+mod check;
+
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt, Path};
+use tenure_machinery::{Failure, Kind, Object, ObjectExt};
 use tenure_rbac::Asked;
 
 use crate::access::who;
@@ -30,6 +32,9 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
     let mut review = decode::body(request, options.validation)?;
     let served = std::sync::Arc::clone(&request.served);
+    if served.kind.kind.ends_with("SubjectAccessReview") {
+        check::check(&served.kind.kind, &request.namespace, &review)?;
+    }
     let manager = request.manager(options.manager.as_deref());
     managed::record(&served, None, &mut review, &manager, None, &now());
     let status = match served.kind.kind.as_ref() {
@@ -37,11 +42,9 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
             review.map_mut("metadata").insert("creationTimestamp".into(), now().into());
             json!({ "userInfo": user_info(&request.user) })
         }
-        "SelfSubjectAccessReview" => access(api, &request.user, &review)?,
-        "SubjectAccessReview" => access(api, &subject(&review)?, &review)?,
-        "LocalSubjectAccessReview" => {
-            check_namespace(request, &review)?;
-            access(api, &subject(&review)?, &review)?
+        "SelfSubjectAccessReview" => access(api, &request.user, &review),
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => {
+            access(api, &subject(&review), &review)
         }
         "SelfSubjectRulesReview" => rules(api, &request.user, &review)?,
         _ => token::review(api, &review),
@@ -64,50 +67,17 @@ pub(crate) fn user_info(user: &User) -> Value {
     info
 }
 
-fn invalid(field: &[&str], why: &str) -> Failure {
-    fn push(errors: &mut Errors, parent: &Path<'_>, rest: &[&str], why: &str) {
-        match rest.split_first() {
-            Some((first, rest)) => push(errors, &parent.field(first), rest, why),
-            None => errors.invalid(parent, "{}", why),
-        }
-    }
-    let mut errors = Errors::new();
-    push(&mut errors, &Path::Root, field, why);
-    Failure::invalid("authorization.k8s.io", "", "", errors)
-}
-
-fn subject(review: &Object) -> Result<User, Failure> {
+fn subject(review: &Object) -> User {
     let name = review.str_at(&["spec", "user"]).unwrap_or_default().to_owned();
-    let groups: Vec<String> = review
-        .list_at(&["spec", "groups"])
-        .iter()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect();
-    if name.is_empty() && groups.is_empty() {
-        return Err(invalid(&["spec", "user"], "at least one of user or group must be specified"));
-    }
-    Ok(User { name, groups, ..User::default() })
+    let groups = review.list_at(&["spec", "groups"]).iter().filter_map(Value::as_str);
+    User { name, groups: groups.map(str::to_owned).collect(), ..User::default() }
 }
 
-fn check_namespace(request: &Request, review: &Object) -> Result<(), Failure> {
-    let asked = review.str_at(&["spec", "resourceAttributes", "namespace"]).unwrap_or_default();
-    if asked == request.namespace {
-        return Ok(());
-    }
-    Err(invalid(
-        &["spec", "resourceAttributes", "namespace"],
-        "must match the namespace of the path",
-    ))
-}
-
-fn access(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
-    let resource = review.map_at(&["spec", "resourceAttributes"]);
-    let path = review.map_at(&["spec", "nonResourceAttributes"]);
-    let reason = match (resource, path) {
-        (Some(asked), None) => {
+fn access(api: &Api, user: &User, review: &Object) -> Value {
+    let (reason, ignored) = match review.map_at(&["spec", "resourceAttributes"]) {
+        Some(asked) => {
             let text = |member: &str| asked.str_at(&[member]).unwrap_or_default();
-            let asked = Asked::Resource {
+            let question = Asked::Resource {
                 verb: text("verb"),
                 group: text("group"),
                 resource: text("resource"),
@@ -115,23 +85,25 @@ fn access(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
                 namespace: text("namespace"),
                 name: text("name"),
             };
-            api.access.may(user, &asked)
+            (api.access.may(user, &question), check::ignored(asked))
         }
-        (None, Some(asked)) => {
-            let text = |member: &str| asked.str_at(&[member]).unwrap_or_default();
-            api.access.may(user, &Asked::Path { verb: text("verb"), path: text("path") })
-        }
-        _ => {
-            let why =
-                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            return Err(invalid(&["spec"], why));
+        None => {
+            let text =
+                |member| review.str_at(&["spec", "nonResourceAttributes", member]).unwrap_or("");
+            let question = Asked::Path { verb: text("verb"), path: text("path") };
+            (api.access.may(user, &question), String::new())
         }
     };
     let mut status = json!({ "allowed": reason.is_some() });
-    if let (Some(map), Some(reason)) = (status.as_object_mut(), reason.filter(|r| !r.is_empty())) {
-        map.insert("reason".into(), reason.into());
+    if let Some(map) = status.as_object_mut() {
+        if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
+            map.insert("reason".into(), reason.into());
+        }
+        if !ignored.is_empty() {
+            map.insert("evaluationError".into(), ignored.into());
+        }
     }
-    Ok(status)
+    status
 }
 
 /// What the user may do in a namespace, as far as the authorizers can list it.
@@ -143,10 +115,6 @@ fn rules(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
     let rbac = api.access.rbac();
     let mut resources = Vec::new();
     let mut paths = Vec::new();
-    if who(user).is_master() {
-        resources.push(json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
-        paths.push(json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }));
-    }
     for rule in rbac.rules_for(&who(user), namespace) {
         if !rule.resources.is_empty() {
             let mut shown = json!({

@@ -25,8 +25,13 @@ struct FieldTest {
 enum FieldAt {
     Name,
     Namespace,
+    /// Of any owner.
+    OwnerUid,
     Other(usize),
 }
+
+/// Selects what an owner owns, on every kind (ownership section 21).
+const OWNER_UID: &str = "metadata.ownerReferences.uid";
 
 impl Selection {
     /// Checks that the kind knows every field (R13).
@@ -43,6 +48,7 @@ impl Selection {
                 let field = match label {
                     "metadata.name" => FieldAt::Name,
                     "metadata.namespace" if served.kind.namespaced => FieldAt::Namespace,
+                    OWNER_UID => FieldAt::OwnerUid,
                     _ => served
                         .kind
                         .fields
@@ -87,11 +93,22 @@ impl Selection {
             .map(|test| test.value.as_str())
     }
 
+    /// The one owner whose dependents can match, if the fields pin it.
+    #[must_use]
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.fields
+            .iter()
+            .find(|test| test.equal && matches!(test.field, FieldAt::OwnerUid))
+            .map(|test| test.value.as_str())
+            .filter(|uid| !uid.is_empty())
+    }
+
     /// Whether the record is selected.
     #[must_use]
     pub(crate) fn matches(&self, record: &Record) -> bool {
         self.fields.iter().all(|test| {
             let actual = match test.field {
+                FieldAt::OwnerUid => return owned(record, &test.value) == test.equal,
                 FieldAt::Name => record.name(),
                 FieldAt::Namespace => record.namespace(),
                 FieldAt::Other(_) => record.field(&test.path).unwrap_or_default(),
@@ -99,4 +116,10 @@ impl Selection {
             (actual == test.value) == test.equal
         }) && self.labels.matches(|key| record.label(key))
     }
+}
+
+/// Whether an owner has this uid; nobody's uid is empty, so that selects what nobody owns.
+fn owned(record: &Record, uid: &str) -> bool {
+    let mut owners = record.owners();
+    if uid.is_empty() { owners.len() == 0 } else { owners.any(|owner| owner.uid == uid) }
 }

@@ -345,7 +345,12 @@ fn metrics(api: &Api, registry: &Registry) -> Response<Body> {
         let count = state.count(&served.prefix);
         api.metrics.set_storage_objects(&served.kind.group, &served.kind.plural, count);
     }
-    let mut response = Response::new(full(api.metrics.render()));
+    let mut text = api.metrics.render();
+    if let Some(engines) = api.beside.get() {
+        let end = text.rfind("# EOF").unwrap_or(text.len());
+        text.insert_str(end, &engines.metrics());
+    }
+    let mut response = Response::new(full(text));
     let media = HeaderValue::from_static(crate::metrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, media);
     response

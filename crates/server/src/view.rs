@@ -1,7 +1,11 @@
-//! Two views of one stored object: events are kept in their core form (R146).
+//! Two views of one stored object: events are kept in their core form (R146), autoscalers as v2.
 
 use serde_json::Value;
+use tenure_kinds::autoscaler_v1;
 use tenure_machinery::Object;
+
+/// A change of form, in place.
+type Turn = fn(&mut Object);
 
 /// How a kind that shares another kind's storage turns into it and back.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +16,8 @@ pub struct View {
     pub api_version: &'static str,
     /// Pairs of (stored member, shown member).
     renamed: &'static [(&'static str, &'static str)],
+    /// What else is done to the stored form to show it, and back.
+    turned: Option<(Turn, Turn)>,
 }
 
 /// Events of the `events.k8s.io` group.
@@ -27,7 +33,25 @@ pub(crate) const EVENTS: View = View {
         ("count", "deprecatedCount"),
         ("reportingComponent", "reportingController"),
     ],
+    turned: None,
 };
+
+/// Autoscalers of version 1.
+pub(crate) const AUTOSCALERS: View = View {
+    kind: "HorizontalPodAutoscaler",
+    api_version: "autoscaling/v2",
+    renamed: &[],
+    turned: Some((autoscaler_v1::to_shown, autoscaler_v1::to_stored)),
+};
+
+/// The view of a built-in kind that is stored as another one.
+pub(crate) fn of(group: &str, version: &str, kind: &str) -> Option<View> {
+    match (group, version, kind) {
+        ("events.k8s.io", _, _) => Some(EVENTS),
+        ("autoscaling", "v1", "HorizontalPodAutoscaler") => Some(AUTOSCALERS),
+        _ => None,
+    }
+}
 
 impl View {
     /// From the stored form to the shown one.
@@ -35,12 +59,18 @@ impl View {
         for (stored, shown) in self.renamed {
             rename(object, stored, shown);
         }
+        if let Some((show, _)) = self.turned {
+            show(object);
+        }
     }
 
     /// From the shown form to the stored one.
     pub fn store(&self, object: &mut Object) {
         for (stored, shown) in self.renamed {
             rename(object, shown, stored);
+        }
+        if let Some((_, store)) = self.turned {
+            store(object);
         }
     }
 

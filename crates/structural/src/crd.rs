@@ -19,8 +19,8 @@ use crate::raw::{self, Raw};
 use crate::schema::Type;
 
 pub use status::{
-    Names, begin_deletion, end_deletion, has_finalizer, is_established, is_served, is_terminating,
-    settle,
+    Ended, Names, Waiting, begin_deletion, end_deletion, has_finalizer, is_established, is_served,
+    is_terminating, note_deletion, settle,
 };
 pub use version::{CustomVersion, ScalePaths, kinds, versions};
 
@@ -71,6 +71,11 @@ impl Rules for CustomResourceDefinitionRules {
     }
 
     fn validate(&self, crd: &Object, errors: &mut Errors) {
+        // Definitions are large and seldom written, and their rules must be compiled.
+        if errors.is_hasty() {
+            errors.give_up();
+            return;
+        }
         let stored = crd.str_at(&["metadata", "resourceVersion"]).is_some_and(|v| !v.is_empty());
         if !stored {
             validate_name(crd, errors);

@@ -24,7 +24,8 @@ pub trait RuleEngine: Send + Sync {
 
 /// Compiled rules.
 pub trait Evaluate: Send + Sync {
-    /// Adds what the rules say about an object, or about its change.
+    /// Adds what the rules say about an object, or about its change; gives up in haste when that
+    /// takes long.
     fn evaluate(&self, schema: &Schema, object: &Object, old: Option<&Object>, errors: &mut Errors);
 }
 

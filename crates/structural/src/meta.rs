@@ -3,6 +3,7 @@
 //! Wrong types are refused or dropped, unknown members are dropped and named, and what is left is
 //! held to the rules of metadata. Whether names collide is not known here.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tenure_machinery::{Errors, Object, ObjectExt, Path, name, validate};
 
@@ -162,8 +163,9 @@ impl Coercer {
             (_, Value::Null) => return Ok(false),
             (Is::Text, Value::String(text)) => !text.is_empty(),
             (Is::Integer, Value::Number(number)) if number.is_i64() => number.as_i64() != Some(0),
+            (Is::Seconds, Value::Number(number)) if number.is_i64() => true,
             (Is::Flag, Value::Bool(_)) | (Is::Anything, _) => true,
-            (Is::Time, Value::String(text)) if is_time(text) => true,
+            (Is::Time, Value::String(text)) if is_time(text) => settle_time(text),
             (Is::Texts, Value::Object(map)) if map.values().all(is_text) => !map.is_empty(),
             (Is::TextList, Value::Array(list)) if list.iter().all(Value::is_string) => {
                 !list.is_empty()
@@ -194,8 +196,18 @@ fn is_text(value: &Value) -> bool {
     value.is_string() || value.is_null()
 }
 
+/// As upstream reads times of metadata: RFC 3339, with any fraction and any offset.
 fn is_time(text: &str) -> bool {
-    crate::format::Format::DateTime.holds(text)
+    let letters = text.as_bytes().get(10) == Some(&b'T');
+    letters && crate::format::Format::DateTime.holds(text) && text.parse::<Timestamp>().is_ok()
+}
+
+/// Writes a time as upstream does, in whole seconds of UTC, so that what a client sends back in
+/// other words is not a change; whether it stays, since the first instant of the year 1 is unset.
+fn settle_time(text: &mut String) -> bool {
+    let Ok(time) = text.parse::<Timestamp>() else { return false };
+    *text = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    text != "0001-01-01T00:00:00Z"
 }
 
 type Shape = [(&'static str, Is)];
@@ -205,6 +217,8 @@ type Shape = [(&'static str, Is)];
 enum Is {
     Text,
     Integer,
+    /// An integer of which zero is not the same as none.
+    Seconds,
     Flag,
     Time,
     Anything,
@@ -217,7 +231,7 @@ impl Is {
     const fn words(self) -> &'static str {
         match self {
             Is::Text => "must be a string",
-            Is::Integer => "must be an integer",
+            Is::Integer | Is::Seconds => "must be an integer",
             Is::Flag => "must be true or false",
             Is::Time => "must be a time such as 2024-01-31T10:00:00Z",
             Is::Anything => "may be anything",
@@ -238,7 +252,7 @@ const META: [(&str, Is); 15] = [
     ("generation", Is::Integer),
     ("creationTimestamp", Is::Time),
     ("deletionTimestamp", Is::Time),
-    ("deletionGracePeriodSeconds", Is::Integer),
+    ("deletionGracePeriodSeconds", Is::Seconds),
     ("labels", Is::Texts),
     ("annotations", Is::Texts),
     ("ownerReferences", Is::List(&OWNER)),
@@ -408,6 +422,29 @@ mod tests {
             assert_eq!(fault.field, field);
             coerce(&mut object, &schema(), Wrong::Drop).expect("nothing is refused");
             coerce(&mut object, &schema(), Wrong::Refuse).expect("nothing wrong is left");
+        }
+    }
+
+    #[test]
+    fn r134_times_are_settled_to_whole_seconds() {
+        for (sent, kept) in [
+            ("2024-01-31T10:00:00Z", json!("2024-01-31T10:00:00Z")),
+            ("2024-01-31T10:00:00.000Z", json!("2024-01-31T10:00:00Z")),
+            ("2024-01-31T10:00:00.999Z", json!("2024-01-31T10:00:00Z")),
+            ("2024-01-31T12:00:00+02:00", json!("2024-01-31T10:00:00Z")),
+            ("0001-01-01T00:00:00Z", Value::Null),
+        ] {
+            let mut object = json!({"metadata": {"creationTimestamp": sent,
+                "managedFields": [{"manager": "m", "time": sent}]}});
+            let map = object.as_object_mut().expect("an object");
+            coerce(map, &schema(), Wrong::Refuse).expect("a time");
+            assert_eq!(object["metadata"]["creationTimestamp"], kept, "{sent}");
+            assert_eq!(object["metadata"]["managedFields"][0]["time"], kept, "{sent}");
+        }
+        for wrong in ["2024-01-31 10:00:00Z", "2024-01-31", "2024-02-30T10:00:00Z", "T"] {
+            let mut object = json!({"metadata": {"creationTimestamp": wrong}});
+            let map = object.as_object_mut().expect("an object");
+            coerce(map, &schema(), Wrong::Refuse).expect_err(wrong);
         }
     }
 

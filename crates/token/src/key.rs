@@ -114,6 +114,11 @@ impl Keys {
         json!({ "keys": self.verifying.iter().map(VerifyingKey::jwk).collect::<Vec<_>>() })
     }
 
+    /// The ids of all keys whose tokens are believed, the one that signs first.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.verifying.iter().map(VerifyingKey::id)
+    }
+
     /// The id of the key that signs.
     #[must_use]
     pub fn signing_id(&self) -> &str {

@@ -1,11 +1,12 @@
 //! Rows of the group autoscaling.
 //!
-//! Only v2 is served: v1 needs a conversion of every metric into annotations and back.
+//! Objects are stored as v2, whose row comes first; v1 is another view of them.
 
 use tenure_machinery::kind::{Kind, StatusMeta};
 
 use super::row::row;
 use crate::autoscaler::AutoscalerRules;
+use crate::autoscaler_v1::AutoscalerV1Rules;
 
 /// `autoscaling`.
 pub(super) fn rows() -> Vec<Kind> {
@@ -16,6 +17,18 @@ pub(super) fn rows() -> Vec<Kind> {
             "horizontalpodautoscalers",
             "api.autoscaling.v2.HorizontalPodAutoscaler",
             AutoscalerRules,
+        )
+        .short(&["hpa"])
+        .category("all")
+        .counted()
+        .status("HorizontalPodAutoscaler", StatusMeta::Open)
+        .done(),
+        row(
+            ("autoscaling", "v1"),
+            "HorizontalPodAutoscaler",
+            "horizontalpodautoscalers",
+            "api.autoscaling.v1.HorizontalPodAutoscaler",
+            AutoscalerV1Rules,
         )
         .short(&["hpa"])
         .category("all")

@@ -90,10 +90,20 @@ pub fn apply<S: Schema>(
     Ok(object)
 }
 
+/// The list is left out of the copy, since it is often larger than all the rest.
 fn without_managers(object: &Object) -> Object {
-    let mut object = object.clone();
-    object.map_mut("metadata").remove("managedFields");
-    object
+    let bare = |metadata: &Object| -> Object {
+        let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let copy = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::Object(metadata) if name == "metadata" => Value::Object(bare(metadata)),
+            value => value.clone(),
+        };
+        (name.clone(), value)
+    };
+    object.iter().map(copy).collect()
 }
 
 fn attempt<S: Schema>(
@@ -114,8 +124,11 @@ fn attempt<S: Schema>(
 
     let merged = combine::merge(schema, live.unwrap_or(&Object::new()), config);
     let mut new = match &last {
-        Some(last) => prune(schema, merged, &last.fields, &entries, &mine.fields),
-        None => merged,
+        // Mostly a manager states the same fields again, and then there is nothing to give up.
+        Some(last) if !last.fields.is_subset(&mine.fields) => {
+            prune(schema, merged, &last.fields, &entries, &mine.fields)
+        }
+        _ => merged,
     };
     let comparison = typed::compare(schema, live, &new).without(&reset);
     let changed = comparison.added.union(comparison.modified);

@@ -15,7 +15,9 @@ pub(super) fn merge<S: Schema>(schema: &S, live: &Object, config: &Object) -> Ob
 }
 
 fn merge_maps<S: Schema>(schema: &S, node: S::Node, live: &Object, config: &Object) -> Object {
-    let mut merged = live.clone();
+    // Only what the configuration leaves alone is copied; the rest is made by the merge.
+    let alone = live.iter().filter(|(name, _)| !config.contains_key(*name));
+    let mut merged: Object = alone.map(|(name, value)| (name.clone(), value.clone())).collect();
     for (name, config) in config {
         let value = merge_values(schema, schema.member(node, name).node, live.get(name), config);
         merged.insert(name.clone(), value);

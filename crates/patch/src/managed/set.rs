@@ -204,6 +204,17 @@ impl FieldSet {
         common
     }
 
+    /// Whether every field is in the other set as well.
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        let mut right = other.nodes.as_slice();
+        self.nodes.iter().all(|left| {
+            seek(&mut right, &left.step).is_some_and(|node| {
+                (node.member || !left.member) && left.below.is_subset(&node.below)
+            })
+        })
+    }
+
     /// The fields that are not in the other set; what is below a field of the other set stays.
     #[must_use]
     pub fn difference(self, other: &Self) -> Self {
@@ -432,6 +443,8 @@ mod tests {
             prop_assert_eq!(paths(&a.intersection(&b)), common);
             let rest: Paths = left.difference(&right).cloned().collect();
             prop_assert_eq!(paths(&a.clone().difference(&b)), rest);
+            prop_assert_eq!(a.is_subset(&b), left.is_subset(&right));
+            prop_assert!(a.is_subset(&a.clone().union(b.clone())));
             let under = |path: &Vec<String>| right.iter().any(|other| path.starts_with(other));
             let far: Paths = left.iter().filter(|path| !under(path)).cloned().collect();
             prop_assert_eq!(paths(&a.clone().recursive_difference(&b)), far);

@@ -41,12 +41,14 @@ pub struct Writer<'w> {
 impl Writer<'_> {
     pub(crate) fn entry(&self, operation: Operation, fields: FieldSet) -> Entry {
         let manager = if self.manager.is_empty() { "unknown" } else { self.manager };
+        // Upstream keeps who scaled on the Scale, which has no times, and takes the entry from there.
+        let timed = self.subresource != "scale";
         Entry {
             manager: manager.to_owned(),
             operation,
             api_version: self.api_version.to_owned(),
             subresource: self.subresource.to_owned(),
-            time: Some(self.now.to_owned()),
+            time: timed.then(|| self.now.to_owned()),
             fields,
         }
     }
@@ -223,15 +225,10 @@ fn join(mut group: Vec<Entry>) -> Option<Entry> {
 /// Call this last, when `new` is as it would be stored, so that a write without effect stays one.
 pub fn keep_times(old: &Object, new: &mut Object) {
     let Some(before) = managed_fields(old) else { return };
-    let timeless = |list: &[Value]| -> Vec<Object> {
-        let mut list: Vec<Object> = list.iter().filter_map(Value::as_object).cloned().collect();
-        for entry in &mut list {
-            entry.remove("time");
-        }
-        list
-    };
-    let equal = managed_fields(new)
-        .is_some_and(|after| after.len() == before.len() && timeless(after) == timeless(before));
+    let equal = managed_fields(new).is_some_and(|after| {
+        after.len() == before.len()
+            && after.iter().zip(before).all(|(after, before)| equal_without(after, before, "time"))
+    });
     if equal && equal_otherwise(old, new) {
         let before = Value::Array(before.clone());
         new.map_mut("metadata").insert("managedFields".to_owned(), before);
@@ -243,16 +240,22 @@ fn managed_fields(object: &Object) -> Option<&Vec<Value>> {
 }
 
 fn equal_otherwise(old: &Object, new: &Object) -> bool {
-    let metadata = |object: &'_ Object| object.map_at(&["metadata"]).cloned().unwrap_or_default();
-    let (mut before, mut after) = (metadata(old), metadata(new));
-    before.remove("managedFields");
-    after.remove("managedFields");
-    old.len() == new.len()
-        && before == after
-        && old
+    let same = |(name, before): (&String, &Value)| match new.get(name) {
+        Some(after) if name == "metadata" => equal_without(before, after, "managedFields"),
+        after => after == Some(before),
+    };
+    old.len() == new.len() && old.iter().all(same)
+}
+
+/// Whether two maps are equal but for one member; compared in place, since copies are dear.
+fn equal_without(left: &Value, right: &Value, member: &str) -> bool {
+    let (Value::Object(left), Value::Object(right)) = (left, right) else { return left == right };
+    let others = |map: &'_ Object| map.iter().filter(|(name, _)| *name != member).count();
+    others(left) == others(right)
+        && left
             .iter()
-            .filter(|(name, _)| *name != "metadata")
-            .all(|(name, value)| new.get(name) == Some(value))
+            .filter(|(name, _)| *name != member)
+            .all(|(name, value)| right.get(name) == Some(value))
 }
 
 #[cfg(test)]

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!   mutate     namespace lifecycle → service account → priority → toleration seconds → storage protection
-//!   validate   namespace lifecycle (deletes)
+//!   validate   rights handed out → owner references → namespace lifecycle (deletes)
 //!   allocate   service addresses and node ports, in the same transaction as the write
 //! ```
 
 mod namespace;
+mod ownership;
 mod pod;
 mod rbac;
 mod service;
 mod storage;
 
+pub use ownership::OwnerChecks;
 pub use service::first_address as first_service_address;
 
 use tenure_machinery::{Failure, Object, ObjectExt};
@@ -56,8 +58,11 @@ pub fn mutate(
             pod::toleration_seconds(object);
         }
         ("", "PersistentVolume" | "PersistentVolumeClaim", Operation::Create) => {
-            storage::protect(&kind.kind, object);
+            storage::protect(kind, object);
             storage::default_class(state, &kind.kind, object);
+        }
+        ("storage.k8s.io", "VolumeAttributesClass", Operation::Create) => {
+            storage::protect(kind, object);
         }
         (tenure_rbac::GROUP, "ClusterRole", _) => {
             rbac::gather(api, state, request, operation, object, extras)?;
@@ -78,10 +83,25 @@ pub(crate) fn validate(
     if let (tenure_rbac::GROUP, Some(new)) = (request.served.kind.group.as_ref(), new) {
         rbac::may_hand_out(api, request, old, new)?;
     }
+    if let Some(new) = new {
+        ownership::may_refer(api, request, operation, old, new)?;
+    }
     if let (Operation::Delete, Some(old)) = (operation, old) {
         namespace::must_not_be_protected(request, old)?;
     }
     Ok(())
+}
+
+/// What to tell about an object that is written all the same.
+#[must_use]
+pub(crate) fn warnings(
+    api: &Api,
+    state: &World,
+    request: &Request,
+    old: Option<&Object>,
+    new: &Object,
+) -> Vec<String> {
+    ownership::absent_owners(api, state, request, old, new)
 }
 
 /// Takes addresses and ports for the object, to be committed with it.

@@ -1,16 +1,14 @@
-//! Volumes and claims in use are protected; claims get the default class (R163 of ownership).
+//! Volumes, claims and classes in use are protected; claims get the default class (R163 of ownership).
 
 use serde_json::Value;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Kind, Object, ObjectExt};
 use tenure_world::World;
 
+use crate::protect;
+
 /// Adds the protection finalizer.
-pub(super) fn protect(kind: &str, object: &mut Object) {
-    let name = if kind == "PersistentVolume" {
-        "kubernetes.io/pv-protection"
-    } else {
-        "kubernetes.io/pvc-protection"
-    };
+pub(super) fn protect(kind: &Kind, object: &mut Object) {
+    let Some(name) = protect::finalizer(&kind.group, &kind.plural) else { return };
     let metadata = object.map_mut("metadata");
     let finalizers = metadata.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
     if let Value::Array(list) = finalizers

@@ -22,7 +22,7 @@ use crate::write::{decode, managed};
 
 /// What is needed to believe and to issue.
 pub(crate) struct Tokens {
-    keys: Keys,
+    pub(crate) keys: Keys,
     issuer: String,
     world: Handle,
 }

@@ -105,7 +105,11 @@ async fn handle(
             let body = PollBody(move |context: &mut Context<'_>| receiver.poll_recv(context));
             Response::new(body.boxed_unsync())
         }
-        _ => Response::new(full(if peer.user.is_some() { "known" } else { "anonymous" })),
+        _ => Response::new(full(match (&peer.user, peer.untrusted) {
+            (Some(_), _) => "known",
+            (None, true) => "untrusted",
+            (None, false) => "anonymous",
+        })),
     }
 }
 
@@ -200,29 +204,15 @@ async fn r148_a_certificate_is_asked_for_but_not_required() {
 }
 
 #[tokio::test]
-async fn r148_a_certificate_that_cannot_be_verified_is_401() {
+async fn r148_a_certificate_that_cannot_be_verified_names_nobody() {
     let server = start(GRACE).await;
     let foreign = Authority::new();
     for shown in [foreign.sign("admin"), server.authority.sign("expired")] {
         let stream = server.connect_as("http/1.1", Some(shown)).await.unwrap();
         let answer = http1(stream, "/").await;
-        assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");
-        assert!(answer.contains("\"reason\":\"Unauthorized\""), "{answer}");
+        // What comes of it is tested with a whole server, in the tests of the host.
+        assert!(answer.ends_with("untrusted"), "{answer}");
     }
-}
-
-#[tokio::test]
-async fn r148_a_token_still_counts_beside_a_foreign_certificate() {
-    let server = start(GRACE).await;
-    let foreign = Authority::new();
-    let mut stream = server.connect("http/1.1", Some(&foreign)).await.unwrap();
-    let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\
-                 Connection: close\r\n\r\n";
-    stream.write_all(head).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    // The handler decides about the token, and sees no certificate.
-    assert!(answer.ends_with(b"anonymous"), "{}", String::from_utf8_lossy(&answer));
 }
 
 #[tokio::test]

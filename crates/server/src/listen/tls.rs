@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   handshake: the client owns the key of what it shows ──no──► alert
-//!   Tls::judge: our authority signed it, and it is valid now ──no──► 401 (see listen.rs)
+//!   Tls::judge: our authority signed it, and it is valid now ──no──► 401 (see authenticate.rs)
 //! ```
 
 use std::sync::Arc;

@@ -103,7 +103,7 @@ fn collect(
     limit: usize,
 ) -> Page {
     let revision = state.revision();
-    let mut walk = state.range(prefix, after);
+    let mut walk = candidates(state, prefix, after, selection);
     let mut records = Vec::new();
     let mut next = None;
     let mut remaining = None;
@@ -124,6 +124,21 @@ fn collect(
         records.push(Arc::clone(record));
     }
     Page { records, revision, next, remaining }
+}
+
+/// What a page is chosen from, in key order: the collection, or what an owner that is asked for owns.
+fn candidates<'a>(
+    state: &'a World,
+    prefix: &'a str,
+    after: Option<&'a str>,
+    selection: &'a Selection,
+) -> Box<dyn Iterator<Item = &'a Arc<Record>> + 'a> {
+    match selection.owner() {
+        None => Box::new(state.range(prefix, after)),
+        Some(uid) => Box::new(state.owned_by(uid).filter(move |record| {
+            record.key().starts_with(prefix) && after.is_none_or(|after| &**record.key() > after)
+        })),
+    }
 }
 
 /// A page as a response.

@@ -24,6 +24,8 @@ const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 const SHOWN_MAX: usize = 200;
 /// What a run pays that costs nothing by itself: starting it takes time.
 const RUN_COST: u64 = 4;
+/// What a check in haste may cost: about a millisecond.
+const HASTY_COST_MAX: u64 = 20_000;
 
 impl Evaluate for Node {
     fn evaluate(
@@ -33,7 +35,9 @@ impl Evaluate for Node {
         old: Option<&Object>,
         errors: &mut Errors,
     ) {
-        let mut walk = Walk { budget: Budget::for_object(), errors };
+        let budget =
+            if errors.is_hasty() { Budget::new(HASTY_COST_MAX) } else { Budget::for_object() };
+        let mut walk = Walk { budget, errors };
         let seen = Seen {
             data: Data::Object(object),
             old: old.map(|old| Old::of(old, schema)),
@@ -41,6 +45,9 @@ impl Evaluate for Node {
         };
         // A walk that was stopped has said why.
         let _ = walk.node(self, seen, &Path::Root);
+        if walk.budget.remaining() == 0 {
+            walk.errors.give_up();
+        }
     }
 }
 

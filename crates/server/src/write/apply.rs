@@ -1,5 +1,6 @@
 //! PATCH with an applied configuration: server-side apply (R91–R102).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -7,7 +8,7 @@ use tenure_core::Revision;
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::TypeSchema;
-use tenure_patch::managed::{Application, ApplyError, Conflict, Writer};
+use tenure_patch::managed::{Application, ApplyError, Conflict, Operation, Writer};
 use tenure_schema::facts;
 
 use crate::api::Api;
@@ -150,15 +151,41 @@ fn conflict(conflicts: &[Conflict]) -> Failure {
         .iter()
         .map(|conflict| StatusCause {
             reason: "FieldManagerConflict".to_owned(),
-            message: format!("conflict with {:?} using {}", conflict.manager, conflict.api_version),
+            message: format!("conflict with {}", manager(conflict)),
             field: conflict.field.clone(),
         })
         .collect();
-    let plural = if causes.len() == 1 { "conflict" } else { "conflicts" };
-    let listed: Vec<String> =
-        causes.iter().map(|cause| format!("{}: {}", cause.message, cause.field)).collect();
-    let message = format!("Apply failed with {} {plural}: {}", causes.len(), listed.join(", "));
+    let message = match causes.as_slice() {
+        [only] => format!("Apply failed with 1 conflict: {}: {}", only.message, only.field),
+        _ => format!("Apply failed with {} conflicts: {}", causes.len(), by_manager(conflicts)),
+    };
     Failure::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
+}
+
+/// Who owns a field. An applier is one manager in every version, so only an updater's is told.
+fn manager(conflict: &Conflict) -> String {
+    let mut told = format!("{:?}", conflict.manager);
+    if !conflict.subresource.is_empty() {
+        told = format!("{told} with subresource {:?}", conflict.subresource);
+    }
+    match conflict.operation {
+        Operation::Apply => told,
+        Operation::Update => format!("{told} using {}", conflict.api_version),
+    }
+}
+
+/// The fields of each manager, below its name.
+fn by_manager(conflicts: &[Conflict]) -> String {
+    let mut fields: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for conflict in conflicts {
+        fields.entry(manager(conflict)).or_default().push(&conflict.field);
+    }
+    let mut lines = Vec::new();
+    for (manager, fields) in fields {
+        lines.push(format!("conflicts with {manager}:"));
+        lines.extend(fields.into_iter().map(|field| format!("- {field}")));
+    }
+    lines.join("\n")
 }
 
 fn check_creation(request: &Request, config: &Object) -> Result<(), Failure> {

@@ -11,6 +11,9 @@ use crate::registry::Served;
 /// Objects above this size are refused (R188).
 pub(crate) const OBJECT_BYTES_MAX: usize = 1536 * 1024;
 
+/// How long a revision may become, which the draft leaves out.
+const REVISION_DIGITS_MAX: usize = 20;
+
 /// What else a write touches: allocations that commit or fail with it.
 #[derive(Default)]
 pub struct Extras {
@@ -44,7 +47,7 @@ pub(crate) fn draft(served: &Served, object: &Object) -> Result<Draft, Failure> 
             Draft::encode(view.kind, view.api_version, &stored)
         }
     };
-    if draft.len() > OBJECT_BYTES_MAX {
+    if draft.len() + REVISION_DIGITS_MAX > OBJECT_BYTES_MAX {
         return Err(Failure::new(
             413,
             "RequestEntityTooLarge",
@@ -75,7 +78,7 @@ pub(crate) async fn propose(
 }
 
 /// What the client is told when nothing can be written.
-fn refused_failure(refused: &Refused) -> Failure {
+pub(crate) fn refused_failure(refused: &Refused) -> Failure {
     match refused {
         Refused::Busy => Failure::new(
             429,

@@ -11,6 +11,7 @@ use crate::answer::Found;
 use crate::api::Api;
 use crate::clock::now;
 use crate::query::WriteOptions;
+use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
 use crate::write::managed::Fields;
@@ -73,7 +74,7 @@ pub(crate) struct Ready {
 }
 
 /// Takes an object through defaults, ownership of fields, admission and validation; stores nothing.
-pub(crate) fn prepare(
+pub(crate) async fn prepare(
     api: &Api,
     request: &mut Request,
     options: &WriteOptions,
@@ -98,8 +99,11 @@ pub(crate) fn prepare(
         request.warn(repeated);
     }
     served.kind.rules.prepare_create(&mut object, &cx);
-    validate(&served.kind, &object)?;
+    let mut object = validate(api, &served, object).await?;
     admit::validate(api, request, Operation::Create, None, Some(&object))?;
+    for warning in admit::warnings(api, &state, request, None, &object) {
+        request.warn(warning);
+    }
     for warning in meta::finalizer_warnings(&object, &served.kind) {
         request.warn(warning);
     }
@@ -121,13 +125,14 @@ async fn attempt(
     object: Object,
     fields: Fields,
 ) -> Result<Attempt, Failure> {
-    let Ready { key, object, extras } = prepare(api, request, options, object, fields)?;
+    let Ready { key, object, mut extras } = prepare(api, request, options, object, fields).await?;
     if options.dry_run {
         return Ok(Attempt::Done(Found::Object(object)));
     }
     let served = &request.served;
     let write = Write::Put { key: Arc::clone(&key), draft: draft(served, &object)? };
     let own = Guard::At { key, revision: None };
+    extras.guards.extend(request.relied_on.iter().cloned());
     match propose(&api.world, own, write, extras).await? {
         Outcome::Committed(committed) => committed
             .records
@@ -139,23 +144,33 @@ async fn attempt(
         Outcome::Moved(current) => {
             Err(exists(&served.kind, object.name(), current.is_some_and(|r| r.deleting())))
         }
-        Outcome::Retry => Ok(Attempt::Again),
+        Outcome::Retry if request.relied_on.is_empty() => Ok(Attempt::Again),
+        Outcome::Retry => Err(relied_on_moved(&served.kind, object.name())),
     }
 }
 
-fn validate(kind: &tenure_machinery::Kind, object: &Object) -> Result<(), Failure> {
-    let mut errors = Errors::new();
-    meta::validate_meta(object, kind, &mut errors);
-    kind.rules.validate(object, &mut errors);
+async fn validate(api: &Api, served: &Arc<Served>, object: Object) -> Result<Object, Failure> {
+    let of = Arc::clone(served);
+    let check = move |object: &Object, errors: &mut Errors| {
+        meta::validate_meta(object, &of.kind, errors);
+        of.kind.rules.validate(object, errors);
+    };
+    let (object, errors) = api.aside.check(object, check).await?;
     if errors.is_empty() {
-        return Ok(());
+        return Ok(object);
     }
+    let kind = &served.kind;
     Err(Failure::invalid(&kind.group, &kind.kind, object.name(), errors))
 }
 
 fn exists(kind: &tenure_machinery::Kind, name: &str, deleting: bool) -> Failure {
     let prefix = if deleting { "object is being deleted: " } else { "" };
     Failure::already_exists(&kind.group, &kind.plural, name, prefix)
+}
+
+/// What a follower is told when something it relied on may have changed.
+fn relied_on_moved(kind: &tenure_machinery::Kind, name: &str) -> Failure {
+    Failure::conflict(&kind.group, &kind.plural, name, "something it relied on has changed")
 }
 
 fn check_version_unset(object: &Object) -> Result<(), Failure> {

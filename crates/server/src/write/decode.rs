@@ -21,7 +21,11 @@ pub(crate) fn body(request: &mut Request, validation: FieldValidation) -> Result
     let Value::Object(mut object) = value else {
         return Err(Failure::bad_request("the body is not an object"));
     };
-    check_type(&object, &request.served)?;
+    if let Err(wrong) = check_type(&object, &request.served) {
+        let unread = unread(&object, &request.served);
+        report(request, validation, &unread).map_err(Failure::bad_request)?;
+        return Err(wrong);
+    }
     let mut findings: Vec<String> =
         duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
     let served = std::sync::Arc::clone(&request.served);
@@ -163,6 +167,20 @@ fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// What is unknown in a custom object of a version that is not the path's: all but its metadata.
+fn unread(object: &Object, served: &Served) -> Vec<String> {
+    let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
+    let version = object.str_at(&["apiVersion"]).unwrap_or_default();
+    let own = object.str_at(&["kind"]) == Some(&served.kind.kind)
+        && group(version).as_deref() == Some(&served.kind.group);
+    if served.custom.is_none() || !own {
+        return Vec::new();
+    }
+    let members =
+        object.keys().filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
+    members.map(|name| format!("unknown field {name:?}")).collect()
 }
 
 /// Runs the schema over the object; answers the unknown fields it dropped, or what has a wrong type.

@@ -1,25 +1,26 @@
 //! DELETE of one object and of a collection (R69–R77; ownership R31–R68).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_world::{Guard, Record, Write};
+use tenure_world::{Guard, Record, World, Write};
 
 use crate::admit::{self, Operation};
 use crate::answer::Found;
 use crate::api::Api;
-use crate::clock::{now, seconds_after};
 use crate::query::{FieldValidation, Query, check_dry_run};
 use crate::read::get::missing;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::decide::{Step, decide, is_definition, is_namespace};
 use crate::write::decode;
 
 /// What becomes of dependents, if the client said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
+pub enum Propagation {
     /// They stay and lose the reference.
     Orphan,
     /// They go afterwards.
@@ -177,7 +178,10 @@ pub(crate) async fn delete(
 
 /// A Job without options keeps its pods: worth telling (ownership, defaults per resource).
 pub(crate) fn warn_of_kept_pods(request: &mut Request, options: &DeleteOptions) {
-    if request.served.kind.kind == "Job" && options.propagation.is_none() {
+    let kind = &request.served.kind;
+    let keeps =
+        kind.kind == "Job" && kind.group == "batch" && kind.dependents == Dependents::Orphan;
+    if keeps && options.propagation.is_none() {
         request.warn(
             "child pods are preserved by default when jobs are deleted; set \
              propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
@@ -194,45 +198,61 @@ pub(crate) async fn one(
     namespace: &str,
     name: &str,
 ) -> Result<Deleted, Failure> {
-    let served = Arc::clone(&request.served);
-    let key = served.key(namespace, name);
+    let kind = &request.served.kind;
+    let key = request.served.key(namespace, name);
+    let mut options = Cow::Borrowed(options);
     loop {
         let state = api.world.current();
-        let Some(record) = state.get(&key).cloned() else { return Err(missing(&served, name)) };
-        let old = served.read(&record)?;
-        admit::validate(api, request, Operation::Delete, Some(&old), None)?;
-        check_preconditions(request, options, &record)?;
-        let step = decide(api, request, options, &old);
-        let removes = matches!(step, Step::Remove(_));
-        let new = match step {
-            Step::Keep => return Ok(Deleted::Marked(Found::Record(record))),
-            Step::Mark(object) | Step::Remove(object) => object,
-        };
-        if options.dry_run {
-            return Ok(if removes {
-                Deleted::Removed(new)
-            } else {
-                Deleted::Marked(Found::Object(new))
-            });
+        let Some(record) = state.get(&key) else { return Err(missing(&request.served, name)) };
+        if options.uid.is_none() && (is_namespace(kind) || is_definition(kind)) {
+            // What is made anew under the name of one that was seen is not deleted (ownership R150).
+            options.to_mut().uid = Some(record.uid().to_owned());
         }
-        let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-        let mut extras = Extras::default();
-        let write = if removes {
-            admit::release(api, &state, request, &old, &mut extras)?;
-            Write::Delete { key: Arc::clone(record.key()) }
-        } else {
-            Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &new)? }
-        };
-        match propose(&api.world, own, write, extras).await? {
-            Outcome::Committed(_) if removes => return Ok(Deleted::Removed(new)),
-            Outcome::Committed(committed) => {
-                let record = committed.records.into_iter().next().flatten();
-                return record
-                    .map(|record| Deleted::Marked(Found::Record(record)))
-                    .ok_or_else(|| Failure::internal("the commit answered without the object"));
-            }
-            Outcome::Moved(_) | Outcome::Retry => {}
+        let tried = attempt(api, request, &options, &state, record, Extras::default()).await?;
+        if let Some(deleted) = tried {
+            return Ok(deleted);
         }
+    }
+}
+
+/// Deletes an object as it stands in a state; `None` when it, or what `extras` rely on, has moved since.
+pub(crate) async fn attempt(
+    api: &Api,
+    request: &Request,
+    options: &DeleteOptions,
+    state: &World,
+    record: &Arc<Record>,
+    mut extras: Extras,
+) -> Result<Option<Deleted>, Failure> {
+    let served = &request.served;
+    let old = served.read(record)?;
+    admit::validate(api, request, Operation::Delete, Some(&old), None)?;
+    check_preconditions(request, options, record)?;
+    let step = decide(&served.kind, api.collects_garbage, options, &old);
+    let removes = matches!(step, Step::Remove(_));
+    let new = match step {
+        Step::Keep => return Ok(Some(Deleted::Marked(Found::Record(Arc::clone(record))))),
+        Step::Mark(object) | Step::Remove(object) => object,
+    };
+    if options.dry_run {
+        let marked = |new| Deleted::Marked(Found::Object(new));
+        return Ok(Some(if removes { Deleted::Removed(new) } else { marked(new) }));
+    }
+    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let write = if removes {
+        admit::release(api, state, request, &old, &mut extras)?;
+        Write::Delete { key: Arc::clone(record.key()) }
+    } else {
+        Write::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? }
+    };
+    match propose(&api.world, own, write, extras).await? {
+        Outcome::Committed(_) if removes => Ok(Some(Deleted::Removed(new))),
+        Outcome::Committed(committed) => {
+            let record = committed.records.into_iter().next().flatten();
+            let record = record.ok_or_else(|| Failure::internal("a commit without its object"))?;
+            Ok(Some(Deleted::Marked(Found::Record(record))))
+        }
+        Outcome::Moved(_) | Outcome::Retry => Ok(None),
     }
 }
 
@@ -252,166 +272,13 @@ fn check_preconditions(
                 "Precondition failed: {what} in precondition: {}, {what} in object meta: {actual}",
                 wanted.unwrap_or_default()
             );
-            // Clients see the Kind here, but the plural for namespaces.
-            let is_namespace = kind.group.is_empty() && kind.kind == "Namespace";
-            let what = if is_namespace { &kind.plural } else { &kind.kind };
+            // Clients see the Kind here, but the plural where deletion has its own way.
+            let own_way = is_namespace(kind) || is_definition(kind);
+            let what = if own_way { &kind.plural } else { &kind.kind };
             return Err(Failure::conflict(&kind.group, what, record.name(), &why));
         }
     }
     Ok(())
-}
-
-enum Step {
-    /// Nothing changes.
-    Keep,
-    /// The object stays, with these marks.
-    Mark(Object),
-    /// The object goes; its last state.
-    Remove(Object),
-}
-
-fn decide(api: &Api, request: &Request, options: &DeleteOptions, old: &Object) -> Step {
-    if request.served.kind.kind == "Namespace" && request.served.kind.group.is_empty() {
-        return decide_namespace(old);
-    }
-    if request.served.kind.kind == "CustomResourceDefinition" {
-        return decide_definition(old);
-    }
-    let mut new = old.clone();
-    if api.collects_garbage {
-        settle_finalizers(&mut new, request.served.kind.dependents, options.propagation);
-    }
-    let marked = old.str_at(&["metadata", "deletionTimestamp"]).is_some();
-    let stored_grace = old.int_at(&["metadata", "deletionGracePeriodSeconds"]);
-    let graceful = request.served.kind.kind == "Pod" && request.served.kind.group.is_empty();
-    if graceful {
-        let asked = pod_grace(options, old);
-        match stored_grace.filter(|_| marked) {
-            // Already going: the period may shrink, never grow (ownership R55–R57).
-            Some(stored) if stored > 0 && asked.is_none_or(|asked| asked >= stored) => {
-                return Step::Keep;
-            }
-            Some(stored) if stored > 0 => {
-                let asked = asked.unwrap_or(0);
-                mark(&mut new, asked);
-                return if asked == 0 { finish(new) } else { Step::Mark(new) };
-            }
-            _ => {}
-        }
-        if !marked {
-            let grace = asked.unwrap_or(0);
-            mark(&mut new, grace);
-            move_generation(&mut new);
-            return if grace == 0 { finish(new) } else { Step::Mark(new) };
-        }
-    }
-    if new.list_at(&["metadata", "finalizers"]).is_empty() {
-        return Step::Remove(new);
-    }
-    if !marked {
-        mark(&mut new, 0);
-        move_generation(&mut new);
-    }
-    if new == *old { Step::Keep } else { Step::Mark(new) }
-}
-
-fn finish(object: Object) -> Step {
-    if object.list_at(&["metadata", "finalizers"]).is_empty() {
-        Step::Remove(object)
-    } else {
-        Step::Mark(object)
-    }
-}
-
-/// A namespace is marked and waits for its content to go (ownership R149, R150).
-fn decide_namespace(old: &Object) -> Step {
-    if old.str_at(&["metadata", "deletionTimestamp"]).is_some() {
-        let waits = !old.list_at(&["spec", "finalizers"]).is_empty()
-            || !old.list_at(&["metadata", "finalizers"]).is_empty();
-        return if waits { Step::Keep } else { Step::Remove(old.clone()) };
-    }
-    let mut new = old.clone();
-    new.map_mut("metadata").insert("deletionTimestamp".into(), now().into());
-    new.map_mut("status").insert("phase".into(), "Terminating".into());
-    Step::Mark(new)
-}
-
-/// A definition is marked and waits for its instances to go (ownership R160).
-fn decide_definition(old: &Object) -> Step {
-    if old.str_at(&["metadata", "deletionTimestamp"]).is_some() {
-        return if old.list_at(&["metadata", "finalizers"]).is_empty() {
-            Step::Remove(old.clone())
-        } else {
-            Step::Keep
-        };
-    }
-    let mut new = old.clone();
-    tenure_structural::crd::begin_deletion(&mut new, &now());
-    mark(&mut new, 0);
-    move_generation(&mut new);
-    Step::Mark(new)
-}
-
-/// The period a pod gets; `None` means "not said" for a pod that is already going (ownership R52).
-fn pod_grace(options: &DeleteOptions, pod: &Object) -> Option<i64> {
-    let asked = options.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-    let marked = pod.str_at(&["metadata", "deletionTimestamp"]).is_some();
-    let settled = pod.str_at(&["spec", "nodeName"]).is_none_or(str::is_empty)
-        || matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed"));
-    if settled && !marked {
-        return Some(0);
-    }
-    if marked {
-        return asked;
-    }
-    asked.or_else(|| pod.int_at(&["spec", "terminationGracePeriodSeconds"])).or(Some(30))
-}
-
-fn mark(object: &mut Object, grace_seconds: i64) {
-    let metadata = object.map_mut("metadata");
-    metadata.insert("deletionTimestamp".into(), seconds_after(grace_seconds).into());
-    metadata.insert("deletionGracePeriodSeconds".into(), grace_seconds.into());
-}
-
-fn move_generation(object: &mut Object) {
-    let generation = object.int_at(&["metadata", "generation"]).unwrap_or(0);
-    if generation > 0 {
-        let next = generation.saturating_add(1);
-        object.map_mut("metadata").insert("generation".into(), next.into());
-    }
-}
-
-/// Which of the two collector finalizers ends up on the object (ownership R39–R47).
-fn settle_finalizers(object: &mut Object, default: Dependents, propagation: Option<Propagation>) {
-    const OWN: [&str; 2] = ["orphan", "foregroundDeletion"];
-    if default == Dependents::Unsupported {
-        return;
-    }
-    let present = object
-        .list_at(&["metadata", "finalizers"])
-        .iter()
-        .filter_map(Value::as_str)
-        .find_map(|name| OWN.into_iter().find(|own| *own == name));
-    let wanted = match (propagation, present, default) {
-        (Some(Propagation::Orphan), _, _) | (None, None, Dependents::Orphan) => Some("orphan"),
-        (Some(Propagation::Foreground), _, _) => Some("foregroundDeletion"),
-        (Some(Propagation::Background), _, _) => None,
-        (None, present, _) => present,
-    };
-    let metadata = object.map_mut("metadata");
-    let mut finalizers: Vec<Value> = match metadata.remove("finalizers") {
-        Some(Value::Array(list)) => list,
-        _ => Vec::new(),
-    };
-    if present == wanted && present.is_some() {
-        // Untouched lists keep their order.
-    } else {
-        finalizers.retain(|name| !name.as_str().is_some_and(|name| OWN.contains(&name)));
-        finalizers.extend(wanted.map(Value::from));
-    }
-    if !finalizers.is_empty() {
-        metadata.insert("finalizers".into(), Value::Array(finalizers));
-    }
 }
 
 /// The Status that answers the removal of most kinds (ownership R59).

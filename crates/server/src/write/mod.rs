@@ -12,6 +12,7 @@
 pub(crate) mod apply;
 pub(crate) mod commit;
 pub(crate) mod create;
+pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod managed;

@@ -15,6 +15,7 @@ use crate::api::Api;
 use crate::clock::now;
 use crate::query::WriteOptions;
 use crate::read::get::missing;
+use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
 use crate::write::managed::Fields;
@@ -122,8 +123,11 @@ pub(crate) async fn store(
     if kind.generation && subresource != Some("status") {
         move_generation(kind, &mut new, &old);
     }
-    validate(kind, &new, &old, subresource)?;
+    let (mut new, old) = validate(api, &served, new, old, subresource).await?;
     admit::validate(api, request, Operation::Update, Some(&old), Some(&new))?;
+    for warning in admit::warnings(api, &state, request, Some(&old), &new) {
+        request.warn(warning);
+    }
     for warning in meta::finalizer_warnings(&new, kind) {
         request.warn(warning);
     }
@@ -150,6 +154,7 @@ pub(crate) async fn store(
         extras = Extras::default();
         admit::release(api, &state, request, &old, &mut extras)?;
     }
+    extras.guards.extend(request.relied_on.iter().cloned());
     match propose(&api.world, own, write, extras).await? {
         Outcome::Committed(_) if gone => Ok(Stored::Done(Found::Object(new))),
         Outcome::Committed(committed) => committed
@@ -170,30 +175,37 @@ fn subresource_name(text: &str) -> Option<&'static str> {
         .find(|name| *name == text)
 }
 
-fn validate(
-    kind: &tenure_machinery::Kind,
-    new: &Object,
-    old: &Object,
-    subresource: Option<&str>,
-) -> Result<(), Failure> {
-    let mut errors = Errors::new();
-    meta::validate_meta_update(new, old, kind, &mut errors);
-    if subresource == Some("status") {
-        kind.rules.validate_status(new, old, &mut errors);
-    } else {
-        kind.rules.validate(new, &mut errors);
-        match subresource {
-            Some("ephemeralcontainers") => {
-                tenure_kinds::validate_ephemeral_update(new, old, &mut errors);
-            }
-            Some("resize") => tenure_kinds::validate_resize(new, old, &mut errors),
-            _ => kind.rules.validate_update(new, old, &mut errors),
-        }
-    }
+async fn validate(
+    api: &Api,
+    served: &Arc<Served>,
+    new: Object,
+    old: Object,
+    subresource: Option<&'static str>,
+) -> Result<(Object, Object), Failure> {
+    let of = Arc::clone(served);
+    let check = move |(new, old): &(Object, Object), errors: &mut Errors| {
+        check(&of.kind, new, old, subresource, errors);
+    };
+    let (both, errors) = api.aside.check((new, old), check).await?;
     if errors.is_empty() {
-        return Ok(());
+        return Ok(both);
     }
-    Err(Failure::invalid(&kind.group, &kind.kind, old.name(), errors))
+    let kind = &served.kind;
+    Err(Failure::invalid(&kind.group, &kind.kind, both.1.name(), errors))
+}
+
+fn check(kind: &Kind, new: &Object, old: &Object, subresource: Option<&str>, errors: &mut Errors) {
+    meta::validate_meta_update(new, old, kind, errors);
+    if subresource == Some("status") {
+        kind.rules.validate_status(new, old, errors);
+        return;
+    }
+    kind.rules.validate(new, errors);
+    match subresource {
+        Some("ephemeralcontainers") => tenure_kinds::validate_ephemeral_update(new, old, errors),
+        Some("resize") => tenure_kinds::validate_resize(new, old, errors),
+        _ => kind.rules.validate_update(new, old, errors),
+    }
 }
 
 /// Everything as stored but the status, and what of the metadata this kind lets through (R81).
@@ -245,7 +257,7 @@ fn move_generation(kind: &Kind, new: &mut Object, old: &Object) {
 }
 
 /// Whether a marked object has lost its last finalizer and goes with this write (R73).
-fn is_finished(object: &Object) -> bool {
+pub(crate) fn is_finished(object: &Object) -> bool {
     object.str_at(&["metadata", "deletionTimestamp"]).is_some()
         && object.list_at(&["metadata", "finalizers"]).is_empty()
         && object.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0

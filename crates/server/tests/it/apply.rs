@@ -161,11 +161,8 @@ async fn r93_fields_of_others_are_conflicts_unless_equal_or_forced() {
     let other = config(json!({ "k": "2", "l": "2", "same": "1", "new": "1" }));
     let status = house.apply(&a(), "two", other.clone()).await.fails(409, "Conflict");
     assert_eq!(fields(&status), [".data.k", ".data.l"]);
-    let message = status["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("Apply failed with 2 conflicts: conflict with \"one\""),
-        "{message}"
-    );
+    let told = "Apply failed with 2 conflicts: conflicts with \"one\":\n- .data.k\n- .data.l";
+    assert_eq!(status["message"], told);
     let new =
         house.patch(&format!("{}?fieldManager=two&force=true", a()), APPLY, other).await.with(200);
     assert_eq!(new["data"], json!({ "k": "2", "l": "2", "same": "1", "new": "1" }));
@@ -174,6 +171,39 @@ async fn r93_fields_of_others_are_conflicts_unless_equal_or_forced() {
     let new = house.apply(&a(), "two", config(json!({ "k": "2" }))).await.with(200);
     assert_eq!(new["data"], json!({ "k": "2", "same": "1" }));
     assert_eq!(owned(&new, "two", "Apply"), json!({ "f:data": { "f:k": {} } }));
+}
+
+#[tokio::test]
+async fn r93_a_conflict_tells_how_the_other_manager_owns_the_field() {
+    let house = House::new().await;
+    house.apply(&a(), "one", config(json!({ "k": "1" }))).await.with(201);
+    let one = house.apply(&a(), "two", config(json!({ "k": "2" }))).await.fails(409, "Conflict");
+    assert_eq!(one["message"], "Apply failed with 1 conflict: conflict with \"one\": .data.k");
+    // Of an updater the version is told too, and the subresource of whoever came through one.
+    let path = format!("{}?fieldManager=up", a());
+    house.patch(&path, MERGE, json!({ "data": { "k": "3" } })).await.with(200);
+    let two = house.apply(&a(), "two", config(json!({ "k": "2" }))).await.fails(409, "Conflict");
+    assert_eq!(
+        two["message"],
+        "Apply failed with 1 conflict: conflict with \"up\" using v1: .data.k"
+    );
+    assert_eq!(two["details"]["causes"][0]["message"], "conflict with \"up\" using v1");
+    let web = applied_deployment(json!({
+        "replicas": 1,
+        "selector": { "matchLabels": { "app": "a" } },
+        "template": {
+            "metadata": { "labels": { "app": "a" } },
+            "spec": { "containers": [{ "name": "c", "image": "i:1" }] },
+        },
+    }));
+    let path = format!("{DEPLOYMENTS}/d");
+    house.apply(&path, "one", web.clone()).await.with(201);
+    let scale = format!("{path}/scale?fieldManager=up");
+    house.patch(&scale, MERGE, json!({ "spec": { "replicas": 2 } })).await.with(200);
+    let three = house.apply(&path, "one", web).await.fails(409, "Conflict");
+    let told = "Apply failed with 1 conflict: conflict with \"up\" with subresource \"scale\" \
+                using apps/v1: .spec.replicas";
+    assert_eq!(three["message"], told);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::house::House;
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
 /// A definition whose objects have this spec.

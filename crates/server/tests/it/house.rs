@@ -9,8 +9,9 @@ use http_body_util::{BodyExt, Full};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
+use tenure_server::admit::OwnerChecks;
 use tenure_server::rules::Rules;
-use tenure_server::{Access, Api, ApiConfig, Body, Kinds, Peer, bootstrap, follow};
+use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Peer, bootstrap, follow};
 use tenure_store::MemoryLog;
 use tenure_token::Keys;
 use tenure_world::{Handle, Options};
@@ -30,6 +31,21 @@ pub const JSON_PATCH: &str = "application/json-patch+json";
 pub const MERGE: &str = "application/merge-patch+json";
 pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// What a house may have that others have not.
+struct Plan {
+    token_keys: Keys,
+    audit: Option<Arc<Audit>>,
+    owners: OwnerChecks,
+    collects_garbage: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        let owners = OwnerChecks::default();
+        Plan { token_keys: new_keys(), audit: None, owners, collects_garbage: false }
+    }
+}
 
 /// An API server with its followers; ends when it is dropped.
 pub struct House {
@@ -74,9 +90,34 @@ pub fn admin() -> &'static Peer {
     ADMIN.get_or_init(|| peer("kubernetes-admin", &["system:masters"]))
 }
 
+/// A new key for tokens.
+fn new_keys() -> Keys {
+    Keys::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap()
+}
+
 impl House {
     /// A ready server over an empty memory.
     pub async fn new() -> House {
+        House::built(Plan::default()).await
+    }
+
+    /// As [`House::new`], with these keys for tokens and this audit log.
+    pub async fn with(token_keys: Keys, audit: Option<Arc<Audit>>) -> House {
+        House::built(Plan { token_keys, audit, ..Plan::default() }).await
+    }
+
+    /// A server that expects a collector, which does not run here.
+    pub async fn collecting() -> House {
+        House::built(Plan { collects_garbage: true, ..Plan::default() }).await
+    }
+
+    /// A server that treats owner references in another way.
+    pub async fn checking(owners: OwnerChecks) -> House {
+        House::built(Plan { owners, ..Plan::default() }).await
+    }
+
+    async fn built(plan: Plan) -> House {
+        let Plan { token_keys, audit, owners, collects_garbage } = plan;
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
         let access = Arc::new(Access::default());
         let layout = Arc::clone(&kinds);
@@ -88,10 +129,13 @@ impl House {
             world: world.clone(),
             kinds,
             access,
-            token_keys: Keys::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap(),
+            token_keys,
+            audit,
             authority_pem: "the authority".into(),
             address: ([127, 0, 0, 1], 6443).into(),
             stop: stopping,
+            owners,
+            collects_garbage,
         }));
         Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
         tokio::spawn(follow::run(Arc::clone(&api)));

@@ -11,22 +11,33 @@
 )]
 
 mod access;
+mod accounts;
 mod apply;
+mod attacks;
+mod audit;
+mod autoscaling;
+mod collecting;
 mod create;
 mod custom;
 mod custom_rules;
 mod delete;
 mod discovery;
+mod endings;
+mod events;
 mod finalizers;
 mod hostile_rules;
 mod house;
 mod http;
 mod list;
 mod namespaces;
+mod owner_permissions;
 mod ownership;
 mod paging;
+mod paper;
 mod patch;
+mod protobuf;
 mod races;
+mod reviews;
 mod services;
 mod status;
 mod subresources;

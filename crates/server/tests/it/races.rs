@@ -323,7 +323,12 @@ async fn r142_evictions_spend_no_more_than_the_budget() {
         let path = format!("{PODS}/p{at}");
         house.made(&format!("{path}/binding"), json!({ "target": { "name": "n" } })).await;
         house
-            .merge(&format!("{path}/status"), json!({ "status": { "phase": "Running" } }))
+            .merge(
+                &format!("{path}/status"),
+                json!({ "status": {
+                "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }],
+            } }),
+            )
             .await
             .with(200);
     }

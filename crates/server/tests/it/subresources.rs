@@ -13,7 +13,15 @@ fn status_of(path: &str) -> String {
 /// A pod on a node whose status says that it runs.
 async fn running(house: &House, name: &str) -> String {
     let path = house.bound(pod(name)).await;
-    house.merge(&status_of(&path), json!({ "status": { "phase": "Running" } })).await.with(200);
+    house
+        .merge(
+            &status_of(&path),
+            json!({ "status": {
+        "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }],
+    } }),
+        )
+        .await
+        .with(200);
     path
 }
 
@@ -303,6 +311,32 @@ async fn r142_an_eviction_spends_the_budget() {
     house.made(PODS, pod("pending")).await;
     house.made(&format!("{PODS}/pending/eviction"), json!({})).await;
     house.get(&format!("{PODS}/pending")).await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn r142_an_unready_pod_goes_where_enough_others_are_healthy() {
+    let house = House::new().await;
+    let budget = json!({
+        "metadata": { "name": "b" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "a" } } },
+    });
+    house.made(BUDGETS, budget).await;
+    let path = running(&house, "p").await;
+    let unready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
+    house.merge(&format!("{path}/status"), unready).await.with(200);
+    let counts = |healthy: i64| {
+        json!({ "status": { "disruptionsAllowed": 0, "currentHealthy": healthy,
+                            "desiredHealthy": 1, "expectedPods": 2, "observedGeneration": 1 } })
+    };
+    house.merge(&format!("{BUDGETS}/b/status"), counts(0)).await.with(200);
+    house.post(&format!("{path}/eviction"), json!({})).await.fails(429, "TooManyRequests");
+    house.merge(&format!("{BUDGETS}/b/status"), counts(1)).await.with(200);
+    house.made(&format!("{path}/eviction"), json!({})).await;
+    let gone = house.get(&path).await.with(200);
+    let why = gone["status"]["conditions"].as_array().unwrap().last().unwrap();
+    assert_eq!(why["reason"], "EvictionByEvictionAPI");
+    let live = house.get(&format!("{BUDGETS}/b")).await.with(200);
+    assert!(live["status"].get("disruptedPods").is_none(), "nothing was spent");
 }
 
 #[tokio::test]

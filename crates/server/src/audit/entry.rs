@@ -1,0 +1,295 @@
+//! One line of the audit log: what it says, and what it never says.
+
+use std::io::Read;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tenure_machinery::Failure;
+use tenure_schema::TypeId;
+
+use super::Level;
+use crate::api::BODY_BYTES_MAX;
+use crate::authenticate::User;
+use crate::query::FieldValidation;
+use crate::review::user_info;
+use crate::write::decode::{self, Expected};
+
+/// Agents beyond this length are cut.
+const AGENT_BYTES_MAX: usize = 1024;
+/// More forwarding addresses than this are not believed to be a path.
+const SOURCES_MAX: usize = 16;
+/// An unpacked answer may be this large; a larger one is left out.
+const OBJECT_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The head of a long answer has gone out.
+    Started,
+    /// Everything has gone out.
+    #[default]
+    Complete,
+    /// The handler failed.
+    Panic,
+}
+
+/// What a line says.
+#[derive(Clone, Default)]
+pub(crate) struct Entry {
+    pub(crate) level: Level,
+    pub(crate) stage: Stage,
+    pub(crate) id: String,
+    pub(crate) uri: String,
+    pub(crate) verb: &'static str,
+    /// Who asked; `None` when no credential was believed.
+    pub(crate) user: Option<User>,
+    /// On whose behalf.
+    pub(crate) acting: Option<User>,
+    pub(crate) sources: Vec<IpAddr>,
+    pub(crate) agent: String,
+    pub(crate) object: Option<ObjectRef>,
+    pub(crate) received: Timestamp,
+    /// When the stage was reached.
+    pub(crate) at: Timestamp,
+    /// Whether access was granted, and why; `None` when it never came to that.
+    pub(crate) decision: Option<(bool, String)>,
+    /// Why the credential was refused; the client is not told.
+    pub(crate) refused: Option<&'static str>,
+    pub(crate) body: Bytes,
+    pub(crate) media: String,
+    /// What a protobuf body is read as.
+    pub(crate) type_id: Option<TypeId>,
+    pub(crate) kind: String,
+    pub(crate) code: u16,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) response: Bytes,
+    pub(crate) response_gzip: bool,
+    /// Whether a body was too large to be kept.
+    pub(crate) truncated: bool,
+}
+
+/// The object of a request, as far as the path tells.
+#[derive(Clone, Default)]
+pub(crate) struct ObjectRef {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl ObjectRef {
+    /// Whether bodies hold secrets, so that they are never written down.
+    pub(crate) fn is_confidential(&self) -> bool {
+        let subresource = self.subresource.as_str();
+        match (self.group.as_str(), self.resource.as_str()) {
+            ("", "secrets" | "configmaps") => true,
+            ("", "serviceaccounts") => subresource == "token",
+            ("authentication.k8s.io", "tokenreviews" | "tokenrequests") => true,
+            _ => false,
+        }
+    }
+
+    fn to_json(&self, failure: Option<&Failure>) -> Value {
+        // A create has no name in its path; a refusal of it tells the name.
+        let told = failure
+            .and_then(|failure| failure.details.as_deref())
+            .filter(|told| told.kind == self.resource && told.group == self.group)
+            .map_or("", |told| &told.name);
+        let name = if self.name.is_empty() { told } else { &self.name };
+        texts([
+            ("apiGroup", self.group.as_str()),
+            ("apiVersion", &self.version),
+            ("resource", &self.resource),
+            ("subresource", &self.subresource),
+            ("namespace", &self.namespace),
+            ("name", name),
+        ])
+    }
+}
+
+impl Entry {
+    /// About how many bytes it holds while it waits.
+    pub(super) fn weight(&self) -> usize {
+        self.body.len() + self.response.len() + self.uri.len() + self.agent.len()
+    }
+
+    /// How much of this request may be written down.
+    pub(crate) fn level(&self) -> Level {
+        match &self.object {
+            Some(object) if object.is_confidential() => Level::Metadata,
+            _ => self.level,
+        }
+    }
+
+    /// The line, without its end.
+    pub(super) fn line(&self) -> Vec<u8> {
+        let mut line = Map::new();
+        let mut say = |name: &str, value: Value| line.insert(name.to_owned(), value);
+        say("kind", "Event".into());
+        say("apiVersion", "audit.k8s.io/v1".into());
+        say("level", self.level().name().into());
+        say("auditID", self.id.as_str().into());
+        say(
+            "stage",
+            match self.stage {
+                Stage::Started => "ResponseStarted".into(),
+                Stage::Complete => "ResponseComplete".into(),
+                Stage::Panic => "Panic".into(),
+            },
+        );
+        say("requestURI", self.uri.as_str().into());
+        say("verb", self.verb.into());
+        say("user", self.user.as_ref().map_or_else(|| json!({}), user_info));
+        if let Some(user) = &self.acting {
+            say("impersonatedUser", user_info(user));
+        }
+        let sources = self.sources.iter().map(ToString::to_string);
+        say("sourceIPs", sources.collect());
+        if !self.agent.is_empty() {
+            say("userAgent", self.agent.as_str().into());
+        }
+        if let Some(object) = &self.object {
+            say("objectRef", object.to_json(self.failure.as_ref()));
+        }
+        say("responseStatus", self.status());
+        if self.level() >= Level::Request
+            && let Some(object) = self.request_object()
+        {
+            say("requestObject", object);
+        }
+        if self.level() >= Level::RequestResponse
+            && let Some(object) = self.response_object()
+        {
+            say("responseObject", object);
+        }
+        say("requestReceivedTimestamp", time(self.received));
+        say("stageTimestamp", time(self.at));
+        say("annotations", self.annotations());
+        serde_json::to_vec(&line).unwrap_or_default()
+    }
+
+    fn status(&self) -> Value {
+        let mut status = Map::new();
+        status.insert("metadata".into(), json!({}));
+        status.insert("code".into(), self.code.into());
+        if let Some(failure) = &self.failure {
+            status.insert("status".into(), "Failure".into());
+            status.insert("reason".into(), failure.reason.into());
+            let confidential = self.object.as_ref().is_some_and(ObjectRef::is_confidential);
+            if let Some(refused) = self.refused {
+                status.insert("message".into(), format!("Unauthorized: {refused}").into());
+            } else if !confidential || matches!(failure.code, 403 | 404 | 409) {
+                // The sentence about a body that was not understood may repeat it.
+                status.insert("message".into(), failure.message.as_str().into());
+            }
+        }
+        Value::Object(status)
+    }
+
+    fn annotations(&self) -> Value {
+        let mut annotations = Map::new();
+        if let Some((allowed, reason)) = &self.decision {
+            let decision = if *allowed { "allow" } else { "forbid" };
+            annotations.insert("authorization.k8s.io/decision".into(), decision.into());
+            annotations.insert("authorization.k8s.io/reason".into(), reason.as_str().into());
+        }
+        if self.truncated {
+            annotations.insert("audit.k8s.io/truncated".into(), "true".into());
+        }
+        Value::Object(annotations)
+    }
+
+    /// The body of the request; nothing if it could not be understood.
+    fn request_object(&self) -> Option<Value> {
+        if self.body.is_empty() {
+            return None;
+        }
+        let media = match self.media.as_str() {
+            "application/apply-patch+yaml" => "application/yaml",
+            media if media.ends_with("+json") => "application/json",
+            media => media,
+        };
+        let expected = match self.verb {
+            "delete" | "deletecollection" => {
+                Expected::named("apimachinery.meta.v1.DeleteOptions", "DeleteOptions")
+            }
+            _ => Expected { type_id: self.type_id, kind: &self.kind },
+        };
+        let read = decode::parse(media, &self.body, FieldValidation::Ignore, expected);
+        read.ok().map(|(value, _)| value)
+    }
+
+    /// The body of the answer, if it is an object.
+    fn response_object(&self) -> Option<Value> {
+        if !self.response_gzip {
+            return serde_json::from_slice(&self.response).ok();
+        }
+        let unpacked = flate2::read::GzDecoder::new(&*self.response).take(OBJECT_BYTES_MAX);
+        serde_json::from_reader(std::io::BufReader::new(unpacked)).ok()
+    }
+}
+
+fn texts<const N: usize>(members: [(&str, &str); N]) -> Value {
+    let said = members.into_iter().filter(|(_, text)| !text.is_empty());
+    Value::Object(said.map(|(name, text)| (name.to_owned(), text.into())).collect())
+}
+
+fn time(at: Timestamp) -> Value {
+    at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into()
+}
+
+/// Where a request came from: what proxies say, and at the end the other side of the connection, which
+/// nobody can make up.
+pub(crate) fn sources(headers: &HeaderMap, address: Option<IpAddr>) -> Vec<IpAddr> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let forwarded = text("x-forwarded-for").unwrap_or_default();
+    let mut sources: Vec<IpAddr> =
+        forwarded.split(',').filter_map(|part| part.trim().parse().ok()).collect();
+    sources.truncate(SOURCES_MAX);
+    let real = text("x-real-ip").and_then(|text| text.trim().parse::<IpAddr>().ok());
+    sources.extend(real.filter(|real| !sources.contains(real)));
+    sources.extend(address.filter(|address| sources.last() != Some(address)));
+    sources
+}
+
+/// The request line as written: credentials that stand in a query are left out.
+pub(super) fn uri(uri: &http::Uri) -> String {
+    let Some(query) = uri.query() else { return uri.path().to_owned() };
+    let mut text = format!("{}?", uri.path());
+    for (at, pair) in query.split('&').enumerate() {
+        if at > 0 {
+            text.push('&');
+        }
+        match pair.split_once('=') {
+            Some((name, _)) if is_credential(name) => {
+                text.push_str(name);
+                text.push_str("=REDACTED");
+            }
+            _ => text.push_str(pair),
+        }
+    }
+    text
+}
+
+/// A name may be written with escapes, so it is read the way a server would.
+fn is_credential(name: &str) -> bool {
+    let name = crate::route::percent_decode(name, true);
+    ["access_token", "id_token", "token"].iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// The agent, cut to a bound at a letter.
+pub(super) fn agent(text: &str) -> String {
+    let end = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
+    let end = end.take_while(|end| *end <= AGENT_BYTES_MAX).last().unwrap_or_default();
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+/// Whether a body of this size is kept.
+pub(super) const fn fits(bytes: usize) -> bool {
+    bytes <= BODY_BYTES_MAX
+}

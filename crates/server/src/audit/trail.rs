@@ -1,0 +1,158 @@
+//! What becomes known of a request on its way, and the promise that it is written down.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use jiff::Timestamp;
+use tenure_machinery::Failure;
+
+use super::entry::{self, ObjectRef, Stage};
+use super::tail::Tail;
+use super::{Audit, Entry, Level, sources};
+use crate::authenticate::User;
+use crate::body::Body;
+use crate::registry::Served;
+use crate::request::Request;
+use crate::route::ResourcePath;
+
+/// The client left before it was answered; what it asked for may have happened all the same.
+const CLIENT_LEFT: u16 = 499;
+
+/// The line of one request while it is served; does nothing when there is no audit log.
+///
+/// INVARIANT: a trail that was begun ends as a line, also when the handler panics or the client leaves.
+pub(crate) struct Trail {
+    line: Option<(Arc<Audit>, Box<Entry>)>,
+}
+
+impl Trail {
+    /// Begins with what the head of the request tells.
+    pub(crate) fn begin(
+        audit: Option<&Arc<Audit>>,
+        parts: &http::request::Parts,
+        path: Option<&ResourcePath>,
+        verb: &'static str,
+        address: Option<IpAddr>,
+        id: &str,
+    ) -> Trail {
+        let Some(audit) = audit else { return Trail { line: None } };
+        let agent = text(&parts.headers, "user-agent");
+        let entry = Entry {
+            level: audit.level,
+            id: id.to_owned(),
+            uri: entry::uri(&parts.uri),
+            verb,
+            sources: sources(&parts.headers, address),
+            agent: entry::agent(agent),
+            object: path.map(object),
+            received: Timestamp::now(),
+            ..Entry::default()
+        };
+        Trail { line: Some((Arc::clone(audit), Box::new(entry))) }
+    }
+
+    fn entry(&mut self) -> Option<&mut Entry> {
+        self.line.as_mut().map(|(_, entry)| &mut **entry)
+    }
+
+    /// Who asks.
+    pub(crate) fn user(&mut self, user: &User) {
+        if let Some(entry) = self.entry() {
+            entry.user = Some(user.clone());
+        }
+    }
+
+    /// No credential was believed.
+    pub(crate) fn refused(&mut self, why: &'static str) {
+        if let Some(entry) = self.entry() {
+            entry.refused = Some(why);
+        }
+    }
+
+    /// On whose behalf.
+    pub(crate) fn acting(&mut self, user: &User) {
+        if let Some(entry) = self.entry() {
+            entry.acting = Some(user.clone());
+        }
+    }
+
+    /// What the authorizers said.
+    pub(crate) fn decided(&mut self, allowed: bool, reason: &str) {
+        if let Some(entry) = self.entry() {
+            entry.decision = Some((allowed, reason.to_owned()));
+        }
+    }
+
+    /// The kind behind the path and the body, once it has been read.
+    pub(crate) fn body(&mut self, served: &Served, media: &str, body: &Bytes) {
+        let Some(entry) = self.entry().filter(|entry| entry.level() >= Level::Request) else {
+            return;
+        };
+        entry.type_id = served.type_id;
+        entry.kind = served.kind.kind.as_ref().to_owned();
+        media.clone_into(&mut entry.media);
+        entry.body = body.clone();
+    }
+
+    /// What the handler learned: the name of what was made.
+    pub(crate) fn handled(&mut self, request: &Request) {
+        if let Some(object) = self.entry().and_then(|entry| entry.object.as_mut()) {
+            object.name.clone_from(&request.name);
+        }
+    }
+
+    /// Ends with the answer. The line of a long answer, or of one that is written down, comes with its
+    /// last byte.
+    pub(crate) fn end(mut self, mut response: Response<Body>) -> Response<Body> {
+        let failure = response.extensions_mut().remove::<Failure>();
+        let Some((audit, mut entry)) = self.line.take() else { return response };
+        entry.code = response.status().as_u16();
+        entry.failure = failure;
+        let long = entry.verb == "watch" && response.status().is_success();
+        if long {
+            let started = Entry { stage: Stage::Started, ..Entry::clone(&entry) };
+            audit.say(Box::new(started));
+        }
+        let keep = !long && entry.level() >= Level::RequestResponse && is_json(&response);
+        if !keep && !long {
+            audit.say(entry);
+            return response;
+        }
+        entry.response_gzip = response.headers().contains_key(http::header::CONTENT_ENCODING);
+        response.map(|body| Tail::new(body, audit, entry, keep).boxed())
+    }
+}
+
+impl Drop for Trail {
+    fn drop(&mut self) {
+        let Some((audit, mut entry)) = self.line.take() else { return };
+        if std::thread::panicking() {
+            entry.stage = Stage::Panic;
+            entry.code = 500;
+        } else {
+            entry.code = CLIENT_LEFT;
+        }
+        audit.say(entry);
+    }
+}
+
+fn is_json(response: &Response<Body>) -> bool {
+    text(response.headers(), "content-type").starts_with("application/json")
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn object(path: &ResourcePath) -> ObjectRef {
+    ObjectRef {
+        group: path.group.clone(),
+        version: path.version.clone(),
+        resource: path.resource.clone(),
+        subresource: path.subresource.clone(),
+        namespace: path.namespace.clone(),
+        name: path.name.clone(),
+    }
+}

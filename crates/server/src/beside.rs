@@ -1,0 +1,67 @@
+//! What clients may ask of the engines that run beside the server (ownership R171, section 21).
+//!
+//! The server knows no engine: a driver gives it a [`Beside`], and without one the paths do not exist.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, StatusCode};
+use tenure_core::Revision;
+use tenure_machinery::Failure;
+
+use crate::answer;
+use crate::api::{Api, Asked, not_found_text};
+use crate::body::{Body, full};
+
+/// The ownership graph, under upstream's name.
+const GRAPH: &str = "/debug/controllers/garbage-collector-controller/graph";
+/// Waits until the engines have nothing left to do.
+const SETTLE: &str = "/tenure/settle";
+/// How long a client waits at most, unless it says less.
+const SETTLE_MOST: Duration = Duration::from_secs(30);
+
+/// An answer on its way.
+pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The engines beside the server, as far as clients may ask.
+pub trait Beside: Send + Sync {
+    /// The ownership graph as Graphviz DOT; with uids, only what is connected to them.
+    fn graph(&self, uids: Vec<String>) -> Asking<'_, String>;
+    /// Waits until everything up to a revision, and all that followed from it, is done.
+    fn settle(&self, upto: Revision) -> Asking<'_, Revision>;
+    /// Waits until the collector has dealt with what it saw up to a revision.
+    fn collected(&self, upto: Revision) -> Asking<'_, ()>;
+    /// How much there is to do, as Prometheus reads it.
+    fn metrics(&self) -> String;
+}
+
+/// Whether a path leads to the engines.
+pub(crate) fn leads_to(path: &str) -> bool {
+    matches!(path, GRAPH | SETTLE)
+}
+
+/// Answers such a path.
+pub(crate) async fn answer(api: &Api, asked: &Asked) -> Result<Response<Body>, Failure> {
+    let Some(beside) = api.beside.get() else { return Ok(not_found_text()) };
+    let wanted = if asked.path == SETTLE { Method::POST } else { Method::GET };
+    if asked.method != wanted {
+        let method = asked.method.as_str().to_lowercase();
+        return Err(Failure::method_not_allowed(&method, &asked.path));
+    }
+    if asked.path == SETTLE {
+        let limit = asked.query.timeout()?.unwrap_or(SETTLE_MOST).min(SETTLE_MOST);
+        let settled = beside.settle(api.world.current().revision());
+        let late = |_| Failure::new(504, "Timeout", "the engines are still at work");
+        let revision = tokio::time::timeout(limit, settled).await.map_err(late)?;
+        return Ok(answer::text(StatusCode::OK, format!("settled at revision {revision}\n")));
+    }
+    let uids = asked.query.all("uid").map(str::to_owned).collect();
+    let graph = beside.graph(uids).await;
+    let mut response = Response::new(full(Bytes::from(graph)));
+    let dot = HeaderValue::from_static("text/vnd.graphviz");
+    response.headers_mut().insert(CONTENT_TYPE, dot);
+    Ok(response)
+}

@@ -1,0 +1,396 @@
+//! The way in for the followers of this process: they read the world and write as their own account.
+//!
+//! A write goes through the same defaults, admission, validation and sequencer as a client's.
+//! It is tried once: whoever decided learns that something moved, and decides again.
+//! Nothing here decides what to write.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_world::{Guard, Handle, Owner, Ownership, Proposal, Record, Refused, Submission, Write};
+
+use crate::admit::{self, Operation};
+use crate::answer::Found;
+use crate::api::{Api, no_such_resource};
+use crate::authenticate::User;
+use crate::clock::now;
+use crate::internal::{self, OPTIONS};
+use crate::pods;
+use crate::registry::{Registry, Served};
+use crate::request::Request;
+use crate::write::commit::{Extras, draft, refused_failure};
+use crate::write::decide::{Step, decide};
+use crate::write::delete::DeleteOptions;
+use crate::write::managed::{self, Fields};
+use crate::write::update::{self, Stored};
+use crate::write::{create, decode};
+
+pub use crate::write::delete::Propagation;
+
+/// Who a follower writes as.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor {
+    /// Its account in `kube-system`, such as `generic-garbage-collector`.
+    pub account: &'static str,
+    /// The name its fields are managed under.
+    pub manager: &'static str,
+}
+
+/// What came of a write.
+#[derive(Debug)]
+pub enum Written {
+    /// The object is stored so.
+    Stored(Arc<Record>),
+    /// The object is gone.
+    Gone,
+    /// The object, or something the decision relied on, has moved: nothing was written.
+    Moved,
+}
+
+/// An object that a write is about.
+pub enum Standing<'a> {
+    /// As it is stored.
+    Stored(&'a Arc<Record>),
+    /// As it will be once a write that was submitted before is committed.
+    Ahead {
+        /// Where it is stored.
+        key: &'a Arc<str>,
+        /// What it will be.
+        object: &'a Object,
+    },
+}
+
+impl Standing<'_> {
+    /// Where it is stored.
+    #[must_use]
+    pub fn key(&self) -> &Arc<str> {
+        match self {
+            Standing::Stored(record) => record.key(),
+            Standing::Ahead { key, .. } => key,
+        }
+    }
+
+    fn object(&self, served: &Served) -> Result<Cow<'_, Object>, Failure> {
+        match self {
+            Standing::Stored(record) => served.read(record).map(Cow::Owned),
+            Standing::Ahead { object, .. } => Ok(Cow::Borrowed(object)),
+        }
+    }
+
+    /// The uids of its owners.
+    #[must_use]
+    pub fn owner_uids(&self) -> Vec<Box<str>> {
+        match self {
+            Standing::Stored(record) => record.owners().map(|owner| owner.uid.into()).collect(),
+            Standing::Ahead { object, .. } => {
+                let entries = object.list_at(&["metadata", "ownerReferences"]);
+                entries.iter().map(|entry| owner(entry).uid.into()).collect()
+            }
+        }
+    }
+
+    /// What must hold for a write that was decided on it.
+    #[must_use]
+    pub fn guard(&self) -> Guard {
+        match self {
+            Standing::Stored(record) => {
+                Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) }
+            }
+            Standing::Ahead { key, object } => {
+                Guard::Owned { key: Arc::clone(key), ownership: Arc::new(ownership(object)) }
+            }
+        }
+    }
+}
+
+/// The ownership that an object tells.
+fn ownership(object: &Object) -> Ownership {
+    let finalizers = object.list_at(&["metadata", "finalizers"]).iter().filter_map(Value::as_str);
+    let owners = object.list_at(&["metadata", "ownerReferences"]).iter().map(owner);
+    let deleting = object.str_at(&["metadata", "deletionTimestamp"]).is_some();
+    let uid = object.str_at(&["metadata", "uid"]).unwrap_or_default();
+    Ownership::new(uid, deleting, finalizers, owners)
+}
+
+/// An owner reference as it is written in an object.
+#[must_use]
+pub fn owner(entry: &Value) -> Owner<'_> {
+    let text = |member: &str| entry.get(member).and_then(Value::as_str).unwrap_or_default();
+    let truth = |member: &str| entry.get(member).and_then(Value::as_bool).unwrap_or_default();
+    Owner {
+        api_version: text("apiVersion"),
+        kind: text("kind"),
+        name: text("name"),
+        uid: text("uid"),
+        controller: truth("controller"),
+        block: truth("blockOwnerDeletion"),
+    }
+}
+
+/// A write that can be made now, or not.
+pub enum Prepared {
+    /// Nothing would change.
+    Nothing,
+    /// It has to wait until the write before it is committed.
+    Early,
+    /// It can be submitted.
+    Ready(Ready),
+}
+
+/// A write that can be submitted.
+pub struct Ready {
+    after: Option<Object>,
+    proposal: Proposal,
+}
+
+impl Ready {
+    /// What the object will be; `None` when it will be gone.
+    #[must_use]
+    pub fn after(&self) -> Option<&Object> {
+        self.after.as_ref()
+    }
+}
+
+/// A write on its way.
+pub struct Submitted {
+    gone: bool,
+    submission: Submission,
+}
+
+impl Submitted {
+    /// What came of it.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub async fn outcome(self) -> Result<Written, Failure> {
+        match self.submission.await {
+            Ok(_) if self.gone => Ok(Written::Gone),
+            Ok(committed) => Ok(match committed.record() {
+                Some(record) => Written::Stored(Arc::clone(record)),
+                None => Written::Gone,
+            }),
+            Err(Refused::Guard { .. }) => Ok(Written::Moved),
+            Err(refused) => Err(refused_failure(&refused)),
+        }
+    }
+}
+
+/// The door.
+#[derive(Clone)]
+pub struct Door {
+    api: Arc<Api>,
+}
+
+impl Door {
+    /// A door into this server.
+    #[must_use]
+    pub fn new(api: Arc<Api>) -> Door {
+        Door { api }
+    }
+
+    /// The state and its changes.
+    #[must_use]
+    pub fn world(&self) -> &Handle {
+        &self.api.world
+    }
+
+    /// The kinds that are served now.
+    #[must_use]
+    pub fn kinds(&self) -> Arc<Registry> {
+        self.api.kinds.current()
+    }
+
+    /// The key that an object of a built-in resource is stored under.
+    ///
+    /// # Errors
+    /// There is no such resource.
+    pub fn key(&self, at: (&str, &str), namespace: &str, name: &str) -> Result<String, Failure> {
+        Ok(internal::find(&self.api, at.0, at.1)?.key(namespace, name))
+    }
+
+    /// Creates an object of a built-in resource, in any version of its group.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn create(
+        &self,
+        actor: Actor,
+        (group, resource): (&str, &str),
+        namespace: &str,
+        mut object: Object,
+        relied_on: Vec<Guard>,
+    ) -> Result<Arc<Record>, Failure> {
+        let served = internal::find(&self.api, group, resource)?;
+        let mut request = self.request(actor, &served, namespace, "");
+        request.relied_on = relied_on;
+        decode::check_schema(&served, &mut object).map_err(Failure::internal)?;
+        decode::settle_namespace(&request, &mut object)?;
+        let made =
+            create::from_object(&self.api, &mut request, &OPTIONS, object, Fields::Written).await?;
+        match made {
+            Found::Record(record) => Ok(record),
+            Found::Object(_) => Err(Failure::internal("a commit without its object")),
+        }
+    }
+
+    /// Replaces an object as it stands in `record`, or one of its subresources, such as `status`;
+    /// through `binding`, `new` is a Binding.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn update(
+        &self,
+        actor: Actor,
+        record: &Arc<Record>,
+        subresource: &str,
+        new: Object,
+        relied_on: Vec<Guard>,
+    ) -> Result<Written, Failure> {
+        let served = self.served(record.key())?;
+        if subresource == "binding" {
+            let extras = Extras { guards: relied_on, writes: Vec::new() };
+            let bound = pods::assign(&self.api, &served, record, &new, extras, false).await?;
+            return Ok(bound.map_or(Written::Moved, Written::Stored));
+        }
+        let mut request = self.request(actor, &served, record.namespace(), record.name());
+        request.relied_on = relied_on;
+        subresource.clone_into(&mut request.subresource);
+        let stored =
+            update::store(&self.api, &mut request, &OPTIONS, record, new, Fields::Written).await?;
+        Ok(match stored {
+            Stored::Done(Found::Record(record)) => Written::Stored(record),
+            Stored::Done(Found::Object(_)) => Written::Gone,
+            Stored::Moved | Stored::Again => Written::Moved,
+        })
+    }
+
+    /// Deletes an object as it stands in `record`, if what the decision relied on still holds.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn delete(
+        &self,
+        actor: Actor,
+        record: &Arc<Record>,
+        propagation: Option<Propagation>,
+        grace_seconds: Option<i64>,
+        relied_on: Vec<Guard>,
+    ) -> Result<Written, Failure> {
+        let standing = Standing::Stored(record);
+        let prepared =
+            self.prepare_delete(actor, &standing, propagation, grace_seconds, relied_on)?;
+        match prepared {
+            Prepared::Nothing => Ok(Written::Stored(Arc::clone(record))),
+            Prepared::Early => Ok(Written::Moved),
+            Prepared::Ready(ready) => self.submit(ready)?.outcome().await,
+        }
+    }
+
+    /// Makes a deletion ready to be submitted.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub fn prepare_delete(
+        &self,
+        actor: Actor,
+        standing: &Standing<'_>,
+        propagation: Option<Propagation>,
+        grace_seconds: Option<i64>,
+        relied_on: Vec<Guard>,
+    ) -> Result<Prepared, Failure> {
+        let served = self.served(standing.key())?;
+        let old = standing.object(&served)?;
+        let request = self.request(actor, &served, old.namespace(), old.name());
+        admit::validate(&self.api, &request, Operation::Delete, Some(&old), None)?;
+        let options = DeleteOptions { propagation, grace_seconds, ..DeleteOptions::default() };
+        let new = match decide(&served.kind, self.api.collects_garbage, &options, &old) {
+            Step::Keep => return Ok(Prepared::Nothing),
+            Step::Mark(object) => Some(object),
+            Step::Remove(_) => None,
+        };
+        self.ready(&request, standing, &old, new, relied_on)
+    }
+
+    /// Makes an edit of metadata ready to be submitted; an object that waited for its last finalizer
+    /// goes with it (ownership R75).
+    ///
+    /// Nothing but metadata may change, so nothing else is looked at again.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub fn prepare_edit(
+        &self,
+        actor: Actor,
+        standing: &Standing<'_>,
+        relied_on: Vec<Guard>,
+        edit: impl FnOnce(&mut Object),
+    ) -> Result<Prepared, Failure> {
+        let served = self.served(standing.key())?;
+        let old = standing.object(&served)?;
+        let request = self.request(actor, &served, old.namespace(), old.name());
+        let mut new = old.clone().into_owned();
+        edit(new.map_mut("metadata"));
+        if new == *old {
+            return Ok(Prepared::Nothing);
+        }
+        let new = if update::is_finished(&new) {
+            None
+        } else {
+            managed::record(&served, Some(&old), &mut new, actor.manager, None, &now());
+            Some(new)
+        };
+        self.ready(&request, standing, &old, new, relied_on)
+    }
+
+    fn ready(
+        &self,
+        request: &Request,
+        standing: &Standing<'_>,
+        old: &Object,
+        new: Option<Object>,
+        relied_on: Vec<Guard>,
+    ) -> Result<Prepared, Failure> {
+        let key = Arc::clone(standing.key());
+        let mut extras = Extras { guards: relied_on, writes: Vec::new() };
+        let write = match &new {
+            // The bytes of an object can only follow bytes that are stored.
+            Some(_) if matches!(standing, Standing::Ahead { .. }) => return Ok(Prepared::Early),
+            Some(new) => Write::Put { key, draft: draft(&request.served, new)? },
+            None => {
+                let state = self.api.world.current();
+                admit::release(&self.api, &state, request, old, &mut extras)?;
+                Write::Delete { key }
+            }
+        };
+        let mut proposal = Proposal { guards: vec![standing.guard()], writes: vec![write] };
+        proposal.guards.append(&mut extras.guards);
+        proposal.writes.append(&mut extras.writes);
+        Ok(Prepared::Ready(Ready { after: new, proposal }))
+    }
+
+    /// Gives a write its place in the order; what is submitted later may rest on it.
+    ///
+    /// # Errors
+    /// Too many writes wait, or they have stopped.
+    pub fn submit(&self, ready: Ready) -> Result<Submitted, Failure> {
+        let gone = ready.after.is_none();
+        let submission = self.api.world.submit(ready.proposal);
+        Ok(Submitted { gone, submission: submission.map_err(|no| refused_failure(&no))? })
+    }
+
+    /// The kind that is stored under a key.
+    fn served(&self, key: &str) -> Result<Arc<Served>, Failure> {
+        self.kinds().stored_at(key).cloned().ok_or_else(no_such_resource)
+    }
+
+    fn request(&self, actor: Actor, served: &Arc<Served>, namespace: &str, name: &str) -> Request {
+        let mut request = internal::request(served, namespace, name, actor.manager);
+        request.user = User {
+            name: format!("system:serviceaccount:kube-system:{}", actor.account),
+            ..request.user
+        };
+        request
+    }
+}

@@ -1,0 +1,136 @@
+//! What a namespace that is going says of itself (ownership R156, G4).
+//!
+//! True means that something stands in the way. Nothing is counted or looked up here.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt};
+
+/// What is left in a namespace that is going.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Remaining {
+    /// How many objects of each resource, such as `pods.` or `deployments.apps`.
+    pub objects: BTreeMap<String, usize>,
+    /// How many objects each finalizer holds.
+    pub finalizers: BTreeMap<String, usize>,
+}
+
+/// Writes all five conditions; those that say nothing new stay as they are.
+pub(super) fn set(namespace: &mut Object, remaining: &Remaining, failures: &[String], now: &str) {
+    let list = |counts: &BTreeMap<String, usize>, what: &str| {
+        let each = counts.iter().map(|(n, count)| format!("{n} {what} {count} resource instances"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let failed = (!failures.is_empty()).then(|| {
+        let count = failures.len();
+        format!("Some content could not be deleted, {count} failing: {}", failures.join(", "))
+    });
+    let content = (!remaining.objects.is_empty())
+        .then(|| format!("Some resources are remaining: {}", list(&remaining.objects, "has")));
+    let held = (!remaining.finalizers.is_empty()).then(|| {
+        let held = list(&remaining.finalizers, "in");
+        format!("Some content in the namespace has finalizers remaining: {held}")
+    });
+    // Every kind is known to this process, so finding them out cannot fail.
+    for (kind, problem, fine) in [
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            (None, "DiscoveryFailed"),
+            ("ResourcesDiscovered", "All resources successfully discovered"),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            (None, "GroupVersionParsingFailed"),
+            ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            (failed, "ContentDeletionFailed"),
+            ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        ),
+        (
+            "NamespaceContentRemaining",
+            (content, "SomeResourcesRemain"),
+            ("ContentRemoved", "All content successfully removed"),
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            (held, "SomeFinalizersRemain"),
+            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        ),
+    ] {
+        let (status, reason, message) = match problem {
+            (Some(message), reason) => ("True", reason, message),
+            (None, _) => ("False", fine.0, fine.1.to_owned()),
+        };
+        set_one(namespace, kind, status, reason, &message, now);
+    }
+}
+
+/// Sets a condition in its place; its time moves with its status only.
+fn set_one(
+    namespace: &mut Object,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) {
+    let conditions =
+        namespace.map_mut("status").entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    let Value::Array(list) = conditions else { return };
+    let same = |condition: &Value, member: &str, value: &str| {
+        condition.get(member).and_then(Value::as_str) == Some(value)
+    };
+    let mut condition = json!({
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": now,
+    });
+    match list.iter_mut().find(|condition| same(condition, "type", kind)) {
+        None => list.push(condition),
+        Some(known) => {
+            let time = known.get("lastTransitionTime").filter(|_| same(known, "status", status));
+            if let (Some(time), Some(map)) = (time.cloned(), condition.as_object_mut()) {
+                map.insert("lastTransitionTime".into(), time);
+            }
+            *known = condition;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/ownership.md.
+
+    use super::*;
+
+    #[test]
+    fn r156_conditions_keep_their_places_and_times() {
+        let mut namespace = Object::new();
+        let one = |name: &str| BTreeMap::from([(name.to_owned(), 1)]);
+        let held = Remaining { objects: one("pods."), finalizers: one("a/b") };
+        set(&mut namespace, &held, &["too large".to_owned()], "1");
+        let first = namespace.clone();
+        set(&mut namespace, &held, &["too large".to_owned()], "2");
+        assert_eq!(namespace, first, "the same again says nothing new");
+        set(&mut namespace, &Remaining { objects: one("secrets."), ..held }, &[], "3");
+        let said: Vec<(String, String)> = namespace
+            .list_at(&["status", "conditions"])
+            .iter()
+            .map(|condition| {
+                let text = |member: &str| condition[member].as_str().unwrap().to_owned();
+                (format!("{} {}", text("type"), text("reason")), text("lastTransitionTime"))
+            })
+            .collect();
+        let wanted = [
+            ("NamespaceDeletionDiscoveryFailure ResourcesDiscovered", "1"),
+            ("NamespaceDeletionGroupVersionParsingFailure ParsedGroupVersions", "1"),
+            ("NamespaceDeletionContentFailure ContentDeleted", "3"),
+            ("NamespaceContentRemaining SomeResourcesRemain", "1"),
+            ("NamespaceFinalizersRemaining SomeFinalizersRemain", "1"),
+        ];
+        let said: Vec<(&str, &str)> = said.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(said, wanted);
+    }
+}
