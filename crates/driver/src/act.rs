@@ -1,0 +1,238 @@
+//! Carries out what a controller wants, in order, and tells what came of it (PU3).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tenure_core::Revision;
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_server::door::{Actor, Door, Propagation, Written};
+use tenure_workload::{Act, Intent, Note, Refused, Reliance, Resource, Verb};
+use tenure_world::{Guard, Record};
+
+use crate::recorder::Notice;
+use crate::tell::Teller;
+use crate::view::Places;
+
+/// The hands of one controller.
+pub(crate) struct Hands {
+    pub(crate) door: Door,
+    pub(crate) places: Rc<Places>,
+    pub(crate) teller: Rc<Teller>,
+    /// The source of its events.
+    pub(crate) component: &'static str,
+}
+
+impl Hands {
+    /// Does one thing after the other, or several at once where they allow it; gives back what was
+    /// refused.
+    pub(crate) async fn carry_out(&self, intents: Vec<Intent>) -> Vec<Refused> {
+        let mut refused = Vec::new();
+        let mut left = intents.into_iter().peekable();
+        while let Some(first) = left.next() {
+            let mut run = vec![first];
+            while let Some(next) = left.next_if(|next| next.together) {
+                run.push(next);
+            }
+            let mut stops = false;
+            let independent: Vec<bool> = run.iter().map(|intent| intent.independent).collect();
+            let results = join_all(run.into_iter().map(|intent| self.one(intent))).await;
+            for (result, independent) in results.into_iter().zip(independent) {
+                if let Some(no) = result {
+                    stops |= !independent;
+                    refused.push(no);
+                }
+            }
+            if stops {
+                break;
+            }
+        }
+        refused
+    }
+
+    /// Does one thing.
+    async fn one(&self, intent: Intent) -> Option<Refused> {
+        let Intent { act, relies_on, done, refused, .. } = intent;
+        if let Act::Tell(note) = &act {
+            self.tell(note, "", "");
+            return None;
+        }
+        let (verb, resource, name) = about(&act);
+        match self.write(act, &relies_on).await {
+            Ok(made) => {
+                if let Some(note) = done {
+                    self.tell(&note, if made.is_empty() { &name } else { &made }, "");
+                }
+                None
+            }
+            Err(failure) => {
+                let no = refusal(verb, resource, name, &failure);
+                if let Some(note) = refused.filter(|_| !no.namespace_terminating) {
+                    self.tell(&note, &no.name, &no.message);
+                }
+                Some(no)
+            }
+        }
+    }
+
+    /// Writes; gives back the name that an object got.
+    async fn write(&self, act: Act, relies_on: &[Reliance]) -> Result<String, Failure> {
+        let guards = relies_on.iter().map(|reliance| self.guard(reliance)).collect();
+        match act {
+            Act::Create { resource, object } => {
+                let namespace = object.namespace().to_owned();
+                let at = (resource.group(), resource.plural());
+                let made = self.door.create(self.actor(), at, &namespace, *object, guards).await?;
+                Ok(made.name().to_owned())
+            }
+            Act::Update { resource, object, door, revision } => {
+                let record = self.record(resource, object.namespace(), object.name())?;
+                check_revision(resource, &record, Some(revision))?;
+                let written = self
+                    .door
+                    .update(self.actor(), &record, door.subresource(), *object, guards)
+                    .await?;
+                self.settled(resource, &record, &written)
+            }
+            Act::Delete {
+                resource,
+                namespace,
+                name,
+                uid,
+                revision,
+                propagation,
+                grace_seconds,
+            } => {
+                let propagation = propagation.map(|propagation| match propagation {
+                    tenure_workload::Propagation::Background => Propagation::Background,
+                    tenure_workload::Propagation::Foreground => Propagation::Foreground,
+                    tenure_workload::Propagation::Orphan => Propagation::Orphan,
+                });
+                loop {
+                    let record = match self.record(resource, &namespace, &name) {
+                        Ok(record) if record.uid() == uid => record,
+                        // Gone, or another object under its name: what was wanted has happened.
+                        _ => return Ok(name),
+                    };
+                    check_revision(resource, &record, revision)?;
+                    let written = self
+                        .door
+                        .delete(
+                            self.actor(),
+                            &record,
+                            propagation,
+                            grace_seconds,
+                            Vec::clone(&guards),
+                        )
+                        .await?;
+                    // Without a revision the deletion stands whatever else has changed.
+                    if !matches!(written, Written::Moved)
+                        || revision.is_some()
+                        || !guards.is_empty()
+                    {
+                        return self.settled(resource, &record, &written);
+                    }
+                }
+            }
+            Act::Tell(_) => Ok(String::new()),
+        }
+    }
+
+    fn actor(&self) -> Actor {
+        Actor { account: self.component, manager: "kube-controller-manager" }
+    }
+
+    fn record(&self, at: Resource, namespace: &str, name: &str) -> Result<Arc<Record>, Failure> {
+        let state = self.door.world().current();
+        let record = state.get(&self.places.key(at, namespace, name)).cloned();
+        record.ok_or_else(|| Failure::not_found(at.group(), at.plural(), name))
+    }
+
+    fn settled(&self, at: Resource, record: &Record, written: &Written) -> Result<String, Failure> {
+        match written {
+            Written::Stored(_) | Written::Gone => Ok(record.name().to_owned()),
+            Written::Moved => Err(moved(at, record.name())),
+        }
+    }
+
+    fn guard(&self, reliance: &Reliance) -> Guard {
+        match reliance {
+            Reliance::Living { resource, namespace, name, uid } => Guard::Living {
+                key: self.places.key(*resource, namespace, name).into(),
+                uid: uid.as_str().into(),
+            },
+            Reliance::At { resource, namespace, name, revision } => Guard::At {
+                key: self.places.key(*resource, namespace, name).into(),
+                revision: *revision,
+            },
+        }
+    }
+
+    fn tell(&self, note: &Note, name: &str, error: &str) {
+        let about = &note.about;
+        let mut object = json!({
+            "kind": about.resource.kind(),
+            "apiVersion": about.resource.api_version(),
+            "name": about.name,
+            "uid": about.uid,
+            "resourceVersion": about.revision.to_string(),
+        });
+        if let (Some(object), false) = (object.as_object_mut(), about.namespace.is_empty()) {
+            object.insert("namespace".into(), about.namespace.as_str().into());
+        }
+        let about = match object {
+            Value::Object(object) => object,
+            _ => Object::new(),
+        };
+        self.teller.tell(Notice {
+            source: self.component,
+            about,
+            warning: note.warning,
+            reason: note.reason.clone(),
+            message: note.words(name, error),
+        });
+    }
+}
+
+fn moved(at: Resource, name: &str) -> Failure {
+    Failure::conflict(at.group(), at.plural(), name, "it has changed since it was looked at")
+}
+
+fn check_revision(at: Resource, record: &Record, seen: Option<Revision>) -> Result<(), Failure> {
+    match seen {
+        Some(seen) if seen != record.revision() => Err(moved(at, record.name())),
+        _ => Ok(()),
+    }
+}
+
+/// What an act is about, for whoever is told that it was refused.
+fn about(act: &Act) -> (Verb, Resource, String) {
+    match act {
+        Act::Create { resource, object } => {
+            let name = object.str_at(&["metadata", "name"]).filter(|name| !name.is_empty());
+            let name = name.or_else(|| object.str_at(&["metadata", "generateName"]));
+            (Verb::Create, *resource, name.unwrap_or_default().to_owned())
+        }
+        Act::Update { resource, object, .. } => (Verb::Update, *resource, object.name().to_owned()),
+        Act::Delete { resource, name, .. } => (Verb::Delete, *resource, name.clone()),
+        Act::Tell(note) => (Verb::Update, note.about.resource, note.about.name.clone()),
+    }
+}
+
+fn refusal(verb: Verb, resource: Resource, name: String, failure: &Failure) -> Refused {
+    let causes = failure.details.as_ref().map(|details| details.causes.as_slice());
+    let terminating = |reason: &str| reason == "NamespaceTerminating";
+    Refused {
+        verb,
+        resource,
+        name,
+        code: failure.code,
+        reason: failure.reason.to_owned(),
+        message: failure.message.clone(),
+        namespace_terminating: causes
+            .unwrap_or_default()
+            .iter()
+            .any(|cause| terminating(&cause.reason)),
+    }
+}

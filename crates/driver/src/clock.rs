@@ -1,0 +1,21 @@
+//! The driver's only clock: engines and queues are handed the time.
+
+use std::time::Instant;
+
+/// Now, for waiting.
+pub(crate) fn instant() -> Instant {
+    Instant::now()
+}
+
+/// Now, as objects tell it.
+pub(crate) fn timestamp() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// Waits until then; for ever if there is no such time.
+pub(crate) async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

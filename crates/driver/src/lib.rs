@@ -1,0 +1,225 @@
+//! Runs the engines of one process: changes of the world in, intents out through the server's door.
+//!
+//! ```text
+//!   World ──► collect ──► engine `ownership` ──┐
+//!         ──► work ─────► engine `workload` ───┼──► Door ──► World
+//!                                   tell ◄─────┘ events
+//! ```
+//!
+//! One thread of its own, so that a large cascade never keeps requests waiting.
+//! Engines decide; nothing here knows a rule.
+
+mod act;
+mod ahead;
+mod clock;
+mod collect;
+mod nodes;
+mod progress;
+mod queue;
+mod recorder;
+mod retry;
+mod tell;
+mod view;
+mod work;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tenure_core::Revision;
+use tenure_server::beside::{Asking, Beside};
+use tenure_server::door::Door;
+use tenure_workload::Controller;
+use tenure_world::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use collect::{Collector, Question};
+use progress::{Place, Progress};
+use tell::Teller;
+use work::Workshop;
+
+pub use tenure_workload::UnknownController;
+
+/// How many questions may wait.
+const QUESTIONS: usize = 16;
+
+/// The name of the collector among the controllers.
+const COLLECTOR: [&str; 2] = ["garbage-collector-controller", "garbagecollector"];
+
+/// Which controllers run.
+#[derive(Clone)]
+pub struct Controllers {
+    list: Vec<&'static dyn Controller>,
+    collects: bool,
+    nodes: u16,
+}
+
+impl Controllers {
+    /// Reads what `--controllers` says: `*`, `name`, `-name`; the first word that names one decides.
+    ///
+    /// # Errors
+    /// A name is nobody's.
+    pub fn named(words: &[String]) -> Result<Controllers, UnknownController> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let list = tenure_workload::enabled(&words, |name| COLLECTOR.contains(&name))?;
+        let [name, alias] = COLLECTOR;
+        Ok(Controllers {
+            list,
+            collects: tenure_workload::table::names(&words, name, alias),
+            nodes: 0,
+        })
+    }
+
+    /// As [`Controllers::named`], with so many simulated nodes; where there are any, the scheduler
+    /// and their agent run too unless the words turn them off.
+    ///
+    /// # Errors
+    /// A name is nobody's.
+    pub fn with_nodes(words: &[String], nodes: u16) -> Result<Controllers, UnknownController> {
+        let mut words = words.to_vec();
+        if nodes > 0 {
+            words.extend(["scheduler", "simulated-node"].map(str::to_owned));
+        }
+        Ok(Controllers { nodes, ..Controllers::named(&words)? })
+    }
+
+    /// Whether the collector is among them.
+    #[must_use]
+    pub fn collects(&self) -> bool {
+        self.collects
+    }
+}
+
+/// The followers of one process, ready to run.
+pub struct Driver {
+    door: Door,
+    seed: u64,
+    controllers: Controllers,
+    collector: Progress,
+    workshop: Progress,
+    questions: mpsc::Receiver<Question>,
+}
+
+/// What clients may ask of a running driver.
+pub struct Engines {
+    world: Handle,
+    /// Nobody reports for a collector that does not run.
+    collects: bool,
+    collector: watch::Receiver<Place>,
+    workshop: watch::Receiver<Place>,
+    questions: mpsc::Sender<Question>,
+}
+
+impl Driver {
+    /// A driver behind a door, and what may be asked of it; the seed guards hash tables.
+    #[must_use]
+    pub fn new(door: Door, seed: u64, controllers: Controllers) -> (Driver, Arc<Engines>) {
+        let (collector, collecting) = Progress::new();
+        let (workshop, working) = Progress::new();
+        let (sender, questions) = mpsc::channel(QUESTIONS);
+        let engines = Engines {
+            world: door.world().clone(),
+            collects: controllers.collects,
+            collector: collecting,
+            workshop: working,
+            questions: sender,
+        };
+        let driver = Driver { door, seed, controllers, collector, workshop, questions };
+        (driver, Arc::new(engines))
+    }
+
+    /// Runs on the calling thread until the world stops or the end is asked for.
+    ///
+    /// # Errors
+    /// The operating system gives no timer.
+    pub fn run(self, mut stop: watch::Receiver<bool>) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let tasks = tokio::task::LocalSet::new();
+        let Driver { door, seed, controllers, collector, workshop, questions } = self;
+        let (teller, waiting) = Teller::new();
+        let teller = Rc::new(teller);
+        let telling = Rc::clone(&teller);
+        let events = door.clone();
+        tasks.spawn_local(async move { telling.run(events, waiting).await });
+        tasks.spawn_local(nodes::register(door.clone(), controllers.nodes));
+        let workshop = Workshop::new(door.clone(), controllers.list, Rc::clone(&teller), workshop);
+        let collector = Collector::new(door, teller, collector, seed);
+        tasks.block_on(&runtime, async move {
+            tokio::select! {
+                () = collector.run(questions), if controllers.collects => {}
+                () = workshop.run() => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Beside for Engines {
+    fn graph(&self, uids: Vec<String>) -> Asking<'_, String> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            if !self.collects
+                || self.questions.send(Question::Graph { uids, answer }).await.is_err()
+            {
+                return String::new();
+            }
+            answered.await.unwrap_or_default()
+        })
+    }
+
+    fn settle(&self, upto: Revision) -> Asking<'_, Revision> {
+        Box::pin(async move {
+            let (mut collector, mut workshop) = (self.collector.clone(), self.workshop.clone());
+            loop {
+                let places = [*collector.borrow_and_update(), *workshop.borrow_and_update()];
+                // What was done may have asked for more: all is settled once nothing is newer.
+                let newest = self.world.current().revision();
+                let settled =
+                    |place: &Place| place.idle && place.seen >= upto && place.seen >= newest;
+                let [collecting, working] = &places;
+                if settled(working) && (settled(collecting) || !self.collects) {
+                    return newest;
+                }
+                let ended = tokio::select! {
+                    changed = collector.changed() => changed.is_err(),
+                    changed = workshop.changed() => changed.is_err(),
+                };
+                if ended {
+                    return newest;
+                }
+            }
+        })
+    }
+
+    fn collected(&self, upto: Revision) -> Asking<'_, ()> {
+        Box::pin(async move {
+            let mut collector = self.collector.clone();
+            let done = |place: &Place| place.seen >= upto && place.depth == 0;
+            if self.collects {
+                // An error is the end of the collector, which nobody needs to wait for.
+                let _ = collector.wait_for(done).await;
+            }
+        })
+    }
+
+    fn metrics(&self) -> String {
+        let (place, work) = (*self.collector.borrow(), *self.workshop.borrow());
+        let behind = self.world.current().revision().0.saturating_sub(place.seen.0);
+        format!(
+            "# HELP workqueue_depth How much waits to be done or is under way.\n\
+             # TYPE workqueue_depth gauge\n\
+             workqueue_depth{{name=\"garbage_collector_attempt_to_delete\"}} {}\n\
+             workqueue_depth{{name=\"garbage_collector_attempt_to_orphan\"}} {}\n\
+             workqueue_depth{{name=\"garbage_collector_graph_changes\"}} {behind}\n\
+             workqueue_depth{{name=\"controllers\"}} {}\n\
+             # HELP garbagecollector_controller_resources_sync_error How often the collector was \
+             refused.\n\
+             # TYPE garbagecollector_controller_resources_sync_error counter\n\
+             garbagecollector_controller_resources_sync_error_total {}\n",
+            place.depth - place.orphaning,
+            place.orphaning,
+            work.depth,
+            place.refusals,
+        )
+    }
+}

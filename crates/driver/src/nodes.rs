@@ -1,0 +1,37 @@
+//! Puts simulated nodes into the world, once, at the start; what they do is decided elsewhere.
+
+use tenure_machinery::{Failure, Object, ObjectExt as _};
+use tenure_server::door::{Actor, Door};
+use tenure_workload::{simulated, volumes};
+
+use crate::clock;
+
+const ACTOR: Actor = Actor { account: "node-controller", manager: "kubelet" };
+
+/// Makes sure that there are this many nodes, and a class of storage for their pods.
+pub(crate) async fn register(door: Door, count: u16) {
+    if count == 0 {
+        return;
+    }
+    ensure(&door, ("storage.k8s.io", "storageclasses"), volumes::default_class()).await;
+    for number in 1..=count {
+        let node = simulated::node(number, clock::timestamp());
+        ensure(&door, ("", "nodes"), node).await;
+    }
+}
+
+/// Creates an object unless there is one of its name.
+async fn ensure(door: &Door, at: (&str, &str), object: Object) {
+    let name = object.name().to_owned();
+    let known = door.key(at, "", &name).is_ok_and(|key| door.world().current().get(&key).is_some());
+    if known {
+        return;
+    }
+    if let Err(failure) = door.create(ACTOR, at, "", object, Vec::new()).await {
+        told(&name, &failure);
+    }
+}
+
+fn told(name: &str, failure: &Failure) {
+    tracing::warn!(name, error = failure.message, "a simulated node could not be registered");
+}

@@ -1,0 +1,242 @@
+//! The world as controllers see it: parsed objects at one revision.
+//!
+//! Parsing is remembered for objects that were looked at lately; a record that has not moved is not
+//! parsed again. Nothing here decides or writes.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use tenure_core::Revision;
+use tenure_core::selector::LabelSelector;
+use tenure_machinery::Object;
+use tenure_server::registry::Registry;
+use tenure_workload::{Resource, Seen, View};
+use tenure_world::{Record, World};
+
+/// How many parsed objects are remembered, in each of two halves.
+const REMEMBERED: usize = 8192;
+
+/// Parsed objects by key; what was not asked for during a whole half is forgotten.
+#[derive(Default)]
+pub(crate) struct Parsed {
+    young: HashMap<Arc<str>, (Revision, Arc<Object>)>,
+    old: HashMap<Arc<str>, (Revision, Arc<Object>)>,
+}
+
+impl Parsed {
+    /// The object that a record holds.
+    pub(crate) fn read(&mut self, kinds: &Registry, record: &Record) -> Option<Seen> {
+        let revision = record.revision();
+        if let Some((at, object)) = self.young.get(record.key())
+            && *at == revision
+        {
+            return Some(Seen { object: Arc::clone(object), revision });
+        }
+        let object = match self.old.remove(record.key()) {
+            Some((at, object)) if at == revision => object,
+            _ => {
+                let mut object = kinds.stored_at(record.key())?.read(record).ok()?;
+                let version = revision.to_string();
+                if let Some(metadata) = object.get_mut("metadata").and_then(|m| m.as_object_mut()) {
+                    metadata.insert("resourceVersion".into(), version.into());
+                }
+                Arc::new(object)
+            }
+        };
+        if self.young.len() >= REMEMBERED {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(Arc::clone(record.key()), (revision, Arc::clone(&object)));
+        Some(Seen { object, revision })
+    }
+}
+
+/// The keys of pods by the node they are bound to; under the empty name those that are not.
+///
+/// It follows the log, so a pod that was bound this very moment may be missing; its change comes.
+#[derive(Default)]
+pub(crate) struct OnNodes {
+    pods: HashMap<String, BTreeSet<Arc<str>>>,
+}
+
+impl OnNodes {
+    /// Notes where a pod was and is.
+    pub(crate) fn see(&mut self, before: Option<&Arc<Record>>, after: Option<&Arc<Record>>) {
+        if let (Some(before), Some(after)) = (before, after)
+            && node_of(before) == node_of(after)
+        {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(keys) = self.pods.get_mut(node_of(before))
+        {
+            keys.remove(before.key());
+            if keys.is_empty() {
+                self.pods.remove(node_of(before));
+            }
+        }
+        if let Some(after) = after {
+            let keys = self.pods.entry(node_of(after).to_owned()).or_default();
+            keys.insert(Arc::clone(after.key()));
+        }
+    }
+}
+
+fn node_of(record: &Record) -> &str {
+    record.field("spec.nodeName").unwrap_or_default()
+}
+
+/// One state, read through the memory of parsed objects.
+pub(crate) struct Eyes<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) kinds: &'a Registry,
+    pub(crate) places: &'a Places,
+    pub(crate) parsed: &'a RefCell<Parsed>,
+    pub(crate) on_nodes: &'a OnNodes,
+    pub(crate) orphans: &'a Orphans,
+}
+
+/// Objects without a controller, by resource and namespace.
+///
+/// It follows the log a little later than the state that is read, so what it names is looked at again;
+/// an object it does not name yet wakes its controller when it comes by.
+#[derive(Default)]
+pub(crate) struct Orphans {
+    keys: HashMap<Resource, HashMap<Box<str>, BTreeSet<Arc<str>>>>,
+}
+
+impl Orphans {
+    /// Takes in an object as it is now.
+    pub(crate) fn see(&mut self, resource: Resource, record: &Record, stands: bool) {
+        let namespaces = self.keys.entry(resource).or_default();
+        if stands && !is_controlled(record) {
+            let keys = namespaces.entry(record.namespace().into()).or_default();
+            keys.insert(Arc::clone(record.key()));
+        } else if let Some(keys) = namespaces.get_mut(record.namespace()) {
+            keys.remove(record.key());
+            if keys.is_empty() {
+                namespaces.remove(record.namespace());
+            }
+        }
+    }
+
+    fn keys(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
+        let keys = self.keys.get(&resource).and_then(|places| places.get(namespace));
+        keys.into_iter().flatten()
+    }
+}
+
+fn is_controlled(record: &Record) -> bool {
+    record.owners().any(|owner| owner.controller)
+}
+
+/// Where each resource is stored.
+pub(crate) struct Places {
+    prefixes: HashMap<Resource, String>,
+}
+
+impl Places {
+    /// The places of all resources that controllers know.
+    pub(crate) fn new(kinds: &Registry) -> Places {
+        let prefixes = Resource::ALL.iter().filter_map(|resource| {
+            let served = kinds.kinds().iter().find(|served| {
+                served.kind.group == resource.group() && served.kind.plural == resource.plural()
+            })?;
+            Some((*resource, served.prefix.clone()))
+        });
+        Places { prefixes: prefixes.collect() }
+    }
+
+    /// The resource whose object is stored at a key.
+    pub(crate) fn resource(&self, key: &str) -> Option<Resource> {
+        self.prefixes
+            .iter()
+            .find(|(_, prefix)| key.starts_with(prefix.as_str()))
+            .map(|(resource, _)| *resource)
+    }
+
+    fn prefix(&self, resource: Resource) -> &str {
+        self.prefixes.get(&resource).map_or("", String::as_str)
+    }
+
+    /// The key of an object.
+    pub(crate) fn key(&self, resource: Resource, namespace: &str, name: &str) -> String {
+        let prefix = self.prefix(resource);
+        if namespace.is_empty() {
+            return format!("{prefix}{name}");
+        }
+        format!("{prefix}{namespace}/{name}")
+    }
+}
+
+impl Eyes<'_> {
+    fn read(&self, record: &Record) -> Option<Seen> {
+        self.parsed.borrow_mut().read(self.kinds, record)
+    }
+
+    fn records(&self, resource: Resource, namespace: Option<&str>) -> Vec<Arc<Record>> {
+        let prefix = self.places.prefix(resource);
+        if prefix.is_empty() {
+            return Vec::new();
+        }
+        let prefix = match namespace {
+            Some(namespace) if !namespace.is_empty() => format!("{prefix}{namespace}/"),
+            _ => prefix.to_owned(),
+        };
+        self.world.range(&prefix, None).cloned().collect()
+    }
+}
+
+fn selects(selector: &LabelSelector, record: &Record) -> bool {
+    selector.matches(|name| record.label(name))
+}
+
+impl View for Eyes<'_> {
+    fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Seen> {
+        let record = self.world.get(&self.places.key(resource, namespace, name))?;
+        self.read(record)
+    }
+
+    fn list(&self, resource: Resource, namespace: Option<&str>) -> Vec<Seen> {
+        self.records(resource, namespace).iter().filter_map(|record| self.read(record)).collect()
+    }
+
+    fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen> {
+        let prefix = self.places.prefix(resource);
+        self.world
+            .owned_by(uid)
+            .filter(|record| record.key().starts_with(prefix))
+            .filter_map(|record| self.read(record))
+            .collect()
+    }
+
+    fn orphans(&self, resource: Resource, namespace: &str, selector: &LabelSelector) -> Vec<Seen> {
+        self.orphans
+            .keys(resource, namespace)
+            .filter_map(|key| self.world.get(key))
+            .filter(|record| !is_controlled(record) && selects(selector, record))
+            .filter_map(|record| self.read(record))
+            .collect()
+    }
+
+    fn select(&self, resource: Resource, namespace: &str, selector: &LabelSelector) -> Vec<Seen> {
+        self.records(resource, Some(namespace))
+            .iter()
+            .filter(|record| selects(selector, record))
+            .filter_map(|record| self.read(record))
+            .collect()
+    }
+
+    fn unbound_pods(&self) -> Vec<Seen> {
+        self.pods_on("")
+    }
+
+    fn pods_on(&self, node: &str) -> Vec<Seen> {
+        let keys = self.on_nodes.pods.get(node).into_iter().flatten();
+        keys.filter_map(|key| self.world.get(key))
+            .filter(|record| node_of(record) == node)
+            .filter_map(|record| self.read(record))
+            .collect()
+    }
+}

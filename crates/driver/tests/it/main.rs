@@ -1,0 +1,20 @@
+//! The engines behind a whole API server, in process: what clients see once the collector has acted.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test says what it means and fails loudly"
+)]
+
+mod deletion;
+mod estate;
+mod gaps;
+#[path = "../../../server/tests/it/house.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
+mod house;
+mod kinds;
+mod traces;
