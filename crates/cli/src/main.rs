@@ -1,6 +1,8 @@
 //! The command `tenure`: reads flags, calls the host, prints for people. No rule is decided here.
 
 mod flags;
+mod inspect;
+mod keys;
 mod logging;
 mod offline;
 mod report;
@@ -10,30 +12,51 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
-use crate::flags::{Command, Flags, Snapshot, Storage};
+use crate::flags::{Command, Flags, Keys, Plan, Snapshot, Storage};
 use crate::report::Problem;
 
 fn main() -> ExitCode {
     let begin = Instant::now();
-    let flags = Flags::parse();
-    match run(flags.command, begin) {
-        Ok(()) => ExitCode::SUCCESS,
+    let program = program();
+    let matches = Flags::command().bin_name(program).get_matches();
+    let flags = Flags::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    // An audit that could not look must not be taken for one that found something.
+    let failure = match flags.command {
+        Command::Audit(_) => ExitCode::from(inspect::COULD_NOT_LOOK),
+        _ => ExitCode::FAILURE,
+    };
+    match run(flags.command, program, begin) {
+        Ok(code) => code,
         Err(problem) => {
             // A closed stderr leaves nobody to tell.
             let _ = write!(std::io::stderr().lock(), "{problem}");
-            ExitCode::FAILURE
+            failure
         }
     }
 }
 
-fn run(command: Command, begin: Instant) -> Result<(), Problem> {
-    match command {
+/// The name that usage and hints show: as a plugin, the program is called through kubectl.
+fn program() -> &'static str {
+    let called = std::env::args_os().next().map(std::path::PathBuf::from);
+    let name = called.as_ref().and_then(|path| path.file_stem()).and_then(|name| name.to_str());
+    if name == Some("kubectl-tenure") { "kubectl tenure" } else { "tenure" }
+}
+
+fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCode, Problem> {
+    let done = match command {
+        Command::Tree(flags) => return inspect::tree(&flags, program),
+        Command::Why(flags) => return inspect::why(&flags, program),
+        Command::Plan(Plan::Delete(flags)) => return inspect::plan(&flags, program),
+        Command::Audit(flags) => return inspect::audit(&flags, program),
         Command::Up(flags) => up::run(flags, begin),
         Command::Snapshot(Snapshot::Save(flags)) => offline::save(&flags),
         Command::Snapshot(Snapshot::Restore(flags)) => offline::restore(&flags),
         Command::Storage(Storage::Compact(flags)) => offline::compact(&flags),
+        Command::Keys(Keys::Rotate(flags)) => keys::rotate(&flags),
+        Command::Keys(Keys::List(flags)) => keys::list(&flags),
+        Command::Keys(Keys::Remove(flags)) => keys::remove(&flags),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Flags::command(), "tenure", &mut script);
@@ -44,7 +67,8 @@ fn run(command: Command, begin: Instant) -> Result<(), Problem> {
             say(concat!("tenure ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
             Ok(())
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Writes to stdout; a reader that went away, such as `head`, is no failure.

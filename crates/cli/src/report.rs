@@ -3,6 +3,8 @@
 use std::fmt;
 
 use tenure_host::StartError;
+use tenure_host::keys::KeysError;
+use tenure_inspect::ReadError;
 
 /// Something that ended the command.
 #[derive(Debug)]
@@ -31,6 +33,19 @@ impl Problem {
 impl From<StartError> for Problem {
     fn from(error: StartError) -> Problem {
         Problem { what: error.to_string(), causes: error.causes(), hint: error.hint() }
+    }
+}
+
+impl From<KeysError> for Problem {
+    fn from(error: KeysError) -> Problem {
+        Problem::from(StartError::from(error))
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Problem {
+        let hint = Some(error.hint().to_owned());
+        Problem { what: error.to_string(), causes: error.causes(), hint }
     }
 }
 

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tenure_host::{Config, ControlPlane, Durability, Store};
+use tenure_host::{AuditLevel, AuditLog, Config, ControlPlane, Durability, OwnerChecks, Store};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::flags::{DurabilityFlag, StoreFlag, Up};
+use crate::flags::{AuditFlag, DurabilityFlag, RuntimeFlag, StoreFlag, Switch, Up};
 use crate::report::Problem;
 use crate::{logging, say};
 
@@ -100,7 +100,43 @@ fn config(flags: Up) -> Result<Config, Problem> {
         DurabilityFlag::Strict => Durability::Strict,
         DurabilityFlag::Relaxed => Durability::Relaxed,
     };
-    Ok(Config { listen: flags.listen, kubeconfig: flags.kubeconfig, store, durability, ..base })
+    let owners = OwnerChecks {
+        enforced: flags.owner_permissions == Switch::On,
+        warns_of_absent: flags.warn_dangling_owners,
+    };
+    let (listen, kubeconfig) = (flags.listen, flags.kubeconfig);
+    let (audit, event_life) = (audit(flags.audit_log, flags.audit_level), flags.event_ttl);
+    let service_account_keys = flags.service_account_key_file;
+    Ok(Config {
+        listen,
+        kubeconfig,
+        store,
+        durability,
+        owners,
+        audit,
+        event_life,
+        service_account_keys,
+        controllers: flags.controllers,
+        nodes: nodes(flags.nodes, flags.runtime),
+        ..base
+    })
+}
+
+/// The only runtime there is needs nothing but the number of nodes.
+const fn nodes(count: u16, runtime: RuntimeFlag) -> u16 {
+    match runtime {
+        RuntimeFlag::None => count,
+    }
+}
+
+fn audit(file: Option<PathBuf>, level: Option<AuditFlag>) -> Option<AuditLog> {
+    let level = match level {
+        None | Some(AuditFlag::Metadata) => AuditLevel::Metadata,
+        Some(AuditFlag::Request) => AuditLevel::Request,
+        Some(AuditFlag::RequestResponse) => AuditLevel::RequestResponse,
+        Some(AuditFlag::None) => return None,
+    };
+    file.map(|file| AuditLog { file: Some(file).filter(|file| file != Path::new("-")), level })
 }
 
 /// The folder that was asked for, or the usual one.

@@ -3,6 +3,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
+
+use tenure_server::admit::OwnerChecks;
+pub use tenure_server::audit::Level as AuditLevel;
 
 /// Where objects are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +28,18 @@ pub enum Durability {
     Relaxed,
 }
 
+/// How long an event lives after it was last written, unless told otherwise.
+pub const EVENT_LIFE: Duration = Duration::from_secs(60 * 60);
+
+/// Where requests are written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditLog {
+    /// The file, which grows at its end; `None` is stdout.
+    pub file: Option<PathBuf>,
+    /// How much of a request is written.
+    pub level: AuditLevel,
+}
+
 /// The settings of one control plane.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,6 +54,18 @@ pub struct Config {
     pub store: Store,
     /// When a write is acknowledged.
     pub durability: Durability,
+    /// Where requests are written down; `None` for nowhere.
+    pub audit: Option<AuditLog>,
+    /// How long an event lives after it was last written; zero means for ever.
+    pub event_life: Duration,
+    /// Files with more keys whose service-account tokens are believed.
+    pub service_account_keys: Vec<PathBuf>,
+    /// How owner references are treated when they are written.
+    pub owners: OwnerChecks,
+    /// Which controllers run: `*`, `name`, `-name`; the first that names one decides.
+    pub controllers: Vec<String>,
+    /// How many simulated nodes there are; without any, pods wait until somebody binds them.
+    pub nodes: u16,
 }
 
 impl Config {
@@ -50,6 +78,12 @@ impl Config {
             kubeconfig: None,
             store: Store::File,
             durability: Durability::Strict,
+            audit: None,
+            event_life: EVENT_LIFE,
+            service_account_keys: Vec::new(),
+            owners: OwnerChecks::default(),
+            controllers: vec!["*".to_owned()],
+            nodes: 0,
         }
     }
 

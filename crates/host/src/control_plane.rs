@@ -1,15 +1,19 @@
 //! Starting and ending a whole control plane. Every part is made elsewhere; here they meet.
 
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use tenure_driver::{Controllers, Driver};
 use tenure_server::admit::first_service_address;
+use tenure_server::door::Door;
 use tenure_server::listen::Tls;
 use tenure_server::rules::Rules;
-use tenure_server::{Access, Api, ApiConfig, Kinds, bootstrap, follow, listen};
+use tenure_server::{Access, Api, ApiConfig, Audit, Kinds, bootstrap, expire, follow, listen};
 use tenure_token::Keys;
 use tenure_world::{Handle, LockStep, Options};
 use tokio::net::TcpListener;
@@ -17,28 +21,35 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::chores;
-use crate::config::{Config, Durability, Store};
+use crate::config::{AuditLog, Config, Durability, Store};
 use crate::error::StartError;
 use crate::folder::{Folder, TemporaryFolder};
+use crate::keys::{self, KeysError};
 use crate::kubeconfig;
-use crate::pki::{self, Pair, Pki};
+use crate::pki::{self, Pair, Pki, PkiError};
 use crate::storage::{self, StorageError};
 
 /// How long followers may take to notice the end.
 const FOLLOWERS_GRACE: Duration = Duration::from_secs(2);
 
+/// How long the audit log may take to be written out at the end.
+const AUDIT_GRACE: Duration = Duration::from_secs(2);
+
 /// A control plane that is serving.
 ///
-/// Dropping it asks for the end without waiting for it; [`ControlPlane::stop`] waits.
+/// Dropping it asks for the end without waiting for it; [`ControlPlane::stop`] and
+/// [`ControlPlane::cut`] wait.
 pub struct ControlPlane {
     address: SocketAddr,
     url: String,
     kubeconfig: PathBuf,
+    pki: Pki,
     ready_after: Duration,
     stop: watch::Sender<bool>,
     serving: JoinHandle<usize>,
     followers: JoinSet<()>,
     world: Handle,
+    audit: Option<Arc<Audit>>,
     place: Place,
 }
 
@@ -55,8 +66,10 @@ impl ControlPlane {
     /// Starts; when this returns, `/readyz` answers 200.
     pub async fn start(config: Config) -> Result<ControlPlane, StartError> {
         let begin = Instant::now();
+        let controllers = Controllers::with_nodes(&config.controllers, config.nodes)?;
         let place = Place::prepare(&config)?;
         let kubeconfig = place.kubeconfig(&config)?;
+        let audit = config.audit.as_ref().map(audit_log).transpose()?;
         let listener = bind(config.listen).await?;
         let failed = |source| StartError::Listen { address: config.listen, source };
         let address = listener.local_addr().map_err(failed)?;
@@ -68,38 +81,52 @@ impl ControlPlane {
         let (layout, feeds) = (Arc::clone(&kinds), vec![kinds.feed(), rights.feed()]);
         let opening =
             tokio::task::spawn_blocking(move || world(store.as_deref(), durability, layout, feeds));
-        let pki = place.pki(&config);
+        let made = place.pki(&config).and_then(|pki| {
+            let keys = place.token_keys(&config, &pki)?;
+            Ok((pki, keys))
+        });
         // Waited for even if there is no certificate: the folder must not be unlocked before.
         let world = joined(opening.await)??;
-        let pki = pki?;
+        let (pki, token_keys) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // Waited for, so that the next start finds the store closed.
+                let _ = world.stop().await;
+                return Err(error);
+            }
+        };
 
         let tls = tls(&pki)?;
         let url = url(address);
-        kubeconfig::write(&kubeconfig, &access(&url, &pki))?;
+        kubeconfig::write(&kubeconfig, &access("tenure-admin", &url, &pki.authority, &pki.admin))?;
         let (stop, stopping) = watch::channel(false);
         let api = api(ApiConfig {
             world: world.clone(),
             kinds,
             access: rights,
-            token_keys: Keys::from_pem(&pki.service_account.0, &[])
-                .map_err(|error| StartError::Tls(Box::new(error)))?,
+            token_keys,
+            audit: audit.clone(),
             authority_pem: pki.authority.certificate_pem.clone(),
             address,
             stop: stopping.clone(),
+            owners: config.owners,
+            collects_garbage: controllers.collects(),
         })
         .await?;
-        let followers = followers(&api, &world, &stopping);
+        let followers = followers(&api, &world, &stopping, config.event_life, controllers);
         let serving = tokio::spawn(listen::serve(listener, tls, api, stopping));
         let ready_after = begin.elapsed();
         Ok(ControlPlane {
             address,
             url,
             kubeconfig,
+            pki,
             ready_after,
             stop,
             serving,
             followers,
             world,
+            audit,
             place,
         })
     }
@@ -122,6 +149,29 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
+    /// The certificate that signed the server's, in PEM form.
+    #[must_use]
+    pub fn authority_pem(&self) -> &str {
+        &self.pki.authority.certificate_pem
+    }
+
+    /// The certificate and key of the administrator.
+    #[must_use]
+    pub fn admin(&self) -> &Pair {
+        &self.pki.admin
+    }
+
+    /// A new certificate and key by which the server knows somebody as this user in these groups.
+    pub fn user(&self, name: &str, groups: &[&str]) -> Result<Pair, PkiError> {
+        self.pki.user(name, groups, SystemTime::now())
+    }
+
+    /// The text of a kubeconfig for whoever bears this certificate.
+    #[must_use]
+    pub fn kubeconfig_for(&self, user: &Pair) -> String {
+        access("tenure-user", &self.url, &self.pki.authority, user)
+    }
+
     /// How long the start took.
     #[must_use]
     pub fn ready_after(&self) -> Duration {
@@ -132,9 +182,25 @@ impl ControlPlane {
     pub async fn stop(mut self) {
         // The receivers are gone only if serving has ended already.
         let _ = self.stop.send(true);
-        if let Err(error) = self.serving.await {
+        if let Err(error) = (&mut self.serving).await {
             tracing::error!(%error, "the listener ended badly");
         }
+        self.close().await;
+    }
+
+    /// Ends at once: connections are cut, whatever they carry; the store is closed.
+    ///
+    /// Afterwards only what was true of the start can still be asked for.
+    pub async fn cut(&mut self) {
+        let _ = self.stop.send(true);
+        self.serving.abort();
+        // Told that it was aborted, which is what was asked for.
+        let _ = (&mut self.serving).await;
+        self.close().await;
+    }
+
+    /// What remains to be done once nobody is served any more.
+    async fn close(&mut self) {
         let followers = async { while self.followers.join_next().await.is_some() {} };
         if tokio::time::timeout(FOLLOWERS_GRACE, followers).await.is_err() {
             // What they did not get to is done at the next start.
@@ -143,8 +209,13 @@ impl ControlPlane {
         if let Err(error) = self.world.stop().await {
             tracing::error!(%error, "the store was not closed cleanly");
         }
+        if let Some(audit) = &self.audit
+            && tokio::time::timeout(AUDIT_GRACE, audit.flush()).await.is_err()
+        {
+            tracing::error!("the end of the audit log was not written");
+        }
         // INVARIANT: the folder stays locked until nothing writes to it any more.
-        drop(self.place);
+        self.place = Place::Nowhere;
     }
 }
 
@@ -167,9 +238,26 @@ async fn api(config: ApiConfig) -> Result<Arc<Api>, StartError> {
 }
 
 /// Everything that runs beside the requests until the end is asked for.
-fn followers(api: &Arc<Api>, world: &Handle, stop: &watch::Receiver<bool>) -> JoinSet<()> {
+fn followers(
+    api: &Arc<Api>,
+    world: &Handle,
+    stop: &watch::Receiver<bool>,
+    event_life: Duration,
+    controllers: Controllers,
+) -> JoinSet<()> {
     let mut followers = JoinSet::new();
     followers.spawn(follow::run(Arc::clone(api)));
+    let (driver, engines) = Driver::new(Door::new(Arc::clone(api)), api.draw_seed(), controllers);
+    api.put_beside(engines);
+    let stopping = stop.clone();
+    followers.spawn_blocking(move || {
+        if let Err(error) = driver.run(stopping) {
+            tracing::error!(%error, "the engines could not be started");
+        }
+    });
+    if !event_life.is_zero() {
+        followers.spawn(expire::run(Arc::clone(api), event_life));
+    }
     followers.spawn(chores::compact_regularly(world.clone(), stop.clone()));
     followers
 }
@@ -226,6 +314,31 @@ impl Place {
         }
     }
 
+    /// The key that signs tokens, those that signed before, and those that were asked for.
+    fn token_keys(&self, config: &Config, pki: &Pki) -> Result<Keys, StartError> {
+        let mut others = match self {
+            Place::Kept(folder) => {
+                let pki = folder.pki();
+                let path = |id: &str| pki.join("service-account").join(id);
+                keys::older(&pki)?.into_iter().map(|(id, text)| (path(&id), text)).collect()
+            }
+            Place::Temporary(_) | Place::Nowhere => Vec::new(),
+        };
+        for path in &config.service_account_keys {
+            let text = fs::read_to_string(path)
+                .map_err(|source| KeysError::Io { path: path.clone(), source })?;
+            others.push((path.clone(), text));
+        }
+        let signing = &pki.service_account.0;
+        for (path, text) in &others {
+            // One by one, so that the message names the file.
+            Keys::from_pem(signing, &[text])
+                .map_err(|source| KeysError::Unusable { path: path.clone(), source })?;
+        }
+        let texts: Vec<&str> = others.iter().map(|(_, text)| text.as_str()).collect();
+        Keys::from_pem(signing, &texts).map_err(|error| StartError::Tls(Box::new(error)))
+    }
+
     fn pki(&self, config: &Config) -> Result<Pki, StartError> {
         let hostname = pki::hostname();
         let service = IpAddr::V4(first_service_address());
@@ -236,6 +349,21 @@ impl Place {
             Place::Temporary(_) | Place::Nowhere => Pki::in_memory(&names, now)?,
         })
     }
+}
+
+/// Opens the audit log; what a file holds already stays.
+fn audit_log(log: &AuditLog) -> Result<Arc<Audit>, StartError> {
+    let path = log.file.clone().unwrap_or_else(|| PathBuf::from("-"));
+    let out: io::Result<Box<dyn io::Write + Send>> = match &log.file {
+        None => Ok(Box::new(io::stdout())),
+        Some(path) => {
+            let mut options = OpenOptions::new();
+            let file = options.append(true).create(true).mode(0o600).open(path);
+            file.map(|file| Box::new(file) as Box<dyn io::Write + Send>)
+        }
+    };
+    out.and_then(|out| Audit::start(log.level, out))
+        .map_err(|source| StartError::Audit { path, source })
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -253,12 +381,13 @@ fn tls(pki: &Pki) -> Result<Tls, StartError> {
         .map_err(|error| StartError::Tls(Box::new(error)))
 }
 
-fn access(url: &str, pki: &Pki) -> String {
+fn access(user: &str, url: &str, authority: &Pair, pair: &Pair) -> String {
     kubeconfig::render(kubeconfig::Access {
+        user,
         server: url,
-        authority_pem: &pki.authority.certificate_pem,
-        certificate_pem: &pki.admin.certificate_pem,
-        key_pem: &pki.admin.key_pem,
+        authority_pem: &authority.certificate_pem,
+        certificate_pem: &pair.certificate_pem,
+        key_pem: &pair.key_pem,
     })
 }
 

@@ -6,6 +6,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tenure_driver::UnknownController;
+
+use crate::keys::KeysError;
 use crate::kubeconfig;
 use crate::pki::PkiError;
 use crate::storage::StorageError;
@@ -49,6 +52,9 @@ pub enum StartError {
         /// The data folder.
         path: PathBuf,
     },
+    /// A controller that does not exist was named.
+    #[error("there is no controller `{}`", .0.0)]
+    Controller(#[from] UnknownController),
     /// No temporary folder could be made.
     #[error("no temporary folder could be made")]
     Temporary(#[source] io::Error),
@@ -61,6 +67,17 @@ pub enum StartError {
     /// The certificates cannot be served.
     #[error("the certificates in use cannot be served")]
     Tls(#[source] Box<dyn Error + Send + Sync>),
+    /// The keys of service-account tokens cannot be had.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
+    /// The audit log cannot be written.
+    #[error("the audit log `{}` cannot be written", path.display())]
+    Audit {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The kubeconfig was not written.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::WriteError),
@@ -103,6 +120,7 @@ impl StartError {
                 Some("name the folder that `tenure up` uses with `--data-dir DIR`".to_owned())
             }
             StartError::Storage(error) => error.hint(),
+            StartError::Keys(error) => error.hint(),
             StartError::Pki(PkiError::Damaged { path }) => Some(format!(
                 "to have new certificates made, remove it: `rm -r '{}'`; clients then need the new kubeconfig",
                 path.display()

@@ -12,6 +12,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::StartError;
 
@@ -113,9 +114,13 @@ pub struct TemporaryFolder(PathBuf);
 impl TemporaryFolder {
     /// Makes it in the system's place for temporary files.
     pub fn new() -> io::Result<TemporaryFolder> {
+        // Tests have many servers in one process, so each looks for a name where the last one
+        // found its own; an older process of the same id may have left some behind.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let parent = std::env::temp_dir();
-        for attempt in 0..100_u32 {
-            let path = parent.join(format!("tenure-{}-{attempt}", std::process::id()));
+        for _ in 0..100 {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("tenure-{}-{number}", std::process::id()));
             // Not recursive: an existing folder, perhaps another user's, is never taken over.
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(TemporaryFolder(path)),

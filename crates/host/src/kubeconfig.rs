@@ -17,6 +17,8 @@ const MARK: &str = "# Written by tenure at every start; changes made here are lo
 /// What a client needs to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
+    /// What the file calls the user: a plain word, since it is not quoted.
+    pub user: &'a str,
     /// The address of the server, as a URL.
     pub server: &'a str,
     /// The certificate that signed the server's, in PEM form.
@@ -62,7 +64,7 @@ pub fn render(access: Access<'_>) -> String {
          \x20   server: {server}\n\
          \x20   certificate-authority-data: {authority}\n\
          users:\n\
-         - name: tenure-admin\n\
+         - name: {user}\n\
          \x20 user:\n\
          \x20   client-certificate-data: {certificate}\n\
          \x20   client-key-data: {key}\n\
@@ -70,8 +72,9 @@ pub fn render(access: Access<'_>) -> String {
          - name: tenure\n\
          \x20 context:\n\
          \x20   cluster: tenure\n\
-         \x20   user: tenure-admin\n\
+         \x20   user: {user}\n\
          current-context: tenure\n",
+        user = access.user,
         server = access.server,
         authority = STANDARD.encode(access.authority_pem),
         certificate = STANDARD.encode(access.certificate_pem),
@@ -109,7 +112,13 @@ mod tests {
     use super::*;
 
     fn text(server: &str) -> String {
-        render(Access { server, authority_pem: "CA", certificate_pem: "CRT", key_pem: "KEY" })
+        render(Access {
+            user: "tenure-admin",
+            server,
+            authority_pem: "CA",
+            certificate_pem: "CRT",
+            key_pem: "KEY",
+        })
     }
 
     #[test]

@@ -12,10 +12,12 @@ pub mod config;
 pub mod control_plane;
 pub mod error;
 pub mod folder;
+pub mod keys;
 pub mod kubeconfig;
 pub mod pki;
 pub mod storage;
 
-pub use config::{Config, Durability, Store};
+pub use config::{AuditLevel, AuditLog, Config, Durability, Store};
 pub use control_plane::ControlPlane;
 pub use error::StartError;
+pub use tenure_server::admit::OwnerChecks;

@@ -4,6 +4,7 @@
 //! ```text
 //!   authority ──signs──► serving   names and addresses of the server
 //!             ──signs──► admin     CN kubernetes-admin, O system:masters
+//!             ──signs──► users     as a test asks for them; kept nowhere
 //!   service account key            signs tokens; belongs to no certificate
 //! ```
 
@@ -23,6 +24,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
 
 use crate::folder;
+
+mod user;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * DAY.as_secs());
@@ -60,6 +63,9 @@ pub enum PkiError {
     /// Making a certificate failed.
     #[error("a certificate could not be made")]
     Make(#[from] rcgen::Error),
+    /// A certificate that was just made does not read as one.
+    #[error("a certificate could not be given groups")]
+    Groups,
 }
 
 /// A certificate and its private key, both in PEM form.
@@ -188,6 +194,17 @@ impl Pki {
         };
         let service_account = ServiceAccountKey(files.service_account_key()?);
         Ok(Pki { authority, serving, admin, service_account })
+    }
+}
+
+impl Pki {
+    /// A new pair by which the server knows its bearer as this user in these groups.
+    pub fn user(&self, name: &str, groups: &[&str], now: SystemTime) -> Result<Pair, PkiError> {
+        let mut params = params(name, now, LEAF_LIFE);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let issuer = issuer(&self.authority, now)?;
+        let pair = sign(params, &issuer)?;
+        user::with_groups(pair, name, groups, issuer.key())
     }
 }
 

@@ -13,8 +13,13 @@ Usage: tenure <COMMAND>
 
 Commands:
   up           Start a control plane and serve until stopped
+  tree         Show what an object owns, or who owns it, in any cluster
+  why          Explain why an object is still there, or will not stay
+  plan         Show what a command would do, before anything is touched
+  audit        Find everything that is wrong with the ownership of objects
   snapshot     Copy all objects into one file, or back
   storage      Look after the stored objects
+  keys         Look after the keys that sign service-account tokens
   completions  Print completions for a shell
   version      Print the version
 
@@ -25,6 +30,10 @@ Options:
 Examples:
   tenure up                                  serve on 127.0.0.1:6443, keep objects on disk
   tenure up --ephemeral --listen 127.0.0.1:0 serve from memory on any free port
+  tenure tree deployment/web                 what it owns, in the cluster of your kubeconfig
+  tenure why pod/web-1 -n shop               why it is still there, or will not stay
+  tenure plan delete deployment/web          what would go, before anything is touched
+  tenure audit                               everything wrong with ownership, for people and CI
   tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
   tenure completions bash > tenure.bash      write completions for a shell
 
@@ -49,12 +58,50 @@ fn help_of_up_names_every_flag_and_default() {
         "[possible values: file, memory]",
         "--durability <DURABILITY>",
         "[default: strict] [possible values: strict, relaxed]",
+        "--owner-permissions <SWITCH>",
+        "[default: on] [possible values: on, off]",
+        "--warn-dangling-owners",
+        "--nodes <N>",
+        "--runtime <RUNTIME>",
+        "--audit-log <FILE>",
+        "--audit-level <LEVEL>",
+        "[possible values: none, metadata, request, request-response]",
+        "--event-ttl <TIME>",
+        "[default: 1h]",
+        "--service-account-key-file <FILE>",
         "--log-format <FORMAT>",
         "[default: text] [possible values: text, json]",
         "export KUBECONFIG=",
     ] {
         assert!(help.contains(part), "no {part} in\n{help}");
     }
+}
+
+#[test]
+fn help_of_the_tools_teaches_by_example() {
+    for (command, part) in [
+        ("tree", "tenure tree --up pod/web-1 -n shop"),
+        ("tree", "[possible values: text, json, dot, mermaid, svg]"),
+        ("tree", "Usage: tenure tree [OPTIONS] <KIND/NAME>"),
+        ("why", "which finalizer waits for whom"),
+        ("audit", "  2  the cluster, or part of it, could not be read"),
+        ("audit", "--stuck-after <TIME>"),
+    ] {
+        let help = run(&[command, "-h"]).stdout;
+        assert!(help.contains(part), "no {part} in\n{help}");
+    }
+    let help = run(&["plan", "delete", "-h"]).stdout;
+    assert!(help.contains("[possible values: background, foreground, orphan]"), "{help}");
+}
+
+#[test]
+fn who_cannot_look_says_why_and_ends_with_two() {
+    let ended = run(&["audit", "--kubeconfig", "/nonexistent"]);
+    assert_eq!(ended.code, Some(2));
+    let first = "error: no cluster can be reached with this kubeconfig\n  cause: ";
+    assert!(ended.stderr.starts_with(first), "{}", ended.stderr);
+    let ended = run(&["why", "pod/a", "--kubeconfig", "/nonexistent"]);
+    assert_eq!(ended.code, Some(1));
 }
 
 #[test]

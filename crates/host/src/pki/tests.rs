@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-fn names() -> BTreeSet<String> {
+pub(super) fn names() -> BTreeSet<String> {
     serving_names([127, 0, 0, 1].into(), [10, 0, 0, 1].into(), Some("Box-1.example"))
 }
 
-fn now() -> SystemTime {
+pub(super) fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_800_000_000)
 }
 

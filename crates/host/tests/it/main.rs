@@ -1,6 +1,10 @@
 //! A whole control plane inside a test, reached the way a client reaches it: by its kubeconfig.
 
-#![expect(clippy::unwrap_used, reason = "a test may end loudly")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may end loudly")]
+
+mod attacks;
+mod client;
+mod rotation;
 
 use std::path::Path;
 use std::sync::Arc;

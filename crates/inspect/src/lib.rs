@@ -1,0 +1,35 @@
+//! What owns what in any cluster: trees, reasons, plans and findings.
+//!
+//! ```text
+//!   cluster ──► Reader ──► Facts ──► Look (the ownership engine) ──► Tree, Why, Plan, Audit ──► render
+//! ```
+//!
+//! Only reads: nothing here ever writes to a cluster. Verdicts come from engine `ownership`; words
+//! and drawings are made here. Law: `spec/ownership.md`, section 21.
+
+mod audit;
+mod facts;
+mod finding;
+mod live;
+mod look;
+mod meta;
+mod plan;
+mod reader;
+pub mod render;
+mod served;
+mod status;
+mod tree;
+mod why;
+
+pub use audit::{Audit, Scope};
+pub use facts::{Facts, Found, Named, Unread};
+pub use finding::{Code, Finding, Level, age};
+pub use live::Live;
+pub use look::{Look, Standing, Worth};
+pub use meta::{Meta, OwnerReference, Writer};
+pub use plan::{Happens, Plan, PlanStep, Stays};
+pub use reader::{Access, ReadError, Reader};
+pub use served::{Kinds, Served};
+pub use tenure_ownership::Policy;
+pub use tree::{Link, Row, Tree};
+pub use why::Why;

@@ -1,0 +1,132 @@
+//! A cluster as it changes: every kind is read, watched and read again when it changed.
+//!
+//! ```text
+//!   kind ──► list ──► watch ──► change ──► list …   one task each
+//!                └────────────────┴──► facts
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::facts::{Facts, Unread};
+use crate::meta::Meta;
+use crate::reader::{ReadError, Reader, found, listable, said};
+use crate::served::{Kinds, Served};
+
+/// How long changes are gathered before a kind is read again.
+const GATHER: Duration = Duration::from_millis(200);
+/// How long a kind that cannot be read or watched is left alone.
+const LEAVE_ALONE: Duration = Duration::from_secs(5);
+
+type Listed = Result<Vec<Meta>, String>;
+
+/// A cluster that is being watched; dropping it ends the watches.
+pub struct Live {
+    reader: Reader,
+    kinds: Kinds,
+    groups_unread: Vec<Unread>,
+    served: Vec<Arc<Served>>,
+    lists: BTreeMap<usize, Listed>,
+    news: mpsc::Receiver<(usize, Listed)>,
+    // Held for its drop.
+    _tasks: JoinSet<()>,
+}
+
+impl Live {
+    /// Begins to watch everything.
+    ///
+    /// # Errors
+    /// The cluster does not say what it serves.
+    pub async fn start(reader: &Reader) -> Result<Live, ReadError> {
+        let (kinds, groups_unread) = reader.discover().await?;
+        let served: Vec<Arc<Served>> =
+            listable(&kinds).map(|served| Arc::new(served.clone())).collect();
+        let (sender, news) = mpsc::channel(served.len().max(1));
+        let mut tasks = JoinSet::new();
+        for (index, served) in served.iter().enumerate() {
+            tasks.spawn(follow(reader.clone(), Arc::clone(served), index, sender.clone()));
+        }
+        let (reader, lists) = (reader.clone(), BTreeMap::new());
+        Ok(Live { reader, kinds, groups_unread, served, lists, news, _tasks: tasks })
+    }
+
+    /// Waits for a change and gives everything as it then is; the first time, everything at once.
+    pub async fn next(&mut self) -> Option<Facts> {
+        let (index, listed) = self.news.recv().await?;
+        self.lists.insert(index, listed);
+        while self.lists.len() < self.served.len() {
+            let (index, listed) = self.news.recv().await?;
+            self.lists.insert(index, listed);
+        }
+        // What happens together is shown together.
+        tokio::time::sleep(GATHER).await;
+        while let Ok((index, listed)) = self.news.try_recv() {
+            self.lists.insert(index, listed);
+        }
+        Some(self.facts().await)
+    }
+
+    async fn facts(&self) -> Facts {
+        let mut unread = self.groups_unread.clone();
+        let mut objects = Vec::new();
+        for (index, listed) in &self.lists {
+            let Some(served) = self.served.get(*index) else { continue };
+            match listed {
+                Ok(metas) => objects.extend(found(served, metas.clone())),
+                Err(why) => {
+                    unread.push(Unread { kind: served.qualified(), why: why.clone() });
+                }
+            }
+        }
+        let now = Timestamp::now();
+        let mut facts = Facts { kinds: self.kinds.clone(), objects, unread, now };
+        self.reader.confirm(&mut facts).await;
+        facts
+    }
+}
+
+/// Reads one kind again and again, each time it changed.
+async fn follow(
+    reader: Reader,
+    served: Arc<Served>,
+    index: usize,
+    news: mpsc::Sender<(usize, Listed)>,
+) {
+    loop {
+        let listed = match reader.list(&served).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                if news.send((index, Err(said(&error)))).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(LEAVE_ALONE).await;
+                continue;
+            }
+        };
+        if news.send((index, Ok(listed.metas))).await.is_err() {
+            return;
+        }
+        let changes = match served.can("watch") {
+            true => reader.changes(&served, &listed.revision).await.ok(),
+            false => None,
+        };
+        let Some(changes) = changes else {
+            tokio::time::sleep(LEAVE_ALONE).await;
+            continue;
+        };
+        let mut changes = std::pin::pin!(changes);
+        while let Some(true) = changes.next().await {
+            tokio::time::sleep(GATHER).await;
+            let Ok(listed) = reader.list(&served).await else { break };
+            if news.send((index, Ok(listed.metas))).await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! Reads a cluster: discovery, then the metadata of everything that can be listed, side by side.
+//! A kind that is forbidden or fails is named, never guessed about. Nothing is ever written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use http::Request;
+use http::header::ACCEPT;
+use jiff::Timestamp;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::WatchEvent;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::facts::{Facts, Found, Unread};
+use crate::look::{Look, shared};
+use crate::meta::Meta;
+use crate::served::{Groups, Kinds, OldList, Served};
+use crate::status;
+
+/// How many requests are under way at once.
+const REQUESTS_AT_ONCE: usize = 16;
+/// How many objects one answer holds.
+const PAGE: usize = 500;
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
+
+/// Which cluster, and as whom.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// The kubeconfig file; `KUBECONFIG` or the usual place without.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context in it; the current one without.
+    pub context: Option<String>,
+    /// The namespace; the context's without.
+    pub namespace: Option<String>,
+}
+
+/// Why a cluster could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The kubeconfig says nothing that can be used.
+    #[error("no cluster can be reached with this kubeconfig")]
+    Kubeconfig(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server does not answer.
+    #[error("the cluster at `{url}` does not answer")]
+    Unreachable {
+        /// Where.
+        url: String,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The server answers and refuses.
+    #[error("the cluster at `{url}` says no")]
+    Refused {
+        /// Where.
+        url: String,
+        /// What it says.
+        message: String,
+    },
+}
+
+impl ReadError {
+    /// Everything underneath, in order.
+    #[must_use]
+    pub fn causes(&self) -> Vec<String> {
+        if let ReadError::Refused { message, .. } = self {
+            return vec![message.clone()];
+        }
+        let mut causes: Vec<String> = Vec::new();
+        let mut next = std::error::Error::source(self);
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            // Libraries repeat what is underneath in their own sentence.
+            if !causes.iter().any(|said| said.ends_with(&text)) {
+                causes.push(text);
+            }
+            next = cause.source();
+        }
+        causes
+    }
+
+    /// What can be done about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            ReadError::Kubeconfig(_) => "name one with --kubeconfig or KUBECONFIG, and --context",
+            ReadError::Unreachable { .. } => "see whether it runs with `kubectl version`",
+            ReadError::Refused { .. } => "see who you are with `kubectl auth whoami`",
+        }
+    }
+}
+
+/// A client that only reads.
+#[derive(Clone)]
+pub struct Reader {
+    client: kube::Client,
+    url: String,
+    namespace: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default = "Vec::new")]
+    items: Vec<Item>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    #[serde(default)]
+    metadata: Meta,
+}
+
+/// All objects of one kind, and the revision they were read at.
+pub(crate) struct Listed {
+    pub(crate) metas: Vec<Meta>,
+    pub(crate) revision: String,
+}
+
+impl Reader {
+    /// Finds the cluster and makes a client; nothing is asked yet.
+    ///
+    /// # Errors
+    /// The kubeconfig is missing or wrong.
+    pub async fn connect(access: &Access) -> Result<Reader, ReadError> {
+        fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> ReadError {
+            ReadError::Kubeconfig(Box::new(error))
+        }
+        let options =
+            KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+        let config = match &access.kubeconfig {
+            Some(file) => {
+                let kubeconfig = Kubeconfig::read_from(file).map_err(wrong)?;
+                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?
+            }
+            None if access.context.is_some() => {
+                kube::Config::from_kubeconfig(&options).await.map_err(wrong)?
+            }
+            None => kube::Config::infer().await.map_err(wrong)?,
+        };
+        let namespace =
+            access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let url = config.cluster_url.to_string();
+        let client = kube::Client::try_from(config).map_err(wrong)?;
+        Ok(Reader { client, url, namespace })
+    }
+
+    /// A reader with a client of the caller's.
+    #[must_use]
+    pub fn with(client: kube::Client, namespace: &str) -> Reader {
+        Reader { client, url: "in this process".to_owned(), namespace: namespace.to_owned() }
+    }
+
+    /// The namespace that names without one mean.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// The cluster does not answer at all, or says nothing about what it serves.
+    pub async fn read(&self) -> Result<Facts, ReadError> {
+        let (kinds, mut unread) = self.discover().await?;
+        let listable: Vec<Arc<Served>> = listable(&kinds).map(shared).collect();
+        let lists = futures::stream::iter(listable)
+            .map(|served| {
+                let reader = self.clone();
+                async move {
+                    let listed = reader.list(&served).await;
+                    (served, listed)
+                }
+            })
+            .buffered(REQUESTS_AT_ONCE);
+        let lists: Vec<_> = lists.collect().await;
+        let mut objects = Vec::new();
+        for (served, listed) in lists {
+            match listed {
+                Ok(listed) => objects.extend(found(&served, listed.metas)),
+                Err(error) => {
+                    unread.push(Unread { kind: served.qualified(), why: said(&error) });
+                }
+            }
+        }
+        let mut facts = Facts { kinds, objects, unread, now: Timestamp::now() };
+        self.confirm(&mut facts).await;
+        Ok(facts)
+    }
+
+    /// Asks for every owner that was not among what was read: lists are older than one another,
+    /// and an owner is called absent only after a look under its name.
+    pub(crate) async fn confirm(&self, facts: &mut Facts) {
+        let answers = futures::stream::iter(facts.unseen_owners())
+            .map(|(uid, served, namespace, name)| {
+                let reader = self.clone();
+                async move {
+                    let path = served.path(&namespace, &name);
+                    let answer = reader.get::<Item>(&path, METADATA).await;
+                    (uid, served, namespace, name, answer)
+                }
+            })
+            .buffered(REQUESTS_AT_ONCE);
+        let answers: Vec<_> = answers.collect().await;
+        for (uid, served, namespace, name, answer) in answers {
+            match answer {
+                Ok(item) if item.metadata.uid == uid => {
+                    facts.objects.extend(found(&served, vec![item.metadata]));
+                }
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(_) => facts.assume(&uid, &served, &namespace, &name),
+            }
+        }
+    }
+
+    /// What the cluster serves, and the groups that do not answer.
+    pub(crate) async fn discover(&self) -> Result<(Kinds, Vec<Unread>), ReadError> {
+        let failed = |error| self.failed(error);
+        let core: Groups = self.get("/api", DISCOVERY).await.map_err(failed)?;
+        let named: Groups = self.get("/apis", DISCOVERY).await.map_err(failed)?;
+        if core.items.is_empty() && named.items.is_empty() {
+            return self.discover_one_by_one(named).await;
+        }
+        let (mut rows, mut stale) = core.rows();
+        let (more, more_stale) = named.rows();
+        rows.extend(more);
+        stale.extend(more_stale);
+        let why = "its server does not answer";
+        let unread = stale.into_iter().map(|kind| Unread { kind, why: why.to_owned() });
+        Ok((Kinds::new(rows), unread.collect()))
+    }
+
+    /// Discovery of older servers: one document for each version.
+    async fn discover_one_by_one(&self, named: Groups) -> Result<(Kinds, Vec<Unread>), ReadError> {
+        let mut versions = vec!["v1".to_owned()];
+        for group in named.groups {
+            versions.extend(group.versions.into_iter().map(|version| version.group_version));
+        }
+        let documents = futures::stream::iter(versions)
+            .map(|version| {
+                let reader = self.clone();
+                async move {
+                    let root = if version.contains('/') { "/apis" } else { "/api" };
+                    let path = format!("{root}/{version}");
+                    let list = reader.get::<OldList>(&path, "application/json").await;
+                    (version, list)
+                }
+            })
+            .buffered(REQUESTS_AT_ONCE);
+        let documents: Vec<_> = documents.collect().await;
+        let (mut rows, mut unread) = (Vec::new(), Vec::new());
+        for (version, list) in documents {
+            match list {
+                Ok(list) => rows.extend(list.rows(&version)),
+                Err(error) => unread.push(Unread { kind: version, why: said(&error) }),
+            }
+        }
+        Ok((Kinds::new(rows), unread))
+    }
+
+    /// The metadata of all objects of a kind.
+    pub(crate) async fn list(&self, served: &Served) -> Result<Listed, kube::Error> {
+        let path = served.path("", "");
+        let (mut metas, mut next, mut revision) = (Vec::new(), String::new(), String::new());
+        let mut limit = format!("?limit={PAGE}");
+        loop {
+            let page = self.get::<List>(&format!("{path}{limit}{next}"), METADATA_LIST).await;
+            let page = match page {
+                // The rest of the pages is gone: once more, in one piece.
+                Err(kube::Error::Api(status)) if status.code == 410 && !next.is_empty() => {
+                    metas.clear();
+                    next.clear();
+                    limit.clear();
+                    continue;
+                }
+                page => page?,
+            };
+            metas.extend(page.items.into_iter().map(|item| item.metadata.slim()));
+            revision = if page.metadata.resource_version.is_empty() {
+                revision
+            } else {
+                page.metadata.resource_version
+            };
+            if page.metadata.next.is_empty() {
+                return Ok(Listed { metas, revision });
+            }
+            next = format!("&continue={}", page.metadata.next);
+        }
+    }
+
+    /// How the objects of a tree fare, in the words of their kinds.
+    pub async fn statuses(&self, look: &mut Look, tree: &crate::Tree) {
+        let mut places: BTreeMap<(String, String), Arc<Served>> = BTreeMap::new();
+        for row in &tree.objects {
+            if let Some(found) = look.get(&row.object.uid).filter(|found| !found.assumed) {
+                let place = (found.served.qualified(), found.meta.namespace.clone());
+                places.entry(place).or_insert_with(|| Arc::clone(&found.served));
+            }
+        }
+        let tables = futures::stream::iter(places)
+            .map(|((_, namespace), served)| {
+                let reader = self.clone();
+                async move {
+                    let path = served.path(&namespace, "");
+                    reader.get::<status::Table>(&path, TABLE).await
+                }
+            })
+            .buffer_unordered(REQUESTS_AT_ONCE);
+        let tables: Vec<_> = tables.collect().await;
+        // A tree without statuses is still a tree.
+        for (uid, status) in tables.into_iter().flatten().flat_map(status::Table::statuses) {
+            look.set_status(uid, status);
+        }
+    }
+
+    /// The changes of one kind from a revision on: `true` for each, `false` when the watch broke.
+    pub(crate) async fn changes(
+        &self,
+        served: &Served,
+        revision: &str,
+    ) -> Result<impl futures::Stream<Item = bool> + use<>, kube::Error> {
+        let path = served.path("", "");
+        let request = request(&format!("{path}?watch=1&resourceVersion={revision}"), METADATA)?;
+        let events = self.client.request_events::<serde::de::IgnoredAny>(request).await?;
+        Ok(events.map(|event| !matches!(event, Err(_) | Ok(WatchEvent::Error(_)))))
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, kube::Error> {
+        let text = self.client.request_text(request(path, accept)?).await?;
+        serde_json::from_str(&text).map_err(kube::Error::SerdeError)
+    }
+
+    fn failed(&self, error: kube::Error) -> ReadError {
+        match error {
+            kube::Error::Api(status) => {
+                ReadError::Refused { url: self.url.clone(), message: status.message.clone() }
+            }
+            error => ReadError::Unreachable { url: self.url.clone(), source: Box::new(error) },
+        }
+    }
+}
+
+/// The kinds whose objects are read: all that can be listed, but events own nothing.
+pub(crate) fn listable(kinds: &Kinds) -> impl Iterator<Item = &Served> {
+    kinds.preferred().filter(|served| served.can("list") && served.plural != "events")
+}
+
+pub(crate) fn found(served: &Arc<Served>, metas: Vec<Meta>) -> impl Iterator<Item = Found> {
+    let served = Arc::clone(served);
+    let with_uid = metas.into_iter().filter(|meta| !meta.uid.is_empty());
+    with_uid.map(move |meta| Found { served: Arc::clone(&served), meta, assumed: false })
+}
+
+fn request(path: &str, accept: &str) -> Result<Request<Vec<u8>>, kube::Error> {
+    Request::get(path).header(ACCEPT, accept).body(Vec::new()).map_err(kube::Error::HttpError)
+}
+
+/// What an error says, in one line.
+pub(crate) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => "you may not list it".to_owned(),
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        error => {
+            let mut deepest: &dyn std::error::Error = error;
+            while let Some(below) = deepest.source() {
+                deepest = below;
+            }
+            deepest.to_string()
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Answers as text: trees with branches, findings as errors read, plans as numbered steps.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::audit::Audit;
+use crate::facts::{Named, Unread};
+use crate::finding::{Finding, age, count};
+use crate::look::Standing;
+use crate::plan::{Happens, Plan};
+use crate::render::Paint;
+use crate::tree::{Row, Tree};
+use crate::why::Why;
+
+/// A tree with its columns.
+#[must_use]
+pub fn tree(tree: &Tree, paint: Paint) -> String {
+    let columns = ["NAMESPACE", "NAME", "STATUS", "AGE", "REFERENCE"];
+    let mut lines: Vec<[(String, String); 5]> =
+        vec![columns.map(|title| (title.to_owned(), paint.bold(title)))];
+    // Whether a line goes on below at each depth.
+    let mut open: Vec<bool> = Vec::new();
+    for row in &tree.objects {
+        let branch = branch(row, &mut open);
+        lines.push(cells(row, &branch, tree, paint));
+    }
+    let mut widths = [0; 5];
+    for line in &lines {
+        for (width, (plain, _)) in widths.iter_mut().zip(line) {
+            *width = (*width).max(plain.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let mut out = String::new();
+        let mut owed = 0;
+        for ((plain, painted), width) in line.iter().zip(widths) {
+            if width == 0 {
+                continue;
+            }
+            if !plain.is_empty() {
+                out.push_str(&" ".repeat(owed));
+                out.push_str(painted);
+                owed = 0;
+            }
+            owed += width - plain.chars().count() + 2;
+        }
+        text.push_str(out.trim_end());
+        text.push('\n');
+    }
+    unread(&tree.unread, paint, &mut text);
+    text
+}
+
+fn branch(row: &Row, open: &mut Vec<bool>) -> String {
+    open.truncate(row.depth.saturating_sub(1));
+    let mut branch: String =
+        open.iter().map(|goes_on| if *goes_on { "│ " } else { "  " }).collect();
+    if row.depth > 0 {
+        branch.push_str(if row.last { "└─" } else { "├─" });
+        open.push(!row.last);
+    }
+    branch
+}
+
+fn cells(row: &Row, branch: &str, tree: &Tree, paint: Paint) -> [(String, String); 5] {
+    let name = format!("{}/{}", row.object.kind, row.object.name);
+    let again = if row.repeated { " (see above)" } else { "" };
+    let painted = format!(
+        "{}{}{}",
+        paint.faint(branch),
+        if row.depth == 0 { paint.bold(&name) } else { name.clone() },
+        paint.faint(again)
+    );
+    let status = status(row, tree);
+    let age = row.created.map(|created| age(created, tree.now)).unwrap_or_default();
+    let reference = reference(row);
+    let worth = row.reference.map(|link| link.verdict);
+    let reference_painted =
+        worth.map_or_else(|| reference.clone(), |worth| paint.worth(worth, &reference));
+    [
+        (row.object.namespace.clone(), row.object.namespace.clone()),
+        (format!("{branch}{name}{again}"), painted),
+        (status.clone(), paint.standing(row.standing, &status)),
+        (age.clone(), age),
+        (reference, reference_painted),
+    ]
+}
+
+fn status(row: &Row, tree: &Tree) -> String {
+    let since = row.deleted.map(|deleted| format!(" {}", age(deleted, tree.now)));
+    let since = since.unwrap_or_default();
+    match row.standing {
+        Standing::Alive => row.status.clone().unwrap_or_default(),
+        Standing::Terminating => format!("Terminating{since}"),
+        Standing::Waiting => format!("Terminating{since}, waits for dependents"),
+        Standing::Orphaning => format!("Terminating{since}, leaves dependents"),
+        Standing::Absent => "absent".to_owned(),
+        Standing::Unread => "unread".to_owned(),
+    }
+}
+
+fn reference(row: &Row) -> String {
+    let Some(link) = row.reference else { return String::new() };
+    let mut text = link.verdict.text().to_owned();
+    if link.controller {
+        text.push_str(", controller");
+    }
+    if link.blocking {
+        text.push_str(", blocks");
+    }
+    text
+}
+
+/// Why an object is as it is.
+#[must_use]
+pub fn why(why: &Why, program: &str, paint: Paint) -> String {
+    let mut text = String::new();
+    let created = why.created.map(|created| format!(", {} old", age(created, why.now)));
+    let deleted = why.deleted.map(|deleted| format!(", deleted {} ago", age(deleted, why.now)));
+    let word = match why.standing {
+        Standing::Alive => "alive",
+        Standing::Terminating => "Terminating",
+        Standing::Waiting => "Terminating in the foreground",
+        Standing::Orphaning => "Terminating, leaving its dependents",
+        Standing::Absent => "absent",
+        Standing::Unread => "unread",
+    };
+    let _ = writeln!(
+        text,
+        "{} is {}{}{} (uid {})",
+        paint.bold(&why.object.to_string()),
+        paint.standing(why.standing, word),
+        deleted.unwrap_or_default(),
+        created.unwrap_or_default(),
+        why.object.uid
+    );
+    for reason in &why.reasons {
+        finding(reason, program, paint, &mut text);
+    }
+    unread(&why.unread, paint, &mut text);
+    text
+}
+
+/// What was found, and how much was looked at.
+#[must_use]
+pub fn audit(audit: &Audit, program: &str, paint: Paint) -> String {
+    let mut text = String::new();
+    for found in &audit.findings {
+        finding(found, program, paint, &mut text);
+    }
+    let place = match &audit.namespace {
+        Some(namespace) => format!(" in namespace `{namespace}`"),
+        None => String::new(),
+    };
+    let found = match audit.findings.len() {
+        0 => paint.green("nothing found"),
+        number => paint.yellow(&count(number, "finding")),
+    };
+    let objects = count(audit.objects, "object");
+    let kinds = count(audit.kinds, "kind");
+    let _ = writeln!(text, "{found}: looked at {objects} of {kinds}{place}");
+    unread(&audit.unread, paint, &mut text);
+    text
+}
+
+/// What would happen, in order; then what goes and what stays.
+#[must_use]
+pub fn plan(plan: &Plan, program: &str, paint: Paint) -> String {
+    let mut text = String::new();
+    let how = match plan.cascade {
+        "orphan" => "and leaving its dependents behind".to_owned(),
+        cascade => format!("in the {cascade}"),
+    };
+    let _ = writeln!(text, "deleting {} {how} would", paint.bold(&plan.object.to_string()));
+    let number_width = plan.steps.len().to_string().len();
+    let verbs: Vec<(&str, String)> = plan.steps.iter().map(|step| verb(&step.happens)).collect();
+    let verb_width = verbs.iter().map(|(verb, _)| verb.len()).max().unwrap_or(0);
+    let name = |named: &Named| format!("{} {}", named.kind, named.place());
+    let width = plan.steps.iter().map(|step| name(&step.object).chars().count()).max().unwrap_or(0);
+    for ((index, step), (verb, detail)) in plan.steps.iter().enumerate().zip(&verbs) {
+        let verb = format!("{verb:verb_width$}");
+        let verb = match step.happens {
+            Happens::Removed => paint.red(&verb),
+            Happens::Terminating { .. } => paint.yellow(&verb),
+            _ => paint.cyan(&verb),
+        };
+        let rule = step.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+        let why = paint.faint(&format!("{}{rule}", step.why));
+        let number = index + 1;
+        let _ = writeln!(
+            text,
+            "  {number:number_width$}  {verb}  {:width$}  {detail}{why}",
+            name(&step.object)
+        );
+    }
+    let _ = writeln!(text, "{}", goes(&plan.gone));
+    if !plan.stays.is_empty() {
+        let _ = writeln!(text, "{} there afterwards:", stays(plan.stays.len()));
+        for stays in &plan.stays {
+            let state = if stays.terminating { ", Terminating" } else { "" };
+            let _ = writeln!(text, "  {}{state}: {}", stays.object, stays.why);
+        }
+    }
+    for note in &plan.notes {
+        finding(note, program, paint, &mut text);
+    }
+    unread(&plan.unread, paint, &mut text);
+    text
+}
+
+fn verb(happens: &Happens) -> (&'static str, String) {
+    match happens {
+        Happens::Removed => ("remove", String::new()),
+        Happens::Terminating { cascade: "orphan" } => ("delete", "leaving dependents: ".to_owned()),
+        Happens::Terminating { cascade } => ("delete", format!("in the {cascade}: ")),
+        Happens::LosesReferences { owners } => ("release", format!("from {}: ", owners.join(", "))),
+        Happens::Unblocked { owners } => ("unblock", format!("{}: ", owners.join(", "))),
+        Happens::LosesFinalizer { finalizer } => ("edit", format!("without `{finalizer}`: ")),
+    }
+}
+
+fn goes(gone: &[Named]) -> String {
+    match gone.len() {
+        0 => "no object goes".to_owned(),
+        1 => format!("1 object goes: {}", kinds(gone)),
+        number => format!("{number} objects go: {}", kinds(gone)),
+    }
+}
+
+fn stays(number: usize) -> String {
+    if number == 1 { "1 object is still".to_owned() } else { format!("{number} objects are still") }
+}
+
+fn kinds(gone: &[Named]) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for named in gone {
+        *kinds.entry(&named.kind).or_default() += 1;
+    }
+    let list: Vec<String> =
+        kinds.iter().map(|(kind, number)| format!("{kind} ({number})")).collect();
+    list.join(", ")
+}
+
+fn finding(finding: &Finding, program: &str, paint: Paint, text: &mut String) {
+    let finding = finding.clone().called_by(program);
+    let _ = writeln!(text, "{}: {}", paint.level(finding.level), finding.what);
+    for cause in &finding.causes {
+        let _ = writeln!(text, "  cause: {cause}");
+    }
+    if let Some(hint) = &finding.hint {
+        let _ = writeln!(text, "  hint: {hint}");
+    }
+    if let Some(rule) = finding.rule {
+        let _ = writeln!(text, "  rule: {}", paint.faint(&format!("ownership {rule}")));
+    }
+}
+
+fn unread(unread: &[Unread], paint: Paint, text: &mut String) {
+    if unread.is_empty() {
+        return;
+    }
+    let number = count(unread.len(), "kind");
+    let _ = writeln!(text, "{}: {number} could not be read", paint.yellow("warning"));
+    for unread in unread {
+        let _ = writeln!(text, "  cause: `{}`: {}", unread.kind, unread.why);
+    }
+}

@@ -1,0 +1,173 @@
+//! Text and JSON of all four answers, in full: see `tests/snapshots`.
+
+use tenure_inspect::render::{self, Paint};
+use tenure_inspect::{Code, Policy, Scope};
+
+use crate::cluster::{SHOP, WRECK, look, object};
+use crate::same;
+
+const PROGRAM: &str = "tenure";
+
+#[test]
+fn a_tree_reads_like_this() {
+    let look = look(SHOP);
+    let tree = look.tree(object(&look, "d1"), false);
+    same("tree.txt", &render::tree(&tree, Paint::Plain));
+    same("tree.json", &render::json(&tree));
+    let up = look.tree(object(&look, "c1"), true);
+    same("tree-up.txt", &render::tree(&up, Paint::Plain));
+}
+
+#[test]
+fn colors_add_nothing_but_colors() {
+    let look = look(WRECK);
+    for uid in ["d1", "c1", "w1"] {
+        let tree = look.tree(object(&look, uid), false);
+        let mut colored = render::tree(&tree, Paint::Colored);
+        assert!(colored.contains("\x1b["), "{colored}");
+        for code in ["0", "1", "2", "31", "32", "33", "36"] {
+            colored = colored.replace(&format!("\x1b[{code}m"), "");
+        }
+        assert_eq!(colored, render::tree(&tree, Paint::Plain));
+    }
+}
+
+#[test]
+fn a_ring_ends_where_it_began() {
+    let look = look(WRECK);
+    let tree = look.tree(object(&look, "w1"), false);
+    same("tree-ring.txt", &render::tree(&tree, Paint::Plain));
+    let up = look.tree(object(&look, "c3"), true);
+    same("tree-up-dangling.txt", &render::tree(&up, Paint::Plain));
+}
+
+#[test]
+fn why_says_who_holds_whom() {
+    let look = look(WRECK);
+    let mut text = String::new();
+    for uid in ["d1", "p1", "p3", "c1", "c2", "c3", "c4", "k1", "w1", "w3", "d3"] {
+        let why = look.why(object(&look, uid));
+        text.push_str(&render::why(&why, PROGRAM, Paint::Plain));
+        text.push('\n');
+    }
+    same("why.txt", &text);
+    same("why.json", &render::json(&look.why(object(&look, "p1"))));
+}
+
+#[test]
+fn a_namespace_says_what_it_waits_for() {
+    let look = look(
+        "
+        Namespace shop uid=n1 deleted=5m
+        ConfigMap shop/a uid=a finalizer=example.com/x deleted=5m
+        ConfigMap shop/b uid=b
+        ConfigMap other/c uid=c
+    ",
+    );
+    let why = look.why(object(&look, "n1"));
+    same("why-namespace.txt", &render::why(&why, PROGRAM, Paint::Plain));
+}
+
+#[test]
+fn a_blocking_reference_without_a_foreground_deletion_holds_nobody() {
+    let look = look(
+        "
+        Deployment shop/web uid=d1 deleted=5m finalizer=example.com/x
+        ReplicaSet shop/web-1 uid=r1 owner=d1!
+    ",
+    );
+    let why = look.why(object(&look, "d1"));
+    let codes: Vec<Code> = why.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [Code::Finalizer, Code::NotBlocking]);
+}
+
+#[test]
+fn plans_name_what_goes_and_what_stays() {
+    let look = look(SHOP);
+    let mut text = String::new();
+    for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
+        let plan = look.plan(object(&look, "d1"), policy);
+        text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
+        text.push('\n');
+    }
+    let plan = look.plan(object(&look, "r1"), Policy::Background);
+    text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
+    same("plan.txt", &text);
+    same("plan.json", &render::json(&look.plan(object(&look, "d1"), Policy::Foreground)));
+}
+
+#[test]
+fn plans_on_a_wreck_say_what_holds() {
+    let look = look(WRECK);
+    let mut text = String::new();
+    for (uid, policy) in [
+        ("n1", Policy::Background),
+        ("w1", Policy::Foreground),
+        ("d3", Policy::Foreground),
+        ("p1", Policy::Background),
+    ] {
+        let plan = look.plan(object(&look, uid), policy);
+        text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
+        text.push('\n');
+    }
+    same("plan-wreck.txt", &text);
+}
+
+#[test]
+fn content_goes_before_what_holds_it() {
+    let look = look(
+        "
+        Namespace shop uid=n1
+        ConfigMap shop/a uid=a
+        ConfigMap shop/b uid=b owner=a
+        ConfigMap other/c uid=c owner=n1
+        CustomResourceDefinition widgets.example.com uid=x
+        Widget other/w uid=w
+        ConfigMap other/d uid=d owner=w
+    ",
+    );
+    let gone = |uid: &str| -> Vec<String> {
+        let plan = look.plan(object(&look, uid), Policy::Background);
+        plan.gone.into_iter().map(|named| named.uid).collect()
+    };
+    assert_eq!(gone("n1"), ["a", "b", "n1", "c"]);
+    assert_eq!(gone("x"), ["w", "d", "x"]);
+}
+
+#[test]
+fn an_audit_reads_like_this() {
+    let look = look(WRECK);
+    let audit = look.audit(&Scope::default());
+    same("audit.txt", &render::audit(&audit, PROGRAM, Paint::Plain));
+    same("audit.json", &render::json(&audit));
+    let scope = Scope { namespace: Some("staging".to_owned()), ..Scope::default() };
+    let audit = look.audit(&scope);
+    assert_eq!(audit.findings.iter().map(|f| f.code).collect::<Vec<_>>(), [Code::Ring]);
+}
+
+#[test]
+fn an_audit_leaves_young_deletions_alone() {
+    let look = look(WRECK);
+    let hour = Scope { namespace: None, stuck_after: std::time::Duration::from_secs(3600) };
+    let codes: Vec<Code> = look.audit(&hour).findings.iter().map(|f| f.code).collect();
+    assert!(!codes.contains(&Code::Blocked) && !codes.contains(&Code::Finalizer), "{codes:?}");
+    let audit = crate::cluster::look(SHOP).audit(&Scope::default());
+    assert!(audit.findings.is_empty());
+}
+
+#[test]
+fn what_could_not_be_read_is_said_and_never_guessed() {
+    let look = look(
+        "
+        unread deployments.apps
+        ReplicaSet shop/web-1 uid=r1 owner=Deployment/web:d1!
+        ConfigMap shop/lost uid=c1 owner=Widget/old:w9
+    ",
+    );
+    let audit = look.audit(&Scope::default());
+    same("audit-unread.txt", &render::audit(&audit, PROGRAM, Paint::Plain));
+    let why = look.why(object(&look, "r1"));
+    same("why-unread.txt", &render::why(&why, "kubectl tenure", Paint::Plain));
+    let up = look.tree(object(&look, "r1"), true);
+    same("tree-up-unread.txt", &render::tree(&up, Paint::Plain));
+}
