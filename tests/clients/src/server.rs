@@ -166,7 +166,7 @@ impl Drop for Server {
 }
 
 /// The program under test: `TENURE_BIN`, or a fresh build.
-fn binary() -> Result<PathBuf> {
+pub fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("TENURE_BIN") {
         return Ok(PathBuf::from(path));
     }

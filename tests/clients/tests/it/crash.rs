@@ -3,6 +3,8 @@
 //!
 //! `TENURE_CRASH_ROUNDS` sets the number of rounds.
 
+mod cascade;
+
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 

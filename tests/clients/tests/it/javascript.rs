@@ -12,5 +12,5 @@ fn the_official_client_works() {
     let mut command = Command::new("node");
     // The suite finds the packages by its environment, because it lies outside their folder.
     command.arg(root.join("tests/clients/js/suite.mjs")).env("TENURE_NODE_PACKAGES", packages);
-    super::script::run(&mut command, 12);
+    super::script::run(&mut command, 25);
 }

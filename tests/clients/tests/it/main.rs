@@ -11,6 +11,7 @@
 
 mod bad_input;
 mod crash;
+mod inspect;
 mod javascript;
 mod kube_rs;
 mod kubectl;

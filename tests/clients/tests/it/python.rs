@@ -12,5 +12,5 @@ fn the_official_client_works() {
     let mut command = Command::new("python3");
     command.arg(root.join("tests/clients/python/suite.py")).env("PYTHONPATH", packages);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
-    super::script::run(&mut command, 15);
+    super::script::run(&mut command, 28);
 }

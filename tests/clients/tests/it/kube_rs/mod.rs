@@ -1,13 +1,19 @@
-//! kube-rs: typed, dynamic and metadata-only clients, watchers and discovery.
+//! kube-rs: typed, dynamic and metadata-only clients, watchers, discovery, custom kinds, server-side
+//! apply, a controller, and service accounts.
 
+mod applying;
+mod boats;
+mod controller;
 mod discovery;
 mod objects;
+mod rights;
 mod watching;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
 use kube::{Client, Config};
 use serde_json::json;
 use tenure_client_tests::Server;
@@ -69,8 +75,13 @@ fn deployment(name: &str) -> Deployment {
 
 /// The status code of a refusal.
 fn code<T>(result: kube::Result<T>) -> u16 {
+    refusal(result).code
+}
+
+/// What the server says when it refuses.
+fn refusal<T>(result: kube::Result<T>) -> Status {
     match result {
-        Err(kube::Error::Api(status)) => status.code,
+        Err(kube::Error::Api(status)) => *status,
         Err(other) => panic!("no answer of the server: {other:?}"),
         Ok(_) => panic!("the server agreed"),
     }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Kubectl;
+use super::version::Writable;
 
 const WEB: &str = "
 apiVersion: apps/v1
@@ -15,6 +16,10 @@ spec:
     metadata: {labels: {app: web}}
     spec: {containers: [{name: main, image: nginx}]}
 ";
+
+/// Nobody but the test writes the conditions of a Service.
+const SERVICES: Writable<'_> =
+    Writable { resource: "service", shown: "service", path: "/api/v1/namespaces/shop/services" };
 
 #[test]
 fn patch_in_three_types() {
@@ -46,14 +51,15 @@ fn patch_in_three_types() {
 #[test]
 fn status_written_leaves_spec_alone() {
     let kubectl = Kubectl::start();
-    kubectl.feed(&["create", "--filename", "-"], WEB);
-    let told = json!({"type":"Available","status":"True","reason":"Told","message":"told"});
-    kubectl.write_status("web", &json!({ "replicas": 9 }), &json!({ "conditions": [told] }));
-    assert_eq!(kubectl.value("deploy/web", ".spec.replicas"), "2");
-    assert_eq!(kubectl.value("deploy/web", ".metadata.generation"), "1");
+    kubectl.ok(&["create", "service", "clusterip", "web", "--tcp=80"]);
+    let told = json!({"type":"Available","status":"True","reason":"Told","message":"told",
+        "lastTransitionTime":"2024-01-02T03:04:05Z"});
+    let spec = json!({ "sessionAffinity": "ClientIP" });
+    kubectl.write_status(&SERVICES, "web", &spec, &json!({ "conditions": [told] }));
+    assert_eq!(kubectl.value("service/web", ".spec.sessionAffinity"), "None");
     let met =
-        kubectl.ok(&["wait", "deploy/web", "--for", "condition=Available", "--timeout", "10s"]);
-    assert_eq!(met, "deployment.apps/web condition met\n");
+        kubectl.ok(&["wait", "service/web", "--for", "condition=Available", "--timeout", "10s"]);
+    assert_eq!(met, "service/web condition met\n");
 }
 
 #[test]
@@ -124,7 +130,7 @@ fn dry_run_on_the_server_keeps_nothing() {
     assert_eq!(said, "deployment.apps/web created (server dry run)\n");
     assert_eq!(kubectl.ok(&["get", "deploy", "web", "--ignore-not-found"]), "");
     kubectl.feed(&["create", "--filename", "-"], WEB);
-    let revision = kubectl.value("deploy/web", ".metadata.resourceVersion");
+    let revision = kubectl.settled("deploy/web");
     kubectl.ok(&["label", "deploy", "web", "a=b", "--dry-run=server"]);
     kubectl.ok(&["delete", "deploy", "web", "--dry-run=server"]);
     assert_eq!(kubectl.value("deploy/web", ".metadata.resourceVersion"), revision);

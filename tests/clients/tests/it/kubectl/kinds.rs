@@ -123,7 +123,7 @@ fn explain_and_check(kubectl: &Kubectl, kind: &Kind) {
 fn apply(kubectl: &Kubectl, kind: &Kind) {
     let Kind { manifest, object, shown, .. } = kind;
     assert_eq!(kubectl.feed(&APPLY, manifest), format!("{shown} created\n"));
-    let revision = kubectl.value(object, ".metadata.resourceVersion");
+    let revision = kubectl.settled(object);
     assert_eq!(kubectl.feed(&APPLY, manifest), format!("{shown} unchanged\n"));
     assert_eq!(kubectl.value(object, ".metadata.resourceVersion"), revision);
 }

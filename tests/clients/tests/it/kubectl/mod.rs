@@ -1,8 +1,14 @@
 //! kubectl, unchanged, as a person would type it. Outputs are asserted as kubectl prints them.
 
+mod applying;
 mod changes;
+mod custom;
+mod events;
+mod harbour;
 mod kinds;
+mod ownership;
 mod reads;
+mod rights;
 mod runner;
 mod version;
 

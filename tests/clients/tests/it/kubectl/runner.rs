@@ -2,7 +2,10 @@
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tenure_client_tests::Server;
 
 /// A namespace on a fresh server, with kubectl in front.
@@ -13,7 +16,12 @@ pub(crate) struct Kubectl {
 impl Kubectl {
     /// Starts a server and makes the namespace `shop`, where everything else happens.
     pub(crate) fn start() -> Kubectl {
-        let kubectl = Kubectl { server: Server::ephemeral().unwrap() };
+        Kubectl::start_with(&["--ephemeral"])
+    }
+
+    /// The same with these flags of `tenure up`.
+    pub(crate) fn start_with(flags: &[&str]) -> Kubectl {
+        let kubectl = Kubectl { server: Server::start(flags).unwrap() };
         let shop = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
         assert_eq!(kubectl.feed(&["create", "--filename", "-"], shop), "namespace/shop created\n");
         kubectl
@@ -51,6 +59,31 @@ impl Kubectl {
         said
     }
 
+    /// The same command as whoever holds a token, with nothing of the administrator's.
+    pub(crate) fn bearer_command(&self, token: &str, arguments: &[&str]) -> Command {
+        let authority = self.server.folder().join("ca.crt");
+        let path = "jsonpath={.clusters[0].cluster.certificate-authority-data}";
+        let text = self.ok(&["config", "view", "--raw", "--output", path]);
+        std::fs::write(&authority, STANDARD.decode(text).unwrap()).unwrap();
+        let mut command = self.command(arguments);
+        command.args([
+            "--kubeconfig",
+            "/dev/null",
+            "--server",
+            self.server.url(),
+            "--token",
+            token,
+        ]);
+        command.arg("--certificate-authority").arg(authority);
+        command
+    }
+
+    /// Runs it as whoever holds a token, expects this exit code; stdout and stderr.
+    pub(crate) fn bearer(&self, token: &str, arguments: &[&str], code: i32) -> (String, String) {
+        let child = self.bearer_command(token, arguments).spawn().unwrap();
+        self.finish(child, arguments, Some(code))
+    }
+
     /// Waits for a process and checks how it ended.
     pub(crate) fn finish(
         &self,
@@ -65,9 +98,31 @@ impl Kubectl {
         (stdout, stderr)
     }
 
+    /// Writes a file that lives as long as the server, and gives its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.server.folder().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     /// One value of an object, by JSONPath.
     pub(crate) fn value(&self, object: &str, path: &str) -> String {
         self.ok(&["get", object, "--output", &format!("jsonpath={{{path}}}")])
+    }
+
+    /// The revision of an object once no controller has written it for a while.
+    pub(crate) fn settled(&self, object: &str) -> String {
+        let read = || self.value(object, ".metadata.resourceVersion");
+        let mut revision = read();
+        for _ in 0..50 {
+            std::thread::sleep(Duration::from_millis(300));
+            let now = read();
+            if now == revision {
+                return now;
+            }
+            revision = now;
+        }
+        panic!("{object} never settles");
     }
 
     /// Edits an object with a stream editor, and gives what kubectl printed.

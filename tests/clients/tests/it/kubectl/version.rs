@@ -26,6 +26,13 @@ pub(crate) struct Documented<'a> {
     pub(crate) version: &'a str,
 }
 
+/// A resource whose status is written: how it is asked for and told, and where it lies.
+pub(crate) struct Writable<'a> {
+    pub(crate) resource: &'a str,
+    pub(crate) shown: &'a str,
+    pub(crate) path: &'a str,
+}
+
 impl Kubectl {
     /// Which version runs; kubectl is asked once.
     fn version(&self) -> Version {
@@ -66,24 +73,24 @@ impl Kubectl {
         assert_eq!(said, format!("{shown} {told}\n"));
     }
 
-    /// Sends spec and status to the status of a Deployment.
-    pub(crate) fn write_status(&self, name: &str, spec: &Value, status: &Value) {
+    /// Sends spec and status to the status of an object.
+    pub(crate) fn write_status(&self, to: &Writable<'_>, name: &str, spec: &Value, status: &Value) {
         let patch = serde_json::json!({ "spec": spec, "status": status }).to_string();
-        let arguments =
-            ["patch", "deploy", name, "--subresource=status", "--type=merge", "--patch", &patch];
+        let arguments = ["patch", to.resource, name, "--subresource=status", "--type=merge"];
+        let arguments = [&arguments[..], &["--patch", &patch]].concat();
         if self.version() == Version::Current {
-            assert_eq!(self.ok(&arguments), format!("deployment.apps/{name} patched\n"));
+            assert_eq!(self.ok(&arguments), format!("{}/{name} patched\n", to.shown));
             return;
         }
         assert!(self.fails(&arguments).contains("unknown flag: --subresource"));
-        let text = self.ok(&["get", "deploy", name, "--output", "json"]);
+        let text = self.ok(&["get", to.resource, name, "--output", "json"]);
         let mut object: Value = serde_json::from_str(&text).unwrap();
         for (part, values) in [("spec", spec), ("status", status)] {
             for (key, value) in values.as_object().unwrap() {
                 object[part][key] = value.clone();
             }
         }
-        let path = format!("/apis/apps/v1/namespaces/shop/deployments/{name}/status");
+        let path = format!("{}/{name}/status", to.path);
         let arguments = ["replace", "--raw", &path, "--filename", "-"];
         let answer: Value =
             serde_json::from_str(&self.feed(&arguments, &object.to_string())).unwrap();
@@ -121,7 +128,7 @@ impl Kubectl {
             [&["create", "--validate=true", "--filename=-"][..], &["create", "--filename=-"][..]]
         {
             let (_, said) = self.feed_until(arguments, manifest, 1);
-            let told = format!("ValidationError({parent}): unknown field \"{field}\" in io.k8s.");
+            let told = format!("ValidationError({parent}): unknown field \"{field}\" in ");
             assert!(said.contains(&told), "{said}");
         }
     }
@@ -187,5 +194,70 @@ impl Kubectl {
         };
         let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(row.ends_with(end.trim_end()), "`{row}` does not end with `{end}`");
+    }
+
+    /// Applies a status on the server. The old version has no way to send such a request, so that
+    /// what it asserts is its own refusal, and the status is written as a whole.
+    pub(crate) fn apply_status(
+        &self,
+        to: &Writable<'_>,
+        name: &str,
+        manifest: &str,
+        status: &Value,
+    ) {
+        let arguments = ["apply", "--server-side", "--subresource=status", "--filename", "-"];
+        if self.version() == Version::Current {
+            let said = self.feed(&arguments, manifest);
+            assert_eq!(said, format!("{}/{name} serverside-applied\n", to.shown));
+        } else {
+            assert!(self.fails(&arguments).contains("unknown flag: --subresource"));
+            self.write_status(to, name, &serde_json::json!({}), status);
+        }
+    }
+
+    /// Whether there is `kubectl events`; the old version says that it has none.
+    pub(crate) fn tells_events(&self) -> bool {
+        if self.version() == Version::Debian12 {
+            assert!(self.fails(&["events"]).contains("unknown command"));
+        }
+        self.version() == Version::Current
+    }
+
+    /// A token of a service account.
+    pub(crate) fn token(&self, account: &str) -> String {
+        let arguments = ["create", "token", account];
+        if self.version() == Version::Current {
+            return self.ok(&arguments).trim_end().to_owned();
+        }
+        assert!(self.fails(&arguments).contains("unknown command"));
+        let path = format!("/api/v1/namespaces/shop/serviceaccounts/{account}/token");
+        let request = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}"#;
+        let answer = self.feed(&["create", "--raw", &path, "--filename", "-"], request);
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["status"]["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Who the holder of a token is to the server, or the administrator.
+    pub(crate) fn who_is(&self, token: Option<&str>) -> Value {
+        let run = |arguments: &[&str]| match token {
+            Some(token) => self.bearer_command(token, arguments),
+            None => self.command(arguments),
+        };
+        let whoami = ["auth", "whoami", "--output", "json"];
+        let child = run(&whoami).spawn().unwrap();
+        let text = if self.version() == Version::Current {
+            self.finish(child, &whoami, Some(0)).0
+        } else {
+            assert!(self.finish(child, &whoami, Some(1)).1.contains("unknown"));
+            let file = self.file(
+                "review.json",
+                r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#,
+            );
+            let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+            let create = ["create", "--raw", path, "--filename", &file];
+            self.finish(run(&create).spawn().unwrap(), &create, Some(0)).0
+        };
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        answer["status"]["userInfo"].clone()
     }
 }

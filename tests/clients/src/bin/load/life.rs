@@ -1,0 +1,84 @@
+//! The life of a server: its start as a process and inside a test, and the return of much data.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use tenure_client_tests::{Access, Server};
+use tenure_cluster::Cluster;
+
+use super::measure::{Measure, OBJECTS, fill, megabytes, middle, milliseconds};
+
+/// From the start of the process to an answer of `/readyz`, and the memory a moment later.
+pub(super) async fn start() -> Result<Vec<Measure>> {
+    let mut times = Vec::new();
+    let mut resident = 0;
+    for _ in 0..7 {
+        let folder = tempfile::TempDir::new()?;
+        let begin = Instant::now();
+        let server = Server::durable(folder.path())?;
+        let answer = server.access()?.once("GET", "/readyz", None).await?;
+        times.push(begin.elapsed());
+        ensure!(answer.code == 200, "/readyz answers {}", answer.code);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        resident = server.resident_bytes()?;
+        server.stop()?;
+    }
+    Ok(vec![
+        Measure::at_most(
+            "exec → /readyz, empty store",
+            50.0,
+            milliseconds(middle(&mut times)),
+            "ms",
+        ),
+        Measure::at_most("memory when idle", 30.0, megabytes(resident), "MB"),
+    ])
+}
+
+/// A control plane inside this process: from the call to the first answer to a client that read its
+/// kubeconfig, TLS handshake included.
+pub(super) async fn inside() -> Result<Vec<Measure>> {
+    let (mut times, mut starts, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..20 {
+        let begin = Instant::now();
+        let cluster = Cluster::start().await?;
+        starts.push(begin.elapsed());
+        let access = Access::read(cluster.kubeconfig_file())?;
+        let answer = access.once("GET", "/readyz", None).await?;
+        times.push(begin.elapsed());
+        ensure!(answer.code == 200, "/readyz answers {}", answer.code);
+        let begin = Instant::now();
+        drop(cluster);
+        ends.push(begin.elapsed());
+    }
+    eprintln!("  started after {:?}, ended after {:?}", middle(&mut starts), middle(&mut ends));
+    let name = "start inside a test → first answer";
+    Ok(vec![Measure::at_most(name, 20.0, milliseconds(middle(&mut times)), "ms")])
+}
+
+/// Many objects: how fast a killed server opens them and what they cost in memory.
+pub(super) async fn many() -> Result<Vec<Measure>> {
+    const COUNT: usize = 200_000;
+    let folder = tempfile::TempDir::new()?;
+    let data_dir = folder.path().to_str().context("a folder in UTF-8")?;
+    let server = Server::start(&["--data-dir", data_dir, "--durability", "relaxed"])?;
+    let access = server.access()?;
+    fill(&access, COUNT, 640).await?;
+    server.kill()?;
+    let server = Server::durable(folder.path())?;
+    let answer = server.access()?.once("GET", &format!("{OBJECTS}/m-{}", COUNT - 1), None).await?;
+    // Relaxed durability may lose the last moments, never a whole minute of writes.
+    ensure!(answer.code == 200 || answer.code == 404, "a get answers {}", answer.code);
+    let size = server.access()?.once("GET", &format!("{OBJECTS}/m-1"), None).await?.body.len();
+    #[expect(clippy::cast_precision_loss, reason = "a ratio needs few digits")]
+    let ratio = server.resident_bytes()? as f64 / (size * COUNT) as f64;
+    eprintln!("  one object has {size} bytes");
+    Ok(vec![
+        Measure::at_most(
+            "open 200,000 objects after kill -9",
+            2.0,
+            server.ready().as_secs_f64(),
+            "s",
+        ),
+        Measure::at_most("memory per stored byte, 200,000 objects", 2.5, ratio, "×"),
+    ])
+}

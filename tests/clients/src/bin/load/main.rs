@@ -1,0 +1,66 @@
+//! The load generator of `cargo xtask bench`: takes each measure once and prints one table.
+//! Loopback only, bounded in count and time; one thread, so that the server keeps a core.
+//!
+//! ```text
+//!   life      how fast a server starts, opens what it kept, and what it costs in memory
+//!   traffic   creates, gets, lists, watches
+//!   ownership the engine alone
+//!   cascade   deletions that take dependents along
+//!   apply     server-side apply
+//!   custom    from a definition to the first object of its kind
+//!   access    who may do what: over HTTP, and the engine alone
+//! ```
+
+mod access;
+mod apply;
+mod cascade;
+mod custom;
+mod life;
+mod measure;
+mod ownership;
+mod traffic;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use anyhow::Result;
+use tokio::task::LocalSet;
+
+use measure::Measure;
+
+type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
+type Take = fn() -> Taking;
+
+/// What can be measured, by the name that chooses it.
+const MEASURES: [(&str, Take); 12] = [
+    ("start", || Box::pin(life::start())),
+    ("inside", || Box::pin(life::inside())),
+    ("rate", || Box::pin(traffic::rates())),
+    ("list", || Box::pin(traffic::list())),
+    ("watch", || Box::pin(traffic::watch())),
+    ("cascade", || Box::pin(cascade::rates())),
+    ("apply", || Box::pin(apply::rates())),
+    ("custom", || Box::pin(custom::usable())),
+    ("review", || Box::pin(access::reviews())),
+    ("engine", || Box::pin(async { ownership::engine() })),
+    ("decision", || Box::pin(async { access::decisions() })),
+    ("many", || Box::pin(life::many())),
+];
+
+fn main() -> Result<()> {
+    // A name or part of one chooses measures; without arguments all are taken.
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|part| name.contains(part));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    let mut table = Vec::new();
+    for (name, take) in MEASURES.into_iter().filter(|(name, _)| wanted(name)) {
+        eprintln!("measuring: {name}");
+        table.extend(local.block_on(&runtime, take())?);
+    }
+    println!("| measure | target | measured | |\n|---|---|---|---|");
+    for Measure { name, target, measured, met } in &table {
+        println!("| {name} | {target} | {measured} | {} |", if *met { "met" } else { "missed" });
+    }
+    Ok(())
+}
