@@ -7,8 +7,10 @@ use anyhow::{Result, ensure};
 use crate::steps::Steps;
 use crate::{rules, schema, tidy, workspace};
 
-/// How many steps [`checks`] and [`tests`] take.
-pub(crate) const STEPS: usize = 7;
+/// How many steps [`checks`], [`tests`] and [`examples`] take.
+pub(crate) const STEPS: usize = 7 + EXAMPLES.len();
+/// What users are shown, each a program that must end well: the examples of crates/cluster.
+const EXAMPLES: [&str; 4] = ["start", "users", "custom_kind", "controller"];
 const CLIENTS: &str = "tenure-client-tests";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -16,7 +18,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut steps = Steps::new(STEPS)?;
     checks(&mut steps)?;
     let count = tests(&mut steps)?;
-    println!("gate: {count}; {} s", steps.elapsed().as_secs());
+    examples(&mut steps)?;
+    let shown = EXAMPLES.len();
+    println!("gate: {count}; {shown} examples; {} s", steps.elapsed().as_secs());
     Ok(())
 }
 
@@ -72,6 +76,15 @@ pub(crate) fn tests(steps: &mut Steps) -> Result<Count> {
     Ok(Count::of(&log))
 }
 
+/// Runs every example, which the build of the tests has left behind.
+pub(crate) fn examples(steps: &mut Steps) -> Result<()> {
+    let folder = workspace::target()?.join("debug/examples");
+    for name in EXAMPLES {
+        steps.command(&format!("example {name}"), &mut Command::new(folder.join(name)), 1)?;
+    }
+    Ok(())
+}
+
 /// How many tests ran, by what they guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
@@ -118,6 +131,19 @@ pub(crate) fn passed(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_example_is_left_out() {
+        let folder = workspace::root().unwrap().join("crates/cluster/examples");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()
+        };
+        let mut found: Vec<String> = std::fs::read_dir(folder).unwrap().map(name).collect();
+        found.sort();
+        let mut run = EXAMPLES;
+        run.sort_unstable();
+        assert_eq!(found, run);
+    }
 
     #[test]
     fn tests_are_counted_by_what_they_guard() {

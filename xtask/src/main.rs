@@ -6,6 +6,7 @@ mod gate;
 mod rules;
 mod schema;
 mod setup;
+mod sim;
 mod steps;
 mod test;
 mod tidy;
@@ -15,12 +16,12 @@ const USAGE: &str = "\
 usage: cargo xtask <chore>
 
   test [--crash-rounds N] everything, with real clients; what CI runs
-  gate                    format, clippy, tidy, rules, schema and tests; minutes
+  gate                    format, clippy, tidy, rules, schema, tests and examples; minutes
   setup                   installs what `test` needs
   tidy                    what a compiler does not see: dead files, arrows, paths, sizes
   rules [--check]         which rule of spec/ has which test: docs/reference/rules.md
   schema [--check]        the table of built-in types
-  bench                   measures a release build
+  bench [NAME]            measures a release build; a name chooses measures
   fuzz [--seconds N]      feeds random input to every parser; needs nightly";
 
 fn main() -> std::process::ExitCode {
@@ -35,6 +36,7 @@ fn main() -> std::process::ExitCode {
         Some("schema") => schema::run(rest),
         Some("bench") => bench::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("sim") => sim::run(rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::gate::{self, passed};
 use crate::steps::Steps;
-use crate::{setup, workspace};
+use crate::{setup, sim, workspace};
 
 /// Each suite of tests/clients: its module, what it is called, its limit in minutes.
 const SUITES: [(&str, &str, u64); 7] = [
@@ -23,13 +23,16 @@ const SUITES: [(&str, &str, u64); 7] = [
 /// How often a server is killed; `--crash-rounds` sets another number.
 const CRASH_ROUNDS: &str = "200";
 
+/// A small part of what `cargo xtask sim` tries.
+const SIM: [&str; 4] = ["--histories", "10000", "--runs", "2000"];
+
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let rounds = match arguments {
         [] => CRASH_ROUNDS,
         [flag, number] if flag == "--crash-rounds" => number,
         _ => bail!("usage: cargo xtask test [--crash-rounds N]"),
     };
-    let mut steps = Steps::new(1 + gate::STEPS + SUITES.len())?;
+    let mut steps = Steps::new(2 + gate::STEPS + SUITES.len())?;
     steps.own("setup", || setup::run(&[]))?;
     gate::checks(&mut steps)?;
     let (mut clients, mut scripts, mut failed) = (0, 0, Vec::new());
@@ -38,7 +41,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         failed.push(format!("{error:#}"));
         gate::Count::default()
     });
+    if let Err(error) = gate::examples(&mut steps) {
+        failed.push(format!("{error:#}"));
+    }
     let built = Built::find()?;
+    let few = SIM.map(str::to_owned);
+    if let Err(error) = steps.command("simulation", &mut sim::command(&few)?, 8) {
+        failed.push(format!("{error:#}"));
+    }
     for (module, name, limit_minutes) in SUITES {
         let mut command = built.suite(module, rounds)?;
         match steps.command(name, &mut command, limit_minutes) {
@@ -71,7 +81,9 @@ fn inside(log: &str) -> usize {
 /// The lines in which a suite sums itself up.
 fn told(log: &str) -> String {
     let told = |line: &&str| {
-        (line.contains(" passed, ") || line.contains(" acknowledged writes"))
+        [" passed, ", " acknowledged writes", " cascades of "]
+            .iter()
+            .any(|part| line.contains(part))
             && !line.starts_with("test result")
     };
     log.lines().filter(told).fold(String::new(), |all, line| format!("{all}; {line}"))
