@@ -29,7 +29,7 @@ use tenure_ownership::{
 };
 use tenure_server::door::{self, Actor, Door, Prepared, Propagation, Standing, Submitted, Written};
 use tenure_server::registry::Registry;
-use tenure_world::{Change, Guard, Interest, Record, World};
+use tenure_world::{Change, Guard, Interest, Record, Status, World};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ahead::Ahead;
@@ -80,6 +80,8 @@ enum Result {
 /// The collector and everything it holds.
 pub(crate) struct Collector {
     door: Door,
+    /// Guards the engine's tables.
+    seed: u64,
     engine: Engine,
     places: Places,
     /// Writes that wait until others are done.
@@ -104,6 +106,7 @@ impl Collector {
     pub(crate) fn new(door: Door, teller: Rc<Teller>, progress: Progress, seed: u64) -> Collector {
         Collector {
             door,
+            seed,
             engine: Engine::new(Order::Total, seed),
             places: Places::default(),
             waiting: VecDeque::new(),
@@ -118,8 +121,22 @@ impl Collector {
         }
     }
 
-    /// Follows the log until the world stops.
+    /// Follows the log until the world stops; one that fell behind what is kept begins anew.
     pub(crate) async fn run(mut self, mut questions: mpsc::Receiver<Question>) {
+        loop {
+            self.follow(&mut questions).await;
+            if self.door.world().status() != Status::Running {
+                return;
+            }
+            tracing::warn!("the collector fell behind the log and begins anew");
+            let refusals = self.refusals;
+            self = Collector::new(self.door, self.teller, self.progress, self.seed);
+            self.refusals = refusals;
+        }
+    }
+
+    /// Follows the log from where it stands, as far as it is kept.
+    async fn follow(&mut self, questions: &mut mpsc::Receiver<Question>) {
         let world = self.door.world().clone();
         let state = world.current();
         let Ok(mut changes) = world.watch(state.revision(), Interest::Prefix("/registry/".into()))

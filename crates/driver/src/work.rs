@@ -18,7 +18,7 @@ use futures::stream::FuturesUnordered;
 use tenure_server::door::Door;
 use tenure_server::registry::Registry;
 use tenure_workload::{Controller, Intent, Key, Memory, Pass, Refused, Resource};
-use tenure_world::{Change, Interest, Record, World};
+use tenure_world::{Change, Interest, Record, Status, World};
 
 use crate::act;
 use crate::clock;
@@ -81,8 +81,20 @@ impl Workshop {
         }
     }
 
-    /// Follows the log until the world stops.
+    /// Follows the log until the world stops; one that fell behind what is kept begins anew.
     pub(crate) async fn run(mut self) {
+        loop {
+            self.follow().await;
+            if self.door.world().status() != Status::Running {
+                return;
+            }
+            tracing::warn!("the controllers fell behind the log and begin anew");
+            self = Workshop::new(self.door, self.controllers, self.teller, self.progress);
+        }
+    }
+
+    /// Follows the log from where it stands, as far as it is kept.
+    async fn follow(&mut self) {
         let world = self.door.world().clone();
         let state = world.current();
         let interest = Interest::Prefix("/registry/".into());
