@@ -21,7 +21,7 @@ struct Entry {
     /// The uids of the owners it had when the write was decided.
     owners: Vec<Box<str>>,
     /// The object; `None` when it will be gone.
-    object: Option<Object>,
+    object: Option<Arc<Object>>,
 }
 
 /// Everything that is not committed yet.
@@ -36,7 +36,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// What the object at a key will be, if a write to it is under way.
-    pub(crate) fn get(&self, key: &str) -> Option<&Option<Object>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Option<Arc<Object>>> {
         self.entries.get(key).map(|entry| &entry.object)
     }
 
@@ -46,7 +46,7 @@ impl Ahead {
         key: Arc<str>,
         write: &Write,
         owners: Vec<Box<str>>,
-        object: Option<Object>,
+        object: Option<Arc<Object>>,
     ) {
         self.forget(&key);
         if object.is_none() {

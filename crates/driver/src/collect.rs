@@ -28,14 +28,17 @@ use tenure_ownership::{
     Action, Engine, Finding, Intent, Order, Outcome, Policy, Reference, Rule, WriteId,
 };
 use tenure_server::door::{self, Actor, Door, Prepared, Propagation, Standing, Submitted, Written};
+use tenure_server::pace::Pace;
 use tenure_server::registry::Registry;
 use tenure_world::{Change, Guard, Interest, Record, Status, World};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ahead::Ahead;
 use crate::clock;
+use crate::keeper::{Answer, Keeper, more};
 use crate::progress::{Place, Progress};
 use crate::recorder::Notice;
+use crate::retain;
 use crate::retry::Retries;
 use crate::tell::Teller;
 
@@ -98,12 +101,20 @@ pub(crate) struct Collector {
     orphaning: usize,
     /// How many writes were refused.
     refusals: u64,
+    /// Says which ConfigMaps and Secrets may go.
+    keeper: Rc<Keeper>,
     teller: Rc<Teller>,
     progress: Progress,
 }
 
 impl Collector {
-    pub(crate) fn new(door: Door, teller: Rc<Teller>, progress: Progress, seed: u64) -> Collector {
+    pub(crate) fn new(
+        door: Door,
+        teller: Rc<Teller>,
+        keeper: Rc<Keeper>,
+        progress: Progress,
+        seed: u64,
+    ) -> Collector {
         Collector {
             door,
             seed,
@@ -116,27 +127,37 @@ impl Collector {
             held: HashMap::new(),
             orphaning: 0,
             refusals: 0,
+            keeper,
             teller,
             progress,
         }
     }
 
     /// Follows the log until the world stops; one that fell behind what is kept begins anew.
-    pub(crate) async fn run(mut self, mut questions: mpsc::Receiver<Question>) {
+    pub(crate) async fn run(
+        mut self,
+        mut questions: mpsc::Receiver<Question>,
+        mut released: mpsc::UnboundedReceiver<Box<str>>,
+    ) {
         loop {
-            self.follow(&mut questions).await;
+            self.follow(&mut questions, &mut released).await;
             if self.door.world().status() != Status::Running {
                 return;
             }
             tracing::warn!("the collector fell behind the log and begins anew");
             let refusals = self.refusals;
-            self = Collector::new(self.door, self.teller, self.progress, self.seed);
+            let Collector { door, teller, keeper, progress, seed, .. } = self;
+            self = Collector::new(door, teller, keeper, progress, seed);
             self.refusals = refusals;
         }
     }
 
     /// Follows the log from where it stands, as far as it is kept.
-    async fn follow(&mut self, questions: &mut mpsc::Receiver<Question>) {
+    async fn follow(
+        &mut self,
+        questions: &mut mpsc::Receiver<Question>,
+        released: &mut mpsc::UnboundedReceiver<Box<str>>,
+    ) {
         let world = self.door.world().clone();
         let state = world.current();
         let Ok(mut changes) = world.watch(state.revision(), Interest::Prefix("/registry/".into()))
@@ -146,6 +167,8 @@ impl Collector {
         self.start(&state);
         drop(state);
         let mut writing = FuturesUnordered::new();
+        let mut pace = Pace::default();
+        let mut taken = 0;
         loop {
             loop {
                 match changes.try_next() {
@@ -179,13 +202,14 @@ impl Collector {
                 orphaning: self.orphaning,
                 refusals: self.refusals,
                 idle: depth == 0 && self.refused.is_empty(),
+                dormant: false,
             });
+            // Only now it shows here what came of them.
+            self.keeper.taken(std::mem::take(&mut taken));
+            pace.looked(depth > 0);
             let due = self.refused.due();
             tokio::select! {
-                change = changes.next() => match change {
-                    Ok(change) => self.see(&change),
-                    Err(_) => return,
-                },
+                ready = pace.ready(&mut changes) => if ready.is_err() { return },
                 Some(concluded) = writing.next(), if !writing.is_empty() => {
                     // The engine has to know what the write ran into before it decides anew.
                     while let Ok(Some(change)) = changes.try_next() {
@@ -198,6 +222,12 @@ impl Collector {
                     }
                 }
                 Some(question) = questions.recv() => self.answer(question),
+                Some(uid) = released.recv() => {
+                    let mut out = Vec::new();
+                    self.engine.retry(&uid, &mut out);
+                    self.take(out);
+                    taken += 1;
+                }
                 () = clock::sleep_until(due), if due.is_some() => {}
             }
         }
@@ -368,6 +398,13 @@ impl Collector {
                 self.parked.insert(key, write);
                 return None;
             }
+            Tried::Held => {
+                // The keeper says when to try again.
+                let mut out = Vec::new();
+                self.engine.outcome(id, &Outcome::Denied, &mut out);
+                self.take(out);
+                return None;
+            }
             Tried::Ended(result) => (None, Some(result)),
         };
         let (door, orphans) = (self.door.clone(), matches!(write.rule, Rule::R114 | Rule::R115));
@@ -399,20 +436,34 @@ impl Collector {
             return Tried::Ended(Result::Moved);
         };
         guards.extend(self.ahead.absences(&owners));
+        let subject = state.get(key).filter(|_| matches!(write.action, Action::Delete(_)));
+        let kept = match subject.map(|record| self.keeper.ask(record)) {
+            Some(Answer::Held) => return Tried::Held,
+            Some(Answer::Clear(guard)) => {
+                guards.push(guard);
+                subject.cloned()
+            }
+            Some(Answer::Free) | None => None,
+        };
         if matches!(write.action, Action::DropFinalizer(_)) {
             guards.extend(self.ahead.of_dependents(&write.key.uid));
         }
-        let ready = match prepare(&self.door, write, &standing, guards) {
+        let mut ready = match prepare(&self.door, write, &standing, guards) {
             Ok(Prepared::Ready(ready)) => ready,
             Ok(Prepared::Early) => return Tried::Early,
             Ok(Prepared::Nothing) => return Tried::Ended(Result::Applied(state.revision())),
             Err(failure) => return Tried::Ended(refusal(&failure)),
         };
+        ready.because(|| chain(&self.engine, write));
         let after = ready.after().cloned();
         let submitted = match self.door.submit(ready) {
             Ok(submitted) => submitted,
             Err(failure) => return Tried::Ended(refusal(&failure)),
         };
+        if let Some(record) = kept {
+            self.teller.tell(retain::collected(&record));
+            more(&self.keeper.counters.collections, 1);
+        }
         let mut out = Vec::new();
         let resource = write.key.resource;
         // Told at the revision that is stored, so that the truth is never older news.
@@ -463,6 +514,8 @@ enum Tried {
     Submitted(Submitted),
     /// It rests on bytes that are not stored yet.
     Early,
+    /// The object is still needed.
+    Held,
     Ended(Result),
 }
 
@@ -496,6 +549,13 @@ fn prepare(
             })
         }
     }
+}
+
+/// Why, back to what a client did: rule, uid and revision of each step.
+fn chain(engine: &Engine, write: &ownership::Write) -> String {
+    let step =
+        |cause: &ownership::Cause| format!("{} {} {}", cause.rule, cause.key.uid, cause.revision.0);
+    engine.chain(write.cause).iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
 fn came_of(door: &Door, written: std::result::Result<Written, Failure>) -> Result {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   World ──► collect ──► engine `ownership` ──┐
+//!         ──► retain ───► engine `retention` ──┤
 //!         ──► work ─────► engine `workload` ───┼──► Door ──► World
 //!                                   tell ◄─────┘ events
 //! ```
@@ -13,10 +14,13 @@ mod act;
 mod ahead;
 mod clock;
 mod collect;
+mod keeper;
+mod mention;
 mod nodes;
 mod progress;
 mod queue;
 mod recorder;
+mod retain;
 mod retry;
 mod tell;
 mod view;
@@ -33,7 +37,10 @@ use tenure_world::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use collect::{Collector, Question};
+use keeper::{Counters, Keeper};
+use mention::Shelves;
 use progress::{Place, Progress};
+use retain::Retainer;
 use tell::Teller;
 use work::Workshop;
 
@@ -45,12 +52,19 @@ const QUESTIONS: usize = 16;
 /// The name of the collector among the controllers.
 const COLLECTOR: [&str; 2] = ["garbage-collector-controller", "garbagecollector"];
 
+/// The name of the retention controller among the controllers.
+const RETENTION: [&str; 2] = ["retention-controller", "retention"];
+
 /// Which controllers run.
 #[derive(Clone)]
 pub struct Controllers {
     list: Vec<&'static dyn Controller>,
     collects: bool,
     nodes: u16,
+    /// Whether the retention controller runs.
+    keeps: bool,
+    /// Whether it makes revisions owners, or takes all such references back.
+    retains: bool,
 }
 
 impl Controllers {
@@ -60,12 +74,15 @@ impl Controllers {
     /// A name is nobody's.
     pub fn named(words: &[String]) -> Result<Controllers, UnknownController> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let list = tenure_workload::enabled(&words, |name| COLLECTOR.contains(&name))?;
-        let [name, alias] = COLLECTOR;
+        let elsewhere = |name: &str| COLLECTOR.contains(&name) || RETENTION.contains(&name);
+        let list = tenure_workload::enabled(&words, elsewhere)?;
+        let on = |[name, alias]: [&str; 2]| tenure_workload::table::names(&words, name, alias);
         Ok(Controllers {
             list,
-            collects: tenure_workload::table::names(&words, name, alias),
+            collects: on(COLLECTOR),
+            keeps: on(RETENTION),
             nodes: 0,
+            retains: true,
         })
     }
 
@@ -82,6 +99,19 @@ impl Controllers {
         Ok(Controllers { nodes, ..Controllers::named(&words)? })
     }
 
+    /// The same, with revisions made owners of what they need, or with all such references taken back
+    /// (retention R70).
+    #[must_use]
+    pub fn retaining(self, retains: bool) -> Controllers {
+        Controllers { retains, ..self }
+    }
+
+    /// Whether revisions are made owners of the ConfigMaps and Secrets they need.
+    #[must_use]
+    pub fn retains(&self) -> bool {
+        self.retains
+    }
+
     /// Whether the collector is among them.
     #[must_use]
     pub fn collects(&self) -> bool {
@@ -95,7 +125,9 @@ pub struct Driver {
     seed: u64,
     controllers: Controllers,
     collector: Progress,
+    retainer: Progress,
     workshop: Progress,
+    counters: Arc<Counters>,
     questions: mpsc::Receiver<Question>,
 }
 
@@ -104,8 +136,13 @@ pub struct Engines {
     world: Handle,
     /// Nobody reports for a collector that does not run.
     collects: bool,
+    /// Nor for a retention controller.
+    keeps: bool,
     collector: watch::Receiver<Place>,
+    retainer: watch::Receiver<Place>,
     workshop: watch::Receiver<Place>,
+    shelves: Shelves,
+    counters: Arc<Counters>,
     questions: mpsc::Sender<Question>,
 }
 
@@ -114,16 +151,23 @@ impl Driver {
     #[must_use]
     pub fn new(door: Door, seed: u64, controllers: Controllers) -> (Driver, Arc<Engines>) {
         let (collector, collecting) = Progress::new();
+        let (retainer, retaining) = Progress::new();
         let (workshop, working) = Progress::new();
+        let counters = Arc::new(Counters::default());
         let (sender, questions) = mpsc::channel(QUESTIONS);
         let engines = Engines {
             world: door.world().clone(),
             collects: controllers.collects,
+            keeps: controllers.keeps,
             collector: collecting,
+            retainer: retaining,
             workshop: working,
+            shelves: Shelves::new(&door.kinds()),
+            counters: Arc::clone(&counters),
             questions: sender,
         };
-        let driver = Driver { door, seed, controllers, collector, workshop, questions };
+        let driver =
+            Driver { door, seed, controllers, collector, retainer, workshop, counters, questions };
         (driver, Arc::new(engines))
     }
 
@@ -131,26 +175,37 @@ impl Driver {
     ///
     /// # Errors
     /// The operating system gives no timer.
-    pub fn run(self, mut stop: watch::Receiver<bool>) -> std::io::Result<()> {
+    pub fn run(self, stop: watch::Receiver<bool>) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let tasks = tokio::task::LocalSet::new();
-        let Driver { door, seed, controllers, collector, workshop, questions } = self;
+        tokio::task::LocalSet::new().block_on(&runtime, self.follow(stop));
+        Ok(())
+    }
+
+    /// Runs wherever it is polled, inside a [`tokio::task::LocalSet`], until the world stops or the end
+    /// is asked for.
+    pub async fn follow(self, mut stop: watch::Receiver<bool>) {
+        let Driver { door, seed, controllers, collector, retainer, workshop, counters, questions } =
+            self;
         let (teller, waiting) = Teller::new();
         let teller = Rc::new(teller);
         let telling = Rc::clone(&teller);
         let events = door.clone();
-        tasks.spawn_local(async move { telling.run(events, waiting).await });
-        tasks.spawn_local(nodes::register(door.clone(), controllers.nodes));
+        tokio::task::spawn_local(async move { telling.run(events, waiting).await });
+        tokio::task::spawn_local(nodes::register(door.clone(), controllers.nodes));
         let workshop = Workshop::new(door.clone(), controllers.list, Rc::clone(&teller), workshop);
-        let collector = Collector::new(door, teller, collector, seed);
-        tasks.block_on(&runtime, async move {
-            tokio::select! {
-                () = collector.run(questions), if controllers.collects => {}
-                () = workshop.run() => {}
-                _ = stop.wait_for(|stop| *stop) => {}
-            }
-        });
-        Ok(())
+        let settings =
+            tenure_retention::Settings { draining: !controllers.retains, ..Default::default() };
+        let (keeper, released) = Keeper::new(&door.kinds(), settings, counters);
+        let keeper = Rc::new(keeper);
+        let (shared, told) = (Rc::clone(&keeper), Rc::clone(&teller));
+        let retainer = Retainer::new(door.clone(), shared, told, retainer);
+        let collector = Collector::new(door, teller, keeper, collector, seed);
+        tokio::select! {
+            () = collector.run(questions, released), if controllers.collects => {}
+            () = retainer.run(), if controllers.keeps => {}
+            () = workshop.run() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
     }
 }
 
@@ -170,19 +225,25 @@ impl Beside for Engines {
     fn settle(&self, upto: Revision) -> Asking<'_, Revision> {
         Box::pin(async move {
             let (mut collector, mut workshop) = (self.collector.clone(), self.workshop.clone());
+            let mut retainer = self.retainer.clone();
             loop {
+                // Before the collector, which shows what it was released to do before this is idle.
+                let retaining = *retainer.borrow_and_update();
                 let places = [*collector.borrow_and_update(), *workshop.borrow_and_update()];
                 // What was done may have asked for more: all is settled once nothing is newer.
                 let newest = self.world.current().revision();
                 let settled =
                     |place: &Place| place.idle && place.seen >= upto && place.seen >= newest;
                 let [collecting, working] = &places;
-                if settled(working) && (settled(collecting) || !self.collects) {
+                let retained =
+                    !self.keeps || settled(&retaining) || self.passes_over(&retaining, upto);
+                if settled(working) && (settled(collecting) || !self.collects) && retained {
                     return newest;
                 }
                 let ended = tokio::select! {
                     changed = collector.changed() => changed.is_err(),
                     changed = workshop.changed() => changed.is_err(),
+                    changed = retainer.changed() => changed.is_err(),
                 };
                 if ended {
                     return newest;
@@ -220,6 +281,23 @@ impl Beside for Engines {
             place.orphaning,
             work.depth,
             place.refusals,
-        )
+        ) + &self.counters.text()
+    }
+}
+
+impl Engines {
+    /// Whether the retention controller waits for somebody to opt in, and nobody has.
+    fn passes_over(&self, place: &Place, upto: Revision) -> bool {
+        if !place.dormant {
+            return false;
+        }
+        let state = self.world.current();
+        let subjects = |stored| matches!(stored, mention::Stored::Subject(_));
+        let newer = |prefix: &str| {
+            let mut records = state.range(prefix, None);
+            records.any(|record| record.revision() > place.seen && mention::opted_in(record))
+        };
+        state.revision() >= upto
+            && !self.shelves.within("", subjects).any(|(prefix, _)| newer(&prefix))
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Place {
     pub(crate) refusals: u64,
     /// Whether nothing is left to do.
     pub(crate) idle: bool,
+    /// Whether it waits for something of its own and passes over all else.
+    pub(crate) dormant: bool,
 }
 
 /// The writing end.

@@ -142,6 +142,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 #[cfg(test)]
 mod tests {
+    //! Rules of spec/workload-controllers.md.
     use super::*;
 
     fn queue() -> (Queue<&'static str>, Instant) {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_waits_once_and_works_once() {
+    fn pu6_a_key_waits_once_and_works_once() {
         let (mut queue, now) = queue();
         queue.wake("a");
         queue.wake("a");
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_wait_longer_each_time_and_success_forgets_them() {
+    fn pu6_failures_wait_longer_each_time_and_success_forgets_them() {
         let (mut queue, now) = queue();
         queue.wake("a");
         let mut at = now;
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_for_later_is_replaced_by_the_next_one() {
+    fn pu6_a_wish_for_later_is_replaced_by_the_next_one() {
         let (mut queue, now) = queue();
         queue.wake("a");
         queue.take(now);

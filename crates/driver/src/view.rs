@@ -15,40 +15,79 @@ use tenure_workload::{Resource, Seen, View};
 use tenure_world::{Record, World};
 
 /// How many parsed objects are remembered, in each of two halves.
-const REMEMBERED: usize = 8192;
+const REMEMBERED: usize = 16_384;
 
 /// Parsed objects by key; what was not asked for during a whole half is forgotten.
 #[derive(Default)]
 pub(crate) struct Parsed {
-    young: HashMap<Arc<str>, (Revision, Arc<Object>)>,
-    old: HashMap<Arc<str>, (Revision, Arc<Object>)>,
+    young: HashMap<Arc<str>, Versions>,
+    old: HashMap<Arc<str>, Versions>,
+}
+
+/// An object as it is and perhaps as it was before.
+///
+/// Changes come by a little later than the state is read: both versions are asked for in turns.
+struct Versions {
+    newest: (Revision, Arc<Object>),
+    before: Option<(Revision, Arc<Object>)>,
+}
+
+impl Versions {
+    fn at(&self, revision: Revision) -> Option<Arc<Object>> {
+        let versions = std::iter::once(&self.newest).chain(&self.before);
+        versions.into_iter().find(|(at, _)| *at == revision).map(|(_, object)| Arc::clone(object))
+    }
+
+    fn add(&mut self, revision: Revision, object: Arc<Object>) {
+        let added = (revision, object);
+        if revision > self.newest.0 {
+            self.before = Some(std::mem::replace(&mut self.newest, added));
+        } else if self.before.as_ref().is_none_or(|(at, _)| *at < revision) {
+            self.before = Some(added);
+        }
+    }
 }
 
 impl Parsed {
-    /// The object that a record holds.
+    /// The object that a record holds, without `managedFields`: who wrote what is for the server to
+    /// know, and half of the object.
     pub(crate) fn read(&mut self, kinds: &Registry, record: &Record) -> Option<Seen> {
         let revision = record.revision();
-        if let Some((at, object)) = self.young.get(record.key())
-            && *at == revision
-        {
-            return Some(Seen { object: Arc::clone(object), revision });
+        if let Some(object) = self.young.get(record.key()).and_then(|known| known.at(revision)) {
+            return Some(Seen { object, revision });
         }
-        let object = match self.old.remove(record.key()) {
-            Some((at, object)) if at == revision => object,
-            _ => {
+        let mut known = self.young.remove(record.key());
+        if known.is_none() {
+            known = self.old.remove(record.key());
+        }
+        let object = match known.as_ref().and_then(|known| known.at(revision)) {
+            Some(object) => object,
+            None => {
                 let mut object = kinds.stored_at(record.key())?.read(record).ok()?;
                 let version = revision.to_string();
                 if let Some(metadata) = object.get_mut("metadata").and_then(|m| m.as_object_mut()) {
                     metadata.insert("resourceVersion".into(), version.into());
+                    metadata.remove("managedFields");
                 }
                 Arc::new(object)
             }
         };
+        let mut known = known
+            .unwrap_or_else(|| Versions { newest: (revision, Arc::clone(&object)), before: None });
+        if known.at(revision).is_none() {
+            known.add(revision, Arc::clone(&object));
+        }
         if self.young.len() >= REMEMBERED {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(Arc::clone(record.key()), (revision, Arc::clone(&object)));
+        self.young.insert(Arc::clone(record.key()), known);
         Some(Seen { object, revision })
+    }
+
+    /// An object is gone.
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.young.remove(key);
+        self.old.remove(key);
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tenure_server::door::Door;
+use tenure_server::pace::Pace;
 use tenure_server::registry::Registry;
 use tenure_workload::{Controller, Intent, Key, Memory, Pass, Refused, Resource};
 use tenure_world::{Change, Interest, Record, Status, World};
@@ -104,6 +105,7 @@ impl Workshop {
         }
         drop(state);
         let mut turns = FuturesUnordered::new();
+        let mut pace = Pace::default();
         loop {
             let state = world.current();
             loop {
@@ -123,13 +125,11 @@ impl Workshop {
             }
             let depth = self.queue.depth();
             let (seen, idle) = (changes.delivered(), self.queue.is_idle());
+            pace.looked(depth > 0);
             self.progress.report(Place { seen, depth, idle, ..Place::default() });
             let due = self.queue.due();
             tokio::select! {
-                change = changes.next() => match change {
-                    Ok(change) => self.see_change(&world.current(), &change),
-                    Err(_) => return,
-                },
+                ready = pace.ready(&mut changes) => if ready.is_err() { return },
                 Some(turn) = turns.next(), if !turns.is_empty() => self.finish(turn),
                 () = clock::sleep_until(due), if due.is_some() && turns.len() < TURNS_AT_ONCE => {}
             }
@@ -150,7 +150,8 @@ impl Workshop {
         if !self.controllers.iter().any(|c| c.watches().contains(&resource)) {
             return;
         }
-        self.orphans.see(resource, record, after.is_some());
+        let gone = after.is_none();
+        self.orphans.see(resource, record, !gone);
         let mut read = |record: &Arc<Record>| self.parsed.borrow_mut().read(&self.kinds, record);
         let before = before.and_then(&mut read);
         let after = after.and_then(&mut read);
@@ -169,6 +170,9 @@ impl Workshop {
                 let queue = &mut self.queue;
                 controller.wake(&change, &eyes, &mut |key| queue.wake((number, key)));
             }
+        }
+        if gone {
+            self.parsed.borrow_mut().forget(record.key());
         }
     }
 

@@ -13,6 +13,7 @@ mod env;
 mod placement;
 mod probe;
 mod qos;
+mod references;
 mod resources;
 mod security;
 pub mod selector;
@@ -25,6 +26,7 @@ mod volumes;
 pub use defaults::{default_claim_spec, default_pod_spec, default_pod_template};
 pub use env::{ENV_PATHS, VOLUME_PATHS, validate_field_path};
 pub use qos::qos_class;
+pub use references::{ReferenceKind, References, references, template_references};
 pub use resources::validate_resource_requirements;
 pub use spec::{Options, validate_pod, validate_pod_create, validate_pod_spec, validate_template};
 pub use update::{

@@ -7,6 +7,7 @@ use crate::*;
 
 mod hostile;
 mod recorded;
+mod references;
 mod updates;
 
 /// A specification and the causes it gives, in order.

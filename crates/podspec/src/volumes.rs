@@ -10,7 +10,7 @@ use crate::text;
 use crate::view::{has, int, items, map, text as text_of};
 
 /// The sources in the order they are looked at: the first counts, each further one is refused.
-const SOURCES: &[&str] = &[
+pub(crate) const SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
     "gitRepo",

@@ -139,6 +139,28 @@ impl Retained {
     }
 }
 
+/// What was written lately: the log, and the batch that is not in it yet.
+pub(crate) struct Recent<'a> {
+    pub(crate) log: &'a Recorder,
+    pub(crate) batch: &'a [Arc<Change>],
+}
+
+impl<'a> Recent<'a> {
+    /// The changes after a revision; `None` when not all of them are kept.
+    pub(crate) fn since(
+        &self,
+        after: Revision,
+    ) -> Option<impl Iterator<Item = Arc<Change>> + use<'a>> {
+        let kept = self.log.shared.load_full();
+        if after < kept.oldest {
+            return None;
+        }
+        let logged = (kept.position(after)..self.log.end())
+            .map_while(move |number| kept.get(number).cloned());
+        Some(logged.chain(self.batch.iter().cloned()))
+    }
+}
+
 /// The writing end of the log; the sequencer owns it.
 #[derive(Debug)]
 pub(crate) struct Recorder {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tenure_core::Revision;
 
 use crate::header::{BadRecord, Layout};
-use crate::history::Change;
+use crate::history::{Change, Recent};
 use crate::ownership::Ownership;
 use crate::record::{Draft, Prepared, Record};
 use crate::snapshot::{Objects, World};
@@ -53,11 +53,25 @@ pub enum Guard {
         /// The revision up to which its dependents were looked at.
         seen: Revision,
     },
+    /// No record under these prefixes that was written after a revision contains a text as a JSON
+    /// string, wherever in it.
+    Unmentioned {
+        /// The prefixes that were looked at.
+        prefixes: Arc<[Box<str>]>,
+        /// The text; one that JSON writes as it is.
+        text: Box<str>,
+        /// The revision up to which records were looked at.
+        seen: Revision,
+    },
 }
 
 impl Guard {
     /// The record that breaks the guard, as `Err`.
-    pub(crate) fn check(&self, objects: &Objects) -> Result<(), Option<Arc<Record>>> {
+    pub(crate) fn check(
+        &self,
+        objects: &Objects,
+        recent: &Recent<'_>,
+    ) -> Result<(), Option<Arc<Record>>> {
         match self {
             Guard::At { key, revision } => {
                 let current = objects.get(key);
@@ -85,6 +99,20 @@ impl Guard {
             Guard::Dependents { uid, seen } => {
                 match objects.owned_by(uid).find(|record| record.revision() > *seen) {
                     Some(record) => Err(Some(record.clone())),
+                    None => Ok(()),
+                }
+            }
+            Guard::Unmentioned { prefixes, text, seen } => {
+                let quoted = format!("\"{text}\"");
+                // Nobody knows any more what was written in between.
+                let Some(mut changes) = recent.since(*seen) else { return Err(None) };
+                let mentions = |change: &Arc<Change>| {
+                    let under = prefixes.iter().any(|prefix| change.key.starts_with(&**prefix));
+                    let after = change.after.as_ref().filter(|_| under)?;
+                    after.contains(&quoted).then(|| after.clone())
+                };
+                match changes.find_map(|change| mentions(&change)) {
+                    Some(record) => Err(Some(record)),
                     None => Ok(()),
                 }
             }

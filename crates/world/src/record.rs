@@ -80,6 +80,14 @@ impl Record {
         span.text(&self.bytes, &self.header.side)
     }
 
+    /// Whether the stored text contains another.
+    #[must_use]
+    pub fn contains(&self, text: &str) -> bool {
+        // The bytes were read as text when the record was made; reading them again costs less than
+        // keeping a second copy.
+        std::str::from_utf8(&self.bytes).is_ok_and(|stored| stored.contains(text))
+    }
+
     /// `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &str {

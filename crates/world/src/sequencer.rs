@@ -19,7 +19,7 @@ use tenure_core::Revision;
 use tenure_store::{AppendError, Commit, Log, Stats};
 use tokio::sync::oneshot;
 
-use crate::history::{Change, Recorder};
+use crate::history::{Change, Recent, Recorder};
 use crate::proposal::{Committed, Guard, LockStep, Ready, Refused};
 use crate::record::Record;
 use crate::shared::Shared;
@@ -204,7 +204,9 @@ impl Sequencer {
         let mut changes = Vec::with_capacity(batch.len());
         let mut answers = Vec::with_capacity(batch.len());
         for Submitted { guards, writes, answer } in batch {
-            let outcome = number(&guards, writes, &mut objects, revision).map(|numbered| {
+            let recent = Recent { log: &self.recorder, batch: &changes };
+            let outcome = number(&guards, writes, &mut objects, revision, &recent);
+            let outcome = outcome.map(|numbered| {
                 revision = numbered.committed.revision;
                 commits.extend(numbered.commit);
                 changes.extend(numbered.changes);
@@ -271,9 +273,10 @@ fn number(
     writes: Vec<Ready>,
     objects: &mut Objects,
     revision: Revision,
+    recent: &Recent<'_>,
 ) -> Result<Numbered, Refused> {
     for (index, guard) in guards.iter().enumerate() {
-        guard.check(objects).map_err(|current| Refused::Guard { index, current })?;
+        guard.check(objects, recent).map_err(|current| Refused::Guard { index, current })?;
     }
     let next = revision.next();
     let mut changes = Vec::with_capacity(writes.len());

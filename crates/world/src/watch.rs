@@ -141,8 +141,9 @@ impl Watchers {
             return;
         }
         for (number, key) in changes {
-            let slashes = key.match_indices('/').map(|(at, _)| at + 1);
-            let ends = std::iter::once(0).chain(slashes).chain(std::iter::once(key.len()));
+            // The narrowest first: those who follow everything are the server's own, and can wait.
+            let slashes = key.rmatch_indices('/').map(|(at, _)| at + 1);
+            let ends = std::iter::once(key.len()).chain(slashes).chain(std::iter::once(0));
             for end in ends {
                 let bucket = key.get(..end).and_then(|prefix| buckets.get(prefix));
                 for waiter in bucket.into_iter().flatten() {
@@ -229,9 +230,22 @@ impl Watch {
     /// The watch fell behind what is kept, or the world was stopped and everything was read.
     pub async fn next(&mut self) -> Result<Arc<Change>, WatchEnded> {
         loop {
-            let ended = self.shared.watchers.ended.load(Ordering::SeqCst);
+            self.ready().await?;
             if let Some(change) = self.try_next()? {
                 return Ok(change);
+            }
+        }
+    }
+
+    /// Waits until there is a change to read, and leaves it there.
+    ///
+    /// # Errors
+    /// As [`Watch::next`].
+    pub async fn ready(&mut self) -> Result<(), WatchEnded> {
+        loop {
+            let ended = self.shared.watchers.ended.load(Ordering::SeqCst);
+            if self.find()?.is_some() {
+                return Ok(());
             }
             if ended {
                 return Err(WatchEnded::Stopped);

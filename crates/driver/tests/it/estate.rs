@@ -26,7 +26,11 @@ impl Running {
     /// Starts these controllers, as `--controllers` names them, behind a server.
     pub fn start(house: &House, controllers: &[&str]) -> Running {
         let words: Vec<String> = controllers.iter().map(|&word| word.to_owned()).collect();
-        let controllers = Controllers::named(&words).unwrap();
+        Running::with(house, Controllers::named(&words).unwrap())
+    }
+
+    /// Starts controllers behind a server.
+    pub fn with(house: &House, controllers: Controllers) -> Running {
         let door = Door::new(Arc::clone(&house.api));
         let (driver, engines) = Driver::new(door, 1, controllers);
         let (stop, stopping) = watch::channel(false);
@@ -58,8 +62,17 @@ pub struct Estate {
 
 impl Estate {
     pub async fn new() -> Estate {
-        let house = House::collecting().await;
-        let running = Running::start(&house, &["*"]);
+        Estate::around(House::collecting().await).await
+    }
+
+    /// The same around another server.
+    pub async fn around(house: House) -> Estate {
+        Estate::run_by(house, Controllers::named(&["*".to_owned()]).unwrap()).await
+    }
+
+    /// The same with other controllers.
+    pub async fn run_by(house: House, controllers: Controllers) -> Estate {
+        let running = Running::with(&house, controllers);
         house.api.put_beside(running.engines.clone());
         let estate = Estate { house, running };
         estate.settle().await;

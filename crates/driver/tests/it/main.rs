@@ -10,11 +10,20 @@
     reason = "a test says what it means and fails loudly"
 )]
 
+mod audit;
+mod behind;
 mod deletion;
 mod estate;
 mod gaps;
+mod hostile_workloads;
 #[path = "../../../server/tests/it/house.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
 mod house;
 mod kinds;
+#[path = "../../../server/tests/it/paper.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
+mod paper;
+mod quotas;
+mod retention;
 mod traces;
+mod workloads;

@@ -53,7 +53,18 @@ impl Engine {
     /// before is left to do. What the earlier ones take along is not deleted again.
     #[must_use]
     pub fn plan_all(&self, deletes: &[(&str, Policy)]) -> Vec<Step> {
-        let mut planner = Planner::new(self);
+        self.plan_knowing(deletes, &|_| true)
+    }
+
+    /// As [`Engine::plan_all`]; of the objects whose kind has a grace period, only those get one whose
+    /// uid `graceful` holds for. A pod that runs nowhere goes at once (R52).
+    #[must_use]
+    pub fn plan_knowing(
+        &self,
+        deletes: &[(&str, Policy)],
+        graceful: &dyn Fn(&str) -> bool,
+    ) -> Vec<Step> {
+        let mut planner = Planner::new(self, graceful);
         for (uid, policy) in deletes {
             if let Some(image) = planner.image(uid) {
                 planner.delete(image, *policy, Rule::Client);
@@ -76,8 +87,10 @@ struct Image {
     owners: Vec<(Reference, bool, bool)>,
 }
 
-struct Planner {
+struct Planner<'a> {
     engine: Engine,
+    /// Whether an object, of a kind that has a grace period, gets one.
+    graceful: &'a dyn Fn(&str) -> bool,
     images: BTreeMap<String, Image>,
     revision: Revision,
     out: Vec<Intent>,
@@ -87,8 +100,8 @@ struct Planner {
     steps: Vec<Step>,
 }
 
-impl Planner {
-    fn new(engine: &Engine) -> Planner {
+impl<'a> Planner<'a> {
+    fn new(engine: &Engine, graceful: &'a dyn Fn(&str) -> bool) -> Planner<'a> {
         let mut engine = engine.clone();
         let mut out = Vec::new();
         // What is under way is done in the plan as well.
@@ -102,7 +115,7 @@ impl Planner {
         let revision = engine.revision;
         let (images, steps) = (BTreeMap::new(), Vec::new());
         let (queue, graces) = (VecDeque::new(), VecDeque::new());
-        Planner { engine, images, revision, out, queue, graces, steps }
+        Planner { engine, graceful, images, revision, out, queue, graces, steps }
     }
 
     /// The object with a uid as it now is.
@@ -115,7 +128,8 @@ impl Planner {
         if !node.seen() {
             return None;
         }
-        let graceful = self.engine.kinds.stored(node.resource).is_some_and(|s| s.graceful);
+        let kind = self.engine.kinds.stored(node.resource);
+        let graceful = kind.is_some_and(|kind| kind.graceful) && (self.graceful)(uid);
         let references = self.engine.graph.references(id);
         let owners = references.map(|(_, edge)| {
             let (block, controller) = (edge.is(mark::BLOCK), edge.is(mark::CONTROLLER));

@@ -1,14 +1,14 @@
 //! A host without a total order: each resource has a watch of its own that lags, repeats itself and
 //! loses events; owners that were never seen are asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::Revision;
 use tenure_ownership::{Answer, Ask, Engine, Finding, Intent, Order, Outcome, Write, WriteId};
 
-use crate::check::{self, Sight, ensure};
+use crate::check::{self, ensure};
 use crate::ops::{Op, World};
-use crate::store::{self, Event, ROWS, same_resource};
+use crate::store::{self, Event, ROWS, Store, Thing, same_resource};
 
 const ROUNDS_MAX: usize = 4_000;
 
@@ -16,6 +16,8 @@ const ROUNDS_MAX: usize = 4_000;
 struct Watch {
     row: usize,
     at: usize,
+    /// Where it was when its resource was last listed.
+    listed: usize,
     /// Events were lost: it must be listed anew.
     broken: bool,
     /// Its resource is served, as far as discovery has told.
@@ -32,6 +34,12 @@ pub struct Attach {
     /// How far discovery has come.
     types_at: usize,
     discovered: BTreeSet<usize>,
+    /// What the engine has been told of, in its newest state.
+    seen: BTreeMap<String, Thing>,
+    /// Who is known to be gone, and never comes back.
+    gone: BTreeSet<String>,
+    /// A watch told of what was before its list: the engine copes, but nobody knows what it knows.
+    echoes: bool,
     out: Vec<Intent>,
     writes: Vec<Write>,
     failed: Vec<Write>,
@@ -51,6 +59,9 @@ impl Attach {
             watches: Vec::new(),
             types_at: 0,
             discovered: BTreeSet::new(),
+            seen: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            echoes: false,
             out: Vec::new(),
             writes: Vec::new(),
             failed: Vec::new(),
@@ -68,6 +79,9 @@ impl Attach {
         self.failed.clear();
         self.told.clear();
         self.asks.clear();
+        self.seen.clear();
+        self.gone.clear();
+        self.echoes = false;
         self.discovered = self.world.store.served.clone();
         self.types_at = self.world.store.log.len();
         for (dependent, owner) in &self.reports {
@@ -83,7 +97,7 @@ impl Attach {
         };
         self.watches = (0..ROWS.len())
             .filter(first)
-            .map(|row| Watch { row, at: 0, broken: false, on: false })
+            .map(|row| Watch { row, at: 0, listed: 0, broken: false, on: false })
             .collect();
         for number in 0..self.watches.len() {
             self.list(number);
@@ -112,14 +126,18 @@ impl Attach {
                     self.engine.gone(&key.uid, revision, &mut self.out);
                 }
             }
+            self.seen.retain(|uid, thing| {
+                !same_resource(thing.row, row) || there.iter().any(|there| there.uid == *uid)
+            });
             for thing in there {
-                let revision = thing.revision;
-                store::feed(&mut self.engine, revision, &Event::Put(thing), &mut self.out);
+                let (revision, event) = (thing.revision, Event::Put(thing));
+                self.know(revision, &event);
+                store::feed(&mut self.engine, revision, &event, &mut self.out);
             }
         }
         let end = self.world.store.log.len();
         if let Some(watch) = self.watches.get_mut(number) {
-            (watch.at, watch.broken, watch.on) = (end, false, on);
+            (watch.at, watch.listed, watch.broken, watch.on) = (end, end, false, on);
         }
     }
 
@@ -141,7 +159,10 @@ impl Attach {
             Op::Replay(who, count) => {
                 let number = number(who);
                 if let Some(watch) = self.watches.get_mut(number) {
-                    watch.at = watch.at.saturating_sub(count * 4);
+                    // A true watch repeats nothing from before its list; every other one here does.
+                    let least = if self.seed.is_multiple_of(2) { watch.listed } else { 0 };
+                    watch.at = watch.at.saturating_sub(count * 4).max(least.min(watch.at));
+                    self.echoes |= watch.at < watch.listed;
                 }
             }
             Op::Lose(who, count) => {
@@ -187,16 +208,47 @@ impl Attach {
     fn watch(&mut self, number: usize, count: usize) {
         for _ in 0..count {
             let Some(watch) = self.watches.get_mut(number) else { return };
-            let Some((revision, event)) = self.world.store.log.get(watch.at) else { return };
+            let Some((revision, event)) = self.world.store.log.get(watch.at).cloned() else {
+                return;
+            };
             watch.at += 1;
-            let of = match event {
+            let of = match &event {
                 Event::Put(thing) | Event::Gone(thing) => thing.row,
                 Event::Types(..) => continue,
             };
             if watch.on && same_resource(of, watch.row) {
-                store::feed(&mut self.engine, *revision, event, &mut self.out);
+                self.know(revision, &event);
+                store::feed(&mut self.engine, revision, &event, &mut self.out);
             }
         }
+    }
+
+    /// Remembers what the engine is told; older news than it has changes nothing.
+    fn know(&mut self, revision: u64, event: &Event) {
+        let newer =
+            |thing: &Thing| self.seen.get(&thing.uid).is_none_or(|old| old.revision <= revision);
+        match event {
+            // An echo of somebody who is gone.
+            Event::Put(thing) if self.gone.contains(&thing.uid) => {}
+            Event::Put(thing) if newer(thing) => {
+                // A new uid under a known name: the old object went unnoticed (R87).
+                self.seen.retain(|_, old| !old.is_in_place_of(thing) || old.revision > revision);
+                self.seen.insert(thing.uid.clone(), thing.clone());
+            }
+            Event::Gone(thing) => {
+                self.seen.remove(&thing.uid);
+                self.gone.insert(thing.uid.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// The world as the engine has been told of it.
+    fn known(&self) -> Store {
+        let mut known = Store::new();
+        known.things.clone_from(&self.seen);
+        known.served.clone_from(&self.discovered);
+        known
     }
 
     fn collect(&mut self) -> Result<(), String> {
@@ -225,6 +277,9 @@ impl Attach {
         }
         let now = self.world.store.things.get(&*write.key.uid).cloned();
         let Some(now) = now else {
+            if self.engine.current(write.id) {
+                self.seen.remove(&*write.key.uid);
+            }
             self.engine.outcome(write.id, &Outcome::NotFound, &mut self.out);
             return Ok(());
         };
@@ -238,15 +293,22 @@ impl Attach {
         }
         if write.revision.is_some_and(|revision| revision.0 != now.revision) {
             let resource = store::resource(&mut self.engine, now.row);
+            if self.engine.current(write.id) {
+                self.know(now.revision, &Event::Put(now.clone()));
+            }
             let (engine, out) = (&mut self.engine, &mut self.out);
             store::with_object(&now, resource, now.revision, |object| {
                 engine.outcome(write.id, &Outcome::Conflict(Some(object)), out);
             });
             return Ok(());
         }
-        check::write(&self.world.store, &write, Sight::Lagging)?;
+        let clear = !self.echoes && self.engine.current(write.id);
+        let known = clear.then(|| self.known());
+        check::lagging(&self.world.store, known.as_ref(), &write)?;
         self.world.store.apply(&write.key.uid, &write.action);
-        let revision = Revision(self.world.store.revision);
+        // The answer shows the object; what changed nothing has left it at the revision it had.
+        let left = self.world.store.things.get(&*write.key.uid).map(|thing| thing.revision);
+        let revision = Revision(left.unwrap_or(self.world.store.revision));
         if how.is_multiple_of(3) {
             self.told.push((write.id, revision.0));
         } else {

@@ -1,74 +1,92 @@
 //! The safety properties of spec/ownership.md 19.5, looked up in the truth at the moment of a write.
+//!
+//! With one order (`up`) each of S1 to S9 is checked as it is written. S12 speaks of the decision: a
+//! policy must be the one of R91 or R92 at the revision it was decided at. No guard names the dependents
+//! that a deletion in the foreground waits for, so that those may go before it is committed; it then
+//! waits for nobody, which harms nobody.
+//!
+//! Without one (`attach`) no commit can hold other objects still, so a write is judged twice:
+//!
+//! ```text
+//!   by what its host had been told   S1, S2, S4, S6, S7, S8, S9 as written: the decision is right
+//!   by the truth                     what cannot be undone: no owner that lives untouched loses a
+//!                                    dependent (S1) or a reference (S6); what moved, had moved before
+//! ```
+//!
+//! What remains is upstream's own race: a dependent that nobody has told of yet (R118, closed in `up`),
+//! an owner that stops waiting, a kind that is served no longer. S12 is not asked there, because a
+//! waiting owner may be known by an answer only, which no watch has shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_ownership::{Action, Finalizer, Policy, Write};
+use tenure_core::Revision;
+use tenure_ownership::{Action, Finalizer, Policy, Reference, Rule, Write};
 
 use crate::model::{self, Worth};
 use crate::ops::World;
-use crate::store::{Ref, Store, Thing};
+use crate::store::{Event, Ref, Store, Thing};
 
-/// How exactly a host can know the truth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// Guards are checked in the same commit.
-    Exact,
-    /// Only the object itself is; other objects may have moved on.
-    Lagging,
-}
-
-/// Whether a write may be carried out now.
+/// Whether a write of a host with one order may be carried out now; all its guards hold.
 ///
 /// # Errors
 /// The property that would be broken.
-pub fn write(store: &Store, write: &Write, sight: Sight) -> Result<(), String> {
+pub fn exact(store: &Store, write: &Write, decided: Revision) -> Result<(), String> {
     let Some(thing) = store.things.get(&*write.key.uid) else { return Ok(()) };
-    // Required by uid only (R146), the object itself may have moved on too.
-    if write.revision.is_none() && sight == Sight::Lagging {
-        return Ok(());
+    right(store, thing, write)?;
+    match write.action {
+        Action::Delete(policy) if !thing.terminating => policy_of(store, thing, policy, decided),
+        _ => Ok(()),
     }
-    let told = |refs: &[tenure_ownership::Reference]| -> Vec<Ref> {
-        thing
-            .owners
-            .iter()
-            .filter(|owner| refs.iter().any(|told| owner.is(told)))
-            .cloned()
-            .collect()
-    };
+}
+
+/// Whether a write of a host without one order may be carried out now. `seen` is what the host has been
+/// told; `None` for a write that is on its way although something newer has superseded it.
+///
+/// # Errors
+/// The property that would be broken.
+pub fn lagging(truth: &Store, seen: Option<&Store>, write: &Write) -> Result<(), String> {
+    let uid = &*write.key.uid;
+    if let Some(seen) = seen
+        && let Some(thing) = seen.things.get(uid)
+    {
+        right(seen, thing, write).map_err(|broken| format!("{broken}, as the host knows"))?;
+    }
+    // Required by uid only (R146), the object itself may have moved on too.
+    let there = truth.things.get(uid).filter(|_| write.revision.is_some());
+    there.map_or(Ok(()), |thing| harmless(truth, thing, write))
+}
+
+/// S1, S2 and S4 to S9, as they are written, on one state.
+fn right(store: &Store, thing: &Thing, write: &Write) -> Result<(), String> {
     let worths: Vec<Worth> =
         thing.owners.iter().map(|owner| model::worth(store, thing, owner)).collect();
     match &write.action {
-        Action::Delete(policy) => delete(store, thing, *policy, &worths, sight),
+        Action::Delete(_) => {
+            ensure(!thing.owners.is_empty(), "S5: an object without references is deleted")?;
+            let solid = |worth: &Worth| matches!(worth, Worth::Solid | Worth::Orphaning);
+            ensure(!worths.iter().any(solid), "S1: an object with an owner is deleted")?;
+            ensure(!worths.contains(&Worth::Unresolvable), "S2: a reference is unresolvable")
+        }
         Action::DropReferences(drops) => {
-            for reference in told(drops) {
-                let worth = model::worth(store, thing, &reference);
-                let solid = model::valid(store, thing, &reference)
-                    .is_some_and(|owner| worth == Worth::Solid && !owner.terminating);
-                ensure(
-                    sight == Sight::Lagging || worth != Worth::Solid,
-                    "S6: a solid one dropped",
-                )?;
-                ensure(!solid, "S6: a reference to a living owner is dropped")?;
-                ensure(
-                    sight == Sight::Lagging || worth != Worth::Unresolvable,
-                    "S2: an unresolvable reference is dropped",
-                )?;
+            let told = told(thing, drops);
+            for reference in &told {
+                let worth = model::worth(store, thing, reference);
+                ensure(worth != Worth::Solid, "S6: a solid reference is dropped")?;
+                ensure(worth != Worth::Unresolvable, "S2: an unresolvable reference is dropped")?;
             }
-            let survives = told(drops).len() < thing.owners.len();
-            let orphaned = worths.contains(&Worth::Orphaning);
-            ensure(survives || orphaned || sight == Sight::Lagging, "S7: no reference is left")
+            let survives = told.len() < thing.owners.len();
+            ensure(survives || write.rule != Rule::R90, "S7: no reference is left")
         }
         Action::Unblock(open) => {
             let ties = model::ties(store);
-            for reference in told(open) {
+            for reference in told(thing, open) {
                 let on_ring = model::reaches(&ties, &reference.uid, &thing.uid)
                     && ties.get(&thing.uid).is_some_and(|owners| owners.contains(&reference.uid));
-                let justified = on_ring || sight == Sight::Lagging || !reference.block;
-                ensure(justified, "S8: an edge outside rings is unblocked")?;
+                ensure(on_ring || !reference.block, "S8: an edge outside rings is unblocked")?;
             }
             Ok(())
         }
-        Action::DropFinalizer(finalizer) if sight == Sight::Exact => {
+        Action::DropFinalizer(finalizer) => {
             let mut dependents = model::dependents(store, thing);
             match finalizer {
                 Finalizer::Foreground => ensure(
@@ -80,36 +98,81 @@ pub fn write(store: &Store, write: &Write, sight: Sight) -> Result<(), String> {
                 }
             }
         }
-        Action::DropFinalizer(_) => Ok(()),
     }
 }
 
-fn delete(
+/// What may not be undone in the truth, however old the news was that a host decided on.
+fn harmless(truth: &Store, thing: &Thing, write: &Write) -> Result<(), String> {
+    let gone: Vec<Ref> = match &write.action {
+        Action::Delete(_) => thing.owners.clone(),
+        Action::DropReferences(drops) => told(thing, drops),
+        Action::Unblock(open) => {
+            let ties = ties_ever(truth);
+            for reference in told(thing, open) {
+                let ring = model::reaches(&ties, &reference.uid, &thing.uid);
+                ensure(ring || !reference.block, "S8: an edge that never was on a ring")?;
+            }
+            return Ok(());
+        }
+        Action::DropFinalizer(_) => return Ok(()),
+    };
+    for owner in &gone {
+        let namespaced = model::resolve(truth, owner).is_some_and(model::is_namespaced);
+        let never = namespaced && thing.namespace.is_empty();
+        ensure(!never, "S2: a reference that can never be resolved (R16)")?;
+        let served = model::resolve(truth, owner).is_some() || truth.types_revision > 0;
+        ensure(served, "S2: a reference of a kind that never was served")?;
+        let Some(owner) = model::valid(truth, thing, owner) else { continue };
+        ensure(owner.terminating, "S1, S6: a living owner loses a dependent")?;
+        // Deletion cannot be taken back, but an owner may wait no longer.
+        let moved = |thing: &Thing| thing.waiting() || thing.orphaning();
+        ensure(ever(truth, &owner.uid, moved), "S1, S6: an owner that never let go")?;
+    }
+    Ok(())
+}
+
+/// The policy of a deletion is the one of R91 or R92, now or when it was decided (S12).
+fn policy_of(
     store: &Store,
     thing: &Thing,
     policy: Policy,
-    worths: &[Worth],
-    sight: Sight,
+    decided: Revision,
 ) -> Result<(), String> {
-    ensure(!thing.owners.is_empty(), "S5: an object without references is deleted")?;
-    for (owner, worth) in thing.owners.iter().zip(worths) {
-        let living = model::valid(store, thing, owner).is_some_and(|owner| !owner.terminating);
-        ensure(!living, "S1: an object with a living owner is deleted")?;
-        if sight == Sight::Exact {
-            ensure(!matches!(worth, Worth::Solid | Worth::Orphaning), "S1: a solid owner")?;
-            ensure(*worth != Worth::Unresolvable, "S2: a reference is unresolvable")?;
-        } else if store.types_revision == 0 {
-            ensure(*worth != Worth::Unresolvable, "S2: a reference is unresolvable")?;
+    let wanted = Some(model::Should::Delete(policy));
+    if model::should(store, thing) == wanted {
+        return Ok(());
+    }
+    let past = store.at(decided.0);
+    let then = past.things.get(&thing.uid).and_then(|thing| model::should(&past, thing));
+    ensure(then == wanted, &format!("S12: policy {policy:?}, the model says {then:?}"))
+}
+
+/// The references of an object that an intent tells of.
+fn told(thing: &Thing, refs: &[Reference]) -> Vec<Ref> {
+    let told = |owner: &&Ref| refs.iter().any(|told| owner.is(told));
+    thing.owners.iter().filter(told).cloned().collect()
+}
+
+/// Whether an object was ever so.
+fn ever(store: &Store, uid: &str, so: impl Fn(&Thing) -> bool) -> bool {
+    store.log.iter().any(|(_, event)| match event {
+        Event::Put(thing) | Event::Gone(thing) => thing.uid == uid && so(thing),
+        Event::Types(..) => false,
+    })
+}
+
+/// Every tie that there ever was between objects that ever waited.
+fn ties_ever(store: &Store) -> BTreeMap<String, BTreeSet<String>> {
+    let mut ties: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (_, event) in &store.log {
+        let Event::Put(thing) = event else { continue };
+        if thing.waiting() {
+            let owners = thing.owners.iter().filter(|owner| owner.block);
+            let owners = owners.map(|owner| owner.uid.clone());
+            ties.entry(thing.uid.clone()).or_default().extend(owners);
         }
     }
-    if sight == Sight::Exact && !thing.terminating {
-        let should = model::should(store, thing);
-        let right = should == Some(model::Should::Delete(policy));
-        // Dependents that went meanwhile leave nothing for the foreground to wait for.
-        let idle = policy == Policy::Foreground && worths.contains(&Worth::Waiting);
-        ensure(right || idle, &format!("S12: policy {policy:?}, the model says {should:?}"))?;
-    }
-    Ok(())
+    ties
 }
 
 /// At rest nothing is left to do, and nothing waits without a reason.
@@ -130,24 +193,36 @@ pub fn at_rest(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// After everybody let go, only what depends on an unresolvable reference may still be Terminating.
+/// After everybody let go, only what in the end waits for an unresolvable reference, or is not
+/// collected, may still be Terminating.
 ///
 /// # Errors
 /// Who still is.
 pub fn all_released(world: &World) -> Result<(), String> {
     let store = &world.store;
-    for thing in store.things.values().filter(|thing| thing.terminating) {
-        let excused = !model::collected(store, thing.row)
-            || model::dependents(store, thing).any(|(dependent, reference)| {
-                (reference.block || thing.orphaning())
-                    && (dependent.terminating
-                        || dependent.owners.iter().any(|owner| {
-                            model::worth(store, dependent, owner) == Worth::Unresolvable
-                        }))
-            });
-        ensure(excused, &format!("L2, L3: {} is still Terminating", thing.uid))?;
+    let left = || store.things.values().filter(|thing| thing.terminating);
+    let frozen = |thing: &Thing| {
+        let unclear = |owner: &Ref| model::worth(store, thing, owner) == Worth::Unresolvable;
+        thing.owners.iter().any(unclear)
+    };
+    let mut excused: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let holds = |(dependent, reference): (&Thing, &Ref), owner: &Thing| {
+            let waited_for = reference.block || owner.orphaning();
+            waited_for && (frozen(dependent) || excused.contains(&*dependent.uid))
+        };
+        let excuse = |thing: &&Thing| {
+            !model::collected(store, thing.row)
+                || model::dependents(store, thing).any(|dependent| holds(dependent, thing))
+        };
+        let now: BTreeSet<&str> = left().filter(excuse).map(|thing| &*thing.uid).collect();
+        if now.len() == excused.len() {
+            break;
+        }
+        excused = now;
     }
-    Ok(())
+    let stuck = left().find(|thing| !excused.contains(&*thing.uid));
+    ensure(stuck.is_none(), &format!("L2, L3: {:?} is still Terminating", stuck.map(|t| &t.uid)))
 }
 
 /// What the engine wants, by uid, is what the model wants.
@@ -156,7 +231,6 @@ pub fn all_released(world: &World) -> Result<(), String> {
 /// Where they differ.
 pub fn same_as_model(store: &Store, wants: &BTreeMap<String, Write>) -> Result<(), String> {
     let mut ties = model::ties(store);
-    let mut excused = false;
     for thing in store.things.values() {
         let should = model::should(store, thing);
         let want = wants.get(&thing.uid).map(|write| &write.action);
@@ -175,7 +249,8 @@ pub fn same_as_model(store: &Store, wants: &BTreeMap<String, Write>) -> Result<(
             (Some(model::Should::Delete(a)), Some(Action::Delete(b))) => a == b,
             (Some(model::Should::Finish(a)), Some(Action::DropFinalizer(b))) => a == b,
             (Some(model::Should::Drop(a)), Some(Action::DropReferences(b))) => {
-                excused |= thing.terminating;
+                // Who must first lose a reference to an orphaning owner opens its ring afterwards.
+                ties.remove(&thing.uid);
                 a.iter().all(|owner| b.iter().any(|told| owner.is(told)))
                     && b.iter().all(|told| a.iter().any(|owner| owner.is(told)))
             }
@@ -189,8 +264,7 @@ pub fn same_as_model(store: &Store, wants: &BTreeMap<String, Write>) -> Result<(
     let ghosts = wants.keys().find(|uid| !store.things.contains_key(*uid));
     ensure(ghosts.is_none(), &format!("model: the engine wants something of a ghost {ghosts:?}"))?;
     for uid in ties.keys() {
-        // Who must first lose a reference to an orphaning owner opens its ring afterwards.
-        let left = !excused && model::reaches(&ties, uid, uid);
+        let left = model::reaches(&ties, uid, uid);
         ensure(!left, &format!("model: no opening for the ring of {uid}"))?;
     }
     Ok(())

@@ -9,12 +9,12 @@
 #![expect(clippy::indexing_slicing, reason = "a tool for tests may fail loudly")]
 
 pub mod attach;
-pub mod bench;
 pub mod check;
 pub mod fixture;
 pub mod model;
 pub mod ops;
 pub mod random;
+pub mod retention;
 pub mod run;
 pub mod store;
 pub mod up;

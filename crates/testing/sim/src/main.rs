@@ -1,26 +1,30 @@
-//! `cargo xtask sim`: many seeds of histories and of hosts with faults; measures with `bench`.
+//! `cargo xtask sim`: many seeds of histories and of hosts with faults.
 
+use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tenure_sim::bench;
+use tenure_sim::retention;
 use tenure_sim::run::{Failure, Trial, try_seed};
 
-const USAGE: &str = "usage: tenure-sim [bench] [--seed N] [--histories N] [--runs N]";
+const USAGE: &str = "usage: tenure-sim [--seed N] [--histories N] [--runs N]\n       \
+                     tenure-sim retention [--seed N] [--histories N] [--events N]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (mut seed, mut histories, mut runs) = (None, 100_000, 10_000);
+    let (mut retaining, mut events) = (false, 4);
     let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|text| text.parse::<u64>().ok());
         let taken = match word {
-            "bench" => {
-                bench::run();
-                return ExitCode::SUCCESS;
+            "retention" => {
+                retaining = true;
+                Some(())
             }
+            "--events" if retaining => number().map(|n| events = n as usize),
             "--seed" => number().map(|n| seed = Some(n)),
             "--histories" => number().map(|n| histories = n),
             "--runs" => number().map(|n| runs = n),
@@ -30,6 +34,10 @@ fn main() -> ExitCode {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;
         }
+    }
+    if retaining {
+        let seeds = seed.map_or(0..histories, |seed| seed..seed + 1);
+        return retain(seeds, events);
     }
     // One seed is tried in every way; without one, all seeds from zero on.
     let trials = [
@@ -56,10 +64,43 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Histories of retention, random ones and all short ones.
+fn retain(seeds: Range<u64>, events: usize) -> ExitCode {
+    let begin = Instant::now();
+    println!("Retention: {} seeds", seeds.end - seeds.start);
+    let mut failed = many(seeds, begin, retention::try_seed, |failure| failure.seed);
+    if failed.is_none() {
+        println!("Retention: every sequence of {events} events");
+        match retention::exhaust(events) {
+            Ok(tried) => println!("  {tried} sequences"),
+            Err(failure) => failed = Some(failure),
+        }
+    }
+    let Some(failure) = failed else {
+        println!("no violation; {} s", begin.elapsed().as_secs());
+        return ExitCode::SUCCESS;
+    };
+    println!("seed {} fails: {}", failure.seed, failure.what);
+    println!("needed for it:");
+    for op in &failure.trace {
+        println!("  {op:?}");
+    }
+    ExitCode::FAILURE
+}
+
 /// Tries seeds on all cores; the failure with the smallest seed.
-fn all(trial: Trial, seeds: std::ops::Range<u64>, begin: Instant) -> Option<Box<Failure>> {
+fn all(trial: Trial, seeds: Range<u64>, begin: Instant) -> Option<Box<Failure>> {
+    many(seeds, begin, |seed| try_seed(trial, seed), |failure| failure.seed)
+}
+
+fn many<F: Send>(
+    seeds: Range<u64>,
+    begin: Instant,
+    trial: impl Fn(u64) -> Result<(), Box<F>> + Sync,
+    seed_of: impl Fn(&F) -> u64 + Sync,
+) -> Option<Box<F>> {
     let next = AtomicU64::new(seeds.start);
-    let failed: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let failed: Mutex<Option<Box<F>>> = Mutex::new(None);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let work = || {
         loop {
@@ -70,10 +111,10 @@ fn all(trial: Trial, seeds: std::ops::Range<u64>, begin: Instant) -> Option<Box<
             if seed > seeds.start && seed.is_multiple_of(10_000) {
                 println!("  {seed} ({} s)", begin.elapsed().as_secs());
             }
-            if let Err(failure) = try_seed(trial, seed) {
+            if let Err(failure) = trial(seed) {
                 next.store(seeds.end, Ordering::Relaxed);
                 let mut first = failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                if first.as_ref().is_none_or(|first| first.seed > failure.seed) {
+                if first.as_ref().is_none_or(|first| seed_of(first) > seed_of(&failure)) {
                     *first = Some(failure);
                 }
                 return;

@@ -44,6 +44,12 @@ pub fn resolve(store: &Store, owner: &Ref) -> Option<usize> {
     store.served.iter().copied().find(same)
 }
 
+/// Whether objects of a row live in namespaces.
+#[must_use]
+pub fn is_namespaced(row: usize) -> bool {
+    ROWS.get(row).is_some_and(|row| row.namespaced)
+}
+
 /// Whether objects of a row are collected: some version of it is served.
 #[must_use]
 pub fn collected(store: &Store, row: usize) -> bool {

@@ -118,6 +118,14 @@ impl Thing {
         self.finalizers.iter().any(|name| name == finalizer)
     }
 
+    /// Whether both have one name, and so never live at the same time.
+    #[must_use]
+    pub fn is_in_place_of(&self, other: &Thing) -> bool {
+        self.uid != other.uid
+            && same_resource(self.row, other.row)
+            && (&self.namespace, &self.name) == (&other.namespace, &other.name)
+    }
+
     /// Being deleted in the foreground; `orphan` goes first.
     #[must_use]
     pub fn waiting(&self) -> bool {
@@ -177,6 +185,30 @@ impl Store {
             types_revision: 0,
             last_uid: 0,
         }
+    }
+
+    /// The truth as it was at a revision.
+    #[must_use]
+    pub fn at(&self, revision: u64) -> Store {
+        let mut past = Store::new();
+        for (at, event) in self.log.iter().take_while(|(at, _)| *at <= revision) {
+            past.revision = *at;
+            match event {
+                Event::Put(thing) => {
+                    past.things.insert(thing.uid.clone(), thing.clone());
+                }
+                Event::Gone(thing) => {
+                    past.things.remove(&thing.uid);
+                }
+                Event::Types(row, true) => {
+                    past.served.insert(*row);
+                }
+                Event::Types(row, false) => {
+                    past.served.remove(row);
+                }
+            }
+        }
+        past
     }
 
     fn note(&mut self, event: Event) {

@@ -7,7 +7,7 @@ use tenure_ownership::{
     Action, Done, Engine, Finding, Guard, Intent, Order, Outcome, Policy, Write, WriteId,
 };
 
-use crate::check::{self, Sight, ensure};
+use crate::check::{self, ensure};
 use crate::model;
 use crate::ops::{Op, World};
 use crate::store::{self, Event, ROWS};
@@ -147,6 +147,11 @@ impl Up {
             && write.guards.iter().all(guard)
     }
 
+    /// The revision that a write was decided at.
+    fn decided(&self, write: &Write) -> Revision {
+        self.engine.chain(write.cause).first().map_or(Revision::ZERO, |cause| cause.revision)
+    }
+
     fn act(&mut self, who: usize, how: usize) -> Result<(), String> {
         let Some(at) = who.checked_rem(self.writes.len()) else { return Ok(()) };
         let write = self.writes.remove(at);
@@ -156,7 +161,7 @@ impl Up {
             _ if !self.world.store.things.contains_key(&*write.key.uid) => Outcome::NotFound,
             _ if !self.holds(&write) => Outcome::Conflict(None),
             _ => {
-                check::write(&self.world.store, &write, Sight::Exact)?;
+                check::exact(&self.world.store, &write, self.decided(&write))?;
                 self.world.store.apply(&write.key.uid, &write.action);
                 Outcome::Applied(Revision(self.world.store.revision))
             }
@@ -281,7 +286,7 @@ impl Up {
                 continue;
             }
             let write = self.writes.remove(0);
-            check::write(&self.world.store, &write, Sight::Exact)?;
+            check::exact(&self.world.store, &write, self.decided(&write))?;
             self.world.store.apply(&write.key.uid, &write.action);
             let done = match &write.action {
                 Action::Delete(policy) => Done::Terminating(*policy),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_core::Revision;
 use tenure_store::{FileLog, FileOptions, Log, MemoryLog};
-use tenure_world::{At, Handle, Options, Refused, Status, open};
+use tenure_world::{At, Guard, Handle, Options, Proposal, Refused, Status, open};
 
 use crate::support::*;
 
@@ -309,7 +309,6 @@ async fn proposals_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn guards_on_life_and_vacancy_hold_or_name_what_is_there() {
-    use tenure_world::Guard;
     let world = TestLog::default().open();
     let living =
         |uid: &str| vec![Guard::Living { key: key("owner"), uid: uid.to_owned().into_boxed_str() }];
@@ -336,7 +335,6 @@ async fn guards_on_life_and_vacancy_hold_or_name_what_is_there() {
 
 #[tokio::test]
 async fn dependents_are_known_by_their_owner_in_every_state() {
-    use tenure_world::Guard;
     let owned = |name: &str, owners: &[&str]| {
         let mut object = object(name, "1");
         let references = owners.iter().map(|uid| {
@@ -368,6 +366,42 @@ async fn dependents_are_known_by_their_owner_in_every_state() {
     world.stop().await.unwrap();
     let world = log.open();
     assert_eq!(names(&world.current(), "u"), ["c"]);
+}
+
+#[tokio::test]
+async fn a_guard_may_rest_on_nobody_mentioning_a_text() {
+    let log = TestLog::default();
+    let world = log.open();
+    write(&world, vec![put("p/a", "before")]).await;
+    let then = world.current().revision();
+    let guard = |text: &str, seen| {
+        let prefixes = ["q/", "p/"].map(|under| Box::from(&*key(under))).into();
+        vec![Guard::Unmentioned { prefixes, text: text.into(), seen }]
+    };
+    write(&world, vec![put("p/b", "mine")]).await;
+    write(&world, vec![put("r/c", "other")]).await;
+    for (text, seen, holds) in [
+        ("before", then, true),
+        ("mine", then, false),
+        ("min", then, true),
+        ("other", then, true),
+        ("mine", world.current().revision(), true),
+    ] {
+        let done = write_if(&world, guard(text, seen), vec![put("d", "1")]).await;
+        assert_eq!(done.is_ok(), holds, "{text} {seen:?}: {done:?}");
+    }
+    // One that comes before in the same batch counts, and one that is gone does not.
+    let seen = world.current().revision();
+    write(&world, vec![put("p/e", "late")]).await;
+    write(&world, vec![delete("p/e")]).await;
+    let refused = write_if(&world, guard("late", seen), vec![put("d", "1")]).await;
+    assert!(matches!(refused, Err(Refused::Guard { .. })), "{refused:?}");
+    let seen = world.current().revision();
+    let first = world.submit(Proposal { guards: Vec::new(), writes: vec![put("p/f", "soon")] });
+    let second =
+        world.submit(Proposal { guards: guard("soon", seen), writes: vec![put("d", "1")] });
+    first.unwrap().await.unwrap();
+    assert!(second.unwrap().await.is_err());
 }
 
 #[tokio::test]

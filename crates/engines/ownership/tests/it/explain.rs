@@ -1,7 +1,7 @@
 //! Rules of spec/ownership.md: what people are told (R171, sections 19.2 and 21), and plans (S16).
 
 use tenure_ownership::{
-    Dangling, Done, Engine, Intent, Policy, Problem, Rule, Unresolvable, Verdict,
+    Dangling, Done, Engine, Intent, Policy, Problem, Rule, Step, Unresolvable, Verdict,
 };
 use tenure_sim::store::{self, Store};
 
@@ -25,7 +25,10 @@ fn scene() -> (Store, Engine) {
 }
 
 fn done(engine: &Engine, uid: &str, policy: Policy) -> Vec<String> {
-    let plan = engine.plan(uid, policy);
+    told(&engine.plan(uid, policy))
+}
+
+fn told(plan: &[Step]) -> Vec<String> {
     plan.iter()
         .map(|step| {
             let what = match &step.done {
@@ -148,6 +151,42 @@ fn a_plan_tells_what_goes_what_stays_and_in_which_order() {
         ]
     );
     assert!(done(&engine, "nobody", Policy::Orphan).is_empty());
+}
+
+/// While its grace period runs a pod is solid, so that what else it owns is kept with it for as long.
+#[test]
+fn r52_a_plan_gives_no_grace_to_a_pod_that_runs_nowhere() {
+    let mut store = Store::new();
+    let mut pod = thing("p", &[]);
+    pod.row = store::row_of("Pod").unwrap();
+    store.write(pod);
+    let mut between = thing("a", &["p"]);
+    let mut last = thing("b", &["p", "a"]);
+    for owned in [&mut between, &mut last] {
+        owned.owners[0].kind = "Pod".into();
+        owned.owners[0].block = false;
+    }
+    last.finalizers.push("x/hold".into());
+    store.write(between);
+    store.write(last);
+    let engine = engine(&store, &mut Vec::new());
+    let deletes = [("p", Policy::Foreground)];
+    assert_eq!(
+        told(&engine.plan_knowing(&deletes, &|_| true)),
+        [
+            "p Foreground client",
+            "a Foreground R91",
+            "p loses foregroundDeletion R104",
+            "b drops 1 R90",
+            "a removed R104",
+            "p removed client",
+            "b Background R92",
+        ]
+    );
+    assert_eq!(
+        told(&engine.plan_knowing(&deletes, &|_| false)),
+        ["p Foreground client", "a Foreground R91", "p removed R104", "b Background R92"]
+    );
 }
 
 #[test]

@@ -1,0 +1,414 @@
+//! The retention controller of this process: owner lists of ConfigMaps and Secrets that opted in.
+//!
+//! Engine `retention` decides; here its facts are read from the log and its intents carried out, each
+//! on the object as it stood. While nobody opted in, only ConfigMaps and Secrets are looked at.
+//!
+//! ```text
+//!   nobody opted in: doze ──► somebody does ──► follow ──► the last is gone ──► doze
+//!   World ──► Keeper ──► plan ──► Edit, Delete ──► Door      Report ──► an event      Release ──► collector
+//! ```
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tenure_core::Revision;
+use tenure_machinery::{Failure, Object};
+use tenure_retention::{About, Finding, Intent, Key, Named, Outcome};
+use tenure_server::door::{Actor, Door, Prepared, Propagation, Standing, Submitted, Written};
+use tenure_server::pace::Pace;
+use tenure_world::{Interest, Record, Status, World};
+
+use crate::clock;
+use crate::keeper::{Keeper, more};
+use crate::mention::{self, MANAGER, Stored};
+use crate::progress::{Place, Progress};
+use crate::recorder::Notice;
+use crate::tell::Teller;
+
+/// Whose name it writes under.
+const ACTOR: Actor = Actor { account: COMPONENT, manager: MANAGER };
+/// The source of its events.
+const COMPONENT: &str = "retention-controller";
+/// How many writes are under way at once.
+const WRITES_AT_ONCE: usize = 256;
+/// How many names an event lists.
+const NAMES_MAX: usize = 3;
+
+/// The follower.
+pub(crate) struct Retainer {
+    door: Door,
+    keeper: Rc<Keeper>,
+    teller: Rc<Teller>,
+    progress: Progress,
+}
+
+/// A write that is done.
+struct Concluded {
+    key: Key,
+    uid: Box<str>,
+    added: Vec<Named>,
+    removed: usize,
+    outcome: Outcome,
+}
+
+impl Retainer {
+    pub(crate) fn new(
+        door: Door,
+        keeper: Rc<Keeper>,
+        teller: Rc<Teller>,
+        progress: Progress,
+    ) -> Retainer {
+        Retainer { door, keeper, teller, progress }
+    }
+
+    /// Runs until the world stops.
+    pub(crate) async fn run(self) {
+        let world = self.door.world().clone();
+        while world.status() == Status::Running {
+            self.keeper.clear();
+            let state = world.current();
+            let subjects = self.opted_in(&state);
+            if subjects.is_empty() {
+                self.doze(&state).await;
+            } else {
+                self.follow(&state, subjects).await;
+            }
+        }
+    }
+
+    /// The namespaces in which somebody opted in.
+    fn opted_in(&self, state: &World) -> Vec<Box<str>> {
+        let mut namespaces: Vec<Box<str>> = Vec::new();
+        let subjects = |stored: Stored| matches!(stored, Stored::Subject(_));
+        for (prefix, _) in self.keeper.shelves.within("", subjects) {
+            let found = state.range(&prefix, None).filter(|record| mention::opted_in(record));
+            namespaces.extend(found.map(|record| Box::from(record.namespace())));
+        }
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces
+    }
+
+    /// Waits until somebody opts in.
+    async fn doze(&self, state: &World) {
+        let subjects = |stored: Stored| matches!(stored, Stored::Subject(_));
+        let prefixes = self.keeper.shelves.within("", subjects).map(|(prefix, _)| prefix);
+        let watches = prefixes
+            .map(|prefix| self.door.world().watch(state.revision(), Interest::Prefix(prefix)).ok());
+        let watches: Vec<_> = watches.flatten().collect();
+        let Ok([mut maps, mut secrets]) = <[_; 2]>::try_from(watches) else { return };
+        let mut pace = Pace::default();
+        loop {
+            self.keeper.release_early();
+            let seen = maps.delivered().min(secrets.delivered());
+            let idle = !self.keeper.is_releasing();
+            self.report(Place { seen, idle, dormant: idle, ..Place::default() });
+            tokio::select! {
+                ready = pace.ready(&mut maps) => if ready.is_err() { return },
+                ready = pace.ready(&mut secrets) => if ready.is_err() { return },
+                () = self.keeper.asked.notified() => {}
+            }
+            for watch in [&mut maps, &mut secrets] {
+                loop {
+                    match watch.try_next() {
+                        Ok(Some(change)) => {
+                            if change.after.as_ref().is_some_and(|r| mention::opted_in(r)) {
+                                return;
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(_) => return,
+                    }
+                }
+            }
+            pace.looked(false);
+        }
+    }
+
+    /// Follows the log until nobody is left who opted in, or as far as it is kept.
+    async fn follow(&self, state: &World, namespaces: Vec<Box<str>>) {
+        let (world, kinds) = (self.door.world().clone(), self.door.kinds());
+        let interest = Interest::Prefix("/registry/".into());
+        let Ok(mut changes) = world.watch(state.revision(), interest) else { return };
+        for namespace in namespaces {
+            self.keeper.activate(&kinds, state, &namespace);
+        }
+        let mut writing = FuturesUnordered::new();
+        let mut waiting = VecDeque::new();
+        let mut pace = Pace::default();
+        loop {
+            loop {
+                match changes.try_next() {
+                    Ok(Some(change)) => {
+                        if self.keeper.see(&kinds, &change)
+                            && let Some(record) = &change.after
+                        {
+                            self.keeper.activate(&kinds, &world.current(), record.namespace());
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(_) => return,
+                }
+            }
+            let seen = changes.delivered();
+            self.keeper.known().seen = seen;
+            self.keeper.release_early();
+            waiting.extend(self.plan());
+            while writing.len() < WRITES_AT_ONCE {
+                let Some(intent) = waiting.pop_front() else { break };
+                writing.extend(self.carry_out(intent));
+            }
+            let (due, idle, empty) = {
+                let known = self.keeper.known();
+                let idle = known.engine.is_idle() && !self.keeper.is_releasing();
+                (known.engine.due(), idle, known.is_empty())
+            };
+            let depth = writing.len() + waiting.len();
+            if empty && depth == 0 {
+                return;
+            }
+            self.report(Place { seen, depth, idle: idle && depth == 0, ..Place::default() });
+            pace.looked(depth > 0);
+            let due = due.and_then(|at| self.keeper.moment(at));
+            tokio::select! {
+                ready = pace.ready(&mut changes) => if ready.is_err() { return },
+                Some(concluded) = writing.next(), if depth > 0 => {
+                    self.conclude(concluded);
+                    // Those of the same batch are concluded before anything is decided on them.
+                    while let Some(Some(concluded)) = writing.next().now_or_never() {
+                        self.conclude(concluded);
+                    }
+                }
+                () = self.keeper.asked.notified() => {}
+                () = clock::sleep_until(due), if due.is_some() => {}
+            }
+        }
+    }
+
+    fn report(&self, place: Place) {
+        let states = self.keeper.known().engine.states();
+        for (counter, count) in self.keeper.counters.states.iter().zip(states) {
+            counter.store(count as u64, Ordering::Relaxed);
+        }
+        self.progress.report(place);
+    }
+
+    fn plan(&self) -> Vec<Intent> {
+        let mut intents = Vec::new();
+        let now = self.keeper.now();
+        let mut known = self.keeper.known();
+        if known.engine.due().is_some_and(|at| at <= now) {
+            let begin = clock::instant();
+            known.engine.plan(now, &mut intents);
+            let spent = clock::instant().duration_since(begin).as_nanos();
+            let counters = &self.keeper.counters;
+            counters.plan_nanos.fetch_add(u64::try_from(spent).unwrap_or(0), Ordering::Relaxed);
+            more(&counters.plans, 1);
+        }
+        intents
+    }
+
+    /// Submits what is wanted; what only has to be said is said.
+    fn carry_out(&self, intent: Intent) -> Option<impl Future<Output = Concluded> + 'static> {
+        let state = self.door.world().current();
+        let (tried, mut concluded) = match intent {
+            Intent::Report(finding) => {
+                self.teller.tell(notice(&finding));
+                return None;
+            }
+            Intent::Release { uid } => {
+                self.keeper.release(uid);
+                return None;
+            }
+            Intent::Edit { key, uid, revision, add, remove } => {
+                let record = self.stands(&state, &key, &uid, revision);
+                let tried = record.map(|record| self.edit(record, &add, &remove));
+                let removed = remove.len();
+                (tried, Concluded { key, uid, added: add, removed, outcome: Outcome::Moved })
+            }
+            Intent::Delete { key, uid, revision } => {
+                let record = self.stands(&state, &key, &uid, revision);
+                let tried = record.map(|record| self.delete(record, &key));
+                let concluded =
+                    Concluded { key, uid, added: Vec::new(), removed: 0, outcome: Outcome::Moved };
+                (tried, concluded)
+            }
+        };
+        let world = self.door.world().clone();
+        Some(async move {
+            let written = match tried {
+                Some(Ok(Some(submitted))) => submitted.outcome().await,
+                Some(Err(failure)) => Err(failure),
+                // It is no longer as it was when this was decided.
+                Some(Ok(None)) | None => Ok(Written::Moved),
+            };
+            concluded.outcome = match written {
+                Ok(Written::Stored(record)) => Outcome::Applied(record.revision()),
+                Ok(Written::Gone) => Outcome::Applied(world.current().revision()),
+                Ok(Written::Moved) => Outcome::Moved,
+                Err(failure) if matches!(failure.code, 404 | 409 | 422) => Outcome::Moved,
+                Err(failure) => {
+                    tracing::debug!(reason = %failure.message, "an owner list was not written");
+                    Outcome::Failed
+                }
+            };
+            concluded
+        })
+    }
+
+    /// The record of a subject, if it is as it was when something was decided about it.
+    fn stands<'a>(
+        &self,
+        state: &'a World,
+        key: &Key,
+        uid: &str,
+        revision: Revision,
+    ) -> Option<&'a Arc<Record>> {
+        let record = state.get(&self.keeper.shelves.key(key.kind, &key.namespace, &key.name))?;
+        (record.uid() == uid && record.revision() == revision).then_some(record)
+    }
+
+    fn edit(
+        &self,
+        record: &Arc<Record>,
+        add: &[Named],
+        remove: &[Box<str>],
+    ) -> Result<Option<Submitted>, Failure> {
+        let standing = Standing::Stored(record);
+        let edit = |metadata: &mut Object| edit_owners(metadata, add, remove);
+        match self.door.prepare_edit(ACTOR, &standing, Vec::new(), edit)? {
+            Prepared::Ready(ready) => self.door.submit(ready).map(Some),
+            Prepared::Nothing | Prepared::Early => Ok(None),
+        }
+    }
+
+    fn delete(&self, record: &Arc<Record>, key: &Key) -> Result<Option<Submitted>, Failure> {
+        let standing = Standing::Stored(record);
+        let guards = vec![self.keeper.unmentioned(key, self.keeper.known().seen)];
+        let background = Some(Propagation::Background);
+        match self.door.prepare_delete(ACTOR, &standing, background, None, guards)? {
+            Prepared::Ready(ready) => {
+                self.teller.tell(collected(record));
+                more(&self.keeper.counters.collections, 1);
+                self.door.submit(ready).map(Some)
+            }
+            Prepared::Nothing | Prepared::Early => Ok(None),
+        }
+    }
+
+    fn conclude(&self, Concluded { key, uid, added, removed, outcome }: Concluded) {
+        let counters = &self.keeper.counters;
+        match outcome {
+            Outcome::Applied(_) => {
+                more(&counters.adds, added.len());
+                more(&counters.removes, removed);
+                if !added.is_empty() {
+                    let message = format!("Kept by {}", listed(&added, added.len()));
+                    let notice = Saying { reason: "RetentionOwned", warning: false, message };
+                    self.teller.tell(notice.about(&key, &uid));
+                }
+            }
+            Outcome::Moved => more(&counters.conflicts, 1),
+            Outcome::Failed => {}
+        }
+        let now = self.keeper.now();
+        self.keeper.known().engine.outcome(&key, &uid, outcome, now);
+    }
+}
+
+/// Adds and removes entries and leaves all others where they are.
+fn edit_owners(metadata: &mut Object, add: &[Named], remove: &[Box<str>]) {
+    let list = metadata.entry("ownerReferences").or_insert_with(|| json!([]));
+    let Value::Array(list) = list else { return };
+    let uid = |entry: &Value| entry.get("uid").and_then(Value::as_str).map(str::to_owned);
+    list.retain(|entry| uid(entry).is_none_or(|uid| !remove.iter().any(|gone| **gone == *uid)));
+    list.extend(add.iter().map(|holder| {
+        json!({
+            "apiVersion": holder.kind.api_version(), "kind": holder.kind.as_str(),
+            "name": holder.name, "uid": holder.uid,
+        })
+    }));
+    if list.is_empty() {
+        metadata.remove("ownerReferences");
+    }
+}
+
+/// Some users by name, and how many more there are.
+fn listed(users: &[Named], count: usize) -> String {
+    let name = |user: &Named| format!("{} {}", user.kind.as_str(), user.name);
+    let named: Vec<String> = users.iter().take(NAMES_MAX).map(name).collect();
+    match count - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// An event in the making.
+struct Saying {
+    reason: &'static str,
+    warning: bool,
+    message: String,
+}
+
+impl Saying {
+    fn about(self, key: &Key, uid: &str) -> Notice {
+        let about = json!({
+            "kind": key.kind.as_str(), "apiVersion": "v1",
+            "namespace": key.namespace, "name": key.name, "uid": uid,
+        });
+        Notice {
+            source: COMPONENT,
+            about: match about {
+                Value::Object(about) => about,
+                _ => Object::new(),
+            },
+            warning: self.warning,
+            reason: self.reason.to_owned(),
+            message: self.message,
+        }
+    }
+}
+
+/// The event about a subject that is collected.
+pub(crate) fn collected(record: &Record) -> Notice {
+    let kind = if record.key().contains("/secrets/") { "Secret" } else { "ConfigMap" };
+    let about = json!({
+        "kind": kind, "apiVersion": "v1",
+        "namespace": record.namespace(), "name": record.name(), "uid": record.uid(),
+    });
+    Notice {
+        source: COMPONENT,
+        about: about.as_object().cloned().unwrap_or_default(),
+        warning: false,
+        reason: "RetentionCollected".to_owned(),
+        message: "Deleted: its last holder is gone and nobody mentions it".to_owned(),
+    }
+}
+
+/// The event about a finding (section 8).
+fn notice(finding: &Finding) -> Notice {
+    let (reason, warning, message) = match &finding.about {
+        About::Held { users, count } => {
+            ("RetentionHeld", false, format!("Not deleted: used by {}", listed(users, *count)))
+        }
+        About::Orphaned => (
+            "RetentionOrphaned",
+            true,
+            "Its last holder was deleted and left it behind: nothing will delete it".to_owned(),
+        ),
+        About::ManyOwners(count) => {
+            ("ManyOwners", *count >= 1000, format!("It has grown to {count} owners"))
+        }
+        About::OwnerListFull(count) => (
+            "OwnerListFull",
+            true,
+            format!("Its owner list is full: {count} holders were not added"),
+        ),
+    };
+    Saying { reason, warning, message }.about(&finding.key, &finding.uid)
+}
