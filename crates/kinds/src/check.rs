@@ -12,7 +12,7 @@ pub(crate) fn row(group: &str, kind: &str) -> Kind {
 }
 
 fn cx() -> Cx {
-    Cx { now: "2024-01-02T03:04:05Z".into(), uid: "u".into(), subresource: None }
+    Cx { now: "2024-01-02T03:04:05Z".into(), uid: "u".into(), subresource: None, unlabelled: false }
 }
 
 fn object(value: Value) -> Object {

@@ -28,6 +28,7 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod priority;
 mod rbac;
+pub mod retention;
 mod runtime_class;
 pub mod service;
 mod service_validate;

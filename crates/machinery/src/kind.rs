@@ -137,6 +137,8 @@ pub struct Cx {
     pub uid: String,
     /// Whether the write goes through this subresource.
     pub subresource: Option<&'static str>,
+    /// Whether the client of a create gave no labels.
+    pub unlabelled: bool,
 }
 
 /// The hand-written half of a kind: what the schema cannot say.

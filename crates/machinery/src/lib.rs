@@ -13,8 +13,10 @@ pub mod meta;
 pub mod name;
 pub mod object;
 pub mod quantity;
+pub mod schedule;
 pub mod status;
 pub mod time;
+pub mod usage;
 pub mod validate;
 
 pub use field::{Errors, Path, Reason};

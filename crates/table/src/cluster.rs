@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
-use crate::column::{AGE, NAME, boolean, integer, text};
+use crate::column::{AGE, NAME, boolean, integer, text, wide};
 use crate::row::{Row, quantity};
 use crate::{Column, Printer};
 
@@ -24,28 +24,51 @@ static NAMESPACE_COLUMNS: &[Column] =
 pub(crate) static SECRET: Printer = Printer {
     columns: SECRET_COLUMNS,
     cells: |row| {
+        let [retained, collected] = retention(row);
         vec![
             json!(row.name()),
             json!(row.text(&["type"])),
             json!(row.count(&["data"])),
             json!(row.age()),
+            retained,
+            collected,
         ]
     },
 };
 
-static SECRET_COLUMNS: &[Column] =
-    &[NAME, text("Type", "What the secret is for"), text("Data", "Number of entries"), AGE];
+static SECRET_COLUMNS: &[Column] = &[
+    NAME,
+    text("Type", "What the secret is for"),
+    text("Data", "Number of entries"),
+    AGE,
+    RETAINED_BY,
+    COLLECTED,
+];
 
 /// Config maps.
 pub(crate) static CONFIG_MAP: Printer = Printer {
     columns: CONFIG_MAP_COLUMNS,
     cells: |row| {
         let entries = row.count(&["data"]) + row.count(&["binaryData"]);
-        vec![json!(row.name()), json!(entries), json!(row.age())]
+        let [retained, collected] = retention(row);
+        vec![json!(row.name()), json!(entries), json!(row.age()), retained, collected]
     },
 };
 
-static CONFIG_MAP_COLUMNS: &[Column] = &[NAME, text("Data", "Number of entries"), AGE];
+static CONFIG_MAP_COLUMNS: &[Column] =
+    &[NAME, text("Data", "Number of entries"), AGE, RETAINED_BY, COLLECTED];
+
+/// How many columns tell of retention; they are the last ones.
+pub(crate) const RETENTION_COLUMNS: usize = 2;
+/// How many owners keep a subject of retention (retention R9).
+const RETAINED_BY: Column = wide("Retained-By", "Number of owners that keep the object");
+/// Whether a subject goes when nothing needs it any more (retention R9).
+const COLLECTED: Column = wide("GC", "Whether the object is collected when nothing needs it");
+
+fn retention(row: &Row<'_>) -> [Value; 2] {
+    let collected = if row.truth(&["controllersAsOwners"], false) { "auto" } else { "-" };
+    [json!(row.count(&["metadata", "ownerReferences"])), json!(collected)]
+}
 
 /// Resource quotas.
 pub(crate) static RESOURCE_QUOTA: Printer =
@@ -216,4 +239,34 @@ fn priority_level_cells(row: &Row<'_>) -> Vec<Value> {
         number(&queuing, "queueLengthLimit"),
         json!(row.age()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/retention.md.
+
+    use super::*;
+
+    #[test]
+    fn r9_the_intent_is_seen_in_wide_tables() {
+        let owners = json!([{ "uid": "a" }, { "uid": "b" }]);
+        for (printer, kind) in [(&CONFIG_MAP, "ConfigMap"), (&SECRET, "Secret")] {
+            let wide: Vec<&str> = printer
+                .columns()
+                .iter()
+                .filter(|column| column.priority == 1)
+                .map(|column| column.name.as_ref())
+                .collect();
+            assert_eq!(wide, ["Retained-By", "GC"], "{kind}");
+            for (object, cells) in [
+                (json!({"controllersAsOwners": true}), [json!(0), json!("auto")]),
+                (json!({"metadata": {"ownerReferences": owners}}), [json!(2), json!("-")]),
+                (json!({"controllersAsOwners": false}), [json!(0), json!("-")]),
+            ] {
+                let object = object.as_object().unwrap();
+                let row = printer.cells(object, jiff::Timestamp::UNIX_EPOCH);
+                assert!(row.ends_with(&cells), "{kind}: {row:?}");
+            }
+        }
+    }
 }

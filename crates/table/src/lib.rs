@@ -62,6 +62,13 @@ pub fn columns(kind: &Kind) -> &'static [Column] {
     of(kind).unwrap_or(&row::DEFAULT).columns
 }
 
+/// How many of the columns Kubernetes has too; those after them are Tenure's own (retention R9).
+#[must_use]
+pub fn usual(kind: &Kind) -> usize {
+    let is_subject = kind.group.is_empty() && matches!(kind.kind.as_ref(), "ConfigMap" | "Secret");
+    columns(kind).len() - if is_subject { cluster::RETENTION_COLUMNS } else { 0 }
+}
+
 /// The cells of one object, one per column.
 #[must_use]
 pub fn cells(kind: &Kind, object: &Object, now: Timestamp) -> Vec<Value> {

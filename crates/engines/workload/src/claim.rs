@@ -96,6 +96,7 @@ impl Claim<'_> {
         Intent::update(self.children, object, Door::Main, orphan.revision)
             .relying_on(controller.living())
             .independent()
+            .forgiving(&[404])
     }
 
     fn release(&self, child: &Seen) -> Intent {
@@ -103,6 +104,8 @@ impl Claim<'_> {
         if let Some(finalizer) = self.finalizer {
             owner::remove_finalizer(&mut object, finalizer);
         }
-        Intent::update(self.children, object, Door::Main, child.revision).independent()
+        Intent::update(self.children, object, Door::Main, child.revision)
+            .independent()
+            .forgiving(&[404, 422])
     }
 }

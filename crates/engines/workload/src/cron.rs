@@ -9,7 +9,6 @@
 
 mod due;
 mod history;
-pub mod schedule;
 mod status;
 
 use alloc::collections::BTreeSet;
@@ -28,8 +27,8 @@ use crate::resource::Resource;
 use crate::view::{Seen, View};
 use crate::{job, owner, pod, wake};
 use due::Due;
-use schedule::Schedule;
 use status::Status;
+use tenure_machinery::schedule::{self, Schedule};
 
 /// The annotation that holds the time a Job was made for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

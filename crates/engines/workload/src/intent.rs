@@ -32,6 +32,8 @@ pub struct Intent {
     ///
     /// The host waits for the whole run of such intents; a refusal in it ends the pass after it.
     pub together: bool,
+    /// Status codes of refusals that leave nothing to do (CR8, CR9).
+    pub forgiven: &'static [u16],
     /// Told when the act was done.
     pub done: Option<Note>,
     /// Told when the act was refused, unless the namespace is terminating (PU7).
@@ -255,6 +257,7 @@ impl Intent {
             relies_on: Vec::new(),
             independent: false,
             together: false,
+            forgiven: &[],
             done: None,
             refused: None,
         }
@@ -312,6 +315,13 @@ impl Intent {
     #[must_use]
     pub fn independent(mut self) -> Intent {
         self.independent = true;
+        self
+    }
+
+    /// A refusal with one of these status codes counts as done, and nothing is told.
+    #[must_use]
+    pub fn forgiving(mut self, codes: &'static [u16]) -> Intent {
+        self.forgiven = codes;
         self
     }
 

@@ -110,6 +110,19 @@ pub fn namespace_closed(pass: &Pass<'_>) -> bool {
             .is_some_and(|namespace| owner::deleting(&namespace))
 }
 
+/// How many pods of one controller may wait for a node.
+///
+/// A number that nobody can run must not fill memory; those that wait make room for others by being
+/// bound.
+const WAITING_MAX: usize = 10_000;
+
+/// How many more pods a controller of these may make until enough of them have a node.
+#[must_use]
+pub fn room_to_wait<'a>(pods: impl IntoIterator<Item = &'a Seen>) -> usize {
+    let waiting = pods.into_iter().filter(|pod| node(pod).is_empty()).take(WAITING_MAX).count();
+    WAITING_MAX - waiting
+}
+
 /// Creates so many pods like this one for a controller, in growing batches (PT2, PT4).
 #[must_use]
 pub fn creations(pod: &Object, count: usize, about: &Subject) -> Vec<Intent> {
@@ -175,4 +188,27 @@ pub fn from_template(template: &Object, resource: Resource, controller: &Object)
 pub fn prefix(controller: &str) -> alloc::string::String {
     let dashed = format!("{controller}-");
     if dashed.len() > 253 { controller.to_string() } else { dashed }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/workload-controllers.md.
+    use super::*;
+    use alloc::sync::Arc;
+    use serde_json::json;
+    use tenure_core::Revision;
+
+    #[test]
+    fn pt4_what_waits_for_a_node_has_a_limit() {
+        let pod = |node: &str| {
+            let pod = json!({"spec": {"nodeName": node}});
+            let object = pod.as_object().cloned().unwrap_or_default();
+            Seen { object: Arc::new(object), revision: Revision(1) }
+        };
+        let mut pods = alloc::vec![pod(""); 9_998];
+        pods.push(pod("node-1"));
+        assert_eq!(room_to_wait(&pods), 2);
+        pods.extend([pod(""), pod(""), pod("")]);
+        assert_eq!(room_to_wait(&pods), 0, "and no more, however many are wanted");
+    }
 }

@@ -1,14 +1,15 @@
 //! What a namespace uses of what it may use: the status of ResourceQuotas (QU1).
 //!
-//! Counts of objects and the requests of pods that have not ended. Whether a write is let through is
-//! not decided here; scopes are not looked at beyond pods that have ended.
+//! Counts of objects and the requests of pods that have not ended, in the scopes of the quota. Whether
+//! a write is let through is not decided here.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, usage};
 
 use crate::controller::{Change, Controller, Key, Outcome, Pass};
 use crate::intent::{Door, Intent};
@@ -56,17 +57,9 @@ impl Controller for Quotas {
             return out;
         };
         let hard = quota.map_at(&["spec", "hard"]).cloned().unwrap_or_default();
-        let mut asked = None;
         let mut used = Object::new();
-        for limit in hard.keys() {
-            let amount = match counted(pass.view, namespace, limit) {
-                Some(count) => Some(Value::String(count.to_string())),
-                None => {
-                    let asked = asked.get_or_insert_with(|| requests(pass.view, namespace));
-                    asked_for(asked, limit).map(|amount| Value::String(amount.canonical()))
-                }
-            };
-            used.extend(amount.map(|amount| (limit.clone(), amount)));
+        for (limit, amount) in used_of(pass.view, &quota, &hard) {
+            used.insert(limit, Value::String(amount.canonical()));
         }
         let mut status = Object::new();
         if !hard.is_empty() {
@@ -83,69 +76,49 @@ impl Controller for Quotas {
     }
 }
 
-/// How many objects there are of what a limit counts; `None` when it counts no objects.
-fn counted(view: &dyn View, namespace: &str, limit: &str) -> Option<usize> {
-    let of_type = |wanted: &[&str]| {
-        let services = view.list(Resource::Services, Some(namespace));
-        let is = |service: &&crate::view::Seen| {
-            service.str_at(&["spec", "type"]).is_some_and(|kind| wanted.contains(&kind))
-        };
-        services.iter().filter(is).count()
-    };
-    let resource = match limit {
-        "services.loadbalancers" => return Some(of_type(&["LoadBalancer"])),
-        "services.nodeports" => return Some(of_type(&["NodePort", "LoadBalancer"])),
-        "pods" => {
-            let pods = view.list(Resource::Pods, Some(namespace));
-            return Some(pods.iter().filter(|pod| !pod::terminal(pod)).count());
-        }
-        "services"
-        | "configmaps"
-        | "secrets"
-        | "persistentvolumeclaims"
-        | "replicationcontrollers"
-        | "resourcequotas" => Resource::find("", limit)?,
-        _ => {
-            let name = limit.strip_prefix("count/")?;
-            let (plural, group) = name.split_once('.').unwrap_or((name, ""));
-            Resource::find(group, plural).filter(|resource| resource.namespaced())?
-        }
-    };
-    Some(view.list(resource, Some(namespace)).len())
-}
-
-/// What limits on `requests.` and `limits.` are held against.
-fn requests(view: &dyn View, namespace: &str) -> BTreeMap<String, Quantity> {
-    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
-    let mut add = |side: &str, asked: Option<&Object>| {
-        for (name, value) in asked.into_iter().flatten() {
-            let Some(amount) = Quantity::from_value(value) else { continue };
-            let key = alloc::format!("{side}.{name}");
-            let sum = sums.get(&key).map_or(amount, |known| known.plus(amount));
-            sums.insert(key, sum);
-        }
-    };
-    for pod in view.list(Resource::Pods, Some(namespace)) {
-        if pod::terminal(&pod) {
-            continue;
-        }
-        for container in pod.list_at(&["spec", "containers"]).iter().filter_map(Value::as_object) {
-            for side in ["requests", "limits"] {
-                add(side, container.map_at(&["resources", side]));
-            }
+/// What the objects of a quota's namespace use together of each of its limits.
+fn used_of(view: &dyn View, quota: &Object, hard: &Object) -> BTreeMap<String, Quantity> {
+    let mut sums = BTreeMap::new();
+    let mut resources: Vec<Resource> = Vec::new();
+    for limit in hard.keys() {
+        let Some(resource) = counts(limit) else { continue };
+        sums.insert(limit.clone(), Quantity::ZERO);
+        if !resources.contains(&resource) {
+            resources.push(resource);
         }
     }
-    for claim in view.list(Resource::PersistentVolumeClaims, Some(namespace)) {
-        add("requests", claim.map_at(&["spec", "resources", "requests"]));
+    for resource in resources {
+        let (group, plural) = (resource.group(), resource.plural());
+        for object in view.list(resource, Some(quota.namespace())) {
+            if !usage::in_scope(quota, group, plural, &object) {
+                continue;
+            }
+            for (name, amount) in usage::of(group, plural, &object) {
+                if let Some(sum) = sums.get_mut(&name) {
+                    *sum = sum.plus(amount);
+                }
+            }
+        }
     }
     sums
 }
 
-fn asked_for(sums: &BTreeMap<String, Quantity>, limit: &str) -> Option<Quantity> {
-    let key = match limit {
-        "cpu" | "memory" | "ephemeral-storage" => alloc::format!("requests.{limit}"),
-        _ if limit.starts_with("requests.") || limit.starts_with("limits.") => limit.to_string(),
-        _ => return None,
-    };
-    Some(sums.get(&key).copied().unwrap_or_else(|| Quantity::from_units(0)))
+/// The resource whose objects a limit is about; `None` when nobody knows it.
+fn counts(limit: &str) -> Option<Resource> {
+    if let Some(name) = limit.strip_prefix("count/") {
+        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+        return Resource::find(group, plural).filter(|resource| resource.namespaced());
+    }
+    if limit.starts_with("services.") {
+        return Some(Resource::Services);
+    }
+    if limit == "requests.storage" || limit.contains(".storageclass.storage.k8s.io/") {
+        return Some(Resource::PersistentVolumeClaims);
+    }
+    let compute = ["cpu", "memory", "ephemeral-storage"].contains(&limit);
+    let prefixes = ["requests.", "limits.", "hugepages-"];
+    if compute || prefixes.iter().any(|prefix| limit.starts_with(prefix)) {
+        return Some(Resource::Pods);
+    }
+    Resource::find("", limit).filter(|resource| resource.namespaced())
 }

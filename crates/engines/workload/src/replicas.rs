@@ -193,6 +193,7 @@ fn manage(
     let about = Subject::of(resource, set);
     let count = usize::try_from(excess.unsigned_abs()).unwrap_or(BURST).min(BURST);
     if excess < 0 && !pod::namespace_closed(pass) {
+        let count = count.min(pod::room_to_wait(active));
         let template = set.map_at(&["spec", "template"]);
         let made = template.and_then(|template| pod::from_template(template, resource, set));
         if let Some(made) = made {

@@ -9,6 +9,7 @@
 //! pods; the same state gives the same places.
 
 mod company;
+mod hopeless;
 mod preempt;
 mod room;
 
@@ -27,6 +28,7 @@ use crate::resource::Resource;
 use crate::view::{Seen, View};
 use crate::volumes::SELECTED_NODE;
 use crate::{condition, owner, placement, pod};
+use hopeless::Hopeless;
 use room::Room;
 
 /// The name that pods ask for when they ask for nobody else.
@@ -136,11 +138,15 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
         (-priority(pod), created, pod.namespace().to_string(), pod.name().to_string())
     });
     let mut places = places(pass.view);
-    let mut bound = 0;
+    let mut hopeless = Hopeless::default();
     for waiting in &pending {
-        if bound == BURST {
+        if out.intents.len() >= BURST {
             out.wake_after(Duration::ZERO);
             break;
+        }
+        if let Some(message) = hopeless.like(waiting) {
+            out.intents.extend(told(pass, waiting, None, message));
+            continue;
         }
         match choose(pass.view, waiting, &places) {
             Ok(chosen) => {
@@ -149,13 +155,18 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
                 let open = open_claims(pass.view, waiting);
                 if open.is_empty() {
                     out.push(binding(waiting, &place.node));
-                    bound += 1;
                 } else {
                     // Bound once its claims are; they learn here where they will be needed.
                     out.intents.extend(open.iter().filter_map(|c| aimed(c, &place.node)));
                 }
             }
-            Err(why) => out.intents.extend(unplaced(pass, waiting, &places, &why)),
+            Err(why) => {
+                let message = message(places.len(), &why);
+                let (nominated, deletions) = preempt::make_room(waiting, &places);
+                out.intents.extend(deletions);
+                out.intents.extend(told(pass, waiting, nominated, &message));
+                hopeless.learn(waiting, message);
+            }
         }
     }
     out
@@ -302,10 +313,8 @@ fn binding(pod: &Seen, node: &Object) -> Intent {
         .together(true)
 }
 
-/// Makes room for a pod, or tells it why it waits.
-fn unplaced(pass: &Pass<'_>, pod: &Seen, places: &[Place], reasons: &[Vec<String>]) -> Vec<Intent> {
-    let (nominated, mut intents) = preempt::make_room(pod, places);
-    let message = message(places.len(), reasons);
+/// Tells a pod why it waits, unless it knows.
+fn told(pass: &Pass<'_>, pod: &Seen, nominated: Option<String>, message: &str) -> Option<Intent> {
     let mut object = Object::clone(&pod.object);
     let status = object.map_mut("status");
     if let Some(nominated) = nominated {
@@ -313,7 +322,7 @@ fn unplaced(pass: &Pass<'_>, pod: &Seen, places: &[Place], reasons: &[Vec<String
     }
     let mut conditions: Vec<Value> = status.list_at(&["conditions"]).to_vec();
     let known = condition::find(&conditions, "PodScheduled").cloned();
-    let mut new = condition::new("PodScheduled", "False", "Unschedulable", &message, pass.now);
+    let mut new = condition::new("PodScheduled", "False", "Unschedulable", message, pass.now);
     let same = |known: &Object, name: &str| known.get(name) == new.get(name);
     let stands = known.as_ref().is_some_and(|known| {
         ["status", "reason", "message"].into_iter().all(|name| same(known, name))
@@ -328,15 +337,13 @@ fn unplaced(pass: &Pass<'_>, pod: &Seen, places: &[Place], reasons: &[Vec<String
         conditions.push(Value::Object(new));
         status.insert("conditions".to_string(), Value::Array(conditions));
     }
-    if object != *pod.object {
+    (object != *pod.object).then(|| {
         let note = Subject::of(Resource::Pods, pod).warning("FailedScheduling", message);
-        let told = Intent::update(Resource::Pods, object, Door::Status, pod.revision)
+        Intent::update(Resource::Pods, object, Door::Status, pod.revision)
             .when_done(note)
             .independent()
-            .together(true);
-        intents.push(told);
-    }
-    intents
+            .together(true)
+    })
 }
 
 /// The words that people know: how many nodes there are, and how many have which fault.

@@ -60,6 +60,9 @@ impl Controller for SimulatedNodes {
             return;
         }
         let Some(pod) = change.after.filter(|pod| !pod::node(pod).is_empty()) else { return };
+        if !owner::deleting(pod) && life::runs_on(pod) {
+            return;
+        }
         let node = view.get(Resource::Nodes, "", pod::node(pod));
         if node.is_some_and(|node| simulated(&node)) {
             wake(Key::new("", pod::node(pod)));
@@ -208,8 +211,12 @@ pub fn node(number: u16, now: jiff::Timestamp) -> Object {
 /// Moves every pod of a node as far as it can go now.
 fn run_pods(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
     let pods = pass.view.pods_on(node.name());
-    let mut addresses = Addresses::of(node, &pods);
+    let mut addresses = None;
     for pod in &pods {
+        if !owner::deleting(pod) && life::runs_on(pod) {
+            continue;
+        }
+        let addresses = addresses.get_or_insert_with(|| Addresses::of(node, &pods));
         if owner::deleting(pod) {
             out.intents.extend(ended(pass, pod));
             continue;

@@ -1,12 +1,12 @@
 //! Rules of CronJob.
 
 use serde_json::json;
+use tenure_machinery::schedule::{self, Schedule};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::text;
 
 use super::common::{default_template, keep_status, name_warning, not_negative, shown, spec_of};
 use super::job::{default_failure_policy, validate_job_spec};
-use super::schedule;
 
 /// Rules of CronJob. The length of the name is the table's.
 pub struct CronJobRules;
@@ -41,7 +41,7 @@ impl Rules for CronJobRules {
         match spec.str_at(&["schedule"]).unwrap_or_default() {
             "" => errors.required(&at, ""),
             text => {
-                if let Err(why) = schedule::parse(text) {
+                if let Err(why) = Schedule::parse(text, &jiff::tz::TimeZone::UTC) {
                     errors.invalid(&at, format_args!("{text:?}"), &why);
                 }
                 if text.contains("TZ") {

@@ -36,19 +36,24 @@ impl Rules for JobRules {
         );
         spec.set_default("manualSelector", false);
         default_failure_policy(spec);
+        if object.map_at(&["metadata", "labels"]).is_none_or(Object::is_empty) {
+            share_template_labels(object);
+        }
     }
 
     fn prepare_create(&self, object: &mut Object, cx: &Cx) {
         if object.bool_at(&["spec", "manualSelector"]) != Some(true) {
             generate_selector(object, &cx.uid);
         }
-        labels_from_template(object);
+        // A Job that its client did not label shares the labels of its template, these too.
+        if cx.unlabelled {
+            share_template_labels(object);
+        }
         object.insert("status".to_owned(), json!({}));
     }
 
     fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
         keep_status(object, old);
-        labels_from_template(object);
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -136,14 +141,13 @@ fn generate_selector(object: &mut Object, uid: &str) {
     wanted.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| json!(uid));
 }
 
-/// A Job without labels carries those of its template.
-fn labels_from_template(object: &mut Object) {
+/// Adds to a Job's labels those of its template that it lacks.
+fn share_template_labels(object: &mut Object) {
     let labels = object.map_at(&["spec", "template"]).and_then(template_labels).cloned();
-    let metadata = object.map_mut("metadata");
-    if metadata.map_at(&["labels"]).is_none_or(Object::is_empty)
-        && let Some(labels) = labels.filter(|labels| !labels.is_empty())
-    {
-        metadata.insert("labels".to_owned(), Value::Object(labels));
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return };
+    let own = object.map_mut("metadata").map_mut("labels");
+    for (name, value) in labels {
+        own.entry(name).or_insert(value);
     }
 }
 

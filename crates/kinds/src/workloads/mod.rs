@@ -10,7 +10,6 @@ mod job;
 mod job_policy;
 mod pod;
 mod replicas;
-pub mod schedule;
 mod sets;
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ fn rules(kind: &str) -> Box<dyn Rules> {
 }
 
 fn cx() -> Cx {
-    Cx { now: "2024-01-02T03:04:05Z".into(), uid: "u".into(), subresource: None }
+    Cx { now: "2024-01-02T03:04:05Z".into(), uid: "u".into(), subresource: None, unlabelled: false }
 }
 
 fn object(value: Value) -> Object {
@@ -36,9 +36,10 @@ fn read(text: &str) -> Object {
 /// The object as a create stores it.
 fn create(rules: &dyn Rules, body: Object) -> Object {
     let mut object = body;
+    let unlabelled = object.map_at(&["metadata", "labels"]).is_none();
     rules.default(&mut object);
     object.map_mut("metadata").insert("uid".to_owned(), json!("u"));
-    rules.prepare_create(&mut object, &cx());
+    rules.prepare_create(&mut object, &Cx { unlabelled, ..cx() });
     object
 }
 
@@ -217,6 +218,42 @@ fn job_completions_move_only_for_elastic_indexed_jobs() {
     assert_eq!(change(&JobRules, indexed.clone(), &patch).1, want);
     let both = json!({"spec": {"completions": 3, "parallelism": 3}});
     assert_eq!(change(&JobRules, indexed, &both).1, []);
+}
+
+#[test]
+fn jb1_a_job_that_nobody_labelled_shares_the_labels_of_its_template() {
+    let body = |labels: Value| {
+        json!({"metadata": {"name": "j", "labels": labels}, "spec": {
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {}},
+        }})
+    };
+    let mut bare = object(body(json!({})));
+    bare["metadata"].as_object_mut().unwrap().remove("labels");
+    let mut defaulted = bare.clone();
+    JobRules.default(&mut defaulted);
+    assert_eq!(
+        defaulted["metadata"]["labels"],
+        json!({"a": "b"}),
+        "before the server adds its own"
+    );
+    let stored = create(&JobRules, bare);
+    let all = json!({
+        "a": "b", "job-name": "j", "batch.kubernetes.io/job-name": "j",
+        "controller-uid": "u", "batch.kubernetes.io/controller-uid": "u",
+    });
+    assert_eq!(stored["spec"]["template"]["metadata"]["labels"], all);
+    assert_eq!(stored["metadata"]["labels"], all);
+    assert_eq!(
+        stored["spec"]["selector"],
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
+    );
+    let stored = create(&JobRules, object(body(json!({"a": "b"}))));
+    assert_eq!(
+        stored["metadata"]["labels"],
+        json!({"a": "b"}),
+        "labels of its own stay as they are"
+    );
+    assert_eq!(stored["spec"]["template"]["metadata"]["labels"], all);
 }
 
 #[test]

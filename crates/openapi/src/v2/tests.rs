@@ -318,6 +318,8 @@ mod read {
         pub(super) reference: String,
         #[prost(string, tag = "2")]
         pub(super) format: String,
+        #[prost(string, tag = "4")]
+        pub(super) description: String,
         #[prost(double, tag = "9")]
         pub(super) minimum: f64,
         #[prost(int64, tag = "11")]
@@ -403,6 +405,9 @@ fn json_of(schema: &read::Schema) -> Value {
     }
     if !schema.format.is_empty() {
         set("format", json!(schema.format));
+    }
+    if !schema.description.is_empty() {
+        set("description", json!(schema.description));
     }
     if schema.minimum != 0.0 {
         // The sample's bound is a whole number.

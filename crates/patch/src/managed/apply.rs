@@ -68,42 +68,46 @@ pub struct Application<'a> {
 }
 
 /// Applies a configuration to the live object, or to nothing, and sets `managedFields`.
+///
+/// The live object is lent: its managers are laid aside meanwhile, because a copy without them is dear.
 pub fn apply<S: Schema>(
     schema: &S,
-    live: Option<&Object>,
+    live: Option<&mut Object>,
     request: &Application<'_>,
 ) -> Result<Object, ApplyError> {
     combine::check(schema, request.config).map_err(ApplyError::Invalid)?;
-    let mut entries = stored(live);
-    let live = live.map(without_managers);
-    if let Some(live) = &live
+    let entries = stored(live.as_deref());
+    let Some(live) = live else { return apply_to(schema, None, entries, request) };
+    let managers = match live.get_mut("metadata") {
+        Some(Value::Object(metadata)) => metadata.remove("managedFields"),
+        _ => None,
+    };
+    let applied = apply_to(schema, Some(live), entries, request);
+    if let (Some(managers), Some(Value::Object(metadata))) = (managers, live.get_mut("metadata")) {
+        metadata.insert("managedFields".to_owned(), managers);
+    }
+    applied
+}
+
+/// Applies to an object without managers, which are `entries`.
+fn apply_to<S: Schema>(
+    schema: &S,
+    live: Option<&Object>,
+    mut entries: Vec<Entry>,
+    request: &Application<'_>,
+) -> Result<Object, ApplyError> {
+    if let Some(live) = live
         && entries.is_empty()
     {
         let before = Writer { manager: BEFORE_FIRST_APPLY, ..request.who };
         record(schema, None, live, &mut entries, &before, request.reset);
     }
-    let force = request.force || explained(schema, live.as_ref(), &entries, request)?;
-    let mut object = attempt(schema, live.as_ref(), entries, request, force)?;
+    let force = request.force || explained(schema, live, &entries, request)?;
+    let mut object = attempt(schema, live, entries, request, force)?;
     if request.who.manager == KUBECTL {
         renew_last_applied(&mut object, request.config);
     }
     Ok(object)
-}
-
-/// The list is left out of the copy, since it is often larger than all the rest.
-fn without_managers(object: &Object) -> Object {
-    let bare = |metadata: &Object| -> Object {
-        let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
-        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
-    };
-    let copy = |(name, value): (&String, &Value)| {
-        let value = match value {
-            Value::Object(metadata) if name == "metadata" => Value::Object(bare(metadata)),
-            value => value.clone(),
-        };
-        (name.clone(), value)
-    };
-    object.iter().map(copy).collect()
 }
 
 fn attempt<S: Schema>(

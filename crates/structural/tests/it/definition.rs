@@ -22,7 +22,7 @@ fn definition(plural: &str, kind: &str, versions: Value) -> Object {
 }
 
 fn cx() -> Cx {
-    Cx { now: NOW.to_owned(), uid: "u".to_owned(), subresource: None }
+    Cx { now: NOW.to_owned(), uid: "u".to_owned(), subresource: None, unlabelled: false }
 }
 
 fn prepared(mut crd: Object) -> Object {

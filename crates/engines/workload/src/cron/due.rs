@@ -5,8 +5,8 @@ use core::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::schedule::Schedule;
 use crate::time;
+use tenure_machinery::schedule::Schedule;
 
 /// From so many missed times on somebody should know.
 const MANY: i64 = 100;

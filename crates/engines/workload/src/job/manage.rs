@@ -38,6 +38,7 @@ pub(super) fn manage(
     }
     let going = if sight.spec.replaces_failed_only { sight.terminating } else { 0 };
     let missing = wanted.saturating_sub(going + sight.active.len()).min(BURST);
+    let missing = missing.min(pod::room_to_wait(&sight.active));
     if missing == 0 || pod::namespace_closed(pass) {
         return;
     }

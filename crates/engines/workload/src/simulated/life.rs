@@ -51,6 +51,9 @@ fn outcome(pod: &Object) -> Outcome {
 
 /// The next step of a pod that has not ended; `address` is what it gets if it has none.
 pub(super) fn step(pod: &Object, host: &str, address: Option<String>, now: Timestamp) -> Step {
+    if address.is_none() && runs_on(pod) {
+        return Step { status: None, wait: None };
+    }
     let known = pod.map_at(&["status"]).cloned().unwrap_or_default();
     let mut status = known.clone();
     if let Some(address) = address {
@@ -80,6 +83,21 @@ pub(super) fn step(pod: &Object, host: &str, address: Option<String>, now: Times
         wait = Some(failing(pod, &mut status, began, now));
     }
     Step { status: (status != known).then_some(status), wait }
+}
+
+/// Whether a pod runs as it should and will go on so: nearly all of them, nearly always.
+pub(super) fn runs_on(pod: &Object) -> bool {
+    let conditions = pod.list_at(&["status", "conditions"]);
+    let good = |name: &str| condition::is(conditions, name, "True");
+    let containers = pod.list_at(&["status", "containerStatuses"]);
+    let ready = |status: &Value| status.get("ready").and_then(Value::as_bool) == Some(true);
+    pod.str_at(&["status", "phase"]) == Some("Running")
+        && pod.str_at(&["status", "podIP"]).is_some_and(|address| !address.is_empty())
+        && ["Ready", "ContainersReady", "Initialized", "PodScheduled"].into_iter().all(good)
+        && containers.len() == pod.list_at(&["spec", "containers"]).len()
+        && containers.iter().all(ready)
+        && pod.list_at(&["spec", "readinessGates"]).is_empty()
+        && outcome(pod) == Outcome::Run
 }
 
 /// The status of a pod whose containers were stopped.

@@ -98,9 +98,10 @@ impl Work<'_, '_> {
         if pod::namespace_closed(self.pass) {
             return Step::Stop;
         }
+        let most = pod::room_to_wait(members.replicas.values()).min(BURST);
         // The number of tries is bounded too: any number may be asked for, and none may succeed.
         for ordinal in absent.take(2 * BURST) {
-            if pods.len() >= BURST {
+            if pods.len() >= most {
                 break;
             }
             match self.new_pod(ordinal) {

@@ -22,6 +22,107 @@ fn named(name: &str, replicas: i64) -> Value {
     set
 }
 
+/// The last update of a pod that a pass wants, as far as a refusal lets it be seen.
+fn updates_of(world: &mut World, code: u16) -> std::rc::Rc<std::cell::RefCell<Vec<Value>>> {
+    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let noted = std::rc::Rc::clone(&seen);
+    world.refuse(move |intent| match &intent.act {
+        Act::Update { resource: Resource::Pods, object, .. } => {
+            noted.borrow_mut().push(Value::Object(tenure_machinery::Object::clone(object)));
+            Some((code, "Refused", "no"))
+        }
+        _ => None,
+    });
+    seen
+}
+
+#[test]
+fn cr1_candidates_are_all_that_name_it_and_all_that_nobody_controls() {
+    let mut world = World::new();
+    let set = world.create(set(1));
+    let entry = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+        "uid": owner::uid(&set), "controller": true, "blockOwnerDeletion": true}]);
+    // It carries the entry but none of the labels: only a look past the selector finds it.
+    let mut stray = orphan("stray", json!({"other": "x"}));
+    stray["metadata"]["ownerReferences"] = entry.clone();
+    world.create(stray);
+    let mut far = orphan("far", json!({"app": "web"}));
+    far["metadata"]["namespace"] = "elsewhere".into();
+    world.create(far);
+    world.create(orphan("lone", json!({"app": "web"})));
+    world.settle();
+    assert_eq!(controller(&world, "stray"), None, "released");
+    assert_eq!(controller(&world, "lone").as_deref(), Some("web"), "adopted");
+    assert_eq!(world.owned(owner::uid(&set), Resource::Pods), ["lone"], "of its namespace only");
+}
+
+#[test]
+fn cr3_what_it_controls_and_selects_is_its_own_even_while_it_goes() {
+    let mut world = World::new();
+    let mut held = set(1);
+    held["metadata"]["finalizers"] = json!(["example.test/hold"]);
+    world.create(held);
+    world.settle();
+    let pod = world.names(Resource::Pods)[0].clone();
+    world.delete(Resource::ReplicaSets, "web", None);
+    world.settle();
+    world.ready(&pod);
+    world.settle();
+    assert_eq!(controller(&world, &pod).as_deref(), Some("web"));
+    assert_eq!(world.json(Resource::ReplicaSets, "web")["status"]["readyReplicas"], 1);
+}
+
+#[test]
+fn cr7_adoption_adds_one_complete_entry_and_is_tried_again_when_refused() {
+    let mut world = World::new();
+    let wanted = updates_of(&mut world, 422);
+    world.create(orphan("lone", json!({"app": "web"})));
+    let set = world.create(set(1));
+    world.settle();
+    assert_eq!(
+        wanted.borrow()[0]["metadata"]["ownerReferences"],
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+            "uid": owner::uid(&set), "controller": true, "blockOwnerDeletion": true}])
+    );
+    assert_eq!(
+        wanted.borrow()[0]["metadata"]["uid"],
+        *owner::uid(&world.get(Resource::Pods, "lone"))
+    );
+    assert_eq!(world.names(Resource::Pods), ["lone"], "no pod is made while a claim fails");
+    world.advance(1);
+    assert!(wanted.borrow().len() > 1, "422 is no success of an adoption");
+    world.allow();
+    world.advance(1);
+    assert_eq!(controller(&world, "lone").as_deref(), Some("web"));
+}
+
+#[test]
+fn cr8_cr9_release_takes_its_entry_only_and_gone_or_invalid_is_as_good() {
+    let mut world = World::new();
+    world.create(set(1));
+    world.settle();
+    let pod = world.names(Resource::Pods)[0].clone();
+    let keeper = world.create(json!({"kind": "ConfigMap", "metadata": {"name": "keeper"}}));
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "keeper",
+        "uid": owner::uid(&keeper)});
+    world.edit(Resource::Pods, &pod, |pod| {
+        pod["metadata"]["labels"]["app"] = "db".into();
+        pod["metadata"]["ownerReferences"].as_array_mut().unwrap().push(other.clone());
+    });
+    world.create(orphan("lone", json!({"app": "web"})));
+    world.refuse(|intent| {
+        if let Act::Update { resource: Resource::Pods, object, .. } = &intent.act {
+            let adopts = object.name() == "lone";
+            let codes: &[u16] = if adopts { &[404] } else { &[404, 422] };
+            assert_eq!((intent.forgiven, intent.independent), (codes, true));
+        }
+        None
+    });
+    world.settle();
+    assert_eq!(world.json(Resource::Pods, &pod)["metadata"]["ownerReferences"], json!([other]));
+    assert_eq!(controller(&world, "lone").as_deref(), Some("web"));
+}
+
 #[test]
 fn cr2_another_controller_is_never_robbed() {
     let mut world = World::new();

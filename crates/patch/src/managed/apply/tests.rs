@@ -57,7 +57,7 @@ impl Server {
         let who = Writer { manager, api_version: "v1", subresource: "", now: &now };
         let config = object(config);
         let request = Application { config: &config, who, reset: &[&["status"]], force };
-        let object = apply(&self.schema, self.live.as_ref(), &request)?;
+        let object = apply(&self.schema, self.live.as_mut(), &request)?;
         self.store(object);
         Ok(())
     }
@@ -280,6 +280,28 @@ fn r96_what_was_there_before_goes_to_a_stand_in() {
         ]
     );
     assert_eq!(server.conflicts("m1", data(json!({"b": "9"}))), [".data.b"]);
+}
+
+/// As upstream: an entry without fields counts as tracking until a write drops it, and after an
+/// apply that leaves nobody the next one is a first apply again.
+#[test]
+fn r96_a_manager_of_nothing_delays_the_stand_in() {
+    let nothing = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+    let mut live = data(json!({"a": "1"}));
+    live["metadata"]["managedFields"] = json!([
+        {"manager": "m0", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    ]);
+    let mut server = Server::config_map();
+    server.live = Some(object(live));
+    server.apply("m1", nothing.clone());
+    assert_eq!(server.owners(), []);
+    server.apply("m1", nothing.clone());
+    let stand_in =
+        ("before-first-apply Update".to_owned(), json!({"f:data": {".": {}, "f:a": {}}}));
+    assert_eq!(server.owners(), [stand_in]);
+    let settled = server.live.clone();
+    server.apply("m1", nothing);
+    assert_eq!(server.live, settled);
 }
 
 #[test]

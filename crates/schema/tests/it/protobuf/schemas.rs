@@ -163,3 +163,15 @@ fn r22_custom_resource_definition() {
     });
     same("apiextensions_apiserver.apiextensions.v1.CustomResourceDefinition", &message, twin);
 }
+
+#[test]
+fn r22_numbers_keep_every_digit_through_json_text() {
+    // The first took on another last digit before text was read back exactly.
+    for number in [6.087929866821358e223, 0.1 + 0.2, f64::MIN_POSITIVE, f64::MAX] {
+        let message = extensions::JsonSchemaProps { maximum: Some(number), ..Default::default() };
+        let of = id("apiextensions_apiserver.apiextensions.v1.JSONSchemaProps");
+        let read = Value::Object(protobuf::decode(of, &message.encode_to_vec()).unwrap());
+        assert_eq!(read["maximum"].as_f64(), Some(number));
+        assert_eq!(serde_json::from_str::<Value>(&read.to_string()).unwrap(), read);
+    }
+}

@@ -8,9 +8,7 @@
 //! skips is not named, one that it shows twice is named twice. Every search ends after a few thousand
 //! steps, whatever the fields say.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use std::sync::LazyLock;
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -53,13 +51,29 @@ struct Field {
     any: bool,
 }
 
-/// The zone of a name, from what comes with the program.
+/// The zones that come with the program, so that no host's files decide what is valid.
+static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+
+/// The zone of a name, from what comes with the program; without a name it is UTC.
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
     match name {
         "" | "UTC" | "Local" => Some(TimeZone::UTC),
-        _ => TimeZoneDatabase::bundled().get(name).ok(),
+        _ => ZONES.get(name).ok(),
     }
+}
+
+/// Whether a client may name this zone: one of the known ones, written as their names are.
+#[must_use]
+pub fn is_zone(name: &str) -> bool {
+    let part = |part: &str| {
+        let letters = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+');
+        !matches!(part, "" | "." | "..")
+            && part.len() <= 14
+            && !part.starts_with('-')
+            && part.bytes().all(letters)
+    };
+    name.split('/').all(part) && ZONES.get(name).is_ok()
 }
 
 impl Schedule {
@@ -298,19 +312,17 @@ fn moved(time: Timestamp, seconds: i64) -> Option<Timestamp> {
 #[must_use]
 pub fn written(moment: Timestamp, zone: &TimeZone) -> String {
     let offset = zone.to_offset(moment);
-    if offset.seconds() == 0 {
-        return crate::time::written(moment);
-    }
     let whole = whole(moment).unwrap_or(moment);
+    if offset.seconds() == 0 {
+        return whole.to_string();
+    }
     whole.display_with_offset(offset).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     //! Rules of spec/workload-controllers.md.
-    use super::{Schedule, written, zone};
-    use alloc::string::{String, ToString};
-    use alloc::vec::Vec;
+    use super::{Schedule, is_zone, written, zone};
     use jiff::Timestamp;
     use proptest::prelude::*;
 
@@ -442,11 +454,11 @@ mod tests {
             far in 1_i64..4_000_000,
         ) {
             let text = match shape {
-                0 => alloc::format!("{minute} * * * *"),
-                1 => alloc::format!("{minute} {hour} * * *"),
-                2 => alloc::format!("{minute} {hour} {day} * *"),
-                3 => alloc::format!("*/17 {hour} * * 1-5"),
-                _ => alloc::format!("@every {}m", minute + 1),
+                0 => format!("{minute} * * * *"),
+                1 => format!("{minute} {hour} * * *"),
+                2 => format!("{minute} {hour} {day} * *"),
+                3 => format!("*/17 {hour} * * 1-5"),
+                _ => format!("@every {}m", minute + 1),
             };
             let schedule = schedule(&text, name);
             let from = Timestamp::from_second(start).unwrap();
@@ -460,6 +472,56 @@ mod tests {
                     prop_assert!(schedule.next(last).unwrap() > until, "{} {}", text, last);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn cj1_schedules_that_parse() {
+        for text in [
+            "*/5 * * * *",
+            "0 0 1 1 *",
+            "@hourly",
+            "@every 1h30m",
+            "TZ=UTC 0 0 * * *",
+            "CRON_TZ=Europe/Berlin 0 0 * * *",
+            "0,30 9-17 ? JAN-MAR mon-fri",
+            "5/15 * * * SUN",
+        ] {
+            assert!(Schedule::parse(text, &zone("").unwrap()).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn cj1_schedules_that_do_not() {
+        for text in [
+            "",
+            "not a schedule",
+            "61 * * * *",
+            "* * * *",
+            "* * * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "* * * * 7",
+            "*/0 * * * *",
+            "5-1 * * * *",
+            "1-2-3 * * * *",
+            "@sometimes",
+            "@every soon",
+            "TZ=UTC",
+            "TZ=Nowhere/Land * * * * *",
+        ] {
+            assert!(Schedule::parse(text, &zone("").unwrap()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn cj1_zones_are_looked_up() {
+        for name in ["UTC", "Etc/UTC", "Europe/Berlin", "America/Argentina/Ushuaia"] {
+            assert!(is_zone(name), "{name}");
+        }
+        for name in ["Nowhere/Land", "", "/", "../etc", "Local"] {
+            assert!(!is_zone(name), "{name}");
         }
     }
 }

@@ -1,0 +1,284 @@
+//! What an object uses of a ResourceQuota, which quotas look at it, and what they ask of pods.
+//!
+//! Counting all objects of a namespace and refusing what is too much live elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::quantity::Quantity;
+use crate::{Object, ObjectExt};
+
+/// Amounts by the names that quotas use.
+pub type Usage = BTreeMap<String, Quantity>;
+
+/// Resources that a quota may name without `count/`.
+const COUNTED: [&str; 6] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+];
+/// What each container must say once a quota limits it.
+const TOLD: [&str; 6] =
+    ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+const NATIVE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+/// What an object of this resource uses.
+#[must_use]
+pub fn of(group: &str, plural: &str, object: &Object) -> Usage {
+    let mut usage = Usage::new();
+    let one = Quantity::from_units(1);
+    let dot = if group.is_empty() { "" } else { "." };
+    usage.insert(format!("count/{plural}{dot}{group}"), one);
+    if !group.is_empty() {
+        return usage;
+    }
+    if COUNTED.contains(&plural) {
+        usage.insert(plural.to_owned(), one);
+    }
+    match plural {
+        "pods" if !ended(object) => pod(object, &mut usage),
+        "services" => service(object, &mut usage),
+        "persistentvolumeclaims" => claim(object, &mut usage),
+        _ => {}
+    }
+    usage
+}
+
+fn ended(pod: &Object) -> bool {
+    matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed"))
+}
+
+fn pod(pod: &Object, usage: &mut Usage) {
+    usage.insert("pods".to_owned(), Quantity::from_units(1));
+    for (side, names) in [("requests", asked(pod, "requests")), ("limits", asked(pod, "limits"))] {
+        for (name, amount) in names {
+            let native = NATIVE.contains(&name.as_str());
+            if side == "limits" && !native {
+                continue;
+            }
+            if side == "requests" && (native || name.starts_with("hugepages-")) {
+                usage.insert(name.clone(), amount);
+            }
+            usage.insert(format!("{side}.{name}"), amount);
+        }
+    }
+}
+
+/// What a pod asks for in all: its containers together, or one of those that come first if that is
+/// more, and what the pod itself costs; what it says as a whole goes before that.
+fn asked(pod: &Object, side: &str) -> Usage {
+    let mut together = Usage::new();
+    let mut first = Usage::new();
+    let add = |to: &mut Usage, from: &Usage| {
+        for (name, amount) in from {
+            let sum = to.get(name).map_or(*amount, |known| known.plus(*amount));
+            to.insert(name.clone(), sum);
+        }
+    };
+    let mut beside = Usage::new();
+    for container in objects(pod.list_at(&["spec", "initContainers"])) {
+        let mut needs = amounts(container.map_at(&["resources", side]));
+        if container.str_at(&["restartPolicy"]) == Some("Always") {
+            add(&mut beside, &needs);
+            needs = beside.clone();
+        } else {
+            add(&mut needs, &beside);
+        }
+        for (name, amount) in needs {
+            let most = first.get(&name).map_or(amount, |known| amount.max(*known));
+            first.insert(name, most);
+        }
+    }
+    for container in objects(pod.list_at(&["spec", "containers"])) {
+        add(&mut together, &amounts(container.map_at(&["resources", side])));
+    }
+    add(&mut together, &beside);
+    for (name, amount) in first {
+        let most = together.get(&name).map_or(amount, |known| amount.max(*known));
+        together.insert(name, most);
+    }
+    together.extend(amounts(pod.map_at(&["spec", "resources", side])));
+    let mut overhead = amounts(pod.map_at(&["spec", "overhead"]));
+    // What has no limit does not get one.
+    overhead.retain(|name, _| side == "requests" || together.contains_key(name));
+    add(&mut together, &overhead);
+    together
+}
+
+fn objects(list: &[Value]) -> impl Iterator<Item = &Object> {
+    list.iter().filter_map(Value::as_object)
+}
+
+fn amounts(map: Option<&Object>) -> Usage {
+    let amount =
+        |(name, value): (&String, &Value)| Some((name.clone(), Quantity::from_value(value)?));
+    map.into_iter().flatten().filter_map(amount).collect()
+}
+
+fn service(service: &Object, usage: &mut Usage) {
+    let ports = i64::try_from(service.list_at(&["spec", "ports"]).len()).unwrap_or(i64::MAX);
+    let (balancers, nodes) = match service.str_at(&["spec", "type"]) {
+        Some("NodePort") => (0, ports),
+        Some("LoadBalancer") => {
+            let nodes = service.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(false);
+            (1, if nodes { ports } else { 0 })
+        }
+        _ => (0, 0),
+    };
+    usage.insert("services.loadbalancers".to_owned(), Quantity::from_units(balancers));
+    usage.insert("services.nodeports".to_owned(), Quantity::from_units(nodes));
+}
+
+fn claim(claim: &Object, usage: &mut Usage) {
+    let class = claim.str_at(&["spec", "storageClassName"]).unwrap_or_default();
+    let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
+    if !class.is_empty() {
+        usage.insert(of_class("persistentvolumeclaims"), Quantity::from_units(1));
+    }
+    let asked = claim.at(&["spec", "resources", "requests", "storage"]);
+    if let Some(amount) = asked.and_then(Quantity::from_value) {
+        usage.insert("requests.storage".to_owned(), amount);
+        if !class.is_empty() {
+            usage.insert(of_class("requests.storage"), amount);
+        }
+    }
+}
+
+/// Whether the scopes of a quota let it look at an object; only pods have scopes.
+#[must_use]
+pub fn in_scope(quota: &Object, group: &str, plural: &str, object: &Object) -> bool {
+    let scopes = quota.list_at(&["spec", "scopes"]);
+    let chosen = quota.list_at(&["spec", "scopeSelector", "matchExpressions"]);
+    if scopes.is_empty() && chosen.is_empty() {
+        return true;
+    }
+    if (group, plural) != ("", "pods") {
+        return false;
+    }
+    scopes.iter().filter_map(Value::as_str).all(|scope| pod_in(object, scope, "Exists", &[]))
+        && objects(chosen).all(|wanted| {
+            let text = |name: &str| wanted.str_at(&[name]).unwrap_or_default();
+            pod_in(object, text("scopeName"), text("operator"), wanted.list_at(&["values"]))
+        })
+}
+
+fn pod_in(pod: &Object, scope: &str, operator: &str, values: &[Value]) -> bool {
+    let ends = pod.int_at(&["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0);
+    let effort = || {
+        let says = |side: &str| {
+            asked(pod, side).iter().any(|(name, amount)| {
+                matches!(name.as_str(), "cpu" | "memory") && !amount.is_zero()
+            })
+        };
+        says("requests") || says("limits")
+    };
+    match scope {
+        "Terminating" => ends,
+        "NotTerminating" => !ends,
+        "BestEffort" => !effort(),
+        "NotBestEffort" => effort(),
+        "PriorityClass" => {
+            let class = pod.str_at(&["spec", "priorityClassName"]).unwrap_or_default();
+            let listed = values.iter().any(|value| value.as_str() == Some(class));
+            match operator {
+                "In" => listed,
+                "NotIn" => !listed,
+                "DoesNotExist" => class.is_empty(),
+                _ => !class.is_empty(),
+            }
+        }
+        _ => false,
+    }
+}
+
+/// What containers of a pod leave unsaid although a quota limits it, in the words of upstream.
+#[must_use]
+pub fn unsaid<'a>(pod: &Object, limited: impl Iterator<Item = &'a str>) -> Option<String> {
+    if pod.map_at(&["spec", "resources"]).is_some_and(|whole| !whole.is_empty()) {
+        return None;
+    }
+    let limited: BTreeSet<&str> = limited.filter(|name| TOLD.contains(name)).collect();
+    let mut silent: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for list in ["containers", "initContainers"] {
+        for container in objects(pod.list_at(&["spec", list])) {
+            for name in &limited {
+                let (side, what) = name.split_once('.').unwrap_or(("requests", *name));
+                if container.at(&["resources", side, what]).is_none() {
+                    let names = silent.entry(*name).or_default();
+                    names.insert(container.str_at(&["name"]).unwrap_or_default());
+                }
+            }
+        }
+    }
+    let told = |(name, of): (&&str, &BTreeSet<&str>)| {
+        format!("{name} for: {}", of.iter().copied().collect::<Vec<_>>().join(","))
+    };
+    let told: Vec<String> = silent.iter().map(told).collect();
+    (!told.is_empty()).then(|| format!("must specify {}", told.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/workload-controllers.md.
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: &Value) -> Object {
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    fn written(usage: &Usage) -> String {
+        let one = |(name, amount): (&String, &Quantity)| format!("{name}={}", amount.canonical());
+        usage.iter().map(one).collect::<Vec<_>>().join(",")
+    }
+
+    #[test]
+    fn qu1_a_pod_uses_what_its_containers_ask_for() {
+        let pod = object(&json!({"spec": {
+            "overhead": {"cpu": "10m"},
+            "initContainers": [
+                {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}},
+                {"name": "first", "resources": {"requests": {"cpu": "1"}}}],
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "200m", "example.com/card": "1"},
+                    "limits": {"memory": "1Gi", "example.com/card": "1"}}},
+                {"name": "b", "resources": {"requests": {"cpu": "300m"}}}]}}));
+        assert_eq!(
+            written(&of("", "pods", &pod)),
+            "count/pods=1,cpu=1110m,limits.memory=1Gi,pods=1,requests.cpu=1110m,\
+             requests.example.com/card=1"
+        );
+        let limited = ["limits.cpu", "pods", "requests.cpu", "requests.storage"];
+        assert_eq!(
+            unsaid(&pod, limited.into_iter()).as_deref(),
+            Some("must specify limits.cpu for: a,b,first,side")
+        );
+        let ended = object(&json!({"status": {"phase": "Failed"}}));
+        assert_eq!(written(&of("", "pods", &ended)), "count/pods=1");
+    }
+
+    #[test]
+    fn qu1_other_objects_count_and_have_no_scopes() {
+        let service = json!({"spec": {"type": "LoadBalancer", "ports": [{}, {}]}});
+        assert_eq!(
+            written(&of("", "services", &object(&service))),
+            "count/services=1,services=1,services.loadbalancers=1,services.nodeports=2"
+        );
+        let claim = json!({"spec": {"storageClassName": "fast",
+            "resources": {"requests": {"storage": "5Gi"}}}});
+        assert_eq!(
+            written(&of("", "persistentvolumeclaims", &object(&claim))),
+            "count/persistentvolumeclaims=1,fast.storageclass.storage.k8s.io/persistentvolumeclaims=1,\
+             fast.storageclass.storage.k8s.io/requests.storage=5Gi,persistentvolumeclaims=1,\
+             requests.storage=5Gi"
+        );
+        assert_eq!(written(&of("apps", "deployments", &Object::new())), "count/deployments.apps=1");
+        let scoped = object(&json!({"spec": {"scopes": ["BestEffort"]}}));
+        assert!(!in_scope(&scoped, "", "services", &object(&service)));
+        assert!(in_scope(&scoped, "", "pods", &Object::new()));
+    }
+}
