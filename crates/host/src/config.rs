@@ -5,8 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure_server::admit::OwnerChecks;
+use tenure_server::admit::{OwnerChecks, Retention};
 pub use tenure_server::audit::Level as AuditLevel;
+
+use crate::features::Features;
 
 /// Where objects are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +68,10 @@ pub struct Config {
     pub controllers: Vec<String>,
     /// How many simulated nodes there are; without any, pods wait until somebody binds them.
     pub nodes: u16,
+    /// Which features are on.
+    pub features: Features,
+    /// How the opt-in to retention is treated; it is off when its feature is.
+    pub retention: Retention,
 }
 
 impl Config {
@@ -84,6 +90,8 @@ impl Config {
             owners: OwnerChecks::default(),
             controllers: vec!["*".to_owned()],
             nodes: 0,
+            features: Features::default(),
+            retention: Retention::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_driver::{Controllers, Driver};
-use tenure_server::admit::first_service_address;
+use tenure_server::admit::{Retention, first_service_address};
 use tenure_server::door::Door;
 use tenure_server::listen::Tls;
 use tenure_server::rules::Rules;
@@ -66,7 +66,8 @@ impl ControlPlane {
     /// Starts; when this returns, `/readyz` answers 200.
     pub async fn start(config: Config) -> Result<ControlPlane, StartError> {
         let begin = Instant::now();
-        let controllers = Controllers::with_nodes(&config.controllers, config.nodes)?;
+        let controllers = Controllers::with_nodes(&config.controllers, config.nodes)?
+            .retaining(config.features.controllers_as_owners);
         let place = Place::prepare(&config)?;
         let kubeconfig = place.kubeconfig(&config)?;
         let audit = config.audit.as_ref().map(audit_log).transpose()?;
@@ -111,6 +112,7 @@ impl ControlPlane {
             stop: stopping.clone(),
             owners: config.owners,
             collects_garbage: controllers.collects(),
+            retention: retention(&config),
         })
         .await?;
         let followers = followers(&api, &world, &stopping, config.event_life, controllers);
@@ -226,6 +228,12 @@ impl std::fmt::Debug for ControlPlane {
             .field("kubeconfig", &self.kubeconfig)
             .finish_non_exhaustive()
     }
+}
+
+/// What is said of retention; nobody may opt in while the feature is off.
+fn retention(config: &Config) -> Retention {
+    let enabled = config.retention.enabled && config.features.controllers_as_owners;
+    Retention { enabled, ..config.retention.clone() }
 }
 
 /// The one place where the API server is made from its parts and brought to readiness.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use tenure_kinds::retention::{is_subject, opted_in};
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::Record;
 
@@ -94,7 +95,8 @@ pub fn object(
         }
         Shape::Table(version) => {
             let object = found.object(served)?;
-            let mut table = table_head(served, version, true);
+            let columns = Columns::of(served, opted_in(&object));
+            let mut table = table_head(served, version, Some(columns));
             let revision = object
                 .get("metadata")
                 .and_then(|m| m.get("resourceVersion"))
@@ -103,7 +105,7 @@ pub fn object(
             table.insert("metadata".into(), json!({ "resourceVersion": revision }));
             table.insert(
                 "rows".into(),
-                Value::Array(vec![row(served, &object, version, style.include)]),
+                Value::Array(vec![row(served, &object, version, style.include, columns)]),
             );
             json_value(code, &Value::Object(table), wanted.format, style)
         }
@@ -190,16 +192,39 @@ pub fn partial(served: &Served, found: &Found, version: MetaVersion) -> Result<V
     }))
 }
 
-/// `kind`, `apiVersion` and the columns of a Table.
+/// Which columns a Table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// All but Tenure's own, which are shown where somebody opted in (retention R9).
+    usual: bool,
+}
+
+impl Columns {
+    /// The columns of a kind, among objects of which some opted in or none.
+    #[must_use]
+    pub fn of(served: &Served, opted_in: bool) -> Columns {
+        Columns { usual: !(opted_in && is_subject(&served.kind)) }
+    }
+
+    fn shown<'a, T>(self, served: &Served, all: &'a [T]) -> &'a [T] {
+        let count = if self.usual { tenure_table::usual(&served.kind) } else { all.len() };
+        all.get(..count).unwrap_or(all)
+    }
+}
+
+/// `kind`, `apiVersion` and the columns of a Table, if it has any.
 #[must_use]
-pub fn table_head(served: &Served, version: MetaVersion, columns: bool) -> Object {
+pub fn table_head(served: &Served, version: MetaVersion, columns: Option<Columns>) -> Object {
     let mut table = Object::new();
     table.insert("kind".into(), "Table".into());
     table.insert("apiVersion".into(), version.api_version().into());
     let definitions = match (&served.custom, columns) {
-        (_, false) => Value::Null,
-        (Some(custom), true) => tenure_table::definitions(custom.columns.columns()),
-        (None, true) => tenure_table::definitions(tenure_table::columns(&served.kind)),
+        (_, None) => Value::Null,
+        (Some(custom), Some(_)) => tenure_table::definitions(custom.columns.columns()),
+        (None, Some(columns)) => {
+            let all = tenure_table::columns(&served.kind);
+            tenure_table::definitions(columns.shown(served, all))
+        }
     };
     table.insert("columnDefinitions".into(), definitions);
     table
@@ -207,11 +232,17 @@ pub fn table_head(served: &Served, version: MetaVersion, columns: bool) -> Objec
 
 /// One row of a Table.
 #[must_use]
-pub fn row(served: &Served, object: &Object, version: MetaVersion, include: Include) -> Value {
+pub fn row(
+    served: &Served,
+    object: &Object,
+    version: MetaVersion,
+    include: Include,
+    columns: Columns,
+) -> Value {
     let now = jiff::Timestamp::now();
     let cells = match &served.custom {
         Some(custom) => custom.columns.cells(object, now),
-        None => tenure_table::cells(&served.kind, object, now),
+        None => columns.shown(served, &tenure_table::cells(&served.kind, object, now)).to_vec(),
     };
     let shown = match include {
         Include::None => Value::Null,

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tenure_kinds::retention::Retention;
 use tenure_machinery::Failure;
 use tenure_machinery::status::Details;
 use tenure_token::Keys;
@@ -15,7 +16,7 @@ use tenure_world::Handle;
 use tokio::sync::watch;
 
 use crate::access::{Access, refusal};
-use crate::admit::OwnerChecks;
+use crate::admit::{OwnerChecks, Turns};
 use crate::answer;
 use crate::aside::Aside;
 use crate::audit::{Audit, Trail};
@@ -98,6 +99,8 @@ pub struct ApiConfig {
     /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
     /// (ownership R48).
     pub collects_garbage: bool,
+    /// How the opt-in of ConfigMaps and Secrets to retention is treated.
+    pub retention: Retention,
 }
 
 /// The API server without its socket.
@@ -118,6 +121,9 @@ pub struct Api {
     /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
     /// (ownership R48).
     pub(crate) collects_garbage: bool,
+    pub(crate) retention: Arc<Retention>,
+    /// Who creates next where quotas are.
+    pub(crate) turns: Turns,
     pub(crate) beside: OnceLock<Arc<dyn Beside>>,
 }
 
@@ -145,6 +151,8 @@ impl Api {
             aside: Aside::default(),
             owners: config.owners,
             collects_garbage: config.collects_garbage,
+            retention: Arc::new(config.retention),
+            turns: Turns::default(),
             beside: OnceLock::new(),
         }
     }

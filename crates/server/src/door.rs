@@ -2,6 +2,7 @@
 //!
 //! A write goes through the same defaults, admission, validation and sequencer as a client's.
 //! It is tried once: whoever decided learns that something moved, and decides again.
+//! Where there is an audit log, each write is a line there like a client's (ownership R148).
 //! Nothing here decides what to write.
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use tenure_world::{Guard, Handle, Owner, Ownership, Proposal, Record, Refused, S
 use crate::admit::{self, Operation};
 use crate::answer::Found;
 use crate::api::{Api, no_such_resource};
+use crate::audit::Trail;
 use crate::authenticate::User;
 use crate::clock::now;
 use crate::internal::{self, OPTIONS};
@@ -24,7 +26,7 @@ use crate::write::commit::{Extras, draft, refused_failure};
 use crate::write::decide::{Step, decide};
 use crate::write::delete::DeleteOptions;
 use crate::write::managed::{self, Fields};
-use crate::write::update::{self, Stored};
+use crate::write::update::{self, Live, Stored};
 use crate::write::{create, decode};
 
 pub use crate::write::delete::Propagation;
@@ -105,6 +107,34 @@ impl Standing<'_> {
     }
 }
 
+/// What a write leaves of an object.
+enum Left<'a> {
+    /// This.
+    Object(Object),
+    /// Nothing of this.
+    Nothing(&'a Object),
+}
+
+/// A copy of as much of an object as an edit of its metadata touches, or tells whether it goes with it.
+fn head(object: &Object) -> Object {
+    let telling = |name: &str| match name {
+        "apiVersion" | "kind" | "metadata" => true,
+        // A namespace has finalizers there too.
+        "spec" => object.str_at(&["kind"]) == Some("Namespace"),
+        _ => false,
+    };
+    let copied = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            // The list of managers is often larger than all the rest.
+            let told = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            let told: Object = told.map(|(name, value)| (name.clone(), value.clone())).collect();
+            (name.clone(), told.into())
+        }
+        value => (name.clone(), value.clone()),
+    };
+    object.iter().filter(|(name, _)| telling(name)).map(copied).collect()
+}
+
 /// The ownership that an object tells.
 fn ownership(object: &Object) -> Ownership {
     let finalizers = object.list_at(&["metadata", "finalizers"]).iter().filter_map(Value::as_str);
@@ -141,14 +171,20 @@ pub enum Prepared {
 
 /// A write that can be submitted.
 pub struct Ready {
-    after: Option<Object>,
+    after: Option<Arc<Object>>,
     proposal: Proposal,
+    trail: Trail,
 }
 
 impl Ready {
+    /// Says why, for the audit log; nothing is asked where there is none.
+    pub fn because(&mut self, why: impl FnOnce() -> String) {
+        self.trail.because(why);
+    }
+
     /// What the object will be; `None` when it will be gone.
     #[must_use]
-    pub fn after(&self) -> Option<&Object> {
+    pub fn after(&self) -> Option<&Arc<Object>> {
         self.after.as_ref()
     }
 }
@@ -157,6 +193,7 @@ impl Ready {
 pub struct Submitted {
     gone: bool,
     submission: Submission,
+    trail: Trail,
 }
 
 impl Submitted {
@@ -165,7 +202,7 @@ impl Submitted {
     /// # Errors
     /// It could not be written.
     pub async fn outcome(self) -> Result<Written, Failure> {
-        match self.submission.await {
+        let came = match self.submission.await {
             Ok(_) if self.gone => Ok(Written::Gone),
             Ok(committed) => Ok(match committed.record() {
                 Some(record) => Written::Stored(Arc::clone(record)),
@@ -173,7 +210,18 @@ impl Submitted {
             }),
             Err(Refused::Guard { .. }) => Ok(Written::Moved),
             Err(refused) => Err(refused_failure(&refused)),
-        }
+        };
+        note(self.trail, 200, &came);
+        came
+    }
+}
+
+/// Writes down what came of a write.
+fn note(trail: Trail, code: u16, came: &Result<Written, Failure>) {
+    match came {
+        Ok(Written::Moved) => trail.lost(),
+        Ok(Written::Stored(_) | Written::Gone) => trail.close(Ok(code)),
+        Err(failure) => trail.close(Err(failure)),
     }
 }
 
@@ -219,16 +267,31 @@ impl Door {
         actor: Actor,
         (group, resource): (&str, &str),
         namespace: &str,
-        mut object: Object,
+        object: Object,
         relied_on: Vec<Guard>,
     ) -> Result<Arc<Record>, Failure> {
         let served = internal::find(&self.api, group, resource)?;
         let mut request = self.request(actor, &served, namespace, "");
         request.relied_on = relied_on;
-        decode::check_schema(&served, &mut object).map_err(Failure::internal)?;
-        decode::settle_namespace(&request, &mut object)?;
+        let mut trail = self.trail(&request, "create");
+        let made = self.make(&mut request, object).await;
+        if let Ok(record) = &made {
+            record.name().clone_into(&mut request.name);
+            trail.handled(&request);
+        }
+        trail.close(made.as_ref().map(|_| 201));
+        made
+    }
+
+    async fn make(
+        &self,
+        request: &mut Request,
+        mut object: Object,
+    ) -> Result<Arc<Record>, Failure> {
+        decode::check_schema(&request.served, &mut object).map_err(Failure::internal)?;
+        decode::settle_namespace(request, &mut object)?;
         let made =
-            create::from_object(&self.api, &mut request, &OPTIONS, object, Fields::Written).await?;
+            create::from_object(&self.api, request, &OPTIONS, object, Fields::Written).await?;
         match made {
             Found::Record(record) => Ok(record),
             Found::Object(_) => Err(Failure::internal("a commit without its object")),
@@ -249,16 +312,32 @@ impl Door {
         relied_on: Vec<Guard>,
     ) -> Result<Written, Failure> {
         let served = self.served(record.key())?;
-        if subresource == "binding" {
-            let extras = Extras { guards: relied_on, writes: Vec::new() };
-            let bound = pods::assign(&self.api, &served, record, &new, extras, false).await?;
-            return Ok(bound.map_or(Written::Moved, Written::Stored));
-        }
         let mut request = self.request(actor, &served, record.namespace(), record.name());
-        request.relied_on = relied_on;
         subresource.clone_into(&mut request.subresource);
+        if subresource == "binding" {
+            let trail = self.trail(&request, "create");
+            let extras = Extras { guards: relied_on, writes: Vec::new() };
+            let bound = pods::assign(&self.api, &served, record, &new, extras, false).await;
+            let came = bound.map(|bound| bound.map_or(Written::Moved, Written::Stored));
+            note(trail, 201, &came);
+            return came;
+        }
+        request.relied_on = relied_on;
+        let trail = self.trail(&request, "update");
+        let came = self.replace(&mut request, record, new).await;
+        note(trail, 200, &came);
+        came
+    }
+
+    async fn replace(
+        &self,
+        request: &mut Request,
+        record: &Arc<Record>,
+        new: Object,
+    ) -> Result<Written, Failure> {
+        let live = Live::read(&request.served, record)?;
         let stored =
-            update::store(&self.api, &mut request, &OPTIONS, record, new, Fields::Written).await?;
+            update::store(&self.api, request, &OPTIONS, live, new, Fields::Written).await?;
         Ok(match stored {
             Stored::Done(Found::Record(record)) => Written::Stored(record),
             Stored::Done(Found::Object(_)) => Written::Gone,
@@ -303,14 +382,15 @@ impl Door {
         let served = self.served(standing.key())?;
         let old = standing.object(&served)?;
         let request = self.request(actor, &served, old.namespace(), old.name());
-        admit::validate(&self.api, &request, Operation::Delete, Some(&old), None)?;
+        admit::validate(&self.api, &request, Operation::Delete, Some(&old), None)
+            .inspect_err(|failure| self.trail(&request, "delete").close(Err(failure)))?;
         let options = DeleteOptions { propagation, grace_seconds, ..DeleteOptions::default() };
-        let new = match decide(&served.kind, self.api.collects_garbage, &options, &old) {
+        let left = match decide(&served.kind, self.api.collects_garbage, &options, &old) {
             Step::Keep => return Ok(Prepared::Nothing),
-            Step::Mark(object) => Some(object),
-            Step::Remove(_) => None,
+            Step::Mark(object) => Left::Object(object),
+            Step::Remove(_) => Left::Nothing(&old),
         };
-        self.ready(&request, standing, &old, new, relied_on)
+        self.ready("delete", &request, standing, left, relied_on)
     }
 
     /// Makes an edit of metadata ready to be submitted; an object that waited for its last finalizer
@@ -330,44 +410,53 @@ impl Door {
         let served = self.served(standing.key())?;
         let old = standing.object(&served)?;
         let request = self.request(actor, &served, old.namespace(), old.name());
-        let mut new = old.clone().into_owned();
+        let before = head(&old);
+        let mut new = old.into_owned();
         edit(new.map_mut("metadata"));
-        if new == *old {
+        let mut after = head(&new);
+        if after == before {
             return Ok(Prepared::Nothing);
         }
-        let new = if update::is_finished(&new) {
-            None
-        } else {
-            managed::record(&served, Some(&old), &mut new, actor.manager, None, &now());
-            Some(new)
-        };
-        self.ready(&request, standing, &old, new, relied_on)
+        if update::is_finished(&after) {
+            return self.ready("patch", &request, standing, Left::Nothing(&new), relied_on);
+        }
+        if let Some(managers) = new.map_mut("metadata").remove("managedFields") {
+            after.map_mut("metadata").insert("managedFields".into(), managers);
+        }
+        managed::record(&served, Some(&before), &mut after, actor.manager, None, &now());
+        new.extend(after);
+        self.ready("patch", &request, standing, Left::Object(new), relied_on)
     }
 
     fn ready(
         &self,
+        verb: &'static str,
         request: &Request,
         standing: &Standing<'_>,
-        old: &Object,
-        new: Option<Object>,
+        left: Left<'_>,
         relied_on: Vec<Guard>,
     ) -> Result<Prepared, Failure> {
         let key = Arc::clone(standing.key());
         let mut extras = Extras { guards: relied_on, writes: Vec::new() };
-        let write = match &new {
+        let (write, after) = match left {
             // The bytes of an object can only follow bytes that are stored.
-            Some(_) if matches!(standing, Standing::Ahead { .. }) => return Ok(Prepared::Early),
-            Some(new) => Write::Put { key, draft: draft(&request.served, new)? },
-            None => {
+            Left::Object(_) if matches!(standing, Standing::Ahead { .. }) => {
+                return Ok(Prepared::Early);
+            }
+            Left::Object(new) => {
+                (Write::Put { key, draft: draft(&request.served, &new)? }, Some(Arc::new(new)))
+            }
+            Left::Nothing(old) => {
                 let state = self.api.world.current();
                 admit::release(&self.api, &state, request, old, &mut extras)?;
-                Write::Delete { key }
+                (Write::Delete { key }, None)
             }
         };
         let mut proposal = Proposal { guards: vec![standing.guard()], writes: vec![write] };
         proposal.guards.append(&mut extras.guards);
         proposal.writes.append(&mut extras.writes);
-        Ok(Prepared::Ready(Ready { after: new, proposal }))
+        let trail = self.trail(request, verb);
+        Ok(Prepared::Ready(Ready { after, proposal, trail }))
     }
 
     /// Gives a write its place in the order; what is submitted later may rest on it.
@@ -376,8 +465,19 @@ impl Door {
     /// Too many writes wait, or they have stopped.
     pub fn submit(&self, ready: Ready) -> Result<Submitted, Failure> {
         let gone = ready.after.is_none();
-        let submission = self.api.world.submit(ready.proposal);
-        Ok(Submitted { gone, submission: submission.map_err(|no| refused_failure(&no))? })
+        match self.api.world.submit(ready.proposal) {
+            Ok(submission) => Ok(Submitted { gone, submission, trail: ready.trail }),
+            Err(refused) => {
+                let failure = refused_failure(&refused);
+                ready.trail.close(Err(&failure));
+                Err(failure)
+            }
+        }
+    }
+
+    /// The line of a write in the audit log; nothing where there is none.
+    fn trail(&self, request: &Request, verb: &'static str) -> Trail {
+        Trail::within(self.api.audit.as_ref(), request, verb, || self.api.chance.uid())
     }
 
     /// The kind that is stored under a key.

@@ -22,6 +22,7 @@ use crate::api::Api;
 use crate::clock::now;
 use crate::define;
 use crate::internal::{Wanted, ensure, ensure_all, request};
+use crate::pace::Pace;
 use crate::protect;
 use crate::registry::{Registry, Served};
 use crate::write::commit::{Extras, draft, propose};
@@ -66,21 +67,24 @@ pub async fn run(api: Arc<Api>) {
         let mut tasks = standing(&api, &state);
         let mut failed = BTreeMap::new();
         let mut stop = api.stop.clone();
+        let mut pace = Pace::default();
         loop {
+            pace.looked(!tasks.is_empty());
             for task in std::mem::take(&mut tasks) {
                 perform(&api, task, &mut failed).await;
             }
             let pause = failed.values().min().copied().unwrap_or(PAUSE_MAX);
-            let change = tokio::select! {
-                change = changes.next() => change,
+            let ready = tokio::select! {
+                ready = pace.ready(&mut changes) => ready,
                 () = tokio::time::sleep(pause), if !failed.is_empty() => {
                     tasks.extend(failed.keys().cloned());
                     continue;
                 }
                 _ = stop.changed() => return,
             };
-            let Ok(change) = change else { break };
-            see(&api, &change, &mut tasks);
+            if ready.is_err() {
+                break;
+            }
             while let Ok(Some(change)) = changes.try_next() {
                 see(&api, &change, &mut tasks);
             }

@@ -31,6 +31,7 @@ mod internal;
 pub mod listen;
 pub mod metrics;
 pub mod negotiate;
+pub mod pace;
 mod pods;
 mod protect;
 pub mod query;

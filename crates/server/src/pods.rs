@@ -105,7 +105,7 @@ pub(crate) async fn assign(
         Outcome::Committed(committed) => {
             Some(committed.record().map_or_else(|| Arc::clone(record), Arc::clone))
         }
-        Outcome::Moved(_) | Outcome::Retry => None,
+        Outcome::Moved(_) | Outcome::Retry(_) => None,
     })
 }
 
@@ -221,7 +221,7 @@ async fn spend_budget(
         let write = Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &budget)? };
         match propose(&api.world, own, write, Extras::default()).await? {
             Outcome::Committed(_) => return Ok(()),
-            Outcome::Moved(_) | Outcome::Retry => {}
+            Outcome::Moved(_) | Outcome::Retry(_) => {}
         }
     }
     Err(Failure::internal("the budget keeps changing"))
@@ -260,7 +260,7 @@ async fn mark_evicted(api: &Api, pods: &Served, key: &str) -> Result<(), Failure
         let write = Write::Put { key: Arc::clone(record.key()), draft: draft(pods, &pod)? };
         match propose(&api.world, own, write, Extras::default()).await? {
             Outcome::Committed(_) => return Ok(()),
-            Outcome::Moved(_) | Outcome::Retry => {}
+            Outcome::Moved(_) | Outcome::Retry(_) => {}
         }
     }
     Err(Failure::internal("the pod keeps changing"))

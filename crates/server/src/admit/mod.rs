@@ -3,18 +3,23 @@
 //! ```text
 //!   mutate     namespace lifecycle → service account → priority → toleration seconds → storage protection
 //!   validate   rights handed out → owner references → namespace lifecycle (deletes)
-//!   allocate   service addresses and node ports, in the same transaction as the write
+//!   allocate   service addresses and node ports, what quotas allow, in the same transaction
 //! ```
 
 mod namespace;
 mod ownership;
 mod pod;
+mod quota;
 mod rbac;
+mod retention;
 mod service;
 mod storage;
 
 pub use ownership::OwnerChecks;
+pub(crate) use quota::Turns;
+pub(crate) use retention::settle as settle_retention;
 pub use service::first_address as first_service_address;
+pub use tenure_kinds::retention::Retention;
 
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::World;
@@ -101,7 +106,9 @@ pub(crate) fn warnings(
     old: Option<&Object>,
     new: &Object,
 ) -> Vec<String> {
-    ownership::absent_owners(api, state, request, old, new)
+    let mut warnings = ownership::absent_owners(api, state, request, old, new);
+    warnings.extend(retention::warnings(api, state, request, old, new));
+    warnings
 }
 
 /// Takes addresses and ports for the object, to be committed with it.
@@ -118,6 +125,9 @@ pub fn allocate(
     }
     if request.served.kind.kind == "CustomResourceDefinition" && request.subresource.is_empty() {
         custom::settle(state, object, &now());
+    }
+    if old.is_none() {
+        quota::charge(state, request, object, extras)?;
     }
     Ok(())
 }

@@ -56,6 +56,8 @@ pub(crate) struct Entry {
     pub(crate) at: Timestamp,
     /// Whether access was granted, and why; `None` when it never came to that.
     pub(crate) decision: Option<(bool, String)>,
+    /// Why a follower wanted it, back to what a client did; empty for requests.
+    pub(crate) cause: String,
     /// Why the credential was refused; the client is not told.
     pub(crate) refused: Option<&'static str>,
     pub(crate) body: Bytes,
@@ -94,6 +96,22 @@ impl ObjectRef {
         }
     }
 
+    /// Where a client would ask for it.
+    pub(crate) fn path(&self) -> String {
+        let mut path = match self.group.as_str() {
+            "" => format!("/api/{}", self.version),
+            group => format!("/apis/{group}/{}", self.version),
+        };
+        let place = if self.namespace.is_empty() { "" } else { "namespaces" };
+        for part in [place, &self.namespace, &self.resource, &self.name, &self.subresource] {
+            if !part.is_empty() {
+                path.push('/');
+                path.push_str(part);
+            }
+        }
+        path
+    }
+
     fn to_json(&self, failure: Option<&Failure>) -> Value {
         // A create has no name in its path; a refusal of it tells the name.
         let told = failure
@@ -115,7 +133,8 @@ impl ObjectRef {
 impl Entry {
     /// About how many bytes it holds while it waits.
     pub(super) fn weight(&self) -> usize {
-        self.body.len() + self.response.len() + self.uri.len() + self.agent.len()
+        let bodies = self.body.len() + self.response.len();
+        bodies + self.uri.len() + self.agent.len() + self.cause.len()
     }
 
     /// How much of this request may be written down.
@@ -197,6 +216,9 @@ impl Entry {
             let decision = if *allowed { "allow" } else { "forbid" };
             annotations.insert("authorization.k8s.io/decision".into(), decision.into());
             annotations.insert("authorization.k8s.io/reason".into(), reason.as_str().into());
+        }
+        if !self.cause.is_empty() {
+            annotations.insert("tenure.dev/cause".into(), self.cause.as_str().into());
         }
         if self.truncated {
             annotations.insert("audit.k8s.io/truncated".into(), "true".into());

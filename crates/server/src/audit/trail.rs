@@ -53,6 +53,61 @@ impl Trail {
         Trail { line: Some((Arc::clone(audit), Box::new(entry))) }
     }
 
+    /// Begins for a follower of this process, which sends no head, no body and reads no answer.
+    pub(crate) fn within(
+        audit: Option<&Arc<Audit>>,
+        request: &Request,
+        verb: &'static str,
+        id: impl FnOnce() -> String,
+    ) -> Trail {
+        let Some(audit) = audit else { return Trail { line: None } };
+        let kind = &request.served.kind;
+        let object = ObjectRef {
+            group: kind.group.to_string(),
+            version: kind.version.to_string(),
+            resource: kind.plural.to_string(),
+            subresource: request.subresource.clone(),
+            namespace: request.namespace.clone(),
+            name: request.name.clone(),
+        };
+        let entry = Entry {
+            level: Level::Metadata,
+            id: id(),
+            uri: object.path(),
+            verb,
+            user: Some(account(&request.user.name)),
+            agent: request.agent.clone(),
+            object: Some(object),
+            received: Timestamp::now(),
+            ..Entry::default()
+        };
+        Trail { line: Some((Arc::clone(audit), Box::new(entry))) }
+    }
+
+    /// What a follower decided on.
+    pub(crate) fn because(&mut self, why: impl FnOnce() -> String) {
+        if let Some(entry) = self.entry() {
+            entry.cause = why();
+        }
+    }
+
+    /// Ends with what a follower learns.
+    pub(crate) fn close(mut self, came: Result<u16, &Failure>) {
+        let Some((audit, mut entry)) = self.line.take() else { return };
+        entry.code = came.unwrap_or_else(|failure| failure.code);
+        entry.failure = came.err().cloned();
+        audit.say(entry);
+    }
+
+    /// Ends because what a follower had looked at has changed.
+    pub(crate) fn lost(mut self) {
+        let Some(object) = self.entry().and_then(|entry| entry.object.as_ref()) else { return };
+        let (group, resource, name) = (&object.group, &object.resource, &object.name);
+        let why = "it has changed since it was looked at";
+        let failure = Failure::conflict(group, resource, name, why);
+        self.close(Err(&failure));
+    }
+
     fn entry(&mut self) -> Option<&mut Entry> {
         self.line.as_mut().map(|(_, entry)| &mut **entry)
     }
@@ -136,6 +191,13 @@ impl Drop for Trail {
         }
         audit.say(entry);
     }
+}
+
+/// A service account, as its own token would make it known.
+fn account(name: &str) -> User {
+    let groups = ["serviceaccounts", "serviceaccounts:kube-system", "authenticated"];
+    let groups = groups.iter().map(|group| format!("system:{group}")).collect();
+    User { name: name.to_owned(), groups, ..User::default() }
 }
 
 fn is_json(response: &Response<Body>) -> bool {

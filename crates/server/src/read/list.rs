@@ -7,11 +7,12 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_core::Revision;
+use tenure_kinds::retention::OPTED_IN_TEXT;
 use tenure_machinery::Failure;
 use tenure_machinery::status::Details;
 use tenure_world::{At, Handle, Record, World};
 
-use crate::answer::{self, Found, Style};
+use crate::answer::{self, Columns, Found, Style};
 use crate::body::Body;
 use crate::negotiate::{Format, MetaVersion, Shape, Wanted};
 use crate::query::{ListOptions, Match};
@@ -260,14 +261,17 @@ fn table(
     version: MetaVersion,
     style: Style,
 ) -> Result<Value, Failure> {
-    let mut table = answer::table_head(served, version, true);
+    let opted_in = page.records.iter().any(|record| record.contains(OPTED_IN_TEXT));
+    let columns = Columns::of(served, opted_in);
+    let mut table = answer::table_head(served, version, Some(columns));
     table.insert("metadata".into(), list_meta(page, false));
     let rows = page
         .records
         .iter()
         .map(|record| {
             let found = Found::Record(Arc::clone(record));
-            Ok(answer::row(served, found.object(served)?.as_ref(), version, style.include))
+            let object = found.object(served)?;
+            Ok(answer::row(served, object.as_ref(), version, style.include, columns))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     let printed = served.custom.is_some() || tenure_table::has_printer(&served.kind);

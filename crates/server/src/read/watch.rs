@@ -8,12 +8,13 @@ use http::{Response, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_machinery::Failure;
+use tenure_kinds::retention::opted_in;
+use tenure_machinery::{Failure, Object};
 use tenure_world::{Change, Handle, Interest, Record, Watch, WatchEnded};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::answer::{self, Found, Include};
+use crate::answer::{self, Columns, Found, Include};
 use crate::body::{Body, Live};
 use crate::metrics::Running;
 use crate::negotiate::{MetaVersion, Shape};
@@ -92,7 +93,7 @@ pub(crate) async fn start(
         shape: asked.shape,
         include: asked.include,
         served: Arc::clone(&asked.served),
-        first: true,
+        columns: None,
     };
     let cursor = match world.watch(after, interest) {
         Ok(cursor) => cursor,
@@ -253,7 +254,8 @@ struct Encoder {
     shape: Shape,
     include: Include,
     served: Arc<Served>,
-    first: bool,
+    /// The columns of the Tables, once the first was sent.
+    columns: Option<Columns>,
 }
 
 impl Encoder {
@@ -283,17 +285,24 @@ impl Encoder {
     }
 
     /// One row; the columns come with the first event only (R27).
-    fn table(&mut self, object: &tenure_machinery::Object, version: MetaVersion) -> Value {
-        let mut table = answer::table_head(&self.served, version, std::mem::take(&mut self.first));
+    fn table(&mut self, object: &Object, version: MetaVersion) -> Value {
+        let (columns, mut table) = self.table_head(version, opted_in(object));
         let revision = object
             .get("metadata")
             .and_then(|m| m.get("resourceVersion"))
             .cloned()
             .unwrap_or_default();
         table.insert("metadata".into(), json!({ "resourceVersion": revision }));
-        let row = answer::row(&self.served, object, version, self.include);
+        let row = answer::row(&self.served, object, version, self.include, columns);
         table.insert("rows".into(), Value::Array(vec![row]));
         Value::Object(table)
+    }
+
+    /// The columns that the first event brought, or brings now.
+    fn table_head(&mut self, version: MetaVersion, opted_in: bool) -> (Columns, Object) {
+        let first = self.columns.is_none().then(|| Columns::of(&self.served, opted_in));
+        let columns = *self.columns.get_or_insert_with(|| Columns::of(&self.served, opted_in));
+        (columns, answer::table_head(&self.served, version, first))
     }
 
     fn bookmark(&mut self, chunk: &mut BytesMut, at: Revision, ends_initial: bool) {
@@ -308,8 +317,7 @@ impl Encoder {
         };
         let object = match self.shape {
             Shape::Table(version) => {
-                let mut table =
-                    answer::table_head(&self.served, version, std::mem::take(&mut self.first));
+                let (_, mut table) = self.table_head(version, false);
                 table.insert("metadata".into(), metadata.clone());
                 let partial = json!({
                     "kind": self.served.kind.kind, "apiVersion": self.served.api_version,

@@ -16,7 +16,8 @@ use crate::clock::now;
 use crate::query::WriteOptions;
 use crate::request::Request;
 use crate::write::managed::{Fields, reset};
-use crate::write::update::{Stored, Updated, changed, store};
+use crate::write::patch::warn_of_kept;
+use crate::write::update::{Live, Stored, Updated, changed, store};
 use crate::write::{create, decode};
 
 /// Applies the body to the object, or creates it; computed again on newer objects until the deadline.
@@ -39,9 +40,11 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
         };
         let conditional = check_version(request, &config, record.revision())?;
         check_uid(request, &config, record.uid())?;
-        let old = served.read(&record)?;
-        let object = merged(request, &options, Some(&old), &config)?;
-        match store(api, request, &options, &record, object, Fields::Settled).await? {
+        let mut old = served.read(&record)?;
+        let object = merged(request, &options, Some(&mut old), &config)?;
+        warn_of_kept(request, &old, &object);
+        let live = Live { record: &record, object: old };
+        match store(api, request, &options, live, object, Fields::Settled).await? {
             Stored::Done(found) => return Ok(Updated::Changed(found)),
             Stored::Moved if conditional => return Err(changed(request)),
             Stored::Moved | Stored::Again => {}
@@ -107,7 +110,7 @@ fn check_members(request: &Request, config: &Object) -> Result<(), Failure> {
 fn merged(
     request: &mut Request,
     options: &WriteOptions,
-    live: Option<&Object>,
+    live: Option<&mut Object>,
     config: &Object,
 ) -> Result<Object, Failure> {
     let served = Arc::clone(&request.served);

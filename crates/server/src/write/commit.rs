@@ -29,8 +29,8 @@ pub(crate) enum Outcome {
     Committed(Committed),
     /// The object it relied on has moved; here is what it is now.
     Moved(Option<Arc<Record>>),
-    /// Something else it relied on has moved: try again from the start.
-    Retry,
+    /// Something else it relied on has moved, the guard of this number: try again from the start.
+    Retry(usize),
 }
 
 /// Encodes an object of a kind for storage.
@@ -72,7 +72,7 @@ pub(crate) async fn propose(
     match world.propose(Proposal { guards, writes }).await {
         Ok(committed) => Ok(Outcome::Committed(committed)),
         Err(Refused::Guard { index: 0, current }) => Ok(Outcome::Moved(current)),
-        Err(Refused::Guard { .. }) => Ok(Outcome::Retry),
+        Err(Refused::Guard { index, .. }) => Ok(Outcome::Retry(index)),
         Err(refused) => Err(refused_failure(&refused)),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tenure_kinds::retention::is_subject;
 use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, meta};
 use tenure_world::{Guard, Write};
 
@@ -82,9 +83,12 @@ pub(crate) async fn prepare(
     fields: Fields,
 ) -> Result<Ready, Failure> {
     let served = Arc::clone(&request.served);
-    let cx = Cx { now: now(), uid: api.chance.uid(), subresource: None };
+    let labels = object.map_at(&["metadata", "labels"]);
+    let unlabelled = labels.is_none_or(Object::is_empty);
+    let cx = Cx { now: now(), uid: api.chance.uid(), subresource: None, unlabelled };
     wipe_system_metadata(&mut object);
     served.kind.rules.default(&mut object);
+    admit::settle_retention(api, request, None, &mut object);
     let manager = request.manager(options.manager.as_deref());
     if fields == Fields::Written {
         managed::record(&served, None, &mut object, &manager, None, &cx.now);
@@ -125,6 +129,7 @@ async fn attempt(
     object: Object,
     fields: Fields,
 ) -> Result<Attempt, Failure> {
+    let _turn = api.turns.wait(&api.world.current(), object.namespace()).await;
     let Ready { key, object, mut extras } = prepare(api, request, options, object, fields).await?;
     if options.dry_run {
         return Ok(Attempt::Done(Found::Object(object)));
@@ -132,6 +137,8 @@ async fn attempt(
     let served = &request.served;
     let write = Write::Put { key: Arc::clone(&key), draft: draft(served, &object)? };
     let own = Guard::At { key, revision: None };
+    // The first guard is the object's own, those after it are of what goes with it.
+    let relied_from = 1 + extras.guards.len();
     extras.guards.extend(request.relied_on.iter().cloned());
     match propose(&api.world, own, write, extras).await? {
         Outcome::Committed(committed) => committed
@@ -144,16 +151,19 @@ async fn attempt(
         Outcome::Moved(current) => {
             Err(exists(&served.kind, object.name(), current.is_some_and(|r| r.deleting())))
         }
-        Outcome::Retry if request.relied_on.is_empty() => Ok(Attempt::Again),
-        Outcome::Retry => Err(relied_on_moved(&served.kind, object.name())),
+        Outcome::Retry(guard) if guard < relied_from => Ok(Attempt::Again),
+        Outcome::Retry(_) => Err(relied_on_moved(&served.kind, object.name())),
     }
 }
 
 async fn validate(api: &Api, served: &Arc<Served>, object: Object) -> Result<Object, Failure> {
-    let of = Arc::clone(served);
+    let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
     let check = move |object: &Object, errors: &mut Errors| {
         meta::validate_meta(object, &of.kind, errors);
         of.kind.rules.validate(object, errors);
+        if is_subject(&of.kind) {
+            retention.validate(object, None, errors);
+        }
     };
     let (object, errors) = api.aside.check(object, check).await?;
     if errors.is_empty() {

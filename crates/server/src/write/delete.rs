@@ -252,7 +252,7 @@ pub(crate) async fn attempt(
             let record = record.ok_or_else(|| Failure::internal("a commit without its object"))?;
             Ok(Some(Deleted::Marked(Found::Record(record))))
         }
-        Outcome::Moved(_) | Outcome::Retry => Ok(None),
+        Outcome::Moved(_) | Outcome::Retry(_) => Ok(None),
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tenure_core::Revision;
+use tenure_kinds::retention;
 use tenure_machinery::status::Details;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::{PatchError, PatchErrorKind, TypeSchema};
@@ -17,7 +18,7 @@ use crate::registry::Served;
 use crate::request::Request;
 use crate::write::decode;
 use crate::write::managed::Fields;
-use crate::write::update::{Stored, changed, store};
+use crate::write::update::{Live, Stored, changed, store};
 
 /// The patch types that are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,7 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
         let old = served.read(&record)?;
         let mut new = apply(&served, kind, old.clone(), &patch)?;
         check_identity(request, &old, &new)?;
+        warn_of_kept(request, &old, &new);
         let findings = match decode::check_schema(&served, &mut new) {
             Ok(findings) => findings,
             Err(message) => return Err(bad_result(&message)),
@@ -85,11 +87,22 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
             return Err(changed(request));
         }
         check_uid(request, &old, &new)?;
-        match store(api, request, &options, &record, new, Fields::Written).await? {
+        let live = Live { record: &record, object: old };
+        match store(api, request, &options, live, new, Fields::Written).await? {
             Stored::Done(found) => return Ok(found),
             Stored::Moved if conditional => return Err(changed(request)),
             Stored::Moved | Stored::Again => {}
         }
+    }
+}
+
+/// Says what the patch takes away and the server keeps (retention R4).
+pub(crate) fn warn_of_kept(request: &mut Request, old: &Object, new: &Object) {
+    if !retention::is_subject(&request.served.kind) {
+        return;
+    }
+    if let Some(warning) = retention::kept(old, new) {
+        request.warn(warning);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::write::decode;
 use crate::write::managed::Fields;
 use crate::write::patch::{PatchType, bad_result, failed, read_patch};
-use crate::write::update::{Stored, changed, store};
+use crate::write::update::{Live, Stored, changed, store};
 
 /// The Scale that shows a parent.
 pub(crate) fn view(served: &Served, parent: &Object) -> Result<Object, Failure> {
@@ -135,7 +135,8 @@ pub(crate) async fn write(
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&served, &request.name));
         };
-        let mut parent = served.read(&record)?;
+        let live = Live::read(&served, &record)?;
+        let mut parent = live.object.clone();
         let mut scale = match (kind, &patch) {
             (Some(PatchType::Json), Some(patch)) => {
                 tenure_patch::json::apply(view(&served, &parent)?, patch)
@@ -148,7 +149,7 @@ pub(crate) async fn write(
         let conditional = check(request, &scale, record.revision())?;
         let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
         set_replicas(&served, &mut parent, replicas);
-        match store(api, request, &options, &record, parent, Fields::Written).await? {
+        match store(api, request, &options, live, parent, Fields::Written).await? {
             Stored::Done(found) => {
                 return Ok(Found::Object(view(&served, found.object(&served)?.as_ref())?));
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use tenure_core::Revision;
+use tenure_kinds::retention::is_subject;
 use tenure_machinery::kind::{Kind, StatusMeta};
 use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, meta};
 use tenure_world::{Guard, Record, Write};
@@ -62,7 +63,8 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
         };
         let conditional = check_version(request, &body, record.revision())?;
         check_uid(request, &body, &record)?;
-        match store(api, request, &options, &record, body.clone(), Fields::Written).await? {
+        let live = Live::read(&served, &record)?;
+        match store(api, request, &options, live, body.clone(), Fields::Written).await? {
             Stored::Done(found) => return Ok(Updated::Changed(found)),
             Stored::Moved if conditional => return Err(changed(request)),
             Stored::Moved | Stored::Again => {}
@@ -80,25 +82,40 @@ pub(crate) enum Stored {
     Again,
 }
 
+/// An object as it is stored.
+pub(crate) struct Live<'a> {
+    /// The record.
+    pub(crate) record: &'a Arc<Record>,
+    /// What it says.
+    pub(crate) object: Object,
+}
+
+impl<'a> Live<'a> {
+    /// Reads a record.
+    pub(crate) fn read(served: &Served, record: &'a Arc<Record>) -> Result<Live<'a>, Failure> {
+        Ok(Live { record, object: served.read(record)? })
+    }
+}
+
 /// Takes `new`, decoded and checked against the path, through defaults, ownership of fields, admission
-/// and validation, and proposes it in place of `record`.
+/// and validation, and proposes it in place of what stands.
 pub(crate) async fn store(
     api: &Api,
     request: &mut Request,
     options: &WriteOptions,
-    record: &Arc<Record>,
+    Live { record, object: old }: Live<'_>,
     mut new: Object,
     fields: Fields,
 ) -> Result<Stored, Failure> {
     let served = Arc::clone(&request.served);
     let kind = &served.kind;
-    let old = served.read(record)?;
     let subresource = subresource_name(&request.subresource);
-    let cx = Cx { now: now(), uid: record.uid().to_owned(), subresource };
+    let cx = Cx { now: now(), uid: record.uid().to_owned(), subresource, unlabelled: false };
     meta::keep_stored_meta(&mut new, &old);
     // From here on the object counts as stored: rules for new objects do not apply.
     set_version(&mut new, record.revision());
     kind.rules.default(&mut new);
+    admit::settle_retention(api, request, Some(&old), &mut new);
     if subresource == Some("status") {
         new = status_only(new, &old, kind.status.unwrap_or(StatusMeta::Frozen));
     } else if kind.status.is_some() {
@@ -165,7 +182,7 @@ pub(crate) async fn store(
             .map(|record| Stored::Done(Found::Record(record)))
             .ok_or_else(|| Failure::internal("the commit answered without the object")),
         Outcome::Moved(_) => Ok(Stored::Moved),
-        Outcome::Retry => Ok(Stored::Again),
+        Outcome::Retry(_) => Ok(Stored::Again),
     }
 }
 
@@ -182,9 +199,12 @@ async fn validate(
     old: Object,
     subresource: Option<&'static str>,
 ) -> Result<(Object, Object), Failure> {
-    let of = Arc::clone(served);
+    let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
     let check = move |(new, old): &(Object, Object), errors: &mut Errors| {
         check(&of.kind, new, old, subresource, errors);
+        if is_subject(&of.kind) {
+            retention.validate(new, Some(old), errors);
+        }
     };
     let (both, errors) = api.aside.check((new, old), check).await?;
     if errors.is_empty() {

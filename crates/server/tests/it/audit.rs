@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use rcgen::KeyPair;
 use serde_json::{Value, json};
+use tenure_machinery::Object;
 use tenure_server::Peer;
 use tenure_server::audit::Level;
+use tenure_server::door::{Actor, Door, Prepared, Standing, Written};
 use tenure_token::Keys;
 
 use crate::house::{CONFIG_MAPS, House, JSON, MERGE, PODS, SECRETS, admin, named, peer, pod};
@@ -235,4 +237,56 @@ async fn r8_an_id_from_outside_is_bounded_and_the_same_everywhere() {
     let metrics = house.get("/metrics").await;
     assert!(metrics.text().contains("\napiserver_audit_event_total 2\n"), "{}", metrics.text());
     assert!(metrics.text().contains("\napiserver_audit_error_total 0\n"));
+}
+
+#[tokio::test]
+async fn r168_followers_are_written_down_like_clients() {
+    const ACTOR: Actor = Actor { account: "some-controller", manager: "controllers" };
+    let paper = Paper::new(Level::RequestResponse);
+    let house = House::followed(Some(paper.audit.clone()), 1 << 20).await;
+    let door = Door::new(house.api.clone());
+    let at = ("", "configmaps");
+    let body = |name: &str| named(name).as_object().unwrap().clone();
+    let old = door.create(ACTOR, at, "default", body("a"), Vec::new()).await.unwrap();
+    let refused = door.create(ACTOR, at, "default", body("a"), Vec::new()).await.unwrap_err();
+    assert_eq!(refused.code, 409);
+    let edit = |record| {
+        let label = |metadata: &mut Object| metadata.insert("labels".into(), json!({ "x": "y" }));
+        let edit = |metadata: &mut Object| drop(label(metadata));
+        let prepared = door.prepare_edit(ACTOR, &Standing::Stored(record), Vec::new(), edit);
+        let Ok(Prepared::Ready(ready)) = prepared else { panic!("nothing to write") };
+        door.submit(ready).unwrap()
+    };
+    let Ok(Written::Stored(new)) = edit(&old).outcome().await else { panic!("not stored") };
+    assert!(matches!(edit(&old).outcome().await, Ok(Written::Moved)));
+    let gone = door.delete(ACTOR, &new, None, None, Vec::new()).await;
+    assert!(matches!(gone, Ok(Written::Gone)));
+
+    let lines = paper.lines().await;
+    let user = "system:serviceaccount:kube-system:some-controller";
+    assert!(lines.iter().all(|line| line["user"]["username"] == user));
+    assert!(lines.iter().all(|line| line["stage"] == "ResponseComplete"));
+    assert!(lines.iter().all(|line| line["objectRef"]["name"] == "a"));
+    let said = |line: &Value| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let status = &line["responseStatus"];
+        (
+            text(&line["verb"]),
+            text(&line["requestURI"]),
+            status["code"].clone(),
+            text(&status["reason"]),
+        )
+    };
+    let one = format!("{CONFIG_MAPS}/a");
+    let wanted = [
+        ("create", CONFIG_MAPS, 201, ""),
+        ("create", CONFIG_MAPS, 409, "AlreadyExists"),
+        ("patch", &one, 200, ""),
+        ("patch", &one, 409, "Conflict"),
+        ("delete", &one, 200, ""),
+    ];
+    let wanted = wanted.map(|(verb, uri, code, reason)| {
+        (verb.to_owned(), uri.to_owned(), json!(code), reason.to_owned())
+    });
+    assert_eq!(lines.iter().map(said).collect::<Vec<_>>(), wanted);
 }

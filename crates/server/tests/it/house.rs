@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
+use tenure_kinds::retention::Retention;
 use tenure_server::admit::OwnerChecks;
 use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Peer, bootstrap, follow};
@@ -38,12 +39,20 @@ struct Plan {
     audit: Option<Arc<Audit>>,
     owners: OwnerChecks,
     collects_garbage: bool,
+    history_bytes: u64,
+    retention: Retention,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        let owners = OwnerChecks::default();
-        Plan { token_keys: new_keys(), audit: None, owners, collects_garbage: false }
+        Plan {
+            token_keys: new_keys(),
+            audit: None,
+            owners: OwnerChecks::default(),
+            collects_garbage: false,
+            history_bytes: Options::default().history_bytes,
+            retention: Retention::default(),
+        }
     }
 }
 
@@ -111,18 +120,29 @@ impl House {
         House::built(Plan { collects_garbage: true, ..Plan::default() }).await
     }
 
+    /// As [`House::collecting`], with this audit log, and so many bytes of the past for those who follow.
+    pub async fn followed(audit: Option<Arc<Audit>>, history_bytes: u64) -> House {
+        let collects_garbage = true;
+        House::built(Plan { collects_garbage, audit, history_bytes, ..Plan::default() }).await
+    }
+
     /// A server that treats owner references in another way.
     pub async fn checking(owners: OwnerChecks) -> House {
         House::built(Plan { owners, ..Plan::default() }).await
     }
 
+    /// A server that treats the opt-in to retention in another way.
+    pub async fn retaining(retention: Retention) -> House {
+        House::built(Plan { retention, ..Plan::default() }).await
+    }
+
     async fn built(plan: Plan) -> House {
-        let Plan { token_keys, audit, owners, collects_garbage } = plan;
+        let Plan { token_keys, audit, owners, collects_garbage, history_bytes, retention } = plan;
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
         let access = Arc::new(Access::default());
         let layout = Arc::clone(&kinds);
         let indexes = vec![kinds.feed(), access.feed()];
-        let options = Options { layout, indexes, ..Options::default() };
+        let options = Options { layout, indexes, history_bytes, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api::new(ApiConfig {
@@ -136,6 +156,7 @@ impl House {
             stop: stopping,
             owners,
             collects_garbage,
+            retention,
         }));
         Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
         tokio::spawn(follow::run(Arc::clone(&api)));

@@ -30,6 +30,7 @@ mod house;
 mod http;
 mod list;
 mod namespaces;
+mod opting_in;
 mod owner_permissions;
 mod ownership;
 mod paging;

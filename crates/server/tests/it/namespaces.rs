@@ -14,7 +14,7 @@ fn keys_of(house: &House, namespace: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn r76_a_deleted_namespace_takes_its_content_along() {
+async fn r76_ns1_a_deleted_namespace_takes_its_content_along() {
     let house = House::new().await;
     let made = house.made(NAMESPACES, named("n")).await;
     assert_eq!(made["spec"]["finalizers"], json!(["kubernetes"]));
@@ -37,7 +37,7 @@ async fn r76_a_deleted_namespace_takes_its_content_along() {
 }
 
 #[tokio::test]
-async fn r76_a_namespace_says_what_it_waits_for() {
+async fn r76_ns1_a_namespace_says_what_it_waits_for() {
     let house = House::new().await;
     house.made(NAMESPACES, named("n")).await;
     house.until("/api/v1/namespaces/n/serviceaccounts/default", 200).await;
@@ -77,7 +77,7 @@ async fn r76_some_namespaces_may_not_be_deleted() {
 }
 
 #[tokio::test]
-async fn r76_only_finalize_changes_the_finalizers_of_the_spec() {
+async fn r76_ns1_only_finalize_changes_the_finalizers_of_the_spec() {
     let house = House::new().await;
     house.made(NAMESPACES, named("n")).await;
     let path = format!("{NAMESPACES}/n");
@@ -108,7 +108,7 @@ async fn r76_only_finalize_changes_the_finalizers_of_the_spec() {
 }
 
 #[tokio::test]
-async fn r78_creates_need_a_living_namespace() {
+async fn r78_ns1_creates_need_a_living_namespace() {
     let house = House::new().await;
     for (path, body) in [
         ("/api/v1/namespaces/none/configmaps", named("a")),

@@ -38,7 +38,7 @@ fn pod(name: &str, node: &str) -> Value {
 }
 
 #[tokio::test]
-async fn r163_volumes_and_claims_are_protected_from_the_start() {
+async fn r163_pv1_volumes_and_claims_are_protected_from_the_start() {
     let house = House::new().await;
     let made = house.made(CLAIMS, claim("c")).await;
     assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
@@ -47,7 +47,7 @@ async fn r163_volumes_and_claims_are_protected_from_the_start() {
 }
 
 #[tokio::test]
-async fn r164_a_bound_volume_waits_and_goes_when_it_is_released() {
+async fn r164_pv1_a_bound_volume_waits_and_goes_when_it_is_released() {
     let house = House::new().await;
     house.made(VOLUMES, volume("v")).await;
     let status = format!("{VOLUMES}/v/status");
@@ -64,7 +64,7 @@ async fn r164_a_bound_volume_waits_and_goes_when_it_is_released() {
 }
 
 #[tokio::test]
-async fn r165_a_claim_waits_for_the_last_scheduled_pod_that_uses_it() {
+async fn r165_pv1_a_claim_waits_for_the_last_scheduled_pod_that_uses_it() {
     let house = House::new().await;
     house.made(CLAIMS, claim("used")).await;
     house.made(CLAIMS, claim("unused")).await;
@@ -79,7 +79,7 @@ async fn r165_a_claim_waits_for_the_last_scheduled_pod_that_uses_it() {
 }
 
 #[tokio::test]
-async fn r166_a_pod_that_was_never_scheduled_holds_no_claim() {
+async fn r166_pv1_a_pod_that_was_never_scheduled_holds_no_claim() {
     let house = House::new().await;
     house.made(CLAIMS, claim("used")).await;
     house.made(PODS, pod("p", "")).await;
