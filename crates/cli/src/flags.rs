@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tenure_host::FEATURES;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +15,7 @@ Examples:
   tenure why pod/web-1 -n shop               why it is still there, or will not stay
   tenure plan delete deployment/web          what would go, before anything is touched
   tenure audit                               everything wrong with ownership, for people and CI
+  tenure unused -A                           ConfigMaps and Secrets that nothing mentions
   tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
   tenure completions bash > tenure.bash      write completions for a shell
 
@@ -83,6 +85,34 @@ Exit code:
   1  something found
   2  the cluster, or part of it, could not be read; --partial accepts a part";
 
+const UNUSED_EXAMPLES: &str = "\
+Examples:
+  tenure unused                              the namespace of your context
+  tenure unused -A -o json                   the whole cluster, for programs
+
+Nothing is touched. Every ConfigMap and Secret gets one of three verdicts:
+  unused   no object that was read mentions it
+  unknown  something may use it: an argument, a custom kind, a label that programs look for,
+           an owner; or not everything could be read
+  used     a pod, a workload or a revision of one, a ServiceAccount, an Ingress, a volume names it
+A program may read by its name what no object mentions. The label `tenure.dev/dynamic` makes an
+object `unknown` for good.
+
+Exit code:
+  0  nothing is unused
+  2  the cluster, or part of it, could not be read; --partial accepts a part
+  3  something is unused";
+
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  tenure retention drain --dry-run           what would be taken back
+  tenure retention drain -n shop             one namespace
+
+Takes back every owner that the retention engine gave to a ConfigMap or Secret. Owners that others
+wrote stay, and so does every object: what has no owner is never collected. A server that runs with
+the feature on writes them again; one that is started with
+`--feature-gates ControllersAsOwners=false` takes them back by itself.";
+
 const DATA_DIR_HELP: &str = "\
 Folder for objects, certificates and the kubeconfig \
 [default: $XDG_DATA_HOME/tenure, else ~/.local/share/tenure]";
@@ -126,6 +156,12 @@ pub(crate) enum Command {
     /// Find everything that is wrong with the ownership of objects
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit(Audit),
+    /// Find ConfigMaps and Secrets that nothing mentions, and what holds the others
+    #[command(after_help = UNUSED_EXAMPLES)]
+    Unused(Unused),
+    /// Look after the owners that revisions of workloads become
+    #[command(subcommand)]
+    Retention(Retention),
     /// Copy all objects into one file, or back
     #[command(subcommand)]
     Snapshot(Snapshot),
@@ -186,6 +222,17 @@ pub(crate) struct Up {
     #[arg(allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
 
+    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', help = features_help())]
+    pub(crate) feature_gates: Vec<String>,
+
+    /// System namespaces whose ConfigMaps and Secrets may opt in to retention, such as `kube-system`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) retention_allow_namespaces: Vec<String>,
+
+    /// Warn clients that opt in a ConfigMap or Secret whose content can change under its name
+    #[arg(long)]
+    pub(crate) warn_mutable_retention: bool,
+
     /// How many simulated nodes to register; 0 leaves pods waiting until somebody binds them
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=NODES_MAX))]
@@ -220,6 +267,15 @@ pub(crate) struct Up {
     /// The form of log lines on stderr
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
+}
+
+/// The features there are, for `--help`.
+fn features_help() -> String {
+    let mut help = "Features to switch on or off; may be repeated:".to_owned();
+    for feature in FEATURES {
+        help += &format!("\n  {}={} (default): {}", feature.name, feature.usual, feature.about);
+    }
+    help
 }
 
 /// Which cluster to look at.
@@ -335,6 +391,61 @@ pub(crate) struct Audit {
 
     #[command(flatten)]
     pub(crate) cluster: Where,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Unused {
+    /// Only this namespace [default: the context's]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+
+    /// The whole cluster
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+
+    /// Accept that some kinds cannot be read: they are taken to mention nothing
+    #[arg(long)]
+    pub(crate) partial: bool,
+
+    /// The form of the answer
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    pub(crate) output: TableForm,
+
+    #[command(flatten)]
+    pub(crate) cluster: Where,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Retention {
+    /// Take back every owner that the retention engine wrote; no object is removed
+    #[command(after_help = DRAIN_EXAMPLES)]
+    Drain(Drain),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    /// Only this namespace [default: the whole cluster]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// The form of the answer
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub(crate) output: Form,
+
+    #[command(flatten)]
+    pub(crate) cluster: Where,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableForm {
+    /// For people
+    Table,
+    /// For programs
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -115,7 +115,9 @@ pub(crate) fn why(flags: &Why, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
         let reader = connect(&flags.cluster, flags.what.namespace.clone()).await?;
         let look = Look::new(reader.read().await?);
-        let mut why = look.why(find(&look, &reader, &flags.what, program)?);
+        let found = find(&look, &reader, &flags.what, program)?;
+        let mut why = look.why(found);
+        why.reasons.extend(reader.retention(&look, found).await);
         let text = match flags.output {
             Form::Text => render::why(&why, program, paint(flags.cluster.color)),
             Form::Json => {
@@ -136,7 +138,8 @@ pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, Proble
     };
     block_on(async {
         let reader = connect(&flags.cluster, flags.what.namespace.clone()).await?;
-        let look = Look::new(reader.read().await?);
+        let mut look = Look::new(reader.read().await?);
+        reader.graces(&mut look).await;
         let plan = look.plan(find(&look, &reader, &flags.what, program)?, policy);
         let text = match flags.output {
             Form::Text => render::plan(&plan, program, paint(flags.cluster.color)),
@@ -171,20 +174,20 @@ pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
 }
 
 /// One thread is enough: the waiting is for the cluster.
-fn block_on<T>(work: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Problem::new("no connections can be made").cause(&error))?;
     runtime.block_on(Box::pin(work))
 }
 
-async fn connect(place: &Where, namespace: Option<String>) -> Result<Reader, Problem> {
+pub(crate) async fn connect(place: &Where, namespace: Option<String>) -> Result<Reader, Problem> {
     let access =
         Access { kubeconfig: place.kubeconfig.clone(), context: place.context.clone(), namespace };
     Ok(Reader::connect(&access).await?)
 }
 
-fn paint(color: ColorFlag) -> Paint {
+pub(crate) fn paint(color: ColorFlag) -> Paint {
     let wanted = match color {
         ColorFlag::Always => true,
         ColorFlag::Never => false,

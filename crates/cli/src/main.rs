@@ -6,6 +6,7 @@ mod keys;
 mod logging;
 mod offline;
 mod report;
+mod retention;
 mod up;
 
 use std::io::Write as _;
@@ -14,8 +15,12 @@ use std::time::Instant;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::flags::{Command, Flags, Keys, Plan, Snapshot, Storage};
+use crate::flags::{Command, Flags, Keys, Plan, Retention, Snapshot, Storage};
 use crate::report::Problem;
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let begin = Instant::now();
@@ -24,7 +29,7 @@ fn main() -> ExitCode {
     let flags = Flags::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // An audit that could not look must not be taken for one that found something.
     let failure = match flags.command {
-        Command::Audit(_) => ExitCode::from(inspect::COULD_NOT_LOOK),
+        Command::Audit(_) | Command::Unused(_) => ExitCode::from(inspect::COULD_NOT_LOOK),
         _ => ExitCode::FAILURE,
     };
     match run(flags.command, program, begin) {
@@ -50,6 +55,8 @@ fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCo
         Command::Why(flags) => return inspect::why(&flags, program),
         Command::Plan(Plan::Delete(flags)) => return inspect::plan(&flags, program),
         Command::Audit(flags) => return inspect::audit(&flags, program),
+        Command::Unused(flags) => return retention::unused(&flags),
+        Command::Retention(Retention::Drain(flags)) => return retention::drain(&flags),
         Command::Up(flags) => up::run(flags, begin),
         Command::Snapshot(Snapshot::Save(flags)) => offline::save(&flags),
         Command::Snapshot(Snapshot::Restore(flags)) => offline::restore(&flags),

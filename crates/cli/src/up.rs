@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tenure_host::{AuditLevel, AuditLog, Config, ControlPlane, Durability, OwnerChecks, Store};
+use tenure_host::{
+    AuditLevel, AuditLog, Config, ControlPlane, Durability, Features, OwnerChecks, Retention, Store,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::flags::{AuditFlag, DurabilityFlag, RuntimeFlag, StoreFlag, Switch, Up};
@@ -104,6 +106,13 @@ fn config(flags: Up) -> Result<Config, Problem> {
         enforced: flags.owner_permissions == Switch::On,
         warns_of_absent: flags.warn_dangling_owners,
     };
+    let features = Features::read(flags.feature_gates.iter().map(String::as_str))
+        .map_err(|error| Problem::new(error.to_string()).hint(error.hint()))?;
+    let retention = Retention {
+        namespaces: flags.retention_allow_namespaces,
+        hints: flags.warn_mutable_retention,
+        ..Retention::default()
+    };
     let (listen, kubeconfig) = (flags.listen, flags.kubeconfig);
     let (audit, event_life) = (audit(flags.audit_log, flags.audit_level), flags.event_ttl);
     let service_account_keys = flags.service_account_key_file;
@@ -118,6 +127,8 @@ fn config(flags: Up) -> Result<Config, Problem> {
         service_account_keys,
         controllers: flags.controllers,
         nodes: nodes(flags.nodes, flags.runtime),
+        features,
+        retention,
         ..base
     })
 }

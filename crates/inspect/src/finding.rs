@@ -55,6 +55,8 @@ pub enum Code {
     AboutToGo,
     /// The controller of an object that goes may make another.
     Replaced,
+    /// A revision keeps it.
+    Retained,
     /// The server will not do it.
     Refused,
     /// Something could not be read.
@@ -78,7 +80,7 @@ pub struct Finding {
     /// What can be done; begins a command with `{program}` where the program is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The rule of spec/ownership.md.
+    /// The rule of spec/ownership.md, or of the specification it names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<&'static str>,
     /// Others it is about.

@@ -5,20 +5,25 @@
 //! ```
 //!
 //! Only reads: nothing here ever writes to a cluster. Verdicts come from engine `ownership`; words
-//! and drawings are made here. Law: `spec/ownership.md`, section 21.
+//! and drawings are made here. Law: `spec/ownership.md`, section 21, and `spec/retention.md`, section 13.
 
 mod audit;
 mod facts;
 mod finding;
+mod holders;
+mod inventory;
 mod live;
 mod look;
 mod meta;
 mod plan;
 mod reader;
 pub mod render;
+mod retention;
 mod served;
 mod status;
 mod tree;
+mod unused;
+mod usage;
 mod why;
 
 pub use audit::{Audit, Scope};
@@ -29,7 +34,10 @@ pub use look::{Look, Standing, Worth};
 pub use meta::{Meta, OwnerReference, Writer};
 pub use plan::{Happens, Plan, PlanStep, Stays};
 pub use reader::{Access, ReadError, Reader};
+pub use retention::{MANAGER, Retained};
 pub use served::{Kinds, Served};
 pub use tenure_ownership::Policy;
 pub use tree::{Link, Row, Tree};
+pub use unused::{Unused, Usage, User, Verdict};
+pub use usage::Subject;
 pub use why::Why;

@@ -2,7 +2,7 @@
 //!
 //! The engine decides here what the collector of the cluster will decide; nothing is written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,6 +14,7 @@ use tenure_ownership::{
 };
 
 use crate::facts::{Facts, Found, Named, Unread};
+use crate::meta::Meta;
 use crate::served::Served;
 
 /// What the collector wants to do with an object now.
@@ -95,6 +96,8 @@ pub struct Look {
     by_uid: HashMap<String, usize>,
     wants: BTreeMap<String, Want>,
     statuses: HashMap<String, String>,
+    /// Pods that have no grace period.
+    at_once: HashSet<String>,
 }
 
 impl Look {
@@ -110,10 +113,18 @@ impl Look {
         let mut revision = Revision::ZERO;
         for (index, found) in facts.objects.iter().enumerate() {
             // Two groups may serve the same objects; the first one speaks for them.
-            if found.meta.uid.is_empty() || by_uid.contains_key(&found.meta.uid) {
-                continue;
+            if !found.meta.uid.is_empty() && !by_uid.contains_key(&found.meta.uid) {
+                by_uid.insert(found.meta.uid.clone(), index);
             }
-            by_uid.insert(found.meta.uid.clone(), index);
+        }
+        // In the order in which they were written: the collector learned of them so, and where the
+        // moment decides, the order of its work follows from it.
+        let mut order: Vec<(usize, &Found)> = by_uid
+            .values()
+            .filter_map(|index| Some((*index, facts.objects.get(*index)?)))
+            .collect();
+        order.sort_by_key(|(index, found)| (written(&found.meta), *index));
+        for (_, found) in order {
             revision = revision.next();
             put(&mut engine, found, revision, &mut out);
         }
@@ -125,7 +136,7 @@ impl Look {
                 wants.insert(write.key.uid.to_string(), want);
             }
         }
-        Look { facts, engine, by_uid, wants, statuses: HashMap::new() }
+        Look { facts, engine, by_uid, wants, statuses: HashMap::new(), at_once: HashSet::new() }
     }
 
     /// What was read.
@@ -138,6 +149,16 @@ impl Look {
     #[must_use]
     pub fn unread(&self) -> &[Unread] {
         &self.facts.unread
+    }
+
+    /// Keeps who goes at once when it is deleted.
+    pub(crate) fn set_at_once(&mut self, uids: HashSet<String>) {
+        self.at_once = uids;
+    }
+
+    /// Whether an object, if its kind has a grace period, gets one.
+    pub(crate) fn is_graceful(&self, uid: &str) -> bool {
+        !self.at_once.contains(uid)
     }
 
     /// When it was read.
@@ -254,6 +275,11 @@ pub(crate) fn standing(state: State) -> Standing {
     } else {
         Standing::Alive
     }
+}
+
+/// When an object was last written, as clusters count their writes.
+fn written(meta: &Meta) -> u64 {
+    meta.resource_version.parse().unwrap_or(0)
 }
 
 /// Tells the engine what is served.

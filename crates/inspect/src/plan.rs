@@ -169,10 +169,11 @@ impl Look {
         let (pods, others): (Vec<&Found>, Vec<&Found>) =
             content.iter().copied().partition(|inside| inside.served.kind == "Pod");
         let mut deletes: Vec<(&str, Policy)> = Vec::new();
+        let graceful = |uid: &str| self.is_graceful(uid);
         for stage in [pods, others] {
             let uids = stage.iter().map(|inside| inside.meta.uid.as_str());
             deletes.extend(uids.map(|uid| (uid, Policy::Background)));
-            let steps = self.engine().plan_all(&deletes);
+            let steps = self.engine().plan_knowing(&deletes, &graceful);
             let gone = |uid: &str| {
                 steps.iter().any(|step| *step.key.uid == *uid && step.done == Done::Removed)
             };
@@ -182,7 +183,7 @@ impl Look {
             }
         }
         deletes.push((&object.uid, policy));
-        (self.engine().plan_all(&deletes), 0)
+        (self.engine().plan_knowing(&deletes, &graceful), 0)
     }
 
     /// Whether the server refuses to delete it (R151).

@@ -1,7 +1,7 @@
 //! Reads a cluster: discovery, then the metadata of everything that can be listed, side by side.
 //! A kind that is forbidden or fails is named, never guessed about. Nothing is ever written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl ReadError {
 /// A client that only reads.
 #[derive(Clone)]
 pub struct Reader {
-    client: kube::Client,
+    pub(crate) client: kube::Client,
     url: String,
     namespace: String,
 }
@@ -280,11 +280,31 @@ impl Reader {
 
     /// The metadata of all objects of a kind.
     pub(crate) async fn list(&self, served: &Served) -> Result<Listed, kube::Error> {
-        let path = served.path("", "");
+        self.pages(served, "", "", Meta::slim).await
+    }
+
+    /// The metadata of all objects of a kind in a namespace, with everything that it holds.
+    pub(crate) async fn metas(
+        &self,
+        served: &Served,
+        namespace: &str,
+    ) -> Result<Vec<Meta>, kube::Error> {
+        Ok(self.pages(served, namespace, "", |meta| meta).await?.metas)
+    }
+
+    async fn pages(
+        &self,
+        served: &Served,
+        namespace: &str,
+        fields: &str,
+        keep: fn(Meta) -> Meta,
+    ) -> Result<Listed, kube::Error> {
+        let path = served.path(namespace, "");
         let (mut metas, mut next, mut revision) = (Vec::new(), String::new(), String::new());
-        let mut limit = format!("?limit={PAGE}");
+        let mut limit = format!("limit={PAGE}");
         loop {
-            let page = self.get::<List>(&format!("{path}{limit}{next}"), METADATA_LIST).await;
+            let query = format!("{fields}{limit}{next}");
+            let page = self.get::<List>(&format!("{path}?{query}"), METADATA_LIST).await;
             let page = match page {
                 // The rest of the pages is gone: once more, in one piece.
                 Err(kube::Error::Api(status)) if status.code == 410 && !next.is_empty() => {
@@ -295,7 +315,7 @@ impl Reader {
                 }
                 page => page?,
             };
-            metas.extend(page.items.into_iter().map(|item| item.metadata.slim()));
+            metas.extend(page.items.into_iter().map(|item| keep(item.metadata)));
             revision = if page.metadata.resource_version.is_empty() {
                 revision
             } else {
@@ -306,6 +326,21 @@ impl Reader {
             }
             next = format!("&continue={}", page.metadata.next);
         }
+    }
+
+    /// Learns which pods go at once when they are deleted, because they run nowhere or have finished;
+    /// where that cannot be read, a plan gives every pod its grace period.
+    pub async fn graces(&self, look: &mut Look) {
+        let Some(pods) = look.facts().kinds.find("v1", "Pod").cloned() else { return };
+        let fields =
+            "fieldSelector=spec.nodeName!%3D,status.phase!%3DSucceeded,status.phase!%3DFailed&";
+        let Ok(running) = self.pages(&pods, "", fields, Meta::slim).await else { return };
+        let running: HashSet<String> = running.metas.into_iter().map(|meta| meta.uid).collect();
+        let others = look.facts().objects.iter().filter(|found| {
+            found.served.kind == "Pod" && !found.assumed && !running.contains(&found.meta.uid)
+        });
+        let at_once = others.map(|found| found.meta.uid.clone()).collect();
+        look.set_at_once(at_once);
     }
 
     /// How the objects of a tree fare, in the words of their kinds.
@@ -345,12 +380,16 @@ impl Reader {
         Ok(events.map(|event| !matches!(event, Err(_) | Ok(WatchEvent::Error(_)))))
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, kube::Error> {
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        accept: &str,
+    ) -> Result<T, kube::Error> {
         let text = self.client.request_text(request(path, accept)?).await?;
         serde_json::from_str(&text).map_err(kube::Error::SerdeError)
     }
 
-    fn failed(&self, error: kube::Error) -> ReadError {
+    pub(crate) fn failed(&self, error: kube::Error) -> ReadError {
         match error {
             kube::Error::Api(status) => {
                 ReadError::Refused { url: self.url.clone(), message: status.message.clone() }

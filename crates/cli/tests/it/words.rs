@@ -17,6 +17,8 @@ Commands:
   why          Explain why an object is still there, or will not stay
   plan         Show what a command would do, before anything is touched
   audit        Find everything that is wrong with the ownership of objects
+  unused       Find ConfigMaps and Secrets that nothing mentions, and what holds the others
+  retention    Look after the owners that revisions of workloads become
   snapshot     Copy all objects into one file, or back
   storage      Look after the stored objects
   keys         Look after the keys that sign service-account tokens
@@ -34,6 +36,7 @@ Examples:
   tenure why pod/web-1 -n shop               why it is still there, or will not stay
   tenure plan delete deployment/web          what would go, before anything is touched
   tenure audit                               everything wrong with ownership, for people and CI
+  tenure unused -A                           ConfigMaps and Secrets that nothing mentions
   tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
   tenure completions bash > tenure.bash      write completions for a shell
 
@@ -61,6 +64,10 @@ fn help_of_up_names_every_flag_and_default() {
         "--owner-permissions <SWITCH>",
         "[default: on] [possible values: on, off]",
         "--warn-dangling-owners",
+        "--feature-gates <NAME=BOOL>",
+        "ControllersAsOwners=true (default)",
+        "--retention-allow-namespaces <NAMES>",
+        "--warn-mutable-retention",
         "--nodes <N>",
         "--runtime <RUNTIME>",
         "--audit-log <FILE>",
@@ -86,10 +93,14 @@ fn help_of_the_tools_teaches_by_example() {
         ("why", "which finalizer waits for whom"),
         ("audit", "  2  the cluster, or part of it, could not be read"),
         ("audit", "--stuck-after <TIME>"),
+        ("unused", "[default: table] [possible values: table, json]"),
+        ("unused", "  3  something is unused"),
     ] {
         let help = run(&[command, "-h"]).stdout;
         assert!(help.contains(part), "no {part} in\n{help}");
     }
+    let help = run(&["retention", "drain", "-h"]).stdout;
+    assert!(help.contains("what has no owner is never collected"), "{help}");
     let help = run(&["plan", "delete", "-h"]).stdout;
     assert!(help.contains("[possible values: background, foreground, orphan]"), "{help}");
 }
@@ -100,8 +111,34 @@ fn who_cannot_look_says_why_and_ends_with_two() {
     assert_eq!(ended.code, Some(2));
     let first = "error: no cluster can be reached with this kubeconfig\n  cause: ";
     assert!(ended.stderr.starts_with(first), "{}", ended.stderr);
+    let ended = run(&["unused", "--kubeconfig", "/nonexistent"]);
+    assert_eq!(ended.code, Some(2));
     let ended = run(&["why", "pod/a", "--kubeconfig", "/nonexistent"]);
     assert_eq!(ended.code, Some(1));
+}
+
+#[test]
+fn features_that_do_not_exist_are_told() {
+    for (words, said) in [
+        (
+            "Sidecars=true",
+            "error: there is no feature `Sidecars`\n  hint: there are: ControllersAsOwners\n",
+        ),
+        (
+            "ControllersAsOwners=maybe",
+            "error: the feature `ControllersAsOwners` is `true` or `false`, not `maybe`\n  hint: write \
+             `ControllersAsOwners=true` or `ControllersAsOwners=false`\n",
+        ),
+        (
+            "ControllersAsOwners",
+            "error: `ControllersAsOwners` switches no feature\n  hint: write `Name=true` or \
+             `Name=false`\n",
+        ),
+    ] {
+        let ended = run(&["up", "--ephemeral", "--feature-gates", words]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), said));
+        assert_eq!(ended.stdout, "");
+    }
 }
 
 #[test]

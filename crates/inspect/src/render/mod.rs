@@ -4,6 +4,7 @@ mod draw;
 mod paint;
 mod svg;
 mod text;
+mod unused;
 
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ pub use draw::{dot, mermaid};
 pub use paint::Paint;
 pub use svg::svg;
 pub use text::{audit, plan, tree, why};
+pub use unused::unused;
 
 /// An answer as JSON, for programs.
 #[must_use]

@@ -252,11 +252,12 @@ fn finding(finding: &Finding, program: &str, paint: Paint, text: &mut String) {
         let _ = writeln!(text, "  hint: {hint}");
     }
     if let Some(rule) = finding.rule {
-        let _ = writeln!(text, "  rule: {}", paint.faint(&format!("ownership {rule}")));
+        let rule = if rule.contains(' ') { rule.to_owned() } else { format!("ownership {rule}") };
+        let _ = writeln!(text, "  rule: {}", paint.faint(&rule));
     }
 }
 
-fn unread(unread: &[Unread], paint: Paint, text: &mut String) {
+pub(super) fn unread(unread: &[Unread], paint: Paint, text: &mut String) {
     if unread.is_empty() {
         return;
     }

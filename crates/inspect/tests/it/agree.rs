@@ -232,7 +232,8 @@ async fn plans_equal_what_then_really_happens() {
     wire.settle().await;
 
     let reader = Reader::with(cluster.client(), "default");
-    let before = Look::new(reader.read().await.unwrap());
+    let mut before = Look::new(reader.read().await.unwrap());
+    reader.graces(&mut before).await;
     let mut plans = Vec::new();
     for graph in &graphs {
         let kind = if graph.objects[graph.target].0 == "pods" { "pods" } else { "configmaps" };
@@ -262,7 +263,7 @@ async fn plans_equal_what_then_really_happens() {
         );
         larger += usize::from(plan.steps.len() > 2);
     }
-    assert!(larger > 30, "only {larger} plans have more than two steps");
+    assert!(larger > 15, "only {larger} plans have more than two steps");
 
     let expected = plans.iter().flat_map(|(_, plan)| &plan.gone);
     let maps = expected.filter(|named| named.kind == "ConfigMap").count();
@@ -274,7 +275,9 @@ async fn plans_equal_what_then_really_happens() {
 }
 
 /// Of an owner and its dependent, the one that goes first in the plan goes first indeed. Where
-/// something is deleted in the foreground, only those who wait for one another have an order.
+/// something is deleted in the foreground, only those who wait for one another have an order: others
+/// are independent of each other, and the collector, which writes many at once, may finish either
+/// first. (That a plan is the engine's own order, step by step, is S16 of the simulation.)
 fn check_order(
     graph: &Graph,
     plan: &Plan,

@@ -1,9 +1,9 @@
 //! Text and JSON of all four answers, in full: see `tests/snapshots`.
 
 use tenure_inspect::render::{self, Paint};
-use tenure_inspect::{Code, Policy, Scope};
+use tenure_inspect::{Code, Policy, Scope, Unread, Unused, Usage, User, Verdict};
 
-use crate::cluster::{SHOP, WRECK, look, object};
+use crate::cluster::{NOW, SHOP, WRECK, look, object};
 use crate::same;
 
 const PROGRAM: &str = "tenure";
@@ -170,4 +170,72 @@ fn what_could_not_be_read_is_said_and_never_guessed() {
     same("why-unread.txt", &render::why(&why, "kubectl tenure", Paint::Plain));
     let up = look.tree(object(&look, "r1"), true);
     same("tree-up-unread.txt", &render::tree(&up, Paint::Plain));
+}
+
+/// A report with every verdict.
+fn report() -> Unused {
+    let user = |kind: &str, namespace: &str, name: &str| User {
+        kind: kind.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+    };
+    let usage = |kind: &'static str, name: &str, verdict: Verdict| Usage {
+        kind,
+        namespace: "shop".into(),
+        name: name.into(),
+        uid: format!("uid-of-{name}"),
+        verdict,
+        entries: Some(2),
+        created: Some("2026-06-12T12:00:00Z".parse().unwrap()),
+        controllers_as_owners: false,
+        users: Vec::new(),
+        users_total: 0,
+        owners: Vec::new(),
+        reasons: Vec::new(),
+    };
+    let users = ["web", "api", "job"].map(|name| user("Deployment", "", name));
+    let volume = user("PersistentVolume", "", "disk");
+    Unused {
+        subjects: vec![
+            Usage { entries: None, created: None, ..usage("ConfigMap", "left", Verdict::Unused) },
+            usage("Secret", "old-password", Verdict::Unused),
+            Usage {
+                reasons: vec!["programs find it by `grafana_dashboard`".into()],
+                ..usage("ConfigMap", "dashboard", Verdict::Unknown)
+            },
+            Usage {
+                users: users.to_vec(),
+                users_total: 5,
+                controllers_as_owners: true,
+                owners: vec![user("ReplicaSet", "", "web-5d9")],
+                ..usage("ConfigMap", "settings", Verdict::Used)
+            },
+            Usage {
+                users: vec![volume, user("Gateway", "edge", "front")],
+                users_total: 2,
+                ..usage("Secret", "certificate", Verdict::Used)
+            },
+        ],
+        unused: 2,
+        unknown: 1,
+        used: 2,
+        namespace: None,
+        objects: 1234,
+        unread: vec![Unread {
+            kind: "things.example.com".into(),
+            why: "you may not list it".into(),
+        }],
+        now: NOW.parse().unwrap(),
+    }
+}
+
+#[test]
+fn an_unused_report_is_a_table() {
+    let text = render::unused(&report(), Paint::Plain);
+    same("unused.txt", &text);
+    assert!(!text.contains("safe"), "{text}");
+    same("unused.json", &render::json(&report()));
+    let none = Unused { subjects: Vec::new(), unused: 0, unknown: 0, used: 0, ..report() };
+    let text = render::unused(&Unused { unread: Vec::new(), ..none }, Paint::Plain);
+    assert_eq!(text, "nothing unused, 0 unknown, 0 used: looked through 1234 objects\n");
 }

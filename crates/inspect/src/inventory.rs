@@ -1,0 +1,187 @@
+//! Reads what may mention a ConfigMap or Secret: the subjects as rows, everything else whole, page by page. What was looked
+//! through is let go at once, so that memory holds names and not clusters.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::facts::Unread;
+use crate::look::shared;
+use crate::reader::{ReadError, Reader, listable, said};
+use crate::served::{Kinds, Served};
+use crate::unused::{Inventory, Unused};
+use crate::usage::{Names, Page, SUBJECTS, Seen};
+
+/// How many requests are under way at once.
+const REQUESTS_AT_ONCE: usize = 8;
+/// How many objects one answer holds.
+const PAGE: usize = 500;
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+const JSON: &str = "application/json";
+
+/// Kinds that mention nothing and change all the time.
+const SILENT: [&str; 4] = ["events", "leases", "endpoints", "endpointslices"];
+
+#[derive(Deserialize)]
+struct Objects {
+    #[serde(default)]
+    metadata: Next,
+    #[serde(default)]
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Next {
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+impl Reader {
+    /// Which ConfigMaps and Secrets nothing mentions, in this reader's namespace or everywhere. With `partial`, what
+    /// could not be read is taken to mention nothing.
+    ///
+    /// # Errors
+    /// The cluster does not answer, or ConfigMaps and Secrets cannot be read at all.
+    pub async fn unused(&self, everywhere: bool, partial: bool) -> Result<Unused, ReadError> {
+        let (kinds, mut unread) = self.discover().await?;
+        let namespace = if everywhere { "" } else { self.namespace() };
+        let mut subjects = Vec::new();
+        for (kind, plural) in SUBJECTS {
+            let Some(served) = kinds.called(plural) else { continue };
+            match self.subjects(served, namespace).await {
+                Ok(pages) => {
+                    subjects.extend(pages.into_iter().flat_map(|page| page.subjects(kind)))
+                }
+                Err(error) => unread.push(Unread { kind: plural.to_owned(), why: said(&error) }),
+            }
+        }
+        let names = Names::new(&subjects);
+        let seen = self.look_through(&kinds, namespace, &names, &mut unread).await;
+        let inventory = Inventory {
+            namespace: (!everywhere).then(|| namespace.to_owned()),
+            seen,
+            unread,
+            partial,
+            now: Timestamp::now(),
+        };
+        Ok(Unused::new(subjects, inventory))
+    }
+
+    async fn subjects(&self, served: &Served, namespace: &str) -> Result<Vec<Page>, kube::Error> {
+        let path = served.path(namespace, "");
+        let (mut pages, mut next, mut limit) =
+            (Vec::new(), String::new(), format!("?limit={PAGE}"));
+        loop {
+            let page = self.get::<Page>(&format!("{path}{limit}{next}"), TABLE).await;
+            let page = match page {
+                Err(error) if begins_anew(&error, &mut next, &mut limit) => {
+                    pages.clear();
+                    continue;
+                }
+                page => page?,
+            };
+            let more = page.metadata.next.clone();
+            pages.push(page);
+            if more.is_empty() {
+                return Ok(pages);
+            }
+            next = format!("&continue={more}");
+        }
+    }
+
+    /// Everything that is no subject.
+    async fn look_through(
+        &self,
+        kinds: &Kinds,
+        namespace: &str,
+        names: &Names,
+        unread: &mut Vec<Unread>,
+    ) -> Vec<Seen> {
+        let subject = |served: &Served| {
+            served.group.is_empty() && SUBJECTS.iter().any(|(_, plural)| served.plural == *plural)
+        };
+        let wanted =
+            |served: &&Served| !SILENT.contains(&served.plural.as_str()) && !subject(served);
+        let kinds: Vec<Arc<Served>> = listable(kinds).filter(wanted).map(shared).collect();
+        let looks = futures::stream::iter(kinds)
+            .map(|served| async move {
+                // Built-in kinds mention what is in their own namespace; those of others may reach further.
+                let own = !served.namespaced || namespace.is_empty();
+                let place = if own || !is_custom(&served) { namespace } else { "" };
+                let place = if served.namespaced { place } else { "" };
+                let mut seen = self.look_at(&served, place, names).await;
+                let mut narrowed = None;
+                if let Err(error) = &seen
+                    && place != namespace
+                    && served.namespaced
+                {
+                    let why = said(error);
+                    narrowed = Some(Unread { kind: served.qualified(), why });
+                    seen = self.look_at(&served, namespace, names).await;
+                }
+                (served, seen, narrowed)
+            })
+            .buffered(REQUESTS_AT_ONCE);
+        let looks: Vec<_> = looks.collect().await;
+        let mut all = Vec::with_capacity(looks.len());
+        for (served, seen, narrowed) in looks {
+            unread.extend(narrowed);
+            match seen {
+                Ok(seen) => all.push(seen),
+                Err(error) => {
+                    unread.push(Unread { kind: served.qualified(), why: said(&error) });
+                }
+            }
+        }
+        unread.sort();
+        unread.dedup();
+        all
+    }
+
+    async fn look_at(
+        &self,
+        served: &Served,
+        namespace: &str,
+        names: &Names,
+    ) -> Result<Seen, kube::Error> {
+        let path = served.path(namespace, "");
+        let (mut seen, mut next, mut limit) =
+            (Seen::default(), String::new(), format!("?limit={PAGE}"));
+        loop {
+            let page = self.get::<Objects>(&format!("{path}{limit}{next}"), JSON).await;
+            let page = match page {
+                Err(error) if begins_anew(&error, &mut next, &mut limit) => {
+                    seen = Seen::default();
+                    continue;
+                }
+                page => page?,
+            };
+            for object in page.items.iter().flatten() {
+                names.see(served, object, &mut seen);
+            }
+            if page.metadata.next.is_empty() {
+                return Ok(seen);
+            }
+            next = format!("&continue={}", page.metadata.next);
+        }
+    }
+}
+
+/// Whether the rest of the pages is gone, so that all is read once more in one piece.
+fn begins_anew(error: &kube::Error, next: &mut String, limit: &mut String) -> bool {
+    let gone = matches!(error, kube::Error::Api(status) if status.code == 410);
+    if !gone || next.is_empty() {
+        return false;
+    }
+    next.clear();
+    limit.clear();
+    true
+}
+
+/// Kinds of others have a group with a dot that is not one of the cluster's own.
+fn is_custom(served: &Served) -> bool {
+    !crate::usage::is_known(served)
+}
