@@ -102,7 +102,7 @@ impl Count {
         let mut count = Count::default();
         for name in log.lines().filter_map(passed) {
             let last = name.rsplit("::").next().unwrap_or_default();
-            let rule = rules::numbers(last).is_some();
+            let rule = rules::rules_of(last).is_some();
             let contract = name.contains("contract");
             count.rule += usize::from(rule);
             count.contract += usize::from(contract);

@@ -12,10 +12,23 @@ const TABLE: &str = "docs/reference/rules.md";
 /// What a test belongs to when its file names no other.
 const SPEC_USUAL: &str = "api-server";
 
-/// Rule numbers of each spec file.
-type Specs = BTreeMap<String, BTreeSet<u32>>;
+/// The id of a rule: `R12`, or with the two letters of a family such as `CR4`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rule {
+    family: String,
+    number: u32,
+}
+
+impl std::fmt::Display for Rule {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}{}", self.family, self.number)
+    }
+}
+
+/// The rules of each spec file.
+type Specs = BTreeMap<String, BTreeSet<Rule>>;
 /// Tests of each rule: name and file.
-type Found = BTreeMap<(String, u32), Vec<(String, String)>>;
+type Found = BTreeMap<(String, Rule), Vec<(String, String)>>;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let root = workspace::root()?;
@@ -30,15 +43,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let text = std::fs::read_to_string(root.join(file))?;
         let folder = parent_document(&root, file);
         for (test, candidates) in tests(&text, folder.as_deref()) {
-            for number in numbers(&test).unwrap_or_default() {
-                match place(&specs, &candidates, &test, number) {
+            for rule in rules_of(&test).unwrap_or_default() {
+                match place(&specs, &candidates, &test, &rule) {
                     Some(spec) => {
-                        found.entry((spec, number)).or_default().push((test.clone(), file.clone()));
+                        found.entry((spec, rule)).or_default().push((test.clone(), file.clone()));
                     }
-                    None => wrong.push(format!(
-                        "{file}: {test}: {} has no R{number}",
-                        specs_of(&candidates)
-                    )),
+                    None => wrong
+                        .push(format!("{file}: {test}: {} has no {rule}", specs_of(&candidates))),
                 }
             }
         }
@@ -70,36 +81,49 @@ fn all(specs: &Specs) -> usize {
     specs.values().map(BTreeSet::len).sum()
 }
 
-/// The numbers a spec file defines: `**R1** …`, `| R1 | …`, `| **R1** …`, `R1. …`, `R1 …` at a line's
-/// start. A file that has such rules may define more in passing: `… (R1) …`.
-fn defined(text: &str) -> BTreeSet<u32> {
+/// The rules a spec file defines: `**R1** …`, `| R1 | …`, `| **R1** …`, `R1. …`, `R1 …` at a line's
+/// start. A file that has such rules may define more in passing: `… (R1) …`. Those of a family are
+/// always written bold: `| **CR4** …`.
+fn defined(text: &str) -> BTreeSet<Rule> {
     let opening = |line: &str| {
         let line = line.strip_prefix("| ").unwrap_or(line);
-        let line = line.strip_prefix("**").unwrap_or(line);
-        let (number, rest) = leading(line)?;
-        ["**", " |", ".", " "].iter().any(|end| rest.starts_with(end)).then_some(number)
+        let bold = line.strip_prefix("**");
+        let (rule, rest) = leading(bold.unwrap_or(line))?;
+        let ends = ["**", " |", ".", " "].iter().any(|end| rest.starts_with(end));
+        (ends && (bold.is_some() || rule.family == "R")).then_some(rule)
     };
-    let mut rules: BTreeSet<u32> = text.lines().filter_map(opening).collect();
-    if !rules.is_empty() {
+    let mut rules: BTreeSet<Rule> = text.lines().filter_map(opening).collect();
+    if rules.iter().any(|rule| rule.family == "R") {
         let passing = text.split('(').skip(1).filter_map(leading);
-        rules.extend(passing.filter(|(_, rest)| rest.starts_with(')')).map(|(number, _)| number));
+        let passing = passing.filter(|(rule, rest)| rule.family == "R" && rest.starts_with(')'));
+        rules.extend(passing.map(|(rule, _)| rule));
     }
     rules
 }
 
-/// A rule number at the start of a text, and what follows it.
-fn leading(text: &str) -> Option<(u32, &str)> {
-    let text = text.strip_prefix('R')?;
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, rest) = text.split_at_checked(end)?;
-    Some((number.parse().ok()?, rest))
+/// The id of a rule at the start of a text, and what follows it.
+fn leading(text: &str) -> Option<(Rule, &str)> {
+    let letters = text.find(|letter: char| !letter.is_ascii_uppercase())?;
+    let (family, rest) = text.split_at_checked(letters)?;
+    if family != "R" && family.len() != 2 {
+        return None;
+    }
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    let (number, rest) = rest.split_at_checked(end)?;
+    Some((Rule { family: family.to_owned(), number: number.parse().ok()? }, rest))
 }
 
-/// The rule numbers at the start of a test's name: `r1_r2_what` has two.
-pub(crate) fn numbers(name: &str) -> Option<Vec<u32>> {
-    let parts = name.split('_').map_while(|part| part.strip_prefix('r')?.parse().ok());
-    let numbers: Vec<u32> = parts.collect();
-    (!numbers.is_empty()).then_some(numbers)
+/// The rules at the start of a test's name: `r1_r2_what` has two, `cr4_what` has one.
+pub(crate) fn rules_of(name: &str) -> Option<Vec<Rule>> {
+    let rule = |part: &str| {
+        if part.chars().any(|letter| letter.is_ascii_uppercase()) {
+            return None;
+        }
+        let part = part.to_ascii_uppercase();
+        leading(&part).filter(|(_, rest)| rest.is_empty()).map(|(rule, _)| rule)
+    };
+    let rules: Vec<Rule> = name.split('_').map_while(rule).collect();
+    (!rules.is_empty()).then_some(rules)
 }
 
 /// The doc comment of the module above a file of an integration test.
@@ -136,7 +160,7 @@ fn tests(text: &str, above: Option<&str>) -> Vec<(String, Vec<Named>)> {
         }
         let signature = line.strip_prefix("async ").unwrap_or(line);
         let name = signature.strip_prefix("fn ").and_then(|rest| rest.split(['(', '<']).next());
-        if let Some(name) = name.filter(|name| numbers(name).is_some()) {
+        if let Some(name) = name.filter(|name| rules_of(name).is_some()) {
             found.push((name.to_owned(), candidates.clone()));
         }
     }
@@ -177,8 +201,8 @@ fn spans(words: &[&str]) -> Vec<(u32, u32)> {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     let mut open = false;
     for word in words {
-        match leading(word) {
-            Some((number, _)) => match spans.last_mut() {
+        match leading(word).filter(|(rule, _)| rule.family == "R") {
+            Some((Rule { number, .. }, _)) => match spans.last_mut() {
                 Some((_, last)) if open => *last = number,
                 _ => spans.push((number, number)),
             },
@@ -193,11 +217,16 @@ fn spans(words: &[&str]) -> Vec<(u32, u32)> {
 }
 
 /// The spec file a test belongs to, if that has the rule. Where a comment names several: the one
-/// whose rules it lists, else the API server for a name with `api` in it, else the first.
-fn place(specs: &Specs, candidates: &[Named], test: &str, number: u32) -> Option<String> {
-    let has = |of: &&Named| specs.get(&of.spec).is_some_and(|rules| rules.contains(&number));
+/// whose rules it lists, else the API server for a name with `api` in it, else the first. A family
+/// belongs to one file, so its rules need no comment.
+fn place(specs: &Specs, candidates: &[Named], test: &str, rule: &Rule) -> Option<String> {
+    if rule.family != "R" {
+        let owner = specs.iter().find(|(_, rules)| rules.contains(rule));
+        return owner.map(|(spec, _)| spec.clone());
+    }
+    let has = |of: &&Named| specs.get(&of.spec).is_some_and(|rules| rules.contains(rule));
     let within =
-        |of: &&Named| of.spans.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        |of: &&Named| of.spans.iter().any(|(first, last)| (*first..=*last).contains(&rule.number));
     let api = |of: &&Named| test.contains("_api") && of.spec == SPEC_USUAL;
     let having: Vec<&Named> = candidates.iter().filter(has).collect();
     let listed = having.iter().find(|of| candidates.len() > 1 && within(of));
@@ -210,8 +239,10 @@ fn table(specs: &Specs, found: &Found) -> String {
         "# Rules and their tests\n\nMade by `cargo xtask rules` from spec/ and the tests that bear a rule's number.\n",
     );
     for (spec, rules) in specs {
-        let tested =
-            rules.iter().filter(|rule| found.contains_key(&(spec.clone(), **rule))).count();
+        let tested = rules
+            .iter()
+            .filter(|rule| found.contains_key(&(spec.clone(), (*rule).clone())))
+            .count();
         let _ = writeln!(text, "\n## {spec}\n\n{} rules, {tested} with tests.", rules.len());
         if tested > 0 {
             text.push_str("\n| spec | rule | tests | file |\n|---|---|---|---|\n");
@@ -223,10 +254,11 @@ fn table(specs: &Specs, found: &Found) -> String {
             }
             for (file, tests) in by_file {
                 let tests: Vec<String> = tests.iter().map(|test| format!("`{test}`")).collect();
-                let _ = writeln!(text, "| {spec} | R{rule} | {} | {file} |", tests.join(", "));
+                let _ = writeln!(text, "| {spec} | {rule} | {} | {file} |", tests.join(", "));
             }
         }
-        let open = rules.iter().copied().filter(|rule| !found.contains_key(&(spec.clone(), *rule)));
+        let open =
+            rules.iter().filter(|rule| !found.contains_key(&(spec.clone(), (*rule).clone())));
         let open = ranges(open);
         if !open.is_empty() {
             let _ = writeln!(text, "\nOpen: {open}.");
@@ -236,17 +268,22 @@ fn table(specs: &Specs, found: &Found) -> String {
 }
 
 /// `R1, R3–R5`.
-fn ranges(numbers: impl Iterator<Item = u32>) -> String {
-    let mut spans: Vec<(u32, u32)> = Vec::new();
-    for number in numbers {
+fn ranges<'a>(rules: impl Iterator<Item = &'a Rule>) -> String {
+    let mut spans: Vec<(&Rule, u32)> = Vec::new();
+    for rule in rules {
         match spans.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => spans.push((number, number)),
+            Some((first, last)) if first.family == rule.family && *last + 1 == rule.number => {
+                *last = rule.number;
+            }
+            _ => spans.push((rule, rule.number)),
         }
     }
-    let span = |(first, last): &(u32, u32)| match last - first {
-        0 => format!("R{first}"),
-        _ => format!("R{first}–R{last}"),
+    let span = |(first, last): &(&Rule, u32)| {
+        if first.number == *last {
+            first.to_string()
+        } else {
+            format!("{first}–{}{last}", first.family)
+        }
     };
     spans.iter().map(span).collect::<Vec<_>>().join(", ")
 }
@@ -254,6 +291,14 @@ fn ranges(numbers: impl Iterator<Item = u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rule(family: &str, number: u32) -> Rule {
+        Rule { family: family.into(), number }
+    }
+
+    fn plain(numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Rule> {
+        numbers.into_iter().map(|number| rule("R", number)).collect()
+    }
 
     fn only(spec: &str) -> Vec<Named> {
         vec![Named { spec: spec.into(), spans: Vec::new() }]
@@ -263,7 +308,7 @@ mod tests {
     fn rules_are_found_in_every_form() {
         let text = "**R1** a\n| R2 | b |\n| **R3** [seed] | c |\nR4. d\nR5 `e`\nsee R6\n\
                     | Reason | x |\nR7, R8\ncontained (R9): so";
-        assert_eq!(defined(text), BTreeSet::from([1, 2, 3, 4, 5, 9]));
+        assert_eq!(defined(text), plain([1, 2, 3, 4, 5, 9]));
         assert!(defined("as told (R9)").is_empty());
     }
 
@@ -275,8 +320,8 @@ mod tests {
         assert_eq!(found[0], ("r1_a".into(), only("ownership")));
         assert_eq!(found[1], ("r2_r3_b".into(), only("api-server")));
         assert_eq!(found.len(), 2);
-        assert_eq!(numbers("r2_r3_b"), Some(vec![2, 3]));
-        assert_eq!(numbers("rows"), None);
+        assert_eq!(rules_of("r2_r3_b"), Some(vec![rule("R", 2), rule("R", 3)]));
+        assert_eq!(rules_of("rows"), None);
         let above = "//! Those of the dependencies specification.\n";
         assert_eq!(tests("fn r1_a() {}", Some(above))[0].1, only("dependencies"));
     }
@@ -285,11 +330,9 @@ mod tests {
     fn a_comment_may_share_out_the_numbers() {
         let both =
             named("R5 to R9 are of the API server specification, R1 to R3 and R7 of spec/x.md.");
-        let specs = Specs::from([
-            ("api-server".to_owned(), (1..20).collect()),
-            ("x".to_owned(), (1..10).collect()),
-        ]);
-        let place = |test, number| place(&specs, &both, test, number).unwrap();
+        let specs =
+            Specs::from([("api-server".to_owned(), plain(1..20)), ("x".to_owned(), plain(1..10))]);
+        let place = |test, number| place(&specs, &both, test, &rule("R", number)).unwrap();
         assert_eq!(place("r2_a", 2), "x");
         assert_eq!(place("r6_a", 6), "api-server");
         assert_eq!(place("r12_a", 12), "api-server");
@@ -297,6 +340,23 @@ mod tests {
 
     #[test]
     fn runs_of_numbers_are_written_short() {
-        assert_eq!(ranges([1, 2, 3, 7, 9, 10].into_iter()), "R1–R3, R7, R9–R10");
+        let all = [("CR", 10), ("R", 1), ("R", 2), ("R", 3), ("R", 7), ("R", 9), ("R", 10)];
+        let all = all.map(|(family, number)| rule(family, number));
+        assert_eq!(ranges(all.iter()), "CR10, R1–R3, R7, R9–R10");
+    }
+
+    #[test]
+    fn a_family_of_rules_belongs_to_the_file_that_defines_it() {
+        let text =
+            "| **CR4** | E | a |\n| **HI1** content | b |\nas told (CR9)\nCR5 c\n| DP3 | d |";
+        let rules = defined(text);
+        assert_eq!(rules, BTreeSet::from([rule("CR", 4), rule("HI", 1)]));
+        let specs = Specs::from([("x".to_owned(), rules)]);
+        assert_eq!(rules_of("cr4_hi1_what"), Some(vec![rule("CR", 4), rule("HI", 1)]));
+        assert_eq!(place(&specs, &only("api-server"), "cr4_a", &rule("CR", 4)), Some("x".into()));
+        assert_eq!(place(&specs, &only("x"), "cr5_a", &rule("CR", 5)), None);
+        for other in ["v1_a", "abc1_a", "a1", "CR4_a", "cr_4"] {
+            assert_eq!(rules_of(other), None, "{other}");
+        }
     }
 }

@@ -24,7 +24,10 @@ const SUITES: [(&str, &str, u64); 7] = [
 const CRASH_ROUNDS: &str = "200";
 
 /// A small part of what `cargo xtask sim` tries.
-const SIM: [&str; 4] = ["--histories", "10000", "--runs", "2000"];
+const SIMS: [(&str, &[&str]); 2] = [
+    ("simulation", &["--histories", "10000", "--runs", "2000"]),
+    ("simulation of retention", &["retention", "--histories", "100000", "--events", "4"]),
+];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let rounds = match arguments {
@@ -32,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         [flag, number] if flag == "--crash-rounds" => number,
         _ => bail!("usage: cargo xtask test [--crash-rounds N]"),
     };
-    let mut steps = Steps::new(2 + gate::STEPS + SUITES.len())?;
+    let mut steps = Steps::new(1 + gate::STEPS + SIMS.len() + SUITES.len())?;
     steps.own("setup", || setup::run(&[]))?;
     gate::checks(&mut steps)?;
     let (mut clients, mut scripts, mut failed) = (0, 0, Vec::new());
@@ -45,9 +48,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         failed.push(format!("{error:#}"));
     }
     let built = Built::find()?;
-    let few = SIM.map(str::to_owned);
-    if let Err(error) = steps.command("simulation", &mut sim::command(&few)?, 8) {
-        failed.push(format!("{error:#}"));
+    for (name, few) in SIMS {
+        let few: Vec<String> = few.iter().map(|&word| word.to_owned()).collect();
+        if let Err(error) = steps.command(name, &mut sim::command(&few)?, 8) {
+            failed.push(format!("{error:#}"));
+        }
     }
     for (module, name, limit_minutes) in SUITES {
         let mut command = built.suite(module, rounds)?;
@@ -81,7 +86,7 @@ fn inside(log: &str) -> usize {
 /// The lines in which a suite sums itself up.
 fn told(log: &str) -> String {
     let told = |line: &&str| {
-        [" passed, ", " acknowledged writes", " cascades of "]
+        [" passed, ", " acknowledged writes", " cascades of ", " rolling updates of "]
             .iter()
             .any(|part| line.contains(part))
             && !line.starts_with("test result")

@@ -22,10 +22,28 @@ pub(crate) fn target() -> Result<PathBuf> {
 }
 
 /// The cargo that runs us, at the root.
+///
+/// What it told us about our own package is kept from it: build scripts watch some of these variables,
+/// and would run again, with all that depends on them, whenever a build from here follows one by hand.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root()?).env("CARGO_TERM_COLOR", "never");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
     Ok(command)
+}
+
+/// Whether cargo sets this variable to tell a program about the package it was built from.
+fn is_of_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_")
+        || name.starts_with("CARGO_MANIFEST_")
+        || matches!(
+            name,
+            "CARGO_BIN_NAME" | "CARGO_CRATE_NAME" | "CARGO_PRIMARY_PACKAGE" | "OUT_DIR"
+        )
 }
 
 /// One member of the workspace.
@@ -97,4 +115,20 @@ pub(crate) fn files() -> Result<Vec<String>> {
     let root = root()?;
     files.retain(|file| root.join(file).is_file());
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_from_here_is_the_build_by_hand() {
+        // A test is told about its package just as a program is.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let command = cargo(&["build"]).unwrap();
+        let removed = |wanted: &str| command.get_envs().any(|(n, v)| n == wanted && v.is_none());
+        assert!(removed("CARGO_MANIFEST_DIR") && removed("CARGO_PKG_NAME"));
+        assert!(!is_of_package("CARGO") && !is_of_package("CARGO_TARGET_DIR"));
+        assert!(!is_of_package("CARGO_HOME"));
+    }
 }

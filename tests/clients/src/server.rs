@@ -134,6 +134,16 @@ impl Server {
         Ok(kilobytes.with_context(|| format!("no {key} in status"))?.trim().parse::<u64>()? * 1024)
     }
 
+    /// The processor time it has used so far.
+    pub fn cpu(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
+        // User and system time, the 14th and 15th field, in hundredths of a second.
+        let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+        let ticks = ticks.sum::<Result<u64, _>>()?;
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
     /// Fails if the process has ended.
     pub fn alive(&mut self) -> Result<()> {
         let ended = self.child.try_wait()?;

@@ -4,10 +4,16 @@
 //! A line is a type, a word, and the members it is said of: `api.core.v1.PodSpec omit hostIPC hostNetwork`.
 //! Words: `omit`, `always`, `null` (always, and null when unset), `keep` (none of these), `optional`, `required`,
 //! `retain`, and with a value after `=`: `list`, `merge`, `default`. Without members, `atomic` is said of the type.
+//!
+//! `own=TAG:SHAPE` adds a member that upstream does not have. Tags of Tenure's own members begin at 70001, far above
+//! any that upstream will give out, so that nobody's message is ever misread.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::join::{Field, Table};
+use super::join::{Field, Table, Type};
+
+/// The first tag of members that are Tenure's own.
+const OWN_TAG_MIN: u32 = 70_001;
 
 /// Changes the table as the lines say; a line about an unknown type or member is an error.
 pub(super) fn apply(lines: &str, table: &mut Table) -> Result<()> {
@@ -21,6 +27,10 @@ pub(super) fn apply(lines: &str, table: &mut Table) -> Result<()> {
             of.atomic = true;
         }
         for json in words {
+            if let Some(what) = word.strip_prefix("own=") {
+                add(of, json, what).with_context(|| line.to_owned())?;
+                continue;
+            }
             let field = of
                 .fields
                 .get_mut(json)
@@ -28,6 +38,16 @@ pub(super) fn apply(lines: &str, table: &mut Table) -> Result<()> {
             set(field, word).with_context(|| line.to_owned())?;
         }
     }
+    Ok(())
+}
+
+/// Adds a member; one that upstream has by now is an error.
+fn add(of: &mut Type, json: &str, what: &str) -> Result<()> {
+    let (tag, shape) = what.split_once(':').context("overlay: own=TAG:SHAPE")?;
+    let field = Field { tag: tag.parse()?, shape: shape.to_owned(), ..Field::default() };
+    ensure!(field.tag >= OWN_TAG_MIN, "overlay: own tags begin at {OWN_TAG_MIN}");
+    ensure!(!of.fields.contains_key(json), "overlay: upstream has {json} by now");
+    of.fields.insert(json.to_owned(), field);
     Ok(())
 }
 

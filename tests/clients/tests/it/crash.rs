@@ -4,6 +4,7 @@
 //! `TENURE_CRASH_ROUNDS` sets the number of rounds.
 
 mod cascade;
+mod rollout;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -253,6 +254,23 @@ async fn resume(
 
 fn revision_of(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+/// Waits until the engines have nothing left to do.
+async fn settle(access: &Access) {
+    for _ in 0..4 {
+        let answer = access.once("POST", "/tenure/settle", None).await.unwrap();
+        match answer.code {
+            200 => return,
+            504 => {}
+            code => panic!("{code} {}", String::from_utf8_lossy(&answer.body)),
+        }
+    }
+    panic!("the engines never settle");
+}
+
+async fn get(access: &Access, path: &str) -> Value {
+    access.once("GET", path, None).await.unwrap().json().unwrap()
 }
 
 /// Numbers that repeat from run to run.

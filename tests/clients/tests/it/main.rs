@@ -18,3 +18,4 @@ mod kubectl;
 mod parity;
 mod python;
 mod script;
+mod unused;

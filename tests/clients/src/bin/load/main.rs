@@ -5,9 +5,11 @@
 //!   life      how fast a server starts, opens what it kept, and what it costs in memory
 //!   traffic   creates, gets, lists, watches
 //!   ownership the engine alone
+//!   retention the engine alone, and owner lists on a server with many ConfigMaps
 //!   cascade   deletions that take dependents along
 //!   apply     server-side apply
 //!   custom    from a definition to the first object of its kind
+//!   workload  the controllers on simulated nodes: time until all pods are Ready, cost of rest
 //!   access    who may do what: over HTTP, and the engine alone
 //! ```
 
@@ -18,7 +20,9 @@ mod custom;
 mod life;
 mod measure;
 mod ownership;
+mod retention;
 mod traffic;
+mod workload;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -32,16 +36,20 @@ type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
 /// What can be measured, by the name that chooses it.
-const MEASURES: [(&str, Take); 12] = [
+const MEASURES: [(&str, Take); 16] = [
     ("start", || Box::pin(life::start())),
     ("inside", || Box::pin(life::inside())),
     ("rate", || Box::pin(traffic::rates())),
     ("list", || Box::pin(traffic::list())),
     ("watch", || Box::pin(traffic::watch())),
     ("cascade", || Box::pin(cascade::rates())),
+    ("workload", || Box::pin(workload::converge())),
+    ("idle", || Box::pin(workload::idle())),
     ("apply", || Box::pin(apply::rates())),
     ("custom", || Box::pin(custom::usable())),
     ("review", || Box::pin(access::reviews())),
+    ("retention", || Box::pin(retention::settles())),
+    ("retention engine", || Box::pin(async { retention::engine() })),
     ("engine", || Box::pin(async { ownership::engine() })),
     ("decision", || Box::pin(async { access::decisions() })),
     ("many", || Box::pin(life::many())),

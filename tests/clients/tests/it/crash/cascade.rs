@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tenure_client_tests::{Access, Connection, Server};
 use tokio::task::JoinSet;
 
-use super::{OBJECTS, Random, revision_of};
+use super::{OBJECTS, Random, get, revision_of, settle};
 
 const MIDDLES: usize = 90;
 const LEAVES: usize = 9_000;
@@ -194,23 +194,6 @@ async fn made(connection: &mut Connection, name: &str, owners: &[Value]) -> Valu
         "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid,
         "blockOwnerDeletion": true,
     })
-}
-
-/// Waits until the engines have nothing left to do.
-async fn settle(access: &Access) {
-    for _ in 0..4 {
-        let answer = access.once("POST", "/tenure/settle", None).await.unwrap();
-        match answer.code {
-            200 => return,
-            504 => {}
-            code => panic!("{code} {}", String::from_utf8_lossy(&answer.body)),
-        }
-    }
-    panic!("the cascade never ends");
-}
-
-async fn get(access: &Access, path: &str) -> Value {
-    access.once("GET", path, None).await.unwrap().json().unwrap()
 }
 
 /// The metadata of every object of the test.

@@ -6,11 +6,13 @@ mod custom;
 mod events;
 mod harbour;
 mod kinds;
+mod opting_in;
 mod ownership;
 mod reads;
 mod rights;
 mod runner;
 mod version;
+mod workloads;
 
 use runner::Kubectl;
 use version::Documented;

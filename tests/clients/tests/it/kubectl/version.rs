@@ -223,6 +223,19 @@ impl Kubectl {
         self.version() == Version::Current
     }
 
+    /// Starts a Job of a CronJob by hand, if this version knows the CronJobs that are served; whether
+    /// it does.
+    pub(crate) fn starts_cron_job(&self, cron_job: &str, job: &str) -> bool {
+        let from = format!("--from=cronjob/{cron_job}");
+        let arguments = ["create", "job", job, &from];
+        if self.version() == Version::Current {
+            assert_eq!(self.ok(&arguments), format!("job.batch/{job} created\n"));
+            return true;
+        }
+        self.fails(&arguments);
+        false
+    }
+
     /// A token of a service account.
     pub(crate) fn token(&self, account: &str) -> String {
         let arguments = ["create", "token", account];
