@@ -108,7 +108,7 @@ async fn r25_r53_cronjob_between_runs_default() {
 }
 
 #[tokio::test]
-async fn r51_the_template_of_a_root_holds_without_a_holder() {
+async fn r48_r51_the_template_of_a_root_holds_without_a_holder() {
     let village = Village::new(&[Kind::Deployment]).await;
     for place in village.places() {
         place.subject("a").await;

@@ -32,13 +32,14 @@ async fn r19_r20_r21_r22_r23_r27_r30_create_sets_owner() {
 }
 
 #[tokio::test]
-async fn r39_create_root_before_subject() {
+async fn r39_r64_create_root_before_subject() {
     let village = Village::new(&ALL).await;
     for place in village.places() {
         place.root("web", &["a"]).await;
     }
     village.settle().await;
     for place in village.places() {
+        assert_eq!(place.events("a").await, Vec::<String>::new(), "a missing one is nobody's news");
         place.subject("a").await;
     }
     village.settle().await;

@@ -58,11 +58,14 @@ fn r9_a_wide_table_shows_the_intent() {
     for (resource, kind) in [("configmap", "ConfigMap"), ("secret", "Secret")] {
         kubectl.feed(&["create", "--filename", "-"], &manifest(kind, "a", "true"));
         kubectl.feed(&["create", "--filename", "-"], &manifest(kind, "b", "false"));
-        let wide = kubectl.ok(&["get", resource, "a", "b", "--output", "wide"]);
+        let wide = kubectl.ok(&["get", resource, "--output", "wide"]);
         let table = rows(&wide);
-        assert!(table[0].ends_with(&["RETAINED-BY", "GC"]), "{wide}");
-        assert!(table[1].ends_with(&["0", "auto"]), "{wide}");
-        assert!(table[2].ends_with(&["0", "-"]), "{wide}");
+        let row = |name: &str| table.iter().find(|row| row[0] == name).unwrap();
+        assert!(row("NAME").ends_with(&["RETAINED-BY", "GC"]), "{wide}");
+        assert!(row("a").ends_with(&["0", "auto"]), "{wide}");
+        assert!(row("b").ends_with(&["0", "-"]), "{wide}");
+        let usual = kubectl.ok(&["get", resource, "b", "--output", "wide"]);
+        assert!(!usual.contains("RETAINED-BY"), "{usual}");
         let narrow = kubectl.ok(&["get", resource, "a"]);
         assert!(!narrow.contains("RETAINED-BY"), "{narrow}");
     }
