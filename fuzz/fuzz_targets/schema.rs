@@ -57,7 +57,12 @@ fn accepted(raw: &Value) -> Option<Value> {
     decode(of, &mut definition).ok()?;
     let rules = CustomResourceDefinitionRules { engine: Some(Arc::new(Engine)) };
     rules.default(&mut definition);
-    let cx = Cx { now: "2024-01-01T00:00:00Z".into(), uid: "u".into(), subresource: None };
+    let cx = Cx {
+        now: "2024-01-01T00:00:00Z".into(),
+        uid: "u".into(),
+        subresource: None,
+        unlabelled: false,
+    };
     rules.prepare_create(&mut definition, &cx);
     let mut errors = Errors::new();
     rules.validate(&definition, &mut errors);
