@@ -7,15 +7,12 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 use tenure_podspec::{ReferenceKind, template_references};
 use tenure_retention::{Owner, SubjectKind, UserKind};
+use tenure_server::door::OPTED_IN_TEXT;
 use tenure_server::registry::Registry;
 use tenure_world::Record;
 
 /// The name that entries of this engine are managed under.
 pub(crate) const MANAGER: &str = "tenure-retention";
-/// How an object that opted in says so. Nothing else in a ConfigMap or Secret can: there is no other
-/// boolean of that name, and inside of strings quotes are escaped.
-const OPTED_IN: &str = "\"controllersAsOwners\":true";
-
 /// What is stored under a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
@@ -76,7 +73,7 @@ impl Shelves {
 
 /// Whether a ConfigMap or Secret opted in.
 pub(crate) fn opted_in(record: &Record) -> bool {
-    record.contains(OPTED_IN)
+    record.contains(OPTED_IN_TEXT)
 }
 
 /// Whether a pod has ended.

@@ -45,7 +45,8 @@ pub fn is_subject(kind: &Kind) -> bool {
     matches!(kind.type_name.as_ref(), "api.core.v1.ConfigMap" | "api.core.v1.Secret")
 }
 
-/// What stands in the stored text of an object that is opted in, and hardly elsewhere.
+/// How the stored text of an object that opted in says so. Nothing else in a ConfigMap or Secret can:
+/// there is no other boolean of that name, and inside of strings quotes are escaped.
 pub const OPTED_IN_TEXT: &str = "\"controllersAsOwners\":true";
 
 /// Whether an object is opted in.

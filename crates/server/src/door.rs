@@ -30,6 +30,7 @@ use crate::write::update::{self, Live, Stored};
 use crate::write::{create, decode};
 
 pub use crate::write::delete::Propagation;
+pub use tenure_kinds::retention::OPTED_IN_TEXT;
 
 /// Who a follower writes as.
 #[derive(Clone, Copy, Debug)]
