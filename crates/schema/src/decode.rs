@@ -48,6 +48,36 @@ pub fn decode(of: TypeId, object: &mut Object) -> Result<Noticed, WrongType> {
     Ok(walk.noticed)
 }
 
+/// Whether the type has every member of `object`, at every depth; looks and changes nothing. Values that
+/// have a reader of their own are not looked into, as [`decode`] tells nothing of them.
+#[must_use]
+pub fn knows(of: TypeId, object: &Object) -> bool {
+    knows_members(of, object, DEPTH)
+}
+
+fn knows_members(of: TypeId, object: &Object, depth: usize) -> bool {
+    facts().get(of).is_none_or(|of| {
+        object.iter().all(|(name, value)| {
+            of.field(name).is_some_and(|field| knows_value(&field.shape, value, depth))
+        })
+    })
+}
+
+/// What is nested too deeply is not known: [`decode`] says why.
+fn knows_value(shape: &Shape, value: &Value, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    match (shape, value) {
+        (Shape::Struct(id), Value::Object(inner)) => knows_members(*id, inner, depth),
+        (Shape::List(item), Value::Array(items)) => {
+            items.iter().all(|inner| knows_value(item, inner, depth))
+        }
+        (Shape::Map(each), Value::Object(entries)) => {
+            entries.values().all(|inner| knows_value(each, inner, depth))
+        }
+        _ => true,
+    }
+}
+
 struct Walk {
     noticed: Noticed,
     // Above zero inside values that upstream reads with a reader of their own: unknown members there are
@@ -60,29 +90,30 @@ impl Walk {
         if at.depth() > DEPTH {
             return Err(WrongType { message: format!("{at}: nested too deeply") });
         }
-        let mut stray = Vec::new();
-        object.retain(|name, value| match of.field(name) {
-            Some(_) => !value.is_null(),
-            None => {
+        let begin = self.noticed.unknown.len();
+        let (mut stray, mut refused) = (Vec::new(), Ok(()));
+        object.retain(|name, value| {
+            let Some(field) = of.field(name) else {
                 stray.push(at.member(name).to_string());
-                false
+                return false;
+            };
+            if value.is_null() || refused.is_err() {
+                return false;
             }
+            refused = self.value(field, &field.shape, value, &at.member(name));
+            is_written(field, value)
         });
-        self.tell(stray);
-        for (name, value) in object.iter_mut() {
-            if let Some(field) = of.field(name) {
-                self.value(field, &field.shape, value, &at.member(name))?;
-            }
-        }
-        object.retain(|name, value| of.field(name).is_none_or(|field| is_written(field, value)));
+        refused?;
+        self.tell(begin, stray);
         fill(of, object, at.depth());
         Ok(())
     }
 
-    fn tell(&mut self, stray: Vec<String>) {
-        if self.silent == 0 {
-            let room = TOLD.saturating_sub(self.noticed.unknown.len());
-            self.noticed.unknown.extend(stray.into_iter().take(room));
+    /// Members that stray stand before those that stray deeper below.
+    fn tell(&mut self, begin: usize, stray: Vec<String>) {
+        if self.silent == 0 && !stray.is_empty() {
+            self.noticed.unknown.splice(begin..begin, stray);
+            self.noticed.unknown.truncate(TOLD);
         }
     }
 

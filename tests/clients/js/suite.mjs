@@ -1,7 +1,7 @@
 // The official JavaScript client against a running tenure: one function per thing that it does.
 import assert from "node:assert/strict";
 import { tests as customTests } from "./custom.mjs";
-import { config, core, k8s, namespace, refused, typed } from "./world.mjs";
+import { config, core, gone, k8s, namespace, refused, typed } from "./world.mjs";
 
 const apps = config.makeApiClient(k8s.AppsV1Api);
 
@@ -146,7 +146,8 @@ const tests = {
     const made = await objects.create(job);
     assert.equal(made.spec.backoffLimit, 6);
     await objects.delete(job);
-    await refused(404, objects.read(job));
+    // A Job lets its pods go unless told otherwise, and stays until the collector has done so.
+    await gone(() => objects.read(job));
   },
   async "delete and delete collection"() {
     await create(configMap("mass-1", {}, { mass: "yes" }));

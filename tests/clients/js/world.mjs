@@ -22,3 +22,14 @@ export async function refused(code, promise) {
   assert.equal(error.code, code, String(error));
   return error;
 }
+
+// Reads until the object is not there any more; fails if it stays.
+export async function gone(read) {
+  const end = Date.now() + 10_000;
+  for (;;) {
+    const error = await read().then(() => null, (failure) => failure);
+    if (error) return assert.equal(error.code, 404, String(error));
+    assert.ok(Date.now() < end, "the object is still there");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

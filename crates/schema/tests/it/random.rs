@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenure_machinery::Object;
+use tenure_schema::decode::knows;
 use tenure_schema::{Shape, TypeId, apply_defaults, decode, facts};
 
 /// A stream of choices; the same seed gives the same object.
@@ -75,7 +76,9 @@ proptest! {
     fn r13_decoding_twice_is_decoding_once(seed in any::<u64>(), pick in any::<u16>()) {
         let id = TypeId(pick % u16::try_from(facts().types().len()).unwrap());
         let mut once = members(id, 0, &mut Dice(seed));
-        decode(id, &mut once).unwrap_or_else(|wrong| panic!("{}", wrong.message));
+        let known = knows(id, &once);
+        let noticed = decode(id, &mut once).unwrap_or_else(|wrong| panic!("{}", wrong.message));
+        prop_assert_eq!(known, noticed.unknown.is_empty(), "{:?}", noticed.unknown);
         let mut twice = once.clone();
         let noticed = decode(id, &mut twice).unwrap();
         prop_assert!(noticed.unknown.is_empty());

@@ -9,11 +9,12 @@ use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::TypeSchema;
 use tenure_patch::managed::{Application, ApplyError, Conflict, Operation, Writer};
-use tenure_schema::facts;
+use tenure_schema::{decode as schema, facts};
 
 use crate::api::Api;
 use crate::clock::now;
 use crate::query::WriteOptions;
+use crate::registry::Served;
 use crate::request::Request;
 use crate::write::managed::{Fields, reset};
 use crate::write::patch::warn_of_kept;
@@ -88,15 +89,18 @@ fn read(request: &Request) -> Result<Object, Failure> {
             )));
         }
     }
-    check_members(request, &config)?;
+    if request.served.type_id.is_none_or(|id| !schema::knows(id, &config)) {
+        check_members(&request.served, &config)?;
+    }
     Ok(config)
 }
 
 /// A configuration with a member that the type does not have cannot be told apart into fields, whatever
-/// the validation mode. Decoding fills members in, so it works on a copy.
-fn check_members(request: &Request, config: &Object) -> Result<(), Failure> {
+/// the validation mode. Decoding fills members in, so it works on a copy: a dear one, made only where a
+/// look at the members' names or the merge found a fault.
+fn check_members(served: &Served, config: &Object) -> Result<(), Failure> {
     let mut copy = config.clone();
-    let unknown = decode::check_schema(&request.served, &mut copy).map_err(Failure::bad_request)?;
+    let unknown = decode::check_schema(served, &mut copy).map_err(Failure::bad_request)?;
     if unknown.is_empty() {
         return Ok(());
     }
@@ -135,14 +139,21 @@ fn merged(
         }
         (None, None) => return Err(Failure::internal("the kind has no type")),
     };
-    let mut object = merged.map_err(|error| match error {
+    let fault = |error| match error {
         ApplyError::Conflicts(conflicts) => conflict(&conflicts),
         ApplyError::Invalid(message) => {
             let mut errors = Errors::new();
             errors.invalid(&Path::Root, "the configuration", &message);
             Failure::invalid(&served.kind.group, &served.kind.kind, &request.name, errors)
         }
-    })?;
+    };
+    let mut object = match merged {
+        Ok(object) => object,
+        Err(error) => {
+            check_members(&served, config)?;
+            return Err(fault(error));
+        }
+    };
     decode::check_schema(&served, &mut object).map_err(Failure::bad_request)?;
     decode::settle_namespace(request, &mut object)?;
     Ok(object)

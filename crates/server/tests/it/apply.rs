@@ -71,6 +71,7 @@ async fn r91_an_apply_names_its_manager_and_its_object() {
         with("/data", json!({ "k": 5 })),
         with("/data", json!([1])),
         with("/bogus", json!(1)),
+        with("/bogus", Value::Null),
         json!({}),
         json!(null),
         json!([]),
@@ -86,6 +87,13 @@ async fn r91_an_apply_names_its_manager_and_its_object() {
     house.get(&a()).await.fails(404, "NotFound");
     // `force` belongs to apply alone.
     house.config_map("a").await;
+    // The same configurations are refused over an object, whoever owns its fields.
+    for (member, value) in
+        [("data", json!({ "k": 5 })), ("bogus", Value::Null), ("data", json!([1]))]
+    {
+        let body = with(&format!("/{member}"), value);
+        house.apply(&a(), "m", body).await.fails(400, "BadRequest");
+    }
     house.merge(&format!("{}?force=true", a()), json!({})).await.fails(422, "Invalid");
 }
 

@@ -62,6 +62,9 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     let mut table = Vec::new();
+    // A build that has just ended has bytes on their way to the disk, which durable writes wait behind.
+    eprintln!("waiting for the disk");
+    rustix::fs::sync();
     for (name, take) in MEASURES.into_iter().filter(|(name, _)| wanted(name)) {
         eprintln!("measuring: {name}");
         table.extend(local.block_on(&runtime, take())?);
