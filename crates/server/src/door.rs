@@ -116,24 +116,16 @@ enum Left<'a> {
     Nothing(&'a Object),
 }
 
-/// A copy of as much of an object as an edit of its metadata touches, or tells whether it goes with it.
-fn head(object: &Object) -> Object {
-    let telling = |name: &str| match name {
-        "apiVersion" | "kind" | "metadata" => true,
-        // A namespace has finalizers there too.
-        "spec" => object.str_at(&["kind"]) == Some("Namespace"),
-        _ => false,
-    };
-    let copied = |(name, value): (&String, &Value)| match value {
-        Value::Object(metadata) if name == "metadata" => {
-            // The list of managers is often larger than all the rest.
-            let told = metadata.iter().filter(|(name, _)| *name != "managedFields");
-            let told: Object = told.map(|(name, value)| (name.clone(), value.clone())).collect();
-            (name.clone(), told.into())
-        }
-        value => (name.clone(), value.clone()),
-    };
-    object.iter().filter(|(name, _)| telling(name)).map(copied).collect()
+/// The members of some metadata that other metadata has not, or not so. What is equal belongs to the same
+/// managers before and after an edit, and is most of it.
+fn except(metadata: &Object, other: &Object) -> Object {
+    let differs = |(name, value): &(&String, &Value)| other.get(*name) != Some(value);
+    let copied = |(name, value): (&String, &Value)| (name.clone(), value.clone());
+    metadata.iter().filter(differs).map(copied).collect()
+}
+
+fn within_metadata(metadata: Object) -> Object {
+    Object::from_iter([("metadata".to_owned(), Value::Object(metadata))])
 }
 
 /// The ownership that an object tells.
@@ -411,21 +403,26 @@ impl Door {
         let served = self.served(standing.key())?;
         let old = standing.object(&served)?;
         let request = self.request(actor, &served, old.namespace(), old.name());
-        let before = head(&old);
         let mut new = old.into_owned();
-        edit(new.map_mut("metadata"));
-        let mut after = head(&new);
-        if after == before {
+        let metadata = new.map_mut("metadata");
+        let managers = metadata.remove("managedFields");
+        let before = metadata.clone();
+        edit(metadata);
+        let (was, mut is) = (except(&before, metadata), except(metadata, &before));
+        if was.is_empty() && is.is_empty() {
             return Ok(Prepared::Nothing);
         }
-        if update::is_finished(&after) {
+        if update::is_finished(&new) {
             return self.ready("patch", &request, standing, Left::Nothing(&new), relied_on);
         }
-        if let Some(managers) = new.map_mut("metadata").remove("managedFields") {
-            after.map_mut("metadata").insert("managedFields".into(), managers);
+        if let Some(managers) = managers {
+            is.insert("managedFields".into(), managers);
+            let (was, mut is) = (within_metadata(was), within_metadata(is));
+            managed::record(&served, Some(&was), &mut is, actor.manager, None, &now());
+            if let Some(managers) = is.map_mut("metadata").remove("managedFields") {
+                new.map_mut("metadata").insert("managedFields".into(), managers);
+            }
         }
-        managed::record(&served, Some(&before), &mut after, actor.manager, None, &now());
-        new.extend(after);
         self.ready("patch", &request, standing, Left::Object(new), relied_on)
     }
 

@@ -26,8 +26,9 @@ mod workload;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tokio::task::LocalSet;
 
 use measure::Measure;
@@ -55,23 +56,41 @@ const MEASURES: [(&str, Take); 16] = [
     ("many", || Box::pin(life::many())),
 ];
 
+/// The first argument of a process that takes one measure.
+const ALONE: &str = "--alone";
+
+/// Each measure has a process of its own, so that none counts or reuses the memory another one left.
 fn main() -> Result<()> {
     // A name or part of one chooses measures; without arguments all are taken.
     let chosen: Vec<String> = std::env::args().skip(1).collect();
-    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|part| name.contains(part));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = LocalSet::new();
-    let mut table = Vec::new();
+    if let [flag, name] = chosen.as_slice()
+        && flag == ALONE
+    {
+        return alone(name);
+    }
     // A build that has just ended has bytes on their way to the disk, which durable writes wait behind.
     eprintln!("waiting for the disk");
     rustix::fs::sync();
-    for (name, take) in MEASURES.into_iter().filter(|(name, _)| wanted(name)) {
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|part| name.contains(part));
+    let mut rows = String::new();
+    for (name, _) in MEASURES.into_iter().filter(|(name, _)| wanted(name)) {
         eprintln!("measuring: {name}");
-        table.extend(local.block_on(&runtime, take())?);
+        let mut taking = Command::new(std::env::current_exe()?);
+        let taken = taking.args([ALONE, name]).stderr(Stdio::inherit()).output()?;
+        ensure!(taken.status.success(), "`{name}` could not be measured");
+        rows.push_str(&String::from_utf8(taken.stdout)?);
     }
-    println!("| measure | target | measured | |\n|---|---|---|---|");
-    for Measure { name, target, measured, met } in &table {
-        println!("| {name} | {target} | {measured} | {} |", if *met { "met" } else { "missed" });
+    print!("| measure | target | measured | |\n|---|---|---|---|\n{rows}");
+    Ok(())
+}
+
+fn alone(wanted: &str) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    for (_, take) in MEASURES.into_iter().filter(|(name, _)| *name == wanted) {
+        for Measure { name, target, measured, met } in local.block_on(&runtime, take())? {
+            println!("| {name} | {target} | {measured} | {} |", if met { "met" } else { "missed" });
+        }
     }
     Ok(())
 }

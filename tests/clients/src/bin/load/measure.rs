@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use tenure_client_tests::Access;
 
 pub(super) const CLIENTS: usize = 32;
@@ -113,4 +113,11 @@ pub(super) fn milliseconds(time: Duration) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "megabytes need few digits")]
 pub(super) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1_000_000.0
+}
+
+/// Memory in use by this process, in bytes.
+pub(super) fn resident() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = text.split(' ').nth(1).context("resident pages")?.parse()?;
+    Ok(pages * 4096)
 }

@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_ownership::{Engine, Finalizers, Object, Order, Owner, Resource, Type};
 use tenure_world::{Plain, Record};
 
-use super::measure::Measure;
+use super::measure::{Measure, resident};
 
 const OBJECTS: usize = 1_000_000;
 const OWNERS: usize = 1000;
@@ -118,11 +118,4 @@ fn untouched() -> Result<f64> {
         ensure!(black_box(&one).owned_like(black_box(&two)), "ownership is the same");
     }
     Ok(begin.elapsed().as_secs_f64() * 1e9 / f64::from(COMPARED))
-}
-
-/// Memory in use by this process, in bytes.
-fn resident() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = text.split(' ').nth(1).context("resident pages")?.parse()?;
-    Ok(pages * 4096)
 }

@@ -6,13 +6,13 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use tenure_client_tests::wire::Connection;
 use tenure_client_tests::{Access, Server};
 use tenure_core::Revision;
 use tenure_retention::{Engine, Intent, Owner, Settings, Subject, SubjectKind, User, UserKind};
 
-use super::measure::{CLIENTS, Measure, OBJECTS, middle, milliseconds};
+use super::measure::{CLIENTS, Measure, OBJECTS, middle, milliseconds, resident};
 
 const ROOTS: usize = 1000;
 const REVISIONS: usize = 11;
@@ -218,11 +218,4 @@ async fn many(
         client.await??;
     }
     Ok(())
-}
-
-/// Memory in use by this process, in bytes.
-fn resident() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = text.split(' ').nth(1).context("resident pages")?.parse()?;
-    Ok(pages * 4096)
 }
