@@ -12,16 +12,19 @@ const TABLE: &str = "docs/reference/rules.md";
 /// What a test belongs to when its file names no other.
 const SPEC_USUAL: &str = "api-server";
 
-/// The id of a rule: `R12`, or with the two letters of a family such as `CR4`.
+/// The id of a rule: `R12`, one put in later such as `R12a`, or with the two letters of a family such
+/// as `CR4`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
     family: String,
     number: u32,
+    letter: Option<char>,
 }
 
 impl std::fmt::Display for Rule {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}{}", self.family, self.number)
+        write!(out, "{}{}", self.family, self.number)?;
+        self.letter.map_or(Ok(()), |letter| write!(out, "{letter}"))
     }
 }
 
@@ -110,16 +113,22 @@ fn leading(text: &str) -> Option<(Rule, &str)> {
     }
     let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
     let (number, rest) = rest.split_at_checked(end)?;
-    Some((Rule { family: family.to_owned(), number: number.parse().ok()? }, rest))
+    let mut letters = rest.chars();
+    let letter = letters.next().filter(|letter| letter.is_ascii_lowercase());
+    let letter = letter.filter(|_| !letters.as_str().starts_with(char::is_alphanumeric));
+    let rest = if letter.is_some() { letters.as_str() } else { rest };
+    Some((Rule { family: family.to_owned(), number: number.parse().ok()?, letter }, rest))
 }
 
-/// The rules at the start of a test's name: `r1_r2_what` has two, `cr4_what` has one.
+/// The rules at the start of a test's name: `r1_r2a_what` has two, `cr4_what` has one.
 pub(crate) fn rules_of(name: &str) -> Option<Vec<Rule>> {
     let rule = |part: &str| {
         if part.chars().any(|letter| letter.is_ascii_uppercase()) {
             return None;
         }
-        let part = part.to_ascii_uppercase();
+        let digits = part.find(|letter: char| letter.is_ascii_digit())?;
+        let (family, number) = part.split_at_checked(digits)?;
+        let part = format!("{}{number}", family.to_ascii_uppercase());
         leading(&part).filter(|(_, rest)| rest.is_empty()).map(|(rule, _)| rule)
     };
     let rules: Vec<Rule> = name.split('_').map_while(rule).collect();
@@ -272,7 +281,12 @@ fn ranges<'a>(rules: impl Iterator<Item = &'a Rule>) -> String {
     let mut spans: Vec<(&Rule, u32)> = Vec::new();
     for rule in rules {
         match spans.last_mut() {
-            Some((first, last)) if first.family == rule.family && *last + 1 == rule.number => {
+            Some((first, last))
+                if first.family == rule.family
+                    && *last + 1 == rule.number
+                    && first.letter.is_none()
+                    && rule.letter.is_none() =>
+            {
                 *last = rule.number;
             }
             _ => spans.push((rule, rule.number)),
@@ -293,7 +307,11 @@ mod tests {
     use super::*;
 
     fn rule(family: &str, number: u32) -> Rule {
-        Rule { family: family.into(), number }
+        Rule { family: family.into(), number, letter: None }
+    }
+
+    fn lettered(number: u32, letter: char) -> Rule {
+        Rule { letter: Some(letter), ..rule("R", number) }
     }
 
     fn plain(numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Rule> {
@@ -310,6 +328,19 @@ mod tests {
                     | Reason | x |\nR7, R8\ncontained (R9): so";
         assert_eq!(defined(text), plain([1, 2, 3, 4, 5, 9]));
         assert!(defined("as told (R9)").is_empty());
+    }
+
+    #[test]
+    fn rules_put_in_later_have_a_letter() {
+        let text = "| R5 | a |\n| R5a | b |\n**R6b** c\nR7c. d\nR8ab e\nR9 f (R9z).";
+        let want = [rule("R", 5), lettered(5, 'a'), lettered(6, 'b'), lettered(7, 'c')];
+        let want = want.into_iter().chain([rule("R", 9), lettered(9, 'z')]).collect();
+        assert_eq!(defined(text), want);
+        assert_eq!(rules_of("r5a_r6_what"), Some(vec![lettered(5, 'a'), rule("R", 6)]));
+        assert_eq!(rules_of("r5ab_what"), None);
+        let all = [rule("R", 5), lettered(5, 'a'), rule("R", 6), rule("R", 7)];
+        assert_eq!(ranges(all.iter()), "R5, R5a, R6–R7");
+        assert_eq!(lettered(61, 'k').to_string(), "R61k");
     }
 
     #[test]

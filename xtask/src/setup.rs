@@ -9,6 +9,9 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::workspace;
 
+mod containerd;
+mod oci;
+
 /// The official Python client.
 const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
 /// The official JavaScript client; the next major version needs Node 22, Debian has 20 and older.
@@ -48,7 +51,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (program, minor) = kubectl().with_context(kubectl_missing)?;
     println!("      kubectl 1.{minor} ({})", program.display());
     python()?;
-    javascript()
+    javascript()?;
+    containerd::run()
 }
 
 /// What a program says, if it is there.

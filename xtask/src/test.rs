@@ -11,12 +11,13 @@ use crate::steps::Steps;
 use crate::{setup, sim, workspace};
 
 /// Each suite of tests/clients: its module, what it is called, its limit in minutes.
-const SUITES: [(&str, &str, u64); 7] = [
+const SUITES: [(&str, &str, u64); 8] = [
     ("kubectl::", "client kubectl", 5),
     ("kube_rs::", "client kube-rs", 5),
     ("python::", "client python", 3),
     ("javascript::", "client javascript", 3),
     ("parity::", "parity recordings", 8),
+    ("node::", "pods on nodes", 15),
     ("bad_input::", "bad input", 5),
     ("crash::", "crash", 15),
 ];
@@ -40,7 +41,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     gate::checks(&mut steps)?;
     let (mut clients, mut scripts, mut failed) = (0, 0, Vec::new());
     // After a failed test the other suites still say what they know.
-    let count = gate::tests(&mut steps).unwrap_or_else(|error| {
+    let count = gate::tests(&mut steps, gate::Parts::Required).unwrap_or_else(|error| {
         failed.push(format!("{error:#}"));
         gate::Count::default()
     });
@@ -136,6 +137,7 @@ impl Built {
         command.args([module, "--test-threads", "2", "--show-output"]);
         command.current_dir(workspace::root()?.join("tests/clients"));
         command.env("TENURE_BIN", &self.server).env("TENURE_CRASH_ROUNDS", rounds);
+        command.env(gate::CONTAINERD_REQUIRED, "1");
         if let Some((program, _)) = setup::kubectl() {
             command.env("KUBECTL", program);
         }

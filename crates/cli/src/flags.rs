@@ -7,6 +7,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tenure_host::FEATURES;
 
+mod node;
+
+pub(crate) use node::{NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
+
 const EXAMPLES: &str = "\
 Examples:
   tenure up                                  serve on 127.0.0.1:6443, keep objects on disk
@@ -28,7 +32,8 @@ Examples:
   tenure up
   tenure up --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
   tenure up --ephemeral
-  tenure up --nodes 3          pods are scheduled and become Ready, without containers
+  tenure up --nodes 0                        no node: pods wait until somebody binds them
+  tenure up --nodes 3 --runtime none         pods become Ready without containers
 
 When ready, one line goes to stdout:
   ready https://127.0.0.1:6443 in 23 ms
@@ -113,6 +118,15 @@ wrote stay, and so does every object: what has no owner is never collected. A se
 the feature on writes them again; one that is started with
 `--feature-gates ControllersAsOwners=false` takes them back by itself.";
 
+const POLICY_EXAMPLES: &str = "\
+Examples:
+  tenure policy owner-references | kubectl apply -f -
+  kubectl label namespace shop downward.tenure.dev/owner-references=forbid
+
+In namespaces with that label, pods may not read their owner references. The policy is for clusters
+that act on a ValidatingAdmissionPolicy. A server of `tenure up` keeps such objects and does not act
+on them; it needs no policy, the label is enough.";
+
 const DATA_DIR_HELP: &str = "\
 Folder for objects, certificates and the kubeconfig \
 [default: $XDG_DATA_HOME/tenure, else ~/.local/share/tenure]";
@@ -128,6 +142,9 @@ The server that uses the folder must be stopped to rotate or remove.";
 /// Ten years: what is longer is a mistake.
 const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
+/// Where pods can be run for real, there is a node to run them.
+const NODES: u16 = if cfg!(target_os = "linux") { 1 } else { 0 };
+const RUNTIME: &str = if cfg!(target_os = "linux") { "process" } else { "none" };
 /// More nodes than this have no addresses for their pods.
 const NODES_MAX: i64 = 5000;
 
@@ -143,7 +160,10 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Start a control plane and serve until stopped
     #[command(after_help = UP_EXAMPLES)]
-    Up(Up),
+    Up(Box<Up>),
+    /// Join a node to a server and run pods on it until stopped
+    #[command(after_help = node::NODE_EXAMPLES)]
+    Node(Box<NodeCommand>),
     /// Show what an object owns, or who owns it, in any cluster
     #[command(after_help = TREE_EXAMPLES)]
     Tree(Tree),
@@ -171,6 +191,9 @@ pub(crate) enum Command {
     /// Look after the keys that sign service-account tokens
     #[command(subcommand, after_help = KEYS_EXAMPLES)]
     Keys(Keys),
+    /// Print admission policies to apply to a cluster
+    #[command(subcommand, after_help = POLICY_EXAMPLES)]
+    Policy(Policy),
     /// Print completions for a shell
     Completions {
         /// The shell to complete for
@@ -233,14 +256,18 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) warn_mutable_retention: bool,
 
-    /// How many simulated nodes to register; 0 leaves pods waiting until somebody binds them
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// How many nodes there are; 0 leaves pods waiting until somebody binds them
+    #[arg(long, value_name = "N", default_value_t = NODES)]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=NODES_MAX))]
     pub(crate) nodes: u16,
 
-    /// What runs the pods on simulated nodes: with `none` they start and end without containers
-    #[arg(long, value_name = "RUNTIME", default_value = "none")]
+    /// What runs the pods: `process` for processes of this machine, `cri=SOCKET` for a container
+    /// runtime, `none` for pods that are only imagined
+    #[arg(long, value_name = "RUNTIME", default_value = RUNTIME, value_parser = node::runtime)]
     pub(crate) runtime: RuntimeFlag,
+
+    #[command(flatten)]
+    pub(crate) node: NodeFlags,
 
     /// Write one JSON line about every request to FILE; `-` is stdout
     ///
@@ -416,6 +443,20 @@ pub(crate) struct Unused {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Policy {
+    /// Forbid that pods read their owner references, by a label of their namespace
+    #[command(after_help = POLICY_EXAMPLES)]
+    OwnerReferences(OwnerReferencesPolicy),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OwnerReferencesPolicy {
+    /// Also refuse files that show every annotation: one of them may carry the references
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum Retention {
     /// Take back every owner that the retention engine wrote; no object is removed
     #[command(after_help = DRAIN_EXAMPLES)]
@@ -524,12 +565,6 @@ pub(crate) enum AuditFlag {
     Request,
     /// And the body of the answer
     RequestResponse,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RuntimeFlag {
-    /// No containers at all
-    None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

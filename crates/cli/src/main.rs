@@ -4,6 +4,7 @@ mod flags;
 mod inspect;
 mod keys;
 mod logging;
+mod node;
 mod offline;
 mod report;
 mod retention;
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::flags::{Command, Flags, Keys, Plan, Retention, Snapshot, Storage};
+use crate::flags::{Command, Flags, Keys, Plan, Policy, Retention, Snapshot, Storage};
 use crate::report::Problem;
 
 #[cfg(feature = "mimalloc")]
@@ -23,6 +24,11 @@ use crate::report::Problem;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Holding a container takes a process with one thread: this comes before everything else.
+    #[cfg(target_os = "linux")]
+    if let Some(code) = tenure_node::runtime::process::take_over() {
+        return code;
+    }
     let begin = Instant::now();
     let program = program();
     let matches = Flags::command().bin_name(program).get_matches();
@@ -57,13 +63,18 @@ fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCo
         Command::Audit(flags) => return inspect::audit(&flags, program),
         Command::Unused(flags) => return retention::unused(&flags),
         Command::Retention(Retention::Drain(flags)) => return retention::drain(&flags),
-        Command::Up(flags) => up::run(flags, begin),
+        Command::Up(flags) => up::run(*flags, begin),
+        Command::Node(flags) => node::run(*flags),
         Command::Snapshot(Snapshot::Save(flags)) => offline::save(&flags),
         Command::Snapshot(Snapshot::Restore(flags)) => offline::restore(&flags),
         Command::Storage(Storage::Compact(flags)) => offline::compact(&flags),
         Command::Keys(Keys::Rotate(flags)) => keys::rotate(&flags),
         Command::Keys(Keys::List(flags)) => keys::list(&flags),
         Command::Keys(Keys::Remove(flags)) => keys::remove(&flags),
+        Command::Policy(Policy::OwnerReferences(flags)) => {
+            say(tenure_downward::policy::owner_references(flags.strict).as_bytes());
+            Ok(())
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Flags::command(), "tenure", &mut script);

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_host::{
-    AuditLevel, AuditLog, Config, ControlPlane, Durability, Features, OwnerChecks, Retention, Store,
+    AuditLevel, AuditLog, Config, ControlPlane, Durability, Features, OwnerChecks, Retention,
+    Runtime, Store,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::flags::{AuditFlag, DurabilityFlag, RuntimeFlag, StoreFlag, Switch, Up};
+use crate::flags::{AuditFlag, DurabilityFlag, StoreFlag, Switch, Up};
 use crate::report::Problem;
-use crate::{logging, say};
+use crate::{logging, node, say};
 
 /// Handlers never block, so few threads are enough; more would only cost memory.
 const WORKER_THREADS: usize = 2;
@@ -19,12 +20,16 @@ const WORKER_THREADS: usize = 2;
 pub(crate) fn run(flags: Up, begin: Instant) -> Result<(), Problem> {
     logging::start(flags.log_format)?;
     let config = config(flags)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    workers()?.block_on(Box::pin(serve(config, begin)))
+}
+
+/// The threads that everything runs on.
+pub(crate) fn workers() -> Result<tokio::runtime::Runtime, Problem> {
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .enable_all()
         .build()
-        .map_err(|error| Problem::new("no threads could be started").cause(&error))?;
-    runtime.block_on(Box::pin(serve(config, begin)))
+        .map_err(|error| Problem::new("no threads could be started").cause(&error))
 }
 
 async fn serve(config: Config, begin: Instant) -> Result<(), Problem> {
@@ -59,13 +64,13 @@ fn quoted(path: &str) -> String {
 }
 
 /// Ctrl-c and SIGTERM, which mean the same here.
-struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Signals, Problem> {
+    pub(crate) fn new() -> Result<Signals, Problem> {
         let failed = |error| Problem::new("signals cannot be received").cause(&error);
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
@@ -73,7 +78,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -113,6 +118,11 @@ fn config(flags: Up) -> Result<Config, Problem> {
         hints: flags.warn_mutable_retention,
         ..Retention::default()
     };
+    let node = node::options(&flags.node)?;
+    let runtime = match node::choice(&flags.runtime, &flags.node) {
+        Some(choice) => Runtime::Real(Box::new(choice)),
+        None => Runtime::None,
+    };
     let (listen, kubeconfig) = (flags.listen, flags.kubeconfig);
     let (audit, event_life) = (audit(flags.audit_log, flags.audit_level), flags.event_ttl);
     let service_account_keys = flags.service_account_key_file;
@@ -126,18 +136,13 @@ fn config(flags: Up) -> Result<Config, Problem> {
         event_life,
         service_account_keys,
         controllers: flags.controllers,
-        nodes: nodes(flags.nodes, flags.runtime),
+        nodes: flags.nodes,
+        runtime,
+        node,
         features,
         retention,
         ..base
     })
-}
-
-/// The only runtime there is needs nothing but the number of nodes.
-const fn nodes(count: u16, runtime: RuntimeFlag) -> u16 {
-    match runtime {
-        RuntimeFlag::None => count,
-    }
 }
 
 fn audit(file: Option<PathBuf>, level: Option<AuditFlag>) -> Option<AuditLog> {

@@ -9,6 +9,7 @@ use tenure_server::admit::{OwnerChecks, Retention};
 pub use tenure_server::audit::Level as AuditLevel;
 
 use crate::features::Features;
+use crate::nodes::{NodeOptions, Runtime};
 
 /// Where objects are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +67,12 @@ pub struct Config {
     pub owners: OwnerChecks,
     /// Which controllers run: `*`, `name`, `-name`; the first that names one decides.
     pub controllers: Vec<String>,
-    /// How many simulated nodes there are; without any, pods wait until somebody binds them.
+    /// How many nodes there are; without any, pods wait until somebody binds them.
     pub nodes: u16,
+    /// What runs their pods.
+    pub runtime: Runtime,
+    /// What is said of nodes that run pods for real.
+    pub node: NodeOptions,
     /// Which features are on.
     pub features: Features,
     /// How the opt-in to retention is treated; it is off when its feature is.
@@ -90,6 +95,8 @@ impl Config {
             owners: OwnerChecks::default(),
             controllers: vec!["*".to_owned()],
             nodes: 0,
+            runtime: Runtime::None,
+            node: NodeOptions::default(),
             features: Features::default(),
             retention: Retention::default(),
         }

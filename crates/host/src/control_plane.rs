@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_driver::{Controllers, Driver};
-use tenure_server::admit::{Retention, first_service_address};
+use tenure_server::admit::{Downward, Retention, first_service_address};
 use tenure_server::door::Door;
 use tenure_server::listen::Tls;
 use tenure_server::rules::Rules;
@@ -23,9 +23,11 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::chores;
 use crate::config::{AuditLog, Config, Durability, Store};
 use crate::error::StartError;
+use crate::features::Features;
 use crate::folder::{Folder, TemporaryFolder};
 use crate::keys::{self, KeysError};
 use crate::kubeconfig;
+use crate::nodes::{HostDialer, NodeFolder, Nodes, NodesWanted, Runtime};
 use crate::pki::{self, Pair, Pki, PkiError};
 use crate::storage::{self, StorageError};
 
@@ -48,6 +50,7 @@ pub struct ControlPlane {
     stop: watch::Sender<bool>,
     serving: JoinHandle<usize>,
     followers: JoinSet<()>,
+    nodes: Option<Nodes>,
     world: Handle,
     audit: Option<Arc<Audit>>,
     place: Place,
@@ -66,7 +69,15 @@ impl ControlPlane {
     /// Starts; when this returns, `/readyz` answers 200.
     pub async fn start(config: Config) -> Result<ControlPlane, StartError> {
         let begin = Instant::now();
-        let controllers = Controllers::with_nodes(&config.controllers, config.nodes)?
+        let (simulated, real) = match &config.runtime {
+            Runtime::None => (config.nodes, 0),
+            Runtime::Real(_) => (0, config.nodes),
+        };
+        let mut words = config.controllers.clone();
+        if real > 0 {
+            words.push("scheduler".to_owned());
+        }
+        let controllers = Controllers::with_nodes(&words, simulated)?
             .retaining(config.features.controllers_as_owners);
         let place = Place::prepare(&config)?;
         let kubeconfig = place.kubeconfig(&config)?;
@@ -113,10 +124,28 @@ impl ControlPlane {
             owners: config.owners,
             collects_garbage: controllers.collects(),
             retention: retention(&config),
+            downward: readable(&config),
         })
         .await?;
         let followers = followers(&api, &world, &stopping, config.event_life, controllers);
+        let dialer = Arc::new(HostDialer::new(&pki)?);
+        api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
         let serving = tokio::spawn(listen::serve(listener, tls, api, stopping));
+        let nodes = match config.runtime {
+            Runtime::Real(runtime) if real > 0 => {
+                let wanted = NodesWanted {
+                    count: real,
+                    runtime: *runtime,
+                    options: config.node,
+                    downward: downward_on_nodes(&config.features),
+                    url: url.clone(),
+                    address: loopback_or(address.ip()),
+                    folder: place.nodes()?,
+                };
+                Some(Nodes::start(wanted, &pki, dialer)?)
+            }
+            _ => None,
+        };
         let ready_after = begin.elapsed();
         Ok(ControlPlane {
             address,
@@ -127,6 +156,7 @@ impl ControlPlane {
             stop,
             serving,
             followers,
+            nodes,
             world,
             audit,
             place,
@@ -182,6 +212,10 @@ impl ControlPlane {
 
     /// Ends: no new connections, short requests finish, watches end whole, the store is closed.
     pub async fn stop(mut self) {
+        // First, while the server still answers: the last words of pods are not lost.
+        if let Some(nodes) = self.nodes.take() {
+            nodes.end().await;
+        }
         // The receivers are gone only if serving has ended already.
         let _ = self.stop.send(true);
         if let Err(error) = (&mut self.serving).await {
@@ -194,6 +228,9 @@ impl ControlPlane {
     ///
     /// Afterwards only what was true of the start can still be asked for.
     pub async fn cut(&mut self) {
+        if let Some(nodes) = self.nodes.take() {
+            nodes.end().await;
+        }
         let _ = self.stop.send(true);
         self.serving.abort();
         // Told that it was aborted, which is what was asked for.
@@ -230,10 +267,33 @@ impl std::fmt::Debug for ControlPlane {
     }
 }
 
+/// What pods may read of themselves.
+fn readable(config: &Config) -> Downward {
+    Downward {
+        owner_references: config.features.downward_owner_references,
+        file_users: config.features.volume_file_users,
+    }
+}
+
 /// What is said of retention; nobody may opt in while the feature is off.
 fn retention(config: &Config) -> Retention {
     let enabled = config.retention.enabled && config.features.controllers_as_owners;
     Retention { enabled, ..config.retention.clone() }
+}
+
+/// What nodes are told about the downward API.
+fn downward_on_nodes(features: &Features) -> tenure_downward::Settings {
+    let mut settings = tenure_downward::Settings::default();
+    settings.extra.owner_references = features.downward_owner_references;
+    settings
+}
+
+/// The address of nodes of this process: where the server is, unless that is everywhere.
+fn loopback_or(address: IpAddr) -> IpAddr {
+    if address.is_unspecified() {
+        return tenure_node::node::address_of_machine();
+    }
+    address
 }
 
 /// The one place where the API server is made from its parts and brought to readiness.
@@ -319,6 +379,21 @@ impl Place {
         match self {
             Place::Kept(folder) if config.store == Store::File => Some(folder.store()),
             _ => None,
+        }
+    }
+
+    /// Where nodes of this process keep their files.
+    fn nodes(&self) -> Result<NodeFolder, StartError> {
+        let within =
+            |folder: &Path, kept| NodeFolder { path: folder.join("nodes"), kept, own: None };
+        match self {
+            Place::Kept(folder) => Ok(within(folder.path(), true)),
+            Place::Temporary(folder) => Ok(within(folder.path(), false)),
+            Place::Nowhere => {
+                let own = TemporaryFolder::new().map_err(StartError::Temporary)?;
+                let folder = within(own.path(), false);
+                Ok(NodeFolder { own: Some(own), ..folder })
+            }
         }
     }
 

@@ -16,23 +16,45 @@ pub struct Feature {
 }
 
 /// Every feature that can be switched.
-pub const FEATURES: &[Feature] = &[Feature {
-    name: "ControllersAsOwners",
-    usual: true,
-    about: "ConfigMaps and Secrets may opt in to being owned by the revisions that need them",
-    set: |features, on| features.controllers_as_owners = on,
-}];
+pub const FEATURES: &[Feature] = &[
+    Feature {
+        name: "ControllersAsOwners",
+        usual: true,
+        about: "ConfigMaps and Secrets may opt in to being owned by the revisions that need them",
+        set: |features, on| features.controllers_as_owners = on,
+    },
+    Feature {
+        name: "DownwardAPIOwnerReferences",
+        usual: true,
+        about: "pods may read their owner references from variables and files",
+        set: |features, on| features.downward_owner_references = on,
+    },
+    Feature {
+        name: "AtomicWriteVolumeUserFields",
+        usual: false,
+        about: "files of ConfigMaps, Secrets and the downward API may belong to a user",
+        set: |features, on| features.volume_file_users = on,
+    },
+];
 
 /// Which features are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Whether ConfigMaps and Secrets may opt in to retention, and revisions become their owners.
     pub controllers_as_owners: bool,
+    /// Whether pods may read `metadata.ownerReferences`, at the server and on nodes.
+    pub downward_owner_references: bool,
+    /// Whether `user` and `defaultUser` of files in volumes are stored.
+    pub volume_file_users: bool,
 }
 
 impl Default for Features {
     fn default() -> Features {
-        let mut features = Features { controllers_as_owners: false };
+        let mut features = Features {
+            controllers_as_owners: false,
+            downward_owner_references: false,
+            volume_file_users: false,
+        };
         for feature in FEATURES {
             (feature.set)(&mut features, feature.usual);
         }
@@ -114,7 +136,10 @@ mod tests {
     fn words_that_switch_nothing_are_told() {
         let error = |words: &str| Features::read(words.split(',')).unwrap_err();
         assert_eq!(error("Sidecars=true").to_string(), "there is no feature `Sidecars`");
-        assert_eq!(error("Sidecars=true").hint(), "there are: ControllersAsOwners");
+        assert_eq!(
+            error("Sidecars=true").hint(),
+            "there are: ControllersAsOwners, DownwardAPIOwnerReferences, AtomicWriteVolumeUserFields"
+        );
         assert_eq!(
             error("ControllersAsOwners=yes").to_string(),
             "the feature `ControllersAsOwners` is `true` or `false`, not `yes`"

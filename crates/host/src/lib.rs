@@ -15,6 +15,7 @@ pub mod features;
 pub mod folder;
 pub mod keys;
 pub mod kubeconfig;
+pub mod nodes;
 pub mod pki;
 pub mod storage;
 
@@ -22,4 +23,5 @@ pub use config::{AuditLevel, AuditLog, Config, Durability, Store};
 pub use control_plane::ControlPlane;
 pub use error::StartError;
 pub use features::{FEATURES, FeatureError, Features};
+pub use nodes::{NodeOptions, Runtime};
 pub use tenure_server::admit::{OwnerChecks, Retention};

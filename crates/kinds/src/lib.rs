@@ -14,6 +14,7 @@ pub mod autoscaler_v1;
 mod certificate;
 mod config;
 mod disruption;
+pub mod downward;
 mod endpoint_slice;
 mod endpoints;
 mod event;

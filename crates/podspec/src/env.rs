@@ -1,51 +1,15 @@
 //! Environment variables and what they, and files in volumes, may refer to.
 
+use tenure_core::field_path::{Extra, Fault, FieldPath, KeyedMap, Scope, split_subscript};
 use tenure_machinery::quantity::{self, Quantity};
 use tenure_machinery::{Errors, Object, Path};
 
 use crate::text;
 use crate::view::{has, items, map, text as text_of};
 
-/// Field paths that environment variables may name, besides labels and annotations by key.
-pub const ENV_PATHS: &[&str] = &[
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-];
-
-/// Field paths that files in volumes may name, besides labels and annotations by key.
-pub const VOLUME_PATHS: &[&str] = &[
-    "metadata.annotations",
-    "metadata.labels",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-];
-
-/// Paths that exist; those in neither list above are refused as unsupported, others as unknown.
-const KNOWN_PATHS: &[&str] = &[
-    "metadata.annotations",
-    "metadata.labels",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.host",
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.phase",
-    "status.podIP",
-    "status.podIPs",
-];
+/// Owner references pass here; where the feature is off the server refuses them afterwards, since only
+/// it knows what was stored before ([`crate::refuse_owner_references`]).
+const EXTRA: Extra = Extra { owner_references: true, volume_parity: false };
 
 const RESOURCES: &[&str] = &[
     "limits.cpu",
@@ -79,7 +43,7 @@ fn validate_source(source: &Object, has_value: bool, path: &Path<'_>, errors: &m
     let mut count = 0;
     if let Some(reference) = map(source, "fieldRef") {
         count += 1;
-        validate_field_path(reference, ENV_PATHS, &path.field("fieldRef"), errors);
+        validate_field_path(reference, Scope::Env, &path.field("fieldRef"), errors);
     }
     if let Some(reference) = map(source, "resourceFieldRef") {
         count += 1;
@@ -101,7 +65,8 @@ fn validate_source(source: &Object, has_value: bool, path: &Path<'_>, errors: &m
         validate_file_key(reference, &path.field("fileKeyRef"), errors);
     }
     if count == 0 {
-        errors.invalid(path, "\"\"", "must specify one source");
+        let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+        errors.invalid(path, "\"\"", why);
     } else if has_value {
         errors.invalid(path, "\"\"", "may not be specified when `value` is not empty");
     } else if count > 1 {
@@ -125,9 +90,9 @@ fn validate_file_key(reference: &Object, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A `fieldRef` against the paths its place allows.
-pub fn validate_field_path(
+pub(crate) fn validate_field_path(
     reference: &Object,
-    allowed: &[&str],
+    scope: Scope,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -141,36 +106,37 @@ pub fn validate_field_path(
         errors.required(&path.field("fieldPath"), "");
         return;
     }
-    let subscript = split_subscript(field);
-    let known = match subscript {
-        Some((parent, _)) => matches!(parent, "metadata.annotations" | "metadata.labels"),
-        None => KNOWN_PATHS.contains(&field),
-    };
-    if version != "v1" || !known {
-        let why = "field label not supported";
-        errors.invalid(&path.field("fieldPath"), format_args!("{field:?}"), why);
+    if version != "v1" {
+        let why = format!("error converting fieldPath: unsupported pod version: {version}");
+        errors.invalid(&path.field("fieldPath"), format_args!("{field:?}"), &why);
         return;
     }
-    match subscript {
-        // Annotation keys are compared without regard to case, so their prefix may be upper-case.
-        Some(("metadata.annotations", key)) => {
-            text::qualified_name(&key.to_lowercase(), path, errors);
-        }
-        Some((_, key)) => text::qualified_name(key, path, errors),
-        None => {
-            // The old name of the node survives for old clients.
-            let field = if field == "spec.host" { "spec.nodeName" } else { field };
-            if !allowed.contains(&field) {
-                errors.not_supported(&path.field("fieldPath"), field, allowed);
+    match FieldPath::parse(field) {
+        Ok(FieldPath::Whole(field)) => {
+            if !scope.allows(field, EXTRA) {
+                let allowed: Vec<&str> = scope.allowed(EXTRA).collect();
+                errors.not_supported(&path.field("fieldPath"), field.as_str(), &allowed);
             }
         }
+        // Annotation keys are compared without regard to case, so their prefix may be upper-case.
+        Ok(FieldPath::Key { map: KeyedMap::Annotations, key, escaped: false }) => {
+            text::qualified_name(&key.to_lowercase(), path, errors);
+        }
+        // A key with escapes can never be set; it is accepted with a warning (R5, R8).
+        Ok(FieldPath::Key { map: KeyedMap::Annotations, escaped: true, .. }) => {}
+        Ok(FieldPath::Key { map: KeyedMap::Labels, key, .. }) => {
+            text::qualified_name(&key, path, errors);
+        }
+        Err(error) if matches!(error.fault, Fault::Unknown | Fault::NoSubscript) => {
+            let why = format!("error converting fieldPath: {error}");
+            errors.invalid(&path.field("fieldPath"), format_args!("{field:?}"), &why);
+        }
+        // What is wrong with a key is told of the reference, not of its path (R14a).
+        Err(error) => {
+            let key = split_subscript(field).map_or("", |(_, key)| key);
+            errors.invalid(path, format_args!("{key:?}"), &error.to_string());
+        }
     }
-}
-
-/// `metadata.labels['key']` → (`metadata.labels`, `key`).
-fn split_subscript(field: &str) -> Option<(&str, &str)> {
-    let (parent, key) = field.strip_suffix("']")?.split_once("['")?;
-    (!parent.is_empty()).then_some((parent, key))
 }
 
 /// A `resourceFieldRef`; in volumes it must name the container.

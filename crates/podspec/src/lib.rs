@@ -9,6 +9,7 @@
 
 mod container;
 mod defaults;
+mod downward;
 mod env;
 mod placement;
 mod probe;
@@ -24,7 +25,10 @@ mod view;
 mod volumes;
 
 pub use defaults::{default_claim_spec, default_pod_spec, default_pod_template};
-pub use env::{ENV_PATHS, VOLUME_PATHS, validate_field_path};
+pub use downward::{
+    CARRIER, downward_warnings, drop_file_users, owner_reference_uses, refuse_owner_references,
+    uses_owner_references,
+};
 pub use qos::qos_class;
 pub use references::{ReferenceKind, References, references, template_references};
 pub use resources::validate_resource_requirements;

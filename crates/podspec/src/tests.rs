@@ -5,6 +5,7 @@ use tenure_machinery::{Errors, Object};
 
 use crate::*;
 
+mod downward;
 mod hostile;
 mod recorded;
 mod references;

@@ -55,8 +55,10 @@ pub fn qualified_name(value: &str, path: &Path<'_>, errors: &mut Errors) {
             } else {
                 let mut wrong = Errors::new();
                 dns_subdomain(prefix, &Path::Root, &mut wrong);
+                let shown = format!("Invalid value: {prefix:?}: ");
                 for cause in wrong.causes() {
-                    let why = format!("prefix part {}", cause.message);
+                    let why = cause.message.strip_prefix(&shown).unwrap_or(&cause.message);
+                    let why = format!("prefix part {why}");
                     errors.invalid(path, format_args!("{value:?}"), &why);
                 }
             }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_core::field_path::Scope;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Errors, Object, Path};
 
-use crate::env::{VOLUME_PATHS, validate_field_path, validate_resource_field};
+use crate::env::{validate_field_path, validate_resource_field};
 use crate::text;
 use crate::view::{has, int, items, map, text as text_of};
 
@@ -145,11 +146,13 @@ fn validate_one(name: &str, source: &Object, path: &Path<'_>, errors: &mut Error
         "nfs" => validate_nfs(source, path, errors),
         "downwardAPI" => {
             mode(source, "defaultMode", path, errors);
+            user(source, "defaultUser", path, errors);
             // The cause names the source, not the item.
             items(source, "items").for_each(|file| validate_file(file, path, errors));
         }
         "projected" => {
             mode(source, "defaultMode", path, errors);
+            user(source, "defaultUser", path, errors);
             validate_projections(source, path, errors);
         }
         "ephemeral" => match map(source, "volumeClaimTemplate") {
@@ -224,6 +227,7 @@ fn validate_keyed(source: &Object, name: &str, path: &Path<'_>, errors: &mut Err
         errors.required(&path.field(name), "");
     }
     mode(source, "defaultMode", path, errors);
+    user(source, "defaultUser", path, errors);
     validate_items(source, path, errors);
 }
 
@@ -242,6 +246,7 @@ fn validate_item(item: &Object, path: &Path<'_>, errors: &mut Errors) {
     }
     text::local_path(text_of(item, "path"), &path.field("path"), errors);
     mode(item, "mode", path, errors);
+    user(item, "user", path, errors);
 }
 
 /// A file of the downward API; causes name `path`, which is the source.
@@ -252,7 +257,7 @@ fn validate_file(file: &Object, path: &Path<'_>, errors: &mut Errors) {
     text::local_path(text_of(file, "path"), &path.field("path"), errors);
     match (map(file, "fieldRef"), map(file, "resourceFieldRef")) {
         (Some(field), resource) => {
-            validate_field_path(field, VOLUME_PATHS, &path.field("fieldRef"), errors);
+            validate_field_path(field, Scope::Volume, &path.field("fieldRef"), errors);
             if resource.is_some() {
                 let why = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.invalid(path, "\"resource\"", why);
@@ -264,6 +269,7 @@ fn validate_file(file: &Object, path: &Path<'_>, errors: &mut Errors) {
         (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
     mode(file, "mode", path, errors);
+    user(file, "user", path, errors);
 }
 
 fn validate_projections(projected: &Object, path: &Path<'_>, errors: &mut Errors) {
@@ -306,8 +312,18 @@ fn validate_projections(projected: &Object, path: &Path<'_>, errors: &mut Errors
             validate_bundle(bundle, &at.field("clusterTrustBundle"), errors);
             claim(text_of(bundle, "path"), errors);
         }
-        if has(source, "podCertificate") {
+        if let Some(certificate) = map(source, "podCertificate") {
             count += 1;
+            let at = at.field("podCertificate");
+            let members = ["credentialBundlePath", "keyPath", "certificateChainPath"];
+            for member in members {
+                text::local_path(text_of(certificate, member), &at.field(member), errors);
+                claim(text_of(certificate, member), errors);
+            }
+            if members.iter().all(|member| text_of(certificate, member).is_empty()) {
+                let why = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";
+                errors.required(&at, why);
+            }
         }
         if count > 1 {
             errors.forbidden(&at, "may not specify more than 1 volume type per source");
@@ -332,6 +348,7 @@ fn validate_token(token: &Object, projected: &Path<'_>, path: &Path<'_>, errors:
         "" => errors.required(&projected.field("path"), ""),
         file => text::local_path(file, &projected.field("path"), errors),
     }
+    user(token, "user", path, errors);
 }
 
 fn validate_bundle(bundle: &Object, path: &Path<'_>, errors: &mut Errors) {
@@ -363,6 +380,14 @@ fn validate_claim_spec(template: &Object, path: &Path<'_>, errors: &mut Errors) 
     if !requests.is_some_and(|requests| has(requests, "storage")) {
         let at = path.field("resources");
         errors.required(&at.key("storage"), "");
+    }
+}
+
+/// The user that a file belongs to.
+fn user(object: &Object, name: &str, path: &Path<'_>, errors: &mut Errors) {
+    let range = 0..=i64::from(i32::MAX);
+    if let Some(user) = int(object, name).filter(|user| !range.contains(user)) {
+        errors.invalid(&path.field(name), user, "must be between 0 and 2147483647, inclusive");
     }
 }
 

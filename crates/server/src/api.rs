@@ -8,6 +8,8 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::upgrade::OnUpgrade;
+use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::Retention;
 use tenure_machinery::Failure;
 use tenure_machinery::status::Details;
@@ -25,9 +27,11 @@ use crate::authenticate::{User, authenticate, impersonate, unauthorized, user_of
 use crate::beside::{self, Beside};
 use crate::body::Body;
 use crate::clock::Chance;
+use crate::connect::{self, Dialer};
 use crate::dispatch;
 use crate::metrics::Metrics;
 use crate::negotiate::media_type;
+use crate::node;
 use crate::query::Query;
 use crate::registry::{Kinds, Registry};
 use crate::request::Request;
@@ -101,6 +105,8 @@ pub struct ApiConfig {
     pub collects_garbage: bool,
     /// How the opt-in of ConfigMaps and Secrets to retention is treated.
     pub retention: Retention,
+    /// What pods may read of themselves.
+    pub downward: Downward,
 }
 
 /// The API server without its socket.
@@ -122,9 +128,12 @@ pub struct Api {
     /// (ownership R48).
     pub(crate) collects_garbage: bool,
     pub(crate) retention: Arc<Retention>,
+    pub(crate) downward: Downward,
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
     pub(crate) beside: OnceLock<Arc<dyn Beside>>,
+    /// How nodes are reached.
+    pub(crate) dialer: OnceLock<Arc<dyn Dialer>>,
 }
 
 impl Api {
@@ -152,8 +161,10 @@ impl Api {
             owners: config.owners,
             collects_garbage: config.collects_garbage,
             retention: Arc::new(config.retention),
+            downward: config.downward,
             turns: Turns::default(),
             beside: OnceLock::new(),
+            dialer: OnceLock::new(),
         }
     }
 
@@ -168,24 +179,31 @@ impl Api {
         let _ = self.beside.set(engines);
     }
 
+    /// Lets clients reach the nodes; the first way stays.
+    pub fn put_dialer(&self, dialer: Arc<dyn Dialer>) {
+        let _ = self.dialer.set(dialer);
+    }
+
     /// Answers one request.
-    pub async fn call<B>(&self, request: http::Request<B>, peer: &Peer) -> Response<Body>
+    pub async fn call<B>(&self, mut request: http::Request<B>, peer: &Peer) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let started = Instant::now();
         let id = audit_id(self, request.headers());
+        let upgrade = hyper::upgrade::on(&mut request);
         let (parts, body) = request.into_parts();
         let asked = Asked::new(&parts);
         let _running = self.metrics.in_flight(asked.mutating());
         let audit = self.audit.as_ref();
         let mut trail =
             Trail::begin(audit, &parts, asked.resource(), asked.verb, peer.address, &id);
-        let mut response = match self.answer(&asked, &parts.headers, body, peer, &mut trail).await {
-            Ok(response) => response,
-            Err(failure) => answer::failure(&failure),
-        };
+        let mut response =
+            match self.answer(&asked, &parts, (body, upgrade), peer, &mut trail).await {
+                Ok(response) => response,
+                Err(failure) => answer::failure(&failure),
+            };
         if parts.method == Method::HEAD {
             *response.body_mut() = crate::body::full("");
         }
@@ -209,8 +227,8 @@ impl Api {
     async fn answer<B>(
         &self,
         asked: &Asked,
-        headers: &HeaderMap,
-        body: B,
+        parts: &http::request::Parts,
+        (body, upgrade): (B, OnUpgrade),
         peer: &Peer,
         trail: &mut Trail,
     ) -> Result<Response<Body>, Failure>
@@ -218,6 +236,7 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let headers = &parts.headers;
         let user = authenticate(peer, headers, &self.tokens).map_err(|why| {
             trail.refused(why);
             unauthorized()
@@ -237,14 +256,43 @@ impl Api {
         }
         let attributes = asked.attributes();
         let reason = self.access.may(&user, &attributes);
+        let (reason, why) = match reason {
+            Some(reason) => (Some(reason), String::new()),
+            None => self.node_may(&user, asked),
+        };
         trail.decided(reason.is_some(), reason.as_deref().unwrap_or_default());
         if reason.is_none() {
-            return Err(refusal(&user, &attributes));
+            let mut failure = refusal(&user, &attributes);
+            if !why.is_empty() {
+                failure.message = format!("{}: {why}", failure.message);
+            }
+            return Err(failure);
         }
         match &asked.route {
+            Route::Resource(path) if let Some(door) = connect::door(path) => {
+                let call = connect::Call { door, path, asked, parts, user: &user, upgrade };
+                Box::pin(connect::answer(self, call, body)).await
+            }
             Route::Resource(path) => self.resource(asked, path, headers, body, user, trail).await,
             Route::Other(path) if beside::leads_to(path) => beside::answer(self, asked).await,
             _ => system::answer(self, asked, headers),
+        }
+    }
+
+    /// Whether a node may do it because of what is bound to it; else why not, if it is a node.
+    fn node_may(&self, user: &User, asked: &Asked) -> (Option<String>, String) {
+        if node::node_of(user).is_none() {
+            return (None, String::new());
+        }
+        let selected =
+            tenure_core::selector::FieldSelector::parse(asked.query.text("fieldSelector"))
+                .ok()
+                .and_then(|fields| fields.exact("spec.nodeName").map(str::to_owned));
+        let state = self.world.current();
+        match node::may(&state, user, &asked.attributes(), selected.as_deref()) {
+            Some(Ok(())) => (Some("Node: allowed".to_owned()), String::new()),
+            Some(Err(why)) => (None, why),
+            None => (None, String::new()),
         }
     }
 
@@ -360,7 +408,7 @@ impl Asked {
         }
     }
 
-    fn mutating(&self) -> bool {
+    pub(crate) fn mutating(&self) -> bool {
         matches!(self.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
     }
 
@@ -423,14 +471,14 @@ fn pinned_name(query: &Query) -> String {
 }
 
 /// Whether the path names a namespace just where the kind needs one.
-fn fits(path: &ResourcePath, namespaced: bool) -> bool {
+pub(crate) fn fits(path: &ResourcePath, namespaced: bool) -> bool {
     if !namespaced {
         return path.namespace.is_empty();
     }
     !path.namespace.is_empty() || path.name.is_empty()
 }
 
-fn offers(
+pub(crate) fn offers(
     served: &crate::registry::Served,
     path: &ResourcePath,
     verb: &str,
@@ -486,7 +534,7 @@ fn audit_id(api: &Api, headers: &HeaderMap) -> String {
         .unwrap_or_else(|| api.chance.uid())
 }
 
-async fn read_body<B>(body: B) -> Result<Bytes, Failure>
+pub(crate) async fn read_body<B>(body: B) -> Result<Bytes, Failure>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -13,6 +13,7 @@ Usage: tenure <COMMAND>
 
 Commands:
   up           Start a control plane and serve until stopped
+  node         Join a node to a server and run pods on it until stopped
   tree         Show what an object owns, or who owns it, in any cluster
   why          Explain why an object is still there, or will not stay
   plan         Show what a command would do, before anything is touched
@@ -22,6 +23,7 @@ Commands:
   snapshot     Copy all objects into one file, or back
   storage      Look after the stored objects
   keys         Look after the keys that sign service-account tokens
+  policy       Print admission policies to apply to a cluster
   completions  Print completions for a shell
   version      Print the version
 
@@ -70,6 +72,13 @@ fn help_of_up_names_every_flag_and_default() {
         "--warn-mutable-retention",
         "--nodes <N>",
         "--runtime <RUNTIME>",
+        "--node-capacity <NAME=QUANTITY>",
+        "--restart-backoff <FIRST..MAX>",
+        "--image-map <IMAGE>",
+        "--image-dir <FOLDER>",
+        "--allow-privileged-process",
+        "--cri-host-network",
+        "--eviction",
         "--audit-log <FILE>",
         "--audit-level <LEVEL>",
         "[possible values: none, metadata, request, request-response]",
@@ -122,7 +131,8 @@ fn features_that_do_not_exist_are_told() {
     for (words, said) in [
         (
             "Sidecars=true",
-            "error: there is no feature `Sidecars`\n  hint: there are: ControllersAsOwners\n",
+            "error: there is no feature `Sidecars`\n  hint: there are: ControllersAsOwners, DownwardAPIOwnerReferences, \
+             AtomicWriteVolumeUserFields\n",
         ),
         (
             "ControllersAsOwners=maybe",
@@ -179,4 +189,15 @@ fn wrong_flags_are_usage_errors() {
         assert!(ended.stderr.contains(said), "no {said} in {}", ended.stderr);
         assert_eq!(ended.stdout, "");
     }
+}
+
+#[test]
+fn the_policy_about_owner_references_is_printed() {
+    let usual = run(&["policy", "owner-references"]);
+    assert_eq!((usual.code, usual.stderr.as_str()), (Some(0), ""));
+    assert!(usual.stdout.contains("kind: ValidatingAdmissionPolicy\n"));
+    assert!(usual.stdout.contains("kind: ValidatingAdmissionPolicyBinding\n"));
+    assert!(!usual.stdout.contains("'metadata.annotations']"));
+    let strict = run(&["policy", "owner-references", "--strict"]);
+    assert!(strict.stdout.contains("'metadata.annotations']"));
 }

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may end loudly")]
 
+mod agent;
 mod attacks;
 mod client;
 mod rotation;
+mod scripted;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   mutate     namespace lifecycle → service account → priority → toleration seconds → storage protection
-//!   validate   rights handed out → owner references → namespace lifecycle (deletes)
+//!   validate   what nodes may touch → rights handed out → owner references → what pods read of themselves → namespace lifecycle (deletes)
 //!   allocate   service addresses and node ports, what quotas allow, in the same transaction
 //! ```
 
+mod downward;
 mod namespace;
 mod ownership;
 mod pod;
@@ -19,6 +20,7 @@ pub use ownership::OwnerChecks;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
 pub use service::first_address as first_service_address;
+pub use tenure_kinds::downward::Downward;
 pub use tenure_kinds::retention::Retention;
 
 use tenure_machinery::{Failure, Object, ObjectExt};
@@ -27,6 +29,7 @@ use tenure_world::World;
 use crate::api::Api;
 use crate::clock::now;
 use crate::custom;
+use crate::node;
 use crate::request::Request;
 use crate::write::commit::Extras;
 
@@ -85,11 +88,13 @@ pub(crate) fn validate(
     old: Option<&Object>,
     new: Option<&Object>,
 ) -> Result<(), Failure> {
+    node::restrict(request, operation, old, new)?;
     if let (tenure_rbac::GROUP, Some(new)) = (request.served.kind.group.as_ref(), new) {
         rbac::may_hand_out(api, request, old, new)?;
     }
     if let Some(new) = new {
         ownership::may_refer(api, request, operation, old, new)?;
+        downward::may_read_owners(api, request, old, new)?;
     }
     if let (Operation::Delete, Some(old)) = (operation, old) {
         namespace::must_not_be_protected(request, old)?;
@@ -108,6 +113,7 @@ pub(crate) fn warnings(
 ) -> Vec<String> {
     let mut warnings = ownership::absent_owners(api, state, request, old, new);
     warnings.extend(retention::warnings(api, state, request, old, new));
+    warnings.extend(downward::warnings(request, old, new));
     warnings
 }
 

@@ -15,6 +15,7 @@ use crate::api::Api;
 use crate::authenticate::User;
 use crate::body::Body;
 use crate::negotiate::Offer;
+use crate::node;
 use crate::query::WriteOptions;
 use crate::read::get;
 use crate::request::Request;
@@ -112,6 +113,7 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
     )?;
     let state = api.world.current();
     let account = get::stored(&state, &request.served, &request.namespace, &request.name)?;
+    node::restrict_token(&state, request, &body)?;
     let manager = request.manager(options.manager.as_deref());
     managed::record_unstored(
         "api.authentication.v1.TokenRequest",

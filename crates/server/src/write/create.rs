@@ -89,6 +89,7 @@ pub(crate) async fn prepare(
     wipe_system_metadata(&mut object);
     served.kind.rules.default(&mut object);
     admit::settle_retention(api, request, None, &mut object);
+    api.downward.settle(&served.kind, &mut object, None);
     let manager = request.manager(options.manager.as_deref());
     if fields == Fields::Written {
         managed::record(&served, None, &mut object, &manager, None, &cx.now);
@@ -158,12 +159,14 @@ async fn attempt(
 
 async fn validate(api: &Api, served: &Arc<Served>, object: Object) -> Result<Object, Failure> {
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
+    let downward = api.downward;
     let check = move |object: &Object, errors: &mut Errors| {
         meta::validate_meta(object, &of.kind, errors);
         of.kind.rules.validate(object, errors);
         if is_subject(&of.kind) {
             retention.validate(object, None, errors);
         }
+        downward.validate(&of.kind, object, None, errors);
     };
     let (object, errors) = api.aside.check(object, check).await?;
     if errors.is_empty() {

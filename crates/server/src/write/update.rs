@@ -116,6 +116,7 @@ pub(crate) async fn store(
     set_version(&mut new, record.revision());
     kind.rules.default(&mut new);
     admit::settle_retention(api, request, Some(&old), &mut new);
+    api.downward.settle(kind, &mut new, Some(&old));
     if subresource == Some("status") {
         new = status_only(new, &old, kind.status.unwrap_or(StatusMeta::Frozen));
     } else if kind.status.is_some() {
@@ -200,11 +201,13 @@ async fn validate(
     subresource: Option<&'static str>,
 ) -> Result<(Object, Object), Failure> {
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
+    let downward = api.downward;
     let check = move |(new, old): &(Object, Object), errors: &mut Errors| {
         check(&of.kind, new, old, subresource, errors);
         if is_subject(&of.kind) {
             retention.validate(new, Some(old), errors);
         }
+        downward.validate(&of.kind, new, Some(old), errors);
     };
     let (both, errors) = api.aside.check((new, old), check).await?;
     if errors.is_empty() {

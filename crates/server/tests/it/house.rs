@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
+use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::Retention;
 use tenure_server::admit::OwnerChecks;
 use tenure_server::rules::Rules;
@@ -60,6 +61,8 @@ impl Default for Plan {
 pub struct House {
     pub api: Arc<Api>,
     pub world: Handle,
+    kinds: Arc<Kinds>,
+    access: Arc<Access>,
     stop: watch::Sender<bool>,
 }
 
@@ -136,6 +139,27 @@ impl House {
         House::built(Plan { retention, ..Plan::default() }).await
     }
 
+    /// Another server over the same world, with other features of the downward API.
+    pub fn twin(&self, downward: Downward) -> House {
+        let (stop, stopping) = watch::channel(false);
+        let api = Arc::new(Api::new(ApiConfig {
+            world: self.world.clone(),
+            kinds: Arc::clone(&self.kinds),
+            access: Arc::clone(&self.access),
+            token_keys: new_keys(),
+            audit: None,
+            authority_pem: "the authority".into(),
+            address: ([127, 0, 0, 1], 6443).into(),
+            stop: stopping,
+            owners: OwnerChecks::default(),
+            collects_garbage: false,
+            retention: Retention::default(),
+            downward,
+        }));
+        let (kinds, access) = (Arc::clone(&self.kinds), Arc::clone(&self.access));
+        House { api, world: self.world.clone(), kinds, access, stop }
+    }
+
     async fn built(plan: Plan) -> House {
         let Plan { token_keys, audit, owners, collects_garbage, history_bytes, retention } = plan;
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
@@ -147,8 +171,8 @@ impl House {
         let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api::new(ApiConfig {
             world: world.clone(),
-            kinds,
-            access,
+            kinds: Arc::clone(&kinds),
+            access: Arc::clone(&access),
             token_keys,
             audit,
             authority_pem: "the authority".into(),
@@ -157,10 +181,11 @@ impl House {
             owners,
             collects_garbage,
             retention,
+            downward: Downward::default(),
         }));
         Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
         tokio::spawn(follow::run(Arc::clone(&api)));
-        House { api, world, stop }
+        House { api, world, kinds, access, stop }
     }
 
     /// Asks the server to end, as its host would.

@@ -15,6 +15,7 @@ mod inspect;
 mod javascript;
 mod kube_rs;
 mod kubectl;
+mod node;
 mod parity;
 mod python;
 mod script;

@@ -5,6 +5,8 @@
 //!   life      how fast a server starts, opens what it kept, and what it costs in memory
 //!   traffic   creates, gets, lists, watches
 //!   ownership the engine alone
+//!   downward  what a pod reads about itself: values and environments, the engine alone
+//!   node      pods that run for real, and their files
 //!   retention the engine alone, and owner lists on a server with many ConfigMaps
 //!   cascade   deletions that take dependents along
 //!   apply     server-side apply
@@ -17,8 +19,10 @@ mod access;
 mod apply;
 mod cascade;
 mod custom;
+mod downward;
 mod life;
 mod measure;
+mod node;
 mod ownership;
 mod retention;
 mod traffic;
@@ -37,7 +41,7 @@ type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
 /// What can be measured, by the name that chooses it.
-const MEASURES: [(&str, Take); 16] = [
+const MEASURES: [(&str, Take); 20] = [
     ("start", || Box::pin(life::start())),
     ("inside", || Box::pin(life::inside())),
     ("rate", || Box::pin(traffic::rates())),
@@ -52,6 +56,10 @@ const MEASURES: [(&str, Take); 16] = [
     ("retention", || Box::pin(retention::settles())),
     ("retention engine", || Box::pin(async { retention::engine() })),
     ("engine", || Box::pin(async { ownership::engine() })),
+    ("downward", || Box::pin(async { downward::engine() })),
+    ("pod start", || Box::pin(node::starts())),
+    ("pod files", || Box::pin(node::refreshes())),
+    ("simulated", || Box::pin(workload::simulated())),
     ("decision", || Box::pin(async { access::decisions() })),
     ("many", || Box::pin(life::many())),
 ];

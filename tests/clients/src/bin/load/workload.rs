@@ -10,7 +10,7 @@ use serde_json::Value;
 use tenure_client_tests::wire::Connection;
 use tenure_client_tests::{Access, Server};
 
-use super::measure::{CLIENTS, Measure};
+use super::measure::{CLIENTS, Measure, milliseconds};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -60,10 +60,42 @@ pub(super) async fn idle() -> Result<Vec<Measure>> {
     Ok(vec![Measure::at_most(name, 1.0, share, "%")])
 }
 
+/// Five thousand simulated nodes with a hundred thousand pods: time, memory, and an answer meanwhile.
+pub(super) async fn simulated() -> Result<Vec<Measure>> {
+    const NODES: &str = "5000";
+    const COUNT: usize = 1_000;
+    const REPLICAS: usize = 100;
+    let folder = tempfile::TempDir::new()?;
+    let server = start(folder.path(), NODES).await?;
+    let access = server.access()?;
+    let begin = Instant::now();
+    create(&access, COUNT, REPLICAS).await?;
+    let mut slowest = Duration::ZERO;
+    let mut connection = access.connect().await?;
+    let total = COUNT * REPLICAS;
+    while available(&mut connection).await? < total {
+        ensure!(begin.elapsed() < PATIENCE * 2, "the pods never all run");
+        let asked = Instant::now();
+        connection.send("GET", "/api/v1/namespaces/default", None).await?;
+        slowest = slowest.max(asked.elapsed());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs few digits")]
+    let rate = total as f64 / begin.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "gigabytes need few digits")]
+    let memory = server.peak_bytes()? as f64 / 1e9;
+    server.stop()?;
+    Ok(vec![
+        Measure::at_least("5,000 simulated nodes: pods to Running", 2_000.0, rate),
+        Measure::at_most("5,000 simulated nodes, 100,000 pods: memory", 4.0, memory, "GB"),
+        Measure::at_most("the slowest get meanwhile", 1_000.0, milliseconds(slowest), "ms"),
+    ])
+}
+
 /// A durable server with simulated nodes that are there and ready.
 async fn start(folder: &std::path::Path, nodes: &str) -> Result<Server> {
     let folder = folder.to_str().context("a folder in UTF-8")?;
-    let server = Server::start(&["--data-dir", folder, "--nodes", nodes])?;
+    let server = Server::start(&["--data-dir", folder, "--nodes", nodes, "--runtime", "none"])?;
     let mut connection = server.access()?.connect().await?;
     let answer = connection.send("POST", "/tenure/settle", None).await?;
     ensure!(answer.code == 200, "{}", String::from_utf8_lossy(&answer.body));

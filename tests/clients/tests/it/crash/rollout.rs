@@ -72,8 +72,9 @@ async fn run(rounds: usize) {
 }
 
 /// The flags of a durable server with room for all pods.
-fn with_nodes(folder: &Path) -> [&str; 6] {
-    ["--data-dir", folder.to_str().unwrap(), "--durability", "strict", "--nodes", "3"]
+fn with_nodes(folder: &Path) -> [&str; 8] {
+    let folder = folder.to_str().unwrap();
+    ["--data-dir", folder, "--durability", "strict", "--nodes", "3", "--runtime", "none"]
 }
 
 /// The flags of a server on which pods stay as they are.

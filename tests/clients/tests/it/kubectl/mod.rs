@@ -10,7 +10,7 @@ mod opting_in;
 mod ownership;
 mod reads;
 mod rights;
-mod runner;
+pub(crate) mod runner;
 mod version;
 mod workloads;
 

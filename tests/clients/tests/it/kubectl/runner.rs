@@ -29,11 +29,17 @@ impl Kubectl {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(std::env::var_os("KUBECTL").unwrap_or("kubectl".into()));
-        command.args(arguments).args(["--namespace", "shop", "--request-timeout", "60s"]);
+        // First, because what follows `--` belongs to somebody else.
+        command.args(["--namespace", "shop", "--request-timeout", "60s"]).args(arguments);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("KUBECONFIG", self.server.kubeconfig()).env("HOME", self.server.folder());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// The file with the rights of the administrator.
+    pub(crate) fn kubeconfig(&self) -> &std::path::Path {
+        self.server.kubeconfig()
     }
 
     /// Runs it, expects success, and gives what it printed.

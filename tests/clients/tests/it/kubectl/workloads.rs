@@ -8,7 +8,7 @@ use super::Kubectl;
 use super::runner::rows;
 
 /// Three nodes whose pods become Ready at once.
-const NODES: [&str; 3] = ["--ephemeral", "--nodes", "3"];
+const NODES: [&str; 5] = ["--ephemeral", "--nodes", "3", "--runtime", "none"];
 
 /// A kind with pods: how it is asked for, how kubectl names it, and what its manifest begins with.
 struct Kind {

@@ -1,0 +1,250 @@
+//! `tenure node`: a node joins a running server, or tells what it could isolate. What a node does is
+//! decided elsewhere.
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use tenure_host::NodeOptions;
+use tenure_lifecycle::{Backoff, Room};
+use tenure_machinery::quantity::Quantity;
+use tenure_machinery::{Object, ObjectExt as _};
+use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
+
+use crate::flags::{NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
+use crate::report::Problem;
+use crate::up::{Signals, data_dir, workers};
+use crate::{logging, say};
+
+/// How long `tenure node info` waits for a runtime.
+const INFO_LIMIT: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(flags: NodeCommand) -> Result<(), Problem> {
+    if let Some(NodeSubcommand::Info(flags)) = &flags.command {
+        return info(&flags.runtime);
+    }
+    logging::start(flags.log_format)?;
+    let runtime = workers()?;
+    runtime.block_on(Box::pin(join(flags)))
+}
+
+async fn join(flags: NodeCommand) -> Result<(), Problem> {
+    let mut signals = Signals::new()?;
+    let Some(path) = flags.kubeconfig.clone() else {
+        return Err(Problem::new("a node needs a server to join")
+            .hint("name its kubeconfig with `--kubeconfig FILE`"));
+    };
+    let name = match flags.node_name.clone() {
+        Some(name) => name,
+        None => machine_name()?,
+    };
+    let server = server(&path, &name).await?;
+    let folder = match flags.data_dir.clone() {
+        Some(folder) => folder,
+        None => data_dir(None)?.join("node").join(&name),
+    };
+    let Some(runtime) = choice(&flags.runtime, &flags.node) else {
+        return Err(Problem::new("a node that joins a server runs pods for real")
+            .hint("leave out `--runtime none`"));
+    };
+    let options = options(&flags.node)?;
+    let settings = NodeSettings {
+        address: flags.node_ip,
+        listen: flags.listen,
+        room: options.room,
+        backoff: options.backoff,
+        eviction: options.eviction,
+        ..NodeSettings::new(&name, server.clone(), runtime, folder)
+    };
+    let node = Node::start(settings).await.map_err(|error| problem(&error))?;
+    tokio::select! {
+        () = node.registered() => {}
+        () = signals.next() => return Ok(()),
+    }
+    say(format!("ready {name} at {}\n", server.url).as_bytes());
+    let words = "\ncontainers run on when this ends; stop with ctrl-c\n";
+    let _ = std::io::stderr().lock().write_all(words.as_bytes());
+    signals.next().await;
+    Ok(())
+}
+
+fn problem(error: &dyn std::error::Error) -> Problem {
+    let mut problem = Problem::new(error.to_string());
+    let mut next = error.source();
+    while let Some(cause) = next {
+        problem = problem.cause(&cause.to_string());
+        next = cause.source();
+    }
+    problem
+}
+
+/// The name of this machine as nodes are named.
+fn machine_name() -> Result<String, Problem> {
+    let name = tenure_host::pki::hostname().unwrap_or_default().to_lowercase();
+    if name.is_empty() {
+        let problem = Problem::new("this machine has no name");
+        return Err(problem.hint("name the node with `--node-name NAME`"));
+    }
+    Ok(name)
+}
+
+/// Where the server of a kubeconfig is and how it is spoken to.
+async fn server(path: &Path, node: &str) -> Result<Server, Problem> {
+    let mut server = kubeconfig(path)?;
+    let client =
+        tenure_node::client::Client::new(&server).map_err(|error| unusable(path, &error))?;
+    let user = client.who().await.map_err(|error| {
+        unusable(path, &error).hint("see whether the server runs with `kubectl version`")
+    })?;
+    if user != format!("system:node:{node}") {
+        server.act_as = Some(node.to_owned());
+    }
+    Ok(server)
+}
+
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Problem {
+    Problem::new(format!("`{}` cannot be used to join a server", path.display())).cause(error)
+}
+
+/// The server and user of the current context. Certificates, keys and tokens are read; commands and
+/// other ways to show who one is are not.
+fn kubeconfig(path: &Path) -> Result<Server, Problem> {
+    let text = std::fs::read(path).map_err(|error| unusable(path, &error))?;
+    let config = tenure_yaml::to_json(&text, tenure_yaml::Limits::default())
+        .map_err(|error| unusable(path, &error))?;
+    let config = config.as_object().cloned().unwrap_or_default();
+    let named = |list: &str, name: &str, member: &str| -> Object {
+        let items = config.list_at(&[list]).iter().filter_map(Value::as_object);
+        let mut found = items.filter(|item| item.str_at(&["name"]) == Some(name));
+        found.next().and_then(|item| item.map_at(&[member])).cloned().unwrap_or_default()
+    };
+    let context =
+        named("contexts", config.str_at(&["current-context"]).unwrap_or_default(), "context");
+    let of = |member| context.str_at(&[member]).unwrap_or_default();
+    let cluster = named("clusters", of("cluster"), "cluster");
+    let user = named("users", of("user"), "user");
+    let Some(url) = cluster.str_at(&["server"]) else {
+        return Err(unusable(path, &"its current context names no server"));
+    };
+    let pem = |within: &Object, member: &str| -> Result<String, Problem> {
+        if let Some(data) = within.str_at(&[&format!("{member}-data")]) {
+            let bytes = STANDARD.decode(data).map_err(|error| unusable(path, &error))?;
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        let Some(file) = within.str_at(&[member]) else { return Ok(String::new()) };
+        // A name without a folder means a file beside the kubeconfig.
+        let file = path.parent().unwrap_or(Path::new("")).join(file);
+        std::fs::read_to_string(file).map_err(|error| unusable(path, &error))
+    };
+    Ok(Server {
+        url: url.trim_end_matches('/').to_owned(),
+        authority_pem: pem(&cluster, "certificate-authority")?,
+        certificate_pem: pem(&user, "client-certificate")?,
+        key_pem: pem(&user, "client-key")?,
+        token: user.str_at(&["token"]).map(str::to_owned),
+        act_as: None,
+    })
+}
+
+/// What runs pods for real; nothing for `none`.
+pub(crate) fn choice(flag: &RuntimeFlag, flags: &NodeFlags) -> Option<RuntimeChoice> {
+    match flag {
+        RuntimeFlag::None => None,
+        RuntimeFlag::Cri(socket) => Some(RuntimeChoice::Cri {
+            socket: socket.clone(),
+            node_network: flags.cri_host_network,
+        }),
+        #[cfg(target_os = "linux")]
+        RuntimeFlag::Process => {
+            use tenure_node::runtime::process::Images;
+            let folders = flags.image_dir.iter().map(|text| match text.split_once('=') {
+                Some((image, folder)) => (Some(image.to_owned()), PathBuf::from(folder)),
+                None => (None, PathBuf::from(text)),
+            });
+            let images = Images {
+                map: flags.image_map.iter().map(|text| Images::parse_map(text)).collect(),
+                folders: folders.collect(),
+                ..Images::default()
+            };
+            let allow_privileged = flags.allow_privileged_process;
+            Some(RuntimeChoice::Process { images, allow_privileged })
+        }
+        #[cfg(not(target_os = "linux"))]
+        RuntimeFlag::Process => None,
+    }
+}
+
+/// What nodes are told.
+pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, Problem> {
+    let mut room = NodeOptions::default().room;
+    for (name, text) in &flags.node_capacity {
+        let quantity = Quantity::parse(text).filter(|quantity| !quantity.is_negative());
+        let Some(quantity) = quantity else {
+            return Err(Problem::new(format!("`{text}` is no quantity"))
+                .hint("use a number such as `4`, `500m` or `8Gi`"));
+        };
+        let value = u64::try_from(quantity.value()).unwrap_or_default();
+        match name.as_str() {
+            "cpu" => room.cpu_millis = u64::try_from(quantity.milli()).unwrap_or_default(),
+            "memory" => room.memory_bytes = value,
+            "ephemeral-storage" => room.storage_bytes = value,
+            _ => room.pods = value,
+        }
+    }
+    let (first, max) = flags.restart_backoff;
+    let backoff = Backoff::curve(first, max);
+    Ok(NodeOptions { room: Room { ..room }, backoff, eviction: flags.eviction })
+}
+
+/// Prints what a runtime isolates on this machine.
+fn info(flag: &RuntimeFlag) -> Result<(), Problem> {
+    let runtime = workers()?;
+    runtime.block_on(Box::pin(async {
+        let none = NodeFlags {
+            node_capacity: Vec::new(),
+            restart_backoff: (Duration::ZERO, Duration::ZERO),
+            image_map: Vec::new(),
+            image_dir: Vec::new(),
+            allow_privileged_process: false,
+            cri_host_network: false,
+            eviction: false,
+        };
+        let Some(choice) = choice(flag, &none) else {
+            return Err(Problem::new("a simulated node isolates nothing: it runs nothing"));
+        };
+        let folder = std::env::temp_dir().join(format!("tenure-info-{}", std::process::id()));
+        let settings = NodeSettings {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            ..NodeSettings::new("info", Server::default(), choice, folder.clone())
+        };
+        let asked = async {
+            let address = Ipv4Addr::LOCALHOST.into();
+            let runtime = tenure_node::node::runtime(&settings, address).await?;
+            runtime.about().await
+        };
+        let asked = tokio::time::timeout(INFO_LIMIT, Box::pin(asked)).await;
+        // There may be nothing to remove.
+        let _ = std::fs::remove_dir_all(&folder);
+        let about = match asked {
+            Ok(Ok(about)) => about,
+            Ok(Err(error)) => return Err(problem(&error)),
+            Err(_) => return Err(Problem::new("the runtime does not answer")),
+        };
+        let mut text = format!("runtime  {} {}\n", about.name, about.version);
+        let width =
+            about.isolation.iter().map(|(aspect, _)| aspect.len()).max().unwrap_or_default();
+        for (aspect, held) in &about.isolation {
+            let held = match held {
+                Ok(()) => "yes".to_owned(),
+                Err(why) => format!("no: {why}"),
+            };
+            text.push_str(&format!("{aspect:width$}  {held}\n"));
+        }
+        say(text.as_bytes());
+        Ok(())
+    }))
+}

@@ -1,0 +1,47 @@
+//! What a pod reads about itself: field paths resolved, environments built, files planned.
+//!
+//! ```text
+//!   pod, node, addresses ──┐
+//!   ConfigMaps, Secrets ───┼──► build_env        one container's variables, at each start
+//!   Services, tokens ──────┤
+//!                          └──► collect_payload  one volume's files ──► writer: file operations
+//!   volume ──► volume_inputs ──► what a change must touch before the files are made again
+//! ```
+//!
+//! Objects come as JSON and are only read. No IO, clock or randomness; nothing here knows where a
+//! file lies or how a container is started. Law: `spec/downward-api.md`.
+#![no_std]
+
+extern crate alloc;
+
+pub mod env;
+mod env_file;
+pub mod expand;
+pub mod field;
+pub mod inputs;
+pub mod owners;
+pub mod path;
+pub mod payload;
+pub mod policy;
+mod printable;
+pub mod quote;
+pub mod resource;
+pub mod services;
+pub mod view;
+pub mod writer;
+
+pub use env::{EnvError, Environment, build_env};
+pub use expand::{MissingValues, expand, expand_strict};
+pub use field::{ResolveError, resolve_field, resolve_field_ref};
+pub use inputs::{Input, env_inputs, pod_changed, pod_inputs, volume_inputs};
+pub use owners::owner_envelope;
+pub use path::{PathError, clean_path};
+pub use payload::{File, Payload, PayloadError, collect_payload};
+pub use quote::{format_map, go_quote};
+pub use resource::resolve_resource;
+pub use services::service_env;
+pub use view::{Form, RuntimeView, Settings, Sources, TokenWanted, host_ips, tokens_wanted};
+pub use writer::{DirState, Entry, FsOp, Manner, Plan, WriteError, plan_recovery, plan_write};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Paths of files inside a volume: cleaned, and refused where they would lead out (R62a to R62d, R63).
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::fmt;
+
+/// The longest path.
+pub const PATH_MAX: usize = 4096;
+
+/// The longest name of a file or folder.
+pub const NAME_MAX: usize = 255;
+
+/// What is wrong with a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathError {
+    /// It is empty.
+    Empty,
+    /// It begins at the root.
+    Absolute(String),
+    /// An element is `..`.
+    Backstep(String),
+    /// It begins with `..`, which is the writer's own.
+    Reserved(String),
+    /// It is longer than [`PATH_MAX`].
+    TooLong,
+    /// An element is longer than [`NAME_MAX`].
+    NameTooLong,
+    /// It has a NUL byte.
+    Nul,
+    /// It is the volume itself.
+    Itself(String),
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("invalid path: ")?;
+        match self {
+            PathError::Empty => out.write_str("must not be empty: \"\""),
+            PathError::Absolute(path) => write!(out, "must be relative path: {path}"),
+            PathError::Backstep(path) => write!(out, "must not contain '..': {path}"),
+            PathError::Reserved(path) => write!(out, "must not start with '..': {path}"),
+            PathError::TooLong => {
+                write!(out, "must be less than or equal to {PATH_MAX} characters")
+            }
+            PathError::NameTooLong => {
+                write!(out, "filenames must be less than or equal to {NAME_MAX} characters")
+            }
+            PathError::Nul => out.write_str("must not contain a NUL byte"),
+            PathError::Itself(path) => write!(out, "must name a file, not the volume: {path}"),
+        }
+    }
+}
+
+impl core::error::Error for PathError {}
+
+/// The path without `.` and empty elements, if it stays inside the volume.
+///
+/// # Errors
+/// It is empty, absolute, too long, leads out or begins with `..`.
+pub fn clean_path(path: &str) -> Result<String, PathError> {
+    if path.is_empty() {
+        return Err(PathError::Empty);
+    }
+    if path.starts_with('/') {
+        return Err(PathError::Absolute(path.to_owned()));
+    }
+    if path.len() > PATH_MAX {
+        return Err(PathError::TooLong);
+    }
+    if path.contains('\0') {
+        return Err(PathError::Nul);
+    }
+    let mut clean = String::with_capacity(path.len());
+    for element in path.split('/') {
+        match element {
+            ".." => return Err(PathError::Backstep(path.to_owned())),
+            "" | "." => continue,
+            element if element.len() > NAME_MAX => return Err(PathError::NameTooLong),
+            _ => {}
+        }
+        if !clean.is_empty() {
+            clean.push('/');
+        }
+        clean.push_str(element);
+    }
+    if clean.starts_with("..") {
+        return Err(PathError::Reserved(path.to_owned()));
+    }
+    if clean.is_empty() {
+        return Err(PathError::Itself(path.to_owned()));
+    }
+    Ok(clean)
+}

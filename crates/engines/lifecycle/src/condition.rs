@@ -1,0 +1,205 @@
+//! The conditions of a pod (R96).
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt as _};
+
+use crate::phase::{Phase, initialised, sidecar_started};
+use crate::seen::{Observed, Seen};
+use crate::spec::{ContainerSpec, Role, Spec};
+use crate::status::written;
+
+/// The conditions that the agent alone sets.
+const OWN: [&str; 6] = [
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+    "DisruptionTarget",
+];
+
+/// What is said of one condition.
+struct Verdict {
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Verdict {
+    const fn yes() -> Verdict {
+        Verdict { holds: true, reason: "", message: String::new() }
+    }
+
+    fn no(reason: &'static str, message: String) -> Verdict {
+        Verdict { holds: false, reason, message }
+    }
+}
+
+/// Whether a container is ready.
+pub(crate) fn is_ready(container: &ContainerSpec, observed: &Observed) -> bool {
+    let Some(seen) = observed.container(&container.name) else { return false };
+    match container.role {
+        Role::Init => seen.ended().is_some_and(|ended| ended.code == 0),
+        Role::Ephemeral => false,
+        Role::Sidecar | Role::Regular => {
+            let stopping = matches!(seen.busy, Some(crate::seen::Busy::Stopping { .. }));
+            seen.runs()
+                && !stopping
+                && is_started(container, seen)
+                && (!container.readiness || seen.ready)
+        }
+    }
+}
+
+/// Whether a container has started, as its startup probe sees it.
+pub(crate) fn is_started(container: &ContainerSpec, seen: &Seen) -> bool {
+    match container.role {
+        // An init container has started once it runs; it has no probe.
+        Role::Init => seen.runs(),
+        _ => seen.runs() && (!container.startup || seen.startup_passed),
+    }
+}
+
+/// Every condition of a pod, those of others first.
+pub(crate) fn conditions(
+    spec: &Spec,
+    observed: &Observed,
+    phase: Phase,
+    previous: &Object,
+    now: Timestamp,
+) -> Vec<Value> {
+    let old = previous.list_at(&["conditions"]);
+    let mut all: Vec<Value> = old
+        .iter()
+        .filter(|condition| {
+            let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
+            !OWN.contains(&kind) || (kind == "DisruptionTarget" && observed.evicted.is_none())
+        })
+        .cloned()
+        .collect();
+    if let Some(why) = &observed.evicted
+        && why.reason == "Evicted"
+    {
+        let verdict =
+            Verdict { holds: true, reason: "TerminationByKubelet", message: why.message.clone() };
+        all.push(said(spec, "DisruptionTarget", verdict, old, now));
+    }
+    let containers = containers_ready(spec, observed, phase);
+    let ready = ready(spec, &containers, old);
+    let prepared = Verdict {
+        holds: observed.sandbox && observed.volumes && !observed.cleaned,
+        reason: "",
+        message: String::new(),
+    };
+    all.push(said(spec, "PodReadyToStartContainers", prepared, old, now));
+    all.push(said(spec, "Initialized", is_initialised(spec, observed, phase), old, now));
+    all.push(said(spec, "Ready", ready, old, now));
+    all.push(said(spec, "ContainersReady", containers, old, now));
+    all.push(said(spec, "PodScheduled", Verdict::yes(), old, now));
+    all
+}
+
+fn is_initialised(spec: &Spec, observed: &Observed, phase: Phase) -> Verdict {
+    if initialised(spec, observed) {
+        let done = phase == Phase::Succeeded && spec.inits().next().is_some();
+        return Verdict { reason: if done { "PodCompleted" } else { "" }, ..Verdict::yes() };
+    }
+    let incomplete: Vec<&str> = spec
+        .inits()
+        .filter(|container| match container.role {
+            Role::Sidecar => !sidecar_started(container, observed),
+            _ => !is_ready(container, observed),
+        })
+        .map(|container| container.name.as_str())
+        .collect();
+    if incomplete.is_empty() {
+        return Verdict::yes();
+    }
+    let message = format!("containers with incomplete status: {}", listed(&incomplete));
+    Verdict::no("ContainersNotInitialized", message)
+}
+
+fn containers_ready(spec: &Spec, observed: &Observed, phase: Phase) -> Verdict {
+    match phase {
+        Phase::Succeeded => return Verdict::no("PodCompleted", String::new()),
+        Phase::Failed => return Verdict::no("PodFailed", String::new()),
+        Phase::Pending | Phase::Running => {}
+    }
+    let unready: Vec<&str> = spec
+        .containers
+        .iter()
+        .filter(|container| matches!(container.role, Role::Sidecar | Role::Regular))
+        .filter(|container| !is_ready(container, observed))
+        .map(|container| container.name.as_str())
+        .collect();
+    if unready.is_empty() {
+        return Verdict::yes();
+    }
+    let message = format!("containers with unready status: {}", listed(&unready));
+    Verdict::no("ContainersNotReady", message)
+}
+
+fn ready(spec: &Spec, containers: &Verdict, old: &[Value]) -> Verdict {
+    if !containers.holds {
+        return Verdict::no(containers.reason, containers.message.clone());
+    }
+    let unmet: Vec<String> =
+        spec.gates.iter().filter_map(|gate| unmet(gate, find(old, gate))).collect();
+    if unmet.is_empty() {
+        return Verdict::yes();
+    }
+    Verdict::no("ReadinessGatesNotReady", unmet.join(", "))
+}
+
+fn unmet(gate: &str, condition: Option<&Value>) -> Option<String> {
+    let Some(condition) = condition else {
+        return Some(format!(
+            "corresponding condition of pod readiness gate \"{gate}\" does not exist."
+        ));
+    };
+    let status = condition.get("status").and_then(Value::as_str).unwrap_or_default();
+    (status != "True").then(|| {
+        format!("the status of pod readiness gate \"{gate}\" is not \"True\", but {status}")
+    })
+}
+
+fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
+    conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))
+}
+
+/// Names as a list is printed.
+fn listed(names: &[&str]) -> String {
+    format!("[{}]", names.join(" "))
+}
+
+/// A condition; its time moves only when its truth does.
+fn said(spec: &Spec, kind: &str, verdict: Verdict, old: &[Value], now: Timestamp) -> Value {
+    let status = if verdict.holds { "True" } else { "False" };
+    let before = find(old, kind).filter(|condition| {
+        condition.get("status").and_then(Value::as_str) == Some(status)
+            && condition.get("lastTransitionTime").is_some_and(Value::is_string)
+    });
+    let since = before
+        .and_then(|condition| condition.get("lastTransitionTime").cloned())
+        .unwrap_or_else(|| Value::String(written(now)));
+    let mut condition = json!({
+        "type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": since,
+    });
+    if let Some(map) = condition.as_object_mut() {
+        if spec.generation > 0 {
+            map.insert("observedGeneration".to_string(), spec.generation.into());
+        }
+        if !verdict.reason.is_empty() {
+            map.insert("reason".to_string(), verdict.reason.into());
+        }
+        if !verdict.message.is_empty() {
+            map.insert("message".to_string(), verdict.message.into());
+        }
+    }
+    condition
+}

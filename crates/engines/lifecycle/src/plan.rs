@@ -1,0 +1,298 @@
+//! What to do next for a pod: start, stop, finish, look again (R100 to R107).
+//!
+//! ```text
+//!   goes on:  volumes ─► sandbox ─► init, init, sidecar … ─► all containers
+//!   ends:     containers, with a hook first ─► sidecars, last one first ─► finish
+//! ```
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::phase::{initialised, may_restart, sidecar_started};
+use crate::seen::{Busy, Ended, Observed, Seen, State};
+use crate::spec::{ContainerSpec, Role, Spec};
+
+/// What is left for the stop signal even if the hook used everything.
+pub const MIN_GRACE: Duration = Duration::from_secs(2);
+/// The grace of a pod that is put out, or whose object is gone already.
+const SHORT_GRACE_SECONDS: i64 = 1;
+
+/// What to do, and when to ask again if nothing changes before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In this order; all may run at once.
+    pub actions: Vec<Action>,
+    /// When to ask again.
+    pub wake: Option<Timestamp>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Make the sandbox.
+    MakeSandbox,
+    /// Make a container and start it.
+    Start {
+        /// Its name.
+        container: String,
+        /// Whether an instance of it was there before.
+        again: bool,
+    },
+    /// Stop a container.
+    Stop(Kill),
+    /// Stop the sandbox and let go of volumes; nothing lives any more.
+    Finish {
+        /// Remove everything, for the pod goes too.
+        remove: bool,
+    },
+}
+
+/// How a container is stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kill {
+    /// Its name.
+    pub container: String,
+    /// What people read.
+    pub message: String,
+    /// Whether its hook runs first.
+    pub hook: bool,
+    /// When it is killed; the hook and the stop signal share the time until then.
+    pub until: Timestamp,
+}
+
+impl Plan {
+    fn wake_at(&mut self, time: Timestamp) {
+        self.wake = Some(self.wake.map_or(time, |wake| wake.min(time)));
+    }
+}
+
+/// Whether the pod was active for longer than it may be (R105).
+pub(crate) fn past_deadline(spec: &Spec, observed: &Observed, now: Timestamp) -> bool {
+    deadline(spec, observed).is_some_and(|deadline| deadline <= now)
+}
+
+fn deadline(spec: &Spec, observed: &Observed) -> Option<Timestamp> {
+    Some(later(observed.started?, spec.deadline_seconds?))
+}
+
+/// Whether the pod restarts nothing any more: it is deleted, put out, too old, or done.
+#[must_use]
+pub fn is_ending(spec: &Spec, observed: &Observed, now: Timestamp) -> bool {
+    ends(spec, observed, now)
+}
+
+/// Whether the pod restarts nothing any more.
+pub(crate) fn ends(spec: &Spec, observed: &Observed, now: Timestamp) -> bool {
+    spec.deletion.is_some()
+        || observed.forgotten
+        || observed.over
+        || observed.refused.is_some()
+        || observed.evicted.is_some()
+        || past_deadline(spec, observed, now)
+        || completed(spec, observed)
+}
+
+/// Whether every container has done what it should and none is started again.
+fn completed(spec: &Spec, observed: &Observed) -> bool {
+    let over = |container: &ContainerSpec| {
+        let seen = observed.container(&container.name).filter(|seen| seen.busy.is_none());
+        seen.and_then(Seen::ended).filter(|ended| !may_restart(container, ended))
+    };
+    let init_failed = spec
+        .with_role(Role::Init)
+        .any(|container| over(container).is_some_and(|ended| ended.code != 0));
+    init_failed || spec.regular().all(|container| over(container).is_some())
+}
+
+/// When a container that ended may be started again (R101).
+pub(crate) fn restart_due(seen: &Seen, ended: &Ended) -> Timestamp {
+    let wait = jiff::SignedDuration::try_from(seen.backoff.wait).unwrap_or_default();
+    let due = ended.finished.map(|finished| finished.checked_add(wait).unwrap_or(finished));
+    due.max(seen.after).unwrap_or(Timestamp::MIN)
+}
+
+/// What to do next.
+#[must_use]
+pub fn next_actions(spec: &Spec, observed: &Observed, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if observed.cleaned && (observed.removed || !(spec.deletion.is_some() || observed.forgotten)) {
+        return plan;
+    }
+    if ends(spec, observed, now) {
+        end(spec, observed, now, &mut plan);
+        return plan;
+    }
+    if let Some(deadline) = deadline(spec, observed) {
+        plan.wake_at(deadline);
+    }
+    end_some(spec, observed, now, &mut plan);
+    let wanted = wanted(spec, observed, now, &mut plan);
+    if wanted.is_empty() || !observed.volumes {
+        return plan;
+    }
+    if !observed.sandbox {
+        match observed.sandbox_after.filter(|after| *after > now) {
+            _ if observed.sandbox_busy => {}
+            Some(after) => plan.wake_at(after),
+            None => plan.actions.push(Action::MakeSandbox),
+        }
+        return plan;
+    }
+    plan.actions.extend(wanted);
+    plan
+}
+
+/// The starts that are due now.
+fn wanted(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) -> Vec<Action> {
+    let mut wanted = Vec::new();
+    let mut start = |container: &ContainerSpec| {
+        if let Some(action) = start(container, observed.container(&container.name), now, plan) {
+            wanted.push(action);
+        }
+    };
+    for container in spec.with_role(Role::Ephemeral) {
+        start(container);
+    }
+    let begun = initialised(spec, observed);
+    for container in spec.inits() {
+        let done = match container.role {
+            Role::Sidecar => sidecar_started(container, observed),
+            _ => {
+                begun
+                    || observed
+                        .container(&container.name)
+                        .and_then(Seen::ended)
+                        .is_some_and(|ended| ended.code == 0)
+            }
+        };
+        if !done {
+            start(container);
+            if !begun {
+                return wanted;
+            }
+        }
+    }
+    for container in spec.regular() {
+        start(container);
+    }
+    wanted
+}
+
+/// A start, if the container is to be started and its time has come.
+fn start(
+    container: &ContainerSpec,
+    seen: Option<&Seen>,
+    now: Timestamp,
+    plan: &mut Plan,
+) -> Option<Action> {
+    let action = |again| Some(Action::Start { container: container.name.clone(), again });
+    let Some(seen) = seen else { return action(false) };
+    if seen.busy.is_some() {
+        return None;
+    }
+    let due = match seen.state() {
+        Some(State::Running { .. }) => return None,
+        Some(State::Ended(ended)) if !may_restart(container, ended) => return None,
+        Some(State::Ended(ended)) => restart_due(seen, ended),
+        Some(State::Created | State::Unknown) | None => seen.after.unwrap_or(Timestamp::MIN),
+    };
+    if container.role == Role::Ephemeral && seen.current.is_some() {
+        return None;
+    }
+    if due > now {
+        plan.wake_at(due);
+        return None;
+    }
+    action(seen.current.is_some() || seen.last.is_some())
+}
+
+/// Stops containers that must end although the pod goes on (R103, liveness).
+fn end_some(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
+    for container in &spec.containers {
+        let Some(seen) = observed.container(&container.name) else { continue };
+        if !seen.runs() || seen.busy.is_some() || container.role == Role::Ephemeral {
+            continue;
+        }
+        let changed = seen.current.as_ref().is_some_and(|found| found.image != container.image);
+        let (message, grace) = match &seen.kill {
+            Some(order) => (order.message.clone(), order.grace_seconds),
+            None if changed => {
+                let name = &container.name;
+                (format!("Container {name} definition changed, will be restarted"), None)
+            }
+            None => continue,
+        };
+        let until = later(now, grace.unwrap_or(spec.grace_seconds));
+        let container = container.name.clone();
+        plan.actions.push(Action::Stop(Kill { container, message, hook: true, until }));
+    }
+}
+
+/// Stops everything, and finishes when nothing lives (R106, R107).
+fn end(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
+    let remove = spec.deletion.is_some() || observed.forgotten;
+    let living: Vec<&ContainerSpec> =
+        spec.containers.iter().filter(|container| lives(container, observed)).collect();
+    if living.is_empty() && !observed.sandbox_busy {
+        plan.actions.push(Action::Finish { remove });
+        return;
+    }
+    let grace = grace_seconds(spec, observed);
+    let until = later(observed.ending.unwrap_or(now), grace);
+    let stop = |container: &ContainerSpec, plan: &mut Plan| {
+        let Some(seen) = observed.container(&container.name).filter(|seen| seen.lives()) else {
+            return;
+        };
+        let sooner = match seen.busy {
+            Some(Busy::Stopping { until: before }) => until < before,
+            Some(Busy::Starting) => false,
+            None => true,
+        };
+        if sooner {
+            let message = format!("Stopping container {}", container.name);
+            let (container, hook) = (container.name.to_owned(), grace > 0 && !observed.forgotten);
+            plan.actions.push(Action::Stop(Kill { container, message, hook, until }));
+        }
+    };
+    let (sidecars, others): (Vec<&ContainerSpec>, Vec<&ContainerSpec>) =
+        living.into_iter().partition(|container| container.role == Role::Sidecar);
+    for container in &others {
+        stop(container, plan);
+    }
+    if now >= until {
+        // The budget is spent: what still lives goes at once.
+        for container in sidecars {
+            stop(container, plan);
+        }
+        return;
+    }
+    if others.is_empty()
+        && let Some(last) = sidecars.last()
+    {
+        stop(last, plan);
+    }
+    plan.wake_at(until);
+}
+
+fn lives(container: &ContainerSpec, observed: &Observed) -> bool {
+    observed.container(&container.name).is_some_and(|seen| seen.busy.is_some() || seen.lives())
+}
+
+/// How long the end may take, in seconds.
+fn grace_seconds(spec: &Spec, observed: &Observed) -> i64 {
+    match spec.deletion {
+        _ if observed.forgotten => SHORT_GRACE_SECONDS,
+        Some(deletion) => deletion.grace_seconds,
+        None if observed.evicted.is_some() => SHORT_GRACE_SECONDS,
+        None => spec.grace_seconds,
+    }
+}
+
+fn later(from: Timestamp, seconds: i64) -> Timestamp {
+    from.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+}

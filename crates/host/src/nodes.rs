@@ -1,0 +1,214 @@
+//! The nodes that live in this process: each speaks to the server over HTTP with its own certificate,
+//! as any other node would; only what the server asks of them stays in memory.
+//!
+//! ```text
+//!   agent ──HTTPS, system:node:<name>──► server ──Dialer──► in memory ──► the node's service
+//!                                                └────────► TLS ───────► nodes elsewhere
+//! ```
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use tenure_machinery::Object;
+use tenure_node::serve::Service;
+use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
+use tenure_server::connect::{Connecting, Dialer, NodeDialer};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::folder::TemporaryFolder;
+use crate::pki::{Pair, Pki, PkiError};
+
+/// Bytes that may be under way between server and node.
+const IN_MEMORY: usize = 64 * 1024;
+/// Who the server is to nodes.
+const CLIENT_NAME: &str = "kube-apiserver-kubelet-client";
+const CLIENT_GROUP: &str = "system:masters";
+
+/// What runs pods.
+#[derive(Clone, Debug, Default)]
+pub enum Runtime {
+    /// Nothing: pods are only imagined.
+    #[default]
+    None,
+    /// Something real; every node has the same.
+    Real(Box<RuntimeChoice>),
+}
+
+/// What is said of nodes that run pods for real.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// What a node has; what is zero is what the machine has.
+    pub room: tenure_lifecycle::Room,
+    /// How restarts wait.
+    pub backoff: tenure_lifecycle::Backoff,
+    /// Whether pods are put out when the node runs short.
+    pub eviction: bool,
+}
+
+impl Default for NodeOptions {
+    fn default() -> NodeOptions {
+        NodeOptions {
+            room: tenure_lifecycle::Room {
+                pods: tenure_node::node::PODS,
+                ..tenure_lifecycle::Room::default()
+            },
+            backoff: tenure_lifecycle::Backoff::default(),
+            eviction: false,
+        }
+    }
+}
+
+/// Reaches nodes of this process in memory and all others over TLS.
+pub(crate) struct HostDialer {
+    here: RwLock<HashMap<String, Arc<Service>>>,
+    elsewhere: Option<NodeDialer>,
+}
+
+impl HostDialer {
+    /// A dialer that shows itself to nodes elsewhere by a certificate of its own.
+    pub(crate) fn new(pki: &Pki) -> Result<HostDialer, PkiError> {
+        let pair = pki.user(CLIENT_NAME, &[CLIENT_GROUP], SystemTime::now())?;
+        let shown = pair.certificate().zip(pair.key());
+        let elsewhere = shown.and_then(|(chain, key)| NodeDialer::new(vec![chain], key, None).ok());
+        Ok(HostDialer { here: RwLock::default(), elsewhere })
+    }
+
+    fn put(&self, name: &str, service: Arc<Service>) {
+        let mut here = self.here.write().unwrap_or_else(PoisonError::into_inner);
+        here.insert(name.to_owned(), service);
+    }
+}
+
+impl Dialer for HostDialer {
+    fn dial<'a>(&'a self, name: &'a str, node: &'a Object) -> Connecting<'a> {
+        let here = self.here.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some(service) = here {
+            let (near, far) = tokio::io::duplex(IN_MEMORY);
+            tokio::spawn(service.serve(far));
+            return Box::pin(async move { Ok(Box::new(near) as Box<_>) });
+        }
+        match &self.elsewhere {
+            Some(elsewhere) => elsewhere.dial(name, node),
+            None => Box::pin(async { Err(io::Error::other("nodes elsewhere cannot be reached")) }),
+        }
+    }
+}
+
+/// Where nodes keep their files.
+pub(crate) struct NodeFolder {
+    /// The folder.
+    pub(crate) path: PathBuf,
+    /// Whether the next start finds it again.
+    pub(crate) kept: bool,
+    /// What removes it at the end, if it is nobody else's.
+    pub(crate) own: Option<TemporaryFolder>,
+}
+
+/// What nodes of this process are started with.
+pub(crate) struct NodesWanted {
+    pub(crate) count: u16,
+    pub(crate) runtime: RuntimeChoice,
+    pub(crate) options: NodeOptions,
+    pub(crate) downward: tenure_downward::Settings,
+    pub(crate) url: String,
+    pub(crate) address: IpAddr,
+    pub(crate) folder: NodeFolder,
+}
+
+/// The nodes of this process.
+pub(crate) struct Nodes {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Nodes {
+    /// Starts them beside the server, which need not wait for them.
+    pub(crate) fn start(
+        wanted: NodesWanted,
+        pki: &Pki,
+        dialer: Arc<HostDialer>,
+    ) -> Result<Nodes, PkiError> {
+        let mut settings = Vec::new();
+        for number in 1..=wanted.count {
+            let name = format!("node-{number}");
+            let user = format!("system:node:{name}");
+            let pair = pki.user(&user, &["system:nodes"], SystemTime::now())?;
+            settings.push(node(&wanted, &name, &pki.authority, &pair));
+        }
+        let (stop, stopping) = oneshot::channel();
+        let task = tokio::spawn(run(settings, wanted.folder, dialer, stopping));
+        Ok(Nodes { stop, task })
+    }
+
+    /// Ends them and everything that runs on them.
+    pub(crate) async fn end(self) {
+        // A task that has ended already is what is wanted.
+        let _ = self.stop.send(());
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the nodes ended badly");
+        }
+    }
+}
+
+fn node(wanted: &NodesWanted, name: &str, authority: &Pair, pair: &Pair) -> NodeSettings {
+    let server = Server {
+        url: wanted.url.clone(),
+        authority_pem: authority.certificate_pem.clone(),
+        certificate_pem: pair.certificate_pem.clone(),
+        key_pem: pair.key_pem.clone(),
+        ..Server::default()
+    };
+    let folder = wanted.folder.path.join(name);
+    NodeSettings {
+        address: Some(wanted.address),
+        room: wanted.options.room.clone(),
+        backoff: wanted.options.backoff,
+        eviction: wanted.options.eviction,
+        downward: wanted.downward,
+        ..NodeSettings::new(name, server, wanted.runtime.clone(), folder)
+    }
+}
+
+async fn run(
+    settings: Vec<NodeSettings>,
+    folder: NodeFolder,
+    dialer: Arc<HostDialer>,
+    stopping: oneshot::Receiver<()>,
+) {
+    let mut nodes = Vec::new();
+    for settings in settings {
+        let name = settings.name.clone();
+        match Node::start(settings).await {
+            Ok(node) => {
+                dialer.put(&name, node.service());
+                nodes.push(node);
+            }
+            Err(error) => tell(&name, &error),
+        }
+    }
+    // Whoever holds the other end may be gone without a word.
+    let _ = stopping.await;
+    let remove = !folder.kept;
+    let mut ends: tokio::task::JoinSet<()> = tokio::task::JoinSet::new();
+    for node in nodes {
+        ends.spawn(node.end(remove));
+    }
+    while ends.join_next().await.is_some() {}
+    drop(folder.own);
+}
+
+fn tell(name: &str, error: &dyn std::error::Error) {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        words.push_str(": ");
+        words.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    tracing::error!(node = name, "the node could not be started: {words}");
+}

@@ -1,0 +1,506 @@
+//! The agent of one node: follows the pods bound to it, gives each a worker, and keeps the node
+//! itself known to the server. What happens to a pod is the worker's business.
+//!
+//! ```text
+//!   server ──pods of this node──► agent ──► worker for each pod ──► runtime, volumes, status
+//!   runtime ──changes───────────►   │
+//!                                   └──► Node, lease, conditions
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tenure_downward::Settings;
+use tenure_lifecycle::{Backoff, Phase, Refusal, Room, asked, fits};
+use tenure_machinery::{Object, ObjectExt as _};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::client::{Client, ClientError, Server};
+use crate::events::Events;
+use crate::evict;
+use crate::follow::{Event, follow};
+use crate::objects::Objects;
+use crate::pods::Pods;
+use crate::register::{Identity, Pressure, Registrar};
+use crate::runtime::{About, Runtime, Sandbox};
+use crate::volume::{VolumeOptions, Volumes};
+use crate::worker::{Message, Worker};
+
+/// How often everything the runtime holds is compared with what is known.
+const COMPARE_EVERY: Duration = Duration::from_secs(10);
+/// How often a runtime that is away is tried.
+const AWAY_EVERY: Duration = Duration::from_secs(1);
+
+/// What an agent needs to know before it starts.
+pub struct AgentConfig {
+    /// Who the node is and what it has.
+    pub identity: Identity,
+    /// Where the server is.
+    pub server: Server,
+    /// What runs containers.
+    pub runtime: Arc<dyn Runtime>,
+    /// The folder of volumes and what else the agent keeps.
+    pub root: PathBuf,
+    /// The folder of logs.
+    pub logs: PathBuf,
+    /// How restarts wait.
+    pub backoff: Backoff,
+    /// What an operator chose about the downward API.
+    pub settings: Settings,
+    /// Whether `hostPath` volumes are allowed.
+    pub host_path: bool,
+    /// Whether pods are put out when the node runs short (R112).
+    pub eviction: bool,
+}
+
+/// Why an agent did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The server's address or a certificate cannot be used.
+    #[error("the server cannot be reached with these settings")]
+    Server(#[from] ClientError),
+    /// The agent's folder cannot be used.
+    #[error("the folder `{}` cannot be used", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) pods: Pods,
+    pub(crate) volumes: Arc<Volumes>,
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) events: Events,
+    pub(crate) node: watch::Receiver<Option<Arc<Object>>>,
+    pub(crate) about: watch::Receiver<Result<About, String>>,
+    pub(crate) logs: PathBuf,
+    pub(crate) backoff: Backoff,
+    pub(crate) settings: Settings,
+    pub(crate) room: Room,
+    addresses: Vec<IpAddr>,
+    /// The pod of each sandbox.
+    sandboxes: Mutex<HashMap<String, String>>,
+    outs: Mutex<HashMap<String, mpsc::UnboundedSender<Message>>>,
+    ended: mpsc::UnboundedSender<String>,
+    seed: AtomicU64,
+}
+
+impl Shared {
+    /// Addresses of the node as texts.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.addresses.iter().map(IpAddr::to_string).collect()
+    }
+
+    /// A container's id as a status shows it.
+    pub(crate) fn full_id(&self, id: &str) -> String {
+        let about = self.about.borrow();
+        let scheme = about.as_ref().map_or("unknown", |about| about.scheme.as_str());
+        format!("{scheme}://{id}")
+    }
+
+    pub(crate) fn remember(&self, sandbox: &str, uid: &str) {
+        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        sandboxes.insert(sandbox.to_owned(), uid.to_owned());
+    }
+
+    fn pod_of(&self, sandbox: &str) -> Option<String> {
+        let sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        sandboxes.get(sandbox).cloned()
+    }
+
+    /// Forgets a pod whose worker is done.
+    pub(crate) fn forget(&self, uid: &str, sandbox: Option<&str>) {
+        if let Some(sandbox) = sandbox {
+            let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+            sandboxes.remove(sandbox);
+        }
+        self.outs.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.pods.forget(uid);
+        // An agent that ends needs no news.
+        let _ = self.ended.send(uid.to_owned());
+    }
+
+    /// Puts a pod out.
+    pub(crate) fn evict(&self, uid: &str, why: Refusal) {
+        let outs = self.outs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(out) = outs.get(uid) {
+            // A worker that just ended has no pod any more.
+            let _ = out.send(Message::Evict(why));
+        }
+    }
+
+    /// A number between 0 and 1 that spreads what would happen at once; not a secret.
+    pub(crate) fn spread(&self) -> f64 {
+        let step = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let mixed = (step ^ (step >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// An agent that runs; dropping it ends the agent and leaves the containers alone.
+pub struct Agent {
+    pods: Pods,
+    node: watch::Receiver<Option<Arc<Object>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Agent {
+    /// Starts; returns at once, whether the server is there or not.
+    ///
+    /// # Errors
+    /// The server's settings or the folder cannot be used.
+    pub fn start(config: AgentConfig) -> Result<Agent, AgentError> {
+        let client = Client::new(&config.server)?;
+        let unusable = |source: Box<dyn std::error::Error + Send + Sync>| AgentError::Folder {
+            path: config.root.clone(),
+            source,
+        };
+        std::fs::create_dir_all(&config.root).map_err(|error| unusable(error.into()))?;
+        std::fs::create_dir_all(&config.logs).map_err(|error| unusable(error.into()))?;
+        let options = VolumeOptions { root: config.root.clone(), host_path: config.host_path };
+        let volumes = Volumes::open(options).map_err(|error| unusable(error.into()))?;
+        let name = config.identity.name.clone();
+        let (events, carrying) = Events::new(client.clone(), name.clone());
+        let (node, known_node) = watch::channel(None);
+        let (about, known_about) = watch::channel(Err("the runtime was not asked yet".to_owned()));
+        let (pressure, known_pressure) = watch::channel(Pressure::default());
+        let (ended, ends) = mpsc::unbounded_channel();
+        let objects = Objects::new(client.clone());
+        let pods = Pods::default();
+        let shared = Arc::new(Shared {
+            client: client.clone(),
+            runtime: Arc::clone(&config.runtime),
+            pods: pods.clone(),
+            volumes: Arc::new(volumes),
+            objects: Arc::clone(&objects),
+            events: events.clone(),
+            node: known_node.clone(),
+            about: known_about.clone(),
+            logs: config.logs,
+            backoff: config.backoff,
+            settings: config.settings,
+            room: config.identity.room.clone(),
+            addresses: config.identity.addresses.clone(),
+            sandboxes: Mutex::default(),
+            outs: Mutex::default(),
+            ended,
+            seed: AtomicU64::new(jiff::Timestamp::now().as_nanosecond() as u64),
+        });
+        let registrar = Arc::new(Registrar {
+            client: client.clone(),
+            identity: config.identity,
+            events,
+            about: known_about,
+            node,
+            pressure: known_pressure,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(carrying);
+        tasks.spawn(objects.follow_services());
+        tasks.spawn(ask_about(Arc::clone(&config.runtime), about));
+        tasks.spawn(keep_node(registrar));
+        tasks.spawn(evict::watch(Arc::clone(&shared), config.root, config.eviction, pressure));
+        tasks.spawn(async move { Box::pin(Loop::new(shared, name, ends).run()).await });
+        Ok(Agent { pods, node: known_node, _tasks: tasks })
+    }
+
+    /// The pods of the node, for those who serve logs and commands.
+    #[must_use]
+    pub fn pods(&self) -> &Pods {
+        &self.pods
+    }
+
+    /// Waits until the node is registered.
+    pub async fn registered(&self) {
+        let mut node = self.node.clone();
+        // An agent that ended will not be registered any more.
+        let _ = node.wait_for(Option::is_some).await;
+    }
+}
+
+async fn keep_node(registrar: Arc<Registrar>) {
+    let mut about = registrar.about.clone();
+    // A node that can run nothing is not worth a registration yet; it is told after a while.
+    let asked = about.wait_for(Result::is_ok);
+    let _ = tokio::time::timeout(AWAY_EVERY, asked).await.map(|asked| asked.is_ok());
+    registrar.register().await;
+    tokio::join!(registrar.keep(), registrar.renew());
+}
+
+/// Asks the runtime about itself for ever: that is how its absence is noticed.
+async fn ask_about(runtime: Arc<dyn Runtime>, about: watch::Sender<Result<About, String>>) {
+    loop {
+        let found = runtime.about().await.map_err(|error| error.to_string());
+        let wait = if found.is_ok() { COMPARE_EVERY } else { AWAY_EVERY };
+        about.send_if_modified(|known| {
+            let same = match (&*known, &found) {
+                (Ok(known), Ok(found)) => {
+                    known.version == found.version && known.isolation == found.isolation
+                }
+                (Err(known), Err(found)) => known == found,
+                _ => false,
+            };
+            if !same {
+                *known = found;
+            }
+            !same
+        });
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// What the loop keeps of a worker.
+struct Care {
+    out: mpsc::UnboundedSender<Message>,
+    pod: Arc<Object>,
+    gone: bool,
+}
+
+struct Loop {
+    shared: Arc<Shared>,
+    name: String,
+    cares: BTreeMap<String, Care>,
+    workers: JoinSet<()>,
+    ends: mpsc::UnboundedReceiver<String>,
+    /// What the runtime held when the agent began, by pod.
+    found: HashMap<String, Vec<Sandbox>>,
+    begun: bool,
+}
+
+impl Loop {
+    fn new(shared: Arc<Shared>, name: String, ends: mpsc::UnboundedReceiver<String>) -> Loop {
+        Loop {
+            shared,
+            name,
+            cares: BTreeMap::new(),
+            workers: JoinSet::new(),
+            ends,
+            found: HashMap::new(),
+            begun: false,
+        }
+    }
+
+    async fn run(mut self) {
+        let mut changes = self.shared.runtime.changes();
+        self.find().await;
+        let (out, mut pods) = mpsc::unbounded_channel();
+        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.name);
+        let client = self.shared.client.clone();
+        let following = tokio::spawn(follow(client, path, move |event| out.send(event).is_ok()));
+        let _following = Aborted(following);
+        // A node must be known before it can judge what fits.
+        let mut node = self.shared.node.clone();
+        let _ = node.wait_for(Option::is_some).await.map(|_| ());
+        let mut compare = tokio::time::interval(COMPARE_EVERY);
+        compare.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        compare.tick().await;
+        loop {
+            tokio::select! {
+                event = pods.recv() => match event {
+                    Some(event) => self.take(event).await,
+                    None => return,
+                },
+                change = changes.recv() => match change {
+                    Ok(sandbox) => self.look(&sandbox),
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.compare().await,
+                    Err(broadcast::error::RecvError::Closed) => {
+                        changes = self.shared.runtime.changes();
+                        tokio::time::sleep(AWAY_EVERY).await;
+                    }
+                },
+                Some(uid) = self.ends.recv() => {
+                    self.cares.remove(&uid);
+                }
+                _ = compare.tick() => self.compare().await,
+            }
+            while self.workers.try_join_next().is_some() {}
+        }
+    }
+
+    /// Finds what the runtime holds; waits until it is there, for a pod must not be started twice.
+    async fn find(&mut self) {
+        loop {
+            match self.shared.runtime.list().await {
+                Ok(found) => {
+                    self.found = by_pod(found);
+                    return;
+                }
+                Err(error) => tracing::warn!(%error, "what runs on this node cannot be told"),
+            }
+            tokio::time::sleep(AWAY_EVERY).await;
+        }
+    }
+
+    async fn take(&mut self, event: Event) {
+        match event {
+            Event::All(pods) => {
+                let there: BTreeSet<String> = pods.iter().map(|pod| uid(pod)).collect();
+                for (known, care) in &mut self.cares {
+                    if !there.contains(known) && !care.gone {
+                        care.gone = true;
+                        // A worker that just ended is removed by its own message.
+                        let _ = care.out.send(Message::Gone);
+                    }
+                }
+                for pod in pods {
+                    self.put(pod);
+                }
+                if !self.begun {
+                    self.begun = true;
+                    self.clear(&there).await;
+                }
+            }
+            Event::Put(pod) => self.put(pod),
+            Event::Gone(pod) => {
+                if let Some(care) = self.cares.get_mut(&uid(&pod)) {
+                    care.gone = true;
+                    let _ = care.out.send(Message::Gone);
+                }
+            }
+            Event::Unread(why) => tracing::debug!(why, "the pods of this node cannot be read"),
+        }
+    }
+
+    fn put(&mut self, pod: Arc<Object>) {
+        let uid = uid(&pod);
+        if let Some(care) = self.cares.get_mut(&uid) {
+            care.pod = Arc::clone(&pod);
+            let _ = care.out.send(Message::Pod(pod));
+            return;
+        }
+        let found = self.found.remove(&uid).unwrap_or_default();
+        let refused = if found.is_empty() { self.refused(&pod) } else { None };
+        if let Some(refusal) = &refused {
+            let subject = crate::events::Subject::pod(&pod);
+            let grade = crate::events::Grade::Warning;
+            let message = refusal.message.clone();
+            self.shared.events.tell(&subject, grade, reason(&refusal.reason), message);
+        }
+        let (out, inbox) = mpsc::unbounded_channel();
+        let shared = Arc::clone(&self.shared);
+        let outs = &self.shared.outs;
+        outs.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone(), out.clone());
+        let care = Care { out: out.clone(), pod: Arc::clone(&pod), gone: false };
+        let worker = Worker::new(shared, pod, &found, refused, (out, inbox));
+        self.workers.spawn(worker.run());
+        self.cares.insert(uid, care);
+    }
+
+    /// Why the node does not take a pod, if it does not (R111).
+    fn refused(&self, pod: &Object) -> Option<Refusal> {
+        let begun = pod.str_at(&["status", "startTime"]).is_some();
+        if begun || final_phase(pod) || pod.at(&["metadata", "deletionTimestamp"]).is_some() {
+            return None;
+        }
+        let node = self.shared.node.borrow().clone()?;
+        let others: Vec<_> = self
+            .cares
+            .values()
+            .filter(|care| !care.gone && !self.is_over(&care.pod))
+            .map(|care| asked(&care.pod))
+            .collect();
+        fits(pod, &asked(pod), &node, &self.shared.room, &others).err()
+    }
+
+    /// Whether a pod needs nothing any more, as the agent last told.
+    fn is_over(&self, pod: &Object) -> bool {
+        let known = self.shared.pods.by_uid(pod.str_at(&["metadata", "uid"]).unwrap_or_default());
+        final_phase(pod) || known.is_some_and(|known| final_phase(&known.object))
+    }
+
+    /// Removes what belongs to no pod any more.
+    async fn clear(&mut self, there: &BTreeSet<String>) {
+        for (_, sandboxes) in std::mem::take(&mut self.found) {
+            for sandbox in sandboxes {
+                let shared = Arc::clone(&self.shared);
+                self.workers.spawn(async move {
+                    let runtime = &shared.runtime;
+                    let stopped = runtime.stop_sandbox(&sandbox.id).await;
+                    let removed = runtime.remove_sandbox(&sandbox.id).await;
+                    if let Err(error) = stopped.and(removed) {
+                        tracing::warn!(%error, sandbox = sandbox.id, "a left sandbox stays");
+                    }
+                });
+            }
+        }
+        let (volumes, there) = (Arc::clone(&self.shared.volumes), there.clone());
+        self.workers.spawn_blocking(move || {
+            for uid in volumes.pods().into_iter().filter(|uid| !there.contains(uid)) {
+                if let Err(error) = volumes.tear_down(&uid) {
+                    tracing::warn!(%error, uid, "volumes of a pod that is gone stay");
+                }
+            }
+        });
+    }
+
+    fn look(&self, sandbox: &str) {
+        let uid = self.shared.pod_of(sandbox);
+        if let Some(care) = uid.and_then(|uid| self.cares.get(&uid)) {
+            let _ = care.out.send(Message::Look);
+        }
+    }
+
+    /// Tells every worker what the runtime holds.
+    async fn compare(&self) {
+        let mut found = match self.shared.runtime.list().await {
+            Ok(found) => by_pod(found),
+            Err(error) => {
+                tracing::debug!(%error, "what runs on this node cannot be told");
+                return;
+            }
+        };
+        for (uid, care) in &self.cares {
+            let _ = care.out.send(Message::Held(found.remove(uid).unwrap_or_default()));
+        }
+    }
+}
+
+fn by_pod(found: Vec<Sandbox>) -> HashMap<String, Vec<Sandbox>> {
+    let mut by_pod: HashMap<String, Vec<Sandbox>> = HashMap::new();
+    for sandbox in found {
+        by_pod.entry(sandbox.pod.uid.clone()).or_default().push(sandbox);
+    }
+    by_pod
+}
+
+fn uid(pod: &Object) -> String {
+    pod.str_at(&["metadata", "uid"]).unwrap_or_default().to_owned()
+}
+
+fn final_phase(pod: &Object) -> bool {
+    pod.str_at(&["status", "phase"]).and_then(Phase::read).is_some_and(Phase::is_final)
+}
+
+/// The reason of an event, which must be one of the known words.
+fn reason(word: &str) -> &'static str {
+    match word {
+        "OutOfcpu" => "OutOfcpu",
+        "OutOfmemory" => "OutOfmemory",
+        "OutOfpods" => "OutOfpods",
+        "OutOfephemeral-storage" => "OutOfephemeral-storage",
+        "NodeAffinity" => "NodeAffinity",
+        "NodePorts" => "NodePorts",
+        "PodOSNotSupported" => "PodOSNotSupported",
+        _ => "UnexpectedAdmissionError",
+    }
+}
+
+/// A task that ends with this value.
+struct Aborted(tokio::task::JoinHandle<()>);
+
+impl Drop for Aborted {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

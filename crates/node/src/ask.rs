@@ -1,0 +1,287 @@
+//! One question to a process in a pod, for probes and hooks: over HTTP, over gRPC, or whether it
+//! listens at all. Commands are run by the runtime, not here.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, LOCATION, USER_AGENT};
+use http::{Request, Uri};
+use http_body_util::{BodyExt as _, Empty, Full, Limited};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, SignatureScheme};
+use serde_json::Value;
+use tenure_machinery::{Object, ObjectExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::runtime::Duplex;
+
+/// What is read of an answer.
+const BODY_MAX: usize = 10 * 1024;
+/// How many redirects to the same host are followed.
+const REDIRECTS_MAX: usize = 10;
+const PROBE_AGENT: &str = "kube-probe/1.38";
+
+/// What came of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// As it should be.
+    Well,
+    /// As it should be, with a word of warning.
+    Warning(String),
+    /// Not as it should be, and why.
+    Badly(String),
+}
+
+/// A port by number or by the name a container gives it.
+pub(crate) fn port(value: Option<&Value>, container: &Object) -> Result<u16, String> {
+    let number = match value {
+        Some(Value::Number(number)) => number.as_u64(),
+        Some(Value::String(name)) => {
+            let ports = container.list_at(&["ports"]).iter().filter_map(Value::as_object);
+            let mut named = ports.filter(|port| port.str_at(&["name"]) == Some(name));
+            match named.next() {
+                Some(port) => port.int_at(&["containerPort"]).and_then(|port| port.try_into().ok()),
+                None => name.parse().ok(),
+            }
+        }
+        _ => None,
+    };
+    let number = number.and_then(|number| u16::try_from(number).ok()).filter(|port| *port > 0);
+    number.ok_or_else(|| format!("couldn't find port: {}", value.unwrap_or(&Value::Null)))
+}
+
+/// Whether somebody listens.
+pub(crate) async fn listens(address: IpAddr, port: u16) -> Verdict {
+    match TcpStream::connect((address, port)).await {
+        Ok(_) => Verdict::Well,
+        Err(error) => Verdict::Badly(format!("dial tcp {}: {error}", shown(address, port))),
+    }
+}
+
+fn shown(address: IpAddr, port: u16) -> String {
+    std::net::SocketAddr::new(address, port).to_string()
+}
+
+/// Asks with `GET`, as `httpGet` of a probe or hook says.
+pub(crate) async fn get(action: &Object, container: &Object, pod: IpAddr) -> Verdict {
+    match Box::pin(try_get(action, container, pod)).await {
+        Ok(verdict) => verdict,
+        Err(why) => Verdict::Badly(why),
+    }
+}
+
+async fn try_get(action: &Object, container: &Object, pod: IpAddr) -> Result<Verdict, String> {
+    let port = port(action.get("port"), container)?;
+    let secure = action.str_at(&["scheme"]) == Some("HTTPS");
+    let host = action.str_at(&["host"]).filter(|host| !host.is_empty());
+    let host = host.map_or_else(|| pod.to_string(), str::to_owned);
+    let mut path = match action.str_at(&["path"]).unwrap_or_default() {
+        path if path.starts_with('/') => path.to_owned(),
+        path => format!("/{path}"),
+    };
+    for _ in 0..=REDIRECTS_MAX {
+        let (code, location, body) = once(action, &host, port, secure, &path).await?;
+        if !(300..400).contains(&code) || location.is_empty() {
+            return Ok(match code {
+                200..400 => Verdict::Well,
+                _ => {
+                    let _ = body;
+                    Verdict::Badly(format!("HTTP probe failed with statuscode: {code}"))
+                }
+            });
+        }
+        let target: Uri = location.parse().map_err(|_| format!("bad redirect to {location:?}"))?;
+        if target.host().is_some_and(|target| target.trim_matches(['[', ']']) != host) {
+            return Ok(Verdict::Warning(format!(
+                "Probe terminated redirects, Response body: {body}"
+            )));
+        }
+        path = target.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+    }
+    Err(format!("stopped after {REDIRECTS_MAX} redirects"))
+}
+
+/// One request: its status, where it points to, and the beginning of its body.
+async fn once(
+    action: &Object,
+    host: &str,
+    port: u16,
+    secure: bool,
+    path: &str,
+) -> Result<(u16, String, String), String> {
+    let io = open(host, port, secure).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(said)?;
+    let driving = tokio::spawn(connection);
+    let mut request = Request::builder().uri(path);
+    let (mut host_given, mut agent_given) = (false, false);
+    for header in action.list_at(&["httpHeaders"]).iter().filter_map(Value::as_object) {
+        let name = header.str_at(&["name"]).unwrap_or_default();
+        host_given |= name.eq_ignore_ascii_case("host");
+        agent_given |= name.eq_ignore_ascii_case("user-agent");
+        request = request.header(name, header.str_at(&["value"]).unwrap_or_default());
+    }
+    if !host_given {
+        let authority =
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        request = request.header(HOST, authority);
+    }
+    if !agent_given {
+        request = request.header(USER_AGENT, PROBE_AGENT);
+    }
+    let request = request.header("accept", "*/*").body(Empty::<Bytes>::new()).map_err(said)?;
+    let response = sender.send_request(request).await.map_err(said)?;
+    let code = response.status().as_u16();
+    let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+    let location = location.unwrap_or_default().to_owned();
+    let body = Limited::new(response.into_body(), BODY_MAX).collect().await;
+    let body = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
+    driving.abort();
+    Ok((code, location, body.unwrap_or_default()))
+}
+
+async fn open(host: &str, port: u16, secure: bool) -> Result<Box<dyn Duplex>, String> {
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| {
+        format!("Get \"http{}://{host}:{port}\": {error}", if secure { "s" } else { "" })
+    })?;
+    if !secure {
+        return Ok(Box::new(stream));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(said)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let name = ServerName::try_from(host.to_owned()).map_err(said)?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(said)?;
+    Ok(Box::new(stream))
+}
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A probe asks whether somebody answers, not who: any certificate will do, as upstream.
+#[derive(Debug)]
+struct Anybody(Arc<rustls::crypto::CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Asks a service of the gRPC health protocol.
+pub(crate) async fn grpc(address: IpAddr, port: u16, service: &str) -> Verdict {
+    match Box::pin(try_grpc(address, port, service)).await {
+        Ok(1) => Verdict::Well,
+        Ok(state) => {
+            let state = match state {
+                0 => "UNKNOWN",
+                2 => "NOT_SERVING",
+                _ => "SERVICE_UNKNOWN",
+            };
+            Verdict::Badly(format!("service unhealthy (responded with \"{state}\")"))
+        }
+        Err(why) => Verdict::Badly(why),
+    }
+}
+
+/// The state that `grpc.health.v1.Health/Check` answers.
+async fn try_grpc(address: IpAddr, port: u16, service: &str) -> Result<u64, String> {
+    let stream = TcpStream::connect((address, port)).await.map_err(|error| {
+        format!("failed to connect service \"{}\": {error}", shown(address, port))
+    })?;
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .map_err(said)?;
+    let driving = tokio::spawn(connection);
+    // HealthCheckRequest { service = 1 }, inside the frame of a call.
+    let mut message = Vec::new();
+    if !service.is_empty() {
+        message.push(0x0a);
+        let mut length = service.len();
+        while length >= 0x80 {
+            message.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        message.push(length as u8);
+        message.extend(service.as_bytes());
+    }
+    let mut frame = vec![0];
+    frame.extend(u32::try_from(message.len()).unwrap_or_default().to_be_bytes());
+    frame.extend(message);
+    let request =
+        Request::post(format!("http://{}/grpc.health.v1.Health/Check", shown(address, port)))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .header(USER_AGENT, PROBE_AGENT)
+            .body(Full::new(Bytes::from(frame)))
+            .map_err(said)?;
+    let response = sender.send_request(request).await.map_err(said)?;
+    let status = |headers: &http::HeaderMap| {
+        let code = headers.get("grpc-status").and_then(|code| code.to_str().ok());
+        code.and_then(|code| code.parse::<u64>().ok())
+    };
+    let early = status(response.headers());
+    let body = Limited::new(response.into_body(), BODY_MAX).collect().await.map_err(said)?;
+    driving.abort();
+    let code = early.or_else(|| status(body.trailers()?)).unwrap_or_default();
+    match code {
+        0 => {}
+        12 => return Err("server does not implement the grpc health protocol".to_owned()),
+        code => return Err(format!("rpc error: code = {code}")),
+    }
+    // HealthCheckResponse { status = 1 }; zero is not written at all.
+    let bytes = body.to_bytes();
+    Ok(match bytes.get(5..) {
+        Some([0x08, state, ..]) => u64::from(*state),
+        _ => 0,
+    })
+}
+
+/// Puts a bound on a question.
+pub(crate) async fn within(limit: Duration, ask: impl Future<Output = Verdict>) -> Verdict {
+    match tokio::time::timeout(limit, ask).await {
+        Ok(verdict) => verdict,
+        Err(_) => Verdict::Badly("context deadline exceeded (Client.Timeout exceeded)".to_owned()),
+    }
+}

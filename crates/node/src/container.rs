@@ -1,0 +1,262 @@
+//! A container of a pod in the words of a runtime: who it runs as, what it may use, what it sees.
+//! Nothing is started here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tenure_machinery::quantity::Quantity;
+use tenure_machinery::{Object, ObjectExt as _};
+
+use crate::runtime::{Dns, Limits, PodKey, SandboxConfig, Security};
+
+/// The longest name a machine may have.
+const HOSTNAME_MAX: usize = 63;
+
+/// The folder of a pod's logs.
+pub(crate) fn log_folder(logs: &Path, pod: &PodKey) -> PathBuf {
+    logs.join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
+}
+
+/// The log file of an instance, below the folder of the pod.
+pub(crate) fn log_file(container: &str, attempt: u32) -> PathBuf {
+    Path::new(container).join(format!("{attempt}.log"))
+}
+
+/// Namespace, name and uid of a pod.
+pub(crate) fn key(pod: &Object) -> PodKey {
+    PodKey {
+        namespace: pod.namespace().to_owned(),
+        name: pod.name().to_owned(),
+        uid: pod.str_at(&["metadata", "uid"]).unwrap_or_default().to_owned(),
+    }
+}
+
+/// How the sandbox of a pod is made.
+pub(crate) fn sandbox(pod: &Object, attempt: u32, logs: PathBuf) -> SandboxConfig {
+    let flag = |name: &str| pod.bool_at(&["spec", name]).unwrap_or_default();
+    let hostname = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
+    let hostname = hostname.unwrap_or_else(|| pod.name());
+    let cut = hostname.get(..HOSTNAME_MAX).unwrap_or(hostname).trim_end_matches(['-', '.']);
+    let containers = pod.list_at(&["spec", "containers"]).iter().filter_map(Value::as_object);
+    let ports = containers
+        .flat_map(|container| container.list_at(&["ports"]))
+        .filter_map(Value::as_object)
+        .map(|port| {
+            let number = |name: &str| {
+                u16::try_from(port.int_at(&[name]).unwrap_or_default()).unwrap_or_default()
+            };
+            let protocol = port.str_at(&["protocol"]).unwrap_or("TCP").to_owned();
+            (number("containerPort"), number("hostPort"), protocol)
+        })
+        .collect();
+    let sysctls = pod.list_at(&["spec", "securityContext", "sysctls"]).iter();
+    let sysctls = sysctls.filter_map(Value::as_object).map(|one| {
+        let text = |name: &str| one.str_at(&[name]).unwrap_or_default().to_owned();
+        (text("name"), text("value"))
+    });
+    SandboxConfig {
+        pod: key(pod),
+        attempt,
+        hostname: cut.to_owned(),
+        logs,
+        host_network: flag("hostNetwork"),
+        host_pid: flag("hostPID"),
+        host_ipc: flag("hostIPC"),
+        host_users: pod.bool_at(&["spec", "hostUsers"]).unwrap_or(true),
+        share_processes: flag("shareProcessNamespace"),
+        labels: texts(pod, "labels"),
+        annotations: texts(pod, "annotations"),
+        sysctls: sysctls.collect(),
+        dns: dns(pod, &std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default()),
+        ports,
+        security: security(pod, &Object::new()),
+    }
+}
+
+fn texts(pod: &Object, name: &str) -> BTreeMap<String, String> {
+    let map = pod.map_at(&["metadata", name]).into_iter().flatten();
+    map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// The resolver of a pod. There is no server of names inside, so `ClusterFirst` is the node's.
+fn dns(pod: &Object, node: &str) -> Dns {
+    let mut dns = Dns::default();
+    if pod.str_at(&["spec", "dnsPolicy"]) != Some("None") {
+        for line in node.lines() {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            match words.next().as_deref() {
+                Some("nameserver") => dns.servers.extend(words.next()),
+                Some("search") => dns.searches = words.collect(),
+                Some("options") => dns.options.extend(words),
+                _ => {}
+            }
+        }
+    }
+    let own = |name: &str| {
+        let list = pod.list_at(&["spec", "dnsConfig", name]).iter();
+        list.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<String>>()
+    };
+    dns.servers.extend(own("nameservers"));
+    dns.searches.extend(own("searches"));
+    let options = pod.list_at(&["spec", "dnsConfig", "options"]).iter();
+    dns.options.extend(options.filter_map(Value::as_object).map(|option| {
+        let name = option.str_at(&["name"]).unwrap_or_default();
+        option.str_at(&["value"]).map_or_else(|| name.to_owned(), |value| format!("{name}:{value}"))
+    }));
+    dns
+}
+
+/// User, groups and privileges: the container's word counts before the pod's.
+pub(crate) fn security(pod: &Object, container: &Object) -> Security {
+    let number = |name: &str| {
+        let own = container.int_at(&["securityContext", name]);
+        let value = own.or_else(|| pod.int_at(&["spec", "securityContext", name]))?;
+        u32::try_from(value).ok()
+    };
+    let groups = pod.list_at(&["spec", "securityContext", "supplementalGroups"]).iter();
+    let shared = pod.int_at(&["spec", "securityContext", "fsGroup"]);
+    let mut groups: Vec<u32> = groups
+        .filter_map(Value::as_i64)
+        .chain(shared)
+        .filter_map(|group| u32::try_from(group).ok())
+        .collect();
+    groups.dedup();
+    let flag = |name: &str| container.bool_at(&["securityContext", name]);
+    let capabilities = |name: &str| {
+        let list = container.list_at(&["securityContext", "capabilities", name]).iter();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let profile = |of: &Object, path: &[&str]| {
+        let text = |name: &str| of.str_at(&[path, &["seccompProfile", name]].concat());
+        Some((text("type")?.to_owned(), text("localhostProfile").unwrap_or_default().to_owned()))
+    };
+    let seccomp = profile(container, &["securityContext"])
+        .or_else(|| profile(pod, &["spec", "securityContext"]));
+    Security {
+        seccomp,
+        uid: number("runAsUser"),
+        gid: number("runAsGroup"),
+        groups,
+        privileged: flag("privileged").unwrap_or_default(),
+        read_only_root: flag("readOnlyRootFilesystem").unwrap_or_default(),
+        no_new_privileges: flag("allowPrivilegeEscalation") == Some(false),
+        add: capabilities("add"),
+        drop: capabilities("drop"),
+    }
+}
+
+/// Whether the container must not run as root: the container's word counts before the pod's.
+pub(crate) fn refuses_root(pod: &Object, container: &Object) -> bool {
+    let own = container.bool_at(&["securityContext", "runAsNonRoot"]);
+    own.or_else(|| pod.bool_at(&["spec", "securityContext", "runAsNonRoot"])).unwrap_or_default()
+}
+
+/// The `fsGroup` of a pod.
+pub(crate) fn fs_group(pod: &Object) -> Option<u32> {
+    u32::try_from(pod.int_at(&["spec", "securityContext", "fsGroup"])?).ok()
+}
+
+/// Limits of a container; `memory` is what the node has.
+pub(crate) fn limits(pod: &Object, container: &Object, memory: u64) -> Limits {
+    let of = |list: &str, name: &str| {
+        container.at(&["resources", list, name]).and_then(Quantity::from_value)
+    };
+    let request = of("requests", "cpu").or_else(|| of("limits", "cpu")).map_or(0, Quantity::milli);
+    let memory_request = of("requests", "memory").map_or(0, Quantity::value);
+    let score = match pod.str_at(&["status", "qosClass"]) {
+        Some("Guaranteed") => -997,
+        Some("Burstable") if memory > 0 => {
+            let memory = i64::try_from(memory).unwrap_or(i64::MAX);
+            let share = memory_request.saturating_mul(1000).checked_div(memory).unwrap_or_default();
+            (1000 - share).clamp(3, 999)
+        }
+        _ => 1000,
+    };
+    Limits {
+        cpu_shares: Some(u64::try_from(request * 1024 / 1000).unwrap_or_default().max(2)),
+        cpu_quota: of("limits", "cpu").map(|limit| (limit.milli() * 100).max(1000)),
+        memory: of("limits", "memory").map(Quantity::value),
+        oom_score: Some(score),
+    }
+}
+
+/// The text of a pod's own `/etc/hosts`.
+pub(crate) fn hosts(pod: &Object, address: &str) -> String {
+    let mut text = String::from(
+        "# Kubernetes-managed hosts file.\n\
+         127.0.0.1\tlocalhost\n\
+         ::1\tlocalhost ip6-localhost ip6-loopback\n\
+         fe00::0\tip6-localnet\n\
+         fe00::0\tip6-mcastprefix\n\
+         fe00::1\tip6-allnodes\n\
+         fe00::2\tip6-allrouters\n",
+    );
+    let hostname = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
+    let hostname = hostname.unwrap_or_else(|| pod.name());
+    text.push_str(&format!("{address}\t{hostname}\n"));
+    let aliases = pod.list_at(&["spec", "hostAliases"]);
+    if !aliases.is_empty() {
+        text.push_str("\n# Entries added by HostAliases.\n");
+    }
+    for alias in aliases.iter().filter_map(Value::as_object) {
+        let names: Vec<&str> =
+            alias.list_at(&["hostnames"]).iter().filter_map(Value::as_str).collect();
+        let ip = alias.str_at(&["ip"]).unwrap_or_default();
+        text.push_str(&format!("{ip}\t{}\n", names.join("\t")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_container_counts_before_the_pod() {
+        let pod = json!({"spec": {"securityContext": {
+            "runAsUser": 1, "runAsGroup": 2, "fsGroup": 9, "supplementalGroups": [7],
+            "runAsNonRoot": true,
+        }}});
+        let pod = pod.as_object().unwrap();
+        let container = json!({"securityContext": {
+            "runAsUser": 5, "allowPrivilegeEscalation": false, "runAsNonRoot": false,
+            "capabilities": {"drop": ["ALL"]},
+        }});
+        let container = container.as_object().unwrap();
+        let found = security(pod, container);
+        assert_eq!((found.uid, found.gid, found.groups), (Some(5), Some(2), vec![7, 9]));
+        assert!(found.no_new_privileges && !found.privileged);
+        assert_eq!(found.drop, ["ALL"]);
+        assert!(!refuses_root(pod, container) && refuses_root(pod, &Object::new()));
+    }
+
+    #[test]
+    fn limits_are_what_the_kernel_counts_in() {
+        let pod = json!({"status": {"qosClass": "Burstable"}});
+        let container = json!({"resources": {
+            "requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "1500m", "memory": "1Gi"},
+        }});
+        let found = limits(pod.as_object().unwrap(), container.as_object().unwrap(), 1 << 30);
+        assert_eq!(found.cpu_shares, Some(256));
+        assert_eq!(found.cpu_quota, Some(150_000));
+        assert_eq!(found.memory, Some(1 << 30));
+        assert_eq!(found.oom_score, Some(500));
+    }
+
+    #[test]
+    fn names_are_resolved_as_on_the_node_unless_told_otherwise() {
+        let node = "nameserver 192.0.2.53\nsearch a b\noptions ndots:1\n";
+        let pod = json!({"spec": {"dnsConfig": {"searches": ["c"], "options": [
+            {"name": "ndots", "value": "2"}, {"name": "edns0"},
+        ]}}});
+        let found = dns(pod.as_object().unwrap(), node);
+        assert_eq!(found.servers, ["192.0.2.53"]);
+        assert_eq!(found.searches, ["a", "b", "c"]);
+        assert_eq!(found.options, ["ndots:1", "ndots:2", "edns0"]);
+        let alone = json!({"spec": {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["x"]}}});
+        assert_eq!(dns(alone.as_object().unwrap(), node).servers, ["x"]);
+    }
+}

@@ -1,0 +1,26 @@
+//! The node agent: runs the pods bound to its node, keeps their files current and tells the server
+//! the truth about them. It reaches the server over HTTP as any kubelet does.
+
+pub mod agent;
+mod ask;
+pub mod client;
+mod container;
+mod events;
+mod evict;
+pub mod follow;
+mod gate;
+pub mod logs;
+pub mod node;
+mod objects;
+pub mod pods;
+mod probe;
+pub mod register;
+pub mod runtime;
+pub mod serve;
+pub mod spdy;
+pub mod volume;
+mod worker;
+
+pub use agent::{Agent, AgentConfig, AgentError};
+pub use client::Server;
+pub use node::{GivenRuntime, Node, NodeError, NodeSettings, RuntimeChoice};

@@ -1,0 +1,338 @@
+//! A whole node: its runtime, its agent and its endpoints, started and ended together. Every part is
+//! made elsewhere; here they meet.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tenure_downward::Settings;
+use tenure_lifecycle::{Backoff, Room};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::agent::{Agent, AgentConfig, AgentError};
+use crate::client::{Client, Server};
+use crate::gate::ServerGate;
+use crate::register::{Identity, room_of_machine};
+use crate::runtime::cri::{Cri, CriSettings};
+#[cfg(target_os = "linux")]
+use crate::runtime::process::{Images, ProcessRuntime, ProcessSettings};
+use crate::runtime::{Runtime, RuntimeError};
+use crate::serve::{Listener, Service};
+
+/// What runs the containers of a node.
+#[derive(Debug, Clone)]
+pub enum RuntimeChoice {
+    /// Processes of the node itself.
+    #[cfg(target_os = "linux")]
+    Process {
+        /// What image names mean.
+        images: Images,
+        /// Whether pods may ask for privileges and for files of the node.
+        allow_privileged: bool,
+    },
+    /// A container runtime behind a socket.
+    Cri {
+        /// Its socket.
+        socket: PathBuf,
+        /// Puts every pod into the network of the node.
+        node_network: bool,
+    },
+    /// One that is there already.
+    Given(GivenRuntime),
+}
+
+/// A runtime that somebody else made.
+#[derive(Clone)]
+pub struct GivenRuntime(pub Arc<dyn Runtime>);
+
+impl std::fmt::Debug for GivenRuntime {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("GivenRuntime")
+    }
+}
+
+/// What a node needs to know before it starts.
+#[derive(Debug, Clone)]
+pub struct NodeSettings {
+    /// Its name.
+    pub name: String,
+    /// Where the server is and how the node shows who it is.
+    pub server: Server,
+    /// What runs its containers.
+    pub runtime: RuntimeChoice,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its address; none: what the machine uses to reach others.
+    pub address: Option<IpAddr>,
+    /// Where its endpoints are served; port 0 takes any free port.
+    pub listen: SocketAddr,
+    /// What it has for pods; what is zero is what the machine has.
+    pub room: Room,
+    /// More labels of its Node object.
+    pub labels: Vec<(String, String)>,
+    /// How restarts wait.
+    pub backoff: Backoff,
+    /// What an operator chose about the downward API.
+    pub downward: Settings,
+    /// Whether pods are put out when the node runs short.
+    pub eviction: bool,
+}
+
+impl NodeSettings {
+    /// The usual settings.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        server: Server,
+        runtime: RuntimeChoice,
+        folder: PathBuf,
+    ) -> NodeSettings {
+        NodeSettings {
+            name: name.to_owned(),
+            server,
+            runtime,
+            folder,
+            address: None,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            room: Room { pods: PODS, ..Room::default() },
+            labels: Vec::new(),
+            backoff: Backoff::default(),
+            downward: Settings::default(),
+            eviction: false,
+        }
+    }
+}
+
+/// How many pods a node takes unless told otherwise.
+pub const PODS: u64 = 110;
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The runtime cannot be used.
+    #[error("the runtime cannot be used")]
+    Runtime(#[from] RuntimeError),
+    /// The agent did not start.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The endpoints cannot be served.
+    #[error("the node cannot serve on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// A node that runs; dropping it leaves the containers alone, as a restarted agent finds them again.
+pub struct Node {
+    name: String,
+    agent: Agent,
+    service: Arc<Service>,
+    runtime: Arc<dyn Runtime>,
+    volumes: PathBuf,
+    _stop: watch::Sender<bool>,
+    _tasks: JoinSet<()>,
+}
+
+impl Node {
+    /// Starts a node; the server need not be there yet.
+    ///
+    /// # Errors
+    /// Its runtime, folder or port cannot be used.
+    pub async fn start(settings: NodeSettings) -> Result<Node, NodeError> {
+        let address = settings.address.unwrap_or_else(address_of_machine);
+        let runtime = runtime(&settings, address).await?;
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| NodeError::Listen {
+            address: settings.listen,
+            source,
+        };
+        let listener =
+            TcpListener::bind(settings.listen).await.map_err(|error| failed(error.into()))?;
+        let port = listener.local_addr().map_err(|error| failed(error.into()))?.port();
+        let found = room_of_machine(&existing(&settings.folder), PODS);
+        let or = |asked: u64, found: u64| if asked == 0 { found } else { asked };
+        let room = Room {
+            cpu_millis: or(settings.room.cpu_millis, found.cpu_millis),
+            memory_bytes: or(settings.room.memory_bytes, found.memory_bytes),
+            storage_bytes: or(settings.room.storage_bytes, found.storage_bytes),
+            pods: or(settings.room.pods, found.pods),
+        };
+        let mut features = Vec::new();
+        if settings.downward.extra.owner_references {
+            features.push("DownwardAPIOwnerReferences".to_owned());
+        }
+        let logs = settings.folder.join("logs");
+        let volumes = settings.folder.join("volumes");
+        let agent = Agent::start(AgentConfig {
+            identity: Identity {
+                name: settings.name.clone(),
+                hostname: settings.name.clone(),
+                addresses: vec![address],
+                port,
+                room,
+                labels: settings.labels.clone(),
+                features,
+            },
+            server: settings.server.clone(),
+            runtime: Arc::clone(&runtime),
+            root: volumes.clone(),
+            logs: logs.clone(),
+            backoff: settings.backoff,
+            settings: settings.downward,
+            host_path: allows_host_path(&settings.runtime),
+            eviction: settings.eviction,
+        })?;
+        let service =
+            Service::new(&settings.name, Arc::clone(&runtime), agent.pods().clone(), logs);
+        let serving = serving(&settings, address, Arc::clone(&service)).map_err(failed)?;
+        let (stop, stopping) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serving.run(listener, stopping));
+        let name = settings.name;
+        Ok(Node { name, agent, service, runtime, volumes, _stop: stop, _tasks: tasks })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its endpoints, for a server in the same process.
+    #[must_use]
+    pub fn service(&self) -> Arc<Service> {
+        Arc::clone(&self.service)
+    }
+
+    /// Its runtime.
+    #[must_use]
+    pub fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::clone(&self.runtime)
+    }
+
+    /// Waits until the server knows the node.
+    pub async fn registered(&self) {
+        self.agent.registered().await;
+    }
+
+    /// Ends the node and everything that runs on it; with `remove`, nothing is left to be found.
+    pub async fn end(self, remove: bool) {
+        let Node { agent, runtime, volumes, .. } = self;
+        // First, so that nobody starts again what is stopped here.
+        drop(agent);
+        let found = match runtime.list().await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "what runs on the node cannot be told, so it runs on");
+                return;
+            }
+        };
+        let mut ends = JoinSet::new();
+        for sandbox in found {
+            let runtime = Arc::clone(&runtime);
+            ends.spawn(async move {
+                let mut done = runtime.stop_sandbox(&sandbox.id).await;
+                if remove && done.is_ok() {
+                    done = runtime.remove_sandbox(&sandbox.id).await;
+                }
+                if let Err(error) = done {
+                    tracing::warn!(%error, sandbox = sandbox.id, "a sandbox could not be ended");
+                }
+            });
+        }
+        while ends.join_next().await.is_some() {}
+        if remove {
+            let options = crate::volume::VolumeOptions { root: volumes, host_path: false };
+            let cleared = tokio::task::spawn_blocking(move || {
+                let volumes = crate::volume::Volumes::open(options)?;
+                let done = volumes.pods().iter().try_for_each(|uid| volumes.tear_down(uid));
+                volumes.close();
+                done
+            });
+            if let Ok(Err(error)) = cleared.await {
+                tracing::warn!(%error, "volumes could not be removed");
+            }
+        }
+    }
+}
+
+/// Makes the runtime a node was told to use.
+///
+/// # Errors
+/// It cannot be used.
+pub async fn runtime(
+    settings: &NodeSettings,
+    address: IpAddr,
+) -> Result<Arc<dyn Runtime>, RuntimeError> {
+    Ok(match &settings.runtime {
+        #[cfg(target_os = "linux")]
+        RuntimeChoice::Process { images, allow_privileged } => {
+            let process = ProcessSettings {
+                images: images.clone(),
+                allow_privileged: *allow_privileged,
+                node_address: address,
+                masked: vec![settings.folder.clone()],
+                ..ProcessSettings::new(settings.folder.join("process"))
+            };
+            Arc::new(ProcessRuntime::open(process).await?)
+        }
+        RuntimeChoice::Cri { socket, node_network } => {
+            let cri = CriSettings {
+                socket: socket.clone(),
+                node: settings.name.clone(),
+                node_network: *node_network,
+                node_address: Some(address),
+                ..CriSettings::default()
+            };
+            Arc::new(Cri::new(cri)?)
+        }
+        RuntimeChoice::Given(given) => Arc::clone(&given.0),
+    })
+}
+
+/// Files of the node are privileges on a developer's machine, and the usual thing on a real node.
+fn allows_host_path(runtime: &RuntimeChoice) -> bool {
+    match runtime {
+        #[cfg(target_os = "linux")]
+        RuntimeChoice::Process { allow_privileged, .. } => *allow_privileged,
+        RuntimeChoice::Cri { .. } | RuntimeChoice::Given(_) => true,
+    }
+}
+
+/// The folder, or the nearest above it that is there.
+fn existing(folder: &std::path::Path) -> PathBuf {
+    let found = folder.ancestors().find(|folder| folder.exists());
+    found.map_or_else(|| PathBuf::from("/"), std::path::Path::to_owned)
+}
+
+/// The address this machine uses to reach others; nothing is sent to find out.
+#[must_use]
+pub fn address_of_machine() -> IpAddr {
+    let found = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        socket.local_addr()
+    });
+    found.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
+}
+
+/// The endpoints with a certificate the node makes for itself, as upstream's nodes do.
+fn serving(
+    settings: &NodeSettings,
+    address: IpAddr,
+    service: Arc<Service>,
+) -> Result<Listener, Box<dyn std::error::Error + Send + Sync>> {
+    let names = vec![settings.name.clone(), "localhost".to_owned(), address.to_string()];
+    let own = rcgen::generate_simple_self_signed(names)?;
+    let chain = vec![own.cert.der().clone()];
+    let key = PrivateKeyDer::try_from(own.signing_key.serialize_der())?;
+    let authority = CertificateDer::from_pem_slice(settings.server.authority_pem.as_bytes())?;
+    let client = Client::new(&settings.server)?;
+    let gate = ServerGate::new(client, settings.name.clone());
+    Listener::new(service, Arc::new(gate), chain, key, authority)
+}

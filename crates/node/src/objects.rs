@@ -1,0 +1,291 @@
+//! The ConfigMaps, Secrets and Services around the pods of a node, followed as long as a pod needs
+//! them. A node may read only what its pods mention, so each object is followed by its name.
+//!
+//! ```text
+//!   pod ──hold──► object ──follow──► server        one watch for each object, however many pods
+//!    ▲               │
+//!    └── Input ◄─────┘
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tenure_downward::{Input, Sources, TokenWanted};
+use tenure_machinery::{Object, ObjectExt as _};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::client::Client;
+use crate::follow::{Event, follow};
+
+/// How long a start waits for objects that were never read.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// Whom to tell that an input changed.
+pub(crate) type Tell = Arc<dyn Fn(Input) + Send + Sync>;
+
+/// Which object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    pub(crate) namespace: String,
+    /// `Input::ConfigMap` or `Input::Secret`.
+    pub(crate) input: Input,
+}
+
+/// What is known of an object.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Known {
+    #[default]
+    NotYet,
+    Unread(String),
+    Absent,
+    Here(Arc<Object>),
+}
+
+struct Entry {
+    known: watch::Sender<Known>,
+    users: BTreeMap<String, Tell>,
+    task: AbortHandle,
+}
+
+/// The objects around the pods of a node.
+pub(crate) struct Objects {
+    client: Client,
+    entries: Mutex<HashMap<Place, Entry>>,
+    services: Mutex<BTreeMap<(String, String), Arc<Object>>>,
+    services_read: watch::Sender<bool>,
+}
+
+impl Objects {
+    pub(crate) fn new(client: Client) -> Arc<Objects> {
+        Arc::new(Objects {
+            client,
+            entries: Mutex::default(),
+            services: Mutex::default(),
+            services_read: watch::Sender::new(false),
+        })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Place, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows the Services of every namespace until the task is dropped.
+    pub(crate) async fn follow_services(self: Arc<Self>) {
+        let objects = Arc::clone(&self);
+        let key = |object: &Object| (object.namespace().to_owned(), object.name().to_owned());
+        let tell = move |event| {
+            let mut services = objects.services.lock().unwrap_or_else(PoisonError::into_inner);
+            match event {
+                Event::All(all) => {
+                    *services = all.into_iter().map(|service| (key(&service), service)).collect();
+                    drop(services);
+                    objects.services_read.send_replace(true);
+                }
+                Event::Put(service) => {
+                    services.insert(key(&service), service);
+                }
+                Event::Gone(service) => {
+                    services.remove(&key(&service));
+                }
+                Event::Unread(why) => tracing::debug!(why, "services cannot be read"),
+            }
+            true
+        };
+        follow(self.client.clone(), "/api/v1/services".to_owned(), tell).await;
+    }
+
+    /// Follows exactly these objects for a pod; those it held before and not now are let go.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        uid: &str,
+        namespace: &str,
+        inputs: &BTreeSet<Input>,
+        tell: &Tell,
+    ) {
+        let wanted: BTreeSet<Place> = inputs
+            .iter()
+            .filter(|input| matches!(input, Input::ConfigMap(_) | Input::Secret(_)))
+            .map(|input| Place { namespace: namespace.to_owned(), input: input.clone() })
+            .collect();
+        let mut entries = self.entries();
+        entries.retain(|place, entry| {
+            if !wanted.contains(place) {
+                entry.users.remove(uid);
+            }
+            let used = !entry.users.is_empty();
+            if !used {
+                entry.task.abort();
+            }
+            used
+        });
+        for place in wanted {
+            let entry = entries.entry(place.clone()).or_insert_with(|| self.begin(place));
+            entry.users.entry(uid.to_owned()).or_insert_with(|| Arc::clone(tell));
+        }
+    }
+
+    /// Lets go of everything a pod held.
+    pub(crate) fn release(self: &Arc<Self>, uid: &str) {
+        let nothing: Tell = Arc::new(|_| {});
+        self.hold(uid, "", &BTreeSet::new(), &nothing);
+    }
+
+    fn begin(self: &Arc<Self>, place: Place) -> Entry {
+        let (resource, name) = match &place.input {
+            Input::Secret(name) => ("secrets", name),
+            Input::ConfigMap(name) => ("configmaps", name),
+            _ => ("configmaps", &place.namespace),
+        };
+        let namespace = &place.namespace;
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/{resource}?fieldSelector=metadata.name%3D{name}"
+        );
+        let objects = Arc::downgrade(self);
+        let client = self.client.clone();
+        let tell = move |event| {
+            let Some(objects) = objects.upgrade() else { return false };
+            let known = match event {
+                Event::All(all) => all.into_iter().next().map_or(Known::Absent, Known::Here),
+                Event::Put(object) => Known::Here(object),
+                Event::Gone(_) => Known::Absent,
+                Event::Unread(why) => Known::Unread(why),
+            };
+            // What can never change need not be watched (R74).
+            let fixed = matches!(&known, Known::Here(object)
+                if object.bool_at(&["immutable"]) == Some(true));
+            objects.learn(&place, known);
+            !fixed
+        };
+        let task = tokio::spawn(follow(client, path, tell)).abort_handle();
+        Entry { known: watch::Sender::default(), users: BTreeMap::new(), task }
+    }
+
+    /// Takes in what was read and tells the pods if it is news.
+    fn learn(&self, place: &Place, known: Known) {
+        let entries = self.entries();
+        let Some(entry) = entries.get(place) else { return };
+        let news = entry.known.send_if_modified(|old| {
+            let news = match (&*old, &known) {
+                // A server that is away changes nothing that was read before.
+                (Known::Here(_) | Known::Absent, Known::Unread(_)) => return false,
+                (Known::Here(old), Known::Here(new)) => revision(old) != revision(new),
+                (Known::Absent, Known::Absent) => false,
+                _ => true,
+            };
+            if news {
+                *old = known;
+            }
+            news
+        });
+        if news {
+            let users: Vec<Tell> = entry.users.values().cloned().collect();
+            drop(entries);
+            for tell in users {
+                tell(place.input.clone());
+            }
+        }
+    }
+
+    /// Waits until each of these objects was read once, or nobody can tell.
+    pub(crate) async fn settle(&self, namespace: &str, inputs: &BTreeSet<Input>) {
+        let mut waits = Vec::new();
+        {
+            let entries = self.entries();
+            for input in inputs {
+                let place = Place { namespace: namespace.to_owned(), input: input.clone() };
+                waits.extend(entries.get(&place).map(|entry| entry.known.subscribe()));
+            }
+        }
+        let all = async {
+            let mut services = self.services_read.subscribe();
+            let _ = services.wait_for(|read| *read).await;
+            for mut wait in waits {
+                let _ = wait.wait_for(|known| !matches!(known, Known::NotYet)).await;
+            }
+        };
+        // The caller finds out what is missing by itself.
+        let _ = tokio::time::timeout(SETTLE, all).await;
+    }
+
+    fn known(&self, namespace: &str, input: Input) -> Known {
+        let place = Place { namespace: namespace.to_owned(), input };
+        self.entries().get(&place).map(|entry| entry.known.borrow().clone()).unwrap_or_default()
+    }
+
+    /// Everything a pod may read from, as it is now.
+    pub(crate) fn around(
+        &self,
+        namespace: &str,
+        inputs: &BTreeSet<Input>,
+        tokens: BTreeMap<TokenWanted, Vec<u8>>,
+    ) -> Around {
+        let services = self.services_read.borrow().then(|| {
+            let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+            services
+                .iter()
+                .filter(|((place, name), _)| {
+                    place == namespace || (place == "default" && name == "kubernetes")
+                })
+                .map(|(_, service)| Arc::clone(service))
+                .collect()
+        });
+        let known =
+            inputs.iter().map(|input| (input.clone(), self.known(namespace, input.clone())));
+        Around { services, known: known.collect(), tokens, files: BTreeMap::new() }
+    }
+}
+
+fn revision(object: &Object) -> Option<&str> {
+    object.str_at(&["metadata", "resourceVersion"])
+}
+
+/// What is around one pod at one moment.
+pub(crate) struct Around {
+    services: Option<Vec<Arc<Object>>>,
+    known: BTreeMap<Input, Known>,
+    tokens: BTreeMap<TokenWanted, Vec<u8>>,
+    /// Folders of volumes, for variables that come from files.
+    pub(crate) files: BTreeMap<String, std::path::PathBuf>,
+}
+
+impl Around {
+    fn object(&self, input: Input, what: &str, name: &str) -> Result<Option<Arc<Object>>, String> {
+        match self.known.get(&input) {
+            Some(Known::Here(object)) => Ok(Some(Arc::clone(object))),
+            Some(Known::Absent) => Ok(None),
+            Some(Known::Unread(why)) => Err(why.clone()),
+            Some(Known::NotYet) | None => Err(format!("{what} {name:?} was not read yet")),
+        }
+    }
+}
+
+impl Sources for Around {
+    fn services(&self) -> Result<&[Arc<Object>], String> {
+        let services = self.services.as_deref();
+        services.ok_or_else(|| "services have not yet been read at least once".to_owned())
+    }
+
+    fn config_map(&self, name: &str) -> Result<Option<Arc<Object>>, String> {
+        self.object(Input::ConfigMap(name.to_owned()), "configmap", name)
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<Arc<Object>>, String> {
+        self.object(Input::Secret(name.to_owned()), "secret", name)
+    }
+
+    fn file(&self, volume: &str, path: &str) -> Result<Vec<u8>, String> {
+        let folder =
+            self.files.get(volume).ok_or_else(|| format!("volume {volume:?} not found"))?;
+        if path.split('/').any(|element| element == "..") || path.starts_with('/') {
+            return Err(format!("{path:?} leads out of the volume"));
+        }
+        std::fs::read(folder.join(path)).map_err(|error| error.to_string())
+    }
+
+    fn token(&self, wanted: &TokenWanted) -> Result<Vec<u8>, String> {
+        let token = self.tokens.get(wanted).cloned();
+        token.ok_or_else(|| "failed to fetch token: there is none yet".to_owned())
+    }
+}

@@ -1,0 +1,173 @@
+//! Control groups: where a container's limits are written, in both versions of the kernel's
+//! interface, and whether the kernel ended somebody for want of memory. Where the folders cannot be
+//! written there are no limits, and [`Groups::find`] says why.
+
+use std::path::{Path, PathBuf};
+
+use crate::runtime::Limits;
+
+/// A group's folder and what is written to its files.
+pub(super) type Group = (PathBuf, Vec<(String, String)>);
+
+/// Where groups can be made on this node.
+#[derive(Debug, Clone)]
+pub(super) enum Groups {
+    /// One tree for all.
+    Unified(PathBuf),
+    /// A tree for memory and one for processors.
+    Split { memory: Option<PathBuf>, cpu: Option<PathBuf> },
+}
+
+impl Groups {
+    /// Looks for folders that can be written.
+    pub(super) fn find() -> Result<Groups, String> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").map_err(|e| e.to_string())?;
+        let root = Path::new("/sys/fs/cgroup");
+        if root.join("cgroup.controllers").exists() {
+            return unified(root, &own);
+        }
+        let memory = split(root, "memory", &own);
+        let cpu = split(root, "cpu", &own);
+        match (memory, cpu) {
+            (Err(why), Err(_)) => Err(why),
+            (memory, cpu) => Ok(Groups::Split { memory: memory.ok(), cpu: cpu.ok() }),
+        }
+    }
+
+    /// The groups of one container; none where it has no limits.
+    pub(super) fn of(&self, id: &str, limits: &Limits) -> Vec<Group> {
+        match self {
+            Groups::Unified(root) => {
+                let settings = unified_settings(limits);
+                if settings.is_empty() { Vec::new() } else { vec![(root.join(id), settings)] }
+            }
+            Groups::Split { memory, cpu } => {
+                let memory = memory.as_ref().map(|root| (root, memory_settings(limits)));
+                let cpu = cpu.as_ref().map(|root| (root, cpu_settings(limits)));
+                memory
+                    .into_iter()
+                    .chain(cpu)
+                    .filter(|(_, settings)| !settings.is_empty())
+                    .map(|(root, settings)| (root.join(id), settings))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Where one version rules, a group with members has no groups below it: ours are beside the
+/// agent's own, or at the top for root.
+fn unified(root: &Path, own: &str) -> Result<Groups, String> {
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let near = root.join(own);
+    let beside = near.parent().filter(|_| !own.is_empty()).unwrap_or(root);
+    let mut why = String::new();
+    for base in [root, beside] {
+        let ours = base.join("tenure");
+        let asked = std::fs::write(base.join("cgroup.subtree_control"), "+memory +cpu +pids");
+        let made = std::fs::create_dir_all(&ours).and(asked);
+        match made.and_then(|()| {
+            std::fs::write(ours.join("cgroup.subtree_control"), "+memory +cpu +pids")
+        }) {
+            Ok(()) => return Ok(Groups::Unified(ours)),
+            Err(error) => why = format!("{}: {error}", ours.display()),
+        }
+    }
+    Err(why)
+}
+
+fn split(root: &Path, kind: &str, own: &str) -> Result<PathBuf, String> {
+    let path = own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let kinds = fields.next()?;
+        kinds.split(',').any(|one| one == kind).then(|| fields.next())?
+    });
+    let path = path.ok_or_else(|| format!("no control groups for {kind}"))?;
+    let ours = root.join(kind).join(path.trim_start_matches('/')).join("tenure");
+    std::fs::create_dir_all(&ours).map_err(|error| format!("{}: {error}", ours.display()))?;
+    if !ours.join("cgroup.procs").exists() {
+        return Err(format!("{} is no control group", ours.display()));
+    }
+    // Another user's agent may have made it.
+    match rustix::fs::access(&ours, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => Ok(ours),
+        Err(error) => Err(format!("{}: {}", ours.display(), std::io::Error::from(error))),
+    }
+}
+
+fn unified_settings(limits: &Limits) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    if let Some(memory) = limits.memory.filter(|memory| *memory > 0) {
+        all.push(("memory.max".to_owned(), memory.to_string()));
+        all.push(("memory.swap.max".to_owned(), "0".to_owned()));
+        all.push(("memory.oom.group".to_owned(), "1".to_owned()));
+    }
+    if let Some(quota) = limits.cpu_quota.filter(|quota| *quota > 0) {
+        all.push(("cpu.max".to_owned(), format!("{quota} 100000")));
+    }
+    if let Some(shares) = limits.cpu_shares.filter(|shares| *shares > 2) {
+        // The range 2…262144 of shares onto 1…10000 of weight, as runtimes agree.
+        let weight = 1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142;
+        all.push(("cpu.weight".to_owned(), weight.to_string()));
+    }
+    all
+}
+
+fn memory_settings(limits: &Limits) -> Vec<(String, String)> {
+    match limits.memory.filter(|memory| *memory > 0) {
+        Some(memory) => vec![
+            ("memory.limit_in_bytes".to_owned(), memory.to_string()),
+            ("memory.memsw.limit_in_bytes".to_owned(), memory.to_string()),
+        ],
+        None => Vec::new(),
+    }
+}
+
+fn cpu_settings(limits: &Limits) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    if let Some(quota) = limits.cpu_quota.filter(|quota| *quota > 0) {
+        all.push(("cpu.cfs_period_us".to_owned(), "100000".to_owned()));
+        all.push(("cpu.cfs_quota_us".to_owned(), quota.to_string()));
+    }
+    if let Some(shares) = limits.cpu_shares.filter(|shares| *shares > 2) {
+        all.push(("cpu.shares".to_owned(), shares.to_string()));
+    }
+    all
+}
+
+/// Whether the kernel ended a process of these groups because memory ran out.
+pub(super) fn out_of_memory(groups: &[Group]) -> bool {
+    groups.iter().any(|(folder, _)| {
+        ["memory.events", "memory.oom_control"].iter().any(|file| {
+            let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+            text.lines()
+                .any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use super::*;
+
+    #[test]
+    fn r141_limits_become_settings_of_either_version() {
+        let limits = Limits {
+            cpu_shares: Some(1024),
+            cpu_quota: Some(50_000),
+            memory: Some(1 << 20),
+            oom_score: None,
+        };
+        let unified = Groups::Unified("/g".into()).of("c", &limits);
+        assert_eq!(unified[0].0, Path::new("/g/c"));
+        assert!(unified[0].1.contains(&("memory.max".to_owned(), "1048576".to_owned())));
+        assert!(unified[0].1.contains(&("cpu.max".to_owned(), "50000 100000".to_owned())));
+        assert!(unified[0].1.contains(&("cpu.weight".to_owned(), "39".to_owned())));
+        let split = Groups::Split { memory: Some("/m".into()), cpu: Some("/c".into()) };
+        assert_eq!(split.of("c", &limits).len(), 2);
+        assert!(split.of("c", &Limits::default()).is_empty());
+        let best = Limits { cpu_shares: Some(2), ..Limits::default() };
+        assert!(split.of("c", &best).is_empty());
+    }
+}

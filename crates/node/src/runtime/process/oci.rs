@@ -1,0 +1,249 @@
+//! Folders given as images: files as they are, or an OCI layout whose layers are unpacked once. No
+//! registry is ever asked.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::image::Found;
+use super::tar;
+use super::wire::Root;
+use crate::runtime::RuntimeError;
+
+/// Whether a folder is an OCI layout rather than files.
+pub(super) fn is_layout(folder: &Path) -> bool {
+    folder.join("oci-layout").is_file()
+}
+
+/// Opens a folder as an image; in a layout with several, the one with this name.
+pub(super) fn open(folder: &Path, name: Option<&str>, cache: &Path) -> Result<Found, RuntimeError> {
+    if !is_layout(folder) {
+        let path = folder.to_owned();
+        return Ok(Found { root: Root::Folder { path, read_only: false }, ..Found::default() });
+    }
+    let failed = |error: io::Error| RuntimeError::Image {
+        reason: "ErrImagePull",
+        message: format!("image folder {}: {error}", folder.display()),
+    };
+    let layout = Layout { folder };
+    let (digest, manifest) = layout.manifest(name).map_err(failed)?;
+    let config = layout.config(&manifest).map_err(failed)?;
+    let root = cache.join(digest.replace(':', "-"));
+    if !root.is_dir() {
+        layout.unpack(&manifest, &root).map_err(failed)?;
+    }
+    let words = |name: &str| -> Vec<String> {
+        let list = config.get(name).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+    };
+    let word = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(Found {
+        root: Root::Folder { path: root, read_only: false },
+        entrypoint: words("Entrypoint"),
+        command: words("Cmd"),
+        env: words("Env"),
+        directory: word("WorkingDir"),
+        user: word("User"),
+    })
+}
+
+struct Layout<'a> {
+    folder: &'a Path,
+}
+
+impl Layout<'_> {
+    fn blob(&self, digest: &str) -> io::Result<PathBuf> {
+        let (kind, number) = digest.split_once(':').unwrap_or_default();
+        let fits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric());
+        if fits(kind) && fits(number) {
+            Ok(self.folder.join("blobs").join(kind).join(number))
+        } else {
+            Err(io::Error::other(format!("{digest:?} is no digest")))
+        }
+    }
+
+    fn read(&self, digest: &str) -> io::Result<Value> {
+        Ok(serde_json::from_slice(&std::fs::read(self.blob(digest)?)?)?)
+    }
+
+    /// The manifest of the image, through lists of platforms where there are any.
+    fn manifest(&self, name: Option<&str>) -> io::Result<(String, Value)> {
+        let mut list: Value =
+            serde_json::from_slice(&std::fs::read(self.folder.join("index.json"))?)?;
+        let mut name = name;
+        for _ in 0..4 {
+            let chosen = choose(&list, name.take())
+                .ok_or_else(|| io::Error::other("it holds no such image"))?;
+            let manifest = self.read(&chosen)?;
+            if manifest.get("layers").is_some() {
+                return Ok((chosen, manifest));
+            }
+            list = manifest;
+        }
+        Err(io::Error::other("it holds lists of lists"))
+    }
+
+    fn config(&self, manifest: &Value) -> io::Result<Value> {
+        let digest = manifest.pointer("/config/digest").and_then(Value::as_str).unwrap_or_default();
+        Ok(self.read(digest)?.get("config").cloned().unwrap_or_default())
+    }
+
+    /// Unpacks every layer, and only then gives the folder its name.
+    fn unpack(&self, manifest: &Value, root: &Path) -> io::Result<()> {
+        let fresh = root.with_extension(format!("{}.tmp", std::process::id()));
+        let _ = std::fs::remove_dir_all(&fresh);
+        std::fs::create_dir_all(&fresh)?;
+        let layers = manifest.get("layers").and_then(Value::as_array).into_iter().flatten();
+        for layer in layers {
+            let digest = layer.get("digest").and_then(Value::as_str).unwrap_or_default();
+            let kind = layer.get("mediaType").and_then(Value::as_str).unwrap_or_default();
+            let file = io::BufReader::new(std::fs::File::open(self.blob(digest)?)?);
+            if kind.ends_with("gzip") {
+                tar::unpack(flate2::bufread::MultiGzDecoder::new(file), &fresh)?;
+            } else if kind.ends_with("zstd") {
+                return Err(io::Error::other("layers packed with zstd are not read"));
+            } else {
+                tar::unpack(file, &fresh)?;
+            }
+        }
+        match std::fs::rename(&fresh, root) {
+            // Somebody else was as fast.
+            Err(_) if root.is_dir() => std::fs::remove_dir_all(&fresh),
+            other => other,
+        }
+    }
+}
+
+/// The digest of the image with this name, or of the one for this machine.
+fn choose(list: &Value, name: Option<&str>) -> Option<String> {
+    let all: Vec<&Value> = list.get("manifests")?.as_array()?.iter().collect();
+    let named = |entry: &&&Value| {
+        let notes = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
+        let mut names =
+            notes.iter().filter_map(|note| entry.get("annotations")?.get(note)?.as_str());
+        names.any(|found| Some(found) == name)
+    };
+    let fits = |entry: &&&Value| {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let says = |key: &str| entry.get("platform")?.get(key)?.as_str();
+        says("architecture") == Some(architecture) && says("os") == Some("linux")
+    };
+    let chosen = match name {
+        Some(_) => all.iter().find(named),
+        None => all.iter().find(fits).or(all.first()),
+    };
+    Some(chosen?.get("digest")?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use super::*;
+    use serde_json::json;
+    use std::io::Write as _;
+
+    fn entry(name: &str, kind: u8, link: &str, bytes: &[u8]) -> Vec<u8> {
+        let mut head = [0_u8; 512];
+        head[..name.len()].copy_from_slice(name.as_bytes());
+        head[100..107].copy_from_slice(b"0000755");
+        head[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
+        head[156] = kind;
+        head[157..157 + link.len()].copy_from_slice(link.as_bytes());
+        head[257..262].copy_from_slice(b"ustar");
+        let mut all = head.to_vec();
+        all.extend_from_slice(bytes);
+        all.resize(all.len().next_multiple_of(512), 0);
+        all
+    }
+
+    fn layout(layers: &[Vec<u8>]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = folder.path().join("blobs/sha256");
+        std::fs::create_dir_all(&blobs).unwrap();
+        std::fs::write(folder.path().join("oci-layout"), "{}").unwrap();
+        let mut list = Vec::new();
+        for (number, layer) in layers.iter().enumerate() {
+            let gzip = number % 2 == 0;
+            let kind = format!(
+                "application/vnd.oci.image.layer.v1.tar{}",
+                if gzip { "+gzip" } else { "" }
+            );
+            let mut bytes = layer.clone();
+            if gzip {
+                let mut packed =
+                    flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                packed.write_all(layer).unwrap();
+                bytes = packed.finish().unwrap();
+            }
+            std::fs::write(blobs.join(format!("layer{number}")), bytes).unwrap();
+            list.push(json!({"mediaType": kind, "digest": format!("sha256:layer{number}")}));
+        }
+        let config = json!({"config": {"Entrypoint": ["/bin/tool"], "Cmd": ["x"], "Env": ["A=b"], "User": "7:8", "WorkingDir": "/w"}});
+        std::fs::write(blobs.join("config"), config.to_string()).unwrap();
+        let manifest = json!({"config": {"digest": "sha256:config"}, "layers": list});
+        std::fs::write(blobs.join("manifest"), manifest.to_string()).unwrap();
+        let notes = json!({"org.opencontainers.image.ref.name": "example.com/tool:1"});
+        let index = json!({"manifests": [{"digest": "sha256:manifest", "annotations": notes}]});
+        std::fs::write(folder.path().join("index.json"), index.to_string()).unwrap();
+        folder
+    }
+
+    #[test]
+    fn r140_a_layout_is_unpacked_layer_by_layer() {
+        let first = [
+            entry("bin/", b'5', "", b""),
+            entry("bin/tool", b'0', "", b"one"),
+            entry("bin/gone", b'0', "", b"x"),
+            entry("old/a", b'0', "", b"x"),
+            entry("link", b'2', "bin", b""),
+        ];
+        let second = [
+            entry("bin/.wh.gone", b'0', "", b""),
+            entry("old/.wh..wh..opq", b'0', "", b""),
+            entry("old/b", b'0', "", b"new"),
+            entry("link/more", b'0', "", b"two"),
+            entry("bin/same", b'1', "bin/tool", b""),
+        ];
+        let folder = layout(&[first.concat(), second.concat()]);
+        let cache = tempfile::tempdir().unwrap();
+        let found = open(folder.path(), Some("example.com/tool:1"), cache.path()).unwrap();
+        let Root::Folder { path, .. } = &found.root else { panic!("{found:?}") };
+        let read = |name: &str| std::fs::read_to_string(path.join(name)).ok();
+        assert_eq!(read("bin/tool").as_deref(), Some("one"));
+        assert_eq!(read("bin/same").as_deref(), Some("one"));
+        assert_eq!(read("bin/more").as_deref(), Some("two"));
+        assert_eq!(read("old/b").as_deref(), Some("new"));
+        assert_eq!((read("bin/gone"), read("old/a")), (None, None));
+        assert_eq!(found.entrypoint, ["/bin/tool"]);
+        assert_eq!(
+            (found.command.len(), found.user.as_str(), found.directory.as_str()),
+            (1, "7:8", "/w")
+        );
+        assert!(open(folder.path(), Some("example.com/other:1"), cache.path()).is_err());
+        assert!(open(folder.path(), None, cache.path()).is_ok());
+    }
+
+    #[test]
+    fn r140_a_layer_cannot_write_outside_its_image() {
+        let outside = tempfile::tempdir().unwrap();
+        let out = outside.path().to_str().unwrap();
+        let layer = [
+            entry("escape", b'2', out, b""),
+            entry("escape/x", b'0', "", b"inside"),
+            entry("up", b'2', "../../../../../..", b""),
+            entry("up/tenure-escaped", b'0', "", b"inside"),
+        ];
+        let folder = layout(&[layer.concat()]);
+        let cache = tempfile::tempdir().unwrap();
+        assert!(open(folder.path(), None, cache.path()).is_ok());
+        assert!(!outside.path().join("x").exists() && !Path::new("/tenure-escaped").exists());
+        let climbs = layout(&[entry("../x", b'0', "", b"bad")]);
+        assert!(open(climbs.path(), None, &cache.path().join("other")).is_err());
+        assert!(!cache.path().join("x").exists());
+    }
+}

@@ -1,0 +1,283 @@
+//! Turns what the agent wants of a container into what a shim does: image, command, environment,
+//! user and walls become one order. Nothing is started here.
+
+use std::path::PathBuf;
+
+use rustix::thread::CapabilitySet;
+
+use super::image::Found;
+use super::state::{ContainerRecord, SandboxRecord};
+use super::wire::{Order, Root, Walls};
+use super::{ProcessRuntime, refused};
+use crate::runtime::{ContainerConfig, Hidden, Mount, RuntimeError, Security};
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What containers may do by default everywhere.
+const USUAL: [CapabilitySet; 14] = [
+    CapabilitySet::CHOWN,
+    CapabilitySet::DAC_OVERRIDE,
+    CapabilitySet::FSETID,
+    CapabilitySet::FOWNER,
+    CapabilitySet::MKNOD,
+    CapabilitySet::NET_RAW,
+    CapabilitySet::SETGID,
+    CapabilitySet::SETUID,
+    CapabilitySet::SETFCAP,
+    CapabilitySet::SETPCAP,
+    CapabilitySet::NET_BIND_SERVICE,
+    CapabilitySet::SYS_CHROOT,
+    CapabilitySet::KILL,
+    CapabilitySet::AUDIT_WRITE,
+];
+
+impl ProcessRuntime {
+    /// The order for a container of a pod.
+    pub(super) fn order(
+        &self,
+        sandbox: &SandboxRecord,
+        id: &str,
+        config: &ContainerConfig,
+    ) -> Result<(ContainerRecord, Order), RuntimeError> {
+        if sandbox.stopped {
+            return Err(RuntimeError::Failed("the sandbox is stopped".to_owned()));
+        }
+        let security = &config.security;
+        if security.privileged && !self.settings.allow_privileged {
+            return Err(refused("privileged"));
+        }
+        let cache = self.settings.state.join(".images");
+        let found = self.settings.images.find(&config.image, &cache)?;
+        let command = command(config, &found);
+        if command.is_empty() {
+            return Err(RuntimeError::Failed(format!(
+                "no command specified: image \"{}\" has none on this node and the pod names none",
+                config.image_name
+            )));
+        }
+        let mut order = self.base_order(sandbox, self.keep.place(&sandbox.id, id));
+        order.command = command;
+        order.env = environment(sandbox, config, &found);
+        order.directory = first(&[&config.directory, &found.directory]);
+        order.mounts = mounts(config)?;
+        order.capabilities = self.capabilities(security)?;
+        self.set_user(&mut order, security, &found);
+        order.walls.read_only = security.read_only_root;
+        order.walls.privileged = security.privileged;
+        order.root = match found.root {
+            Root::Folder { path, .. } => Root::Folder { path, read_only: security.read_only_root },
+            Root::Host => Root::Host,
+        };
+        if self.abilities.plain.is_some() {
+            let root = order.folder.join("root").into_os_string().into_encoded_bytes();
+            order.env.push(("TENURE_ROOT".to_owned(), Hidden(root)));
+        }
+        if let Ok(groups) = &self.abilities.groups {
+            order.groups_of_control = groups.of(id, &config.limits);
+        }
+        order.oom_score = config.limits.oom_score;
+        order.log = Some(sandbox.logs.join(&config.log));
+        order.log_size = self.settings.log_size;
+        order.log_files = self.settings.log_files;
+        (order.stdin, order.stdin_once, order.tty) = (config.stdin, config.stdin_once, config.tty);
+        let image_id = match &order.root {
+            Root::Host => "host".to_owned(),
+            Root::Folder { path, .. } => path.display().to_string(),
+        };
+        let record = ContainerRecord {
+            id: id.to_owned(),
+            sandbox: sandbox.id.clone(),
+            name: config.name.clone(),
+            attempt: config.attempt,
+            image: config.image_name.clone(),
+            image_id,
+            stop_signal: config.stop_signal.clone(),
+            tty: config.tty,
+            stdin: config.stdin,
+            pause: false,
+        };
+        Ok((record, order))
+    }
+
+    /// The order for the process that holds a pod's process namespace.
+    pub(super) fn pause_order(&self, sandbox: &SandboxRecord, folder: PathBuf) -> Order {
+        let mut order = self.base_order(sandbox, folder);
+        order.capabilities = Some(0);
+        order
+    }
+
+    /// The order for a container that only shows which walls there are.
+    pub(super) fn trial_order(&self, folder: PathBuf) -> Order {
+        let single = self.abilities.single;
+        let walls = Walls {
+            mount: true,
+            pid: true,
+            uts: true,
+            ipc: true,
+            user: single,
+            single,
+            ..Walls::default()
+        };
+        Order { folder, walls, ..Order::default() }
+    }
+
+    fn base_order(&self, sandbox: &SandboxRecord, folder: PathBuf) -> Order {
+        let plain = self.abilities.plain.is_some();
+        let single = self.abilities.single;
+        let mut masked = self.settings.masked.clone();
+        masked.push(self.settings.state.clone());
+        let walls = Walls {
+            mount: !plain,
+            pid: !plain && !sandbox.host_pid,
+            // A user namespace of another container cannot be entered from this one's.
+            pid_of: self.keep.pause_of(&sandbox.id),
+            uts: !plain && !sandbox.host_network,
+            ipc: !plain && !sandbox.host_ipc,
+            ipc_of: if plain || single || sandbox.host_ipc || !sandbox.host_users {
+                None
+            } else {
+                self.keep.first_process_of(&sandbox.id)
+            },
+            user: !plain && (single || !sandbox.host_users),
+            single: !plain && single,
+            ..Walls::default()
+        };
+        let hosts = format!(
+            "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{}\t{}\n",
+            sandbox.address, sandbox.hostname
+        );
+        Order {
+            folder,
+            masked,
+            hostname: sandbox.hostname.clone(),
+            hosts: if sandbox.host_network { String::new() } else { hosts },
+            resolver: sandbox.resolver.clone(),
+            walls,
+            ..Order::default()
+        }
+    }
+
+    fn set_user(&self, order: &mut Order, security: &Security, found: &Found) {
+        let mut parts = found.user.split(':');
+        let image_uid = parts.next().and_then(|user| user.parse().ok());
+        let image_gid = parts.next().and_then(|group| group.parse().ok());
+        order.uid = security.uid.or(image_uid).unwrap_or(0);
+        order.gid = security.gid.or(image_gid.filter(|_| security.uid.is_none()));
+        order.groups.clone_from(&security.groups);
+        order.no_new_privileges = security.no_new_privileges;
+        if self.abilities.plain.is_some() && self.abilities.single {
+            // Without a namespace an ordinary user can be nobody else.
+            order.uid = rustix::process::geteuid().as_raw();
+            order.gid = Some(rustix::process::getegid().as_raw());
+            order.walls.single = true;
+        }
+    }
+
+    fn capabilities(&self, security: &Security) -> Result<Option<u64>, RuntimeError> {
+        if security.privileged {
+            return Ok(None);
+        }
+        let usual = USUAL.into_iter().fold(CapabilitySet::empty(), |all, one| all | one);
+        let listed = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case("ALL"));
+        let mut set = if listed(&security.drop) { CapabilitySet::empty() } else { usual };
+        for name in &security.drop {
+            set &= !capability(name).unwrap_or(CapabilitySet::empty());
+        }
+        let added =
+            if listed(&security.add) { vec!["ALL".to_owned()] } else { security.add.clone() };
+        for name in added {
+            let one = capability(&name);
+            let known = one.is_some_and(|one| usual.contains(one));
+            if !known && !self.settings.allow_privileged {
+                return Err(refused(&format!("capability {name}")));
+            }
+            set |= one.unwrap_or(CapabilitySet::all());
+        }
+        Ok(Some(set.bits()))
+    }
+}
+
+fn capability(name: &str) -> Option<CapabilitySet> {
+    let upper = name.to_ascii_uppercase();
+    let short = upper.strip_prefix("CAP_").unwrap_or(&upper);
+    CapabilitySet::from_name(short)
+}
+
+/// The pod's command before the image's; the pod's arguments before the image's.
+fn command(config: &ContainerConfig, found: &Found) -> Vec<String> {
+    let (start, rest) = match (config.command.is_empty(), config.args.is_empty()) {
+        (false, _) => (&config.command, &config.args),
+        (true, false) => (&found.entrypoint, &config.args),
+        (true, true) => (&found.entrypoint, &found.command),
+    };
+    start.iter().chain(rest).cloned().collect()
+}
+
+fn environment(
+    sandbox: &SandboxRecord,
+    config: &ContainerConfig,
+    found: &Found,
+) -> Vec<(String, Hidden)> {
+    let hidden = |text: &str| Hidden(text.as_bytes().to_vec());
+    let mut all = vec![("PATH".to_owned(), hidden(PATH))];
+    if !sandbox.hostname.is_empty() {
+        all.push(("HOSTNAME".to_owned(), hidden(&sandbox.hostname)));
+    }
+    if config.tty {
+        all.push(("TERM".to_owned(), hidden("xterm")));
+    }
+    for entry in &found.env {
+        if let Some((name, value)) = entry.split_once('=') {
+            all.push((name.to_owned(), hidden(value)));
+        }
+    }
+    all.extend(config.env.iter().cloned());
+    all
+}
+
+fn mounts(config: &ContainerConfig) -> Result<Vec<Mount>, RuntimeError> {
+    let mut all = config.mounts.clone();
+    if let Some((at, from)) = &config.termination {
+        let made = std::fs::OpenOptions::new().create(true).append(true).open(from);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        made.and_then(|file| file.set_permissions(mode))
+            .map_err(|error| RuntimeError::Failed(format!("termination message: {error}")))?;
+        let from = from.clone();
+        all.push(Mount { at: at.clone(), from, read_only: false, propagation: None });
+    }
+    Ok(all)
+}
+
+fn first(candidates: &[&str]) -> String {
+    candidates.iter().find(|one| !one.is_empty()).copied().unwrap_or("/").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pods_words_come_before_the_images() {
+        let found = Found {
+            entrypoint: vec!["/entry".to_owned()],
+            command: vec!["default".to_owned()],
+            ..Found::default()
+        };
+        let config = |command: &[&str], args: &[&str]| ContainerConfig {
+            command: command.iter().map(|&part| part.to_owned()).collect(),
+            args: args.iter().map(|&part| part.to_owned()).collect(),
+            ..ContainerConfig::default()
+        };
+        assert_eq!(command(&config(&[], &[]), &found), ["/entry", "default"]);
+        assert_eq!(command(&config(&[], &["x"]), &found), ["/entry", "x"]);
+        assert_eq!(command(&config(&["c"], &[]), &found), ["c"]);
+        assert_eq!(command(&config(&["c"], &["x"]), &found), ["c", "x"]);
+    }
+
+    #[test]
+    fn capabilities_have_two_spellings() {
+        assert_eq!(capability("CAP_CHOWN"), Some(CapabilitySet::CHOWN));
+        assert_eq!(capability("net_raw"), Some(CapabilitySet::NET_RAW));
+        assert_eq!(capability("NO_SUCH"), None);
+    }
+}

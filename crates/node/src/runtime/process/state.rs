@@ -1,0 +1,146 @@
+//! What this runtime keeps on disk, so that an agent started later finds its containers again. No
+//! environment is written here: it may hold a Secret.
+//!
+//! ```text
+//!   <state>/<sandbox>/sandbox.json
+//!   <state>/<sandbox>/<container>/container.json   made
+//!                                /running.json     by the shim: processes and their start
+//!                                /exited.json      by the shim: how it ended
+//!                                /shim             the shim's socket
+//! ```
+
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::wire::Process;
+use crate::runtime::PodKey;
+
+/// The record of a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SandboxRecord {
+    pub(super) id: String,
+    pub(super) pod: PodKey,
+    pub(super) attempt: u32,
+    pub(super) hostname: String,
+    pub(super) logs: PathBuf,
+    pub(super) address: IpAddr,
+    pub(super) host_network: bool,
+    pub(super) host_pid: bool,
+    pub(super) host_ipc: bool,
+    pub(super) host_users: bool,
+    pub(super) share_processes: bool,
+    pub(super) resolver: String,
+    /// Somebody stopped it; nothing may be made in it any more.
+    pub(super) stopped: bool,
+}
+
+/// The record of a container.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct ContainerRecord {
+    pub(super) id: String,
+    pub(super) sandbox: String,
+    pub(super) name: String,
+    pub(super) attempt: u32,
+    pub(super) image: String,
+    pub(super) image_id: String,
+    pub(super) stop_signal: Option<String>,
+    pub(super) tty: bool,
+    pub(super) stdin: bool,
+    /// Holds the process namespace of its sandbox and is no container of the pod.
+    pub(super) pause: bool,
+}
+
+/// Writes a record whole or not at all.
+pub(super) fn save(path: &Path, record: &impl Serialize) -> io::Result<()> {
+    let fresh = path.with_extension("tmp");
+    let mut file = std::fs::File::create(&fresh)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    drop(file);
+    std::fs::rename(fresh, path)
+}
+
+/// Reads a record; nothing if it is not there or is not one.
+pub(super) fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// A name nobody else has: 64 hexadecimal digits.
+pub(super) fn fresh_id() -> io::Result<String> {
+    use std::fmt::Write as _;
+    let mut bytes = [0_u8; 32];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let mut id = String::with_capacity(64);
+    for byte in bytes {
+        let _ = write!(id, "{byte:02x}");
+    }
+    Ok(id)
+}
+
+impl Process {
+    /// The process with this number, as it is now.
+    pub(super) fn of(pid: i32) -> io::Result<Process> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let start = start_time(&stat).ok_or_else(|| io::Error::other("no start time"))?;
+        Ok(Process { pid, start })
+    }
+
+    /// Whether it is still this very process.
+    pub(super) fn lives(self) -> bool {
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)) else {
+            return false;
+        };
+        let zombie = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
+        !zombie && start_time(&stat) == Some(self.start)
+    }
+
+    /// Ends it, if it is still this very process.
+    pub(super) fn kill(self) {
+        if self.lives()
+            && let Some(pid) = Pid::from_raw(self.pid)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+/// Field 22, counted behind the name, which may hold spaces and brackets.
+fn start_time(stat: &str) -> Option<u64> {
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use super::*;
+
+    #[test]
+    fn r146_a_process_is_known_by_number_and_start() {
+        let me = Process::of(i32::try_from(std::process::id()).unwrap()).unwrap();
+        assert!(me.lives());
+        assert!(!Process { start: me.start + 1, ..me }.lives());
+        assert!(!Process { pid: i32::MAX, ..me }.lives());
+    }
+
+    #[test]
+    fn r146_a_name_with_brackets_does_not_hide_the_start() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
+        assert_eq!(start_time(stat), Some(4711));
+    }
+
+    #[test]
+    fn a_record_is_whole_or_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        assert_eq!(load::<u32>(&path), None);
+        save(&path, &7_u32).unwrap();
+        assert_eq!(load::<u32>(&path), Some(7));
+        std::fs::write(&path, "{").unwrap();
+        assert_eq!(load::<u32>(&path), None);
+        assert_ne!(fresh_id().unwrap(), fresh_id().unwrap());
+    }
+}

@@ -1,0 +1,193 @@
+//! The node's own port: TLS, and every request put before the API server's rules (R133).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{Method, Request, StatusCode};
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Refused, Service};
+
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long accepting rests when the system has no file descriptor left.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The user that a checked certificate names, if there is one.
+    pub user: String,
+    /// The groups that it names.
+    pub groups: Vec<String>,
+    /// The token that the request bears, if it does.
+    pub token: Option<String>,
+}
+
+/// What is asked, in the words of access rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// `get`, `create` and so on.
+    pub verb: &'static str,
+    /// The subresource of `nodes` that must be allowed.
+    pub subresource: &'static str,
+    token: Option<String>,
+}
+
+/// Why a caller is turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nobody knows who it is.
+    Unknown,
+    /// It may not; the sentence says what.
+    Forbidden(String),
+}
+
+/// Decides who may ask what of a node. The agent asks the API server.
+pub trait Gate: Send + Sync + 'static {
+    /// Passes, or says why not.
+    fn judge<'a>(
+        &'a self,
+        caller: &'a Caller,
+        asked: &'a Asked,
+    ) -> BoxFuture<'a, Result<(), Refusal>>;
+}
+
+impl Asked {
+    pub(super) fn of<B>(request: &Request<B>) -> Asked {
+        let path = request.uri().path();
+        let first = path.split('/').find(|part| !part.is_empty()).unwrap_or_default();
+        let streams = matches!(first, "exec" | "attach" | "portForward" | "run");
+        let verb = match *request.method() {
+            // A WebSocket begins with GET; running commands is no reading (R132).
+            _ if streams => "create",
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => "get",
+        };
+        let subresource = match first {
+            "stats" => "stats",
+            "metrics" => "metrics",
+            "healthz" => "healthz",
+            "pods" | "runningpods" => "pods",
+            _ => "proxy",
+        };
+        let bearer = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = bearer.and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+        });
+        Asked { verb, subresource, token }
+    }
+}
+
+/// A node's port.
+pub struct Listener {
+    service: Arc<Service>,
+    tls: Arc<rustls::ServerConfig>,
+    gate: Arc<dyn Gate>,
+}
+
+impl Listener {
+    /// Shows `chain`; takes certificates that `client_authority` signed, and requests without any.
+    pub fn new(
+        service: Arc<Service>,
+        gate: Arc<dyn Gate>,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        client_authority: CertificateDer<'static>,
+    ) -> Result<Listener, Box<dyn std::error::Error + Send + Sync>> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(client_authority)?;
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .allow_unauthenticated()
+                .build()?;
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Listener { service, tls: Arc::new(config), gate })
+    }
+
+    /// Serves until `stop` turns true or its sender is gone.
+    pub async fn run(self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = stopped(&mut stop) => return,
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, _)) => {
+                        let (service, gate) = (Arc::clone(&self.service), Arc::clone(&self.gate));
+                        connections.spawn(talk(service, gate, socket, acceptor.clone()));
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection to the node could not be accepted");
+                        tokio::time::sleep(ACCEPT_REST).await;
+                    }
+                },
+                // Ended connections leave the set as they end, or it would grow for ever.
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+    }
+}
+
+/// Resolves when the end has been asked for, or nobody is left to ask.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|asked| *asked).await;
+}
+
+async fn talk(
+    service: Arc<Service>,
+    gate: Arc<dyn Gate>,
+    socket: TcpStream,
+    acceptor: TlsAcceptor,
+) {
+    let _ = socket.set_nodelay(true);
+    let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(socket)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake with the node failed"),
+        Err(_) => return tracing::debug!("TLS handshake with the node took too long"),
+    };
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let caller = shown.map(|certificate| caller_of(certificate)).unwrap_or_default();
+    let judge = move |asked: Asked| {
+        let gate = Arc::clone(&gate);
+        let caller = Caller { token: asked.token.clone(), ..caller.clone() };
+        async move {
+            gate.judge(&caller, &asked).await.map_err(|refusal| match refusal {
+                Refusal::Unknown => Refused(StatusCode::UNAUTHORIZED, "Unauthorized".into()),
+                Refusal::Forbidden(why) => Refused(StatusCode::FORBIDDEN, why),
+            })
+        }
+    };
+    service.serve_with(stream, judge).await;
+}
+
+/// The user and the groups of a certificate that was checked.
+fn caller_of(certificate: &[u8]) -> Caller {
+    use x509_parser::prelude::{FromDer as _, X509Certificate};
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Caller::default() };
+    let subject = parsed.subject();
+    let name = subject.iter_common_name().filter_map(|name| name.as_str().ok()).next();
+    let groups = subject.iter_organization().filter_map(|group| group.as_str().ok());
+    Caller {
+        user: name.unwrap_or_default().to_owned(),
+        groups: groups.map(str::to_owned).collect(),
+        token: None,
+    }
+}

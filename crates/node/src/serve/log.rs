@@ -1,0 +1,214 @@
+//! Logs over HTTP: which instance is meant, and how long the answer goes on (R116–R124).
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::mpsc;
+
+use super::body::{live, with_type};
+use super::{Answered, Query, Refused, Service};
+use crate::logs::{LogReader, Piece, Source, Wanted};
+use crate::pods::{Instance, KnownContainer, Pods};
+
+/// A container that has ended may have lines on their way to its file.
+const LAST_LINES: Duration = Duration::from_millis(20);
+
+/// Answers `/containerLogs/{namespace}/{pod}/{container}`.
+pub(super) async fn answer(
+    service: &Arc<Service>,
+    namespace: &str,
+    pod: &str,
+    container: &str,
+    query: &Query,
+) -> Answered {
+    let wanted = wanted(query)?;
+    let known = service
+        .pods
+        .find(namespace, pod)
+        .ok_or_else(|| Refused::missing(format!("pod {pod:?} does not exist")))?;
+    let Some(of) = known.container(container) else {
+        let why = format!("container {container:?} not found in pod {pod:?}");
+        return Err(Refused::missing(why));
+    };
+    let instance = instance(of, pod, query.flag("previous")).map_err(Refused::bad)?.clone();
+    let life = Life {
+        pods: service.pods.clone(),
+        uid: known.key.uid.clone(),
+        container: container.to_owned(),
+        id: instance.id.clone(),
+    };
+    let root = service.logs.clone();
+    let opened = tokio::task::spawn_blocking(move || LogReader::open(&root, &instance.log, wanted));
+    let reader = opened.await.map_err(io::Error::other).flatten().map_err(|error| {
+        Refused(StatusCode::INTERNAL_SERVER_ERROR, format!("the log cannot be read: {error}"))
+    })?;
+    let (out, body) = live();
+    let follow = query.flag("follow").then_some(life);
+    tokio::spawn(send(Arc::clone(service), reader, follow, out));
+    Ok(with_type(StatusCode::OK, "text/plain", body))
+}
+
+/// The instance whose log is meant, or why there is none (R120, R123).
+fn instance<'a>(of: &'a KnownContainer, pod: &str, previous: bool) -> Result<&'a Instance, String> {
+    let name = &of.name;
+    if previous {
+        let none = || format!("previous terminated container {name:?} in pod {pod:?} not found");
+        return of.previous.as_ref().ok_or_else(none);
+    }
+    // An instance that was made and never ran has no log; the one before it may.
+    let ran = of.current.as_ref().filter(|current| current.ran());
+    ran.or(of.previous.as_ref()).ok_or_else(|| {
+        let why = match of.waiting.as_str() {
+            "ErrImagePull" => "image can't be pulled",
+            "ImagePullBackOff" => "trying and failing to pull image",
+            "" => {
+                return format!(
+                    "container {name:?} in pod {pod:?} is waiting to start - no logs yet"
+                );
+            }
+            reason => reason,
+        };
+        format!("container {name:?} in pod {pod:?} is waiting to start: {why}")
+    })
+}
+
+fn wanted(query: &Query) -> Result<Wanted, Refused> {
+    let invalid =
+        || Refused(StatusCode::UNPROCESSABLE_ENTITY, "{\"message\": \"Invalid request.\"}".into());
+    let undecodable = || Refused::bad("{\"message\": \"Unable to decode query.\"}");
+    let number = |name: &str, least: i64| match query.get(name).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => {
+            let number: i64 = text.parse().map_err(|_| undecodable())?;
+            if number < least { Err(invalid()) } else { Ok(Some(number)) }
+        }
+    };
+    let seconds = number("sinceSeconds", 1)?;
+    let time = match query.get("sinceTime").filter(|text| !text.is_empty()) {
+        None => None,
+        Some(text) => Some(text.parse::<Timestamp>().map_err(|_| undecodable())?),
+    };
+    let since = match (seconds, time) {
+        (Some(_), Some(_)) => return Err(invalid()),
+        (Some(seconds), None) => {
+            // A time before all times is as good as none.
+            Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).ok()
+        }
+        (None, time) => time,
+    };
+    let source = match query.get("stream") {
+        None | Some("" | "All") => None,
+        Some("Stdout") => Some(Source::Stdout),
+        Some("Stderr") => Some(Source::Stderr),
+        Some(_) => return Err(invalid()),
+    };
+    let tail = number("tailLines", 0)?;
+    if source.is_some() && tail.is_some() {
+        return Err(invalid());
+    }
+    Ok(Wanted {
+        since,
+        timestamps: query.flag("timestamps"),
+        tail: tail.and_then(|lines| u64::try_from(lines).ok()),
+        limit: number("limitBytes", 1)?.and_then(|bytes| u64::try_from(bytes).ok()),
+        source,
+    })
+}
+
+/// What tells whether a followed container still lives.
+struct Life {
+    pods: Pods,
+    uid: String,
+    container: String,
+    id: String,
+}
+
+impl Life {
+    /// Whether nothing more will be written: the instance has ended, or another is in its place.
+    fn ended(&self) -> bool {
+        let Some(pod) = self.pods.by_uid(&self.uid) else { return true };
+        let current = pod.container(&self.container).and_then(|of| of.current.as_ref());
+        !current.is_some_and(|current| current.id == self.id && !current.ended())
+    }
+}
+
+/// Sends a log until its end, its limit, or until the client leaves.
+async fn send(
+    service: Arc<Service>,
+    reader: LogReader,
+    follow: Option<Life>,
+    out: mpsc::Sender<io::Result<Bytes>>,
+) {
+    let mut reader = reader;
+    let changes = follow.as_ref().map(|_| service.watcher.follow(reader.folder()));
+    let mut lives = follow.as_ref().map(|life| life.pods.changes());
+    let mut last_look = false;
+    loop {
+        // Both are asked before the file is read, so that nothing written meanwhile is missed.
+        let mut changed = std::pin::pin!(changes.as_ref().and_then(|changes| changes.notified()));
+        if let Some(changed) = changed.as_mut().as_pin_mut() {
+            changed.enable();
+        }
+        let ended = follow.as_ref().is_none_or(Life::ended);
+        let piece = match read(reader).await {
+            Ok((back, piece)) => {
+                reader = back;
+                piece
+            }
+            Err(error) => {
+                let _ = out.send(Err(error)).await;
+                return;
+            }
+        };
+        match piece {
+            Piece::Bytes(bytes) => {
+                last_look = false;
+                if out.send(Ok(bytes)).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Piece::Limit => return,
+            Piece::End if ended && (last_look || follow.is_none()) => return,
+            Piece::End => {}
+        }
+        if ended {
+            last_look = true;
+            tokio::time::sleep(LAST_LINES).await;
+            continue;
+        }
+        let patience = changes.as_ref().map_or(LAST_LINES, |changes| changes.patience());
+        let pods_changed = async {
+            match &mut lives {
+                Some(lives) => drop(lives.changed().await),
+                None => std::future::pending().await,
+            }
+        };
+        let file_changed = async {
+            match changed.as_mut().as_pin_mut() {
+                Some(changed) => changed.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = out.closed() => return,
+            () = file_changed => {}
+            () = pods_changed => {}
+            () = tokio::time::sleep(patience) => {}
+        }
+    }
+}
+
+/// Reads beside the other tasks: a disk may be slow.
+async fn read(mut reader: LogReader) -> io::Result<(LogReader, Piece)> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let piece = reader.next_piece();
+        (reader, piece)
+    });
+    let (reader, piece) = reading.await.map_err(io::Error::other)?;
+    Ok((reader, piece?))
+}

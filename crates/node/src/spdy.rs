@@ -1,0 +1,412 @@
+//! A SPDY/3.1 connection in either role: streams with headers over anything that carries bytes.
+//!
+//! ```text
+//!   socket ──► reader task ──► one short queue for each stream ──► StreamReader
+//!   socket ◄── writer task ◄── one short queue for all streams ◄── StreamWriter
+//! ```
+//!
+//! Nobody minds windows here, as nobody does on the other end: when a queue is full the reader task
+//! waits, and with it the sender behind the socket. What streams are for is never known here.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_streams::spdy::{
+    CANCEL, Decoder, Encoder, Frame, Headers, PROTOCOL_ERROR, REFUSED_STREAM,
+};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf,
+};
+use tokio::sync::{mpsc, watch};
+
+/// How many bytes are read from a socket at once; no queued piece is longer.
+const READ_BYTES: usize = 16 * 1024;
+/// Pieces that wait for the reader of a stream.
+const STREAM_QUEUE: usize = 4;
+/// Frames that wait for the socket.
+const WRITE_QUEUE: usize = 8;
+/// Streams that were opened and not yet taken.
+const ACCEPT_QUEUE: usize = 8;
+/// Streams that may be open at once.
+const STREAMS_MAX: usize = 512;
+/// How often the other side is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// How long the other side may take to close once everything is said.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Which end of a connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Opens odd streams.
+    Client,
+    /// Opens even streams.
+    Server,
+}
+
+/// A connection; dropping it ends it at once, [`Connection::close`] as one should.
+pub struct Connection {
+    accepted: mpsc::Receiver<Stream>,
+    frames: mpsc::Sender<Frame>,
+    table: Arc<Table>,
+    next: AtomicU32,
+    ended: watch::Receiver<bool>,
+    /// Ends the tasks with the connection.
+    end: End,
+}
+
+/// Whether a connection has ended; it has when this is dropped.
+pub(crate) struct End(Arc<watch::Sender<bool>>);
+
+impl End {
+    pub(crate) fn new() -> (End, watch::Receiver<bool>) {
+        let (end, ended) = watch::channel(false);
+        (End(Arc::new(end)), ended)
+    }
+
+    pub(crate) fn flag(&self) -> Arc<watch::Sender<bool>> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// The streams whose bytes somebody may still read.
+#[derive(Default)]
+struct Table {
+    open: Mutex<BTreeMap<u32, Entry>>,
+}
+
+struct Entry {
+    bytes: mpsc::Sender<Bytes>,
+    reset: Arc<AtomicBool>,
+}
+
+impl Table {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u32, Entry>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One stream: bytes both ways, and what it is for.
+pub struct Stream {
+    /// What its opener says it is for.
+    pub headers: Headers,
+    /// What the other side writes.
+    pub reader: StreamReader,
+    /// What we write.
+    pub writer: StreamWriter,
+}
+
+/// What the other side writes on a stream.
+pub struct StreamReader {
+    id: u32,
+    bytes: mpsc::Receiver<Bytes>,
+    table: Arc<Table>,
+}
+
+/// What we write on a stream. Dropping it without [`StreamWriter::finish`] says nothing to anybody.
+#[derive(Clone)]
+pub struct StreamWriter {
+    id: u32,
+    frames: mpsc::Sender<Frame>,
+    reset: Arc<AtomicBool>,
+}
+
+/// The other side is gone, or has reset the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the other side of the stream is gone")]
+pub struct Gone;
+
+impl From<Gone> for io::Error {
+    fn from(gone: Gone) -> io::Error {
+        io::Error::new(io::ErrorKind::BrokenPipe, gone)
+    }
+}
+
+impl Connection {
+    /// Takes a socket on which SPDY was agreed.
+    pub fn start<T>(socket: T, role: Role) -> Connection
+    where
+        T: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (read, write) = tokio::io::split(socket);
+        let (frames, queue) = mpsc::channel(WRITE_QUEUE);
+        let (accept, accepted) = mpsc::channel(ACCEPT_QUEUE);
+        let (end, ended) = End::new();
+        let table = Arc::new(Table::default());
+        let reader = Reader {
+            role,
+            table: Arc::clone(&table),
+            // Weak, so that the writer ends when nobody but the reader could write.
+            frames: frames.downgrade(),
+            accept: Some(accept),
+            last: 0,
+        };
+        let first = if role == Role::Client { 1 } else { 2 };
+        let writer = Writer { ping: first, encoder: Encoder::default(), ended: ended.clone() };
+        tokio::spawn({
+            let (mut reader, mut ended, end) = (reader, ended.clone(), end.flag());
+            async move {
+                let read = tokio::select! {
+                    read = reader.run(read) => read,
+                    _ = ended.wait_for(|ended| *ended) => Ok(()),
+                };
+                if let Err(error) = read {
+                    tracing::debug!(%error, "a SPDY connection broke");
+                }
+                reader.table.lock().clear();
+                drop(reader);
+                end.send_replace(true);
+            }
+        });
+        let flag = end.flag();
+        tokio::spawn(async move {
+            if writer.run(write, queue).await.is_err() {
+                flag.send_replace(true);
+            }
+        });
+        Connection { accepted, frames, table, next: AtomicU32::new(first), ended, end }
+    }
+
+    /// The next stream the other side opens; `None` when it has gone.
+    pub async fn accept(&mut self) -> Option<Stream> {
+        self.accepted.recv().await
+    }
+
+    /// Opens a stream.
+    pub async fn open(&self, headers: Headers) -> Result<Stream, Gone> {
+        if *self.ended.borrow() {
+            return Err(Gone);
+        }
+        let id = self.next.fetch_add(2, Ordering::Relaxed);
+        let stream = stream(id, headers.clone(), &self.table, &self.frames);
+        let frame = Frame::Open { stream: id, headers, fin: false, unidirectional: false };
+        self.frames.send(frame).await.map_err(|_| Gone)?;
+        Ok(stream)
+    }
+
+    /// Resolves when the other side is gone.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut ended = self.ended.clone();
+        async move {
+            // A task that is gone can say nothing more, so it counts as having said it.
+            let _ = ended.wait_for(|ended| *ended).await;
+        }
+    }
+
+    /// Says that nothing more comes, and waits a little for the other side to close.
+    ///
+    /// A socket closed with bytes unread would take with it what the other side has not read yet.
+    pub async fn close(self) {
+        let Connection { accepted, frames, mut ended, end, .. } = self;
+        drop(accepted);
+        let _ = frames.send(Frame::GoAway { last: 0, status: 0 }).await;
+        drop(frames);
+        let _ = tokio::time::timeout(CLOSE_LIMIT, ended.wait_for(|ended| *ended)).await;
+        drop(end);
+    }
+}
+
+fn stream(id: u32, headers: Headers, table: &Arc<Table>, frames: &mpsc::Sender<Frame>) -> Stream {
+    let (sender, bytes) = mpsc::channel(STREAM_QUEUE);
+    let reset = Arc::new(AtomicBool::new(false));
+    table.lock().insert(id, Entry { bytes: sender, reset: Arc::clone(&reset) });
+    Stream {
+        headers,
+        reader: StreamReader { id, bytes, table: Arc::clone(table) },
+        writer: StreamWriter { id, frames: frames.clone(), reset },
+    }
+}
+
+impl StreamReader {
+    /// The next piece; `None` when the other side writes no more.
+    pub async fn read(&mut self) -> Option<Bytes> {
+        self.bytes.recv().await
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        self.table.lock().remove(&self.id);
+    }
+}
+
+impl StreamWriter {
+    /// The number of the stream.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Writes, once there is room.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), Gone> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.send(Frame::Data { stream: self.id, bytes, fin: false }).await
+    }
+
+    /// Says that nothing more comes on this stream.
+    pub async fn finish(self) {
+        let fin = Frame::Data { stream: self.id, bytes: Bytes::new(), fin: true };
+        let _ = self.send(fin).await;
+    }
+
+    /// Ends the stream in both directions.
+    pub async fn reset(self) {
+        let _ = self.send(Frame::Reset { stream: self.id, status: CANCEL }).await;
+    }
+
+    async fn send(&self, frame: Frame) -> Result<(), Gone> {
+        if self.reset.load(Ordering::Relaxed) {
+            return Err(Gone);
+        }
+        self.frames.send(frame).await.map_err(|_| Gone)
+    }
+}
+
+struct Reader {
+    role: Role,
+    table: Arc<Table>,
+    frames: mpsc::WeakSender<Frame>,
+    /// `None` once no more streams are taken.
+    accept: Option<mpsc::Sender<Stream>>,
+    /// The last stream that was opened.
+    last: u32,
+}
+
+impl Reader {
+    async fn run<T: AsyncRead>(&mut self, mut socket: ReadHalf<T>) -> io::Result<()> {
+        let mut decoder = Decoder::default();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let count = socket.read(&mut buffer).await?;
+            if count == 0 {
+                return Ok(());
+            }
+            decoder.push(buffer.get(..count).unwrap_or_default());
+            while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
+                self.take(frame).await;
+            }
+        }
+    }
+
+    async fn take(&mut self, frame: Frame) {
+        match frame {
+            Frame::Open { stream, headers, fin, unidirectional: _ } => {
+                self.opened(stream, headers, fin).await;
+            }
+            Frame::Data { stream, bytes, fin } => {
+                let entry = self.table.lock().get(&stream).map(|entry| entry.bytes.clone());
+                if let Some(queue) = entry.filter(|_| !bytes.is_empty()) {
+                    // Nobody may want them any more; then they are passed over.
+                    let _ = queue.send(bytes).await;
+                }
+                if fin {
+                    self.table.lock().remove(&stream);
+                }
+            }
+            Frame::Reply { stream, fin, .. } | Frame::Headers { stream, fin, .. } => {
+                if fin {
+                    self.table.lock().remove(&stream);
+                }
+            }
+            Frame::Reset { stream, .. } => {
+                if let Some(entry) = self.table.lock().remove(&stream) {
+                    entry.reset.store(true, Ordering::Relaxed);
+                }
+            }
+            Frame::Ping { id } => {
+                let ours = (id % 2 == 0) == (self.role == Role::Server);
+                if !ours {
+                    self.answer(Frame::Ping { id }).await;
+                }
+            }
+            Frame::GoAway { .. } => self.accept = None,
+            Frame::Settings | Frame::Window { .. } => {}
+        }
+    }
+
+    async fn opened(&mut self, id: u32, headers: Headers, fin: bool) {
+        let theirs = (id % 2 == 1) == (self.role == Role::Server);
+        if !theirs || id <= self.last {
+            return self.answer(Frame::Reset { stream: id, status: PROTOCOL_ERROR }).await;
+        }
+        self.last = id;
+        let full = self.table.lock().len() >= STREAMS_MAX;
+        let (Some(frames), Some(accept), false) = (self.frames.upgrade(), &self.accept, full)
+        else {
+            return self.answer(Frame::Reset { stream: id, status: REFUSED_STREAM }).await;
+        };
+        let stream = stream(id, headers, &self.table, &frames);
+        if fin {
+            self.table.lock().remove(&id);
+        }
+        let reply = Frame::Reply { stream: id, headers: Headers::default(), fin: false };
+        let _ = frames.send(reply).await;
+        let _ = accept.send(stream).await;
+    }
+
+    async fn answer(&self, frame: Frame) {
+        if let Some(frames) = self.frames.upgrade() {
+            let _ = frames.send(frame).await;
+        }
+    }
+}
+
+struct Writer {
+    /// The number of the next ping.
+    ping: u32,
+    encoder: Encoder,
+    ended: watch::Receiver<bool>,
+}
+
+impl Writer {
+    /// Writes frames until nobody can make any more, then closes our side. Fails when the other side is
+    /// gone, which it may learn by a ping that nobody takes.
+    async fn run<T: AsyncWrite>(
+        mut self,
+        mut socket: WriteHalf<T>,
+        mut queue: mpsc::Receiver<Frame>,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let mut ping = tokio::time::interval(PING_EVERY);
+        ping.reset();
+        let mut ended = self.ended.clone();
+        loop {
+            let first = tokio::select! {
+                frame = queue.recv() => frame,
+                _ = ping.tick() => Some(self.next_ping()),
+                _ = ended.wait_for(|ended| *ended) => None,
+            };
+            let Some(first) = first else { break };
+            self.encoder.encode(&first, &mut bytes);
+            while bytes.len() < READ_BYTES
+                && let Ok(frame) = queue.try_recv()
+            {
+                self.encoder.encode(&frame, &mut bytes);
+            }
+            tokio::select! {
+                written = socket.write_all(&bytes) => written?,
+                _ = ended.wait_for(|ended| *ended) => break,
+            }
+            socket.flush().await?;
+            bytes.clear();
+        }
+        socket.shutdown().await
+    }
+
+    fn next_ping(&mut self) -> Frame {
+        let id = self.ping;
+        self.ping = id.checked_add(2).unwrap_or(id % 2 + 2);
+        Frame::Ping { id }
+    }
+}

@@ -1,0 +1,296 @@
+//! Requests that are answered by a node: logs, commands, attachments, forwarded ports, and whatever a
+//! node itself serves (spec/downward-api.md R116, R123, R125, R129–R133).
+//!
+//! ```text
+//!   client ──► authorized, pod and container found ──► Dialer ──► the node's agent
+//!          ◄────────── one answer, or one upgraded connection, carried as it is ──────────►
+//! ```
+//!
+//! Frames of streams are never looked at here.
+
+mod carry;
+mod dial;
+mod options;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use serde_json::Value;
+use tenure_machinery::{Failure, Object, ObjectExt};
+
+use crate::access::refusal;
+use crate::answer;
+use crate::api::{Api, Asked, fits, header, no_such_resource, offers, read_body};
+use crate::authenticate::User;
+use crate::body::{Body, full};
+use crate::read::get;
+use crate::registry::Served;
+use crate::route::ResourcePath;
+
+pub use dial::{Connecting, Dialer, NodeDialer, Wire};
+
+/// What a client wants of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// `pods/log`.
+    Log,
+    /// `pods/exec`.
+    Exec,
+    /// `pods/attach`.
+    Attach,
+    /// `pods/portforward`.
+    Forward,
+    /// `nodes/proxy`.
+    Node,
+}
+
+/// The door that a path leads to, if it leads to a node.
+pub(crate) fn door(path: &ResourcePath) -> Option<Door> {
+    if !path.group.is_empty() || path.name.is_empty() {
+        return None;
+    }
+    match (path.resource.as_str(), path.subresource.as_str()) {
+        ("pods", "log") => Some(Door::Log),
+        ("pods", "exec") => Some(Door::Exec),
+        ("pods", "attach") => Some(Door::Attach),
+        ("pods", "portforward") => Some(Door::Forward),
+        ("nodes", "proxy") => Some(Door::Node),
+        _ => None,
+    }
+}
+
+/// A request on its way to a node.
+pub(crate) struct Call<'a> {
+    pub(crate) door: Door,
+    pub(crate) path: &'a ResourcePath,
+    pub(crate) asked: &'a Asked,
+    pub(crate) parts: &'a http::request::Parts,
+    pub(crate) user: &'a User,
+    /// The connection, if the client wants to speak something else on it.
+    pub(crate) upgrade: OnUpgrade,
+}
+
+/// Where a request goes: a node, and a path there.
+struct Target {
+    node: String,
+    path: String,
+}
+
+/// Answers a request that leads to a node.
+pub(crate) async fn answer<B>(api: &Api, call: Call<'_>, body: B) -> Result<Response<Body>, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (path, method) = (call.path, &call.asked.method);
+    let registry = api.kinds.current();
+    let served = registry
+        .find(&path.group, &path.version, &path.resource)
+        .filter(|served| fits(path, served.kind.namespaced))
+        .filter(|_| !path.deeper || call.door == Door::Node)
+        .ok_or_else(no_such_resource)?;
+    if !offers(served, path, call.asked.verb, method) {
+        return Err(Failure::method_not_allowed(&method.as_str().to_lowercase(), &path.resource));
+    }
+    match call.door {
+        Door::Log => log(api, served, call).await,
+        Door::Node => {
+            // A node's own service may want a body; streams have none before they are streams.
+            let body = if call.asked.mutating() { read_body(body).await? } else { Bytes::new() };
+            node(api, served, call, body).await
+        }
+        Door::Exec | Door::Attach | Door::Forward => stream(api, served, call).await,
+    }
+}
+
+/// A log, as text (R116, R123).
+async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body>, Failure> {
+    let options = options::log(&call.asked.query, &call.path.name)?;
+    let pod = pod(api, served, call.path)?;
+    let container = container(&pod, call.asked.query.text("container"))?;
+    let Some(node) = node_name(&pod) else {
+        // Nobody has taken the pod yet, so there is nothing to read and nothing wrong.
+        let mut response = Response::new(full(""));
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(response);
+    };
+    let place = place(&call.path.namespace, &call.path.name);
+    let path = format!("/containerLogs/{place}/{container}?{options}");
+    let target = Target { node: node.to_owned(), path };
+    let response = carry::send(api, &target, Method::GET, HeaderMap::new(), Bytes::new()).await?;
+    if !response.status().is_success() {
+        return Err(log_failure(response, &call.path.name).await);
+    }
+    let running = api.metrics.long_running("CONNECT", "", "pods");
+    let body = carry::body(response.into_body(), api.stop.clone(), running);
+    Ok(answer::respond(StatusCode::OK, "text/plain", body))
+}
+
+/// What the node says is wrong, as upstream passes it on.
+async fn log_failure(response: Response<hyper::body::Incoming>, name: &str) -> Failure {
+    let code = response.status();
+    let text = carry::text(response.into_body()).await;
+    match code {
+        StatusCode::BAD_REQUEST => Failure::bad_request(text),
+        StatusCode::NOT_FOUND => {
+            let message =
+                format!("the server could not find the requested resource ( pods/log {name})");
+            Failure::new(404, "NotFound", message).about("", "pods/log", name)
+        }
+        _ => Failure::internal(text),
+    }
+}
+
+/// A command, an attachment or forwarded ports.
+async fn stream(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body>, Failure> {
+    // A WebSocket begins with GET, and reading is not what it does (R132).
+    let create = tenure_rbac::Asked::Resource {
+        verb: "create",
+        group: "",
+        resource: "pods",
+        subresource: &call.path.subresource,
+        namespace: &call.path.namespace,
+        name: &call.path.name,
+    };
+    if api.access.may(call.user, &create).is_none() {
+        return Err(refusal(call.user, &create));
+    }
+    let pod = pod(api, served, call.path)?;
+    let place = place(&call.path.namespace, &call.path.name);
+    let path = match call.door {
+        Door::Forward => format!("/portForward/{place}?{}", options::forward(&call.asked.query)?),
+        Door::Attach | Door::Exec | Door::Log | Door::Node => {
+            let container = container(&pod, call.asked.query.text("container"))?;
+            let what = if call.door == Door::Attach { "attach" } else { "exec" };
+            let commands = call.door == Door::Exec;
+            format!("/{what}/{place}/{container}?{}", options::streams(&call.asked.query, commands))
+        }
+    };
+    let Some(node) = node_name(&pod) else {
+        let name = &call.path.name;
+        return Err(Failure::bad_request(format!("pod {name} does not have a host assigned")));
+    };
+    if !wants_upgrade(&call.parts.headers) {
+        return Err(Failure::bad_request("Upgrade request required"));
+    }
+    let target = Target { node: node.to_owned(), path };
+    let running = api.metrics.long_running("CONNECT", "", "pods");
+    carry::through(
+        api,
+        target,
+        &call.asked.method,
+        forwarded(&call.parts.headers),
+        Bytes::new(),
+        call.upgrade,
+        running,
+    )
+    .await
+}
+
+/// Anything that a node serves.
+async fn node(
+    api: &Api,
+    served: &Served,
+    call: Call<'_>,
+    body: Bytes,
+) -> Result<Response<Body>, Failure> {
+    let state = api.world.current();
+    get::stored(&state, served, "", &call.path.name)?;
+    // The path after `/proxy` goes on as it came, escapes and all.
+    let rest = call.parts.uri.path().split_once("/proxy").map_or("", |(_, rest)| rest);
+    let rest = if rest.is_empty() { "/" } else { rest };
+    let path = match call.parts.uri.query() {
+        Some(query) => format!("{rest}?{query}"),
+        None => rest.to_owned(),
+    };
+    let target = Target { node: call.path.name.clone(), path };
+    let running = api.metrics.long_running("CONNECT", "", "nodes");
+    let headers = forwarded(&call.parts.headers);
+    carry::through(api, target, &call.asked.method, headers, body, call.upgrade, running).await
+}
+
+fn pod(api: &Api, served: &Served, path: &ResourcePath) -> Result<Object, Failure> {
+    let state = api.world.current();
+    let record = get::stored(&state, served, &path.namespace, &path.name)?;
+    served.read(&record)
+}
+
+fn node_name(pod: &Object) -> Option<&str> {
+    pod.str_at(&["spec", "nodeName"]).filter(|name| !name.is_empty())
+}
+
+fn place(namespace: &str, pod: &str) -> String {
+    format!("{}/{}", options::escape(namespace), options::escape(pod))
+}
+
+/// The container that is meant, in the words of upstream where it is not clear (R123).
+fn container(pod: &Object, asked: &str) -> Result<String, Failure> {
+    let name = pod.name();
+    let names = |list: &str| -> Vec<String> {
+        let containers = pod.list_at(&["spec", list]).iter();
+        let names = containers.filter_map(|one| one.get("name").and_then(Value::as_str));
+        names.map(str::to_owned).collect()
+    };
+    let all = || ["initContainers", "containers", "ephemeralContainers"].map(names).concat();
+    if !asked.is_empty() {
+        return if all().iter().any(|own| own == asked) {
+            Ok(asked.to_owned())
+        } else {
+            Err(Failure::bad_request(format!("container {asked} is not valid for pod {name}")))
+        };
+    }
+    match names("containers").as_slice() {
+        [one] => Ok(one.clone()),
+        [] => {
+            Err(Failure::bad_request(format!("a container name must be specified for pod {name}")))
+        }
+        _ => Err(Failure::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            all().join(" ")
+        ))),
+    }
+}
+
+fn wants_upgrade(headers: &HeaderMap) -> bool {
+    let connection = header(headers, CONNECTION.as_str()).unwrap_or_default();
+    connection.to_ascii_lowercase().contains("upgrade") && headers.contains_key(UPGRADE)
+}
+
+/// The headers that concern the node. Who asks is settled here and stays here.
+fn forwarded(headers: &HeaderMap) -> HeaderMap {
+    const KEPT: [&str; 5] =
+        ["x-stream-protocol-version", "accept", "accept-encoding", "user-agent", "origin"];
+    let keep = |name: &HeaderName| {
+        let text = name.as_str();
+        *name == CONNECTION
+            || *name == UPGRADE
+            || *name == CONTENT_TYPE
+            || text.starts_with("sec-websocket-")
+            || KEPT.contains(&text)
+    };
+    let kept = headers.iter().filter(|(name, _)| keep(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The head of a request to a node.
+fn head(
+    method: Method,
+    path: &str,
+    node: &str,
+    headers: HeaderMap,
+    body: &Bytes,
+) -> Result<http::request::Builder, Failure> {
+    let mut request = http::Request::builder().method(method).uri(path);
+    let Some(all) = request.headers_mut() else {
+        return Err(Failure::bad_request("the path cannot be passed on to a node"));
+    };
+    *all = headers;
+    if let Ok(host) = HeaderValue::from_str(node) {
+        all.insert(HOST, host);
+    }
+    if !body.is_empty() {
+        all.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
+    Ok(request)
+}

@@ -1,0 +1,139 @@
+//! Carries a request to a node and its answer back, or a connection that has become something else.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tenure_machinery::Failure;
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::sync::watch;
+
+use super::{Target, head};
+use crate::api::Api;
+use crate::body::{Body, full};
+use crate::metrics::Running;
+use crate::read::get;
+
+/// What is carried at once, in each direction of an upgraded connection.
+const CARRY_BYTES: usize = 16 * 1024;
+/// The longest sentence of a node that is passed on.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Sends a request to a node over a connection of its own.
+pub(super) async fn send(
+    api: &Api,
+    target: &Target,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response<Incoming>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::internal(format!("error dialing backend: {error}"))
+    };
+    let dialer = api.dialer.get().ok_or_else(|| failed(&"no node can be reached from here"))?;
+    let nodes = api.kinds.current().find("", "v1", "nodes").cloned();
+    let nodes = nodes.ok_or_else(crate::api::no_such_resource)?;
+    let node = {
+        let record = get::stored(&api.world.current(), &nodes, "", &target.node)?;
+        nodes.read(&record)?
+    };
+    let wire = dialer.dial(&target.node, &node).await.map_err(|error| failed(&error))?;
+    let request = head(method, &target.path, &target.node, headers, &body)?
+        .body(Full::new(body))
+        .map_err(|_| Failure::bad_request("the path cannot be passed on to a node"))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(wire)).await.map_err(|e| failed(&e))?;
+    // It ends with the answer: when the client leaves, its body is dropped and the wire closes.
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "the connection to a node ended early");
+        }
+    });
+    sender.send_request(request).await.map_err(|error| failed(&error))
+}
+
+/// Sends a request to a node and gives its answer as it is. If both sides switch to another protocol,
+/// their bytes are carried until one of them ends.
+pub(super) async fn through(
+    api: &Api,
+    target: Target,
+    method: &Method,
+    headers: HeaderMap,
+    body: Bytes,
+    upgrade: OnUpgrade,
+    running: Running,
+) -> Result<Response<Body>, Failure> {
+    let mut answered = send(api, &target, method.clone(), headers, body).await?;
+    if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let (mut parts, rest) = answered.into_parts();
+        parts.headers.remove(CONNECTION);
+        parts.headers.remove(TRANSFER_ENCODING);
+        let carried = self::body(rest, api.stop.clone(), running);
+        return Ok(Response::from_parts(parts, carried));
+    }
+    let theirs = hyper::upgrade::on(&mut answered);
+    let mut stop = api.stop.clone();
+    tokio::spawn(async move {
+        let _running = running;
+        let (Ok(client), Ok(node)) = tokio::join!(upgrade, theirs) else { return };
+        let (mut client, mut node) = (TokioIo::new(client), TokioIo::new(node));
+        let carried =
+            copy_bidirectional_with_sizes(&mut client, &mut node, CARRY_BYTES, CARRY_BYTES);
+        tokio::select! {
+            carried = carried => {
+                if let Err(error) = carried {
+                    tracing::debug!(%error, "a stream to a node broke");
+                }
+            }
+            _ = stop.wait_for(|asked| *asked) => {}
+        }
+    });
+    let (parts, _) = answered.into_parts();
+    Ok(Response::from_parts(parts, full("")))
+}
+
+/// A node's answer as a body of ours; ends when the server does.
+pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, running: Running) -> Body {
+    let stopped: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+        let mut stop = stop;
+        let _ = stop.wait_for(|asked| *asked).await;
+    });
+    Carried { from, stopped, _running: running }.boxed_unsync()
+}
+
+/// A short sentence out of a node's answer.
+pub(super) async fn text(from: Incoming) -> String {
+    match Limited::new(from, TEXT_BYTES_MAX).collect().await {
+        Ok(collected) => String::from_utf8_lossy(&collected.to_bytes()).into_owned(),
+        Err(error) => format!("the answer of the node could not be read: {error}"),
+    }
+}
+
+struct Carried {
+    from: Incoming,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _running: Running,
+}
+
+impl http_body::Body for Carried {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.from).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
+        }
+        self.stopped.as_mut().poll(context).map(|()| None)
+    }
+}

@@ -1,0 +1,344 @@
+//! Rules of spec/downward-api.md: requests that a node answers, as the API server passes them on.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tenure_machinery::{Object, ObjectExt};
+use tenure_server::connect::{Connecting, Dialer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+use crate::house::*;
+
+/// Nodes that repeat what they hear.
+struct Nodes;
+
+impl Dialer for Nodes {
+    fn dial<'a>(&'a self, name: &'a str, node: &'a Object) -> Connecting<'a> {
+        assert_eq!(node.name(), name);
+        Box::pin(async move {
+            if name == "away" {
+                return Err(io::Error::other("connection refused"));
+            }
+            let (near, far) = tokio::io::duplex(4096);
+            Ok(Box::new(serve(near, far).await) as _)
+        })
+    }
+}
+
+/// An agent that repeats what it hears: in words, or as a stream if that is what is wanted.
+async fn serve(near: DuplexStream, far: DuplexStream) -> DuplexStream {
+    let answer = service_fn(|mut request: Request<Incoming>| async move {
+        let path = request.uri().to_string();
+        let mut response = Response::new(Full::new(Bytes::new()));
+        if request.headers().contains_key("upgrade") {
+            *response.status_mut() = http::StatusCode::SWITCHING_PROTOCOLS;
+            response.headers_mut().insert("upgrade", "x".parse().unwrap());
+            response.headers_mut().insert("connection", "Upgrade".parse().unwrap());
+            let upgraded = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                let mut wire = TokioIo::new(upgraded.await.unwrap());
+                wire.write_all(format!("{path} ").as_bytes()).await.unwrap();
+                let mut heard = Vec::new();
+                wire.read_to_end(&mut heard).await.unwrap();
+                wire.write_all(&heard).await.unwrap();
+                wire.shutdown().await.unwrap();
+            });
+            return Ok::<_, Infallible>(response);
+        }
+        let secrets = ["authorization", "impersonate-user", "cookie"];
+        assert!(secrets.iter().all(|name| !request.headers().contains_key(*name)));
+        let (code, text) = match path.as_str() {
+            path if path.contains("/waits") => (
+                400,
+                "container \"a\" in pod \"waits\" is waiting to start: ContainerCreating".into(),
+            ),
+            path if path.contains("/gone") => (404, "pod \"gone\" does not exist".into()),
+            path if path.contains("/broken") => (500, "the disk is on fire".into()),
+            path => {
+                let method = request.method().clone();
+                let path = path.to_owned();
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                (200, format!("{method} {path} {}", String::from_utf8_lossy(&body)))
+            }
+        };
+        *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+        *response.body_mut() = Full::new(text.into());
+        Ok(response)
+    });
+    tokio::spawn(
+        hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(far), answer)
+            .with_upgrades(),
+    );
+    near
+}
+
+fn pod(name: &str, containers: &[&str]) -> Value {
+    let containers: Vec<Value> =
+        containers.iter().map(|name| json!({"name": name, "image": "i"})).collect();
+    json!({"metadata": {"name": name}, "spec": {"containers": containers}})
+}
+
+/// A server with a node `n` that answers, a node `away` that does not, and a few pods.
+async fn house() -> House {
+    let house = House::new().await;
+    house.api.put_dialer(Arc::new(Nodes));
+    for node in ["n", "away"] {
+        house.made("/api/v1/nodes", named(node)).await;
+    }
+    for one in ["web", "waits", "gone", "broken"] {
+        house.bound(pod(one, &["a"])).await;
+    }
+    house.bound(pod("two", &["a", "b"])).await;
+    house.made(PODS, pod("free", &["a"])).await;
+    house.made(PODS, pod("lost", &["a"])).await;
+    let to_away = json!({"target": {"name": "away"}});
+    house.made(&format!("{PODS}/lost/binding"), to_away).await;
+    house
+}
+
+const UPGRADE: [(&str, &str); 2] = [("connection", "Upgrade"), ("upgrade", "x")];
+
+#[tokio::test]
+async fn r116_the_parameters_of_a_log_reach_the_node() {
+    let house = house().await;
+    for (query, theirs) in [
+        ("", ""),
+        (
+            "container=a&follow=true&previous=1&timestamps=true",
+            "follow=true&previous=true&timestamps=true",
+        ),
+        ("tailLines=0&limitBytes=7&sinceSeconds=3", "tailLines=0&limitBytes=7&sinceSeconds=3"),
+        ("sinceTime=2026-01-02T03:04:05%2B01:00", "sinceTime=2026-01-02T02%3A04%3A05Z"),
+        ("stream=Stderr", "stream=Stderr"),
+        ("follow=false", ""),
+    ] {
+        let answer = house.get(&format!("{PODS}/web/log?{query}")).await;
+        assert_eq!(answer.code, 200, "{query}");
+        assert_eq!(answer.headers["content-type"], "text/plain");
+        let said = String::from_utf8_lossy(&answer.bytes).into_owned();
+        assert_eq!(said, format!("GET /containerLogs/default/web/a?{theirs} "));
+    }
+}
+
+#[tokio::test]
+async fn r116_parameters_that_cannot_be_are_refused() {
+    let house = house().await;
+    for (query, code, why) in [
+        (
+            "sinceSeconds=1&sinceTime=2026-01-02T03:04:05Z",
+            422,
+            "PodLogOptions \"web\" is invalid: : Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+        ),
+        (
+            "tailLines=-1",
+            422,
+            "PodLogOptions \"web\" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            "limitBytes=0",
+            422,
+            "PodLogOptions \"web\" is invalid: limitBytes: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "sinceSeconds=0",
+            422,
+            "PodLogOptions \"web\" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "stream=Stdout&tailLines=1",
+            422,
+            "PodLogOptions \"web\" is invalid: : Forbidden: `tailLines` and specific `stream` are mutually exclusive for now",
+        ),
+        ("tailLines=x", 400, "tailLines: `x` is not a whole number"),
+    ] {
+        let answer = house.get(&format!("{PODS}/web/log?{query}")).await;
+        assert_eq!((answer.code, answer.json["message"].as_str().unwrap()), (code, why));
+    }
+    let answer = house.get(&format!("{PODS}/web/log?stream=x")).await;
+    assert_eq!(answer.code, 422);
+    assert_eq!(answer.json["details"]["causes"][0]["field"], "stream");
+}
+
+#[tokio::test]
+async fn r123_who_cannot_be_answered_is_told_why() {
+    let house = house().await;
+    for (pod, query, code, why) in [
+        ("two", "", 400, "a container name must be specified for pod two, choose one of: [a b]"),
+        ("web", "container=x", 400, "container x is not valid for pod web"),
+        (
+            "waits",
+            "",
+            400,
+            "container \"a\" in pod \"waits\" is waiting to start: ContainerCreating",
+        ),
+        ("gone", "", 404, "the server could not find the requested resource ( pods/log gone)"),
+        ("broken", "", 500, "Internal error occurred: the disk is on fire"),
+        ("lost", "", 500, "Internal error occurred: error dialing backend: connection refused"),
+        ("none", "", 404, "pods \"none\" not found"),
+    ] {
+        let answer = house.get(&format!("{PODS}/{pod}/log?{query}")).await;
+        assert_eq!((answer.code, answer.json["message"].as_str().unwrap()), (code, why), "{pod}");
+    }
+    // A pod that nobody has taken has an empty log.
+    let answer = house.get(&format!("{PODS}/free/log")).await;
+    assert_eq!((answer.code, answer.bytes.len()), (204, 0));
+}
+
+#[tokio::test]
+async fn r125_streams_need_a_pod_on_a_node_and_a_connection_to_turn_into_one() {
+    let house = house().await;
+    for (method, path, headers, code, why) in [
+        (
+            "GET",
+            "two/exec?command=x",
+            &UPGRADE[..],
+            400,
+            "a container name must be specified for pod two, choose one of: [a b]",
+        ),
+        ("POST", "web/attach?container=x", &UPGRADE, 400, "container x is not valid for pod web"),
+        ("POST", "free/portforward", &UPGRADE, 400, "pod free does not have a host assigned"),
+        ("POST", "web/exec?command=x", &[], 400, "Upgrade request required"),
+        ("GET", "web/portforward?ports=x", &UPGRADE, 400, "ports: `x` is not a whole number"),
+        (
+            "GET",
+            "lost/exec?command=x",
+            &UPGRADE,
+            500,
+            "Internal error occurred: error dialing backend: connection refused",
+        ),
+        (
+            "PUT",
+            "web/exec?command=x",
+            &UPGRADE,
+            405,
+            "put is not supported on resources of kind \"pods\"",
+        ),
+    ] {
+        let answer = house.ask(method, &format!("{PODS}/{path}"), headers, "").await;
+        assert_eq!((answer.code, answer.json["message"].as_str().unwrap()), (code, why), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn r132_a_websocket_needs_the_right_to_create() {
+    let house = house().await;
+    let role = json!({
+        "metadata": {"name": "reader"},
+        "rules": [{"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward", "pods/log"], "verbs": ["get"]}],
+    });
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    house.made(&format!("{roles}/roles"), role).await;
+    let binding = json!({
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "rita"}],
+    });
+    house.made(&format!("{roles}/rolebindings"), binding).await;
+    let rita = peer("rita", &[]);
+    for stream in ["exec", "attach", "portforward"] {
+        let path = format!("{PODS}/web/{stream}?command=x");
+        let answer = house.ask_as(&rita, "GET", &path, &UPGRADE, "").await;
+        assert_eq!(answer.code, 403);
+        let why = format!(
+            "pods \"web\" is forbidden: User \"rita\" cannot create resource \"pods/{stream}\" in API group \"\" in the namespace \"default\""
+        );
+        assert_eq!(answer.json["message"], why);
+    }
+    assert_eq!(house.ask_as(&rita, "GET", &format!("{PODS}/web/log"), &[], "").await.code, 200);
+    let nobody = peer("nobody", &[]);
+    assert_eq!(house.ask_as(&nobody, "GET", &format!("{PODS}/web/log"), &[], "").await.code, 403);
+}
+
+/// Speaks HTTP/1.1 to the server over a pipe, as the socket does.
+async fn upgraded(house: &House, path: &str) -> TokioIo<hyper::upgrade::Upgraded> {
+    let (near, far) = tokio::io::duplex(4096);
+    let api = Arc::clone(&house.api);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let api = Arc::clone(&api);
+        async move { Ok::<_, Infallible>(api.call(request, admin()).await) }
+    });
+    tokio::spawn(
+        hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(far), service)
+            .with_upgrades(),
+    );
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(near)).await.unwrap();
+    tokio::spawn(connection.with_upgrades());
+    let mut request = Request::post(path).header("host", "here");
+    for (name, value) in UPGRADE {
+        request = request.header(name, value);
+    }
+    let answer = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 101, "{path}");
+    assert_eq!(answer.headers()["upgrade"], "x");
+    TokioIo::new(hyper::upgrade::on(answer).await.unwrap())
+}
+
+#[tokio::test]
+async fn r125_r133_a_stream_is_carried_both_ways() {
+    let house = house().await;
+    for (path, theirs) in [
+        (
+            "web/exec?command=sh&command=-c&command=a%20%26+b&stdin=true&stdout=true&stderr=false&tty=true",
+            "/exec/default/web/a?input=1&output=1&tty=1&command=sh&command=-c&command=a%20%26%20b",
+        ),
+        ("two/attach?container=b&stdout=1&stderr=1", "/attach/default/two/b?output=1&error=1"),
+        (
+            "web/portforward?ports=80,81&ports=82",
+            "/portForward/default/web?port=80&port=81&port=82",
+        ),
+    ] {
+        let mut wire = upgraded(&house, &format!("{PODS}/{path}")).await;
+        wire.write_all(b"hello").await.unwrap();
+        wire.shutdown().await.unwrap();
+        let mut heard = String::new();
+        wire.read_to_string(&mut heard).await.unwrap();
+        assert_eq!(heard, format!("{theirs} hello"));
+    }
+}
+
+#[tokio::test]
+async fn r133_streams_end_with_the_server() {
+    let house = house().await;
+    let mut wire = upgraded(&house, &format!("{PODS}/web/attach?stdout=1")).await;
+    house.stop();
+    let mut heard = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(5), wire.read_to_end(&mut heard)).await;
+    ended.expect("the stream ends").ok();
+}
+
+#[tokio::test]
+async fn r133_a_node_is_asked_through_its_proxy() {
+    let house = house().await;
+    for (method, path, theirs) in [
+        ("GET", "/api/v1/nodes/n/proxy", "GET / "),
+        ("GET", "/api/v1/nodes/n/proxy/stats/summary?a=%20b", "GET /stats/summary?a=%20b "),
+        ("POST", "/api/v1/nodes/n/proxy/run/a%2Fb", "POST /run/a%2Fb body"),
+    ] {
+        let body = if method == "POST" { "body" } else { "" };
+        let headers = [
+            ("impersonate-user", "kubernetes-admin"),
+            ("impersonate-group", "system:masters"),
+            ("cookie", "c"),
+        ];
+        let answer = house.ask(method, path, &headers, body).await;
+        assert_eq!(answer.code, 200, "{path}: {answer:?}");
+        assert_eq!(String::from_utf8_lossy(&answer.bytes), theirs);
+    }
+    let answer = house.get("/api/v1/nodes/none/proxy/pods").await;
+    assert_eq!(
+        (answer.code, answer.json["message"].as_str().unwrap()),
+        (404, "nodes \"none\" not found")
+    );
+}

@@ -1,0 +1,8 @@
+//! Pods that really run, as kubectl sees them, on each runtime. What a runtime does below the agent is
+//! tested in crates/node.
+
+mod behaviours;
+mod cri;
+mod house;
+mod owners;
+mod streams;
