@@ -32,7 +32,7 @@ Examples:
   tenure up
   tenure up --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
   tenure up --ephemeral
-  tenure up --nodes 0                        no node: pods wait until somebody binds them
+  tenure up --nodes 0                        no node: pods wait until one joins
   tenure up --nodes 3 --runtime none         pods become Ready without containers
 
 When ready, one line goes to stdout:
@@ -256,7 +256,7 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) warn_mutable_retention: bool,
 
-    /// How many nodes there are; 0 leaves pods waiting until somebody binds them
+    /// How many nodes there are; 0 leaves pods waiting until one joins or somebody binds them
     #[arg(long, value_name = "N", default_value_t = NODES)]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=NODES_MAX))]
     pub(crate) nodes: u16,

@@ -197,7 +197,8 @@ pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, Problem> {
     }
     let (first, max) = flags.restart_backoff;
     let backoff = Backoff::curve(first, max);
-    Ok(NodeOptions { room: Room { ..room }, backoff, eviction: flags.eviction })
+    let eviction = flags.eviction;
+    Ok(NodeOptions { room: Room { ..room }, backoff, eviction, ..NodeOptions::default() })
 }
 
 /// Prints what a runtime isolates on this machine.

@@ -33,6 +33,7 @@ use tenure_core::Revision;
 use tenure_server::beside::{Asking, Beside};
 use tenure_server::door::Door;
 use tenure_workload::Controller;
+use tenure_workload::scheduler::JoinedScheduler;
 use tenure_world::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -87,7 +88,8 @@ impl Controllers {
     }
 
     /// As [`Controllers::named`], with so many simulated nodes; where there are any, the scheduler
-    /// and their agent run too unless the words turn them off.
+    /// and their agent run too unless the words turn them off. Where there are none, it begins with
+    /// the first node that joins.
     ///
     /// # Errors
     /// A name is nobody's.
@@ -96,7 +98,15 @@ impl Controllers {
         if nodes > 0 {
             words.extend(["scheduler", "simulated-node"].map(str::to_owned));
         }
-        Ok(Controllers { nodes, ..Controllers::named(&words)? })
+        let mut controllers = Controllers { nodes, ..Controllers::named(&words)? };
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let waiting: &'static dyn Controller = &JoinedScheduler;
+        let (name, alias) = (waiting.name(), waiting.alias());
+        let runs = controllers.list.iter().any(|controller| controller.name() == name);
+        if !runs && tenure_workload::table::names(&words, name, alias) {
+            controllers.list.push(waiting);
+        }
+        Ok(controllers)
     }
 
     /// The same, with revisions made owners of what they need, or with all such references taken back
@@ -299,5 +309,29 @@ impl Engines {
         };
         state.revision() >= upto
             && !self.shelves.within("", subjects).any(|(prefix, _)| newer(&prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Controllers;
+
+    #[test]
+    fn a_scheduler_is_there_once_unless_it_is_turned_off() {
+        let schedulers = |words: &[&str], nodes| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            let controllers = Controllers::with_nodes(&words, nodes).unwrap();
+            let scheduler = controllers.list.iter().filter(|c| c.name() == "scheduler");
+            scheduler.map(|c| c.on_by_default()).collect::<Vec<_>>()
+        };
+        // The one that begins with the first node that joins needs no word of its own.
+        assert_eq!(schedulers(&["*"], 0), [true]);
+        assert_eq!(schedulers(&["*", "scheduler"], 0), [false]);
+        assert_eq!(schedulers(&["*"], 1), [false]);
+        for nodes in [0, 1] {
+            assert!(schedulers(&["*", "-scheduler"], nodes).is_empty());
+            assert!(schedulers(&["*", "-kube-scheduler"], nodes).is_empty());
+        }
+        assert!(schedulers(&["job"], 0).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tenure_machinery::Object;
 use tenure_node::serve::Service;
@@ -48,6 +48,8 @@ pub struct NodeOptions {
     pub backoff: tenure_lifecycle::Backoff,
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
+    /// How long a sandbox stays that belongs to no pod.
+    pub strangers_stay: Duration,
 }
 
 impl Default for NodeOptions {
@@ -59,6 +61,7 @@ impl Default for NodeOptions {
             },
             backoff: tenure_lifecycle::Backoff::default(),
             eviction: false,
+            strangers_stay: tenure_node::node::STRANGERS_STAY,
         }
     }
 }
@@ -169,6 +172,7 @@ fn node(wanted: &NodesWanted, name: &str, authority: &Pair, pair: &Pair) -> Node
         room: wanted.options.room.clone(),
         backoff: wanted.options.backoff,
         eviction: wanted.options.eviction,
+        strangers_stay: wanted.options.strangers_stay,
         downward: wanted.downward,
         ..NodeSettings::new(name, server, wanted.runtime.clone(), folder)
     }

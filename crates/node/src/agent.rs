@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure_downward::Settings;
 use tenure_lifecycle::{Backoff, Phase, Refusal, Room, asked, fits};
@@ -28,6 +28,7 @@ use crate::objects::Objects;
 use crate::pods::Pods;
 use crate::register::{Identity, Pressure, Registrar};
 use crate::runtime::{About, Runtime, Sandbox};
+use crate::strangers::Strangers;
 use crate::volume::{VolumeOptions, Volumes};
 use crate::worker::{Message, Worker};
 
@@ -56,6 +57,8 @@ pub struct AgentConfig {
     pub host_path: bool,
     /// Whether pods are put out when the node runs short (R112).
     pub eviction: bool,
+    /// How long a sandbox of no pod stays (R154).
+    pub strangers_stay: Duration,
 }
 
 /// Why an agent did not start.
@@ -211,7 +214,8 @@ impl Agent {
         tasks.spawn(ask_about(Arc::clone(&config.runtime), about));
         tasks.spawn(keep_node(registrar));
         tasks.spawn(evict::watch(Arc::clone(&shared), config.root, config.eviction, pressure));
-        tasks.spawn(async move { Box::pin(Loop::new(shared, name, ends).run()).await });
+        let stay = config.strangers_stay;
+        tasks.spawn(async move { Box::pin(Loop::new(shared, name, ends, stay).run()).await });
         Ok(Agent { pods, node: known_node, _tasks: tasks })
     }
 
@@ -273,14 +277,23 @@ struct Loop {
     cares: BTreeMap<String, Care>,
     workers: JoinSet<()>,
     ends: mpsc::UnboundedReceiver<String>,
-    /// What the runtime held when the agent began, by pod.
+    /// What the runtime held when the agent began, by pod; who comes late finds it too.
     found: HashMap<String, Vec<Sandbox>>,
+    strangers: Strangers,
+    compare_every: Duration,
     begun: bool,
 }
 
 impl Loop {
-    fn new(shared: Arc<Shared>, name: String, ends: mpsc::UnboundedReceiver<String>) -> Loop {
+    fn new(
+        shared: Arc<Shared>,
+        name: String,
+        ends: mpsc::UnboundedReceiver<String>,
+        strangers_stay: Duration,
+    ) -> Loop {
         Loop {
+            strangers: Strangers::new(strangers_stay),
+            compare_every: COMPARE_EVERY.min(strangers_stay.max(Duration::from_millis(1))),
             shared,
             name,
             cares: BTreeMap::new(),
@@ -302,7 +315,7 @@ impl Loop {
         // A node must be known before it can judge what fits.
         let mut node = self.shared.node.clone();
         let _ = node.wait_for(Option::is_some).await.map(|_| ());
-        let mut compare = tokio::time::interval(COMPARE_EVERY);
+        let mut compare = tokio::time::interval(self.compare_every);
         compare.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         compare.tick().await;
         loop {
@@ -358,7 +371,7 @@ impl Loop {
                 }
                 if !self.begun {
                     self.begun = true;
-                    self.clear(&there).await;
+                    self.clear(there);
                 }
             }
             Event::Put(pod) => self.put(pod),
@@ -419,29 +432,39 @@ impl Loop {
         final_phase(pod) || known.is_some_and(|known| final_phase(&known.object))
     }
 
-    /// Removes what belongs to no pod any more.
-    async fn clear(&mut self, there: &BTreeSet<String>) {
-        for (_, sandboxes) in std::mem::take(&mut self.found) {
-            for sandbox in sandboxes {
-                let shared = Arc::clone(&self.shared);
-                self.workers.spawn(async move {
-                    let runtime = &shared.runtime;
-                    let stopped = runtime.stop_sandbox(&sandbox.id).await;
-                    let removed = runtime.remove_sandbox(&sandbox.id).await;
-                    if let Err(error) = stopped.and(removed) {
-                        tracing::warn!(%error, sandbox = sandbox.id, "a left sandbox stays");
-                    }
-                });
-            }
-        }
-        let (volumes, there) = (Arc::clone(&self.shared.volumes), there.clone());
+    /// Removes files of pods that are no more. Where something still runs, they go with it.
+    fn clear(&mut self, there: BTreeSet<String>) {
+        let held: BTreeSet<String> = self.found.keys().cloned().collect();
+        let volumes = Arc::clone(&self.shared.volumes);
         self.workers.spawn_blocking(move || {
-            for uid in volumes.pods().into_iter().filter(|uid| !there.contains(uid)) {
-                if let Err(error) = volumes.tear_down(&uid) {
-                    tracing::warn!(%error, uid, "volumes of a pod that is gone stay");
-                }
+            let left = volumes.pods().into_iter();
+            for uid in left.filter(|uid| !there.contains(uid) && !held.contains(uid)) {
+                tear_down(&volumes, &uid);
             }
         });
+    }
+
+    /// Removes sandboxes that nobody asked for within their time (R154).
+    fn remove_strangers(&mut self, strangers: &HashMap<String, Vec<Sandbox>>) {
+        let all = strangers.values().flatten();
+        let due = self.strangers.due(all.map(|one| one.id.as_str()), Instant::now());
+        for sandbox in strangers.values().flatten().filter(|one| due.contains(&one.id)) {
+            let (shared, id) = (Arc::clone(&self.shared), sandbox.id.clone());
+            let uid = sandbox.pod.uid.clone();
+            self.found.remove(&uid);
+            self.workers.spawn(async move {
+                tracing::info!(sandbox = id, pod = uid, "a sandbox of no pod is removed");
+                let stopped = shared.runtime.stop_sandbox(&id).await;
+                let removed = shared.runtime.remove_sandbox(&id).await;
+                if let Err(error) = stopped.and(removed) {
+                    tracing::warn!(%error, sandbox = id, "a left sandbox stays");
+                    return;
+                }
+                let volumes = Arc::clone(&shared.volumes);
+                // Whatever went wrong there was told there.
+                let _ = tokio::task::spawn_blocking(move || tear_down(&volumes, &uid)).await;
+            });
+        }
     }
 
     fn look(&self, sandbox: &str) {
@@ -451,8 +474,8 @@ impl Loop {
         }
     }
 
-    /// Tells every worker what the runtime holds.
-    async fn compare(&self) {
+    /// Tells every worker what the runtime holds, and looks at what is nobody's.
+    async fn compare(&mut self) {
         let mut found = match self.shared.runtime.list().await {
             Ok(found) => by_pod(found),
             Err(error) => {
@@ -463,6 +486,16 @@ impl Loop {
         for (uid, care) in &self.cares {
             let _ = care.out.send(Message::Held(found.remove(uid).unwrap_or_default()));
         }
+        // Before the first list of pods, everything would be nobody's.
+        if self.begun {
+            self.remove_strangers(&found);
+        }
+    }
+}
+
+fn tear_down(volumes: &Volumes, uid: &str) {
+    if let Err(error) = volumes.tear_down(uid) {
+        tracing::warn!(%error, uid, "volumes of a pod that is gone stay");
     }
 }
 

@@ -18,6 +18,7 @@ pub mod register;
 pub mod runtime;
 pub mod serve;
 pub mod spdy;
+mod strangers;
 pub mod volume;
 mod worker;
 

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -80,6 +81,8 @@ pub struct NodeSettings {
     pub downward: Settings,
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
+    /// How long a sandbox stays that belongs to no pod.
+    pub strangers_stay: Duration,
 }
 
 impl NodeSettings {
@@ -103,12 +106,15 @@ impl NodeSettings {
             backoff: Backoff::default(),
             downward: Settings::default(),
             eviction: false,
+            strangers_stay: STRANGERS_STAY,
         }
     }
 }
 
 /// How many pods a node takes unless told otherwise.
 pub const PODS: u64 = 110;
+/// How long a sandbox of no pod stays unless told otherwise (R154).
+pub const STRANGERS_STAY: Duration = Duration::from_secs(60);
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -187,6 +193,7 @@ impl Node {
             settings: settings.downward,
             host_path: allows_host_path(&settings.runtime),
             eviction: settings.eviction,
+            strangers_stay: settings.strangers_stay,
         })?;
         let service =
             Service::new(&settings.name, Arc::clone(&runtime), agent.pods().clone(), logs);

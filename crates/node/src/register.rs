@@ -432,6 +432,9 @@ fn same(found: &Object, wanted: &Object) -> bool {
         && ["addresses", "capacity", "allocatable", "daemonEndpoints", "nodeInfo"]
             .iter()
             .all(|name| found.at(&["status", name]) == wanted.at(&["status", name]))
+        // No features are the same as an empty list of them.
+        && found.list_at(&["status", "declaredFeatures"])
+            == wanted.list_at(&["status", "declaredFeatures"])
 }
 
 fn architecture() -> &'static str {

@@ -92,7 +92,8 @@ pub(crate) fn conditions(
     let containers = containers_ready(spec, observed, phase);
     let ready = ready(spec, &containers, old);
     let prepared = Verdict {
-        holds: observed.sandbox && observed.volumes && !observed.cleaned,
+        // A sandbox is made only once the volumes are there; a refresh that fails takes nothing away.
+        holds: observed.sandbox && !observed.cleaned,
         reason: "",
         message: String::new(),
     };

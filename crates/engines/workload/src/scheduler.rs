@@ -10,6 +10,7 @@
 
 mod company;
 mod hopeless;
+mod joined;
 mod preempt;
 mod room;
 
@@ -30,6 +31,8 @@ use crate::volumes::SELECTED_NODE;
 use crate::{condition, owner, placement, pod};
 use hopeless::Hopeless;
 use room::Room;
+
+pub use joined::JoinedScheduler;
 
 /// The name that pods ask for when they ask for nobody else.
 const NAME: &str = "default-scheduler";

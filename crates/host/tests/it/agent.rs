@@ -11,25 +11,25 @@ use tenure_node::{GivenRuntime, RuntimeChoice, Server};
 
 use crate::scripted::Scripted;
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-struct House {
-    plane: ControlPlane,
-    client: Client,
-    runtime: Scripted,
+pub(crate) struct House {
+    pub(crate) plane: ControlPlane,
+    pub(crate) client: Client,
+    pub(crate) runtime: Scripted,
 }
 
-fn object(value: Value) -> serde_json::Map<String, Value> {
+pub(crate) fn object(value: Value) -> serde_json::Map<String, Value> {
     value.as_object().cloned().unwrap()
 }
 
 impl House {
-    async fn new() -> House {
+    pub(crate) async fn new() -> House {
         House::with(Scripted::new(), Config::ephemeral()).await
     }
 
-    async fn with(runtime: Scripted, config: Config) -> House {
+    pub(crate) async fn with(runtime: Scripted, config: Config) -> House {
         let given = RuntimeChoice::Given(GivenRuntime(std::sync::Arc::new(runtime.clone())));
         let config = Config {
             nodes: 1,
@@ -42,7 +42,7 @@ impl House {
                     storage_bytes: 1 << 40,
                     pods: 110,
                 },
-                eviction: false,
+                ..config.node
             },
             ..config
         };
@@ -71,15 +71,20 @@ impl House {
         self.until(path, "there is an account", |_| true).await;
     }
 
-    async fn make(&self, pod: Value) -> Value {
+    pub(crate) async fn make(&self, pod: Value) -> Value {
         Value::Object(self.client.post(PODS, &object(pod)).await.unwrap())
     }
 
-    async fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
         self.client.get(path).await.ok().map(Value::Object)
     }
 
-    async fn until(&self, path: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(
+        &self,
+        path: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
         let begin = Instant::now();
         loop {
             let found = self.get(path).await;
@@ -95,7 +100,12 @@ impl House {
         }
     }
 
-    async fn pod(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn pod(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
         self.until(&format!("{PODS}/{name}"), what, wanted).await
     }
 
@@ -115,7 +125,7 @@ impl House {
         self.client.delete(&format!("{PODS}/{name}"), &object(options)).await.unwrap();
     }
 
-    async fn events(&self, name: &str) -> Vec<String> {
+    pub(crate) async fn events(&self, name: &str) -> Vec<String> {
         let path =
             format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{name}");
         let list = self.get(&path).await.unwrap();
@@ -124,22 +134,22 @@ impl House {
     }
 }
 
-fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     static NONE: Value = Value::Null;
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions.into_iter().flatten().find(|condition| condition["type"] == kind);
     found.unwrap_or(&NONE)
 }
 
-fn phase(pod: &Value) -> &str {
+pub(crate) fn phase(pod: &Value) -> &str {
     pod["status"]["phase"].as_str().unwrap_or_default()
 }
 
-fn container(pod: &Value) -> &Value {
+pub(crate) fn container(pod: &Value) -> &Value {
     &pod["status"]["containerStatuses"][0]
 }
 
-fn pod(name: &str, spec: Value) -> Value {
+pub(crate) fn pod(name: &str, spec: Value) -> Value {
     let mut pod = json!({
         "metadata": {"name": name},
         "spec": {
@@ -154,7 +164,7 @@ fn pod(name: &str, spec: Value) -> Value {
     pod
 }
 
-fn ready(pod: &Value) -> bool {
+pub(crate) fn ready(pod: &Value) -> bool {
     condition(pod, "Ready")["status"] == "True"
 }
 

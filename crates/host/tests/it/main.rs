@@ -5,6 +5,7 @@
 mod agent;
 mod attacks;
 mod client;
+mod gate;
 mod rotation;
 mod scripted;
 

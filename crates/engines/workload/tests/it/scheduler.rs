@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
 use tenure_workload::Resource;
+use tenure_workload::scheduler::JoinedScheduler;
 
 use crate::world::World;
 
@@ -105,6 +106,33 @@ fn sc1_every_filter_says_why() {
     lonely.create(node("n1"));
     lonely.settle();
     assert_eq!(place(&lonely, "p"), "n1", "a new node is noticed");
+}
+
+#[test]
+fn sc1_without_nodes_of_its_own_a_server_waits_for_the_first_that_joins() {
+    let mut world = World::run_by(&JoinedScheduler);
+    world.create(pod("p"));
+    world.create(node("by-hand"));
+    world.settle();
+    let waits = world.json(Resource::Pods, "p");
+    assert_eq!((place(&world, "p"), &waits["status"]["conditions"]), (String::new(), &Value::Null));
+    assert!(world.events.is_empty(), "{:?}", world.events);
+    let mut joined = node("joined");
+    joined["metadata"]["labels"]["kubernetes.io/os"] = "linux".into();
+    world.create(joined);
+    world.settle();
+    assert_eq!(place(&world, "p"), "");
+    // Its agent tells its version in the status, and nothing else changes.
+    world.edit_status(Resource::Nodes, "joined", |status| {
+        status["nodeInfo"] = json!({"kubeletVersion": "v1.38.0"});
+    });
+    world.settle();
+    assert_ne!(place(&world, "p"), "");
+    let mut far = pod("far");
+    far["spec"]["nodeSelector"] = json!({"zone": "b"});
+    world.create(far);
+    world.settle();
+    assert!(why(&world, "far").starts_with("0/2 nodes are available"));
 }
 
 #[test]

@@ -113,6 +113,11 @@ impl World {
         World { controllers, ..World::new() }
     }
 
+    /// An empty world with one controller, which need not be in the table.
+    pub(crate) fn run_by(controller: &'static dyn Controller) -> World {
+        World { controllers: [controller].to_vec(), ..World::new() }
+    }
+
     /// A world where pods come to life, the order of work is drawn from a seed, and hosts crash.
     pub(crate) fn chaotic(seed: u64) -> World {
         World { pods_run: true, chance: Some(seed | 1), ..World::new() }

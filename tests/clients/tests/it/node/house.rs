@@ -152,8 +152,8 @@ impl House {
 impl Drop for House {
     /// Processes outlive an agent that is killed, so pods go first.
     fn drop(&mut self) {
-        let arguments =
-            ["delete", "daemonsets,pods", "--all", "--grace-period", "1", "--timeout", "20s"];
+        let kinds = "deployments,daemonsets,pods";
+        let arguments = ["delete", kinds, "--all", "--grace-period", "1", "--timeout", "20s"];
         let _ = self.kubectl.command(&arguments).output();
     }
 }

@@ -4,5 +4,8 @@
 mod behaviours;
 mod cri;
 mod house;
+mod join;
+mod kubectl;
 mod owners;
+mod readme;
 mod streams;

@@ -80,6 +80,11 @@ spec:
     )
 }
 
+/// The example for a variable or for a volume, valid, on the image that the proposal names.
+pub(super) fn example(of: &str) -> String {
+    if of == "env" { env_example("busybox", OWNERS) } else { volume_example("busybox", OWNERS) }
+}
+
 /// The references of the examples as items of the envelope, in the order that it has.
 const ITEMS: &str = r#"{"apiVersion":"apps/v1","kind":"DaemonSet","name":"an-owned-pod-1722852739","uid":"6be1683f-da9c-4f68-9440-82376231cfa6","controller":true,"blockOwnerDeletion":true},{"apiVersion":"apps/v1","kind":"Some-CRD","name":"an-owned-pod-1722852739","uid":"6be1683f-da9c-4f68-9440-82376231cfa6","blockOwnerDeletion":true}"#;
 

@@ -1,0 +1,51 @@
+//! The scheduler of a server that has no nodes of its own: it waits for the first node that joins.
+//! Where pods go is decided as everywhere.
+
+use tenure_machinery::{Object, ObjectExt};
+
+use super::{NAME, Scheduler};
+use crate::controller::{Change, Controller, Key, Outcome, Pass};
+use crate::resource::Resource;
+use crate::view::View;
+
+/// The scheduler, silent while no node has an agent.
+///
+/// A node that somebody wrote by hand runs nothing. Where there are only such nodes, or none, pods are
+/// left alone until somebody binds them.
+pub struct JoinedScheduler;
+
+impl Controller for JoinedScheduler {
+    fn name(&self) -> &'static str {
+        Scheduler.name()
+    }
+    fn alias(&self) -> &'static str {
+        Scheduler.alias()
+    }
+    fn component(&self) -> &'static str {
+        NAME
+    }
+    fn watches(&self) -> &'static [Resource] {
+        Scheduler.watches()
+    }
+    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+        let arrived = change.resource == Resource::Nodes
+            && change.after.is_some_and(|node| has_agent(node))
+            && !change.before.is_some_and(|node| has_agent(node));
+        if arrived {
+            wake(Key::new("", ""));
+        }
+        Scheduler.wake(change, view, wake);
+    }
+    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+        if pass.view.list(Resource::Nodes, None).iter().any(|node| has_agent(node)) {
+            return Scheduler.reconcile(pass);
+        }
+        Outcome::default()
+    }
+}
+
+/// Whether something on the node has told its version, as every agent does.
+fn has_agent(node: &Object) -> bool {
+    let version = node.str_at(&["status", "nodeInfo", "kubeletVersion"]);
+    version.is_some_and(|version| !version.is_empty())
+}
