@@ -33,6 +33,10 @@ use tokio::task::LocalSet;
 
 use measure::Measure;
 
+/// The allocator of the command itself: engines are measured as they are shipped.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
