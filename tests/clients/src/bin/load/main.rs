@@ -1,4 +1,5 @@
-//! The load generator of `cargo xtask bench`: takes each measure once and prints one table.
+//! The load generator of `cargo xtask bench`: takes each measure and prints one table.
+//! What takes a second or less is taken three times, and the middle counts.
 //! Loopback only, bounded in count and time; one thread, so that the server keeps a core.
 //!
 //! ```text

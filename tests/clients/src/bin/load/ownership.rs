@@ -33,8 +33,8 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
         })
         .collect();
     // Each takes about a second, in which others may be busy on the machine: the middle of three.
-    let (mut loads, mut changes, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut wanted = 0;
+    let (mut loads, mut changes) = (Vec::new(), Vec::new());
+    let (mut wanted, mut bytes) = (0, None);
     for _ in 0..3 {
         let before = resident()?;
         let begin = Instant::now();
@@ -43,7 +43,8 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
         wanted += feed(&mut engine, resource, &objects, 0, 1);
         engine.synced(Revision(OBJECTS as u64), &mut Vec::new());
         loads.push(begin.elapsed());
-        bytes.push(resident()?.saturating_sub(before));
+        // Only the first engine has all its memory from the system.
+        bytes.get_or_insert(resident()?.saturating_sub(before));
         let begin = Instant::now();
         // Everybody changes owner, and nobody is without one.
         wanted += feed(&mut engine, resource, &objects, 1, OBJECTS as u64);
@@ -51,8 +52,7 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
     }
     let loaded = middle(&mut loads).as_secs_f64();
     let rate = OBJECTS as f64 / middle(&mut changes).as_secs_f64();
-    // Only the first engine has all its memory from the system.
-    let bytes = bytes.first().map_or(0.0, |bytes| *bytes as f64 / OBJECTS as f64);
+    let bytes = bytes.unwrap_or_default() as f64 / OBJECTS as f64;
     ensure!(wanted == 0, "the engine wants something where nothing is to be done");
     Ok(vec![
         Measure::at_most("engine: 1,000,000 objects loaded", 2.0, loaded, "s"),
