@@ -13,6 +13,7 @@ use tenure_world::Record;
 
 /// The name that entries of this engine are managed under.
 pub(crate) const MANAGER: &str = "tenure-retention";
+
 /// What is stored under a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {

@@ -85,7 +85,6 @@ async fn r91_an_apply_names_its_manager_and_its_object() {
         house.apply(&a(), manager, config(json!({}))).await.fails(422, "Invalid");
     }
     house.get(&a()).await.fails(404, "NotFound");
-    // `force` belongs to apply alone.
     house.config_map("a").await;
     // The same configurations are refused over an object, whoever owns its fields.
     for (member, value) in
@@ -94,6 +93,7 @@ async fn r91_an_apply_names_its_manager_and_its_object() {
         let body = with(&format!("/{member}"), value);
         house.apply(&a(), "m", body).await.fails(400, "BadRequest");
     }
+    // `force` belongs to apply alone.
     house.merge(&format!("{}?force=true", a()), json!({})).await.fails(422, "Invalid");
 }
 

@@ -11,7 +11,7 @@ use tenure_core::Revision;
 use tenure_ownership::{Engine, Finalizers, Object, Order, Owner, Resource, Type};
 use tenure_world::{Plain, Record};
 
-use super::measure::{Measure, resident};
+use super::measure::{Measure, middle, resident};
 
 const OBJECTS: usize = 1_000_000;
 const OWNERS: usize = 1000;
@@ -32,6 +32,38 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
             Named { uid, name: format!("web-{n:07}") }
         })
         .collect();
+    // Each takes about a second, in which others may be busy on the machine: the middle of three.
+    let (mut loads, mut changes) = (Vec::new(), Vec::new());
+    let (mut wanted, mut bytes) = (0, None);
+    for _ in 0..3 {
+        let before = resident()?;
+        let begin = Instant::now();
+        let (mut engine, resource) = empty();
+        engine.reserve(objects.len());
+        wanted += feed(&mut engine, resource, &objects, 0, 1);
+        engine.synced(Revision(OBJECTS as u64), &mut Vec::new());
+        loads.push(begin.elapsed());
+        // Only the first engine has all its memory from the system.
+        bytes.get_or_insert(resident()?.saturating_sub(before));
+        let begin = Instant::now();
+        // Everybody changes owner, and nobody is without one.
+        wanted += feed(&mut engine, resource, &objects, 1, OBJECTS as u64);
+        changes.push(begin.elapsed());
+    }
+    let loaded = middle(&mut loads).as_secs_f64();
+    let rate = OBJECTS as f64 / middle(&mut changes).as_secs_f64();
+    let bytes = bytes.unwrap_or_default() as f64 / OBJECTS as f64;
+    ensure!(wanted == 0, "the engine wants something where nothing is to be done");
+    Ok(vec![
+        Measure::at_most("engine: 1,000,000 objects loaded", 2.0, loaded, "s"),
+        Measure::at_most("engine: memory of an object with an owner", 200.0, bytes, "bytes"),
+        Measure::at_least("engine: changes of owner", 1_000_000.0, rate),
+        Measure::at_most("a change that does not touch ownership", 100.0, untouched()?, "ns"),
+    ])
+}
+
+/// An engine that knows ConfigMaps and no object.
+fn empty() -> (Engine, Resource) {
     let mut engine = Engine::new(Order::Total, 7);
     let resource = engine.resource("", "configmaps");
     let row = Type {
@@ -43,24 +75,7 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
         graceful: false,
     };
     engine.types(&[row], &[], Revision(0), &mut Vec::new());
-    let before = resident()?;
-    let begin = Instant::now();
-    engine.reserve(objects.len());
-    let wanted = feed(&mut engine, resource, &objects, 0, 1);
-    engine.synced(Revision(OBJECTS as u64), &mut Vec::new());
-    let loaded = begin.elapsed().as_secs_f64();
-    let bytes = (resident()?.saturating_sub(before)) as f64 / OBJECTS as f64;
-    let begin = Instant::now();
-    // Everybody changes owner, and nobody is without one.
-    let wanted = wanted + feed(&mut engine, resource, &objects, 1, OBJECTS as u64);
-    let rate = OBJECTS as f64 / begin.elapsed().as_secs_f64();
-    ensure!(wanted == 0, "the engine wants something where nothing is to be done");
-    Ok(vec![
-        Measure::at_most("engine: 1,000,000 objects loaded", 2.0, loaded, "s"),
-        Measure::at_most("engine: memory of an object with an owner", 200.0, bytes, "bytes"),
-        Measure::at_least("engine: changes of owner", 1_000_000.0, rate),
-        Measure::at_most("a change that does not touch ownership", 100.0, untouched()?, "ns"),
-    ])
+    (engine, resource)
 }
 
 /// Puts every object, each with one owner of a thousand; how many intents came of it.

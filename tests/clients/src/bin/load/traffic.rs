@@ -56,8 +56,15 @@ pub(super) async fn list() -> Result<Vec<Measure>> {
     )])
 }
 
-/// From sending a write to each of the watchers having read its event.
+/// From sending a write to each of the watchers having read its event; the middle of three rounds.
 pub(super) async fn watch() -> Result<Vec<Measure>> {
+    let mut rounds = [lateness().await?, lateness().await?, lateness().await?];
+    let p99 = milliseconds(middle(&mut rounds));
+    Ok(vec![Measure::at_most("one write to 50 watchers, p99", 2.0, p99, "ms")])
+}
+
+/// One round of writes; how late 99 of 100 events were at most.
+async fn lateness() -> Result<Duration> {
     let server = Server::ephemeral()?;
     let access = server.access()?;
     fill(&access, 1, 200).await?;
@@ -101,6 +108,5 @@ pub(super) async fn watch() -> Result<Vec<Measure>> {
     }
     let mut delays = delays.take();
     delays.sort_unstable();
-    let p99 = delays.get(delays.len() * 99 / 100).copied().unwrap_or_default();
-    Ok(vec![Measure::at_most("one write to 50 watchers, p99", 2.0, milliseconds(p99), "ms")])
+    Ok(delays.get(delays.len() * 99 / 100).copied().unwrap_or_default())
 }
