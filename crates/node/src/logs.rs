@@ -133,9 +133,9 @@ impl LogReader {
                 return Ok(true);
             }
         }
-        self.file = self.files.open(&next)?;
+        self.file = Some(next);
         self.pending.clear();
-        Ok(self.file.is_some())
+        Ok(true)
     }
 
     /// Hands out every whole line.

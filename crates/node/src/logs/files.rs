@@ -10,6 +10,9 @@ use jiff::Timestamp;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+/// How often a folder is listed before its order is looked for another time.
+const LOOKS_MAX: usize = 8;
+
 /// Where the files of a log are.
 pub(super) struct Files {
     root: PathBuf,
@@ -71,20 +74,44 @@ impl Files {
         Ok((!all.is_empty()).then(|| all.swap_remove(kept.unwrap_or(last))))
     }
 
-    /// The file after this one; `None` if it is the last.
-    pub(super) fn after(&self, file: Option<&File>) -> io::Result<Option<PathBuf>> {
-        let Some(file) = file else { return self.oldest(None) };
+    /// The file after this one, open; `None` if it is the last, or if it cannot be told now.
+    pub(super) fn after(&self, file: Option<&File>) -> io::Result<Option<File>> {
+        let Some(file) = file else {
+            return self.oldest(None)?.map_or(Ok(None), |path| self.open(&path));
+        };
         let own = file.metadata()?.ino();
         // The common case costs one look: the file is still the one that is written to.
         let current = self.folder.join(&self.name);
         if fs::metadata(&current).is_ok_and(|about| about.ino() == own) {
             return Ok(None);
         }
-        let mut newer = self.all()?.into_iter();
-        let mut all = newer.clone();
-        let found = newer.any(|path| fs::metadata(&path).is_ok_and(|about| about.ino() == own));
+        let Some(all) = self.settled()? else { return Ok(None) };
+        let own = all.iter().position(|(_, inode)| *inode == own);
         // A file that was removed meanwhile leaves a gap: the oldest that is left comes next.
-        Ok(if found { newer.next() } else { all.next() })
+        let next = all.get(own.map_or(0, |own| own + 1));
+        let Some((path, inode)) = next else { return Ok(None) };
+        // The name may have gone on to a younger file, which would pass this one over.
+        let opened = self.open(path)?;
+        Ok(opened.filter(|file| file.metadata().is_ok_and(|about| about.ino() == *inode)))
+    }
+
+    /// Every file with its inode, seen twice alike: a folder that is listed while files are renamed
+    /// may show one of them under both names, or under none. `None` while it does not hold still.
+    fn settled(&self) -> io::Result<Option<Vec<(PathBuf, u64)>>> {
+        let mut before = self.inodes()?;
+        for _ in 0..LOOKS_MAX {
+            let now = self.inodes()?;
+            if now == before {
+                return Ok(Some(now));
+            }
+            before = now;
+        }
+        Ok(None)
+    }
+
+    fn inodes(&self) -> io::Result<Vec<(PathBuf, u64)>> {
+        let inode = |path: PathBuf| fs::metadata(&path).ok().map(|about| (path, about.ino()));
+        Ok(self.all()?.into_iter().filter_map(inode).collect())
     }
 
     /// Opens one of the files; `None` if it is gone. Links are not followed.

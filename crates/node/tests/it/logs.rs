@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -262,6 +263,41 @@ async fn r121_following_goes_on_through_a_rotation_and_ends_with_the_container()
     node.end();
     assert_eq!(next().await.unwrap(), "7\n");
     assert_eq!(next().await, None);
+}
+
+#[test]
+fn r121_a_reader_at_the_end_passes_nothing_over_when_a_log_is_rotated_twice() {
+    const LINES: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("0.log");
+    let seen = std::sync::atomic::AtomicUsize::new(0);
+    let count = |said: &str| said.lines().count();
+    let mut reader = LogReader::open(folder.path(), &log, Wanted::default()).unwrap();
+    let mut said = String::new();
+    let until = Instant::now() + Duration::from_secs(30);
+    let lost = || Instant::now() > until;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            append(&log, &line(0, "stdout", "F", "0"));
+            for n in 1..LINES {
+                // Two lines in two files whenever everything was read.
+                while n % 2 == 1 && seen.load(Ordering::Acquire) < n && !lost() {
+                    std::hint::spin_loop();
+                }
+                let old = format!("0.log.20260102-030405.{n:09}");
+                fs::rename(&log, log.with_file_name(old)).unwrap();
+                append(&log, &line(1, "stdout", "F", &n.to_string()));
+            }
+        });
+        while count(&said) < LINES && !lost() {
+            if let Piece::Bytes(bytes) = reader.next_piece().unwrap() {
+                said.push_str(std::str::from_utf8(&bytes).unwrap());
+                seen.store(count(&said), Ordering::Release);
+            }
+        }
+    });
+    let wrong = said.lines().enumerate().find(|(n, line)| *line != n.to_string());
+    assert_eq!((wrong, count(&said)), (None, LINES));
 }
 
 #[tokio::test]
