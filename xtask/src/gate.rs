@@ -9,8 +9,9 @@ use crate::{rules, schema, tidy, workspace};
 
 /// How many steps [`checks`], [`tests`] and [`examples`] take.
 pub(crate) const STEPS: usize = 7 + EXAMPLES.len();
-/// What users are shown, each a program that must end well: the examples of crates/cluster.
-const EXAMPLES: [&str; 4] = ["start", "users", "custom_kind", "controller"];
+/// What users are shown, each a program that must end well: the examples of crates/cluster and
+/// crates/references.
+const EXAMPLES: [&str; 6] = ["start", "users", "custom_kind", "controller", "by_hand", "gateway"];
 const CLIENTS: &str = "tenure-client-tests";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -149,11 +150,13 @@ mod tests {
 
     #[test]
     fn no_example_is_left_out() {
-        let folder = workspace::root().unwrap().join("crates/cluster/examples");
+        let root = workspace::root().unwrap();
         let name = |entry: std::io::Result<std::fs::DirEntry>| {
             entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()
         };
-        let mut found: Vec<String> = std::fs::read_dir(folder).unwrap().map(name).collect();
+        let rooms = ["crates/cluster/examples", "crates/references/examples"];
+        let entries = rooms.iter().flat_map(|room| std::fs::read_dir(root.join(room)).unwrap());
+        let mut found: Vec<String> = entries.map(name).collect();
         found.sort();
         let mut run = EXAMPLES;
         run.sort_unstable();

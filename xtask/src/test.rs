@@ -11,13 +11,14 @@ use crate::steps::Steps;
 use crate::{setup, sim, workspace};
 
 /// Each suite of tests/clients: its module, what it is called, its limit in minutes.
-const SUITES: [(&str, &str, u64); 8] = [
+const SUITES: [(&str, &str, u64); 9] = [
     ("kubectl::", "client kubectl", 5),
     ("kube_rs::", "client kube-rs", 5),
     ("python::", "client python", 3),
     ("javascript::", "client javascript", 3),
     ("parity::", "parity recordings", 8),
     ("node::", "pods on nodes", 15),
+    ("references::", "access by reference", 5),
     ("bad_input::", "bad input", 5),
     ("crash::", "crash", 15),
 ];

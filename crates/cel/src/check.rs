@@ -115,6 +115,9 @@ impl Checker<'_> {
             Kind::Literal(literal) => constant(at, literal),
             Kind::Ident(name) => self.ident(at, name),
             Kind::Select { operand, field, test } => {
+                if let Some(found) = self.dotted(at, operand, field, *test) {
+                    return found;
+                }
                 let dotted = expr.dotted().filter(|_| !test);
                 if let Some(name) = dotted.and_then(|d| TYPE_NAMES.into_iter().find(|t| *t == d)) {
                     return Node {
@@ -150,6 +153,25 @@ impl Checker<'_> {
             Some(name) => Node { ty: Type::Type, at, kind: NodeKind::Constant(Value::Type(name)) },
             None => self.undeclared(at, name),
         }
+    }
+
+    /// A variable whose name has a dot in it, such as `variables.a`, unless something nearer is called
+    /// `variables`. Such a variable is always there.
+    fn dotted(&mut self, at: usize, operand: &Expr, field: &str, test: bool) -> Option<Node> {
+        let Kind::Ident(head) = &operand.kind else { return None };
+        let is_it = |name: &str| {
+            name.strip_prefix(&**head).and_then(|rest| rest.strip_prefix('.')) == Some(field)
+        };
+        let place = self.scope.iter().rposition(|(known, _)| is_it(known))?;
+        if self.scope.iter().rposition(|(known, _)| known == head) > Some(place) {
+            return None;
+        }
+        if test {
+            let kind = NodeKind::Constant(Value::Bool(true));
+            return Some(Node { ty: Type::Bool, at, kind });
+        }
+        let name = self.scope.get(place).map(|(name, _)| name.clone())?;
+        Some(self.ident(at, &name))
     }
 
     fn select(&mut self, at: usize, operand: &Expr, field: &Arc<str>, mode: Mode) -> Node {

@@ -25,7 +25,7 @@ pub struct Program {
 /// What the variables of a run hold.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings<'a> {
-    values: Vec<(&'a str, Value<'a>)>,
+    values: Vec<(&'a str, Result<Value<'a>, EvalError>)>,
 }
 
 impl<'a> Bindings<'a> {
@@ -37,12 +37,19 @@ impl<'a> Bindings<'a> {
 
     /// One more variable.
     #[must_use]
-    pub fn bind(mut self, name: &'a str, value: Value<'a>) -> Bindings<'a> {
-        self.values.push((name, value));
+    pub fn bind(self, name: &'a str, value: Value<'a>) -> Bindings<'a> {
+        self.bind_made(name, Ok(value))
+    }
+
+    /// One more variable, which an expression made or failed to make; a failure is that of whoever
+    /// looks at the variable.
+    #[must_use]
+    pub fn bind_made(mut self, name: &'a str, made: Result<Value<'a>, EvalError>) -> Bindings<'a> {
+        self.values.push((name, made));
         self
     }
 
-    fn get(&self, name: &str) -> Option<&Value<'a>> {
+    fn get(&self, name: &str) -> Option<&Result<Value<'a>, EvalError>> {
         self.values.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
@@ -125,8 +132,8 @@ impl Program {
     ) -> Result<Value<'a>, EvalError> {
         let mut meter = budget.meter();
         let frame = self.variables.iter().map(|(name, _)| {
-            let bound = bindings.get(name).cloned();
-            bound.ok_or_else(|| EvalError::failed(format!("no such attribute: {name}")))
+            let absent = || Err(EvalError::failed(format!("no such attribute: {name}")));
+            bindings.get(name).cloned().unwrap_or_else(absent)
         });
         let frame = frame.collect();
         let made = Run { frame, meter: &mut meter }.eval(&self.node);
@@ -142,5 +149,37 @@ impl fmt::Debug for Program {
             .field("variables", &self.variables)
             .field("cost", &self.cost)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(expression: &str, env: &Env, bindings: &Bindings<'_>) -> Result<i64, String> {
+        let program = compile(expression, env).map_err(|error| error.message)?;
+        match program.eval(bindings, &mut Budget::for_object()) {
+            Ok(Value::Int(value)) => Ok(value),
+            Ok(other) => Ok(i64::from(other.as_bool().unwrap_or_default())),
+            Err(error) => Err(error.message),
+        }
+    }
+
+    #[test]
+    fn a_variable_may_have_a_dot_in_its_name() {
+        let env = Env::new().with_type("v.a", Type::Int).with_type("v.b", Type::Int);
+        let failed = Err(EvalError::failed("broken"));
+        let bindings = Bindings::new().bind("v.a", Value::Int(1)).bind_made("v.b", failed);
+        assert_eq!(value("v.a + 1", &env, &bindings), Ok(2));
+        assert_eq!(value("has(v.a) && has(v.b)", &env, &bindings), Ok(1));
+        // A failure is that of whoever looks.
+        assert_eq!(value("true || v.b == 1", &env, &bindings), Ok(1));
+        assert_eq!(value("v.b", &env, &bindings), Err("broken".to_owned()));
+        assert!(value("v.c", &env, &bindings).unwrap_err().contains("undeclared reference to 'v'"));
+        // What is nearer counts.
+        let nearer = "[{'a': 5}].map(v, v.a)[0]";
+        assert_eq!(value(nearer, &env, &bindings), Ok(5));
+        let program = compile("v.a", &env).unwrap();
+        assert!(program.uses("v.a") && !program.uses("v.b"));
     }
 }

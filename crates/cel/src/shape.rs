@@ -104,6 +104,16 @@ impl Shape {
         Arc::new(Shape::new(Kind::Any, REQUEST_BYTES_MAX, 1))
     }
 
+    /// An object with members of these shapes.
+    #[must_use]
+    pub fn object(members: &[(&str, &Arc<Shape>)]) -> Arc<Shape> {
+        let mut fields = Fields::default();
+        for (name, shape) in members {
+            insert(&mut fields, name, Arc::clone(shape));
+        }
+        Arc::new(Shape::new(Kind::Object(fields), 0, 2))
+    }
+
     /// The type that expressions see.
     #[must_use]
     pub fn ty(self: &Arc<Shape>) -> Type {

@@ -7,8 +7,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tenure_host::FEATURES;
 
+mod access;
 mod node;
 
+pub(crate) use access::{
+    Access, Conformance, Migrate, MigrateGrants, Strategies, StrategiesInstall,
+};
 pub(crate) use node::{NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
 
 const EXAMPLES: &str = "\
@@ -123,9 +127,8 @@ Examples:
   tenure policy owner-references | kubectl apply -f -
   kubectl label namespace shop downward.tenure.dev/owner-references=forbid
 
-In namespaces with that label, pods may not read their owner references. The policy is for clusters
-that act on a ValidatingAdmissionPolicy. A server of `tenure up` keeps such objects and does not act
-on them; it needs no policy, the label is enough.";
+In namespaces with that label, pods may not read their owner references. The policy works in every
+cluster with ValidatingAdmissionPolicies. A server of `tenure up` needs none: the label is enough.";
 
 const DATA_DIR_HELP: &str = "\
 Folder for objects, certificates and the kubeconfig \
@@ -191,6 +194,12 @@ pub(crate) enum Command {
     /// Look after the keys that sign service-account tokens
     #[command(subcommand, after_help = KEYS_EXAMPLES)]
     Keys(Keys),
+    /// See who may read what because something points at it
+    #[command(subcommand, after_help = access::ACCESS_EXAMPLES)]
+    Access(Access),
+    /// Make objects of this API from those of another
+    #[command(subcommand)]
+    Migrate(Migrate),
     /// Print admission policies to apply to a cluster
     #[command(subcommand, after_help = POLICY_EXAMPLES)]
     Policy(Policy),
@@ -255,6 +264,12 @@ pub(crate) struct Up {
     /// Warn clients that opt in a ConfigMap or Secret whose content can change under its name
     #[arg(long)]
     pub(crate) warn_mutable_retention: bool,
+
+    /// Let anybody who may write a ClusterReferenceConsumer or ReferenceStrategy expose any target
+    ///
+    /// Otherwise they must be able to read every object of the target resources, or `escalate`.
+    #[arg(long)]
+    pub(crate) ref_allow_unchecked_consumers: bool,
 
     /// How many nodes there are; 0 leaves pods waiting until one joins or somebody binds them
     #[arg(long, value_name = "N", default_value_t = NODES)]

@@ -1,9 +1,11 @@
 //! The command `tenure`: reads flags, calls the host, prints for people. No rule is decided here.
 
+mod access;
 mod flags;
 mod inspect;
 mod keys;
 mod logging;
+mod migrate;
 mod node;
 mod offline;
 mod report;
@@ -16,7 +18,9 @@ use std::time::Instant;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::flags::{Command, Flags, Keys, Plan, Policy, Retention, Snapshot, Storage};
+use crate::flags::{
+    Access, Command, Flags, Keys, Migrate, Plan, Policy, Retention, Snapshot, Storage,
+};
 use crate::report::Problem;
 
 #[cfg(feature = "mimalloc")]
@@ -36,6 +40,9 @@ fn main() -> ExitCode {
     // An audit that could not look must not be taken for one that found something.
     let failure = match flags.command {
         Command::Audit(_) | Command::Unused(_) => ExitCode::from(inspect::COULD_NOT_LOOK),
+        Command::Migrate(_) | Command::Access(Access::Conformance(_)) => {
+            ExitCode::from(migrate::COULD_NOT_READ)
+        }
         _ => ExitCode::FAILURE,
     };
     match run(flags.command, program, begin) {
@@ -63,6 +70,10 @@ fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCo
         Command::Audit(flags) => return inspect::audit(&flags, program),
         Command::Unused(flags) => return retention::unused(&flags),
         Command::Retention(Retention::Drain(flags)) => return retention::drain(&flags),
+        Command::Access(command) => return access::run(&command),
+        Command::Migrate(Migrate::ReferenceGrants(flags)) => {
+            return migrate::reference_grants(&flags);
+        }
         Command::Up(flags) => up::run(*flags, begin),
         Command::Node(flags) => node::run(*flags),
         Command::Snapshot(Snapshot::Save(flags)) => offline::save(&flags),

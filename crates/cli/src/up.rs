@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_host::{
-    AuditLevel, AuditLog, Config, ControlPlane, Durability, Features, OwnerChecks, Retention,
-    Runtime, Store,
+    AuditLevel, AuditLog, Config, ControlPlane, Durability, Features, OwnerChecks, References,
+    Retention, Runtime, Store,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -141,6 +141,10 @@ fn config(flags: Up) -> Result<Config, Problem> {
         node,
         features,
         retention,
+        references: References {
+            unchecked_consumers: flags.ref_allow_unchecked_consumers,
+            ..base.references
+        },
         ..base
     })
 }

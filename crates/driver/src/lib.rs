@@ -14,6 +14,7 @@ mod act;
 mod ahead;
 mod clock;
 mod collect;
+mod imagined;
 mod keeper;
 mod mention;
 mod nodes;
@@ -260,6 +261,10 @@ impl Beside for Engines {
                 }
             }
         })
+    }
+
+    fn volumes(&self, namespace: &str, name: &str) -> Option<serde_json::Value> {
+        imagined::volumes(&self.world.current(), namespace, name)
     }
 
     fn collected(&self, upto: Revision) -> Asking<'_, ()> {

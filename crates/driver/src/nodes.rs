@@ -1,5 +1,6 @@
 //! Puts simulated nodes into the world, once, at the start; what they do is decided elsewhere.
 
+use futures::StreamExt as _;
 use tenure_machinery::{Failure, Object, ObjectExt as _};
 use tenure_server::door::{Actor, Door};
 use tenure_workload::{simulated, volumes};
@@ -8,16 +9,20 @@ use crate::clock;
 
 const ACTOR: Actor = Actor { account: "node-controller", manager: "kubelet" };
 
+/// How many nodes are registered at once: together they are one write to the disk.
+const AT_ONCE: usize = 256;
+
 /// Makes sure that there are this many nodes, and a class of storage for their pods.
 pub(crate) async fn register(door: Door, count: u16) {
     if count == 0 {
         return;
     }
     ensure(&door, ("storage.k8s.io", "storageclasses"), volumes::default_class()).await;
-    for number in 1..=count {
+    let nodes = (1..=count).map(|number| {
         let node = simulated::node(number, clock::timestamp());
-        ensure(&door, ("", "nodes"), node).await;
-    }
+        ensure(&door, ("", "nodes"), node)
+    });
+    futures::stream::iter(nodes).buffered(AT_ONCE).for_each(|()| async {}).await;
 }
 
 /// Creates an object unless there is one of its name.

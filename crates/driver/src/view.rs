@@ -11,6 +11,7 @@ use tenure_core::Revision;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::Object;
 use tenure_server::registry::Registry;
+use tenure_workload::scheduler::{Taken, Waiting};
 use tenure_workload::{Resource, Seen, View};
 use tenure_world::{Record, World};
 
@@ -126,6 +127,44 @@ fn node_of(record: &Record) -> &str {
     record.field("spec.nodeName").unwrap_or_default()
 }
 
+/// What the scheduler needs to know of a pod.
+#[derive(Clone)]
+pub(crate) enum Standing {
+    Takes(Arc<Taken>),
+    Waits(Arc<Waiting>),
+    Neither,
+}
+
+/// Where pods stand, so that the scheduler need not read them all in every pass.
+#[derive(Default)]
+pub(crate) struct Standings {
+    known: HashMap<Arc<str>, (Revision, Standing)>,
+}
+
+impl Standings {
+    /// Where a pod stands, if it was seen as it is now.
+    fn at(&self, record: &Record) -> Option<Standing> {
+        let (revision, standing) = self.known.get(record.key())?;
+        (*revision == record.revision()).then(|| standing.clone())
+    }
+
+    /// Takes in a pod as it is now.
+    pub(crate) fn see(&mut self, record: &Record, pod: &Object) -> Standing {
+        let fresh = match (Taken::of(pod), Waiting::of(pod)) {
+            (Some(taken), _) => Standing::Takes(Arc::new(taken)),
+            (None, Some(waiting)) => Standing::Waits(Arc::new(waiting)),
+            (None, None) => Standing::Neither,
+        };
+        self.known.insert(Arc::clone(record.key()), (record.revision(), fresh.clone()));
+        fresh
+    }
+
+    /// A pod is gone.
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.known.remove(key);
+    }
+}
+
 /// One state, read through the memory of parsed objects.
 pub(crate) struct Eyes<'a> {
     pub(crate) world: &'a World,
@@ -133,6 +172,7 @@ pub(crate) struct Eyes<'a> {
     pub(crate) places: &'a Places,
     pub(crate) parsed: &'a RefCell<Parsed>,
     pub(crate) on_nodes: &'a OnNodes,
+    pub(crate) standings: &'a RefCell<Standings>,
     pub(crate) orphans: &'a Orphans,
 }
 
@@ -214,6 +254,14 @@ impl Eyes<'_> {
         self.parsed.borrow_mut().read(self.kinds, record)
     }
 
+    fn standing(&self, record: &Record) -> Option<Standing> {
+        let known = self.standings.borrow().at(record);
+        match known {
+            Some(known) => Some(known),
+            None => Some(self.standings.borrow_mut().see(record, &self.read(record)?.object)),
+        }
+    }
+
     fn records(&self, resource: Resource, namespace: Option<&str>) -> Vec<Arc<Record>> {
         let prefix = self.places.prefix(resource);
         if prefix.is_empty() {
@@ -269,6 +317,26 @@ impl View for Eyes<'_> {
 
     fn unbound_pods(&self) -> Vec<Seen> {
         self.pods_on("")
+    }
+
+    fn waiting(&self) -> Vec<Arc<Waiting>> {
+        let keys = self.on_nodes.pods.get("").into_iter().flatten();
+        keys.filter_map(|key| self.world.get(key))
+            .filter_map(|record| match self.standing(record)? {
+                Standing::Waits(waiting) => Some(waiting),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn taken(&self) -> Vec<Arc<Taken>> {
+        let pods = self.world.range(self.places.prefix(Resource::Pods), None);
+        pods.filter(|record| !node_of(record).is_empty())
+            .filter_map(|record| match self.standing(record)? {
+                Standing::Takes(taken) => Some(taken),
+                _ => None,
+            })
+            .collect()
     }
 
     fn pods_on(&self, node: &str) -> Vec<Seen> {

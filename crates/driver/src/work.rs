@@ -26,7 +26,7 @@ use crate::clock;
 use crate::progress::{Place, Progress};
 use crate::queue::{Finished, Queue};
 use crate::tell::Teller;
-use crate::view::{Eyes, OnNodes, Orphans, Parsed, Places};
+use crate::view::{Eyes, OnNodes, Orphans, Parsed, Places, Standings};
 
 /// How many keys are worked on at once.
 const TURNS_AT_ONCE: usize = 256;
@@ -43,6 +43,7 @@ pub(crate) struct Workshop {
     parsed: RefCell<Parsed>,
     orphans: Orphans,
     on_nodes: OnNodes,
+    standings: RefCell<Standings>,
     queue: Queue<Item>,
     memories: HashMap<Item, Memory>,
     refused: HashMap<Item, Vec<Refused>>,
@@ -74,6 +75,7 @@ impl Workshop {
             parsed: RefCell::default(),
             orphans: Orphans::default(),
             on_nodes: OnNodes::default(),
+            standings: RefCell::default(),
             queue: Queue::new(),
             memories: HashMap::new(),
             refused: HashMap::new(),
@@ -155,6 +157,9 @@ impl Workshop {
         let mut read = |record: &Arc<Record>| self.parsed.borrow_mut().read(&self.kinds, record);
         let before = before.and_then(&mut read);
         let after = after.and_then(&mut read);
+        if let (Resource::Pods, Some(pod)) = (resource, &after) {
+            self.standings.borrow_mut().see(record, pod);
+        }
         let change =
             tenure_workload::Change { resource, before: before.as_ref(), after: after.as_ref() };
         let eyes = Eyes {
@@ -163,6 +168,7 @@ impl Workshop {
             places: &self.places,
             parsed: &self.parsed,
             on_nodes: &self.on_nodes,
+            standings: &self.standings,
             orphans: &self.orphans,
         };
         for (number, controller) in self.controllers.iter().enumerate() {
@@ -173,6 +179,7 @@ impl Workshop {
         }
         if gone {
             self.parsed.borrow_mut().forget(record.key());
+            self.standings.borrow_mut().forget(record.key());
         }
     }
 
@@ -188,6 +195,7 @@ impl Workshop {
             places: &self.places,
             parsed: &self.parsed,
             on_nodes: &self.on_nodes,
+            standings: &self.standings,
             orphans: &self.orphans,
         };
         let outcome = controller.reconcile(&Pass {

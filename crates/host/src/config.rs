@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tenure_server::admit::{OwnerChecks, Retention};
 pub use tenure_server::audit::Level as AuditLevel;
+use tenure_server::reference::References;
 
 use crate::features::Features;
 use crate::nodes::{NodeOptions, Runtime};
@@ -77,6 +78,8 @@ pub struct Config {
     pub features: Features,
     /// How the opt-in to retention is treated; it is off when its feature is.
     pub retention: Retention,
+    /// How references between objects are treated that let others read.
+    pub references: References,
 }
 
 impl Config {
@@ -99,6 +102,7 @@ impl Config {
             node: NodeOptions::default(),
             features: Features::default(),
             retention: Retention::default(),
+            references: References::default(),
         }
     }
 
@@ -109,6 +113,8 @@ impl Config {
             data_dir: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             store: Store::Memory,
+            // What is tried out and thrown away is development (referential authorization R84).
+            references: References { lets_everybody: true, ..References::default() },
             ..Config::new(PathBuf::new())
         }
     }

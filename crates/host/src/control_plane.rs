@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_driver::{Controllers, Driver};
-use tenure_server::admit::{Downward, Retention, first_service_address};
+use tenure_server::admit::{Downward, Policies, Retention, first_service_address};
 use tenure_server::door::Door;
 use tenure_server::listen::Tls;
 use tenure_server::rules::Rules;
@@ -28,7 +28,7 @@ use crate::folder::{Folder, TemporaryFolder};
 use crate::keys::{self, KeysError};
 use crate::kubeconfig;
 use crate::nodes::{HostDialer, NodeFolder, Nodes, NodesWanted, Runtime};
-use crate::pki::{self, Pair, Pki, PkiError};
+use crate::pki::{self, NodeSigner, Pair, Pki, PkiError};
 use crate::storage::{self, StorageError};
 
 /// How long followers may take to notice the end.
@@ -89,8 +89,11 @@ impl ControlPlane {
         // Opening the store may read much, so it runs beside the making of certificates.
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
         let (store, durability) = (place.store(&config), config.durability);
-        let rights = Arc::new(Access::default());
-        let (layout, feeds) = (Arc::clone(&kinds), vec![kinds.feed(), rights.feed()]);
+        let rights = Arc::new(Access::new(config.references));
+        let policies = Arc::new(Policies::default());
+        let feeds =
+            vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds), policies.feed()];
+        let layout = Arc::clone(&kinds);
         let opening =
             tokio::task::spawn_blocking(move || world(store.as_deref(), durability, layout, feeds));
         let made = place.pki(&config).and_then(|pki| {
@@ -125,8 +128,11 @@ impl ControlPlane {
             collects_garbage: controllers.collects(),
             retention: retention(&config),
             downward: readable(&config),
+            policies,
         })
         .await?;
+        // Before anybody follows, so that requests that were left unanswered are answered.
+        api.put_signer(Arc::new(NodeSigner::new(&pki)));
         let followers = followers(&api, &world, &stopping, config.event_life, controllers);
         let dialer = Arc::new(HostDialer::new(&pki)?);
         api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
@@ -272,6 +278,7 @@ fn readable(config: &Config) -> Downward {
     Downward {
         owner_references: config.features.downward_owner_references,
         file_users: config.features.volume_file_users,
+        volume_parity: config.features.downward_volume_parity,
     }
 }
 
@@ -285,6 +292,7 @@ fn retention(config: &Config) -> Retention {
 fn downward_on_nodes(features: &Features) -> tenure_downward::Settings {
     let mut settings = tenure_downward::Settings::default();
     settings.extra.owner_references = features.downward_owner_references;
+    settings.extra.volume_parity = features.downward_volume_parity;
     settings
 }
 

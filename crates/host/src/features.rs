@@ -30,6 +30,12 @@ pub const FEATURES: &[Feature] = &[
         set: |features, on| features.downward_owner_references = on,
     },
     Feature {
+        name: "DownwardAPIVolumeParity",
+        usual: false,
+        about: "files may show the fields of `spec` and `status` that variables may show",
+        set: |features, on| features.downward_volume_parity = on,
+    },
+    Feature {
         name: "AtomicWriteVolumeUserFields",
         usual: false,
         about: "files of ConfigMaps, Secrets and the downward API may belong to a user",
@@ -44,6 +50,8 @@ pub struct Features {
     pub controllers_as_owners: bool,
     /// Whether pods may read `metadata.ownerReferences`, at the server and on nodes.
     pub downward_owner_references: bool,
+    /// Whether files may show what variables may show, at the server and on nodes.
+    pub downward_volume_parity: bool,
     /// Whether `user` and `defaultUser` of files in volumes are stored.
     pub volume_file_users: bool,
 }
@@ -53,6 +61,7 @@ impl Default for Features {
         let mut features = Features {
             controllers_as_owners: false,
             downward_owner_references: false,
+            downward_volume_parity: false,
             volume_file_users: false,
         };
         for feature in FEATURES {
@@ -138,7 +147,8 @@ mod tests {
         assert_eq!(error("Sidecars=true").to_string(), "there is no feature `Sidecars`");
         assert_eq!(
             error("Sidecars=true").hint(),
-            "there are: ControllersAsOwners, DownwardAPIOwnerReferences, AtomicWriteVolumeUserFields"
+            "there are: ControllersAsOwners, DownwardAPIOwnerReferences, DownwardAPIVolumeParity, \
+             AtomicWriteVolumeUserFields"
         );
         assert_eq!(
             error("ControllersAsOwners=yes").to_string(),

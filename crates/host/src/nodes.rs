@@ -66,7 +66,8 @@ impl Default for NodeOptions {
     }
 }
 
-/// Reaches nodes of this process in memory and all others over TLS.
+/// Reaches nodes of this process in memory and all others over TLS, if they show a certificate that the
+/// authority of the cluster signed for them (R133).
 pub(crate) struct HostDialer {
     here: RwLock<HashMap<String, Arc<Service>>>,
     elsewhere: Option<NodeDialer>,
@@ -76,8 +77,10 @@ impl HostDialer {
     /// A dialer that shows itself to nodes elsewhere by a certificate of its own.
     pub(crate) fn new(pki: &Pki) -> Result<HostDialer, PkiError> {
         let pair = pki.user(CLIENT_NAME, &[CLIENT_GROUP], SystemTime::now())?;
-        let shown = pair.certificate().zip(pair.key());
-        let elsewhere = shown.and_then(|(chain, key)| NodeDialer::new(vec![chain], key, None).ok());
+        let shown = pair.certificate().zip(pair.key()).zip(pki.authority.certificate());
+        let elsewhere = shown.and_then(|((chain, key), authority)| {
+            NodeDialer::new(vec![chain], key, authority).ok()
+        });
         Ok(HostDialer { here: RwLock::default(), elsewhere })
     }
 
@@ -141,7 +144,11 @@ impl Nodes {
             let name = format!("node-{number}");
             let user = format!("system:node:{name}");
             let pair = pki.user(&user, &["system:nodes"], SystemTime::now())?;
-            settings.push(node(&wanted, &name, &pki.authority, &pair));
+            let serving = pki.node_serving(&name, SystemTime::now())?;
+            settings.push(NodeSettings {
+                serving: Some((serving.certificate_pem, serving.key_pem)),
+                ..node(&wanted, &name, &pki.authority, &pair)
+            });
         }
         let (stop, stopping) = oneshot::channel();
         let task = tokio::spawn(run(settings, wanted.folder, dialer, stopping));
@@ -215,4 +222,78 @@ fn tell(name: &str, error: &dyn std::error::Error) {
         next = cause.source();
     }
     tracing::error!(node = name, "the node could not be started: {words}");
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use std::collections::BTreeSet;
+    use std::net::SocketAddr;
+
+    use serde_json::json;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// Somebody who shows a certificate on a port.
+    async fn listener(shown: &Pair) -> SocketAddr {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![shown.certificate().unwrap()], shown.key().unwrap())
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                // Whoever does not like the certificate hangs up.
+                let _ = acceptor.accept(socket).await;
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn r133_only_the_node_that_is_meant_is_talked_to() {
+        let now = SystemTime::now();
+        let pki = Pki::in_memory(&BTreeSet::new(), now).unwrap();
+        let stranger = Pki::in_memory(&BTreeSet::new(), now).unwrap();
+        let dialer = HostDialer::new(&pki).unwrap();
+        let self_signed = rcgen::generate_simple_self_signed(vec!["second".to_owned()]).unwrap();
+        let self_signed = Pair {
+            certificate_pem: self_signed.cert.pem(),
+            key_pem: self_signed.signing_key.serialize_pem(),
+        };
+        for (shown, good) in [
+            (pki.node_serving("second", now).unwrap(), true),
+            (pki.node_serving("third", now).unwrap(), false),
+            (stranger.node_serving("second", now).unwrap(), false),
+            (self_signed, false),
+            (pki.user("system:node:second", &["system:nodes"], now).unwrap(), false),
+        ] {
+            let address = listener(&shown).await;
+            let node = json!({
+                "metadata": {"name": "second"},
+                "status": {
+                    "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+                    "daemonEndpoints": {"kubeletEndpoint": {"Port": address.port()}},
+                },
+            });
+            let dialled = dialer.dial("second", node.as_object().unwrap()).await;
+            match dialled {
+                Ok(_) => assert!(good, "{}", shown.certificate_pem),
+                Err(error) => {
+                    let words = format!(
+                        "{address} does not prove that it is node second: its certificate is not \
+                         one that this cluster signed for it"
+                    );
+                    assert!(!good && error.to_string().starts_with(&words), "{error}");
+                }
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //!   authority ──signs──► serving   names and addresses of the server
 //!             ──signs──► admin     CN kubernetes-admin, O system:masters
 //!             ──signs──► users     as a test asks for them; kept nowhere
+//!             ──signs──► nodes     what they serve with; kept by the nodes
 //!   service account key            signs tokens; belongs to no certificate
 //! ```
 
@@ -25,7 +26,10 @@ use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificat
 
 use crate::folder;
 
+mod node;
 mod user;
+
+pub use node::NodeSigner;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * DAY.as_secs());

@@ -28,6 +28,8 @@ const CONDITIONS_MAX: usize = 64;
 const FAILURE: &[&str] = &["Fail", "Ignore"];
 const MATCH: &[&str] = &["Equivalent", "Exact"];
 const ACTIONS: &[&str] = &["Deny", "Warn", "Audit"];
+const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+const ANNOTATIONS_MAX: usize = 20;
 
 impl Rules for MutatingWebhookRules {
     fn default(&self, object: &mut Object) {
@@ -74,6 +76,8 @@ impl Rules for ValidatingPolicyRules {
             errors.required(&path.field("auditAnnotations"), why);
         }
         validate_policy(object, errors);
+        validate_validations(spec(object), errors);
+        validate_annotations(object.name(), spec(object), errors);
     }
 }
 
@@ -106,6 +110,12 @@ impl Rules for PolicyBindingRules {
         let spec = spec(object);
         if text(spec, "policyName").is_empty() {
             errors.required(&path.field("policyName"), "");
+        }
+        if let Some(params) = spec.map_at(&["paramRef"]) {
+            validate_params(params, &path.field("paramRef"), errors);
+        }
+        if let Some(resources) = spec.map_at(&["matchResources"]) {
+            validate_match(resources, &path.field("matchResources"), errors);
         }
         if self.validating {
             let actions = texts(spec, "validationActions");
@@ -295,11 +305,116 @@ fn validate_policy(object: &Object, errors: &mut Errors) {
             if resources.list_at(&["resourceRules"]).is_empty() {
                 errors.required(&constraints.field("resourceRules"), "");
             }
-            validate_operations(resources, "resourceRules", &constraints, errors);
-            validate_one_of(resources, "matchPolicy", MATCH, &constraints, errors);
+            validate_match(resources, &constraints, errors);
+        }
+    }
+    if let Some(kind) = spec.map_at(&["paramKind"]) {
+        let place = path.field("paramKind");
+        for member in ["apiVersion", "kind"] {
+            if text(kind, member).is_empty() {
+                errors.required(&place.field(member), "");
+            }
         }
     }
     validate_conditions(spec, &path.field("matchConditions"), errors);
+    let list = path.field("variables");
+    for (index, variable) in objects(spec, "variables") {
+        let place = list.index(index);
+        let name = text(variable, "name");
+        if name.trim().is_empty() {
+            errors.required(&place.field("name"), "name is not specified");
+        } else if !is_identifier(name) {
+            let why = "must be a valid CEL identifier";
+            errors.invalid(&place.field("name"), format_args!("{name:?}"), why);
+        }
+        if text(variable, "expression").trim().is_empty() {
+            errors.required(&place.field("expression"), "expression is not specified");
+        }
+    }
+}
+
+/// Words that a variable of an expression cannot be called.
+const WORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+fn is_identifier(name: &str) -> bool {
+    let begins = name.starts_with(|letter: char| letter == '_' || letter.is_ascii_alphabetic());
+    let goes_on = name.chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric());
+    begins && goes_on && !WORDS.contains(&name)
+}
+
+fn validate_match(resources: &Object, path: &Path<'_>, errors: &mut Errors) {
+    validate_one_of(resources, "matchPolicy", MATCH, path, errors);
+    for member in ["namespaceSelector", "objectSelector"] {
+        if let Some(selector) = resources.map_at(&[member]) {
+            validate_label_selector(selector, &path.field(member), errors);
+        }
+    }
+    validate_operations(resources, "resourceRules", path, errors);
+    validate_operations(resources, "excludeResourceRules", path, errors);
+}
+
+fn validate_validations(spec: &Object, errors: &mut Errors) {
+    let path = Path::Root.field("spec");
+    let list = path.field("validations");
+    for (index, validation) in objects(spec, "validations") {
+        let place = list.index(index);
+        if text(validation, "expression").trim().is_empty() {
+            errors.required(&place.field("expression"), "expression is not specified");
+        }
+        let message = text(validation, "message");
+        let shown = format_args!("{message:?}");
+        if !message.is_empty() && message.trim().is_empty() {
+            errors.invalid(&place.field("message"), shown, "must be non-empty if specified");
+        } else if message.trim().contains(['\n', '\r']) {
+            errors.invalid(&place.field("message"), shown, "must not contain line breaks");
+        }
+        validate_one_of(validation, "reason", REASONS, &place, errors);
+    }
+}
+
+fn validate_annotations(policy: &str, spec: &Object, errors: &mut Errors) {
+    let path = Path::Root.field("spec");
+    let list = path.field("auditAnnotations");
+    let mut seen = Vec::new();
+    for (index, annotation) in objects(spec, "auditAnnotations") {
+        let place = list.index(index);
+        let key = text(annotation, "key");
+        if let Some(why) = name::qualified_name(&format!("{policy}/{key}")) {
+            errors.invalid(&place.field("key"), format_args!("{key:?}"), why);
+        }
+        if seen.contains(&key) {
+            errors.duplicate(&place.field("key"), format_args!("{key:?}"));
+        }
+        seen.push(key);
+        if text(annotation, "valueExpression").trim().is_empty() {
+            let why = "valueExpression is not specified";
+            errors.required(&place.field("valueExpression"), why);
+        }
+    }
+    if seen.len() > ANNOTATIONS_MAX {
+        errors.too_many(&list, seen.len(), ANNOTATIONS_MAX);
+    }
+}
+
+fn validate_params(params: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let (named, selector) = (!text(params, "name").is_empty(), params.map_at(&["selector"]));
+    if let Some(selector) = selector {
+        validate_label_selector(selector, &path.field("selector"), errors);
+    }
+    match (named, selector.is_some()) {
+        (true, true) => {
+            let why = "name and selector are mutually exclusive";
+            errors.forbidden(&path.field("name"), why);
+            errors.forbidden(&path.field("selector"), why);
+        }
+        (false, false) => errors.required(path, "one of name or selector must be specified"),
+        _ => {}
+    }
+    if text(params, "parameterNotFoundAction").is_empty() {
+        errors.required(&path.field("parameterNotFoundAction"), "");
+    }
+    let actions = &["Allow", "Deny"];
+    validate_one_of(params, "parameterNotFoundAction", actions, path, errors);
 }
 
 #[cfg(test)]
@@ -346,6 +461,55 @@ mod tests {
                 "webhooks[0].sideEffects FieldValueRequired",
                 "webhooks[0].timeoutSeconds FieldValueInvalid",
                 "webhooks[0].clientConfig FieldValueRequired",
+            ]
+        );
+    }
+
+    #[test]
+    fn r136_policy_faults() {
+        let rule = json!({"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["pods"]});
+        let body = json!({"metadata": {"name": "p"}, "spec": {
+            "paramKind": {"kind": "ConfigMap"},
+            "matchConstraints": {"resourceRules": [rule], "matchPolicy": "Roughly"},
+            "variables": [{"name": "a-b", "expression": "1"}, {"name": "a"}],
+            "validations": [{"reason": "Tired", "message": "two\nlines"}],
+            "auditAnnotations": [{"key": "k", "valueExpression": "''"}, {"key": "k"}],
+        }});
+        assert_eq!(
+            faults(&row(GROUP, "ValidatingAdmissionPolicy"), body),
+            [
+                "spec.matchConstraints.matchPolicy FieldValueNotSupported",
+                "spec.paramKind.apiVersion FieldValueRequired",
+                "spec.variables[0].name FieldValueInvalid",
+                "spec.variables[1].expression FieldValueRequired",
+                "spec.validations[0].expression FieldValueRequired",
+                "spec.validations[0].message FieldValueInvalid",
+                "spec.validations[0].reason FieldValueNotSupported",
+                "spec.auditAnnotations[1].key FieldValueDuplicate",
+                "spec.auditAnnotations[1].valueExpression FieldValueRequired",
+            ]
+        );
+    }
+
+    #[test]
+    fn r136_bindings_name_parameters_in_one_way() {
+        let of = |params: serde_json::Value| json!({"spec": {"policyName": "p", "validationActions": ["Deny"], "paramRef": params}});
+        let faults = |params| faults(&row(GROUP, "ValidatingAdmissionPolicyBinding"), of(params));
+        assert!(faults(json!({"name": "a", "parameterNotFoundAction": "Allow"})).is_empty());
+        assert_eq!(
+            faults(json!({})),
+            [
+                "spec.paramRef FieldValueRequired",
+                "spec.paramRef.parameterNotFoundAction FieldValueRequired",
+            ]
+        );
+        assert_eq!(
+            faults(json!({"name": "a", "selector": {}, "parameterNotFoundAction": "Shrug"})),
+            [
+                "spec.paramRef.name FieldValueForbidden",
+                "spec.paramRef.selector FieldValueForbidden",
+                "spec.paramRef.parameterNotFoundAction FieldValueNotSupported",
             ]
         );
     }

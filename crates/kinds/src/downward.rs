@@ -2,10 +2,7 @@
 //! it may be, what is worth telling (spec/downward-api.md, sections 2, 6 and 7).
 
 use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path};
-use tenure_podspec::{
-    downward_warnings, drop_file_users, owner_reference_uses as uses, refuse_owner_references,
-    uses_owner_references,
-};
+use tenure_podspec::{Withheld, downward_warnings, drop_file_users, owner_reference_uses as uses};
 
 /// The members that lead to the pod specification of a kind; none if it holds none.
 #[must_use]
@@ -50,11 +47,13 @@ pub struct Downward {
     pub owner_references: bool,
     /// Files in volumes may belong to a user: `AtomicWriteVolumeUserFields`.
     pub file_users: bool,
+    /// Files may show what variables may: `DownwardAPIVolumeParity`.
+    pub volume_parity: bool,
 }
 
 impl Default for Downward {
     fn default() -> Downward {
-        Downward { owner_references: true, file_users: false }
+        Downward { owner_references: true, file_users: false, volume_parity: false }
     }
 }
 
@@ -76,15 +75,22 @@ impl Downward {
         }
     }
 
-    /// Refuses owner references in an object that did not use them before, while the feature is off
-    /// (R52, R53).
+    /// Refuses fields in an object that did not use them before, while their feature is off (R15, R52,
+    /// R53).
     pub fn validate(self, kind: &Kind, new: &Object, old: Option<&Object>, errors: &mut Errors) {
-        let used =
-            |object: &Object| of_spec(kind, object, &mut |spec, _| uses_owner_references(spec));
-        if self.owner_references || !used(new) || old.is_some_and(used) {
-            return;
+        let off = Withheld {
+            owner_references: !self.owner_references,
+            volume_parity: !self.volume_parity,
+        };
+        let used = |object: &Object| of_spec(kind, object, &mut |spec, _| off.used_by(spec));
+        let (new_uses, old_uses) = (used(new), old.map(used).unwrap_or_default());
+        let refused = Withheld {
+            owner_references: new_uses.owner_references && !old_uses.owner_references,
+            volume_parity: new_uses.volume_parity && !old_uses.volume_parity,
+        };
+        if refused != Withheld::default() {
+            of_spec(kind, new, &mut |spec, path| refused.refuse(spec, path, errors));
         }
-        of_spec(kind, new, &mut |spec, path| refuse_owner_references(spec, path, errors));
     }
 }
 
@@ -158,6 +164,31 @@ mod tests {
             assert_eq!(owner_reference_uses(kind, &uses), [field], "{}", kind.kind);
         }
         assert_eq!(seen, 9);
+    }
+
+    #[test]
+    fn r15_fields_in_files_need_the_feature_unless_they_were_there() {
+        let kinds = builtin();
+        for kind in kinds.iter() {
+            let Some(members) = pod_spec_path(kind) else { continue };
+            let file = |path: &str| {
+                let item = json!({ "path": "f", "fieldRef": { "fieldPath": path } });
+                holding(members, json!({ "volumes": [{ "downwardAPI": { "items": [item] } }] }))
+            };
+            let (uses, plain) = (file("status.podIP"), file("metadata.labels"));
+            let refused = |on: bool, new: &Object, old: Option<&Object>| {
+                let mut errors = Errors::new();
+                let features = Downward { volume_parity: on, ..Downward::default() };
+                features.validate(kind, new, old, &mut errors);
+                errors.causes().iter().map(|cause| cause.field.clone()).collect::<Vec<_>>()
+            };
+            let field = format!("{}.volumes[0].downwardAPI.fieldRef.fieldPath", members.join("."));
+            assert_eq!(refused(false, &uses, None), [field.as_str()], "{}", kind.kind);
+            assert_eq!(refused(false, &uses, Some(&plain)), [field.as_str()], "{}", kind.kind);
+            assert!(refused(false, &uses, Some(&uses)).is_empty(), "{}", kind.kind);
+            assert!(refused(true, &uses, None).is_empty(), "{}", kind.kind);
+            assert!(refused(false, &plain, None).is_empty(), "{}", kind.kind);
+        }
     }
 
     #[test]

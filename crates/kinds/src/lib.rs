@@ -29,6 +29,7 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod priority;
 mod rbac;
+pub mod reference;
 pub mod retention;
 mod runtime_class;
 pub mod service;

@@ -24,6 +24,7 @@ use crate::client::{Client, ClientError, Server};
 use crate::events::Events;
 use crate::evict;
 use crate::follow::{Event, follow};
+use crate::keep::{Keeper, Thing};
 use crate::objects::Objects;
 use crate::pods::Pods;
 use crate::register::{Identity, Pressure, Registrar};
@@ -179,7 +180,9 @@ impl Agent {
         let (about, known_about) = watch::channel(Err("the runtime was not asked yet".to_owned()));
         let (pressure, known_pressure) = watch::channel(Pressure::default());
         let (ended, ends) = mpsc::unbounded_channel();
-        let objects = Objects::new(client.clone());
+        let keeper = Keeper::open(&config.root, volumes.clone());
+        let keeper = keeper.map_err(|error| unusable(error.into()))?;
+        let objects = Objects::new(client.clone(), keeper.clone());
         let pods = Pods::default();
         let shared = Arc::new(Shared {
             client: client.clone(),
@@ -207,6 +210,7 @@ impl Agent {
             about: known_about,
             node,
             pressure: known_pressure,
+            keeper: keeper.clone(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(carrying);
@@ -215,7 +219,9 @@ impl Agent {
         tasks.spawn(keep_node(registrar));
         tasks.spawn(evict::watch(Arc::clone(&shared), config.root, config.eviction, pressure));
         let stay = config.strangers_stay;
-        tasks.spawn(async move { Box::pin(Loop::new(shared, name, ends, stay).run()).await });
+        tasks.spawn(
+            async move { Box::pin(Loop::new(shared, name, ends, stay, keeper).run()).await },
+        );
         Ok(Agent { pods, node: known_node, _tasks: tasks })
     }
 
@@ -282,6 +288,7 @@ struct Loop {
     strangers: Strangers,
     compare_every: Duration,
     begun: bool,
+    keeper: Keeper,
 }
 
 impl Loop {
@@ -290,6 +297,7 @@ impl Loop {
         name: String,
         ends: mpsc::UnboundedReceiver<String>,
         strangers_stay: Duration,
+        keeper: Keeper,
     ) -> Loop {
         Loop {
             strangers: Strangers::new(strangers_stay),
@@ -301,6 +309,7 @@ impl Loop {
             ends,
             found: HashMap::new(),
             begun: false,
+            keeper,
         }
     }
 
@@ -362,6 +371,7 @@ impl Loop {
                 for (known, care) in &mut self.cares {
                     if !there.contains(known) && !care.gone {
                         care.gone = true;
+                        self.keeper.forget(Thing::Pod(known.clone()));
                         // A worker that just ended is removed by its own message.
                         let _ = care.out.send(Message::Gone);
                     }
@@ -371,22 +381,45 @@ impl Loop {
                 }
                 if !self.begun {
                     self.begun = true;
+                    self.forget_others(&there);
                     self.clear(there);
                 }
             }
             Event::Put(pod) => self.put(pod),
             Event::Gone(pod) => {
+                self.keeper.forget(Thing::Pod(uid(&pod)));
                 if let Some(care) = self.cares.get_mut(&uid(&pod)) {
                     care.gone = true;
                     let _ = care.out.send(Message::Gone);
                 }
             }
-            Event::Unread(why) => tracing::debug!(why, "the pods of this node cannot be read"),
+            Event::Unread(why) => {
+                tracing::debug!(why, "the pods of this node cannot be read");
+                self.recall();
+            }
         }
+    }
+
+    /// Cares for the pods of last time while nobody tells which there are (R84).
+    fn recall(&mut self) {
+        if self.begun || !self.cares.is_empty() {
+            return;
+        }
+        for pod in self.keeper.pods() {
+            self.put(pod);
+        }
+    }
+
+    /// Lets go of kept pods that went while the agent was away.
+    fn forget_others(&self, there: &BTreeSet<String>) {
+        let kept = self.keeper.pods();
+        let gone = kept.iter().map(|pod| uid(pod)).filter(|uid| !there.contains(uid));
+        gone.for_each(|uid| self.keeper.forget(Thing::Pod(uid)));
     }
 
     fn put(&mut self, pod: Arc<Object>) {
         let uid = uid(&pod);
+        self.keeper.put(Thing::Pod(uid.clone()), &pod);
         if let Some(care) = self.cares.get_mut(&uid) {
             care.pod = Arc::clone(&pod);
             let _ = care.out.send(Message::Pod(pod));

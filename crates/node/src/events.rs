@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,6 +13,8 @@ use tokio::sync::mpsc;
 
 use crate::client::Client;
 
+/// How long an event waits, so that its write never delays the status it is about.
+const LATER: Duration = Duration::from_millis(50);
 /// How many events may wait; more are dropped, for they are only words.
 const WAITING: usize = 1024;
 /// How many different events are remembered for counting.
@@ -102,6 +105,8 @@ struct Said {
 async fn carry(client: Client, node: String, mut told: mpsc::Receiver<Told>) {
     let mut said: HashMap<u64, Said> = HashMap::new();
     while let Some(event) = told.recv().await {
+        let age = Duration::try_from(Timestamp::now().duration_since(event.at)).unwrap_or_default();
+        tokio::time::sleep(LATER.saturating_sub(age)).await;
         let mut hasher = DefaultHasher::new();
         (&event.subject, event.grade, event.reason, &event.message).hash(&mut hasher);
         let key = hasher.finish();

@@ -64,6 +64,7 @@ async fn round(
                 // Items of a list do not say what they are; those of a watch do.
                 item.set_default("kind", kind.as_str());
                 item.set_default("apiVersion", version.as_str());
+                lighten(&mut item);
                 Some(Arc::new(item))
             }
             _ => None,
@@ -83,7 +84,8 @@ async fn round(
         while let Some(line) = lines.next().await {
             heard = true;
             let Value::Object(mut line) = line else { return Ok(true) };
-            let Some(Value::Object(object)) = line.remove("object") else { return Ok(true) };
+            let Some(Value::Object(mut object)) = line.remove("object") else { return Ok(true) };
+            lighten(&mut object);
             if let Some(newer) = object.str_at(&["metadata", "resourceVersion"]) {
                 newer.clone_into(&mut revision);
             }
@@ -102,6 +104,11 @@ async fn round(
             tokio::time::sleep(RETRY_FIRST).await;
         }
     }
+}
+
+/// Takes away who wrote what: no pod reads it, and it is most of what an object holds in memory.
+pub(crate) fn lighten(object: &mut Object) {
+    object.map_mut("metadata").remove("managedFields");
 }
 
 /// The kind of a list's items.

@@ -3,12 +3,14 @@
 
 pub mod agent;
 mod ask;
+mod certificate;
 pub mod client;
 mod container;
 mod events;
 mod evict;
 pub mod follow;
 mod gate;
+mod keep;
 pub mod logs;
 pub mod node;
 mod objects;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tenure_downward::Settings;
 use tenure_lifecycle::{Backoff, Room};
 use tokio::net::TcpListener;
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::agent::{Agent, AgentConfig, AgentError};
+use crate::certificate::{self, Keeper, Shown};
 use crate::client::{Client, Server};
 use crate::gate::ServerGate;
 use crate::register::{Identity, room_of_machine};
@@ -67,6 +68,8 @@ pub struct NodeSettings {
     pub runtime: RuntimeChoice,
     /// Its folder.
     pub folder: PathBuf,
+    /// Certificate and key of its port, in PEM form; none: the server is asked to sign one.
+    pub serving: Option<(String, String)>,
     /// Its address; none: what the machine uses to reach others.
     pub address: Option<IpAddr>,
     /// Where its endpoints are served; port 0 takes any free port.
@@ -99,6 +102,7 @@ impl NodeSettings {
             server,
             runtime,
             folder,
+            serving: None,
             address: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             room: Room { pods: PODS, ..Room::default() },
@@ -115,6 +119,9 @@ impl NodeSettings {
 pub const PODS: u64 = 110;
 /// How long a sandbox of no pod stays unless told otherwise (R154).
 pub const STRANGERS_STAY: Duration = Duration::from_secs(60);
+
+/// How long a node that joins waits for its certificate before it says that it is there.
+const SIGNED_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -142,6 +149,8 @@ pub struct Node {
     service: Arc<Service>,
     runtime: Arc<dyn Runtime>,
     volumes: PathBuf,
+    /// Whether its port shows a certificate that others can check.
+    signed: watch::Receiver<bool>,
     _stop: watch::Sender<bool>,
     _tasks: JoinSet<()>,
 }
@@ -197,12 +206,28 @@ impl Node {
         })?;
         let service =
             Service::new(&settings.name, Arc::clone(&runtime), agent.pods().clone(), logs);
-        let serving = serving(&settings, address, Arc::clone(&service)).map_err(failed)?;
+        let shown = match &settings.serving {
+            Some(pair) => certificate::given(pair),
+            None => certificate::own(&settings.name),
+        };
+        let shown = shown.map_err(failed)?;
+        let serving =
+            serving(&settings, Arc::clone(&shown), Arc::clone(&service)).map_err(failed)?;
         let (stop, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
         tasks.spawn(serving.run(listener, stopping));
+        let (sign, signed) = watch::channel(settings.serving.is_some());
+        if settings.serving.is_none() {
+            let keeper = Keeper {
+                client: Client::new(&settings.server).map_err(|error| failed(error.into()))?,
+                name: settings.name.clone(),
+                authority_pem: settings.server.authority_pem.clone(),
+                folder: settings.folder.clone(),
+            };
+            tasks.spawn(keeper.keep(shown, sign));
+        }
         let name = settings.name;
-        Ok(Node { name, agent, service, runtime, volumes, _stop: stop, _tasks: tasks })
+        Ok(Node { name, agent, service, runtime, volumes, signed, _stop: stop, _tasks: tasks })
     }
 
     /// Its name.
@@ -223,9 +248,12 @@ impl Node {
         Arc::clone(&self.runtime)
     }
 
-    /// Waits until the server knows the node.
+    /// Waits until the server knows the node and can reach it. A server that signs no certificates is
+    /// not waited for: pods run there all the same.
     pub async fn registered(&self) {
         self.agent.registered().await;
+        let mut signed = self.signed.clone();
+        let _ = tokio::time::timeout(SIGNED_PATIENCE, signed.wait_for(|signed| *signed)).await;
     }
 
     /// Ends the node and everything that runs on it; with `remove`, nothing is left to be found.
@@ -328,18 +356,14 @@ pub fn address_of_machine() -> IpAddr {
     found.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
 
-/// The endpoints with a certificate the node makes for itself, as upstream's nodes do.
+/// The endpoints, open to those whom the server lets in.
 fn serving(
     settings: &NodeSettings,
-    address: IpAddr,
+    shown: Arc<Shown>,
     service: Arc<Service>,
 ) -> Result<Listener, Box<dyn std::error::Error + Send + Sync>> {
-    let names = vec![settings.name.clone(), "localhost".to_owned(), address.to_string()];
-    let own = rcgen::generate_simple_self_signed(names)?;
-    let chain = vec![own.cert.der().clone()];
-    let key = PrivateKeyDer::try_from(own.signing_key.serialize_der())?;
     let authority = CertificateDer::from_pem_slice(settings.server.authority_pem.as_bytes())?;
     let client = Client::new(&settings.server)?;
     let gate = ServerGate::new(client, settings.name.clone());
-    Listener::new(service, Arc::new(gate), chain, key, authority)
+    Listener::new(service, Arc::new(gate), shown, authority)
 }

@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 
 use crate::client::Client;
 use crate::follow::{Event, follow};
+use crate::keep::{Keeper, Thing};
 
 /// How long a start waits for objects that were never read.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -52,15 +53,17 @@ struct Entry {
 /// The objects around the pods of a node.
 pub(crate) struct Objects {
     client: Client,
+    keeper: Keeper,
     entries: Mutex<HashMap<Place, Entry>>,
     services: Mutex<BTreeMap<(String, String), Arc<Object>>>,
     services_read: watch::Sender<bool>,
 }
 
 impl Objects {
-    pub(crate) fn new(client: Client) -> Arc<Objects> {
+    pub(crate) fn new(client: Client, keeper: Keeper) -> Arc<Objects> {
         Arc::new(Objects {
             client,
+            keeper,
             entries: Mutex::default(),
             services: Mutex::default(),
             services_read: watch::Sender::new(false),
@@ -80,16 +83,28 @@ impl Objects {
             match event {
                 Event::All(all) => {
                     *services = all.into_iter().map(|service| (key(&service), service)).collect();
+                    objects.keeper.put_services(services.values());
                     drop(services);
                     objects.services_read.send_replace(true);
                 }
                 Event::Put(service) => {
                     services.insert(key(&service), service);
+                    objects.keeper.put_services(services.values());
                 }
                 Event::Gone(service) => {
                     services.remove(&key(&service));
+                    objects.keeper.put_services(services.values());
                 }
-                Event::Unread(why) => tracing::debug!(why, "services cannot be read"),
+                Event::Unread(why) => {
+                    tracing::debug!(why, "services cannot be read");
+                    // Those of last time are better than none (R84).
+                    let kept = objects.keeper.services();
+                    if let Some(kept) = kept.filter(|_| !*objects.services_read.borrow()) {
+                        *services = kept.into_iter().map(|one| (key(&one), one)).collect();
+                        drop(services);
+                        objects.services_read.send_replace(true);
+                    }
+                }
             }
             true
         };
@@ -117,6 +132,8 @@ impl Objects {
             let used = !entry.users.is_empty();
             if !used {
                 entry.task.abort();
+                let thing = Thing::mentioned(&place.namespace, &place.input);
+                thing.into_iter().for_each(|thing| self.keeper.forget(thing));
             }
             used
         });
@@ -166,6 +183,7 @@ impl Objects {
     fn learn(&self, place: &Place, known: Known) {
         let entries = self.entries();
         let Some(entry) = entries.get(place) else { return };
+        let known = self.kept(place, known, &entry.known.borrow());
         let news = entry.known.send_if_modified(|old| {
             let news = match (&*old, &known) {
                 // A server that is away changes nothing that was read before.
@@ -186,6 +204,20 @@ impl Objects {
                 tell(place.input.clone());
             }
         }
+    }
+
+    /// Keeps what was read; while nothing can be read, what was kept counts as read (R84).
+    fn kept(&self, place: &Place, found: Known, before: &Known) -> Known {
+        let Some(thing) = Thing::mentioned(&place.namespace, &place.input) else { return found };
+        match (&found, before) {
+            (Known::Here(object), _) => self.keeper.put(thing, object),
+            (Known::Absent, _) => self.keeper.forget(thing),
+            (Known::Unread(_), Known::NotYet | Known::Unread(_)) => {
+                return self.keeper.get(&thing).map_or(found, Known::Here);
+            }
+            (Known::Unread(_) | Known::NotYet, _) => {}
+        }
+        found
     }
 
     /// Waits until each of these objects was read once, or nobody can tell.

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::client::{Answered, Client, ClientError};
 use crate::events::{Events, Grade, Subject};
+use crate::keep::{Keeper, Thing};
 use crate::runtime::About;
 
 /// How often the conditions are looked at.
@@ -92,6 +93,7 @@ pub(crate) struct Registrar {
     /// The Node object as the server last had it.
     pub(crate) node: watch::Sender<Option<Arc<Object>>>,
     pub(crate) pressure: watch::Receiver<Pressure>,
+    pub(crate) keeper: Keeper,
 }
 
 impl Registrar {
@@ -105,13 +107,27 @@ impl Registrar {
         loop {
             match self.try_register().await {
                 Ok(node) => {
-                    self.node.send_replace(Some(Arc::new(node)));
+                    let node = Arc::new(node);
+                    self.keeper.put(Thing::Node, &node);
+                    self.node.send_replace(Some(node));
                     return;
                 }
-                Err(error) => tracing::warn!(%error, "the node could not be registered"),
+                Err(error) => {
+                    tracing::warn!(%error, "the node could not be registered");
+                    self.recall();
+                }
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RENEW_EVERY);
+        }
+    }
+
+    /// While the server is away, the node is what it was last time (R84).
+    fn recall(&self) {
+        if self.node.borrow().is_none()
+            && let Some(kept) = self.keeper.get(&Thing::Node)
+        {
+            self.node.send_replace(Some(kept));
         }
     }
 

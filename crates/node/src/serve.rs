@@ -5,6 +5,7 @@
 //!   in memory, or TLS with a checked certificate ──► Service ──► /containerLogs    logs
 //!                                                                /exec /attach     Runtime sessions
 //!                                                                /portForward      Runtime connections
+//!                                                                /portProxy        one of them, plain
 //!                                                                /pods /healthz /metrics /stats/summary
 //! ```
 //!
@@ -17,6 +18,7 @@ mod facts;
 mod forward;
 mod listen;
 mod log;
+mod port;
 mod socket;
 mod upgrade;
 
@@ -147,6 +149,9 @@ impl Service {
             }
             ["portForward", namespace, pod] | ["portForward", namespace, pod, _] if streams => {
                 forward::answer(self, request, namespace, pod).await
+            }
+            ["portProxy", namespace, pod, port] if streams => {
+                port::answer(Arc::clone(&self), request, namespace, pod, port).await
             }
             _ => Err(Refused::missing("404 page not found\n")),
         }

@@ -258,6 +258,7 @@ impl Volumes {
         let pods = self.inner.options.root.join("pods");
         let mut all = names(&pods);
         all.extend(names(self.inner.memory.place()));
+        all.retain(|name| name != medium::KEPT);
         all.sort();
         all.dedup();
         all
@@ -268,6 +269,35 @@ impl Volumes {
     #[must_use]
     pub fn folder(&self, pod_uid: &str) -> PathBuf {
         self.inner.options.root.join("pods").join(pod_uid)
+    }
+
+    /// Keeps bytes in memory under a name, or lets them go. Where there is only disk nothing is kept
+    /// (R84).
+    pub(crate) fn keep(&self, name: &Path, bytes: Option<&[u8]>) -> std::io::Result<()> {
+        let memory = &self.inner.memory;
+        let folder = memory.place().join(medium::KEPT);
+        if bytes.is_none() {
+            crate::keep::write_file(&folder.join(name), None)?;
+            memory.release();
+            return Ok(());
+        }
+        let held = memory.hold()?;
+        if !matches!(&*held, Some(Ok(()))) {
+            return Ok(());
+        }
+        make_private(&folder)?;
+        crate::keep::write_file(&folder.join(name), bytes)
+    }
+
+    /// What was kept in memory under a name.
+    pub(crate) fn kept(&self, name: &Path) -> Option<Vec<u8>> {
+        std::fs::read(self.inner.memory.place().join(medium::KEPT).join(name)).ok()
+    }
+
+    /// Whether a volume has content, of this agent or of one before it.
+    pub(crate) fn is_set_up(&self, pod_uid: &str, name: &str) -> bool {
+        let known = self.known(pod_uid, name);
+        known.lock().unwrap_or_else(PoisonError::into_inner).place.is_some()
     }
 
     /// Where memory-backed volumes really are, for `tenure node info`: `Ok` for tmpfs, else why not.
@@ -353,7 +383,8 @@ impl Volumes {
         let of_disk = names(&self.inner.options.root.join("pods"))
             .into_iter()
             .map(|uid| (self.disk(&uid), uid));
-        let of_memory = names(memory).into_iter().map(|uid| (memory.join(&uid), uid));
+        let of_memory = names(memory).into_iter().filter(|name| name != medium::KEPT);
+        let of_memory = of_memory.map(|uid| (memory.join(&uid), uid));
         for (base, uid) in of_disk.chain(of_memory) {
             for name in names(&base) {
                 let Ok(folder) = Folder::open(&base, &name, self.inner.hook.as_ref()) else {

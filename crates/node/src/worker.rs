@@ -16,6 +16,7 @@ mod sandbox;
 mod start;
 mod stop;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -296,8 +297,14 @@ impl Worker {
 
     /// Takes the pod as the server has it, if that is news.
     fn take_pod(&mut self, pod: Arc<Object>) -> bool {
-        if revision(&pod) <= revision(&self.pod) {
-            return false;
+        match revision(&pod).cmp(&revision(&self.pod)) {
+            Ordering::Less => return false,
+            Ordering::Equal => {
+                // One copy of the same is enough: whoever told of it has this one too.
+                self.pod = pod;
+                return false;
+            }
+            Ordering::Greater => {}
         }
         let before = std::mem::replace(&mut self.pod, pod);
         let pod = Arc::clone(&self.pod);

@@ -19,6 +19,7 @@ mod sample;
 
 use std::fmt::Write as _;
 
+pub use order::compare_versions;
 use ring::digest;
 use serde_json::Value;
 

@@ -51,7 +51,8 @@ pub(crate) fn group<'a>(kinds: &[&'a Kind], name: &str) -> Option<Group<'a>> {
 }
 
 /// Stable before beta before alpha, higher numbers first, other names last and by name.
-pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
+#[must_use]
+pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Less,

@@ -2,7 +2,7 @@
 //! field is worth never lives here.
 
 use serde_json::Value;
-use tenure_core::field_path::{Field, FieldPath};
+use tenure_core::field_path::{Extra, Field, FieldPath, Scope};
 use tenure_machinery::{Errors, Object, Path};
 
 use crate::view::{items, items_mut, map, text};
@@ -14,64 +14,105 @@ pub const CARRIER: &str = "metadata.annotations['tenure.dev/owner-references']";
 const NAME_MAX: usize = 255;
 const PATH_MAX: usize = 4096;
 
-/// Whether a specification reads the owner references of its pod.
-pub fn uses_owner_references(spec: &Object) -> bool {
-    let mut found = false;
-    each_field(spec, &Path::Root, &mut |field, _| found |= is_owner_references(field));
-    found
+/// Fields that a server does not offer, because their feature is off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Withheld {
+    /// `metadata.ownerReferences` everywhere (R52).
+    pub owner_references: bool,
+    /// Fields of `spec` and `status` in files (R15).
+    pub volume_parity: bool,
+}
+
+impl Withheld {
+    fn holds(self, scope: Scope, field: Field) -> bool {
+        match field {
+            Field::OwnerReferences => self.owner_references,
+            field => {
+                self.volume_parity
+                    && scope == Scope::Volume
+                    && !scope.allows(field, Extra::default())
+                    && scope.allows(field, Extra { volume_parity: true, ..Extra::default() })
+            }
+        }
+    }
+
+    /// Which of these fields a specification reads.
+    #[must_use]
+    pub fn used_by(self, spec: &Object) -> Withheld {
+        let mut used = Withheld::default();
+        each_field(spec, &Path::Root, &mut |scope, text, _| {
+            if let Some(field) = whole(text).filter(|field| self.holds(scope, *field)) {
+                let owners = field == Field::OwnerReferences;
+                used.owner_references |= owners;
+                used.volume_parity |= !owners;
+            }
+        });
+        used
+    }
+
+    /// Refuses these fields as a server does that does not know them: a cause for each use, and one
+    /// for each mount of a volume that was refused.
+    pub fn refuse(self, spec: &Object, path: &Path<'_>, errors: &mut Errors) {
+        let mut refused = Vec::new();
+        let list = path.field("volumes");
+        for (index, volume) in items(spec, "volumes").enumerate() {
+            let before = errors.causes().len();
+            each_file(volume, &list.index(index), &mut |scope, text, at| {
+                self.refuse_one(scope, text, at, errors);
+            });
+            if errors.causes().len() > before {
+                refused.push(text(volume, "name"));
+            }
+        }
+        for list in CONTAINERS {
+            let list_path = path.field(list);
+            for (index, container) in items(spec, list).enumerate() {
+                let at = list_path.index(index);
+                each_variable(container, &at, &mut |scope, text, at| {
+                    self.refuse_one(scope, text, at, errors);
+                });
+                let mounts = at.field("volumeMounts");
+                for (position, mount) in items(container, "volumeMounts").enumerate() {
+                    let name = text(mount, "name");
+                    if refused.contains(&name) {
+                        let at = mounts.index(position);
+                        errors.not_found(&at.field("name"), format_args!("{name:?}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn refuse_one(self, scope: Scope, text: &str, at: &Path<'_>, errors: &mut Errors) {
+        let Some(field) = whole(text).filter(|field| self.holds(scope, *field)) else { return };
+        if field == Field::OwnerReferences {
+            let why = format!("error converting fieldPath: field label not supported: {text}");
+            errors.invalid(at, format_args!("{text:?}"), &why);
+        } else {
+            let offered = Extra { owner_references: !self.owner_references, volume_parity: false };
+            let allowed: Vec<&str> = scope.allowed(offered).collect();
+            errors.not_supported(at, field.as_str(), &allowed);
+        }
+    }
+}
+
+/// The field that a path names whole.
+fn whole(path: &str) -> Option<Field> {
+    match FieldPath::parse(path) {
+        Ok(FieldPath::Whole(field)) => Some(field),
+        _ => None,
+    }
 }
 
 /// Where a specification at `path` reads the owner references of its pod, in either spelling (R57).
 pub fn owner_reference_uses(spec: &Object, path: &Path<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    each_field(spec, path, &mut |field, at| {
+    each_field(spec, path, &mut |_, field, at| {
         if is_owner_references(field) || field == CARRIER {
             found.push(at.to_string());
         }
     });
     found
-}
-
-/// Refuses owner references as a server does that does not know them: a cause for each use, and one for
-/// each mount of a volume that was refused (R52).
-pub fn refuse_owner_references(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
-    let refuse = |errors: &mut Errors, at: &Path<'_>| {
-        let field = Field::OwnerReferences.as_str();
-        let why = format!("error converting fieldPath: field label not supported: {field}");
-        errors.invalid(at, format_args!("{field:?}"), &why);
-    };
-    let mut refused = Vec::new();
-    let list = path.field("volumes");
-    for (index, volume) in items(spec, "volumes").enumerate() {
-        let before = errors.causes().len();
-        each_file(volume, &list.index(index), &mut |field, at| {
-            if is_owner_references(field) {
-                refuse(errors, at);
-            }
-        });
-        if errors.causes().len() > before {
-            refused.push(text(volume, "name"));
-        }
-    }
-    for list in CONTAINERS {
-        let list_path = path.field(list);
-        for (index, container) in items(spec, list).enumerate() {
-            let at = list_path.index(index);
-            each_variable(container, &at, &mut |field, at| {
-                if is_owner_references(field) {
-                    refuse(errors, at);
-                }
-            });
-            let mounts = at.field("volumeMounts");
-            for (position, mount) in items(container, "volumeMounts").enumerate() {
-                let name = text(mount, "name");
-                if refused.contains(&name) {
-                    let at = mounts.index(position);
-                    errors.not_found(&at.field("name"), format_args!("{name:?}"));
-                }
-            }
-        }
-    }
 }
 
 /// The volume sources whose files may belong to a user.
@@ -109,7 +150,7 @@ fn drop_item_users(source: &mut Object) -> bool {
 /// What to tell of keys that can never be set (R8) and of files that can never be written (R62i).
 pub fn downward_warnings(spec: &Object, path: &Path<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
-    each_field(spec, path, &mut |field, at| {
+    each_field(spec, path, &mut |_, field, at| {
         if let Ok(FieldPath::Key { key, escaped: true, .. }) = FieldPath::parse(field) {
             warnings.push(format!(
                 "{at}: the annotation {key:?} can never be set, so the value is always empty"
@@ -149,7 +190,7 @@ fn is_too_long(file: &str) -> bool {
     file.len() > PATH_MAX || file.split('/').any(|name| name.len() > NAME_MAX)
 }
 
-type Each<'a> = &'a mut dyn FnMut(&str, &Path<'_>);
+type Each<'a> = &'a mut dyn FnMut(Scope, &str, &Path<'_>);
 
 /// Every `fieldPath` of a specification and where it stands.
 fn each_field(spec: &Object, path: &Path<'_>, each: Each<'_>) {
@@ -169,7 +210,7 @@ fn each_variable(container: &Object, path: &Path<'_>, each: Each<'_>) {
     let list = path.field("env");
     for (index, variable) in items(container, "env").enumerate() {
         let Some(source) = map(variable, "valueFrom") else { continue };
-        reference(source, &list.index(index).field("valueFrom"), each);
+        reference(source, Scope::Env, &list.index(index).field("valueFrom"), each);
     }
 }
 
@@ -177,7 +218,7 @@ fn each_variable(container: &Object, path: &Path<'_>, each: Each<'_>) {
 fn each_file(volume: &Object, path: &Path<'_>, each: Each<'_>) {
     if let Some(source) = map(volume, "downwardAPI") {
         let at = path.field("downwardAPI");
-        items(source, "items").for_each(|item| reference(item, &at, each));
+        items(source, "items").for_each(|item| reference(item, Scope::Volume, &at, each));
     }
     let Some(projected) = map(volume, "projected") else { return };
     let at = path.field("projected");
@@ -186,12 +227,12 @@ fn each_file(volume: &Object, path: &Path<'_>, each: Each<'_>) {
         let Some(source) = map(source, "downwardAPI") else { continue };
         let at = list.index(index);
         let at = at.field("downwardAPI");
-        items(source, "items").for_each(|item| reference(item, &at, each));
+        items(source, "items").for_each(|item| reference(item, Scope::Volume, &at, each));
     }
 }
 
-fn reference(source: &Object, path: &Path<'_>, each: Each<'_>) {
+fn reference(source: &Object, scope: Scope, path: &Path<'_>, each: Each<'_>) {
     if let Some(reference) = map(source, "fieldRef") {
-        each(text(reference, "fieldPath"), &path.field("fieldRef").field("fieldPath"));
+        each(scope, text(reference, "fieldPath"), &path.field("fieldRef").field("fieldPath"));
     }
 }

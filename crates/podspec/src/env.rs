@@ -8,7 +8,7 @@ use crate::text;
 use crate::view::{has, items, map, text as text_of};
 
 /// Owner references pass here; where the feature is off the server refuses them afterwards, since only
-/// it knows what was stored before ([`crate::refuse_owner_references`]).
+/// it knows what was stored before ([`crate::Withheld`]).
 const EXTRA: Extra = Extra { owner_references: true, volume_parity: false };
 
 const RESOURCES: &[&str] = &[
@@ -113,7 +113,9 @@ pub(crate) fn validate_field_path(
     }
     match FieldPath::parse(field) {
         Ok(FieldPath::Whole(field)) => {
-            if !scope.allows(field, EXTRA) {
+            // What a server withholds is refused where its features are known.
+            let offered = Extra { volume_parity: true, ..EXTRA };
+            if !scope.allows(field, offered) {
                 let allowed: Vec<&str> = scope.allowed(EXTRA).collect();
                 errors.not_supported(&path.field("fieldPath"), field.as_str(), &allowed);
             }

@@ -25,10 +25,7 @@ mod view;
 mod volumes;
 
 pub use defaults::{default_claim_spec, default_pod_spec, default_pod_template};
-pub use downward::{
-    CARRIER, downward_warnings, drop_file_users, owner_reference_uses, refuse_owner_references,
-    uses_owner_references,
-};
+pub use downward::{CARRIER, Withheld, downward_warnings, drop_file_users, owner_reference_uses};
 pub use qos::qos_class;
 pub use references::{ReferenceKind, References, references, template_references};
 pub use resources::validate_resource_requirements;

@@ -1,7 +1,7 @@
 //! Rules R138 to R140 of spec/api-server.md as data: a specification in, causes or members out.
 
 use serde_json::{Value, json};
-use tenure_machinery::{Errors, Object};
+use tenure_machinery::{Errors, Object, Path};
 
 use crate::*;
 
@@ -43,6 +43,8 @@ fn check(rows: &[Row]) {
         let mut errors = Errors::new();
         validate_pod(&pod, &mut errors);
         validate_pod_create(&pod, &mut errors);
+        let plain = Withheld { volume_parity: true, ..Withheld::default() };
+        plain.refuse(pod["spec"].as_object().unwrap(), &Path::Root.field("spec"), &mut errors);
         let want: Vec<(String, String)> =
             row.causes.iter().map(|(f, r)| ((*f).to_owned(), (*r).to_owned())).collect();
         assert_eq!(causes(&errors), want, "{}", row.spec);

@@ -274,9 +274,10 @@ fn validate_file(file: &Object, path: &Path<'_>, errors: &mut Errors) {
 
 fn validate_projections(projected: &Object, path: &Path<'_>, errors: &mut Errors) {
     let mut paths: BTreeSet<String> = BTreeSet::new();
-    let mut claim = |file: &str, errors: &mut Errors| {
+    // The cause shows the file, but the name of the object where the file comes from one.
+    let mut claim = |file: &str, shown: &str, errors: &mut Errors| {
         if !file.is_empty() && !paths.insert(file.to_owned()) {
-            errors.invalid(path, format_args!("{file:?}"), "conflicting duplicate paths");
+            errors.invalid(path, format_args!("{shown:?}"), "conflicting duplicate paths");
         }
     };
     let list = path.field("sources");
@@ -293,14 +294,14 @@ fn validate_projections(projected: &Object, path: &Path<'_>, errors: &mut Errors
             let list = at.field("items");
             for (position, item) in items(keyed, "items").enumerate() {
                 validate_item(item, &list.index(position), errors);
-                claim(text_of(item, "path"), errors);
+                claim(text_of(item, "path"), text_of(keyed, "name"), errors);
             }
         }
         if let Some(files) = map(source, "downwardAPI") {
             count += 1;
             for file in items(files, "items") {
                 validate_file(file, &at.field("downwardAPI"), errors);
-                claim(text_of(file, "path"), errors);
+                claim(text_of(file, "path"), text_of(file, "path"), errors);
             }
         }
         if let Some(token) = map(source, "serviceAccountToken") {
@@ -310,7 +311,7 @@ fn validate_projections(projected: &Object, path: &Path<'_>, errors: &mut Errors
         if let Some(bundle) = map(source, "clusterTrustBundle") {
             count += 1;
             validate_bundle(bundle, &at.field("clusterTrustBundle"), errors);
-            claim(text_of(bundle, "path"), errors);
+            claim(text_of(bundle, "path"), text_of(bundle, "path"), errors);
         }
         if let Some(certificate) = map(source, "podCertificate") {
             count += 1;
@@ -318,7 +319,8 @@ fn validate_projections(projected: &Object, path: &Path<'_>, errors: &mut Errors
             let members = ["credentialBundlePath", "keyPath", "certificateChainPath"];
             for member in members {
                 text::local_path(text_of(certificate, member), &at.field(member), errors);
-                claim(text_of(certificate, member), errors);
+                let file = text_of(certificate, member);
+                claim(file, file, errors);
             }
             if members.iter().all(|member| text_of(certificate, member).is_empty()) {
                 let why = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";

@@ -171,5 +171,5 @@ impl Type {
 )]
 pub fn facts() -> &'static Facts {
     static FACTS: OnceLock<Facts> = OnceLock::new();
-    FACTS.get_or_init(|| parse::table(include_str!("facts.txt")).expect("a readable facts table"))
+    FACTS.get_or_init(|| parse::table(parse::TEXT).expect("a readable facts table"))
 }

@@ -1,11 +1,12 @@
 //! The facts table of the built-in types, and what follows from it.
 //!
 //! ```text
-//!   facts.txt (made by `cargo xtask schema`) ──► Facts ──┬─► decode    JSON → checked, pruned, normal form
-//!                                                        ├─► protobuf  protobuf → the JSON that decode reads
-//!                                                        ├─► default   the scalar defaults that the table declares
-//!                                                        ├─► patch     merge keys, list types (crate patch)
-//!                                                        └─► openapi   documents (crate openapi)
+//!   facts.txt (made by `cargo xtask schema`) ──┐
+//!   own.txt (groups of Tenure's own) ──────────┴► Facts ──┬─► decode    JSON → checked, pruned, normal form
+//!                                                         ├─► protobuf  protobuf → the JSON that decode reads
+//!                                                         ├─► default   the scalar defaults that the table declares
+//!                                                         ├─► patch     merge keys, list types (crate patch)
+//!                                                         └─► openapi   documents (crate openapi)
 //! ```
 //!
 //! Names, numbers, types and keys only; no prose and nothing about storage.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   commit ──► Feed ──► Rbac (replaced whole) ──► may(user, asked)
+//!                └────► what is referenced ─────────┘
 //! ```
 //!
 //! A grant or its removal holds from the commit on; there is no window in which an old one still reads.
@@ -14,14 +15,30 @@ use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Who};
 use tenure_world::{Change, LockStep, Record, World};
 
 use crate::authenticate::User;
+use crate::reference::{self, References, Standing};
+use crate::registry::Kinds;
 
 /// The authorizers as they stand.
 #[derive(Default)]
 pub struct Access {
     rbac: ArcSwap<Rbac>,
+    standing: Standing,
+    settings: References,
 }
 
 impl Access {
+    /// Nobody may do anything yet; references are treated as said.
+    #[must_use]
+    pub fn new(settings: References) -> Access {
+        Access { settings, ..Access::default() }
+    }
+
+    /// How references are treated.
+    #[must_use]
+    pub fn references(&self) -> References {
+        self.settings
+    }
+
     /// The roles and bindings of this moment.
     #[must_use]
     pub fn rbac(&self) -> Arc<Rbac> {
@@ -31,6 +48,18 @@ impl Access {
     /// Why the user may do it; `None` when nothing allows it.
     #[must_use]
     pub fn may(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
+        self.may_without_references(user, asked).or_else(|| self.standing.may(user, asked))
+    }
+
+    /// What references allow.
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// As [`Access::may`], but what the user may do only because something refers to it does not count
+    /// (referential authorization R104).
+    #[must_use]
+    pub fn may_without_references(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
         let who = who(user);
         if who.is_master() {
             return Some(String::new());
@@ -47,6 +76,12 @@ impl Access {
             Some(_) => Ok(()),
             None => Err(refusal(user, asked)),
         }
+    }
+
+    /// The index of references that must be handed to the world, after those of the kinds and of roles.
+    #[must_use]
+    pub fn reference_feed(self: &Arc<Access>, kinds: &Arc<Kinds>) -> Box<dyn LockStep> {
+        Box::new(reference::Feed::new(Arc::clone(self), Arc::clone(kinds)))
     }
 
     /// The index that must be handed to the world.

@@ -13,6 +13,7 @@ use tenure_world::Record;
 
 use crate::body::{Body, Slices, full};
 use crate::negotiate::{Format, MetaVersion, Shape, Wanted};
+use crate::reference;
 use crate::registry::Served;
 
 /// Responses above this size are gzipped for clients that accept it (R26).
@@ -240,10 +241,13 @@ pub fn row(
     columns: Columns,
 ) -> Value {
     let now = jiff::Timestamp::now();
-    let cells = match &served.custom {
+    let mut cells = match &served.custom {
         Some(custom) => custom.columns.cells(object, now),
         None => columns.shown(served, &tenure_table::cells(&served.kind, object, now)).to_vec(),
     };
+    if let Some(version) = reference::shown_version(served, object) {
+        tenure_table::mark_active_version(&mut cells, &version);
+    }
     let shown = match include {
         Include::None => Value::Null,
         Include::Object => Value::Object(object.clone()),

@@ -18,7 +18,7 @@ use tenure_world::Handle;
 use tokio::sync::watch;
 
 use crate::access::{Access, refusal};
-use crate::admit::{OwnerChecks, Turns};
+use crate::admit::{OwnerChecks, Policies, Turns};
 use crate::answer;
 use crate::aside::Aside;
 use crate::audit::{Audit, Trail};
@@ -36,6 +36,7 @@ use crate::query::Query;
 use crate::registry::{Kinds, Registry};
 use crate::request::Request;
 use crate::route::{self, ResourcePath, Route};
+use crate::sign::Signer;
 use crate::system;
 
 /// Bodies above this size are refused (R6).
@@ -107,6 +108,8 @@ pub struct ApiConfig {
     pub retention: Retention,
     /// What pods may read of themselves.
     pub downward: Downward,
+    /// The policies of users, fed by the world.
+    pub policies: Arc<Policies>,
 }
 
 /// The API server without its socket.
@@ -129,11 +132,14 @@ pub struct Api {
     pub(crate) collects_garbage: bool,
     pub(crate) retention: Arc<Retention>,
     pub(crate) downward: Downward,
+    pub(crate) policies: Arc<Policies>,
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
     pub(crate) beside: OnceLock<Arc<dyn Beside>>,
     /// How nodes are reached.
     pub(crate) dialer: OnceLock<Arc<dyn Dialer>>,
+    /// Who signs what nodes serve with.
+    pub(crate) signer: OnceLock<Arc<dyn Signer>>,
 }
 
 impl Api {
@@ -162,9 +168,11 @@ impl Api {
             collects_garbage: config.collects_garbage,
             retention: Arc::new(config.retention),
             downward: config.downward,
+            policies: config.policies,
             turns: Turns::default(),
             beside: OnceLock::new(),
             dialer: OnceLock::new(),
+            signer: OnceLock::new(),
         }
     }
 
@@ -182,6 +190,11 @@ impl Api {
     /// Lets clients reach the nodes; the first way stays.
     pub fn put_dialer(&self, dialer: Arc<dyn Dialer>) {
         let _ = self.dialer.set(dialer);
+    }
+
+    /// Lets nodes have certificates for what they serve; the first signer stays.
+    pub fn put_signer(&self, signer: Arc<dyn Signer>) {
+        let _ = self.signer.set(signer);
     }
 
     /// Answers one request.
@@ -263,6 +276,8 @@ impl Api {
         trail.decided(reason.is_some(), reason.as_deref().unwrap_or_default());
         if reason.is_none() {
             let mut failure = refusal(&user, &attributes);
+            let hint = self.access.standing().hint(&user, &attributes).unwrap_or_default();
+            let why = if why.is_empty() { hint } else { &why };
             if !why.is_empty() {
                 failure.message = format!("{}: {why}", failure.message);
             }
@@ -270,7 +285,8 @@ impl Api {
         }
         match &asked.route {
             Route::Resource(path) if let Some(door) = connect::door(path) => {
-                let call = connect::Call { door, path, asked, parts, user: &user, upgrade };
+                let ending = trail.streams();
+                let call = connect::Call { door, path, asked, parts, user: &user, upgrade, ending };
                 Box::pin(connect::answer(self, call, body)).await
             }
             Route::Resource(path) => self.resource(asked, path, headers, body, user, trail).await,
@@ -347,6 +363,7 @@ impl Api {
             user,
             body: Bytes::new(),
             warnings: Vec::new(),
+            annotations: Vec::new(),
             relied_on: Vec::new(),
         };
         if let Some(deprecated) = &served.kind.deprecated {

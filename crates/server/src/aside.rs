@@ -59,7 +59,8 @@ impl Aside {
         Box::pin(self.run(with_time)).await
     }
 
-    async fn run<T, W>(&self, work: W) -> Result<T, Failure>
+    /// Does work on a thread that may be kept.
+    pub(crate) async fn run<T, W>(&self, work: W) -> Result<T, Failure>
     where
         T: Send + 'static,
         W: FnOnce() -> T + Send + 'static,

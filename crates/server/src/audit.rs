@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use entry::{Entry, sources};
 use queue::Message;
-pub(crate) use trail::Trail;
+pub(crate) use trail::{Ending, Trail};
 
 /// How many lines may wait for the file.
 const LINES_MAX: usize = 8 * 1024;

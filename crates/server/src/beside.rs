@@ -20,6 +20,8 @@ use crate::body::{Body, full};
 const GRAPH: &str = "/debug/controllers/garbage-collector-controller/graph";
 /// Waits until the engines have nothing left to do.
 const SETTLE: &str = "/tenure/settle";
+/// The files of pods on simulated nodes (spec/downward-api.md R162).
+const VOLUMES: &str = "/debug/simulated/volumes";
 /// How long a client waits at most, unless it says less.
 const SETTLE_MOST: Duration = Duration::from_secs(30);
 
@@ -32,6 +34,8 @@ pub trait Beside: Send + Sync {
     fn graph(&self, uids: Vec<String>) -> Asking<'_, String>;
     /// Waits until everything up to a revision, and all that followed from it, is done.
     fn settle(&self, upto: Revision) -> Asking<'_, Revision>;
+    /// The volumes of a pod on a simulated node, with their files.
+    fn volumes(&self, namespace: &str, name: &str) -> Option<serde_json::Value>;
     /// Waits until the collector has dealt with what it saw up to a revision.
     fn collected(&self, upto: Revision) -> Asking<'_, ()>;
     /// How much there is to do, as Prometheus reads it.
@@ -40,7 +44,7 @@ pub trait Beside: Send + Sync {
 
 /// Whether a path leads to the engines.
 pub(crate) fn leads_to(path: &str) -> bool {
-    matches!(path, GRAPH | SETTLE)
+    matches!(path, GRAPH | SETTLE | VOLUMES)
 }
 
 /// Answers such a path.
@@ -57,6 +61,17 @@ pub(crate) async fn answer(api: &Api, asked: &Asked) -> Result<Response<Body>, F
         let late = |_| Failure::new(504, "Timeout", "the engines are still at work");
         let revision = tokio::time::timeout(limit, settled).await.map_err(late)?;
         return Ok(answer::text(StatusCode::OK, format!("settled at revision {revision}\n")));
+    }
+    if asked.path == VOLUMES {
+        let (namespace, name) = (asked.query.text("namespace"), asked.query.text("pod"));
+        let Some(volumes) = beside.volumes(namespace, name) else {
+            let why = format!("no pod {namespace}/{name} is on a simulated node");
+            return Err(Failure::new(404, "NotFound", why));
+        };
+        let mut response = Response::new(full(Bytes::from(volumes.to_string())));
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        return Ok(response);
     }
     let uids = asked.query.all("uid").map(str::to_owned).collect();
     let graph = beside.graph(uids).await;

@@ -1,5 +1,5 @@
 //! Requests that are answered by a node: logs, commands, attachments, forwarded ports, and whatever a
-//! node itself serves (spec/downward-api.md R116, R123, R125, R129–R133).
+//! node itself or a pod on it serves (spec/downward-api.md R116, R123, R125, R129–R133).
 //!
 //! ```text
 //!   client ──► authorized, pod and container found ──► Dialer ──► the node's agent
@@ -11,6 +11,9 @@
 mod carry;
 mod dial;
 mod options;
+mod proxy;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, UPGRADE};
@@ -20,10 +23,14 @@ use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 
 use crate::access::refusal;
+use crate::admit::Operation;
+use crate::admit::policy::{self, Subject};
 use crate::answer;
 use crate::api::{Api, Asked, fits, header, no_such_resource, offers, read_body};
+use crate::audit::Ending;
 use crate::authenticate::User;
 use crate::body::{Body, full};
+use crate::internal;
 use crate::read::get;
 use crate::registry::Served;
 use crate::route::ResourcePath;
@@ -43,6 +50,17 @@ pub(crate) enum Door {
     Forward,
     /// `nodes/proxy`.
     Node,
+    /// `pods/proxy`.
+    Pod,
+    /// `services/proxy`.
+    Service,
+}
+
+impl Door {
+    /// Whether the rest of the path belongs to whoever is behind it.
+    fn is_proxy(self) -> bool {
+        matches!(self, Door::Node | Door::Pod | Door::Service)
+    }
 }
 
 /// The door that a path leads to, if it leads to a node.
@@ -56,6 +74,8 @@ pub(crate) fn door(path: &ResourcePath) -> Option<Door> {
         ("pods", "attach") => Some(Door::Attach),
         ("pods", "portforward") => Some(Door::Forward),
         ("nodes", "proxy") => Some(Door::Node),
+        ("pods", "proxy") => Some(Door::Pod),
+        ("services", "proxy") => Some(Door::Service),
         _ => None,
     }
 }
@@ -69,6 +89,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a User,
     /// The connection, if the client wants to speak something else on it.
     pub(crate) upgrade: OnUpgrade,
+    /// Held until the stream ends.
+    pub(crate) ending: Ending,
 }
 
 /// Where a request goes: a node, and a path there.
@@ -88,17 +110,21 @@ where
     let served = registry
         .find(&path.group, &path.version, &path.resource)
         .filter(|served| fits(path, served.kind.namespaced))
-        .filter(|_| !path.deeper || call.door == Door::Node)
+        .filter(|_| !path.deeper || call.door.is_proxy())
         .ok_or_else(no_such_resource)?;
     if !offers(served, path, call.asked.verb, method) {
         return Err(Failure::method_not_allowed(&method.as_str().to_lowercase(), &path.resource));
     }
     match call.door {
         Door::Log => log(api, served, call).await,
-        Door::Node => {
-            // A node's own service may want a body; streams have none before they are streams.
+        Door::Node | Door::Pod | Door::Service => {
+            // What is behind a proxy may want a body; streams have none before they are streams.
             let body = if call.asked.mutating() { read_body(body).await? } else { Bytes::new() };
-            node(api, served, call, body).await
+            enforce(api, served, &call).await?;
+            match call.door {
+                Door::Node => node(api, served, call, body).await,
+                _ => proxy::answer(api, served, call, body).await,
+            }
         }
         Door::Exec | Door::Attach | Door::Forward => stream(api, served, call).await,
     }
@@ -115,6 +141,7 @@ async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body
         *response.status_mut() = StatusCode::NO_CONTENT;
         return Ok(response);
     };
+    must_be_real(api, node)?;
     let place = place(&call.path.namespace, &call.path.name);
     let path = format!("/containerLogs/{place}/{container}?{options}");
     let target = Target { node: node.to_owned(), path };
@@ -143,7 +170,11 @@ async fn log_failure(response: Response<hyper::body::Incoming>, name: &str) -> F
 }
 
 /// A command, an attachment or forwarded ports.
-async fn stream(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body>, Failure> {
+async fn stream(
+    api: &Api,
+    served: &Arc<Served>,
+    call: Call<'_>,
+) -> Result<Response<Body>, Failure> {
     // A WebSocket begins with GET, and reading is not what it does (R132).
     let create = tenure_rbac::Asked::Resource {
         verb: "create",
@@ -156,11 +187,12 @@ async fn stream(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<B
     if api.access.may(call.user, &create).is_none() {
         return Err(refusal(call.user, &create));
     }
+    enforce(api, served, &call).await?;
     let pod = pod(api, served, call.path)?;
     let place = place(&call.path.namespace, &call.path.name);
     let path = match call.door {
         Door::Forward => format!("/portForward/{place}?{}", options::forward(&call.asked.query)?),
-        Door::Attach | Door::Exec | Door::Log | Door::Node => {
+        _ => {
             let container = container(&pod, call.asked.query.text("container"))?;
             let what = if call.door == Door::Attach { "attach" } else { "exec" };
             let commands = call.door == Door::Exec;
@@ -171,49 +203,71 @@ async fn stream(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<B
         let name = &call.path.name;
         return Err(Failure::bad_request(format!("pod {name} does not have a host assigned")));
     };
+    must_be_real(api, node)?;
     if !wants_upgrade(&call.parts.headers) {
         return Err(Failure::bad_request("Upgrade request required"));
     }
     let target = Target { node: node.to_owned(), path };
     let running = api.metrics.long_running("CONNECT", "", "pods");
-    carry::through(
-        api,
-        target,
-        &call.asked.method,
-        forwarded(&call.parts.headers),
-        Bytes::new(),
-        call.upgrade,
-        running,
-    )
-    .await
+    let headers = forwarded(&call.parts.headers);
+    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending };
+    carry::through(api, target, &call.asked.method, headers, Bytes::new(), held).await
+}
+
+/// Asks the policies whether a connection may be opened.
+async fn enforce(api: &Api, served: &Arc<Served>, call: &Call<'_>) -> Result<(), Failure> {
+    if api.policies.is_empty() {
+        return Ok(());
+    }
+    let path = call.path;
+    let mut request = internal::request(served, &path.namespace, &path.name, "");
+    path.subresource.clone_into(&mut request.subresource);
+    request.user = call.user.clone();
+    let kind = options::kind(call.door);
+    let options = options::object(&call.asked.query, call.door, kind);
+    let subject = Subject {
+        operation: Operation::Connect,
+        old: None,
+        new: Some(&options),
+        dry_run: false,
+        kind: Some(("", "v1", kind)),
+    };
+    policy::enforce(api, &mut request, subject).await
 }
 
 /// Anything that a node serves.
 async fn node(
     api: &Api,
-    served: &Served,
+    served: &Arc<Served>,
     call: Call<'_>,
     body: Bytes,
 ) -> Result<Response<Body>, Failure> {
     let state = api.world.current();
     get::stored(&state, served, "", &call.path.name)?;
-    // The path after `/proxy` goes on as it came, escapes and all.
-    let rest = call.parts.uri.path().split_once("/proxy").map_or("", |(_, rest)| rest);
-    let rest = if rest.is_empty() { "/" } else { rest };
-    let path = match call.parts.uri.query() {
-        Some(query) => format!("{rest}?{query}"),
-        None => rest.to_owned(),
-    };
-    let target = Target { node: call.path.name.clone(), path };
+    let target = Target { node: call.path.name.clone(), path: proxy::rest(&call.parts.uri, 5) };
     let running = api.metrics.long_running("CONNECT", "", "nodes");
     let headers = forwarded(&call.parts.headers);
-    carry::through(api, target, &call.asked.method, headers, body, call.upgrade, running).await
+    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending };
+    carry::through(api, target, &call.asked.method, headers, body, held).await
 }
 
 fn pod(api: &Api, served: &Served, path: &ResourcePath) -> Result<Object, Failure> {
     let state = api.world.current();
     let record = get::stored(&state, served, &path.namespace, &path.name)?;
     served.read(&record)
+}
+
+/// A node that only simulates its pods has nothing to read, to run or to reach (R160).
+fn must_be_real(api: &Api, node: &str) -> Result<(), Failure> {
+    let state = api.world.current();
+    let simulated = state
+        .get(&format!("/registry/minions/{node}"))
+        .is_some_and(|node| node.label("tenure.dev/runtime") == Some("none"));
+    if !simulated {
+        return Ok(());
+    }
+    let why = format!("node {node:?} only simulates its pods: nothing of them runs");
+    Err(Failure::new(501, "NotImplemented", why))
 }
 
 fn node_name(pod: &Object) -> Option<&str> {

@@ -111,6 +111,7 @@ pub(crate) fn served(
                 api_version: kind.api_version(),
                 view: None,
                 custom: Some(Arc::new(custom)),
+                around: std::sync::Weak::new(),
                 kind,
             }))
         })

@@ -13,6 +13,7 @@ use crate::api::Api;
 use crate::authenticate::token;
 use crate::body::Body;
 use crate::negotiate::Offer;
+use crate::node;
 use crate::pods;
 use crate::query::ListOptions;
 use crate::read::{get, list, watch};
@@ -120,6 +121,7 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
     let wanted = request.wanted(Offer::Watch)?;
     let style = request.style()?;
     let options = ListOptions::read(&request.query, true)?;
+    let lease = lease(api, request, &options);
     let seconds = WATCH_MINUTES * 60 + api.chance.below(WATCH_MINUTES * 60);
     let asked = watch::Asked {
         served: Arc::clone(&request.served),
@@ -135,8 +137,39 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
             &request.served.kind.group,
             &request.served.kind.plural,
         ),
+        lease,
     };
     watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await
+}
+
+/// What a watch of one object must go on to hold, if nothing but a reference allows it.
+fn lease(api: &Api, request: &Request, options: &ListOptions) -> Option<watch::Lease> {
+    let kind = &request.served.kind;
+    let name = match request.name.as_str() {
+        "" => options.fields.exact("metadata.name")?.to_owned(),
+        name => name.to_owned(),
+    };
+    let asked = tenure_rbac::Asked::Resource {
+        verb: "watch",
+        group: &kind.group,
+        resource: &kind.plural,
+        subresource: "",
+        namespace: &request.namespace,
+        name: &name,
+    };
+    // What a node may watch follows from what is bound to it, and is looked at elsewhere.
+    let is_held = api.access.may_without_references(&request.user, &asked).is_some();
+    if is_held || node::node_of(&request.user).is_some() {
+        return None;
+    }
+    Some(watch::Lease {
+        access: Arc::clone(&api.access),
+        user: request.user.clone(),
+        group: kind.group.to_string(),
+        resource: kind.plural.to_string(),
+        namespace: request.namespace.clone(),
+        name,
+    })
 }
 
 async fn delete_object(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::{Guard, Handle, Owner, Ownership, Proposal, Record, Refused, Submission, Write};
 
+use crate::admit::policy::{self, Subject};
 use crate::admit::{self, Operation};
 use crate::answer::Found;
 use crate::api::{Api, no_such_resource};
@@ -309,6 +310,17 @@ impl Door {
         subresource.clone_into(&mut request.subresource);
         if subresource == "binding" {
             let trail = self.trail(&request, "create");
+            let subject = Subject {
+                operation: Operation::Create,
+                old: None,
+                new: Some(&new),
+                dry_run: false,
+                kind: Some(("", "v1", "Binding")),
+            };
+            if let Err(failure) = policy::enforce(&self.api, &mut request, subject).await {
+                trail.close(Err(&failure));
+                return Err(failure);
+            }
             let extras = Extras { guards: relied_on, writes: Vec::new() };
             let bound = pods::assign(&self.api, &served, record, &new, extras, false).await;
             let came = bound.map(|bound| bound.map_or(Written::Moved, Written::Stored));
@@ -374,8 +386,18 @@ impl Door {
     ) -> Result<Prepared, Failure> {
         let served = self.served(standing.key())?;
         let old = standing.object(&served)?;
-        let request = self.request(actor, &served, old.namespace(), old.name());
+        let mut request = self.request(actor, &served, old.namespace(), old.name());
         admit::validate(&self.api, &request, Operation::Delete, Some(&old), None)
+            .and_then(|()| {
+                let subject = Subject {
+                    operation: Operation::Delete,
+                    old: Some(&old),
+                    new: None,
+                    dry_run: false,
+                    kind: None,
+                };
+                policy::enforce_now(&self.api, &mut request, subject)
+            })
             .inspect_err(|failure| self.trail(&request, "delete").close(Err(failure)))?;
         let options = DeleteOptions { propagation, grace_seconds, ..DeleteOptions::default() };
         let left = match decide(&served.kind, self.api.collects_garbage, &options, &old) {
@@ -402,8 +424,9 @@ impl Door {
     ) -> Result<Prepared, Failure> {
         let served = self.served(standing.key())?;
         let old = standing.object(&served)?;
-        let request = self.request(actor, &served, old.namespace(), old.name());
+        let mut request = self.request(actor, &served, old.namespace(), old.name());
         let mut new = old.into_owned();
+        let unchanged = (!self.api.policies.is_empty()).then(|| new.clone());
         let metadata = new.map_mut("metadata");
         let managers = metadata.remove("managedFields");
         let before = metadata.clone();
@@ -411,6 +434,17 @@ impl Door {
         let (was, mut is) = (except(&before, metadata), except(metadata, &before));
         if was.is_empty() && is.is_empty() {
             return Ok(Prepared::Nothing);
+        }
+        if let Some(old) = &unchanged {
+            let subject = Subject {
+                operation: Operation::Update,
+                old: Some(old),
+                new: Some(&new),
+                dry_run: false,
+                kind: None,
+            };
+            policy::enforce_now(&self.api, &mut request, subject)
+                .inspect_err(|failure| self.trail(&request, "patch").close(Err(failure)))?;
         }
         if update::is_finished(&new) {
             return self.ready("patch", &request, standing, Left::Nothing(&new), relied_on);

@@ -25,6 +25,7 @@ use crate::internal::{Wanted, ensure, ensure_all, request};
 use crate::pace::Pace;
 use crate::protect;
 use crate::registry::{Registry, Served};
+use crate::sign;
 use crate::write::commit::{Extras, draft, propose};
 use crate::write::delete::{self, DeleteOptions, Propagation};
 
@@ -50,6 +51,8 @@ enum Task {
     Account(Arc<str>),
     /// A definition.
     Define(String),
+    /// A request for a certificate.
+    Sign(Arc<str>),
     /// A namespace.
     Tend(String),
 }
@@ -103,6 +106,7 @@ fn standing(api: &Api, state: &World) -> BTreeSet<Task> {
     tasks.extend(protect::all(state).into_iter().map(Task::Protect));
     tasks.extend(accounts::all(state).into_iter().map(Task::Account));
     tasks.extend(define::all(api).into_iter().map(Task::Define));
+    tasks.extend(sign::all(state).map(Task::Sign));
     tasks
 }
 
@@ -117,6 +121,9 @@ fn see(api: &Api, change: &Change, tasks: &mut BTreeSet<Task>) {
     define::touches(api, change, &mut definitions);
     tasks.extend(protected.into_iter().map(Task::Protect));
     tasks.extend(definitions.into_iter().map(Task::Define));
+    let mut requests = BTreeSet::new();
+    sign::touches(change, &mut requests);
+    tasks.extend(requests.into_iter().map(Task::Sign));
     tasks.extend(touches(change).map(Task::Tend));
 }
 
@@ -126,6 +133,7 @@ async fn perform(api: &Arc<Api>, task: Task, failed: &mut BTreeMap<Task, Duratio
         Task::Protect(key) => protect::settle(api, key).await,
         Task::Account(key) => accounts::settle(api, key).await,
         Task::Define(name) => define::tend(api, name).await,
+        Task::Sign(key) => sign::settle(api, key).await,
         Task::Tend(name) => tend(api, name).await,
     };
     match done {

@@ -35,6 +35,7 @@ pub(crate) fn request(served: &Arc<Served>, namespace: &str, name: &str, agent: 
         },
         body: Bytes::new(),
         warnings: Vec::new(),
+        annotations: Vec::new(),
         relied_on: Vec::new(),
     }
 }

@@ -129,29 +129,32 @@ fn bound(pod: &Record, node: &str) -> bool {
     pod.field("spec.nodeName") == Some(node)
 }
 
-/// Pods of a namespace on a node that have `text` somewhere; most others are never decoded.
-fn pods<'a>(
-    state: &'a World,
-    node: &'a str,
+/// Whether a pod of a namespace on a node fits. Only pods with `text` somewhere are decoded, and none
+/// after the first that fits: a node with many pods asks often.
+fn any_pod(
+    state: &World,
+    node: &str,
     namespace: &str,
-    text: &'a str,
-) -> impl Iterator<Item = Object> + use<'a> {
+    text: &str,
+    fits: impl Fn(&Object) -> bool,
+) -> bool {
     state
         .range(&format!("/registry/pods/{namespace}/"), None)
-        .filter(move |pod| bound(pod, node) && pod.contains(text))
+        .filter(|pod| bound(pod, node) && pod.contains(text))
         .filter_map(|pod| serde_json::from_slice::<Object>(pod.bytes()).ok())
-        .collect::<Vec<Object>>()
-        .into_iter()
+        .any(|pod| fits(&pod))
 }
 
 fn mentions(state: &World, node: &str, namespace: &str, kind: ReferenceKind, name: &str) -> bool {
-    pods(state, node, namespace, name)
-        .any(|pod| template_references(&pod).names.contains(&(kind, name)))
+    any_pod(state, node, namespace, name, |pod| {
+        template_references(pod).names.contains(&(kind, name))
+    })
 }
 
 fn uses_account(state: &World, node: &str, namespace: &str, name: &str) -> bool {
-    pods(state, node, namespace, name)
-        .any(|pod| pod.str_at(&["spec", "serviceAccountName"]) == Some(name))
+    any_pod(state, node, namespace, name, |pod| {
+        pod.str_at(&["spec", "serviceAccountName"]) == Some(name)
+    })
 }
 
 fn claims(state: &World, node: &str, namespace: &str, name: &str) -> bool {
@@ -161,7 +164,7 @@ fn claims(state: &World, node: &str, namespace: &str, name: &str) -> bool {
             |volume: &Object| volume.str_at(&["persistentVolumeClaim", "claimName"]) == Some(name);
         volumes.into_iter().any(named)
     };
-    pods(state, node, namespace, name).any(|pod| of(&pod))
+    any_pod(state, node, namespace, name, of)
 }
 
 fn volume(state: &World, node: &str, name: &str) -> bool {
@@ -234,7 +237,9 @@ fn pod(
             let changed = new.is_some_and(|new| labels(new) != labels(old));
             changed.then(|| format!("node \"{node}\" cannot update labels through pod status"))
         }
-        Operation::Update => Some(format!("node \"{node}\" may not change pods")),
+        Operation::Update | Operation::Connect => {
+            Some(format!("node \"{node}\" may not change pods"))
+        }
     }
 }
 

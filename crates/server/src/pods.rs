@@ -8,6 +8,8 @@ use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::{Guard, Record, Write};
 
+use crate::admit::Operation;
+use crate::admit::policy::{self, Subject};
 use crate::answer;
 use crate::api::Api;
 use crate::body::Body;
@@ -37,6 +39,7 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
             "metadata.name: name in URL does not match name in Binding object",
         ));
     }
+    enforce(api, request, &binding, ("", "v1", "Binding"), options.dry_run).await?;
     let node = binding.str_at(&["target", "name"]).unwrap_or_default().to_owned();
     // A pod bound to a name that no node can have could never be changed again.
     if tenure_machinery::name::dns_subdomain(&node).is_some() {
@@ -64,6 +67,19 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
         }
     }
     Err(Failure::conflict("", "pods/binding", &name, "the pod keeps changing"))
+}
+
+/// Asks the policies about what is posted to a pod.
+async fn enforce(
+    api: &Api,
+    request: &mut Request,
+    posted: &Object,
+    kind: (&'static str, &'static str, &'static str),
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let (operation, new) = (Operation::Create, Some(posted));
+    let subject = Subject { operation, old: None, new, dry_run, kind: Some(kind) };
+    policy::enforce(api, request, subject).await
 }
 
 /// Binds the pod that a record holds as a Binding says; `None` when the pod has moved.
@@ -150,6 +166,7 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
         Some(_) => return Err(Failure::bad_request("deleteOptions: must be an object")),
     };
     options.dry_run |= dry_run;
+    enforce(api, request, &eviction, ("policy", "v1", "Eviction"), options.dry_run).await?;
     let key = request.served.key(&request.namespace, &request.name);
     let Some(record) = api.world.current().get(&key).cloned() else {
         return Err(missing(&request.served, &request.name));

@@ -1,11 +1,13 @@
 //! Which kinds are served, and where their objects are kept.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use tenure_kinds::reference::ServedResource;
 use tenure_machinery::{Failure, Kind, Object};
+use tenure_openapi::compare_versions;
 use tenure_schema::decode::decode;
 use tenure_schema::{TypeId, facts};
 use tenure_structural::RuleEngine;
@@ -31,6 +33,8 @@ pub struct Served {
     pub view: Option<View>,
     /// What a custom kind has beyond its row.
     pub custom: Option<Arc<Custom>>,
+    /// Everything that is served, for kinds that show it.
+    pub(crate) around: Weak<ArcSwap<Registry>>,
 }
 
 impl Served {
@@ -99,7 +103,7 @@ impl Served {
 pub struct Kinds {
     builtin: Vec<Arc<Served>>,
     engine: Option<Arc<dyn RuleEngine>>,
-    current: ArcSwap<Registry>,
+    current: Arc<ArcSwap<Registry>>,
     /// Counts replacements, for those who must notice one.
     replaced: watch::Sender<u64>,
 }
@@ -108,10 +112,13 @@ impl Kinds {
     /// The built-in kinds; definitions add to them. Rules in schemas are run by the engine.
     #[must_use]
     pub fn new(engine: Option<Arc<dyn RuleEngine>>) -> Kinds {
-        let builtin: Vec<Arc<Served>> =
-            tenure_kinds::builtin().into_iter().map(|kind| builtin(kind, engine.clone())).collect();
-        let current = ArcSwap::from_pointee(Registry::new(builtin.clone()));
-        Kinds { builtin, engine, current, replaced: watch::Sender::new(0) }
+        let mut rows: Vec<Arc<Served>> = Vec::new();
+        let current = Arc::new_cyclic(|around| {
+            let kinds = tenure_kinds::builtin().into_iter();
+            rows = kinds.map(|kind| builtin(kind, engine.clone(), around)).collect();
+            ArcSwap::from_pointee(Registry::new(rows.clone()))
+        });
+        Kinds { builtin: rows, engine, current, replaced: watch::Sender::new(0) }
     }
 
     /// Serves what the definitions of a state define, besides the built-in kinds.
@@ -173,7 +180,11 @@ pub struct Registry {
 }
 
 /// One built-in row, with what the server looks up once.
-fn builtin(mut kind: Kind, engine: Option<Arc<dyn RuleEngine>>) -> Arc<Served> {
+fn builtin(
+    mut kind: Kind,
+    engine: Option<Arc<dyn RuleEngine>>,
+    around: &Weak<ArcSwap<Registry>>,
+) -> Arc<Served> {
     if kind.kind == "CustomResourceDefinition" {
         kind.rules = Box::new(CustomResourceDefinitionRules { engine });
     }
@@ -183,6 +194,7 @@ fn builtin(mut kind: Kind, engine: Option<Arc<dyn RuleEngine>>) -> Arc<Served> {
         api_version: kind.api_version(),
         view: view::of(&kind.group, &kind.version, &kind.kind),
         custom: None,
+        around: Weak::clone(around),
         kind,
     })
 }
@@ -219,6 +231,18 @@ impl Registry {
     #[must_use]
     pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Served>> {
         self.kinds.iter().find(|s| s.kind.group == group && s.kind.kind == kind)
+    }
+
+    /// How a resource is served, in whichever versions; the preferred one comes first.
+    #[must_use]
+    pub fn resource(&self, group: &str, resource: &str) -> Option<ServedResource> {
+        let candidates = self.by_plural.get(resource)?;
+        let mut rows: Vec<&Arc<Served>> =
+            candidates.iter().filter(|served| served.kind.group == group).collect();
+        rows.sort_by(|a, b| compare_versions(&a.kind.version, &b.kind.version));
+        let namespaced = rows.first()?.kind.namespaced;
+        let versions = rows.iter().map(|served| served.kind.version.to_string()).collect();
+        Some(ServedResource { namespaced, versions })
     }
 
     /// Whether any kind of that group is served.
@@ -269,7 +293,7 @@ impl Layout for Registry {
 }
 
 /// What a key may be stored under: keys are `/registry/{one or two words}/…`, the longer comes first.
-fn prefixes(key: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn prefixes(key: &str) -> impl Iterator<Item = &str> {
     let mut slashes = key.match_indices('/').map(|(at, _)| at).skip(2);
     let short = slashes.next().and_then(|at| key.get(..=at));
     let long = slashes.next().and_then(|at| key.get(..=at));

@@ -38,6 +38,8 @@ pub struct Request {
     pub body: Bytes,
     /// Texts for Warning headers, in order.
     pub warnings: Vec<String>,
+    /// What policies say for the audit log, by key.
+    pub annotations: Vec<(String, String)>,
     /// What else must still hold when it is written; followers rely on other objects, clients cannot.
     pub relied_on: Vec<Guard>,
 }

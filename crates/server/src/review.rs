@@ -94,7 +94,19 @@ fn access(api: &Api, user: &User, review: &Object) -> Value {
                     let may = node::may(&state, user, &question, own)?;
                     may.ok().map(|()| "Node: allowed".to_owned())
                 };
-                (api.access.may(user, &question).or_else(node), check::ignored(asked))
+                let by_selector = || {
+                    let name = check::selected_name(asked).filter(|_| text("name").is_empty())?;
+                    let Asked::Resource { verb, group, resource, subresource, namespace, .. } =
+                        question
+                    else {
+                        return None;
+                    };
+                    let named =
+                        Asked::Resource { verb, group, resource, subresource, namespace, name };
+                    api.access.standing().may(user, &named)
+                };
+                let reason = api.access.may(user, &question).or_else(by_selector).or_else(node);
+                (reason, check::ignored(asked))
             }
         }
         None => {
@@ -138,6 +150,12 @@ fn rules(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
         if !rule.non_resource_urls.is_empty() {
             paths.push(json!({ "verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls }));
         }
+    }
+    for (resource, names) in api.access.standing().names(user, namespace) {
+        resources.push(json!({
+            "verbs": ["get", "list", "watch"], "apiGroups": [resource.group],
+            "resources": [resource.resource], "resourceNames": names,
+        }));
     }
     Ok(json!({ "incomplete": false, "resourceRules": resources, "nonResourceRules": paths }))
 }

@@ -20,6 +20,7 @@ mod event;
 mod network;
 mod node;
 mod pod;
+mod reference;
 mod resources;
 mod row;
 mod selector;
@@ -34,6 +35,7 @@ use tenure_machinery::object::Object;
 pub use age::{duration, since};
 pub use column::{Column, definitions};
 pub use custom::CustomColumns;
+pub use reference::mark_active_version;
 use row::Row;
 
 /// How one kind is shown.
@@ -115,6 +117,7 @@ pub fn printer(group: &str, kind: &str) -> Option<&'static Printer> {
         | "apiregistration.k8s.io"
         | "rbac.authorization.k8s.io"
         | "certificates.k8s.io" => access_printer(group, kind),
+        "reference.authorization.k8s.io" => reference_printer(kind),
         "networking.k8s.io" | "discovery.k8s.io" => network_printer(group, kind),
         "storage.k8s.io" | "storagemigration.k8s.io" => storage_printer(kind),
         _ => cluster_printer(group, kind),
@@ -176,6 +179,15 @@ fn access_printer(group: &str, kind: &str) -> Option<&'static Printer> {
             "admissionregistration.k8s.io",
             "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding",
         ) => &access::POLICY_BINDING,
+        _ => return None,
+    })
+}
+
+fn reference_printer(kind: &str) -> Option<&'static Printer> {
+    Some(match kind {
+        "ReferenceStrategy" => &reference::STRATEGY,
+        "ClusterReferenceConsumer" => &reference::CONSUMER,
+        "ReferenceGrant" => &reference::GRANT,
         _ => return None,
     })
 }

@@ -182,6 +182,10 @@ fn r29_empty_objects_fill_every_column_of_every_printer() {
         ("flowcontrol.apiserver.k8s.io", "FlowSchema PriorityLevelConfiguration"),
         ("resource.k8s.io", "ResourceClaim ResourceSlice DeviceClass ResourceClaimTemplate"),
         ("resource.k8s.io", "DeviceTaintRule"),
+        (
+            "reference.authorization.k8s.io",
+            "ReferenceStrategy ClusterReferenceConsumer ReferenceGrant",
+        ),
     ];
     for (group, kinds) in kinds {
         for kind in kinds.split_whitespace() {

@@ -180,6 +180,16 @@ impl Connection {
         Ok((size > 0).then_some(chunk))
     }
 
+    /// Reads exactly that many bytes as they come.
+    pub async fn exact(&mut self, count: usize) -> Result<Vec<u8>> {
+        while self.waiting().len() < count {
+            self.fill().await?;
+        }
+        let bytes = self.waiting().get(..count).unwrap_or_default().to_vec();
+        self.take(count);
+        Ok(bytes)
+    }
+
     /// Asks for a watch and returns its lines.
     pub async fn watch(mut self, path: &str) -> Result<Events> {
         self.write(&request("GET", path, "application/json", None)).await?;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may end loudly")]
 
+mod access;
 mod keys;
 mod offline;
 mod process;

@@ -23,6 +23,8 @@ Commands:
   snapshot     Copy all objects into one file, or back
   storage      Look after the stored objects
   keys         Look after the keys that sign service-account tokens
+  access       See who may read what because something points at it
+  migrate      Make objects of this API from those of another
   policy       Print admission policies to apply to a cluster
   completions  Print completions for a shell
   version      Print the version
@@ -70,6 +72,7 @@ fn help_of_up_names_every_flag_and_default() {
         "ControllersAsOwners=true (default)",
         "--retention-allow-namespaces <NAMES>",
         "--warn-mutable-retention",
+        "--ref-allow-unchecked-consumers",
         "--nodes <N>",
         "--runtime <RUNTIME>",
         "--node-capacity <NAME=QUANTITY>",
@@ -132,7 +135,7 @@ fn features_that_do_not_exist_are_told() {
         (
             "Sidecars=true",
             "error: there is no feature `Sidecars`\n  hint: there are: ControllersAsOwners, DownwardAPIOwnerReferences, \
-             AtomicWriteVolumeUserFields\n",
+             DownwardAPIVolumeParity, AtomicWriteVolumeUserFields\n",
         ),
         (
             "ControllersAsOwners=maybe",

@@ -23,6 +23,10 @@ const MODE: u32 = 0o644;
 /// The mode of a credential that belongs to one user or group.
 const PRIVATE_MODE: u32 = 0o600;
 
+/// What the files of one volume may take together: an object of a megabyte can name a large value ten
+/// thousand times, and volumes are in memory (R88).
+pub const BYTES_MAX: usize = 64 << 20;
+
 /// One file; its bytes never show when it is printed (R214).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct File {
@@ -81,6 +85,7 @@ pub fn collect_payload(
         mode: mode.unwrap_or(MODE),
         user: user(source, "defaultUser"),
         files: Payload::new(),
+        bytes: 0,
         wrong: Vec::new(),
     };
     match kind {
@@ -100,6 +105,7 @@ struct Collect<'a> {
     mode: u32,
     user: Option<u32>,
     files: Payload,
+    bytes: usize,
     wrong: Vec<String>,
 }
 
@@ -112,6 +118,9 @@ impl Collect<'_> {
                 let why = format!("`{folder}` cannot be a file and the folder of `{path}`");
                 self.wrong.push(why);
             }
+        }
+        if self.bytes > BYTES_MAX {
+            self.wrong.push(format!("the files take more than {BYTES_MAX} bytes"));
         }
         if self.wrong.is_empty() { Ok(self.files) } else { Err(PayloadError(self.wrong)) }
     }
@@ -265,7 +274,10 @@ impl Collect<'_> {
     }
 
     fn put(&mut self, path: &str, bytes: Vec<u8>, mode: u32, owner: Option<u32>) {
+        self.bytes = self.bytes.saturating_add(bytes.len());
         match clean_path(path) {
+            // What is too much is counted and not kept.
+            Ok(_) if self.bytes > BYTES_MAX => {}
             Ok(path) => {
                 self.files.insert(path, File { bytes, mode, owner });
             }

@@ -14,9 +14,10 @@ mod joined;
 mod preempt;
 mod room;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -33,6 +34,7 @@ use hopeless::Hopeless;
 use room::Room;
 
 pub use joined::JoinedScheduler;
+pub use room::Taken;
 
 /// The name that pods ask for when they ask for nobody else.
 const NAME: &str = "default-scheduler";
@@ -110,10 +112,50 @@ fn priority(pod: &Object) -> i64 {
     pod.int_at(&["spec", "priority"]).unwrap_or_default()
 }
 
+/// A pod that waits for this scheduler, small enough to be remembered for every pod; in the order in
+/// which they are placed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiting {
+    /// Its priority with the sign turned: the strongest come first.
+    weakness: i64,
+    created: Option<String>,
+    namespace: String,
+    name: String,
+    /// Whether it does not care who is where.
+    alone: bool,
+}
+
+impl Waiting {
+    /// A pod that waits; nothing where it does not.
+    #[must_use]
+    pub fn of(pod: &Object) -> Option<Waiting> {
+        if !waiting(pod) {
+            return None;
+        }
+        let affinity = |kind| pod.at(&["spec", "affinity", kind]);
+        Some(Waiting {
+            weakness: priority(pod).saturating_neg(),
+            created: pod.str_at(&["metadata", "creationTimestamp"]).map(ToString::to_string),
+            namespace: pod.namespace().to_string(),
+            name: pod.name().to_string(),
+            alone: affinity("podAffinity").is_none()
+                && affinity("podAntiAffinity").is_none()
+                && pod.list_at(&["spec", "topologySpreadConstraints"]).is_empty(),
+        })
+    }
+
+    fn priority(&self) -> i64 {
+        self.weakness.saturating_neg()
+    }
+}
+
 /// A node and all that is on it or was promised to it.
 pub(crate) struct Place {
     node: Seen,
     room: Room,
+    /// How many pods there are.
+    load: usize,
+    /// The pods, where others care who they are.
     pods: Vec<Seen>,
     /// Those of the pods that keep others away.
     shy: Vec<Seen>,
@@ -122,6 +164,7 @@ pub(crate) struct Place {
 impl Place {
     fn put(&mut self, pod: &Seen) {
         self.room.take(pod);
+        self.load += 1;
         if pod.at(&["spec", "affinity", "podAntiAffinity"]).is_some() {
             self.shy.push(pod.clone());
         }
@@ -131,30 +174,33 @@ impl Place {
 
 fn reconcile(pass: &Pass<'_>) -> Outcome {
     let mut out = Outcome::default();
-    let mut pending = pass.view.unbound_pods();
-    pending.retain(|pod| waiting(pod));
+    let mut pending = pass.view.waiting();
     if pending.is_empty() {
         return out;
     }
-    pending.sort_by_cached_key(|pod| {
-        let created = pod.str_at(&["metadata", "creationTimestamp"]).map(ToString::to_string);
-        (-priority(pod), created, pod.namespace().to_string(), pod.name().to_string())
-    });
-    let mut places = places(pass.view);
+    pending.sort();
+    let mut places = places(pass.view, &pending);
+    let mut order: BTreeSet<(usize, usize)> =
+        places.iter().enumerate().map(|(index, place)| (place.load, index)).collect();
     let mut hopeless = Hopeless::default();
-    for waiting in &pending {
+    for next in &pending {
         if out.intents.len() >= BURST {
             out.wake_after(Duration::ZERO);
             break;
         }
+        // Read only when it is its turn: of many that wait, a pass takes few.
+        let found = pass.view.get(Resource::Pods, &next.namespace, &next.name);
+        let Some(waiting) = found.as_ref().filter(|pod| waiting(pod)) else { continue };
         if let Some(message) = hopeless.like(waiting) {
             out.intents.extend(told(pass, waiting, None, message));
             continue;
         }
-        match choose(pass.view, waiting, &places) {
+        match choose(pass.view, waiting, &places, &order) {
             Ok(chosen) => {
                 let Some(place) = places.get_mut(chosen) else { continue };
+                order.remove(&(place.load, chosen));
                 place.put(waiting);
+                order.insert((place.load, chosen));
                 let open = open_claims(pass.view, waiting);
                 if open.is_empty() {
                     out.push(binding(waiting, &place.node));
@@ -175,48 +221,70 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     out
 }
 
-/// Every node with the pods that are on it.
-fn places(view: &dyn View) -> Vec<Place> {
-    let mut on: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
-    for pod in view.list(Resource::Pods, None) {
-        if !pod::node(&pod).is_empty() && !pod::terminal(&pod) {
-            on.entry(pod::node(&pod).to_string()).or_default().push(pod);
-        }
-    }
+/// Every node with what is on it.
+fn places(view: &dyn View, pending: &[Arc<Waiting>]) -> Vec<Place> {
     let nodes = view.list(Resource::Nodes, None).into_iter();
-    nodes
+    let mut places: Vec<Place> = nodes
         .filter(|node| !owner::deleting(node))
         .map(|node| {
             let room = Room::of(&node);
-            let mut place = Place { node, room, pods: Vec::new(), shy: Vec::new() };
-            for pod in on.remove(place.node.name()).unwrap_or_default() {
-                place.put(&pod);
-            }
-            place
+            Place { node, room, load: 0, pods: Vec::new(), shy: Vec::new() }
         })
-        .collect()
+        .collect();
+    let names: BTreeMap<String, usize> = places
+        .iter()
+        .enumerate()
+        .map(|(index, place)| (place.node.name().to_string(), index))
+        .collect();
+    let taken = view.taken();
+    if strangers(pending, &taken) {
+        for taken in &taken {
+            if let Some(place) = names.get(&taken.node).and_then(|index| places.get_mut(*index)) {
+                place.room.hand_over(taken);
+                place.load += 1;
+            }
+        }
+        return places;
+    }
+    for pod in view.list(Resource::Pods, None) {
+        let at = names.get(pod::node(&pod)).filter(|_| !pod::terminal(&pod));
+        if let Some(place) = at.and_then(|index| places.get_mut(*index)) {
+            place.put(&pod);
+        }
+    }
+    places
 }
 
-/// The place of a pod, or why each node is none.
-fn choose(view: &dyn View, pod: &Seen, places: &[Place]) -> Result<usize, Vec<Vec<String>>> {
+/// Whether none of those who wait cares who is where, and nobody who is somewhere cares who comes: no
+/// affinity, no spread, nobody weak enough to go. Then nobody need be looked at again.
+fn strangers(pending: &[Arc<Waiting>], taken: &[Arc<Taken>]) -> bool {
+    let strongest = pending.iter().map(|pod| pod.priority()).max();
+    let weakest = taken.iter().map(|taken| taken.priority).min();
+    let equal = weakest.is_none_or(|weakest| strongest.is_none_or(|most| most <= weakest));
+    equal && pending.iter().all(|pod| pod.alone) && !taken.iter().any(|taken| taken.shy)
+}
+
+/// The place of a pod, or why each node is none. Nodes are tried from the emptiest on.
+fn choose(
+    view: &dyn View,
+    pod: &Seen,
+    places: &[Place],
+    order: &BTreeSet<(usize, usize)>,
+) -> Result<usize, Vec<Vec<String>>> {
     if let Some(missing) = claims(view, pod) {
         return Err([[missing].to_vec()].to_vec());
     }
     let company = company::Company::of(view, pod, places);
     let mut reasons = Vec::new();
-    let mut best: Option<(usize, usize)> = None;
-    for (index, place) in places.iter().enumerate() {
+    for (_, index) in order {
+        let Some(place) = places.get(*index) else { continue };
         let against = against(pod, place, &company);
         if against.is_empty() {
-            let load = place.pods.len();
-            if best.is_none_or(|(least, _)| load < least) {
-                best = Some((load, index));
-            }
-        } else {
-            reasons.push(against);
+            return Ok(*index);
         }
+        reasons.push(against);
     }
-    best.map(|(_, index)| index).ok_or(reasons)
+    Err(reasons)
 }
 
 /// What stands against a node; the first kind of reason is enough, resources are all named.
@@ -241,11 +309,13 @@ fn against(pod: &Object, place: &Place, company: &company::Company) -> Vec<Strin
 }
 
 fn cordoned(node: &Object, tolerations: &[Value]) -> bool {
+    if node.bool_at(&["spec", "unschedulable"]) != Some(true) {
+        return false;
+    }
     let taint = json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"});
-    node.bool_at(&["spec", "unschedulable"]) == Some(true)
-        && taint.as_object().is_some_and(|taint| {
-            !tolerations.iter().any(|toleration| placement::tolerates(toleration, taint))
-        })
+    taint.as_object().is_some_and(|taint| {
+        !tolerations.iter().any(|toleration| placement::tolerates(toleration, taint))
+    })
 }
 
 /// What is wrong with the claims of a pod, if something is.

@@ -5,8 +5,11 @@
 //!                                               deleted ones ──► gone at once
 //! ```
 //!
-//! One key for each node: it alone gives addresses to its pods. The annotation `tenure.dev/outcome`
-//! of a pod says whether it will `succeed`, `fail` or `run`. Nothing is ever executed.
+//! One key for each node: it alone gives addresses to its pods. Annotations of a pod say how it ends:
+//! `tenure.dev/outcome` (`succeed`, `fail` or `run`), `tenure.dev/exit-code`,
+//! `tenure.dev/duration-seconds`, `tenure.dev/ready-after-seconds` and `tenure.dev/failure-percent`. A
+//! node with the annotation `tenure.dev/lease: stopped` renews its lease no more, as if it had failed.
+//! Nothing is ever executed.
 
 mod life;
 
@@ -30,6 +33,9 @@ use crate::{condition, owner, pod, time};
 pub const LABEL: &str = "tenure.dev/runtime";
 /// The value of the label.
 pub const NONE: &str = "none";
+/// The annotation of a node that plays dead, and its value.
+const LEASE: &str = "tenure.dev/lease";
+const STOPPED: &str = "stopped";
 /// How long a lease holds, in seconds; it is renewed after half of that.
 const LEASE_SECONDS: i64 = 40;
 
@@ -72,6 +78,9 @@ impl Controller for SimulatedNodes {
         let mut out = Outcome::default();
         let node = pass.view.get(Resource::Nodes, "", &pass.key.name);
         let Some(node) = node.filter(|node| simulated(node)) else { return out };
+        if owner::annotation(&node, LEASE) == Some(STOPPED) {
+            return out;
+        }
         keep_lease(pass, &node, &mut out);
         if !condition::is(node.list_at(&["status", "conditions"]), "Ready", "True") {
             out.push(woken_up(pass, &node));

@@ -12,6 +12,7 @@ use tenure_core::selector::LabelSelector;
 use tenure_machinery::Object;
 
 use crate::resource::Resource;
+use crate::scheduler::{Taken, Waiting};
 use crate::{owner, selector};
 
 /// An object as the view holds it, and the revision that wrote it.
@@ -64,6 +65,22 @@ pub trait View {
         let mut found = self.list(Resource::Pods, None);
         found.retain(|pod| crate::pod::node(pod).is_empty());
         found
+    }
+
+    /// The pods that wait for the scheduler, in any order.
+    ///
+    /// A host that remembers them answers without reading every pod.
+    fn waiting(&self) -> Vec<Arc<Waiting>> {
+        let pods = self.unbound_pods();
+        pods.iter().filter_map(|pod| Waiting::of(pod)).map(Arc::new).collect()
+    }
+
+    /// What every pod that has a node takes there.
+    ///
+    /// A host that remembers it answers without reading every pod.
+    fn taken(&self) -> Vec<Arc<Taken>> {
+        let pods = self.list(Resource::Pods, None);
+        pods.iter().filter_map(|pod| Taken::of(pod)).map(Arc::new).collect()
     }
 
     /// The pods bound to a node.

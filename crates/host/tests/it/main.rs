@@ -4,10 +4,13 @@
 
 mod agent;
 mod attacks;
+mod away;
 mod client;
 mod gate;
+mod refresh;
 mod rotation;
 mod scripted;
+mod simulated;
 
 use std::path::Path;
 use std::sync::Arc;

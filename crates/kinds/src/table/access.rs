@@ -1,4 +1,4 @@
-//! Rows of the groups about who may do what: authentication, authorization, RBAC.
+//! Rows of the groups about who may do what: authentication, authorization, RBAC, references.
 
 use tenure_machinery::kind::{Kind, NameRule, NoRules, Verbs};
 
@@ -8,6 +8,7 @@ use crate::rbac::{BindingRules, ClusterBindingRules, ClusterRoleRules, RoleRules
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
+const REFERENCE: (&str, &str) = (crate::reference::GROUP, "v1alpha1");
 
 /// `authentication.k8s.io`.
 pub(super) fn authentication() -> Vec<Kind> {
@@ -86,4 +87,38 @@ pub(super) fn rbac() -> Vec<Kind> {
     ];
     let named = |row: Row| row.named(NameRule::PathSegment).put_creates().done();
     rows.into_iter().map(named).collect()
+}
+
+/// `reference.authorization.k8s.io`; what is wrong with its objects depends on what is served, so the server asks
+/// the module `reference` for it.
+pub(super) fn reference() -> Vec<Kind> {
+    let rows = [
+        row(
+            REFERENCE,
+            "ClusterReferenceConsumer",
+            "clusterreferenceconsumers",
+            "dev.tenure.api.reference.v1alpha1.ClusterReferenceConsumer",
+            NoRules,
+        )
+        .cluster()
+        .short(&["crc"]),
+        row(
+            REFERENCE,
+            "ReferenceGrant",
+            "referencegrants",
+            "dev.tenure.api.reference.v1alpha1.ReferenceGrant",
+            NoRules,
+        )
+        .short(&["rg"]),
+        row(
+            REFERENCE,
+            "ReferenceStrategy",
+            "referencestrategies",
+            "dev.tenure.api.reference.v1alpha1.ReferenceStrategy",
+            NoRules,
+        )
+        .cluster()
+        .short(&["refstrat"]),
+    ];
+    rows.into_iter().map(|row| row.counted().done()).collect()
 }

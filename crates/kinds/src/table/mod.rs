@@ -47,6 +47,8 @@ pub const GROUP_ORDER: &[&str] = &[
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
     "storagemigration.k8s.io",
+    // Not of Kubernetes, so it comes after all that is.
+    "reference.authorization.k8s.io",
 ];
 
 /// Every kind the server has without a definition, in discovery order.
@@ -74,5 +76,6 @@ pub fn builtin() -> Vec<Kind> {
     rows.extend(resource::resource());
     rows.extend(cluster::flow_control());
     rows.extend(cluster::storage_migration());
+    rows.extend(access::reference());
     rows
 }

@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{Method, Request, StatusCode};
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::CertificateDer;
+use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -65,7 +65,7 @@ impl Asked {
     pub(super) fn of<B>(request: &Request<B>) -> Asked {
         let path = request.uri().path();
         let first = path.split('/').find(|part| !part.is_empty()).unwrap_or_default();
-        let streams = matches!(first, "exec" | "attach" | "portForward" | "run");
+        let streams = matches!(first, "exec" | "attach" | "portForward" | "portProxy" | "run");
         let verb = match *request.method() {
             // A WebSocket begins with GET; running commands is no reading (R132).
             _ if streams => "create",
@@ -99,12 +99,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Shows `chain`; takes certificates that `client_authority` signed, and requests without any.
+    /// Shows `certificate`; takes certificates that `client_authority` signed, and requests without any.
     pub fn new(
         service: Arc<Service>,
         gate: Arc<dyn Gate>,
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
+        certificate: Arc<dyn ResolvesServerCert>,
         client_authority: CertificateDer<'static>,
     ) -> Result<Listener, Box<dyn std::error::Error + Send + Sync>> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -117,7 +116,7 @@ impl Listener {
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)?;
+            .with_cert_resolver(certificate);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Listener { service, tls: Arc::new(config), gate })
     }

@@ -92,7 +92,8 @@ pub(super) fn no_common(asked: &str, offered: &[&'static str]) -> Response<Body>
     response
 }
 
-fn switching(to: &'static str) -> Response<Body> {
+/// 101.
+pub(super) fn switching(to: &'static str) -> Response<Body> {
     let mut response = Response::new(full(""));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+/// The folder beside those of pods where the agent keeps Secrets.
+pub(super) const KEPT: &str = ".kept";
+
 /// The folder of all volumes in memory.
 pub(super) struct Memory {
     place: PathBuf,
@@ -49,7 +52,9 @@ impl Memory {
     /// Gives the memory back when nobody needs it any more.
     pub(super) fn release(&self) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if *state == Some(Ok(())) && super::names(&self.place).is_empty() {
+        let kept = self.place.join(KEPT);
+        let unused = |name: &String| name == KEPT && super::names(&kept).is_empty();
+        if *state == Some(Ok(())) && super::names(&self.place).iter().all(unused) {
             unmount(&self.place);
             let _ = std::fs::remove_dir(&self.place);
             *state = None;

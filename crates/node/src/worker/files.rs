@@ -90,6 +90,22 @@ impl Files {
         }
     }
 
+    /// The pod has got its addresses: files that show them must be right before a container starts
+    /// (R15).
+    pub(super) fn addressed(&mut self) {
+        for kept in self.volumes.values_mut() {
+            if kept.inputs.contains(&Input::PodIps) {
+                (kept.dirty, kept.ready) = (true, false);
+                (kept.after, kept.written) = (None, None);
+            }
+        }
+    }
+
+    /// Whether a volume is not what it must be before a container starts.
+    pub(super) fn waits(&self) -> bool {
+        self.volumes.values().any(|kept| !kept.ready)
+    }
+
     /// Marks the volumes that something outside the pod touches.
     pub(super) fn touched(&mut self, input: &Input) {
         for kept in self.volumes.values_mut() {
@@ -160,7 +176,10 @@ impl Worker {
         kept.written = Some(now);
         match done {
             Ok(()) => {
-                (kept.ready, kept.failures, kept.after) = (true, 0, None);
+                // What was written before the pod had addresses is not what containers wait for.
+                let early = kept.dirty && kept.inputs.contains(&Input::PodIps);
+                kept.ready |= !early;
+                (kept.failures, kept.after) = (0, None);
                 let resync = (!kept.inputs.is_empty())
                     .then(|| now + RESYNC.mul_f64(0.5 + self.shared.spread()));
                 kept.refresh = refresh.into_iter().chain(resync).min();
@@ -169,6 +188,8 @@ impl Worker {
                 let wait = RETRY_FIRST.saturating_mul(1 << kept.failures.min(16)).min(RETRY_MAX);
                 kept.failures += 1;
                 kept.dirty = true;
+                // What an earlier agent wrote serves as well as what this one wrote (R80, R84).
+                kept.ready |= self.shared.volumes.is_set_up(&self.key.uid, name);
                 kept.after = Some(now + wait);
                 let message = format!("MountVolume.SetUp failed for volume \"{name}\" : {why}");
                 self.shared.events.tell(&self.subject, Grade::Warning, "FailedMount", message);
@@ -363,6 +384,25 @@ mod tests {
         ]}]}});
         assert_eq!(nested(pod.as_object().unwrap(), "info"), ["extra"]);
         assert!(nested(pod.as_object().unwrap(), "more").is_empty());
+    }
+
+    #[test]
+    fn r15_files_with_addresses_wait_for_the_addresses() {
+        let pod = json!({"spec": {"volumes": [
+            {"name": "address", "downwardAPI": {"items": [
+                {"path": "a", "fieldRef": {"fieldPath": "status.podIP"}}]}},
+            {"name": "name", "downwardAPI": {"items": [
+                {"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        ]}});
+        let mut files = Files::default();
+        files.read(pod.as_object().unwrap());
+        for kept in files.volumes.values_mut() {
+            (kept.dirty, kept.ready) = (false, true);
+        }
+        files.addressed();
+        let state = |name: &str| (files.volumes[name].dirty, files.volumes[name].ready);
+        assert_eq!(state("address"), (true, false), "it is written again, and waited for");
+        assert_eq!(state("name"), (false, true));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tenure_lifecycle::{clip_messages, pod_status};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::client::{Answered, ClientError};
+use crate::follow::lighten;
 use crate::worker::{Message, Worker};
 
 /// The waits after a write that failed.
@@ -18,6 +19,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// How much of the end of a log is read for last words; lines carry a few words of their own.
 const TAIL_BYTES: u64 = 16 * 1024;
+/// How long the steps of a start are held back: most pods run before, and are told once.
+const HOLD: Duration = Duration::from_millis(50);
 /// The conditions that only the agent sets.
 const OWN: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
@@ -28,6 +31,8 @@ pub(super) struct Report {
     /// The status as it should be.
     wanted: Option<Object>,
     writing: bool,
+    /// Since when there is news that can wait.
+    held: Option<Timestamp>,
     after: Option<Timestamp>,
     told: bool,
     /// What was written last, so that a server that keeps something else is not told for ever.
@@ -57,7 +62,10 @@ impl Report {
 
     /// The pod with the status as it should be.
     pub(super) fn shown(&self, pod: &Arc<Object>) -> Arc<Object> {
-        let Some(status) = &self.wanted else { return Arc::clone(pod) };
+        // At rest the server has the status as it should be, and a second copy would only cost memory.
+        let Some(status) = self.wanted.as_ref().filter(|_| !self.told) else {
+            return Arc::clone(pod);
+        };
         let mut shown = Object::clone(pod);
         shown.insert("status".to_owned(), Value::Object(status.clone()));
         Arc::new(shown)
@@ -82,16 +90,24 @@ impl Worker {
         clip(&mut status);
         let patch = difference(stored, &status);
         self.report.wanted = Some(status);
+        let difference_gone = patch.is_none();
         let patch = patch.filter(|patch| self.report.last.as_ref() != Some(patch));
         self.report.told = patch.is_none();
+        if difference_gone {
+            // Nothing is left that could be told for ever.
+            self.report.last = None;
+        }
         let Some(patch) = patch.filter(|_| !self.report.writing && !self.report.deleting) else {
             return;
         };
-        if let Some(after) = self.report.after.filter(|after| *after > now) {
+        let can_wait = patch_can_wait(stored, &patch) && self.seen.ending.is_none();
+        let held = can_wait.then(|| *self.report.held.get_or_insert(now) + HOLD);
+        if let Some(after) = self.report.after.max(held).filter(|after| *after > now) {
             *wake = (*wake).min(after);
             return;
         }
         self.report.writing = true;
+        self.report.held = None;
         self.report.last = Some(patch.clone());
         let (namespace, name) = (&self.key.namespace, &self.key.name);
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
@@ -108,8 +124,9 @@ impl Worker {
     pub(super) fn written(&mut self, answer: Answered<Object>) {
         self.report.writing = false;
         match answer {
-            Ok(object) => {
+            Ok(mut object) => {
                 (self.report.failures, self.report.after) = (0, None);
+                lighten(&mut object);
                 self.take_pod(Arc::new(object));
             }
             Err(ClientError::Refused { code: 404 | 409, message, .. }) => {
@@ -184,6 +201,21 @@ fn difference(stored: &Object, wanted: &Object) -> Option<Object> {
         }
     }
     (!patch.is_empty()).then_some(patch)
+}
+
+/// Whether a patch only tells that a pod is on its way.
+fn patch_can_wait(stored: &Object, patch: &Object) -> bool {
+    let creating = |status: &Value| {
+        let reason = status.pointer("/state/waiting/reason").and_then(Value::as_str);
+        matches!(reason, Some("ContainerCreating" | "PodInitializing"))
+    };
+    let pending = matches!(stored.str_at(&["phase"]), None | Some("Pending"));
+    let quiet = ["phase", "reason", "message"].iter().all(|name| match patch.get(*name) {
+        None => true,
+        Some(value) => value == "Pending",
+    });
+    let lists = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
+    pending && quiet && lists.iter().all(|list| patch.list_at(&[list]).iter().all(creating))
 }
 
 /// A condition that takes the place of the old one: lists are merged by type, and what the new one
@@ -311,6 +343,26 @@ mod tests {
         let with_nothing = object(json!({"phase": "Running", "a": {"b": {}, "c": null}}));
         let without = object(json!({"phase": "Running", "a": {}}));
         assert_eq!(difference(&without, &with_nothing), None, "nothing is not worth a write");
+    }
+
+    #[test]
+    fn r98_only_the_steps_of_a_start_can_wait() {
+        let pending = object(json!({"phase": "Pending"}));
+        let state = |state: Value| object(json!({"containerStatuses": [{"state": state}]}));
+        let creating = state(json!({"waiting": {"reason": "ContainerCreating"}}));
+        let conditions = object(json!({"conditions": [{"type": "Initialized"}], "podIP": "a"}));
+        assert!(patch_can_wait(&Object::new(), &creating));
+        assert!(patch_can_wait(&pending, &conditions));
+        for news in [
+            state(json!({"waiting": {"reason": "ErrImagePull"}})),
+            state(json!({"running": {}})),
+            object(json!({"phase": "Running"})),
+            object(json!({"reason": "Evicted"})),
+        ] {
+            assert!(!patch_can_wait(&pending, &news), "{news:?}");
+        }
+        let running = object(json!({"phase": "Running"}));
+        assert!(!patch_can_wait(&running, &conditions), "a pod that runs is told of at once");
     }
 
     #[test]

@@ -19,6 +19,11 @@ impl Worker {
         self.seen.pod_addresses =
             if network || own.is_empty() { self.shared.addresses() } else { own };
         self.shared.remember(&sandbox.id, &self.key.uid);
+        let known = self.sandbox.as_ref().map(|known| known.addresses.as_slice());
+        if known.unwrap_or_default() != sandbox.addresses {
+            self.files.addressed();
+            self.seen.volumes &= !self.files.waits();
+        }
         self.sandbox =
             Some(HeldSandbox { id: sandbox.id.clone(), addresses: sandbox.addresses.clone() });
     }

@@ -17,7 +17,7 @@ use tenure_node::runtime::{
 use self::house::{House, ended, shell, words};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r150_a_container_lives_through_the_calls_of_cri() {
+async fn r150_r155_a_container_lives_through_the_calls_of_cri() {
     let Some(house) = House::open().await else { return };
     let about = house.cri.about().await.unwrap();
     assert_eq!((&*about.name, &*about.scheme), ("containerd", "containerd"));

@@ -215,7 +215,7 @@ async fn r140_a_folder_of_files_is_an_image() {
     })
     .await;
     let sandbox = house.sandbox("folder").await;
-    let mut config = shell("cat /etc/mark; echo new > /etc/new && cat /etc/new; ls -d /home");
+    let mut config = shell("cat /etc/mark; echo new > /etc/new && cat /etc/new; ls -d /home 2>&1");
     config.image = "tools:1".to_owned();
     for from in ["/usr", "/lib", "/lib64", "/bin"] {
         let from = std::fs::canonicalize(from).unwrap_or_default();
@@ -677,7 +677,7 @@ async fn r141_memory_is_limited_where_control_groups_can_be_written() {
 }
 
 #[tokio::test]
-async fn r142_without_walls_volumes_are_links_below_a_private_root() {
+async fn r142_r217_without_walls_volumes_are_links_below_a_private_root() {
     let folder = Folder::new();
     let settings = ProcessSettings { plain: true, ..settings(folder.path()) };
     let runtime = ProcessRuntime::open(settings).await.unwrap();
@@ -731,7 +731,7 @@ fn r141_an_ordinary_user_has_walls_too() {
     std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
     let names = [
         "r140_the_nodes_files_cannot_be_written",
-        "r142_without_walls_volumes_are_links_below_a_private_root",
+        "r142_r217_without_walls_volumes_are_links_below_a_private_root",
         "r143_a_container_has_its_own_processes_name_and_mounts",
         "r145_a_volume_is_a_folder_whose_changes_are_seen_and_not_made",
         "r146_containers_outlive_an_agent_and_are_found_again",

@@ -545,11 +545,15 @@ async fn r133_the_nodes_own_port_asks_who_is_there() {
     let issuer = rcgen::Issuer::new(params, authority_key);
     let (serving, serving_key, _) = certificate("node", Some(&issuer));
     let key = |key: &rcgen::KeyPair| PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let shown = rustls::sign::CertifiedKey::from_der(
+        vec![serving.der().clone()],
+        key(&serving_key),
+        &rustls::crypto::ring::default_provider(),
+    );
     let listener = tenure_node::serve::Listener::new(
         std::sync::Arc::clone(&node.service),
         std::sync::Arc::new(Porter),
-        vec![serving.der().clone()],
-        key(&serving_key),
+        std::sync::Arc::new(rustls::sign::SingleCertAndKey::from(shown.unwrap())),
         authority.der().clone(),
     );
     let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

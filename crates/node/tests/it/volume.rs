@@ -242,7 +242,7 @@ fn cut_set(turn: usize) -> Payload {
 }
 
 #[test]
-fn r64_a_kill_after_any_operation_leaves_the_old_or_the_new_set() {
+fn r64_r82_a_kill_after_any_operation_leaves_the_old_or_the_new_set() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("pods/uid-1/volumes/v");
     let run = |turn: usize, cut: usize| {
@@ -428,7 +428,7 @@ fn r69a_a_sub_path_that_leads_out_is_refused() {
 }
 
 #[test]
-fn r69b_a_writer_cannot_be_led_elsewhere() {
+fn r69b_r213_a_writer_cannot_be_led_elsewhere() {
     let house = House::new();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("x"), "mine").unwrap();
@@ -467,7 +467,7 @@ fn r212_the_writer_refuses_paths_that_lead_out_by_itself() {
 }
 
 #[test]
-fn r80_a_full_disk_keeps_the_last_good_content_and_r81_a_first_write_leaves_nothing() {
+fn r80_r81_a_full_disk_keeps_the_last_good_content_and_a_first_write_leaves_nothing() {
     if !is_root() {
         println!("only root may make a small disk");
         return;

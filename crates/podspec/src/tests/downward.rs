@@ -8,10 +8,17 @@ use tenure_machinery::{Errors, Path};
 use super::{container, pod};
 use crate::*;
 
-/// Field and message of each cause of a pod.
+/// Field and message of each cause of a pod, where files show no more than upstream's.
 fn told(spec: Value) -> Vec<(String, String)> {
+    let off = Withheld { volume_parity: true, ..Withheld::default() };
+    told_without(off, spec)
+}
+
+fn told_without(off: Withheld, spec: Value) -> Vec<(String, String)> {
     let mut errors = Errors::new();
-    validate_pod(&pod(spec), &mut errors);
+    let pod = pod(spec);
+    validate_pod(&pod, &mut errors);
+    off.refuse(pod["spec"].as_object().unwrap(), &Path::Root.field("spec"), &mut errors);
     errors.causes().iter().map(|cause| (cause.field.clone(), cause.message.clone())).collect()
 }
 
@@ -174,6 +181,38 @@ fn r12_r13_each_path_in_each_place() {
     assert!(message.starts_with(
         "Unsupported value: \"spec.nodeName\": supported values: \"metadata.annotations\", \"metadata.labels\""
     ));
+}
+
+#[test]
+fn r15_with_the_feature_files_show_what_variables_may() {
+    let paths = [
+        "spec.nodeName",
+        "spec.host",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ];
+    for path in paths {
+        let item = json!({ "path": "f", "fieldRef": { "fieldPath": path } });
+        let volumes = [
+            json!({ "downwardAPI": { "items": [item] } }),
+            json!({ "projected": { "sources": [{ "downwardAPI": { "items": [item] } }] } }),
+        ];
+        for volume in volumes {
+            let spec = with_volume(volume);
+            assert_eq!(told_without(Withheld::default(), spec.clone()), [], "{path}");
+            let (field, message) = only(told(spec));
+            assert!(field.ends_with("downwardAPI.fieldRef.fieldPath"), "{field}");
+            assert!(message.starts_with("Unsupported value: "), "{message}");
+        }
+    }
+    for path in ["spec.restartPolicy", "spec.schedulerName", "status.phase"] {
+        let item = json!({ "path": "f", "fieldRef": { "fieldPath": path } });
+        let spec = with_volume(json!({ "downwardAPI": { "items": [item] } }));
+        assert_eq!(told_without(Withheld::default(), spec).len(), 1, "{path}");
+    }
 }
 
 #[test]
@@ -370,7 +409,13 @@ fn r62f_r62g_duplicate_paths() {
     assert_eq!(message, "Invalid value: \"a\": conflicting duplicate paths");
     let map = |path: &str| json!({ "configMap": { "name": "m", "items": [{ "key": "k", "path": path }] } });
     let file = json!({ "downwardAPI": { "items": [item_at("a")] } });
-    assert_eq!(projected(json!([file, map("a")])).len(), 1);
+    // What comes from an object is told by the object's name.
+    let (field, message) = only(projected(json!([file, map("a")])));
+    assert_eq!(field, "spec.volumes[0].projected");
+    assert_eq!(message, "Invalid value: \"m\": conflicting duplicate paths");
+    let secret = json!({ "secret": { "name": "s", "items": [{ "key": "k", "path": "a" }] } });
+    let (_, message) = only(projected(json!([file, secret])));
+    assert_eq!(message, "Invalid value: \"s\": conflicting duplicate paths");
     // The texts are compared, and keys that nobody lists are not.
     assert_eq!(projected(json!([file, map("./a")])), []);
     assert_eq!(projected(json!([file, { "configMap": { "name": "a" } }])), []);
@@ -484,9 +529,10 @@ fn r52_without_the_feature_each_use_is_refused_as_upstream_does() {
     let mut errors = Errors::new();
     validate_pod(&pod, &mut errors);
     assert!(errors.is_empty());
-    assert!(uses_owner_references(spec));
+    let off = Withheld { owner_references: true, ..Withheld::default() };
+    assert!(off.used_by(spec).owner_references);
     let path = Path::Root.field("spec");
-    refuse_owner_references(spec, &path, &mut errors);
+    off.refuse(spec, &path, &mut errors);
     let found: Vec<&str> = errors.causes().iter().map(|cause| cause.field.as_str()).collect();
     assert_eq!(
         found,
@@ -508,7 +554,8 @@ fn r52_without_the_feature_each_use_is_refused_as_upstream_does() {
 fn r57_both_spellings_are_uses() {
     let pod = pod(with_source(json!({ "fieldRef": { "fieldPath": CARRIER } })));
     let spec = pod["spec"].as_object().unwrap();
-    assert!(!uses_owner_references(spec));
+    let off = Withheld { owner_references: true, ..Withheld::default() };
+    assert_eq!(off.used_by(spec), Withheld::default());
     let uses = owner_reference_uses(spec, &Path::Root.field("spec"));
     assert_eq!(uses, ["spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"]);
 }

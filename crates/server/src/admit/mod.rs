@@ -1,29 +1,34 @@
 //! Admission: what the cluster has to say about a write, in one visible order (R161).
 //!
 //! ```text
-//!   mutate     namespace lifecycle → service account → priority → toleration seconds → storage protection
+//!   mutate     namespace lifecycle → service account → priority → toleration seconds → storage protection → who asks for a certificate
 //!   validate   what nodes may touch → rights handed out → owner references → what pods read of themselves → namespace lifecycle (deletes)
+//!              → policies
 //!   allocate   service addresses and node ports, what quotas allow, in the same transaction
 //! ```
 
+mod counterparts;
 mod downward;
 mod namespace;
 mod ownership;
 mod pod;
+pub(crate) mod policy;
 mod quota;
 mod rbac;
+mod reference;
 mod retention;
 mod service;
 mod storage;
 
 pub use ownership::OwnerChecks;
+pub use policy::Policies;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
 pub use service::first_address as first_service_address;
 pub use tenure_kinds::downward::Downward;
 pub use tenure_kinds::retention::Retention;
 
-use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt};
 use tenure_world::World;
 
 use crate::api::Api;
@@ -31,6 +36,7 @@ use crate::clock::now;
 use crate::custom;
 use crate::node;
 use crate::request::Request;
+use crate::sign;
 use crate::write::commit::Extras;
 
 /// What is done to the object.
@@ -42,6 +48,8 @@ pub enum Operation {
     Update,
     /// It goes.
     Delete,
+    /// A connection to it is opened.
+    Connect,
 }
 
 /// Changes the object as the cluster wants it, or refuses.
@@ -72,6 +80,9 @@ pub fn mutate(
         ("storage.k8s.io", "VolumeAttributesClass", Operation::Create) => {
             storage::protect(kind, object);
         }
+        ("certificates.k8s.io", "CertificateSigningRequest", Operation::Create) => {
+            sign::stamp(&request.user, object);
+        }
         (tenure_rbac::GROUP, "ClusterRole", _) => {
             rbac::gather(api, state, request, operation, object, extras)?;
         }
@@ -93,6 +104,7 @@ pub(crate) fn validate(
         rbac::may_hand_out(api, request, old, new)?;
     }
     if let Some(new) = new {
+        reference::may_hand_out(api, request, old, new)?;
         ownership::may_refer(api, request, operation, old, new)?;
         downward::may_read_owners(api, request, old, new)?;
     }
@@ -100,6 +112,21 @@ pub(crate) fn validate(
         namespace::must_not_be_protected(request, old)?;
     }
     Ok(())
+}
+
+/// Whether the expressions of a policy that is written can run.
+pub(crate) fn check_expressions(
+    kind: &Kind,
+    new: &Object,
+    old: Option<&Object>,
+    errors: &mut Errors,
+) {
+    let is_policy =
+        kind.kind == "ValidatingAdmissionPolicy" && kind.group == "admissionregistration.k8s.io";
+    // What is stored stays valid.
+    if is_policy && old.is_none_or(|old| old.get("spec") != new.get("spec")) {
+        policy::check(new, errors);
+    }
 }
 
 /// What to tell about an object that is written all the same.
@@ -114,6 +141,7 @@ pub(crate) fn warnings(
     let mut warnings = ownership::absent_owners(api, state, request, old, new);
     warnings.extend(retention::warnings(api, state, request, old, new));
     warnings.extend(downward::warnings(request, old, new));
+    warnings.extend(counterparts::warnings(api, state, request, old, new));
     warnings
 }
 

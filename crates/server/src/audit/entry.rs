@@ -58,6 +58,8 @@ pub(crate) struct Entry {
     pub(crate) decision: Option<(bool, String)>,
     /// Why a follower wanted it, back to what a client did; empty for requests.
     pub(crate) cause: String,
+    /// What policies said of it.
+    pub(crate) annotations: Vec<(String, String)>,
     /// Why the credential was refused; the client is not told.
     pub(crate) refused: Option<&'static str>,
     pub(crate) body: Bytes,
@@ -219,6 +221,9 @@ impl Entry {
         }
         if !self.cause.is_empty() {
             annotations.insert("tenure.dev/cause".into(), self.cause.as_str().into());
+        }
+        for (key, value) in &self.annotations {
+            annotations.insert(key.clone(), value.as_str().into());
         }
         if self.truncated {
             annotations.insert("audit.k8s.io/truncated".into(), "true".into());

@@ -1,10 +1,10 @@
 //! What becomes known of a request on its way, and the promise that it is written down.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use tenure_machinery::Failure;
 
@@ -23,9 +23,31 @@ const CLIENT_LEFT: u16 = 499;
 /// The line of one request while it is served; does nothing when there is no audit log.
 ///
 /// INVARIANT: a trail that was begun ends as a line, also when the handler panics or the client leaves.
+#[derive(Default)]
 pub(crate) struct Trail {
-    line: Option<(Arc<Audit>, Box<Entry>)>,
+    line: Option<Line>,
+    /// Where the line goes if the request becomes a stream.
+    stream: Option<Arc<Held>>,
 }
+
+/// A line and where it is said.
+type Line = (Arc<Audit>, Box<Entry>);
+
+/// A line that is said when nobody holds it any more.
+#[derive(Default)]
+struct Held(Mutex<Option<Line>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let line = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((audit, entry)) = line {
+            audit.say(entry);
+        }
+    }
+}
+
+/// Held by a stream for as long as it lasts; the last line of its request comes when it is dropped.
+pub(crate) struct Ending(#[expect(dead_code, reason = "held, not read")] Arc<Held>);
 
 impl Trail {
     /// Begins with what the head of the request tells.
@@ -37,7 +59,7 @@ impl Trail {
         address: Option<IpAddr>,
         id: &str,
     ) -> Trail {
-        let Some(audit) = audit else { return Trail { line: None } };
+        let Some(audit) = audit else { return Trail::default() };
         let agent = text(&parts.headers, "user-agent");
         let entry = Entry {
             level: audit.level,
@@ -50,7 +72,7 @@ impl Trail {
             received: Timestamp::now(),
             ..Entry::default()
         };
-        Trail { line: Some((Arc::clone(audit), Box::new(entry))) }
+        Trail { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }
     }
 
     /// Begins for a follower of this process, which sends no head, no body and reads no answer.
@@ -60,7 +82,7 @@ impl Trail {
         verb: &'static str,
         id: impl FnOnce() -> String,
     ) -> Trail {
-        let Some(audit) = audit else { return Trail { line: None } };
+        let Some(audit) = audit else { return Trail::default() };
         let kind = &request.served.kind;
         let object = ObjectRef {
             group: kind.group.to_string(),
@@ -81,7 +103,7 @@ impl Trail {
             received: Timestamp::now(),
             ..Entry::default()
         };
-        Trail { line: Some((Arc::clone(audit), Box::new(entry))) }
+        Trail { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }
     }
 
     /// What a follower decided on.
@@ -153,9 +175,16 @@ impl Trail {
 
     /// What the handler learned: the name of what was made.
     pub(crate) fn handled(&mut self, request: &Request) {
-        if let Some(object) = self.entry().and_then(|entry| entry.object.as_mut()) {
+        let Some(entry) = self.entry() else { return };
+        if let Some(object) = entry.object.as_mut() {
             object.name.clone_from(&request.name);
         }
+        entry.annotations.clone_from(&request.annotations);
+    }
+
+    /// The request may become a stream, whose end is the request's end.
+    pub(crate) fn streams(&mut self) -> Ending {
+        Ending(Arc::clone(self.stream.get_or_insert_default()))
     }
 
     /// Ends with the answer. The line of a long answer, or of one that is written down, comes with its
@@ -165,10 +194,17 @@ impl Trail {
         let Some((audit, mut entry)) = self.line.take() else { return response };
         entry.code = response.status().as_u16();
         entry.failure = failure;
-        let long = entry.verb == "watch" && response.status().is_success();
+        let stream = self.stream.take();
+        let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        let good = response.status().is_success() || upgraded;
+        let long = (entry.verb == "watch" || stream.is_some()) && good;
         if long {
             let started = Entry { stage: Stage::Started, ..Entry::clone(&entry) };
             audit.say(Box::new(started));
+        }
+        if let Some(stream) = stream.filter(|_| upgraded) {
+            *stream.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((audit, entry));
+            return response;
         }
         let keep = !long && entry.level() >= Level::RequestResponse && is_json(&response);
         if !keep && !long {

@@ -10,6 +10,7 @@ use tenure_token::{
 };
 use tenure_world::{Handle, Record, World};
 
+use crate::admit::{Operation, policy};
 use crate::answer;
 use crate::api::Api;
 use crate::authenticate::User;
@@ -114,6 +115,14 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
     let state = api.world.current();
     let account = get::stored(&state, &request.served, &request.namespace, &request.name)?;
     node::restrict_token(&state, request, &body)?;
+    let posted = policy::Subject {
+        operation: Operation::Create,
+        old: None,
+        new: Some(&body),
+        dry_run: options.dry_run,
+        kind: Some(("authentication.k8s.io", "v1", "TokenRequest")),
+    };
+    policy::enforce_now(api, request, posted)?;
     let manager = request.manager(options.manager.as_deref());
     managed::record_unstored(
         "api.authentication.v1.TokenRequest",

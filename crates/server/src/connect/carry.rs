@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use super::{Target, head};
 use crate::api::Api;
+use crate::audit::Ending;
 use crate::body::{Body, full};
 use crate::metrics::Running;
 use crate::read::get;
@@ -68,21 +69,33 @@ pub(super) async fn through(
     method: &Method,
     headers: HeaderMap,
     body: Bytes,
-    upgrade: OnUpgrade,
-    running: Running,
+    held: Held,
 ) -> Result<Response<Body>, Failure> {
-    let mut answered = send(api, &target, method.clone(), headers, body).await?;
+    Ok(relay(api, send(api, &target, method.clone(), headers, body).await?, held))
+}
+
+/// What a client holds while it is answered: its connection, its place in the count of open requests,
+/// and its last line in the audit log.
+pub(super) struct Held {
+    pub(super) upgrade: OnUpgrade,
+    pub(super) running: Running,
+    pub(super) ending: Ending,
+}
+
+/// Gives an answer as it is, and carries the bytes of what the connection may have become.
+pub(super) fn relay(api: &Api, mut answered: Response<Incoming>, held: Held) -> Response<Body> {
+    let Held { upgrade, running, ending } = held;
     if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (mut parts, rest) = answered.into_parts();
         parts.headers.remove(CONNECTION);
         parts.headers.remove(TRANSFER_ENCODING);
         let carried = self::body(rest, api.stop.clone(), running);
-        return Ok(Response::from_parts(parts, carried));
+        return Response::from_parts(parts, carried);
     }
     let theirs = hyper::upgrade::on(&mut answered);
     let mut stop = api.stop.clone();
     tokio::spawn(async move {
-        let _running = running;
+        let _held = (running, ending);
         let (Ok(client), Ok(node)) = tokio::join!(upgrade, theirs) else { return };
         let (mut client, mut node) = (TokioIo::new(client), TokioIo::new(node));
         let carried =
@@ -97,7 +110,7 @@ pub(super) async fn through(
         }
     });
     let (parts, _) = answered.into_parts();
-    Ok(Response::from_parts(parts, full("")))
+    Response::from_parts(parts, full(""))
 }
 
 /// A node's answer as a body of ours; ends when the server does.

@@ -6,9 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tenure_machinery::{Object, ObjectExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -39,26 +38,18 @@ pub struct NodeDialer {
 }
 
 impl NodeDialer {
-    /// Shows a certificate. The node's own is checked against `authority`; without one any will do, as
-    /// with upstream's default, for nodes may make their own.
+    /// Shows a certificate, and talks only to who shows one that `authority` signed for that node.
     pub fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
-        authority: Option<CertificateDer<'static>>,
+        authority: CertificateDer<'static>,
     ) -> Result<NodeDialer, rustls::Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()?;
-        let config = match authority {
-            Some(authority) => {
-                let mut roots = RootCertStore::empty();
-                roots.add(authority)?;
-                config.with_root_certificates(roots)
-            }
-            None => config
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
-        };
+        let mut roots = RootCertStore::empty();
+        roots.add(authority)?;
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
         let mut config = config.with_client_auth_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(NodeDialer { tls: TlsConnector::from(Arc::new(config)) })
@@ -67,9 +58,20 @@ impl NodeDialer {
     async fn reach(&self, name: &str, node: &Object) -> io::Result<Box<dyn Wire>> {
         let (host, port) = address(node)
             .ok_or_else(|| io::Error::other(format!("node {name} has no address in its status")))?;
-        let server = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{host}:{port}: {error}"));
+        // Addresses are what a node says of itself; its name is what the authority vouches for.
+        let server = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+        let named = |error: io::Error| {
+            if is_stranger(&error) {
+                return io::Error::new(
+                    error.kind(),
+                    format!(
+                        "{host}:{port} does not prove that it is node {name}: its certificate is \
+                         not one that this cluster signed for it ({error})"
+                    ),
+                );
+            }
+            io::Error::new(error.kind(), format!("{host}:{port}: {error}"))
+        };
         let late =
             || io::Error::new(io::ErrorKind::TimedOut, format!("{host}:{port} does not answer"));
         let reached = async {
@@ -104,43 +106,8 @@ fn address(node: &Object) -> Option<(String, u16)> {
     Some((host, u16::try_from(port).ok()?))
 }
 
-/// Takes any certificate whose key the node owns.
-#[derive(Debug)]
-struct AnyCertificate(Arc<rustls::crypto::CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+/// Whether a handshake failed because of who is at the other end.
+fn is_stranger(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(cause, Some(rustls::Error::InvalidCertificate(_)))
 }

@@ -1,8 +1,10 @@
 //! Parameters of logs and streams: as clients name them in, as nodes name them out.
 
 use jiff::Timestamp;
-use tenure_machinery::{Errors, Failure, Path};
+use serde_json::Value;
+use tenure_machinery::{Errors, Failure, Object, Path};
 
+use super::Door;
 use crate::query::Query;
 
 /// The parameters of a log for the node, checked (R116).
@@ -62,6 +64,46 @@ pub(super) fn log(query: &Query, pod: &str) -> Result<String, Failure> {
         out.put("stream", stream);
     }
     Ok(out.0)
+}
+
+/// What policies call the parameters of a door.
+pub(super) fn kind(door: Door) -> &'static str {
+    match door {
+        Door::Log => "PodLogOptions",
+        Door::Exec => "PodExecOptions",
+        Door::Attach => "PodAttachOptions",
+        Door::Forward => "PodPortForwardOptions",
+        Door::Node => "NodeProxyOptions",
+        Door::Pod => "PodProxyOptions",
+        Door::Service => "ServiceProxyOptions",
+    }
+}
+
+/// The parameters of a door as an object, for policies.
+pub(super) fn object(query: &Query, door: Door, kind: &str) -> Object {
+    let mut object = Object::new();
+    object.insert("kind".to_owned(), kind.into());
+    object.insert("apiVersion".to_owned(), "v1".into());
+    if matches!(door, Door::Exec | Door::Attach) {
+        for flag in ["stdin", "stdout", "stderr", "tty"] {
+            if query.flag(flag) {
+                object.insert(flag.to_owned(), true.into());
+            }
+        }
+        if let Some(container) = query.get("container") {
+            object.insert("container".to_owned(), container.into());
+        }
+    }
+    if door == Door::Exec {
+        let command: Vec<Value> = query.all("command").map(Value::from).collect();
+        object.insert("command".to_owned(), Value::Array(command));
+    }
+    if door == Door::Forward {
+        let ports = query.all("ports").flat_map(|ports| ports.split(','));
+        let ports = ports.filter_map(|port| port.parse::<u16>().ok()).map(Value::from);
+        object.insert("ports".to_owned(), Value::Array(ports.collect()));
+    }
+    object
 }
 
 /// The parameters of a command or an attachment for the node (R125).

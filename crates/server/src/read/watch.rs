@@ -14,7 +14,9 @@ use tenure_world::{Change, Handle, Interest, Record, Watch, WatchEnded};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::access::{Access, refusal};
 use crate::answer::{self, Columns, Found, Include};
+use crate::authenticate::User;
 use crate::body::{Body, Live};
 use crate::metrics::Running;
 use crate::negotiate::{MetaVersion, Shape};
@@ -51,6 +53,46 @@ pub(crate) struct Asked {
     pub events: Counter,
     /// Counts this watch while it is open.
     pub running: Running,
+    /// What must go on holding; none for a watch that is allowed once and for all.
+    pub lease: Option<Lease>,
+}
+
+/// The right to watch one object because something refers to it; the watch ends with it (referential
+/// authorization R123).
+pub(crate) struct Lease {
+    /// Who may do what.
+    pub access: Arc<Access>,
+    /// Who watches.
+    pub user: User,
+    /// What is watched.
+    pub group: String,
+    /// Its resource.
+    pub resource: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Lease {
+    fn asked(&self) -> tenure_rbac::Asked<'_> {
+        tenure_rbac::Asked::Resource {
+            verb: "watch",
+            group: &self.group,
+            resource: &self.resource,
+            subresource: "",
+            namespace: &self.namespace,
+            name: &self.name,
+        }
+    }
+
+    /// Passes, or says that the right is gone.
+    fn check(&self) -> Result<(), Failure> {
+        if self.access.may(&self.user, &self.asked()).is_some() {
+            return Ok(());
+        }
+        Err(refusal(&self.user, &self.asked()))
+    }
 }
 
 /// Starts a watch and answers with its stream.
@@ -60,6 +102,9 @@ pub(crate) async fn start(
     asked: Asked,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<Body>, Failure> {
+    // Looked at before the lease is, so that nothing is missed between the two.
+    let revoked = asked.lease.as_ref().map(|lease| lease.access.standing().revocations());
+    asked.lease.as_ref().map_or(Ok(()), Lease::check)?;
     let selection = Selection::new(&asked.served, &asked.options.labels, &asked.options.fields)?;
     let prefix = asked.served.collection(&asked.namespace);
     let only = Some(asked.only.as_str()).filter(|name| !name.is_empty());
@@ -120,6 +165,8 @@ pub(crate) async fn start(
         _running: asked.running,
         replaced: kinds.replacements(),
         kinds: Arc::clone(kinds),
+        lease: asked.lease,
+        revoked,
     };
     tokio::spawn(stream.run(cursor, initial, after));
     Ok(response)
@@ -137,6 +184,9 @@ struct Stream {
     _running: Running,
     kinds: Arc<Kinds>,
     replaced: watch::Receiver<u64>,
+    lease: Option<Lease>,
+    /// Tells when the lease may be gone.
+    revoked: Option<watch::Receiver<u64>>,
 }
 
 impl Stream {
@@ -148,6 +198,13 @@ impl Stream {
             .current()
             .find(&kind.group, &kind.version, &kind.plural)
             .is_some_and(|now| now.same_as(served))
+    }
+
+    /// Passes, or tells the client that its right is gone and ends.
+    async fn is_leased(&self) -> bool {
+        let Some(Err(failure)) = self.lease.as_ref().map(Lease::check) else { return true };
+        let _ = self.send(self.encoder.error(&failure)).await;
+        false
     }
 
     async fn run(mut self, mut cursor: Watch, initial: Vec<Arc<Record>>, at: Revision) {
@@ -207,6 +264,7 @@ impl Stream {
                 }
                 () = self.sender.closed() => return,
                 _ = self.stop.changed() => return,
+                () = changed(self.revoked.as_mut()) => {}
                 _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
                     if !self.is_still_served() {
                         // What happened before the end is told first.
@@ -220,6 +278,10 @@ impl Stream {
                         return;
                     }
                 }
+            }
+            // Nothing is told after the right has gone, not even what happened just before.
+            if !self.is_leased().await {
+                return;
             }
             if !chunk.is_empty() && self.send(chunk.freeze()).await.is_none() {
                 return;
@@ -247,6 +309,14 @@ impl Stream {
 
     async fn send(&self, chunk: Bytes) -> Option<()> {
         tokio::time::timeout(STALLED, self.sender.send(chunk)).await.ok()?.ok()
+    }
+}
+
+/// Waits for a revocation; for ever where there is nothing to revoke.
+async fn changed(revoked: Option<&mut watch::Receiver<u64>>) {
+    let Some(revoked) = revoked else { return std::future::pending().await };
+    if revoked.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 

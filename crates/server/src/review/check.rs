@@ -150,6 +150,19 @@ pub(super) fn ignored(resource: &Object) -> String {
     said.join("; ")
 }
 
+/// The name that a field selector asks for by exactly one requirement (referential authorization R94).
+pub(super) fn selected_name(resource: &Object) -> Option<&str> {
+    let requirements = resource.list_at(&["fieldSelector", "requirements"]).iter();
+    let mut named = requirements
+        .filter_map(Value::as_object)
+        .filter(|one| one.str_at(&["key"]) == Some("metadata.name"));
+    let (Some(one), None) = (named.next(), named.next()) else { return None };
+    match one.list_at(&["values"]) {
+        [Value::String(name)] if one.str_at(&["operator"]) == Some("In") => Some(name),
+        _ => None,
+    }
+}
+
 /// Fields are compared with one value at a time.
 fn is_understood(requirement: &Value, fields: bool) -> bool {
     let Value::Object(requirement) = requirement else { return false };

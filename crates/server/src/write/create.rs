@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tenure_kinds::reference;
 use tenure_kinds::retention::is_subject;
 use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, meta};
 use tenure_world::{Guard, Write};
 
+use crate::admit::policy::{self, Subject};
 use crate::admit::{self, Operation};
 use crate::answer::Found;
 use crate::api::Api;
 use crate::clock::now;
 use crate::query::WriteOptions;
+use crate::reference::Around;
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
@@ -106,6 +109,14 @@ pub(crate) async fn prepare(
     served.kind.rules.prepare_create(&mut object, &cx);
     let mut object = validate(api, &served, object).await?;
     admit::validate(api, request, Operation::Create, None, Some(&object))?;
+    let subject = Subject {
+        operation: Operation::Create,
+        old: None,
+        new: Some(&object),
+        dry_run: options.dry_run,
+        kind: None,
+    };
+    policy::enforce(api, request, subject).await?;
     for warning in admit::warnings(api, &state, request, None, &object) {
         request.warn(warning);
     }
@@ -159,7 +170,7 @@ async fn attempt(
 
 async fn validate(api: &Api, served: &Arc<Served>, object: Object) -> Result<Object, Failure> {
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
-    let downward = api.downward;
+    let (downward, around) = (api.downward, Around::now(api));
     let check = move |object: &Object, errors: &mut Errors| {
         meta::validate_meta(object, &of.kind, errors);
         of.kind.rules.validate(object, errors);
@@ -167,6 +178,8 @@ async fn validate(api: &Api, served: &Arc<Served>, object: Object) -> Result<Obj
             retention.validate(object, None, errors);
         }
         downward.validate(&of.kind, object, None, errors);
+        reference::validate(&of.kind, object, None, &around, errors);
+        admit::check_expressions(&of.kind, object, None, errors);
     };
     let (object, errors) = api.aside.check(object, check).await?;
     if errors.is_empty() {

@@ -8,6 +8,7 @@ use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_world::{Guard, Record, World, Write};
 
+use crate::admit::policy::{self, Subject};
 use crate::admit::{self, Operation};
 use crate::answer::Found;
 use crate::api::Api;
@@ -198,12 +199,13 @@ pub(crate) async fn one(
     namespace: &str,
     name: &str,
 ) -> Result<Deleted, Failure> {
-    let kind = &request.served.kind;
-    let key = request.served.key(namespace, name);
+    let served = Arc::clone(&request.served);
+    let kind = &served.kind;
+    let key = served.key(namespace, name);
     let mut options = Cow::Borrowed(options);
     loop {
         let state = api.world.current();
-        let Some(record) = state.get(&key) else { return Err(missing(&request.served, name)) };
+        let Some(record) = state.get(&key) else { return Err(missing(&served, name)) };
         if options.uid.is_none() && (is_namespace(kind) || is_definition(kind)) {
             // What is made anew under the name of one that was seen is not deleted (ownership R150).
             options.to_mut().uid = Some(record.uid().to_owned());
@@ -218,15 +220,23 @@ pub(crate) async fn one(
 /// Deletes an object as it stands in a state; `None` when it, or what `extras` rely on, has moved since.
 pub(crate) async fn attempt(
     api: &Api,
-    request: &Request,
+    request: &mut Request,
     options: &DeleteOptions,
     state: &World,
     record: &Arc<Record>,
     mut extras: Extras,
 ) -> Result<Option<Deleted>, Failure> {
-    let served = &request.served;
+    let served = &Arc::clone(&request.served);
     let old = served.read(record)?;
     admit::validate(api, request, Operation::Delete, Some(&old), None)?;
+    let subject = Subject {
+        operation: Operation::Delete,
+        old: Some(&old),
+        new: None,
+        dry_run: options.dry_run,
+        kind: None,
+    };
+    policy::enforce(api, request, subject).await?;
     check_preconditions(request, options, record)?;
     let step = decide(&served.kind, api.collects_garbage, options, &old);
     let removes = matches!(step, Step::Remove(_));

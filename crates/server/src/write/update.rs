@@ -5,17 +5,20 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use tenure_core::Revision;
+use tenure_kinds::reference;
 use tenure_kinds::retention::is_subject;
 use tenure_machinery::kind::{Kind, StatusMeta};
 use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, meta};
 use tenure_world::{Guard, Record, Write};
 
+use crate::admit::policy::{self, Subject};
 use crate::admit::{self, Operation};
 use crate::answer::Found;
 use crate::api::Api;
 use crate::clock::now;
 use crate::query::WriteOptions;
 use crate::read::get::missing;
+use crate::reference::Around;
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
@@ -143,6 +146,14 @@ pub(crate) async fn store(
     }
     let (mut new, old) = validate(api, &served, new, old, subresource).await?;
     admit::validate(api, request, Operation::Update, Some(&old), Some(&new))?;
+    let subject = Subject {
+        operation: Operation::Update,
+        old: Some(&old),
+        new: Some(&new),
+        dry_run: options.dry_run,
+        kind: None,
+    };
+    policy::enforce(api, request, subject).await?;
     for warning in admit::warnings(api, &state, request, Some(&old), &new) {
         request.warn(warning);
     }
@@ -201,13 +212,15 @@ async fn validate(
     subresource: Option<&'static str>,
 ) -> Result<(Object, Object), Failure> {
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
-    let downward = api.downward;
+    let (downward, around) = (api.downward, Around::now(api));
     let check = move |(new, old): &(Object, Object), errors: &mut Errors| {
         check(&of.kind, new, old, subresource, errors);
         if is_subject(&of.kind) {
             retention.validate(new, Some(old), errors);
         }
         downward.validate(&of.kind, new, Some(old), errors);
+        reference::validate(&of.kind, new, Some(old), &around, errors);
+        admit::check_expressions(&of.kind, new, Some(old), errors);
     };
     let (both, errors) = api.aside.check((new, old), check).await?;
     if errors.is_empty() {

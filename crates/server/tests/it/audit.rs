@@ -198,6 +198,66 @@ async fn r168_a_watch_is_written_when_it_starts_and_when_it_ends() {
     assert_eq!(end.get("responseObject"), None);
 }
 
+#[tokio::test]
+async fn r168_a_stream_is_written_when_it_starts_and_when_it_ends() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (house, paper) = audited(Level::RequestResponse).await;
+    house.api.put_dialer(std::sync::Arc::new(crate::connect::Nodes));
+    house.made("/api/v1/nodes", named("n")).await;
+    house.bound(pod("web")).await;
+    let _ = paper.lines().await;
+
+    let exec = format!("{PODS}/web/exec?command=x&stdout=1");
+    let mut wire = crate::connect::upgraded(&house, &exec).await;
+    let begun = paper.line().await;
+    assert_eq!((&begun["stage"], &begun["verb"]), (&json!("ResponseStarted"), &json!("create")));
+    assert_eq!(begun["requestURI"], exec);
+    assert_eq!(begun["responseStatus"]["code"], 101);
+    let object = json!({
+        "resource": "pods", "namespace": "default", "name": "web", "apiVersion": "v1",
+        "subresource": "exec",
+    });
+    assert_eq!(begun["objectRef"], object);
+    assert_eq!(begun["user"]["username"], "kubernetes-admin");
+    wire.shutdown().await.unwrap();
+    let mut heard = Vec::new();
+    wire.read_to_end(&mut heard).await.unwrap();
+    drop(wire);
+    let mut lines = Vec::new();
+    for _ in 0..500 {
+        lines.extend(paper.lines().await);
+        if !lines.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert_eq!(lines[0]["stage"], "ResponseComplete");
+    assert_eq!((&lines[0]["auditID"], &lines[0]["objectRef"]), (&begun["auditID"], &object));
+
+    let log = house.get(&format!("{PODS}/web/log")).await;
+    assert_eq!(log.code, 200);
+    let lines = paper.lines().await;
+    let stages: Vec<&str> = lines.iter().map(|line| line["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["ResponseStarted", "ResponseComplete"]);
+    assert_eq!(lines[1]["objectRef"]["subresource"], "log");
+    assert_eq!(lines[1].get("responseObject"), None, "what a container says is nobody's business");
+
+    house.get(&format!("{PODS}/none/log")).await.fails(404, "NotFound");
+    let line = paper.line().await;
+    assert_eq!(
+        (&line["stage"], &line["responseStatus"]["code"]),
+        (&json!("ResponseComplete"), &json!(404))
+    );
+    let nobody = peer("nobody", &[]);
+    house
+        .ask_as(&nobody, "POST", &exec, &crate::connect::UPGRADE, "")
+        .await
+        .fails(403, "Forbidden");
+    let line = paper.line().await;
+    assert_eq!(line["annotations"]["authorization.k8s.io/decision"], "forbid");
+}
+
 /// A body whose client says nothing any more.
 struct Silent;
 

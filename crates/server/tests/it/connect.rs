@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use crate::house::*;
 
 /// Nodes that repeat what they hear.
-struct Nodes;
+pub(crate) struct Nodes;
 
 impl Dialer for Nodes {
     fn dial<'a>(&'a self, name: &'a str, node: &'a Object) -> Connecting<'a> {
@@ -39,6 +39,18 @@ async fn serve(near: DuplexStream, far: DuplexStream) -> DuplexStream {
     let answer = service_fn(|mut request: Request<Incoming>| async move {
         let path = request.uri().to_string();
         let mut response = Response::new(Full::new(Bytes::new()));
+        if request.headers().get("upgrade").is_some_and(|asked| asked == "tcp") {
+            if path.ends_with("/81") {
+                *response.status_mut() = http::StatusCode::BAD_GATEWAY;
+                *response.body_mut() = Full::new("nobody listens".into());
+                return Ok(response);
+            }
+            *response.status_mut() = http::StatusCode::SWITCHING_PROTOCOLS;
+            response.headers_mut().insert("upgrade", "tcp".parse().unwrap());
+            response.headers_mut().insert("connection", "Upgrade".parse().unwrap());
+            tokio::spawn(port(path, hyper::upgrade::on(&mut request)));
+            return Ok::<_, Infallible>(response);
+        }
         if request.headers().contains_key("upgrade") {
             *response.status_mut() = http::StatusCode::SWITCHING_PROTOCOLS;
             response.headers_mut().insert("upgrade", "x".parse().unwrap());
@@ -82,6 +94,25 @@ async fn serve(near: DuplexStream, far: DuplexStream) -> DuplexStream {
     near
 }
 
+/// A pod's program behind a port: says where it was reached, and repeats the request.
+async fn port(at: String, upgraded: hyper::upgrade::OnUpgrade) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let at = at.clone();
+        async move {
+            let told = ["authorization", "impersonate-user", "x-own", "cookie"].map(|name| {
+                request.headers().get(name).map_or("-", |value| value.to_str().unwrap()).to_owned()
+            });
+            let (method, path) = (request.method().clone(), request.uri().to_string());
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let body = String::from_utf8_lossy(&body);
+            let text = format!("{at} {method} {path} {} {body}", told.join(" "));
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text))))
+        }
+    });
+    let wire = upgraded.await.unwrap();
+    hyper::server::conn::http1::Builder::new().serve_connection(wire, answer).await.unwrap();
+}
+
 fn pod(name: &str, containers: &[&str]) -> Value {
     let containers: Vec<Value> =
         containers.iter().map(|name| json!({"name": name, "image": "i"})).collect();
@@ -106,7 +137,7 @@ async fn house() -> House {
     house
 }
 
-const UPGRADE: [(&str, &str); 2] = [("connection", "Upgrade"), ("upgrade", "x")];
+pub(crate) const UPGRADE: [(&str, &str); 2] = [("connection", "Upgrade"), ("upgrade", "x")];
 
 #[tokio::test]
 async fn r116_the_parameters_of_a_log_reach_the_node() {
@@ -260,7 +291,7 @@ async fn r132_a_websocket_needs_the_right_to_create() {
 }
 
 /// Speaks HTTP/1.1 to the server over a pipe, as the socket does.
-async fn upgraded(house: &House, path: &str) -> TokioIo<hyper::upgrade::Upgraded> {
+pub(crate) async fn upgraded(house: &House, path: &str) -> TokioIo<hyper::upgrade::Upgraded> {
     let (near, far) = tokio::io::duplex(4096);
     let api = Arc::clone(&house.api);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -341,4 +372,89 @@ async fn r133_a_node_is_asked_through_its_proxy() {
         (answer.code, answer.json["message"].as_str().unwrap()),
         (404, "nodes \"none\" not found")
     );
+}
+
+#[tokio::test]
+async fn r133_a_port_of_a_pod_is_asked_through_its_proxy() {
+    let house = house().await;
+    let mut ported = pod("ported", &["a"]);
+    ported["spec"]["containers"][0]["ports"] = json!([{"containerPort": 8080}]);
+    house.bound(ported).await;
+    let headers = [
+        ("impersonate-user", "kubernetes-admin"),
+        ("impersonate-group", "system:masters"),
+        ("x-own", "o"),
+        ("cookie", "c"),
+    ];
+    for (method, path, theirs) in [
+        ("GET", "web:90/proxy", "/portProxy/default/web/90 GET / - - o c "),
+        (
+            "GET",
+            "http:web:90/proxy/a%2Fb?c=%20d",
+            "/portProxy/default/web/90 GET /a%2Fb?c=%20d - - o c ",
+        ),
+        ("POST", "ported/proxy/run", "/portProxy/default/ported/8080 POST /run - - o c body"),
+        ("DELETE", "web/proxy/", "/portProxy/default/web/80 DELETE / - - o c "),
+    ] {
+        let body = if method == "POST" { "body" } else { "" };
+        let answer = house.ask(method, &format!("{PODS}/{path}"), &headers, body).await;
+        assert_eq!(String::from_utf8_lossy(&answer.bytes), theirs);
+        assert_eq!(answer.code, 200, "{path}");
+    }
+    for (path, code, why) in [
+        ("web:81/proxy", 503, "error trying to reach service: nobody listens"),
+        ("none:80/proxy", 404, "pods \"none\" not found"),
+        ("free:80/proxy", 400, "pod free does not have a host assigned"),
+        ("web:http/proxy", 400, "`http` is not the number of a port of pod web"),
+        ("https:web:80/proxy", 400, "only http can be spoken to what is behind this proxy"),
+        ("a:b:c:d/proxy", 400, "invalid pod request \"a:b:c:d\""),
+        (
+            "lost:80/proxy",
+            500,
+            "Internal error occurred: error dialing backend: connection refused",
+        ),
+    ] {
+        let answer = house.get(&format!("{PODS}/{path}")).await;
+        assert_eq!((answer.code, answer.json["message"].as_str().unwrap()), (code, why), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn r133_a_service_is_asked_through_a_ready_endpoint() {
+    let house = house().await;
+    let services = "/api/v1/namespaces/default/services";
+    let ports = json!([{"name": "web", "port": 80}, {"name": "more", "port": 81}]);
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
+    house.made(services, service).await;
+    let get = async |path: &str| house.get(&format!("{services}/{path}")).await;
+    let none = get("s:80/proxy").await;
+    assert_eq!(
+        (none.code, none.json["message"].as_str().unwrap()),
+        (503, "no endpoints available for service \"s\"")
+    );
+    let slice = json!({
+        "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
+        "addressType": "IPv4",
+        "endpoints": [
+            {"addresses": ["10.0.0.1"], "conditions": {"ready": false},
+             "targetRef": {"kind": "Pod", "name": "two", "namespace": "default"}},
+            {"addresses": ["10.0.0.2"], "conditions": {"ready": true},
+             "targetRef": {"kind": "Pod", "name": "web", "namespace": "default"}},
+        ],
+        "ports": [{"name": "web", "port": 9090}],
+    });
+    house.made("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice).await;
+    for path in ["s:80/proxy/x", "s:web/proxy/x", "http:s:web/proxy/x"] {
+        let answer = get(path).await;
+        let said = String::from_utf8_lossy(&answer.bytes).into_owned();
+        assert_eq!(said, "/portProxy/default/web/9090 GET /x - - - - ", "{path}");
+    }
+    for (path, code, why) in [
+        ("s:82/proxy", 503, "no service port 82 found for service \"s\""),
+        ("s:more/proxy", 503, "no endpoints available for service \"s\""),
+        ("none:80/proxy", 404, "services \"none\" not found"),
+    ] {
+        let answer = get(path).await;
+        assert_eq!((answer.code, answer.json["message"].as_str().unwrap()), (code, why), "{path}");
+    }
 }

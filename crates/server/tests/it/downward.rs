@@ -9,7 +9,7 @@ const OWNERS: &str = "metadata.ownerReferences";
 const CARRIER: &str = "metadata.annotations['tenure.dev/owner-references']";
 const LABEL: &str = "downward.tenure.dev/owner-references";
 const APPLY: &str = "application/apply-patch+yaml";
-const OFF: Downward = Downward { owner_references: false, file_users: false };
+const OFF: Downward = Downward { owner_references: false, file_users: false, volume_parity: false };
 
 fn container(env: Value) -> Value {
     json!({ "name": "c", "image": "example.com/app:v1", "env": env })
@@ -316,7 +316,7 @@ async fn r59_the_printed_policy_is_a_good_one() {
 #[tokio::test]
 async fn r62j_users_of_files_are_stored_only_with_the_feature() {
     let off = House::new().await;
-    let on = off.twin(Downward { owner_references: true, file_users: true });
+    let on = off.twin(Downward { file_users: true, ..Downward::default() });
     let mut spec = in_file("metadata.name");
     spec["volumes"][0]["downwardAPI"]["defaultUser"] = 1000.into();
     spec["volumes"][0]["downwardAPI"]["items"][0]["user"] = 1001.into();

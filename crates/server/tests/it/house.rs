@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::Retention;
-use tenure_server::admit::OwnerChecks;
+use tenure_server::admit::{OwnerChecks, Policies};
+use tenure_server::reference::References;
 use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Peer, bootstrap, follow};
 use tenure_store::MemoryLog;
@@ -42,6 +43,7 @@ struct Plan {
     collects_garbage: bool,
     history_bytes: u64,
     retention: Retention,
+    references: References,
 }
 
 impl Default for Plan {
@@ -53,6 +55,7 @@ impl Default for Plan {
             collects_garbage: false,
             history_bytes: Options::default().history_bytes,
             retention: Retention::default(),
+            references: References::default(),
         }
     }
 }
@@ -63,6 +66,7 @@ pub struct House {
     pub world: Handle,
     kinds: Arc<Kinds>,
     access: Arc<Access>,
+    policies: Arc<Policies>,
     stop: watch::Sender<bool>,
 }
 
@@ -139,6 +143,11 @@ impl House {
         House::built(Plan { retention, ..Plan::default() }).await
     }
 
+    /// A server that treats references in another way.
+    pub async fn referring(references: References) -> House {
+        House::built(Plan { references, ..Plan::default() }).await
+    }
+
     /// Another server over the same world, with other features of the downward API.
     pub fn twin(&self, downward: Downward) -> House {
         let (stop, stopping) = watch::channel(false);
@@ -155,17 +164,29 @@ impl House {
             collects_garbage: false,
             retention: Retention::default(),
             downward,
+            policies: Arc::clone(&self.policies),
         }));
         let (kinds, access) = (Arc::clone(&self.kinds), Arc::clone(&self.access));
-        House { api, world: self.world.clone(), kinds, access, stop }
+        let policies = Arc::clone(&self.policies);
+        House { api, world: self.world.clone(), kinds, access, policies, stop }
     }
 
     async fn built(plan: Plan) -> House {
-        let Plan { token_keys, audit, owners, collects_garbage, history_bytes, retention } = plan;
+        let Plan {
+            token_keys,
+            audit,
+            owners,
+            collects_garbage,
+            history_bytes,
+            retention,
+            references,
+        } = plan;
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
-        let access = Arc::new(Access::default());
+        let access = Arc::new(Access::new(references));
         let layout = Arc::clone(&kinds);
-        let indexes = vec![kinds.feed(), access.feed()];
+        let policies = Arc::new(Policies::default());
+        let indexes =
+            vec![kinds.feed(), access.feed(), access.reference_feed(&kinds), policies.feed()];
         let options = Options { layout, indexes, history_bytes, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
@@ -182,10 +203,11 @@ impl House {
             collects_garbage,
             retention,
             downward: Downward::default(),
+            policies: Arc::clone(&policies),
         }));
         Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
         tokio::spawn(follow::run(Arc::clone(&api)));
-        House { api, world, kinds, access, stop }
+        House { api, world, kinds, access, policies, stop }
     }
 
     /// Asks the server to end, as its host would.
@@ -382,6 +404,11 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// The stream in the body of a response.
+    pub fn of(body: Body) -> Stream {
+        Stream { body, rest: Vec::new() }
+    }
+
     /// The next event; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Value> {
         loop {

@@ -27,7 +27,9 @@ impl Containerd {
     /// Starts a daemon and imports the images. None, with a sentence that says why, when this machine
     /// cannot; an error when it should be able to.
     pub fn start() -> Result<Option<Containerd>, String> {
-        let Some(tools) = or_skip(root().and_then(|()| tools()))? else { return Ok(None) };
+        let Some(tools) = or_skip(root().and_then(|()| memory()).and_then(|()| tools()))? else {
+            return Ok(None);
+        };
         // Short, for the path of a socket has at most 107 letters.
         let folder = tempfile::Builder::new().prefix("tenure-cri-").tempdir_in("/tmp");
         let folder = folder.map_err(|error| format!("no folder: {error}"))?;
@@ -158,6 +160,24 @@ fn root() -> Result<(), String> {
         line.strip_prefix("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
     });
     if is_root { Ok(()) } else { Err("containerd needs root".into()) }
+}
+
+/// Limits of memory need control groups; without them every container that has a limit fails, which
+/// would look like a fault of the node.
+fn memory() -> Result<(), String> {
+    let unified = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let is_memory = |line: &str| {
+        let after = line.split_once(" - ").map(|(_, after)| after).unwrap_or_default();
+        let options = after.split(' ').nth(2).unwrap_or_default();
+        after.starts_with("cgroup ") && options.split(',').any(|one| one == "memory")
+    };
+    if unified.split_whitespace().any(|one| one == "memory") || mounts.lines().any(is_memory) {
+        return Ok(());
+    }
+    Err("the control groups for memory are mounted nowhere; \
+         `mount -t cgroup -o memory cgroup FOLDER` mounts them"
+        .into())
 }
 
 /// The folder of the set-up.

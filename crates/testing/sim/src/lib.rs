@@ -14,6 +14,7 @@ pub mod fixture;
 pub mod model;
 pub mod ops;
 pub mod random;
+pub mod reference;
 pub mod retention;
 pub mod run;
 pub mod store;

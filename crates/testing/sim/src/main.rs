@@ -6,16 +6,21 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tenure_sim::retention;
 use tenure_sim::run::{Failure, Trial, try_seed};
+use tenure_sim::{reference, retention};
 
 const USAGE: &str = "usage: tenure-sim [--seed N] [--histories N] [--runs N]\n       \
-                     tenure-sim retention [--seed N] [--histories N] [--events N]";
+                     tenure-sim retention [--seed N] [--histories N] [--events N]\n       \
+                     tenure-sim reference [--seed N] [--steps N]";
+
+/// How many changes a world of references lives through.
+const STEPS_EACH: u64 = 500;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (mut seed, mut histories, mut runs) = (None, 100_000, 10_000);
     let (mut retaining, mut events) = (false, 4);
+    let (mut referring, mut steps) = (false, 1_000_000);
     let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|text| text.parse::<u64>().ok());
@@ -24,6 +29,11 @@ fn main() -> ExitCode {
                 retaining = true;
                 Some(())
             }
+            "reference" => {
+                referring = true;
+                Some(())
+            }
+            "--steps" if referring => number().map(|n| steps = n),
             "--events" if retaining => number().map(|n| events = n as usize),
             "--seed" => number().map(|n| seed = Some(n)),
             "--histories" => number().map(|n| histories = n),
@@ -38,6 +48,10 @@ fn main() -> ExitCode {
     if retaining {
         let seeds = seed.map_or(0..histories, |seed| seed..seed + 1);
         return retain(seeds, events);
+    }
+    if referring {
+        let seeds = seed.map_or(0..steps.div_ceil(STEPS_EACH), |seed| seed..seed + 1);
+        return refer(seeds);
     }
     // One seed is tried in every way; without one, all seeds from zero on.
     let trials = [
@@ -84,6 +98,23 @@ fn retain(seeds: Range<u64>, events: usize) -> ExitCode {
     println!("needed for it:");
     for op in &failure.trace {
         println!("  {op:?}");
+    }
+    ExitCode::FAILURE
+}
+
+/// Random changes to worlds of references, compared after each.
+fn refer(seeds: Range<u64>) -> ExitCode {
+    let begin = Instant::now();
+    println!("Reference: {} seeds of {STEPS_EACH} changes", seeds.end - seeds.start);
+    let trial = |seed| reference::try_seed(seed, STEPS_EACH as usize);
+    let Some(failure) = many(seeds, begin, trial, |failure| failure.seed) else {
+        println!("no violation; {} s", begin.elapsed().as_secs());
+        return ExitCode::SUCCESS;
+    };
+    println!("seed {} fails: {}", failure.seed, failure.what);
+    println!("the changes before it:");
+    for change in &failure.trace {
+        println!("  {change:?}");
     }
     ExitCode::FAILURE
 }

@@ -18,5 +18,6 @@ mod kubectl;
 mod node;
 mod parity;
 mod python;
+mod references;
 mod script;
 mod unused;

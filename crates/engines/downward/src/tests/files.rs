@@ -171,6 +171,19 @@ fn r77_a_failed_set_up_is_told_in_the_words_people_look_for() {
 }
 
 #[test]
+fn r88_a_small_object_cannot_ask_for_much_memory() {
+    let items = |count: usize| {
+        let item = |number: usize| json!({ "key": "k", "path": format!("f{number}") });
+        let items: Vec<_> = (0..count).map(item).collect();
+        json!({ "configMap": { "name": "m", "items": items } })
+    };
+    let map = json!({ "data": { "k": "x".repeat(1 << 20) } });
+    let shelf = Shelf::default().config_map("m", map);
+    assert_eq!(collect(items(64), &shelf).unwrap().len(), 64);
+    assert_eq!(collect(items(65), &shelf).unwrap_err(), "the files take more than 67108864 bytes");
+}
+
+#[test]
 fn r86_every_bad_item_is_told() {
     let volume = json!({ "projected": { "sources": [
         { "downwardAPI": { "items": [

@@ -45,6 +45,29 @@ fn r41_only_what_is_set_shows_and_nothing_else() {
 }
 
 #[test]
+fn r210_r211_nothing_shows_that_a_reader_of_the_pod_would_not_see() {
+    let pod = object(json!({
+        "metadata": {
+            "name": "p", "labels": {"secret": "label"}, "annotations": {"secret": "annotation"},
+            "ownerReferences": [daemon_set()],
+        },
+        "spec": {"nodeName": "secret"},
+    }));
+    let path = FieldPath::parse("metadata.ownerReferences").unwrap();
+    for form in [Form::Env, Form::File] {
+        let text = resolve_field(&path, &pod, &RuntimeView::default(), form).unwrap();
+        assert!(!text.contains("secret"), "{text}");
+        let shown: Value = serde_json::from_str(&text).unwrap();
+        let stored = pod["metadata"]["ownerReferences"][0].as_object().unwrap();
+        for (member, value) in shown["items"][0].as_object().unwrap() {
+            assert_eq!(stored.get(member), Some(value), "{member}");
+        }
+        let members = shown["items"][0].as_object().unwrap().len();
+        assert_eq!(members, 6, "names, uids and two flags: {shown}");
+    }
+}
+
+#[test]
 fn r43_the_envelope_of_a_file() {
     let plain = json!({ "apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1" });
     assert_eq!(

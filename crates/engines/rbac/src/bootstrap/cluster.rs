@@ -13,6 +13,17 @@ pub(super) const ROLES: &[RoleFacts] = &[
     aggregated("admin", "", "admin"),
     role("cluster-admin", &[on("*", "*", "*"), urls("*", "*")]),
     aggregated("edit", "admin", "edit"),
+    // Tenure's own group has parts of its own, so that those of Kubernetes stay as they are.
+    part(
+        "system:aggregate-references-to-admin",
+        "admin",
+        &[on(READ_WRITE, "reference.authorization.k8s.io", "referencegrants")],
+    ),
+    part(
+        "system:aggregate-references-to-view",
+        "view",
+        &[on(READ, "reference.authorization.k8s.io", "referencegrants")],
+    ),
     part(
         "system:aggregate-to-admin",
         "admin",

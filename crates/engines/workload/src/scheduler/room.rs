@@ -12,6 +12,34 @@ use tenure_machinery::{Object, ObjectExt};
 /// A port of the host: protocol, address, number.
 type Port = (String, String, i64);
 
+/// What a pod takes from its node, small enough to be remembered for every pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub(super) node: String,
+    pub(super) priority: i64,
+    /// Whether it keeps others away.
+    pub(super) shy: bool,
+    requests: Vec<(String, i128)>,
+    ports: Vec<Port>,
+}
+
+impl Taken {
+    /// What a pod takes; nothing where it has no node, or is over.
+    #[must_use]
+    pub fn of(pod: &Object) -> Option<Taken> {
+        if crate::pod::node(pod).is_empty() || crate::pod::terminal(pod) {
+            return None;
+        }
+        Some(Taken {
+            node: crate::pod::node(pod).to_string(),
+            priority: super::priority(pod),
+            shy: pod.at(&["spec", "affinity", "podAntiAffinity"]).is_some(),
+            requests: requests(pod).into_iter().collect(),
+            ports: host_ports(pod),
+        })
+    }
+}
+
 /// What is left on a node, in thousandths of each resource.
 #[derive(Clone)]
 pub(super) struct Room {
@@ -36,11 +64,24 @@ impl Room {
 
     /// Gives a pod what it asks for.
     pub(super) fn take(&mut self, pod: &Object) {
+        self.give(requests(pod), host_ports(pod));
+    }
+
+    /// Gives what is known to be taken.
+    pub(super) fn hand_over(&mut self, taken: &Taken) {
+        self.give(taken.requests.iter().cloned(), taken.ports.iter().cloned());
+    }
+
+    fn give(
+        &mut self,
+        requests: impl IntoIterator<Item = (String, i128)>,
+        ports: impl IntoIterator<Item = Port>,
+    ) {
         self.pods -= 1;
-        for (name, wanted) in requests(pod) {
+        for (name, wanted) in requests {
             *self.left.entry(name).or_default() -= wanted;
         }
-        self.ports.extend(host_ports(pod));
+        self.ports.extend(ports);
     }
 
     /// Takes back what a pod had.

@@ -13,7 +13,15 @@ use crate::{condition, owner, time};
 
 /// What a pod says about its own end.
 const OUTCOME: &str = "tenure.dev/outcome";
-/// How long something that ends by itself takes, in seconds.
+/// The code its containers end with; 0 is a good end.
+const EXIT_CODE: &str = "tenure.dev/exit-code";
+/// How long it runs before it ends, in whole seconds.
+const DURATION: &str = "tenure.dev/duration-seconds";
+/// How long it runs before it is ready, in whole seconds.
+const READY_AFTER: &str = "tenure.dev/ready-after-seconds";
+/// How many of a hundred such pods fail; which ones is decided by their uids.
+const FAILURES: &str = "tenure.dev/failure-percent";
+/// How long something that ends by itself takes, in seconds, if it does not say.
 const MOMENT_SECONDS: i64 = 1;
 /// How long a container that failed rests at first and at most, in seconds.
 const REST_SECONDS: (i64, i64) = (10, 300);
@@ -34,7 +42,28 @@ enum Outcome {
     Run,
 }
 
+/// A whole number that an annotation of a pod says.
+fn number(pod: &Object, name: &str) -> Option<i64> {
+    owner::annotation(pod, name)?.trim().parse().ok().filter(|number| *number >= 0)
+}
+
+/// A number below a hundred that a uid always gives, spread evenly.
+fn lot(pod: &Object) -> i64 {
+    let mixed = owner::uid(pod).bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    i64::try_from((mixed >> 32) % 100).unwrap_or_default()
+}
+
 fn outcome(pod: &Object) -> Outcome {
+    if number(pod, FAILURES).is_some_and(|failures| lot(pod) < failures) {
+        return Outcome::Fail;
+    }
+    match number(pod, EXIT_CODE) {
+        Some(0) => return Outcome::Succeed,
+        Some(_) => return Outcome::Fail,
+        None => {}
+    }
     match owner::annotation(pod, OUTCOME) {
         Some("succeed") => return Outcome::Succeed,
         Some("fail") => return Outcome::Fail,
@@ -68,21 +97,36 @@ pub(super) fn step(pod: &Object, host: &str, address: Option<String>, now: Times
     }
     let began = time::at(&status, &["startTime"]).unwrap_or(now);
     let ends = outcome(pod);
-    let due = time::after(began, MOMENT_SECONDS);
+    let due = time::after(began, moment(pod));
+    let ready = time::after(began, number(pod, READY_AFTER).unwrap_or_default());
     let mut wait = None;
     if ends == Outcome::Run || due > now {
         if ends != Outcome::Run {
             wait = Some(time::until(due, now));
         }
-        running(pod, &mut status, now);
+        if ready > now {
+            let until = time::until(ready, now);
+            wait = Some(wait.map_or(until, |wait| wait.min(until)));
+        }
+        running(pod, &mut status, ready <= now, now);
     } else if ends == Outcome::Succeed {
         finished(pod, &mut status, "Succeeded", ("Completed", 0), now);
     } else if pod.str_at(&["spec", "restartPolicy"]) == Some("Never") {
-        finished(pod, &mut status, "Failed", ("Error", 1), now);
+        finished(pod, &mut status, "Failed", ("Error", code(pod)), now);
     } else {
         wait = Some(failing(pod, &mut status, began, now));
     }
     Step { status: (status != known).then_some(status), wait }
+}
+
+/// How long a pod runs that ends by itself, in seconds.
+fn moment(pod: &Object) -> i64 {
+    number(pod, DURATION).unwrap_or(MOMENT_SECONDS)
+}
+
+/// What the containers of a pod that fails end with.
+fn code(pod: &Object) -> i64 {
+    number(pod, EXIT_CODE).filter(|code| *code != 0).unwrap_or(1)
 }
 
 /// Whether a pod runs as it should and will go on so: nearly all of them, nearly always.
@@ -107,13 +151,13 @@ pub(super) fn killed(pod: &Object, now: Timestamp) -> Object {
     status
 }
 
-fn running(pod: &Object, status: &mut Object, now: Timestamp) {
+fn running(pod: &Object, status: &mut Object, ready: bool, now: Timestamp) {
     let started = status.str_at(&["startTime"]).unwrap_or_default().to_string();
     status.insert("phase".to_string(), "Running".into());
     let state = json!({"running": {"startedAt": started}});
-    containers(pod, status, &state, None, true, 0);
+    containers(pod, status, &state, None, ready, 0);
     let missing = gates(pod, status);
-    conditions(status, true, missing.is_none(), now, missing.as_deref());
+    conditions(status, ready, ready && missing.is_none(), now, missing.as_deref());
 }
 
 fn finished(
@@ -136,7 +180,7 @@ fn finished(
 /// A pod whose containers fail and are started again, ever more rarely.
 fn failing(pod: &Object, status: &mut Object, began: Timestamp, now: Timestamp) -> Duration {
     let (mut rest, most) = REST_SECONDS;
-    let (mut count, mut at) = (0, time::after(began, MOMENT_SECONDS));
+    let (mut count, mut at) = (0, time::after(began, moment(pod)));
     let mut next = time::after(at, rest);
     while next <= now {
         at = next;
@@ -146,7 +190,7 @@ fn failing(pod: &Object, status: &mut Object, began: Timestamp, now: Timestamp) 
     }
     status.insert("phase".to_string(), "Running".into());
     let ended = json!({"terminated": {
-        "exitCode": 1, "reason": "Error",
+        "exitCode": code(pod), "reason": "Error",
         "startedAt": time::written(began), "finishedAt": time::written(at),
     }});
     let words = format!("back-off {rest}s restarting failed container");

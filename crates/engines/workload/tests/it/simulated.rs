@@ -1,4 +1,5 @@
-//! Simulated nodes: pods that start, become ready and end without containers.
+//! Simulated nodes: pods that start, become ready and end without containers. Rules of
+//! spec/downward-api.md, section 18.
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
@@ -50,7 +51,7 @@ fn a_node_has_a_lease_that_it_renews() {
 }
 
 #[test]
-fn a_bound_pod_runs_and_is_ready_under_its_own_address() {
+fn r160_a_bound_pod_runs_and_is_ready_under_its_own_address() {
     let mut world = world(2);
     for name in ["a", "b", "c"] {
         world.create(pod(name));
@@ -108,7 +109,7 @@ fn what_runs_to_its_end_succeeds_after_a_moment() {
 }
 
 #[test]
-fn an_annotation_decides_how_a_pod_ends() {
+fn r161_an_annotation_decides_how_a_pod_ends() {
     let mut world = world(1);
     for (name, outcome, policy) in [
         ("f", "fail", "Never"),
@@ -145,4 +146,88 @@ fn readiness_gates_keep_a_pod_unready() {
     });
     world.settle();
     assert_eq!(condition(&world, "a", "Ready")["status"], "True");
+}
+
+#[test]
+fn r161_annotations_decide_the_code_the_time_and_the_readiness() {
+    let mut world = world(1);
+    for (name, annotations) in [
+        ("code", json!({"tenure.dev/exit-code": "3", "tenure.dev/duration-seconds": "10"})),
+        ("well", json!({"tenure.dev/exit-code": "0", "tenure.dev/duration-seconds": "10"})),
+        ("late", json!({"tenure.dev/ready-after-seconds": "10"})),
+        ("odd", json!({"tenure.dev/exit-code": "many", "tenure.dev/duration-seconds": "-1"})),
+    ] {
+        let mut pod = pod(name);
+        pod["spec"]["restartPolicy"] = "Never".into();
+        pod["metadata"]["annotations"] = annotations;
+        world.create(pod);
+    }
+    world.settle();
+    world.advance(5);
+    for name in ["code", "well", "late", "odd"] {
+        assert_eq!(status(&world, name)["phase"], "Running", "{name}");
+    }
+    assert_eq!(condition(&world, "late", "Ready")["status"], "False");
+    world.advance(10);
+    assert_eq!(status(&world, "code")["phase"], "Failed");
+    let ended = &status(&world, "code")["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(ended["exitCode"], 3);
+    assert_eq!(status(&world, "well")["phase"], "Succeeded");
+    assert_eq!(condition(&world, "late", "Ready")["status"], "True");
+    assert_eq!(status(&world, "odd")["phase"], "Running");
+}
+
+#[test]
+fn r161_some_of_many_fail() {
+    let mut world = world(1);
+    for number in 0..200 {
+        let mut pod = pod(&format!("p{number}"));
+        pod["spec"]["restartPolicy"] = "Never".into();
+        pod["metadata"]["annotations"] = json!({
+            "tenure.dev/outcome": "succeed", "tenure.dev/failure-percent": "30",
+        });
+        // Uids of this world count up; those of servers are drawn.
+        pod["metadata"]["uid"] = format!("{number:x}6be1683f-da9c-4f68-9440-82376231cfa6").into();
+        world.create(pod);
+    }
+    world.settle();
+    world.advance(5);
+    let failed = (0..200).filter(|n| status(&world, &format!("p{n}"))["phase"] == "Failed").count();
+    assert!((30..=90).contains(&failed), "{failed} of 200");
+}
+
+#[test]
+fn r163_many_pods_of_many_nodes_are_one_loop() {
+    let mut world = world(50);
+    for number in 0..250 {
+        world.create(pod(&format!("p{number}")));
+    }
+    world.settle();
+    let running = (0..250).filter(|n| status(&world, &format!("p{n}"))["phase"] == "Running");
+    assert_eq!(running.count(), 250);
+    assert_eq!(world.list(Resource::Leases).len(), 50);
+}
+
+#[test]
+fn r164_a_node_may_play_dead() {
+    let mut world = world(2);
+    world.create(pod("a"));
+    world.settle();
+    world.edit(Resource::Nodes, "node-1", |node| {
+        node["metadata"]["annotations"] = json!({"tenure.dev/lease": "stopped"});
+    });
+    world.settle();
+    let tainted = |world: &World, name: &str| {
+        let node = world.json(Resource::Nodes, name);
+        let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+        taints.iter().any(|taint| taint["key"] == "node.kubernetes.io/unreachable")
+    };
+    assert!(!tainted(&world, "node-1"));
+    world.advance(120);
+    assert!(tainted(&world, "node-1") && !tainted(&world, "node-2"));
+    world.edit(Resource::Nodes, "node-1", |node| {
+        node["metadata"]["annotations"] = json!({});
+    });
+    world.advance(120);
+    assert!(!tainted(&world, "node-1"));
 }

@@ -26,8 +26,9 @@ impl Groups {
         if root.join("cgroup.controllers").exists() {
             return unified(root, &own);
         }
-        let memory = split(root, "memory", &own);
-        let cpu = split(root, "cpu", &own);
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").map_err(|e| e.to_string())?;
+        let memory = split(&mounts, "memory", &own);
+        let cpu = split(&mounts, "cpu", &own);
         match (memory, cpu) {
             (Err(why), Err(_)) => Err(why),
             (memory, cpu) => Ok(Groups::Split { memory: memory.ok(), cpu: cpu.ok() }),
@@ -76,23 +77,36 @@ fn unified(root: &Path, own: &str) -> Result<Groups, String> {
     Err(why)
 }
 
-fn split(root: &Path, kind: &str, own: &str) -> Result<PathBuf, String> {
+fn split(mounts: &str, kind: &str, own: &str) -> Result<PathBuf, String> {
     let path = own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let kinds = fields.next()?;
         kinds.split(',').any(|one| one == kind).then(|| fields.next())?
     });
     let path = path.ok_or_else(|| format!("no control groups for {kind}"))?;
-    let ours = root.join(kind).join(path.trim_start_matches('/')).join("tenure");
+    let tree = mounted(mounts, kind)
+        .ok_or_else(|| format!("the control groups for {kind} are mounted nowhere"))?;
+    let ours = tree.join(path.trim_start_matches('/')).join("tenure");
     std::fs::create_dir_all(&ours).map_err(|error| format!("{}: {error}", ours.display()))?;
-    if !ours.join("cgroup.procs").exists() {
-        return Err(format!("{} is no control group", ours.display()));
-    }
     // Another user's agent may have made it.
     match rustix::fs::access(&ours, rustix::fs::Access::WRITE_OK) {
         Ok(()) => Ok(ours),
         Err(error) => Err(format!("{}: {}", ours.display(), std::io::Error::from(error))),
     }
+}
+
+/// Where the tree of one kind is mounted. A folder of that name proves nothing: a machine may have the
+/// folder and not the mount, and limits written there would bind nobody.
+fn mounted(mounts: &str, kind: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        let (file_system, _, options) = (after.next()?, after.next()?, after.next()?);
+        let is_ours = file_system == "cgroup" && options.split(',').any(|one| one == kind);
+        let mut before = before.split(' ').skip(3);
+        let (root, place) = (before.next()?, before.next()?);
+        (is_ours && root == "/").then(|| PathBuf::from(place))
+    })
 }
 
 fn unified_settings(limits: &Limits) -> Vec<(String, String)> {
@@ -169,5 +183,18 @@ mod tests {
         assert!(split.of("c", &Limits::default()).is_empty());
         let best = Limits { cpu_shares: Some(2), ..Limits::default() };
         assert!(split.of("c", &best).is_empty());
+    }
+
+    #[test]
+    fn r141_a_folder_without_the_mount_is_no_control_group() {
+        let mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+             32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+             33 31 0:30 /pod /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+             34 31 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(mounted(mounts, "cpu"), Some("/sys/fs/cgroup/cpu,cpuacct".into()));
+        assert_eq!(mounted(mounts, "memory"), None);
+        assert_eq!(mounted(mounts, "blkio"), None, "a part of the tree has other paths");
+        let why = split(mounts, "memory", "4:memory:/").unwrap_err();
+        assert_eq!(why, "the control groups for memory are mounted nowhere");
     }
 }

@@ -247,12 +247,20 @@ impl Keep {
     }
 
     pub(super) fn sandbox(&self, id: &str) -> Option<Sandbox> {
-        self.all().into_iter().find(|sandbox| sandbox.id == id)
+        let known = self.known();
+        let record = known.sandboxes.get(id)?;
+        Some(see(record, known.containers.values().filter(|held| held.record.sandbox == id)))
     }
 
     pub(super) fn all(&self) -> Vec<Sandbox> {
         let known = self.known();
-        known.sandboxes.values().map(|record| known.see(record)).collect()
+        let mut held: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
+        for one in known.containers.values() {
+            held.entry(&one.record.sandbox).or_default().push(one);
+        }
+        let of = |id: &str| held.get(id).map(Vec::as_slice).unwrap_or_default();
+        let records = known.sandboxes.values();
+        records.map(|record| see(record, of(&record.id).iter().copied())).collect()
     }
 
     pub(super) fn stop_sandbox(&self, id: &str) {
@@ -425,21 +433,26 @@ impl Known {
         let of = self.containers.values().filter(|held| held.record.sandbox == sandbox);
         of.filter(|held| fits(held)).find_map(|held| held.init)
     }
+}
 
-    fn see(&self, record: &SandboxRecord) -> Sandbox {
-        let of = || self.containers.values().filter(|held| held.record.sandbox == record.id);
-        let running = |held: &Held| matches!(*held.state.borrow(), ContainerState::Running { .. });
-        let held_together = of().filter(|held| held.record.pause).all(running);
-        let mut containers: Vec<Container> =
-            of().filter(|held| !held.record.pause).map(Held::seen).collect();
-        containers.sort_by(|a, b| (&a.name, a.attempt).cmp(&(&b.name, b.attempt)));
-        Sandbox {
-            id: record.id.clone(),
-            pod: record.pod.clone(),
-            attempt: record.attempt,
-            ready: !record.stopped && held_together,
-            addresses: vec![record.address],
-            containers,
+/// A sandbox with these containers, as others see it.
+fn see<'a>(record: &SandboxRecord, held: impl Iterator<Item = &'a Held>) -> Sandbox {
+    let running = |held: &Held| matches!(*held.state.borrow(), ContainerState::Running { .. });
+    let (mut containers, mut held_together) = (Vec::new(), true);
+    for held in held {
+        if held.record.pause {
+            held_together &= running(held);
+        } else {
+            containers.push(held.seen());
         }
+    }
+    containers.sort_by(|a: &Container, b| (&a.name, a.attempt).cmp(&(&b.name, b.attempt)));
+    Sandbox {
+        id: record.id.clone(),
+        pod: record.pod.clone(),
+        attempt: record.attempt,
+        ready: !record.stopped && held_together,
+        addresses: vec![record.address],
+        containers,
     }
 }

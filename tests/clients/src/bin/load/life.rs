@@ -8,21 +8,26 @@ use tenure_cluster::Cluster;
 
 use super::measure::{Measure, OBJECTS, fill, megabytes, middle, milliseconds};
 
-/// From the start of the process to an answer of `/readyz`, and the memory a moment later.
+/// From the start of the process to an answer of `/readyz`, and the memory of a server without nodes a
+/// moment later.
 pub(super) async fn start() -> Result<Vec<Measure>> {
     let mut times = Vec::new();
-    let mut resident = 0;
     for _ in 0..7 {
         let folder = tempfile::TempDir::new()?;
+        let data_dir = folder.path().to_str().context("a folder in UTF-8")?;
         let begin = Instant::now();
-        let server = Server::durable(folder.path())?;
+        let server = Server::start(&["--data-dir", data_dir, "--nodes", "1"])?;
         let answer = server.access()?.once("GET", "/readyz", None).await?;
         times.push(begin.elapsed());
         ensure!(answer.code == 200, "/readyz answers {}", answer.code);
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        resident = server.resident_bytes()?;
         server.stop()?;
     }
+    let folder = tempfile::TempDir::new()?;
+    let server = Server::durable(folder.path())?;
+    server.access()?.once("GET", "/readyz", None).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let resident = server.resident_bytes()?;
+    server.stop()?;
     Ok(vec![
         Measure::at_most(
             "exec → /readyz, empty store",
@@ -30,7 +35,30 @@ pub(super) async fn start() -> Result<Vec<Measure>> {
             milliseconds(middle(&mut times)),
             "ms",
         ),
-        Measure::at_most("memory when idle", 30.0, megabytes(resident), "MB"),
+        Measure::at_most("memory when idle, without nodes", 30.0, megabytes(resident), "MB"),
+    ])
+}
+
+/// What a server and its node cost while nobody asks.
+pub(super) async fn rest() -> Result<Vec<Measure>> {
+    let time = Duration::from_secs(60);
+    let folder = tempfile::TempDir::new()?;
+    let data_dir = folder.path().to_str().context("a folder in UTF-8")?;
+    let server = Server::start(&["--data-dir", data_dir, "--nodes", "1"])?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let before = server.cpu()?;
+    tokio::time::sleep(time).await;
+    let share = (server.cpu()? - before).as_secs_f64() / time.as_secs_f64() * 100.0;
+    let resident = server.resident_bytes()?;
+    server.stop()?;
+    Ok(vec![
+        Measure::at_most("server and node at rest: share of a core", 0.5, share, "%"),
+        Measure::at_most(
+            "server and node at rest: memory after a minute",
+            40.0,
+            megabytes(resident),
+            "MB",
+        ),
     ])
 }
 

@@ -6,8 +6,10 @@
 //!   life      how fast a server starts, opens what it kept, and what it costs in memory
 //!   traffic   creates, gets, lists, watches
 //!   ownership the engine alone
+//!   reference who may read what is referred to: decisions, changes, memory, the engine alone
 //!   downward  what a pod reads about itself: values and environments, the engine alone
-//!   node      pods that run for real, and their files
+//!   node      pods that run for real: their start, commands in them, their logs, their agent
+//!   files     files of such pods, which follow every change
 //!   retention the engine alone, and owner lists on a server with many ConfigMaps
 //!   cascade   deletions that take dependents along
 //!   apply     server-side apply
@@ -21,10 +23,12 @@ mod apply;
 mod cascade;
 mod custom;
 mod downward;
+mod files;
 mod life;
 mod measure;
 mod node;
 mod ownership;
+mod reference;
 mod retention;
 mod traffic;
 mod workload;
@@ -46,8 +50,9 @@ type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
 /// What can be measured, by the name that chooses it.
-const MEASURES: [(&str, Take); 20] = [
+const MEASURES: [(&str, Take); 26] = [
     ("start", || Box::pin(life::start())),
+    ("rest", || Box::pin(life::rest())),
     ("inside", || Box::pin(life::inside())),
     ("rate", || Box::pin(traffic::rates())),
     ("list", || Box::pin(traffic::list())),
@@ -61,9 +66,14 @@ const MEASURES: [(&str, Take); 20] = [
     ("retention", || Box::pin(retention::settles())),
     ("retention engine", || Box::pin(async { retention::engine() })),
     ("engine", || Box::pin(async { ownership::engine() })),
+    ("reference", || Box::pin(async { reference::engine() })),
     ("downward", || Box::pin(async { downward::engine() })),
     ("pod start", || Box::pin(node::starts())),
-    ("pod files", || Box::pin(node::refreshes())),
+    ("pod talk", || Box::pin(node::talks())),
+    ("agent", || Box::pin(node::rests())),
+    ("pod files", || Box::pin(files::refreshes())),
+    ("pod settings", || Box::pin(files::settings())),
+    ("shared settings", || Box::pin(files::shared())),
     ("simulated", || Box::pin(workload::simulated())),
     ("decision", || Box::pin(async { access::decisions() })),
     ("many", || Box::pin(life::many())),

@@ -1,25 +1,28 @@
-//! A node that runs pods for real: how soon a pod runs, and how soon a change is in its files.
+//! A node that runs pods for real: how soon a pod runs, how soon a command in it and a line of its
+//! log come back, and what the agent costs.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tenure_client_tests::wire::request;
+use tenure_client_tests::server::binary;
 use tenure_client_tests::{Access, Server};
 
-use super::measure::{CLIENTS, Measure, middle, milliseconds};
+use super::files::{both, percentile};
+use super::measure::{CLIENTS, Measure, megabytes, milliseconds};
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
 /// No measure takes longer, or something stands still.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// From sending a pod to the watch that says it runs; nothing else runs meanwhile.
 pub(super) async fn starts() -> Result<Vec<Measure>> {
-    const COUNT: usize = 60;
-    let folder = tempfile::TempDir::new()?;
+    const COUNT: usize = 100;
+    let folder = Ground::new()?;
     let server = real(folder.path()).await?;
     let access = server.access()?;
     let mut connection = access.connect().await?;
@@ -27,7 +30,7 @@ pub(super) async fn starts() -> Result<Vec<Measure>> {
     let mut times = Vec::new();
     for number in 0..COUNT {
         let name = format!("p-{number}");
-        let body = pod(&name).to_string();
+        let body = simple(&name).to_string();
         let begin = Instant::now();
         let answer = connection.send("POST", PODS, Some(body.as_bytes())).await?;
         ensure!(answer.code == 201, "{}", String::from_utf8_lossy(&answer.body));
@@ -43,85 +46,169 @@ pub(super) async fn starts() -> Result<Vec<Measure>> {
         }
         times.push(begin.elapsed());
     }
-    let p99 = percentile(&mut times, 99);
+    server.stop()?;
+    let names = ["pod created → Running, process", "pod created → Running, process, p99"];
+    Ok(both(names, [25.0, 50.0], &mut times))
+}
+
+/// A command in a pod from its request to its exit code, and a line of a log from its writing to
+/// its reader.
+pub(super) async fn talks() -> Result<Vec<Measure>> {
+    const COUNT: usize = 100;
+    let folder = Ground::new()?;
+    let server = real(folder.path()).await?;
+    let access = server.access()?;
+    create(&access, 1, speaking).await?;
+    running(&access, 1).await?;
+    let mut commands = Vec::new();
+    for _ in 0..COUNT {
+        commands.push(exec(&access, "p-0", "true").await?);
+    }
+    let path = format!("{PODS}/p-0/log?follow=true&tailLines=0");
+    let mut lines = access.connect().await?.watch(&path).await?;
+    let mut times = Vec::new();
+    for _ in 0..COUNT * 2 {
+        let line = String::from_utf8(lines.line().await?.context("the log goes on")?)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let written = Duration::from_nanos(line.trim().parse()?);
+        times.push(now.saturating_sub(written));
+    }
     server.stop()?;
     Ok(vec![
         Measure::at_most(
-            "pod created → Running, process",
-            50.0,
-            milliseconds(middle(&mut times)),
+            "exec of `true`, request → exit code",
+            15.0,
+            milliseconds(percentile(&mut commands, 50)),
             "ms",
         ),
-        Measure::at_most("pod created → Running, process, p99", 100.0, milliseconds(p99), "ms"),
+        Measure::at_most(
+            "log line → reader of `logs -f`, p99",
+            5.0,
+            milliseconds(percentile(&mut times, 99)),
+            "ms",
+        ),
     ])
 }
 
-/// From sending a change of a pod's metadata to its file, while five hundred pods run.
-pub(super) async fn refreshes() -> Result<Vec<Measure>> {
-    const COUNT: usize = 500;
-    const CHANGES: usize = 200;
-    let folder = tempfile::TempDir::new()?;
-    let server = real(folder.path()).await?;
+/// What an agent of its own holds in memory, and how much of a core it needs, with 110 pods at rest.
+pub(super) async fn rests() -> Result<Vec<Measure>> {
+    const COUNT: usize = 110;
+    let time = Duration::from_secs(30);
+    let folder = Ground::new()?;
+    let server = Server::start(&["--ephemeral"])?;
     let access = server.access()?;
-    create(&access, COUNT).await?;
+    let agent = Joined::start(&server, folder.path())?;
+    registered(&server, &access).await?;
+    create(&access, COUNT, bound).await?;
     running(&access, COUNT).await?;
-    let mut connection = access.connect().await?;
-    let mut measures = Vec::new();
-    for (name, file, patch) in [
-        ("a label change is in the file, 500 pods, p99", "labels", label as fn(usize) -> Value),
-        ("an annotation change is in the file, 500 pods, p99", "annotations", annotation),
-        ("a change of owner is in the file, 500 pods, p99", "owners", owner),
-    ] {
-        let mut times = Vec::new();
-        for number in 0..CHANGES {
-            let path = format!("{PODS}/p-{}", number * 7 % COUNT);
-            let uid = connection.send("GET", &path, None).await?.json()?;
-            let uid = uid.pointer("/metadata/uid").and_then(Value::as_str).context("a uid")?;
-            let place = find(folder.path(), uid, file).context("the file of the pod")?;
-            let change = patch(number).to_string();
-            let typed = "application/merge-patch+json";
-            let bytes = request("PATCH", &path, typed, Some(change.as_bytes()));
-            let mark = mark(number);
-            let begin = Instant::now();
-            connection.write(&bytes).await?;
-            let answer = connection.answer().await?;
-            ensure!(answer.code == 200, "{}", String::from_utf8_lossy(&answer.body));
-            while !std::fs::read_to_string(&place)?.contains(&mark) {
-                ensure!(begin.elapsed() < Duration::from_secs(10), "{file} never shows {mark}");
-                tokio::time::sleep(Duration::from_micros(200)).await;
-            }
-            times.push(begin.elapsed());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let before = agent.cpu()?;
+    tokio::time::sleep(time).await;
+    let share = (agent.cpu()? - before).as_secs_f64() / time.as_secs_f64() * 100.0;
+    let memory = megabytes(agent.resident()?);
+    // The agent ends them; containers of an agent that is gone would run on.
+    access.once("DELETE", PODS, None).await?;
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(30) {
+        let list = access.once("GET", PODS, None).await?.json()?;
+        if list.pointer("/items/0").is_none() {
+            break;
         }
-        measures.push(Measure::at_most(name, 50.0, milliseconds(percentile(&mut times, 99)), "ms"));
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    eprintln!("  {} MB for {COUNT} pods", server.peak_bytes()? / 1_000_000);
-    server.stop()?;
-    Ok(measures)
+    Ok(vec![
+        Measure::at_most("agent with 110 pods: memory", 31.4, memory, "MB"),
+        Measure::at_most("agent with 110 pods at rest: share of a core", 1.0, share, "%"),
+    ])
+}
+
+/// A folder for a node. A node leaves its file system in memory to its next start, which never comes.
+pub(super) struct Ground(tempfile::TempDir);
+
+impl Ground {
+    pub(super) fn new() -> Result<Ground> {
+        Ok(Ground(tempfile::TempDir::new()?))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        for place in ["nodes/node-1/volumes/memory", "volumes/memory"] {
+            let place = self.path().join(place);
+            if place.exists() {
+                let _ = Command::new("umount").arg(place).stderr(Stdio::null()).status();
+            }
+        }
+    }
+}
+
+/// A node in a process of its own; dropping it ends it.
+struct Joined(Child);
+
+impl Joined {
+    fn start(server: &Server, folder: &Path) -> Result<Joined> {
+        let child = Command::new(binary()?)
+            .args(["node", "--node-name", "apart", "--node-ip", "127.0.0.1"])
+            .args(["--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder)
+            .arg("--kubeconfig")
+            .arg(server.kubeconfig())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Joined(child))
+    }
+
+    fn resident(&self) -> Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.0.id()))?;
+        let pages: u64 = text.split(' ').nth(1).context("resident pages")?.parse()?;
+        Ok(pages * 4096)
+    }
+
+    fn cpu(&self) -> Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
+        let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+        Ok(Duration::from_millis(ticks.sum::<Result<u64, _>>()? * 10))
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A durable server whose one node runs pods as processes of this machine.
-async fn real(folder: &Path) -> Result<Server> {
+pub(super) async fn real(folder: &Path) -> Result<Server> {
     let data = folder.to_str().context("a folder in UTF-8")?;
-    let flags = ["--data-dir", data, "--nodes", "1", "--node-capacity", "pods=1000,cpu=1000"];
+    let flags = ["--data-dir", data, "--nodes", "1", "--node-capacity", "pods=1100,cpu=1000"];
     let server = Server::start(&flags)?;
-    let mut connection = server.access()?.connect().await?;
+    registered(&server, &server.access()?).await?;
+    Ok(server)
+}
+
+async fn registered(server: &Server, access: &Access) -> Result<()> {
+    let mut connection = access.connect().await?;
     let begin = Instant::now();
     loop {
         let nodes = connection.send("GET", "/api/v1/nodes", None).await?.json()?;
         if nodes.pointer("/items/0/status/conditions").is_some() {
-            return Ok(server);
+            return Ok(());
         }
         ensure!(begin.elapsed() < Duration::from_secs(30), "no node: {}", server.said());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-fn pod(name: &str) -> Value {
-    let items = [
-        json!({ "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } }),
-        json!({ "path": "annotations", "fieldRef": { "fieldPath": "metadata.annotations" } }),
-        json!({ "path": "owners", "fieldRef": { "fieldPath": "metadata.ownerReferences" } }),
-    ];
+/// A pod with this volume, which runs until it is ended.
+pub(super) fn pod(name: &str, volume: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -132,37 +219,72 @@ fn pod(name: &str) -> Value {
                 "name": "main",
                 "image": "host",
                 "command": ["sleep", "100000"],
-                "volumeMounts": [{ "name": "podinfo", "mountPath": "/etc/podinfo" }],
+                "volumeMounts": [{ "name": volume.get("name"), "mountPath": "/etc/mounted" }],
             }],
-            "volumes": [{ "name": "podinfo", "downwardAPI": { "items": items } }],
+            "volumes": [volume],
         },
     })
 }
 
-/// What no file has before the change of this number.
-fn mark(number: usize) -> String {
-    format!("mark-{number}-")
+fn simple(name: &str) -> Value {
+    let items = [json!({ "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } })];
+    pod(name, &json!({ "name": "podinfo", "downwardAPI": { "items": items } }))
 }
 
-fn label(number: usize) -> Value {
-    json!({ "metadata": { "labels": { "mark": format!("{}x", mark(number)) } } })
+/// A pod of the node apart, for a server without nodes of its own has nobody who binds pods.
+fn bound(name: &str) -> Value {
+    let mut pod = simple(name);
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("nodeName".to_owned(), "apart".into());
+    }
+    pod
 }
 
-fn annotation(number: usize) -> Value {
-    json!({ "metadata": { "annotations": { "mark": mark(number) } } })
+/// A pod that writes the time to its log, again and again.
+fn speaking(name: &str) -> Value {
+    let mut pod = simple(name);
+    let command = json!(["sh", "-c", "while true; do date +%s%N; sleep 0.01; done"]);
+    if let Some(place) = pod.pointer_mut("/spec/containers/0/command") {
+        *place = command;
+    }
+    pod
 }
 
-/// An owner that keeps its kind to itself, so that nobody collects the pod meanwhile.
-fn owner(number: usize) -> Value {
-    let reference = json!({
-        "apiVersion": "example.com/v1", "kind": "Unknown", "name": format!("{}x", mark(number)),
-        "uid": format!("00000000-0000-0000-0000-{number:012}"),
-    });
-    json!({ "metadata": { "ownerReferences": [reference] } })
+/// Runs a command in a pod; the time from opening a connection to its exit code.
+async fn exec(access: &Access, pod: &str, command: &str) -> Result<Duration> {
+    let begin = Instant::now();
+    let mut connection = access.connect().await?;
+    let head = format!(
+        "GET {PODS}/{pod}/exec?command={command}&stdout=true&stderr=true HTTP/1.1\r\n\
+         host: tenure\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         sec-websocket-protocol: v5.channel.k8s.io\r\n\r\n"
+    );
+    connection.write(head.as_bytes()).await?;
+    let (code, head) = connection.head().await?;
+    ensure!(code == 101, "exec answers {head}");
+    loop {
+        let (kind, mut length) = match connection.exact(2).await?.as_slice() {
+            [kind, short] => (kind & 0x0f, usize::from(*short)),
+            _ => (8, 0),
+        };
+        if length == 126 {
+            let long = connection.exact(2).await?;
+            length = long.iter().fold(0, |sum, byte| sum * 256 + usize::from(*byte));
+        }
+        let data = connection.exact(length).await?;
+        // Channel 3 has the status, the last that is said.
+        if kind == 2 && data.first() == Some(&3) {
+            let text = String::from_utf8_lossy(&data);
+            ensure!(text.contains("Success"), "the command ends with {text}");
+            return Ok(begin.elapsed());
+        }
+        ensure!(kind != 8, "exec ended without a status");
+    }
 }
 
 /// Creates pods as fast as all clients can.
-async fn create(access: &Access, count: usize) -> Result<()> {
+pub(super) async fn create(access: &Access, count: usize, make: fn(&str) -> Value) -> Result<()> {
     let next = Rc::new(Cell::new(0));
     let mut clients = Vec::new();
     for _ in 0..CLIENTS.min(count) {
@@ -172,7 +294,7 @@ async fn create(access: &Access, count: usize) -> Result<()> {
             while next.get() < count {
                 let number = next.get();
                 next.set(number + 1);
-                let body = pod(&format!("p-{number}")).to_string();
+                let body = make(&format!("p-{number}")).to_string();
                 let answer = connection.send("POST", PODS, Some(body.as_bytes())).await?;
                 ensure!(answer.code == 201, "{}", String::from_utf8_lossy(&answer.body));
             }
@@ -186,7 +308,7 @@ async fn create(access: &Access, count: usize) -> Result<()> {
 }
 
 /// Waits until that many pods run.
-async fn running(access: &Access, wanted: usize) -> Result<()> {
+pub(super) async fn running(access: &Access, wanted: usize) -> Result<()> {
     let mut connection = access.connect().await?;
     let begin = Instant::now();
     loop {
@@ -199,29 +321,4 @@ async fn running(access: &Access, wanted: usize) -> Result<()> {
         ensure!(begin.elapsed() < PATIENCE, "only {found} of {wanted} pods run");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-}
-
-/// A file of a pod's volume, below the folder of the server's node.
-fn find(folder: &Path, uid: &str, file: &str) -> Option<PathBuf> {
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).ok()?.flatten() {
-            let path = entry.path();
-            if entry.file_name().to_str() == Some(uid) {
-                let found = [path.join("podinfo"), path.join("volumes/podinfo")];
-                if let Some(there) = found.iter().map(|at| at.join(file)).find(|at| at.exists()) {
-                    return Some(there);
-                }
-            }
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                open.push(path);
-            }
-        }
-    }
-    None
-}
-
-fn percentile(times: &mut [Duration], of_hundred: usize) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() * of_hundred / 100).or(times.last()).copied().unwrap_or_default()
 }

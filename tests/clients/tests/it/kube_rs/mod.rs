@@ -6,6 +6,7 @@ mod boats;
 mod controller;
 mod discovery;
 mod objects;
+mod referenced;
 mod rights;
 mod watching;
 

@@ -34,8 +34,13 @@ impl Agent {
 
     /// Joins and waits for the word that it has.
     fn join(&mut self, house: &House) {
+        self.join_at(house, "127.0.0.1:0");
+    }
+
+    /// The same, listening here.
+    fn join_at(&mut self, house: &House, listen: &str) {
         let mut command = self.command(house);
-        command.args(["--listen", "127.0.0.1:0"]).stderr(Stdio::null());
+        command.args(["--listen", listen]).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -131,6 +136,41 @@ fn r139_a_node_joins_a_running_server_and_is_reached_over_tls() {
     assert_eq!(container(), before);
     let restarts = house.kubectl.value("pod/early", ".status.containerStatuses[0].restartCount");
     assert_eq!(restarts, "0");
+}
+
+#[test]
+fn r133_an_impostor_on_the_port_of_a_node_is_not_talked_to() {
+    let mut agent = Agent::new();
+    let mut impostor = Agent::new();
+    let house = House::open(On::Process, &["--nodes", "0"]).unwrap();
+    let other = House::open(On::Process, &["--nodes", "0"]).unwrap();
+    agent.join(&house);
+    house.create(&pod("web"));
+    assert_eq!(house.log_with("web", "second"), "on second\n");
+    // The server signed what the node serves with, because the node asked for itself.
+    let requests = house.kubectl.ok(&["get", "csr", "--no-headers"]);
+    assert_eq!(requests.lines().count(), 1, "{requests}");
+    for part in ["kubernetes.io/kubelet-serving", "system:node:second", "Approved,Issued"] {
+        assert!(requests.contains(part), "{part}: {requests}");
+    }
+
+    let port = house.kubectl.value("node/second", ".status.daemonEndpoints.kubeletEndpoint.Port");
+    agent.leave();
+    let address = format!("127.0.0.1:{port}");
+    impostor.join_at(&other, &address);
+    let why = format!("{address} does not prove that it is node second");
+    for arguments in [&["logs", "web"][..], &["exec", "web", "--", "true"]] {
+        let output = house.kubectl.command(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(&why), "{said}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+    impostor.leave();
+
+    // The node itself is known again, with the certificate that it kept.
+    agent.join_at(&house, &address);
+    assert_eq!(house.log_with("web", "second"), "on second\n");
+    assert_eq!(house.kubectl.ok(&["get", "csr", "--no-headers"]).lines().count(), 1);
 }
 
 #[test]

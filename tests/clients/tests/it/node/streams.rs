@@ -140,6 +140,42 @@ fn r121_following_shows_lines_as_they_come_and_ends_with_the_container() {
     assert!(begin.elapsed() < Duration::from_secs(20));
 }
 
+/// A container may end in the middle of a line, which is shown all the same. Whether the line is ended
+/// for it is the runtime's choice.
+fn last_words(house: &House) {
+    let script = "echo first; while [ ! -e /shared/go ]; do sleep 0.05; done; printf last";
+    let mut talk = pod(house, "talk", script);
+    talk["spec"]["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+    talk["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "shared", "mountPath": "/shared"}]);
+    house.create(&talk);
+    house.log_with("talk", "first");
+    let mut follow = house.kubectl.command(&["logs", "-f", "talk"]).spawn().unwrap();
+    let mut out = follow.stdout.take().unwrap();
+    let mut first = [0; 6];
+    out.read_exact(&mut first).unwrap();
+    house.exec("talk", &["touch", "/shared/go"]);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest.trim_end(), "last");
+    assert!(follow.wait().unwrap().success());
+    // Whoever is told that the container has ended finds all it said.
+    house.phase("talk", "Succeeded");
+    assert_eq!(house.log("talk").trim_end(), "first\nlast");
+}
+
+#[test]
+fn r121_the_last_line_needs_no_end() {
+    last_words(&House::open(On::Process, &[]).unwrap());
+}
+
+#[test]
+fn r121_the_last_line_needs_no_end_on_cri() {
+    if let Some(house) = House::open(On::Cri, &[]) {
+        last_words(&house);
+    }
+}
+
 #[test]
 fn r123_a_pod_with_several_containers_wants_a_name() {
     let house = House::open(On::Process, &[]).unwrap();
@@ -401,6 +437,7 @@ fn forwards(house: &House) {
             assert_eq!(body.len(), 3_000_000, "{sockets}");
         }
     }
+    proxies(house, port);
     // A port nobody listens on: kubectl says why.
     let closed = free_port();
     for sockets in SOCKETS {
@@ -414,6 +451,20 @@ fn forwards(house: &House) {
             "{sockets}: {said}"
         );
     }
+}
+
+/// The same page through the server. A service is not asked here: pods of these nodes have loopback
+/// addresses, which no EndpointSlice may have.
+fn proxies(house: &House, port: u16) {
+    let raw = |path: &str| {
+        let path = format!("/api/v1/namespaces/shop/pods/web:{path}");
+        told(&house.kubectl.command(&["get", "--raw", &path]).output().unwrap())
+    };
+    let page = (Some(0), "hello\n".to_owned(), String::new());
+    assert_eq!(raw(&format!("{port}/proxy/page")), page);
+    let (code, _, said) = raw(&format!("{}/proxy/", free_port()));
+    assert_eq!(code, Some(1));
+    assert!(said.contains("error trying to reach service: "), "{said}");
 }
 
 #[test]

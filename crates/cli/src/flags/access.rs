@@ -1,0 +1,152 @@
+//! Flags about references: who may read what because something points at it. What they mean is decided
+//! elsewhere.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Where;
+
+pub(super) const ACCESS_EXAMPLES: &str = "\
+Examples:
+  tenure access strategies list              ready strategies, and what is served of their APIs
+  tenure access strategies install --for gateway-api,ingress
+  tenure access conformance                  does this cluster follow references as it should";
+
+const STRATEGIES_EXAMPLES: &str = "\
+Examples:
+  tenure access strategies list
+  tenure access strategies print --for ingress > ingress.yaml
+  tenure access strategies install --for gateway-api,cert-manager
+
+A strategy says where in objects of an API the names of others are. None is in force until it is
+installed; one is installed only when its API is served. Read what is printed: it says what a consumer
+of these references gets to see.";
+
+const CONFORMANCE_EXAMPLES: &str = "\
+Examples:
+  tenure access conformance --kubeconfig ./kubeconfig
+  tenure access conformance --consumer edge-system/edge
+  tenure access conformance --only grant_deleted_revokes
+
+Makes two sample kinds in group conformance.tenure.dev and the namespaces conformance-origin,
+conformance-target and conformance-other, applies the objects of each case, asks with
+SubjectAccessReviews what the consumer may read, and removes everything again. The consumer is a service
+account, which need not exist and must have no right on Secrets and ConfigMaps.
+
+Exit code:
+  0  every case passes
+  1  a case fails
+  2  the cluster could not be asked";
+
+const MIGRATE_EXAMPLES: &str = "\
+Examples:
+  tenure migrate reference-grants -f grants.yaml           print what they become
+  tenure migrate reference-grants --cluster                the same for all there are
+  tenure migrate reference-grants --cluster --verify       and compare old and new verdicts
+  tenure migrate reference-grants --cluster --write        and create them
+
+Reads ReferenceGrants of gateway.networking.k8s.io. They are never removed: a controller that honours
+either kind goes on working. What cannot be converted is said on stderr. Grants are created with your
+rights: you must be able to read what they grant.
+
+Exit code:
+  0  everything was converted
+  1  --verify found a reference that is lost or won, or a grant could not be created
+  2  the cluster or a file could not be read
+  3  something could not be converted";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Access {
+    /// Ready strategies for common APIs
+    #[command(subcommand, after_help = STRATEGIES_EXAMPLES)]
+    Strategies(Strategies),
+    /// Find out whether a cluster follows references as it should
+    #[command(after_help = CONFORMANCE_EXAMPLES)]
+    Conformance(Conformance),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Strategies {
+    /// Name all there are
+    List,
+    /// Print them as YAML, with what there is to know
+    Print(StrategiesPrint),
+    /// Apply those whose API is served
+    Install(StrategiesInstall),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StrategiesPrint {
+    /// Only these bundles, such as `gateway-api,cert-manager` [default: all]
+    #[arg(long = "for", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) bundles: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StrategiesInstall {
+    /// Only these bundles, such as `gateway-api,cert-manager` [default: all]
+    #[arg(long = "for", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) bundles: Vec<String>,
+
+    /// Also those whose consumers read Secrets of every class
+    #[arg(long)]
+    pub(crate) allow_unpartitioned: bool,
+
+    #[command(flatten)]
+    pub(crate) cluster: Where,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Conformance {
+    /// The service account to ask about
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "conformance-system/consumer")]
+    #[arg(value_parser = account)]
+    pub(crate) consumer: (String, String),
+
+    /// Only these cases
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) cluster: Where,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Migrate {
+    /// Make grants of this API from those of the Gateway API
+    #[command(after_help = MIGRATE_EXAMPLES)]
+    ReferenceGrants(MigrateGrants),
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["file", "from_cluster"]))]
+pub(crate) struct MigrateGrants {
+    /// A file with ReferenceGrants, and perhaps strategies; `-` is stdin; may be repeated
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Vec<PathBuf>,
+
+    /// Take those of the cluster
+    #[arg(long = "cluster", conflicts_with = "file")]
+    pub(crate) from_cluster: bool,
+
+    /// Create the grants in the cluster instead of printing them
+    #[arg(long)]
+    pub(crate) write: bool,
+
+    /// Compare old and new verdict of every reference into another namespace
+    #[arg(long)]
+    pub(crate) verify: bool,
+
+    #[command(flatten)]
+    pub(crate) cluster: Where,
+}
+
+/// Reads `NAMESPACE/NAME`.
+fn account(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('/').filter(|(namespace, name)| {
+        !namespace.is_empty() && !name.is_empty() && !name.contains('/')
+    });
+    let parts = parts.ok_or("write NAMESPACE/NAME, such as `edge-system/edge`")?;
+    Ok((parts.0.to_owned(), parts.1.to_owned()))
+}

@@ -1,0 +1,56 @@
+//! Referential authorization: who may read an object because another object points at it.
+//!
+//! ```text
+//!   strategy: where names are ──┐
+//!   origin object ──────────────┴─► references ──┬─ same namespace ─────────► live ─┐
+//!   grant: who may point here ───────────────────┴─ other namespace, granted ► live ─┤
+//!                                                                                   ├─► decide
+//!   consumer: who serves which references, for which classes ──────────────────────┘
+//! ```
+//!
+//! Events go in, needs and transitions come out; readers decide on an immutable [`View`]. It allows or has
+//! no opinion, only `get`, `list` and `watch` of one named object. It never waits, reads no clock, draws no
+//! random number and cannot fail. Law: `spec/referential-authorization.md`.
+#![no_std]
+extern crate alloc;
+
+mod check;
+mod counts;
+mod event;
+mod explain;
+mod extract;
+mod grant;
+mod index;
+mod intern;
+mod json;
+mod model;
+mod nearest;
+mod origin;
+pub mod path;
+mod source;
+mod stats;
+mod subject;
+mod target;
+mod view;
+mod words;
+
+pub use check::{
+    Detached, FoundReference, GrantName, RefQuery, Verdict, WhyNot, check_detached, references_of,
+};
+pub use event::{
+    Event, Kind, Moved, Need, Origin, OriginName, Outputs, Report, Synced, TargetId, Transition,
+};
+pub use explain::{Explanation, Reader, Witness};
+pub use extract::{Dropped, Expressions, Failed, NoExpressions, is_name};
+pub use index::Index;
+pub use json::Unusable;
+pub use model::{
+    Class, Consumer, Finder, Grant, Obj, ReferencePath, Resource, ServedType, Strategy, Subject,
+    Triple, VersionPaths, preference_order,
+};
+pub use nearest::{Code, Nearest};
+pub use stats::{Advice, EdgeStates, Finding, Stats};
+pub use view::{Attributes, Decision, Handle, View};
+
+/// The API group of the three kinds.
+pub const GROUP: &str = "reference.authorization.k8s.io";

@@ -1,0 +1,360 @@
+//! Origins and their edges: an object comes in, its references are found, the difference is made.
+//!
+//! The object itself is not kept. Its edges are, packed and sorted, so that an update is a difference of
+//! two short lists and a deletion is one of them (R174).
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::hash::BuildHasher as _;
+
+use crate::counts::Counts;
+use crate::event::{Moved, Origin, OriginName, Outputs, Report};
+use crate::extract::{self, Dropped, Failed, TargetType};
+use crate::index::Index;
+use crate::intern::NONE;
+use crate::model::{Obj, Resource};
+use crate::target::Fact;
+
+/// One reference found by one source in one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Edge {
+    pub(crate) target: u32,
+    pub(crate) source: u32,
+    pub(crate) class: u32,
+}
+
+/// An origin, and where it points.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptOrigin {
+    pub(crate) place: u32,
+    pub(crate) name: Box<str>,
+    /// INVARIANT: sorted, without duplicates.
+    pub(crate) edges: Box<[Edge]>,
+}
+
+impl Index {
+    /// An origin as it is at a version. Versions nobody asked for are ignored.
+    pub(crate) fn put_origin(&mut self, origin: &Origin<'_>, out: &mut Outputs) {
+        let name = &origin.name;
+        let Some(resource) = self.words.resource(name.group, name.resource) else { return };
+        let sources = self.sources_at(resource, origin.version);
+        if sources.is_empty() || !extract::is_name(name.name) {
+            return;
+        }
+        let from = self.words.hold_namespace(name.namespace);
+        let id = self.origin_in(resource, from, name.name);
+        let (mut edges, classes) = self.extracted(&sources, origin, from, out);
+        let kept = self.origins.get(id as usize).and_then(Option::as_ref);
+        let kept = kept.map(|kept| &*kept.edges).unwrap_or_default();
+        // Edges of other strategies, which read another version, stay.
+        edges.extend(kept.iter().filter(|edge| !self.is_replaced(edge.source, &sources)));
+        edges.sort_unstable();
+        edges.dedup();
+        self.replace_edges(id, edges, out);
+        classes.into_iter().for_each(|class| self.words.release_class(class));
+        self.words.release_namespace(from);
+    }
+
+    /// An origin is gone.
+    pub(crate) fn drop_origin(&mut self, name: &OriginName<'_>, out: &mut Outputs) {
+        let object = Obj {
+            group: name.group,
+            resource: name.resource,
+            namespace: name.namespace,
+            name: name.name,
+        };
+        if let Some(id) = self.find_origin(&object) {
+            self.forget_origin(id, out);
+        }
+    }
+
+    pub(crate) fn forget_origin(&mut self, id: u32, out: &mut Outputs) {
+        self.replace_edges(id, Vec::new(), out);
+        let Some(kept) = self.origins.get_mut(id as usize).and_then(Option::take) else { return };
+        let hash = self.hasher.hash_one((kept.place, &*kept.name));
+        if let Ok(found) = self.origins_by_name.find_entry(hash, |other| *other == id) {
+            found.remove();
+        }
+        self.origins_free.push(id);
+        self.release_place(kept.place);
+    }
+
+    /// The number of an origin that is known.
+    pub(crate) fn find_origin(&self, object: &Obj<'_>) -> Option<u32> {
+        let resource = self.words.resource(object.group, object.resource)?;
+        let namespace = self.words.namespace(object.namespace)?;
+        let place = self.words.place(resource, namespace)?;
+        self.find_origin_in(place, object.name)
+    }
+
+    fn find_origin_in(&self, place: u32, name: &str) -> Option<u32> {
+        let is = |id: &u32| {
+            let kept = self.origins.get(*id as usize).and_then(Option::as_ref);
+            kept.is_some_and(|kept| kept.place == place && *kept.name == *name)
+        };
+        self.origins_by_name.find(self.hasher.hash_one((place, name)), is).copied()
+    }
+
+    fn origin_in(&mut self, resource: u32, namespace: u32, name: &str) -> u32 {
+        let known = self.words.place(resource, namespace);
+        if let Some(id) = known.and_then(|place| self.find_origin_in(place, name)) {
+            return id;
+        }
+        let (place, _) = self.words.hold_place(resource, namespace);
+        let kept = KeptOrigin { place, name: name.into(), edges: Box::default() };
+        let id = match self.origins_free.pop() {
+            Some(id) => {
+                if let Some(free) = self.origins.get_mut(id as usize) {
+                    *free = Some(kept);
+                }
+                id
+            }
+            None => {
+                self.origins.push(Some(kept));
+                u32::try_from(self.origins.len() - 1).unwrap_or(NONE)
+            }
+        };
+        let (origins, hasher) = (&self.origins, &self.hasher);
+        let rehash = |id: &u32| match origins.get(*id as usize) {
+            Some(Some(kept)) => hasher.hash_one((kept.place, &*kept.name)),
+            _ => 0,
+        };
+        self.origins_by_name.insert_unique(hasher.hash_one((place, name)), id, rehash);
+        id
+    }
+
+    fn release_place(&mut self, place: u32) {
+        if self.words.release_place(place) && self.view().has_place(place) {
+            self.step(crate::view::Step::Place(place, None));
+        }
+    }
+
+    /// Every edge the sources find in an object, and the classes held for them. A path that finds too much
+    /// finds nothing (R72).
+    fn extracted(
+        &mut self,
+        sources: &[u32],
+        origin: &Origin<'_>,
+        from: u32,
+        out: &mut Outputs,
+    ) -> (Vec<Edge>, Vec<u32>) {
+        let (mut edges, mut classes) = (Vec::new(), Vec::new());
+        for id in sources {
+            let Some(source) = self.source(*id) else { continue };
+            let (spec, resource) = (source.spec.clone(), source.target);
+            let class = extract::class(spec.class_path.as_ref(), origin.object);
+            let class = self.words.hold_class(class);
+            classes.push(class);
+            let expressions = self.expressions.clone();
+            let mut dropped = [0; 6];
+            let result = extract::references(
+                &spec.reference,
+                TargetType { namespaced: spec.namespaced, kind: &spec.kind },
+                origin.name.namespace,
+                origin.object,
+                &*expressions,
+                &mut |name, namespace| {
+                    let target = self.named_target(resource, namespace, name, origin, from);
+                    edges.push(Edge { target, source: *id, class });
+                },
+                &mut |reason| count_dropped(&mut dropped, reason),
+            );
+            for (total, more) in self.dropped.iter_mut().zip(dropped) {
+                *total += more;
+            }
+            if let Err(failed) = result {
+                self.overflows += u64::from(matches!(failed, Failed::TooMuch(_)));
+                out.reports.push(Report {
+                    strategy: spec.strategy.clone(),
+                    path: alloc::format!("{}", spec.reference.finder),
+                    origin: Resource::new(origin.name.group, origin.name.resource),
+                    namespace: origin.name.namespace.into(),
+                    name: origin.name.name.into(),
+                    failed,
+                });
+            }
+        }
+        (edges, classes)
+    }
+
+    fn named_target(
+        &mut self,
+        resource: u32,
+        namespace: &str,
+        name: &str,
+        origin: &Origin<'_>,
+        from: u32,
+    ) -> u32 {
+        if namespace == origin.name.namespace {
+            return self.target_in(resource, from, name);
+        }
+        let namespace = self.words.hold_namespace(namespace);
+        let target = self.target_in(resource, namespace, name);
+        self.words.release_namespace(namespace);
+        target
+    }
+
+    /// The edges of an origin are these from now on. Each edge holds its class.
+    pub(crate) fn replace_edges(&mut self, id: u32, new: Vec<Edge>, out: &mut Outputs) {
+        let Some(kept) = self.origins.get(id as usize).and_then(Option::as_ref) else { return };
+        let place = kept.place;
+        if *kept.edges == *new {
+            return;
+        }
+        let old = kept.edges.clone();
+        let Some((_, from)) = self.words.place_of(place) else { return };
+        new.iter().for_each(|edge| self.words.keep_class(edge.class));
+        let before = self.follows_references.then(|| self.allowed_pairs(from, &old));
+        let (mut olds, mut news) = (&*old, &*new);
+        // Both are sorted by target: one walk over both.
+        while let Some(target) = first_target(olds, news) {
+            let (these_old, rest_old) = split_target(olds, target);
+            let (these_new, rest_new) = split_target(news, target);
+            if these_old != these_new {
+                self.change_target(id, from, target, (these_old, these_new), out);
+            }
+            (olds, news) = (rest_old, rest_new);
+        }
+        self.edges = self.edges + new.len() - old.len();
+        if let Some(before) = before {
+            let after = self.allowed_pairs(from, &new);
+            self.tell_moved(id, &before, &after, out);
+        }
+        if let Some(kept) = self.origins.get_mut(id as usize).and_then(Option::as_mut) {
+            kept.edges = new.into_boxed_slice();
+        }
+        old.iter().for_each(|edge| self.words.release_class(edge.class));
+    }
+
+    /// The namespace of an origin and its edges to one target.
+    pub(crate) fn edges_at(&self, origin: u32, target: u32) -> (u32, &[Edge]) {
+        let Some(kept) = self.origins.get(origin as usize).and_then(Option::as_ref) else {
+            return (NONE, &[]);
+        };
+        let start = kept.edges.partition_point(|edge| edge.target < target);
+        let end = kept.edges.partition_point(|edge| edge.target <= target);
+        let from = self.words.place_of(kept.place).map_or(NONE, |(_, namespace)| namespace);
+        (from, kept.edges.get(start..end).unwrap_or_default())
+    }
+
+    pub(crate) fn origin(&self, id: u32) -> Option<Obj<'_>> {
+        let kept = self.origins.get(id as usize)?.as_ref()?;
+        Some(self.words.object(kept.place, &kept.name))
+    }
+
+    /// Whether an edge may be followed: it needs no grant, or has one.
+    pub(crate) fn is_live(&self, from: u32, edge: &Edge) -> bool {
+        let (triple, _) = self.capability(edge);
+        self.is_local(from, edge.target) || self.side(edge.target).is_granted(triple, from)
+    }
+
+    /// The targets and triples that are allowed by these edges, sorted.
+    fn allowed_pairs(&self, from: u32, edges: &[Edge]) -> Vec<(u32, u32)> {
+        let live = edges.iter().filter(|edge| self.is_live(from, edge));
+        let mut pairs: Vec<(u32, u32)> =
+            live.map(|edge| (edge.target, self.capability(edge).0)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
+    }
+
+    fn tell_moved(
+        &self,
+        origin: u32,
+        before: &[(u32, u32)],
+        after: &[(u32, u32)],
+        out: &mut Outputs,
+    ) {
+        for (these, others, allowed) in [(after, before, true), (before, after, false)] {
+            for pair in these.iter().filter(|pair| others.binary_search(pair).is_err()) {
+                self.tell(origin, *pair, allowed, out);
+            }
+        }
+    }
+
+    fn tell(&self, origin: u32, (target, triple): (u32, u32), allowed: bool, out: &mut Outputs) {
+        if !self.is_open(triple) {
+            return;
+        }
+        let Some(origin) = self.origin(origin) else { return };
+        let Some((place, name)) = self.view().target(target) else { return };
+        let target = self.words.object(place, name);
+        let purpose = self.words.triple_of(triple).map(|(_, _, purpose)| String::from(&**purpose));
+        out.moved.push(Moved {
+            origin: Resource::new(origin.group, origin.resource),
+            origin_namespace: origin.namespace.into(),
+            origin_name: origin.name.into(),
+            target: Resource::new(target.group, target.resource),
+            target_namespace: target.namespace.into(),
+            target_name: target.name.into(),
+            purpose: purpose.unwrap_or_default(),
+            allowed,
+        });
+    }
+
+    /// A grant made the references from a namespace allowed, or its end made them denied.
+    pub(crate) fn tell_granted(
+        &self,
+        target: u32,
+        facts: &Counts<Fact>,
+        (triple, from): (u32, u32),
+        allowed: bool,
+        out: &mut Outputs,
+    ) {
+        let origins = facts.between(Fact::Origin(0)..=Fact::Origin(u32::MAX));
+        for (fact, _) in origins {
+            let Fact::Origin(origin) = fact else { continue };
+            let (namespace, edges) = self.edges_at(origin, target);
+            let points = edges.iter().any(|edge| self.capability(edge).0 == triple);
+            if namespace == from && points && !self.is_local(from, target) {
+                self.tell(origin, (target, triple), allowed, out);
+            }
+        }
+    }
+
+    /// Every reference that is allowed now, as if each had just become so (R112): for whoever starts to
+    /// follow them, or has just been told that a type was seen to the end.
+    #[must_use]
+    pub fn allowed_references(&self) -> Vec<crate::Moved> {
+        let mut out = Outputs::default();
+        for (id, kept) in (0_u32..).zip(&self.origins) {
+            let Some(kept) = kept else { continue };
+            let Some((_, from)) = self.words.place_of(kept.place) else { continue };
+            for pair in self.allowed_pairs(from, &kept.edges) {
+                self.tell(id, pair, true, &mut out);
+            }
+        }
+        out.moved
+    }
+
+    /// The origins of a type.
+    pub(crate) fn origins_of(&self, resource: u32) -> Vec<u32> {
+        let numbered = (0_u32..).zip(&self.origins);
+        let of_type = numbered.filter(|(_, kept)| {
+            let place = kept.as_ref().and_then(|kept| self.words.place_of(kept.place));
+            place.is_some_and(|(of, _)| of == resource)
+        });
+        of_type.map(|(id, _)| id).collect()
+    }
+}
+
+fn count_dropped(dropped: &mut [u64; 6], reason: Dropped) {
+    let at = Dropped::ALL.iter().position(|(known, _)| *known == reason);
+    if let Some(count) = at.and_then(|at| dropped.get_mut(at)) {
+        *count += 1;
+    }
+}
+
+fn first_target(olds: &[Edge], news: &[Edge]) -> Option<u32> {
+    let first = |edges: &[Edge]| edges.first().map(|edge| edge.target);
+    match (first(olds), first(news)) {
+        (Some(old), Some(new)) => Some(old.min(new)),
+        (old, new) => old.or(new),
+    }
+}
+
+fn split_target(edges: &[Edge], target: u32) -> (&[Edge], &[Edge]) {
+    let end = edges.iter().take_while(|edge| edge.target == target).count();
+    edges.split_at_checked(end).unwrap_or_default()
+}

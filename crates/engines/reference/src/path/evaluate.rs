@@ -1,0 +1,361 @@
+//! Follows a path through an object, within a budget.
+
+use serde_json::{Number, Value};
+
+use super::{Comparable, Operator, Path, Query, Segment, Selector, Start, Test, VISITED_MAX};
+
+/// A node a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found<'v> {
+    /// The value there.
+    pub value: &'v Value,
+    /// What it is a member or element of; the object itself has none.
+    pub parent: Option<&'v Value>,
+    /// Whether the last step of the path was the member `name`, which may have a namespace beside it.
+    pub is_name: bool,
+}
+
+/// The object is too large for the path: it contributes nothing (R72).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// More than [`VISITED_MAX`] nodes would have to be looked at.
+    Visited,
+    /// More than [`RESULTS_MAX`](super::RESULTS_MAX) results.
+    Results,
+}
+
+/// What evaluating may still cost.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    visits: usize,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Budget {
+        Budget { visits: VISITED_MAX }
+    }
+
+    fn visit(&mut self) -> Result<(), Overflow> {
+        self.visits = self.visits.checked_sub(1).ok_or(Overflow::Visited)?;
+        Ok(())
+    }
+}
+
+/// What is done with a node; an error ends the walk.
+type Sink<'s, 'v> = dyn FnMut(Found<'v>) -> Result<(), Overflow> + 's;
+
+impl Path {
+    /// Hands every node the path leads to to the sink.
+    ///
+    /// `current` is where a path that starts with `@` starts.
+    pub(crate) fn visit<'v>(
+        &self,
+        root: &'v Value,
+        current: &'v Value,
+        budget: &mut Budget,
+        sink: &mut Sink<'_, 'v>,
+    ) -> Result<(), Overflow> {
+        let value = if self.start == Start::Root { root } else { current };
+        let node = Found { value, parent: None, is_name: false };
+        walk(node, &self.segments, root, budget, sink)
+    }
+
+    /// The one value of a singular path.
+    pub(crate) fn single<'v>(&self, root: &'v Value, current: &'v Value) -> Option<&'v Value> {
+        let mut only = None;
+        let mut budget = Budget::new();
+        let walked = self.visit(root, current, &mut budget, &mut |found| {
+            only = Some(found.value);
+            Ok(())
+        });
+        only.filter(|_| walked.is_ok())
+    }
+}
+
+/// Depth first, which is the order of the object; as deep as the path has segments.
+fn walk<'v>(
+    node: Found<'v>,
+    segments: &[Segment],
+    root: &'v Value,
+    budget: &mut Budget,
+    sink: &mut Sink<'_, 'v>,
+) -> Result<(), Overflow> {
+    let Some((segment, rest)) = segments.split_first() else { return sink(node) };
+    for selector in &segment.selectors {
+        step(node.value, selector, root, budget, &mut |found, budget| {
+            walk(found, rest, root, budget, sink)
+        })?;
+    }
+    Ok(())
+}
+
+type Child<'s, 'v> = dyn FnMut(Found<'v>, &mut Budget) -> Result<(), Overflow> + 's;
+
+/// Hands the children a selector chooses on.
+fn step<'v>(
+    value: &'v Value,
+    selector: &Selector,
+    root: &'v Value,
+    budget: &mut Budget,
+    next: &mut Child<'_, 'v>,
+) -> Result<(), Overflow> {
+    budget.visit()?;
+    let child = |child: &'v Value| Found { value: child, parent: Some(value), is_name: false };
+    match (selector, value) {
+        (Selector::Member(name), Value::Object(members)) => match members.get(&**name) {
+            Some(member) => next(Found { is_name: **name == *"name", ..child(member) }, budget),
+            None => Ok(()),
+        },
+        (Selector::Index(index), Value::Array(elements)) => {
+            let at = place(*index, elements.len());
+            match at.and_then(|at| elements.get(at)) {
+                Some(element) => next(child(element), budget),
+                None => Ok(()),
+            }
+        }
+        (Selector::Slice { from, to, step }, Value::Array(elements)) => {
+            for at in slice(*from, *to, *step, elements.len()) {
+                budget.visit()?;
+                if let Some(element) = elements.get(at) {
+                    next(child(element), budget)?;
+                }
+            }
+            Ok(())
+        }
+        (Selector::Wildcard, Value::Array(elements)) => elements.iter().try_for_each(|element| {
+            budget.visit()?;
+            next(child(element), budget)
+        }),
+        (Selector::Wildcard, Value::Object(members)) => members.values().try_for_each(|member| {
+            budget.visit()?;
+            next(child(member), budget)
+        }),
+        (Selector::Filter(test), Value::Array(elements)) => {
+            elements.iter().try_for_each(|element| {
+                budget.visit()?;
+                if holds(test, element, root, budget)? {
+                    next(child(element), budget)
+                } else {
+                    Ok(())
+                }
+            })
+        }
+        (Selector::Filter(test), Value::Object(members)) => {
+            members.values().try_for_each(|member| {
+                budget.visit()?;
+                if holds(test, member, root, budget)? {
+                    next(child(member), budget)
+                } else {
+                    Ok(())
+                }
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where an index points; a negative one counts from the end.
+fn place(index: i64, length: usize) -> Option<usize> {
+    let length = i64::try_from(length).ok()?;
+    usize::try_from(if index < 0 { length + index } else { index }).ok()
+}
+
+/// The places of a slice, as RFC 9535 section 2.3.4.2.2 counts them.
+fn slice(
+    from: Option<i64>,
+    to: Option<i64>,
+    step: i64,
+    length: usize,
+) -> impl Iterator<Item = usize> {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let normal = |at: i64| if at < 0 { length + at } else { at };
+    let (mut at, end) = if step >= 0 {
+        let (from, to) = (normal(from.unwrap_or(0)), normal(to.unwrap_or(length)));
+        (from.clamp(0, length), to.clamp(0, length))
+    } else {
+        let from = from.map_or(length - 1, normal);
+        let to = to.map_or(-1, normal);
+        (from.clamp(-1, length - 1), to.clamp(-1, length - 1))
+    };
+    core::iter::from_fn(move || {
+        let inside = (step > 0 && at < end) || (step < 0 && at > end);
+        let this = inside.then(|| usize::try_from(at).ok()).flatten()?;
+        at = at.saturating_add(step);
+        Some(this)
+    })
+}
+
+fn holds(
+    test: &Test,
+    current: &Value,
+    root: &Value,
+    budget: &mut Budget,
+) -> Result<bool, Overflow> {
+    match test {
+        Test::Any(tests) => {
+            for test in tests {
+                if holds(test, current, root, budget)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Test::All(tests) => {
+            for test in tests {
+                if !holds(test, current, root, budget)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        Test::Not(test) => Ok(!holds(test, current, root, budget)?),
+        Test::Exists(query) => Ok(first(query, current, root, budget)?.is_some()),
+        Test::Compare(left, operator, right) => {
+            let left = side(left, current, root, budget)?;
+            let right = side(right, current, root, budget)?;
+            compare(left, *operator, right, budget)
+        }
+    }
+}
+
+/// The first value of a query. The rest is not looked for.
+fn first<'v>(
+    query: &Query,
+    current: &'v Value,
+    root: &'v Value,
+    budget: &mut Budget,
+) -> Result<Option<&'v Value>, Overflow> {
+    let start = if query.start == Start::Root { root } else { current };
+    let node = Found { value: start, parent: None, is_name: false };
+    let mut only = None;
+    let walked = walk(node, &query.segments, root, budget, &mut |found| {
+        only = Some(found.value);
+        // Ends the walk: one is enough.
+        Err(Overflow::Results)
+    });
+    match walked {
+        Err(Overflow::Visited) => Err(Overflow::Visited),
+        _ => Ok(only),
+    }
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+enum Side<'v> {
+    Nothing,
+    Null,
+    Bool(bool),
+    Number(&'v Number),
+    Text(&'v str),
+    Whole(&'v Value),
+}
+
+fn side<'v>(
+    comparable: &'v Comparable,
+    current: &'v Value,
+    root: &'v Value,
+    budget: &mut Budget,
+) -> Result<Side<'v>, Overflow> {
+    Ok(match comparable {
+        Comparable::Null => Side::Null,
+        Comparable::Bool(value) => Side::Bool(*value),
+        Comparable::Number(value) => Side::Number(value),
+        Comparable::Text(value) => Side::Text(value),
+        Comparable::Query(query) => match first(query, current, root, budget)? {
+            None => Side::Nothing,
+            Some(Value::Null) => Side::Null,
+            Some(Value::Bool(value)) => Side::Bool(*value),
+            Some(Value::Number(value)) => Side::Number(value),
+            Some(Value::String(value)) => Side::Text(value),
+            Some(value) => Side::Whole(value),
+        },
+    })
+}
+
+fn compare(
+    left: Side<'_>,
+    operator: Operator,
+    right: Side<'_>,
+    budget: &mut Budget,
+) -> Result<bool, Overflow> {
+    Ok(match operator {
+        Operator::Equal => equal(left, right, budget)?,
+        Operator::Unequal => !equal(left, right, budget)?,
+        Operator::Less => less(left, right),
+        Operator::Greater => less(right, left),
+        Operator::LessOrEqual => less(left, right) || equal(left, right, budget)?,
+        Operator::GreaterOrEqual => less(right, left) || equal(left, right, budget)?,
+    })
+}
+
+fn equal(left: Side<'_>, right: Side<'_>, budget: &mut Budget) -> Result<bool, Overflow> {
+    Ok(match (left, right) {
+        (Side::Nothing, Side::Nothing) | (Side::Null, Side::Null) => true,
+        (Side::Bool(left), Side::Bool(right)) => left == right,
+        (Side::Number(left), Side::Number(right)) => order(left, right) == Some(0),
+        (Side::Text(left), Side::Text(right)) => left == right,
+        (Side::Whole(left), Side::Whole(right)) => whole_equal(left, right, DEPTH_MAX, budget)?,
+        _ => false,
+    })
+}
+
+/// Deeper values cannot be sent to an API server; the stack is not risked for them.
+const DEPTH_MAX: usize = 128;
+
+/// Whether two values are the same; each node costs, as looking at it does.
+fn whole_equal(
+    left: &Value,
+    right: &Value,
+    depth: usize,
+    budget: &mut Budget,
+) -> Result<bool, Overflow> {
+    budget.visit()?;
+    let depth = depth.checked_sub(1).ok_or(Overflow::Visited)?;
+    match (left, right) {
+        (Value::Array(left), Value::Array(right)) => {
+            if left.len() != right.len() {
+                return Ok(false);
+            }
+            for (left, right) in left.iter().zip(right) {
+                if !whole_equal(left, right, depth, budget)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            if left.len() != right.len() {
+                return Ok(false);
+            }
+            for (name, left) in left {
+                let Some(right) = right.get(name) else { return Ok(false) };
+                if !whole_equal(left, right, depth, budget)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Value::Number(left), Value::Number(right)) => Ok(order(left, right) == Some(0)),
+        _ => Ok(left == right),
+    }
+}
+
+fn less(left: Side<'_>, right: Side<'_>) -> bool {
+    match (left, right) {
+        (Side::Number(left), Side::Number(right)) => order(left, right) == Some(-1),
+        (Side::Text(left), Side::Text(right)) => left < right,
+        _ => false,
+    }
+}
+
+/// Numbers are compared by value: exactly where both are whole, as floats otherwise.
+fn order(left: &Number, right: &Number) -> Option<i8> {
+    let whole = |number: &Number| {
+        number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+    };
+    let ordering = match (whole(left), whole(right)) {
+        (Some(left), Some(right)) => Some(left.cmp(&right)),
+        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
+    };
+    ordering.map(|ordering| ordering as i8)
+}

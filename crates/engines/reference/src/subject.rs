@@ -1,0 +1,118 @@
+//! Consumers and subjects: what each user and group would be allowed to follow.
+//!
+//! Rights are pairs of a triple and a class. They are made from consumers alone, so neither a new class nor
+//! a consumer's change walks over edges (R174).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::event::{Kind, Outputs};
+use crate::index::Index;
+use crate::model::{Class, Consumer};
+use crate::view::{ANY, Capability, Step, UNPARTITIONED, UNSET};
+
+/// A consumer, with its triples and classes as numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptConsumer {
+    pub(crate) consumer: Consumer,
+    pub(crate) triples: Vec<u32>,
+    /// What it accepts beside the unpartitioned (R55).
+    pub(crate) classes: Vec<u32>,
+}
+
+impl Index {
+    pub(crate) fn put_consumer(&mut self, consumer: Consumer, out: &mut Outputs) {
+        self.forget_unusable(Kind::Consumer, "", &consumer.name);
+        if self.consumers.get(&consumer.name).is_some_and(|kept| kept.consumer == consumer) {
+            return;
+        }
+        let triples = consumer.references.iter().map(|triple| self.words.hold_triple(triple));
+        let triples = triples.collect();
+        let classes = consumer.class_names.iter().map(|class| match class.as_str() {
+            "*" => ANY,
+            "" => UNSET,
+            name => self.words.hold_class(Class::Named(name)),
+        });
+        let classes = classes.collect();
+        let subject = subject_key(&consumer);
+        let name = consumer.name.clone();
+        let kept = KeptConsumer { consumer, triples, classes };
+        let before = self.consumers.insert(name.clone(), kept);
+        let before = before.map(|before| self.let_go(before));
+        if let Some(old) = before.filter(|old| *old != subject) {
+            self.unlink(&old, &name);
+            self.refresh_rights(&old, out);
+        }
+        self.subjects.entry(subject.clone()).or_default().insert(name);
+        self.refresh_rights(&subject, out);
+    }
+
+    pub(crate) fn drop_consumer(&mut self, name: &str, out: &mut Outputs) {
+        self.forget_unusable(Kind::Consumer, "", name);
+        let Some(before) = self.consumers.remove(name) else { return };
+        let subject = self.let_go(before);
+        self.unlink(&subject, name);
+        self.refresh_rights(&subject, out);
+    }
+
+    /// Releases what a consumer held; whose it was.
+    fn let_go(&mut self, kept: KeptConsumer) -> (bool, String) {
+        kept.triples.iter().for_each(|triple| self.words.release_triple(*triple));
+        let named = kept.classes.iter().filter(|class| **class != ANY);
+        named.for_each(|class| self.words.release_class(*class));
+        subject_key(&kept.consumer)
+    }
+
+    fn unlink(&mut self, subject: &(bool, String), consumer: &str) {
+        if let Some(consumers) = self.subjects.get_mut(subject) {
+            consumers.remove(consumer);
+            if consumers.is_empty() {
+                self.subjects.remove(subject);
+            }
+        }
+    }
+
+    /// Makes the rights of a subject anew, from all its consumers (R60).
+    fn refresh_rights(&mut self, subject: &(bool, String), out: &mut Outputs) {
+        let names = self.subjects.get(subject).into_iter().flatten();
+        let consumers = names.filter_map(|name| self.consumers.get(name));
+        let mut rights: Vec<Capability> = Vec::new();
+        for kept in consumers {
+            for triple in kept.triples.iter().filter(|triple| self.is_open(**triple)) {
+                rights.push((*triple, UNPARTITIONED));
+                rights.extend(kept.classes.iter().map(|class| (*triple, *class)));
+            }
+        }
+        rights.sort_unstable();
+        rights.dedup();
+        let (is_group, name) = subject;
+        if *rights == *self.view().rights(*is_group, name) {
+            return;
+        }
+        out.subjects.push(subject.clone());
+        let (name, rights) = (name.as_str().into(), rights.into_boxed_slice());
+        self.step(if *is_group { Step::Group(name, rights) } else { Step::User(name, rights) });
+    }
+
+    pub(crate) fn refresh_all_rights(&mut self, out: &mut Outputs) {
+        let subjects: Vec<(bool, String)> = self.subjects.keys().cloned().collect();
+        subjects.iter().for_each(|subject| self.refresh_rights(subject, out));
+    }
+
+    /// A type of origins was seen to the end, or is no longer seen.
+    pub(crate) fn refresh_rights_of_type(&mut self, resource: u32, out: &mut Outputs) {
+        let reads = |kept: &&KeptConsumer| {
+            kept.triples.iter().any(|triple| self.words.origin_of(*triple) == Some(resource))
+        };
+        let consumers = self.consumers.values().filter(reads);
+        let mut subjects: Vec<(bool, String)> =
+            consumers.map(|kept| subject_key(&kept.consumer)).collect();
+        subjects.sort_unstable();
+        subjects.dedup();
+        subjects.iter().for_each(|subject| self.refresh_rights(subject, out));
+    }
+}
+
+pub(crate) fn subject_key(consumer: &Consumer) -> (bool, String) {
+    (consumer.subject.is_group(), consumer.subject.request_name())
+}

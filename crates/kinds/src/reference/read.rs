@@ -1,0 +1,132 @@
+//! Short reads of the three kinds: which references they speak of. Nothing here fails or judges.
+
+use core::fmt;
+
+use serde_json::Value;
+use tenure_machinery::validate::{objects, text};
+use tenure_machinery::{Object, ObjectExt};
+
+use super::ReferenceKind;
+
+/// A group and a resource, as an object names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Resource<'a> {
+    /// The group; empty for core.
+    pub group: &'a str,
+    /// The plural.
+    pub resource: &'a str,
+}
+
+impl<'a> Resource<'a> {
+    /// What the member of an object names; empty where it names nothing.
+    #[must_use]
+    pub fn read(object: &'a Object, member: &str) -> Resource<'a> {
+        let part = |name| object.str_at(&[member, name]).unwrap_or_default();
+        Resource { group: part("group"), resource: part("resource") }
+    }
+}
+
+impl fmt::Display for Resource<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group {
+            "" => out.write_str(self.resource),
+            group => write!(out, "{}.{group}", self.resource),
+        }
+    }
+}
+
+/// Origin, target and purpose: what the three kinds agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Triple<'a> {
+    /// Where references start.
+    pub origin: Resource<'a>,
+    /// Where they point.
+    pub target: Resource<'a>,
+    /// What for.
+    pub purpose: &'a str,
+}
+
+impl<'a> Triple<'a> {
+    /// The triple of a grant, or of an entry of a consumer.
+    #[must_use]
+    pub fn read(object: &'a Object) -> Triple<'a> {
+        Triple {
+            origin: Resource::read(object, "origin"),
+            target: Resource::read(object, "target"),
+            purpose: text(object, "purpose"),
+        }
+    }
+
+    /// The members, in one order for all triples.
+    fn members(&self) -> [(&'static str, &'a str); 5] {
+        [
+            ("origin.group", self.origin.group),
+            ("origin.resource", self.origin.resource),
+            ("target.group", self.target.group),
+            ("target.resource", self.target.resource),
+            ("purpose", self.purpose),
+        ]
+    }
+
+    /// The only member in which another triple differs, and what it has there.
+    #[must_use]
+    pub fn only_difference<'b>(&self, other: &Triple<'b>) -> Option<(&'static str, &'b str)> {
+        let both = self.members().into_iter().zip(other.members());
+        let mut differing =
+            both.filter(|((_, mine), (_, theirs))| mine != theirs).map(|(_, theirs)| theirs);
+        let first = differing.next()?;
+        differing.next().is_none().then_some(first)
+    }
+}
+
+impl fmt::Display for Triple<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} -> {} for {}", self.origin, self.target, self.purpose)
+    }
+}
+
+/// The triples of any of the three kinds, in the order of the object; those of a strategy come from the given
+/// version only, or from all of them.
+#[must_use]
+pub fn triples<'a>(
+    kind: ReferenceKind,
+    object: &'a Object,
+    version: Option<&str>,
+) -> Vec<Triple<'a>> {
+    match kind {
+        ReferenceKind::Grant => vec![Triple::read(object)],
+        ReferenceKind::Consumer => {
+            objects(object, "references").map(|(_, entry)| Triple::read(entry)).collect()
+        }
+        ReferenceKind::Strategy => {
+            let origin = Resource::read(object, "origin");
+            let versions = objects(object, "versions").map(|(_, versioned)| versioned);
+            let wanted =
+                versions.filter(|of| version.is_none_or(|wanted| text(of, "version") == wanted));
+            let entries = wanted.flat_map(|versioned| objects(versioned, "references"));
+            entries
+                .map(|(_, entry)| Triple {
+                    origin,
+                    target: Resource::read(entry, "target"),
+                    purpose: text(entry, "purpose"),
+                })
+                .collect()
+        }
+    }
+}
+
+/// The distinct targets that an object names, in order.
+#[must_use]
+pub fn targets(kind: ReferenceKind, object: &Object) -> Vec<Resource<'_>> {
+    let mut targets: Vec<Resource<'_>> =
+        triples(kind, object, None).into_iter().map(|triple| triple.target).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    targets
+}
+
+/// The names that a grant grants.
+#[must_use]
+pub fn target_names(grant: &Object) -> Vec<&str> {
+    grant.list_at(&["target", "names"]).iter().filter_map(Value::as_str).collect()
+}

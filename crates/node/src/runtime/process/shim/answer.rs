@@ -1,0 +1,208 @@
+//! What a shim is asked for by those who connect: signals, further commands, attachments.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::pipe::PipeFlags;
+use rustix::process::{PidfdFlags, Signal, WaitOptions};
+use rustix::thread::ThreadNameSpaceType;
+
+use super::make::sink;
+use super::{Connection, Role, Shim};
+use crate::runtime::process::init;
+use crate::runtime::process::launch::{self, Streams};
+use crate::runtime::process::log::Stream;
+use crate::runtime::process::raw;
+use crate::runtime::process::tap::Tap;
+use crate::runtime::process::wire::{self, Ask, Tell, Wanted};
+
+impl Shim {
+    /// Hears what a connection asks; `false` when it is gone.
+    pub(super) fn hear(&mut self, index: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(index) else { return true };
+        if !matches!(connection.inbox.fill(&connection.socket), Ok(true)) {
+            return false;
+        }
+        loop {
+            let Some(connection) = self.connections.get_mut(index) else { return true };
+            match connection.inbox.next::<Ask>() {
+                Ok(Some(ask)) => {
+                    if self.answer(index, ask).is_err() {
+                        return false;
+                    }
+                }
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn answer(&mut self, index: usize, ask: Ask) -> io::Result<()> {
+        match ask {
+            Ask::Signal(9) if !self.order.walls.own_processes() => {
+                raw::kill(self.init, init::END_ALL)
+            }
+            Ask::Signal(signal) => raw::kill(self.init, signal),
+            Ask::Follow | Ask::Go | Ask::Make(_) | Ask::Begin { .. } => Ok(()),
+            Ask::Exec { command, wanted } => self.exec(index, &command, wanted),
+            Ask::Attach { wanted } => self.attach(index, wanted),
+        }
+    }
+
+    fn exec(&mut self, index: usize, command: &[String], wanted: Wanted) -> io::Result<()> {
+        let opened = open_streams(self.devices.as_ref(), wanted);
+        let (streams, ours) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let message = format!("open streams: {error}");
+                return self.tell(index, &Tell::Failed { command: false, message }, &[]);
+            }
+        };
+        let walls = &self.order.walls;
+        let mut kinds = ThreadNameSpaceType::empty();
+        kinds.set(ThreadNameSpaceType::MOUNT, walls.mount);
+        kinds.set(ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME, walls.uts);
+        let ipc = walls.ipc || walls.ipc_of.is_some();
+        kinds.set(ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION, ipc);
+        let groups = &self.order.groups_of_control;
+        let init = self.init_held.as_fd();
+        let spawned = init::spawn(self.alone, &self.order, command, streams, || {
+            for (folder, _) in groups {
+                // Its own number is another one in there; zero means the writer.
+                let _ = std::fs::write(folder.join("cgroup.procs"), "0");
+            }
+            if kinds.is_empty() {
+                return Ok(());
+            }
+            rustix::thread::move_into_thread_name_spaces(init, kinds)
+                .map_err(|error| format!("enter the container: {error}"))
+        });
+        let failed = match spawned {
+            Ok(Ok(pid)) => {
+                let held = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+                let Wanted { stdin, stdout, stderr, tty, joined } = wanted;
+                let tell = Tell::Opened {
+                    stdin: stdin && !tty,
+                    stdout: stdout && !tty,
+                    stderr: stderr && !tty && !joined,
+                    tty,
+                };
+                let descriptors: Vec<_> = ours.iter().map(AsFd::as_fd).collect();
+                let told = self.tell(index, &tell, &descriptors);
+                if let Some(connection) = self.connections.get_mut(index) {
+                    connection.role = Role::Command { pid, held };
+                }
+                return told;
+            }
+            Ok(Err(message)) => Tell::Failed { command: true, message },
+            Err(error) => Tell::Failed { command: false, message: error.to_string() },
+        };
+        self.tell(index, &failed, &[])
+    }
+
+    fn attach(&mut self, index: usize, wanted: Wanted) -> io::Result<()> {
+        let Wanted { stdin, stdout, stderr, .. } = wanted;
+        let tty = self.terminal.is_some();
+        let mut given = Vec::new();
+        let mut taps = Vec::new();
+        if let Some(terminal) = &self.terminal {
+            given.push(rustix::io::fcntl_dupfd_cloexec(terminal, 3)?);
+        }
+        let has_stdin = stdin && !tty && self.stdin.is_some();
+        if has_stdin && self.order.stdin_once {
+            // Given away: the input ends when whoever is attached closes it, not only when it leaves.
+            given.extend(self.stdin.take());
+        } else if let Some(held) = self.stdin.as_ref().filter(|_| has_stdin) {
+            given.push(rustix::io::fcntl_dupfd_cloexec(held, 3)?);
+        }
+        for (wanted, stream) in [(stdout, Stream::Out), (stderr && !tty, Stream::Err)] {
+            if wanted {
+                let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                given.push(reader);
+                taps.push((stream, Tap::new(writer)?));
+            }
+        }
+        let tell = Tell::Opened { stdin: has_stdin, stdout, stderr: stderr && !tty, tty };
+        let descriptors: Vec<_> = given.iter().map(AsFd::as_fd).collect();
+        self.tell(index, &tell, &descriptors)?;
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.role = Role::Reader { taps, stdin: has_stdin };
+        }
+        Ok(())
+    }
+
+    fn tell(&self, index: usize, tell: &Tell, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match self.connections.get(index) {
+            Some(connection) => wire::send(&connection.socket, tell, descriptors),
+            None => Ok(()),
+        }
+    }
+
+    /// A further command ended: say so.
+    pub(super) fn ended(&mut self, index: usize) -> bool {
+        let Some(Connection { role: Role::Command { pid, .. }, socket, .. }) =
+            self.connections.get(index)
+        else {
+            return false;
+        };
+        let Ok(Some((_, status))) = rustix::process::waitpid(Some(*pid), WaitOptions::NOHANG)
+        else {
+            return false;
+        };
+        let _ = wire::send(socket, &Tell::Ended(init::code(status)), &[]);
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.role = Role::Follower;
+        }
+        true
+    }
+
+    /// What a connection's end means for what it asked for.
+    pub(super) fn leave_by(&mut self, connection: Connection) {
+        match connection.role {
+            Role::Follower => {}
+            Role::Command { pid, .. } => {
+                // A command leads a process group of its own.
+                let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+            }
+            Role::Reader { stdin, .. } => {
+                if stdin && self.order.stdin_once {
+                    self.stdin = None;
+                }
+            }
+        }
+    }
+}
+
+/// Streams for a further command: its ends, and ours in the order of [`Tell::Opened`].
+fn open_streams(devices: Option<&OwnedFd>, wanted: Wanted) -> io::Result<(Streams, Vec<OwnedFd>)> {
+    if wanted.tty {
+        let devices = devices.ok_or_else(|| io::Error::other("there are no terminals here"))?;
+        let (ours, theirs) = launch::terminal(devices.as_fd())?;
+        return Ok((launch::terminal_streams(theirs)?, vec![ours]));
+    }
+    let mut ours = Vec::new();
+    let stdin = if wanted.stdin {
+        let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        ours.push(writer);
+        reader
+    } else {
+        std::fs::File::open("/dev/null")?.into()
+    };
+    let mut output = |wanted: bool| -> io::Result<OwnedFd> {
+        if !wanted {
+            return sink();
+        }
+        let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        ours.push(reader);
+        Ok(writer)
+    };
+    let stdout = output(wanted.stdout)?;
+    let stderr = if wanted.joined {
+        rustix::io::fcntl_dupfd_cloexec(&stdout, 3)?
+    } else {
+        output(wanted.stderr)?
+    };
+    Ok((Streams { stdin, stdout, stderr, tty: false }, ours))
+}

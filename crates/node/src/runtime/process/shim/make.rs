@@ -1,0 +1,167 @@
+//! Makes a container: its pipes, its namespaces and its first process. What runs in it, and who looks
+//! on, is not known here.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, PidfdFlags, WaitOptions};
+use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
+
+use super::Shim;
+use crate::runtime::process::init;
+use crate::runtime::process::launch::Streams;
+use crate::runtime::process::log::{Log, Stream};
+use crate::runtime::process::raw::{self, Alone};
+use crate::runtime::process::wire::{Inbox, Order};
+
+/// Makes the first process and waits until its surroundings are there.
+pub(super) fn make(alone: Alone, order: Order) -> Result<Shim, String> {
+    let told = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
+    let log = match &order.log {
+        Some(path) => Some(
+            Log::open(path, order.log_size, order.log_files)
+                .map_err(|error| told("open the log", &error))?,
+        ),
+        None => None,
+    };
+    for (folder, settings) in &order.groups_of_control {
+        // Limits are kept where the kernel lets us; the agent says where it does not.
+        let _ = std::fs::create_dir_all(folder);
+        for (file, value) in settings {
+            let _ = std::fs::write(folder.join(file), value);
+        }
+    }
+    leave(alone, &order)?;
+    let pipes = Pipes::make(&order).map_err(|error| told("make pipes", &error))?;
+    let (ours, theirs) = UnixStream::pair().map_err(|error| told("make a channel", &error))?;
+    let forked = raw::fork(alone).map_err(|error| told("make the first process", &error))?;
+    let Some(init) = forked else {
+        drop((ours, pipes.stdin, pipes.outputs));
+        init::live(alone, &order, pipes.theirs, &theirs);
+    };
+    drop((theirs, pipes.theirs));
+    for (folder, _) in &order.groups_of_control {
+        join_group(folder, init);
+    }
+    let init_held = rustix::process::pidfd_open(init, PidfdFlags::empty())
+        .map_err(|error| told("hold the first process", &error))?;
+    let mut shim = Shim {
+        alone,
+        order,
+        init,
+        init_held,
+        channel: ours,
+        inbox: Inbox::default(),
+        log,
+        stdin: pipes.stdin,
+        terminal: None,
+        outputs: pipes.outputs,
+        devices: None,
+        listener: None,
+        connections: Vec::new(),
+        started: jiff::Timestamp::now(),
+    };
+    match shim.ready() {
+        Ok(()) => Ok(shim),
+        Err(message) => {
+            shim.abandon();
+            Err(message)
+        }
+    }
+}
+
+fn join_group(folder: &std::path::Path, pid: Pid) {
+    let _ = std::fs::write(folder.join("cgroup.procs"), pid.as_raw_nonzero().to_string());
+}
+
+/// Leaves the namespaces that concern the shim's children.
+fn leave(alone: Alone, order: &Order) -> Result<(), String> {
+    let told = |what: &str, error: io::Error| format!("{what}: {error}");
+    let walls = &order.walls;
+    if walls.user {
+        own_users(alone, order).map_err(|error| told("make a user namespace", error))?;
+    }
+    // The first process will not know the numbers of the node's processes any more.
+    if let Some(other) = walls.ipc_of {
+        init::join(other, ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION)
+            .map_err(|error| told("join the pod's memory segments", error))?;
+    }
+    if let Some(other) = walls.pid_of {
+        init::join(other, ThreadNameSpaceType::PROCESS_ID)
+            .map_err(|error| told("join the pod's processes", error))?;
+    } else if walls.pid {
+        raw::unshare(UnshareFlags::NEWPID)
+            .map_err(|error| told("make a process namespace", error))?;
+    }
+    Ok(())
+}
+
+fn own_users(alone: Alone, order: &Order) -> io::Result<()> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if order.walls.single {
+        raw::unshare(UnshareFlags::NEWUSER)?;
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("{} {} 1", order.uid, uid.as_raw()))?;
+        let inside = order.gid.unwrap_or(0);
+        return std::fs::write("/proc/self/gid_map", format!("{inside} {} 1", gid.as_raw()));
+    }
+    // Only somebody who stayed outside may map more than one user.
+    let me = rustix::process::getpid().as_raw_nonzero();
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let Some(outside) = raw::fork(alone)? else {
+        drop(writer);
+        let _ = rustix::io::read(&reader, &mut [0; 1]);
+        let map = "0 0 4294967295";
+        let done = std::fs::write(format!("/proc/{me}/uid_map"), map)
+            .and_then(|()| std::fs::write(format!("/proc/{me}/gid_map"), map));
+        raw::exit(i32::from(done.is_err()));
+    };
+    let left = raw::unshare(UnshareFlags::NEWUSER);
+    drop((reader, writer));
+    let status = rustix::process::waitpid(Some(outside), WaitOptions::empty())?;
+    left?;
+    match status {
+        Some((_, status)) if status.exit_status() == Some(0) => Ok(()),
+        _ => Err(io::Error::other("users could not be mapped")),
+    }
+}
+
+/// Both ends of a container's streams.
+struct Pipes {
+    stdin: Option<OwnedFd>,
+    outputs: Vec<(Stream, OwnedFd)>,
+    /// None: the first process makes a terminal.
+    theirs: Option<Streams>,
+}
+
+impl Pipes {
+    fn make(order: &Order) -> io::Result<Pipes> {
+        if order.tty {
+            return Ok(Pipes { stdin: None, outputs: Vec::new(), theirs: None });
+        }
+        let null = || std::fs::File::open("/dev/null").map(OwnedFd::from);
+        let (stdin, theirs_in) = if order.stdin {
+            let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+            (Some(writer), reader)
+        } else {
+            (None, null()?)
+        };
+        if order.log.is_none() {
+            let theirs = Streams { stdin: theirs_in, stdout: sink()?, stderr: sink()?, tty: false };
+            return Ok(Pipes { stdin, outputs: Vec::new(), theirs: Some(theirs) });
+        }
+        let (out, stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (err, stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Pipes {
+            stdin,
+            outputs: vec![(Stream::Out, out), (Stream::Err, err)],
+            theirs: Some(Streams { stdin: theirs_in, stdout, stderr, tty: false }),
+        })
+    }
+}
+
+pub(super) fn sink() -> io::Result<OwnedFd> {
+    std::fs::OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from)
+}

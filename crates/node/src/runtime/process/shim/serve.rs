@@ -1,0 +1,239 @@
+//! The loop of a shim: output goes to the log and to those who read along, the end is recorded. What
+//! they ask for is answered elsewhere.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Signal, WaitOptions};
+
+use super::{Connection, LOOK, Role, Shim};
+use crate::runtime::process::log::Stream;
+use crate::runtime::process::wire::{self, Exited, Inbox, Tell};
+use crate::runtime::process::{cgroup, init, state};
+
+/// How long the last output of a container that ended is waited for.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Who has something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Init,
+    Listener,
+    Output(usize),
+    Connection(usize),
+    Command(usize),
+    Tap(usize),
+}
+
+impl Shim {
+    /// The loop, until the container ends.
+    pub(super) fn serve(&mut self) {
+        let folder = std::fs::File::open(&self.order.folder);
+        loop {
+            let ready = self.wait(Some(LOOK));
+            self.act(&ready);
+            if ready.contains(&Source::Init) {
+                break;
+            }
+            // Without its folder nobody will ever find this container again.
+            let gone = |folder: &std::fs::File| {
+                rustix::fs::fstat(folder).is_ok_and(|seen| seen.st_nlink == 0)
+            };
+            if ready.is_empty() && folder.as_ref().is_ok_and(gone) {
+                let _ = rustix::process::kill_process(self.init, Signal::KILL);
+            }
+        }
+        let status = rustix::process::waitpid(Some(self.init), WaitOptions::empty());
+        let code = match status {
+            Ok(Some((_, status))) => init::code(status),
+            _ => 137,
+        };
+        let finished = jiff::Timestamp::now();
+        if !self.order.walls.own_processes() {
+            init::end_descendants();
+        }
+        self.drain();
+        self.record(code, finished);
+    }
+
+    /// Takes the last output; all who could write are gone, unless somebody outside holds a pipe.
+    fn drain(&mut self) {
+        let end = Instant::now() + DRAIN;
+        while Instant::now() < end && (!self.outputs.is_empty() || self.owes_readers()) {
+            let ready = self.wait(Some(Duration::from_millis(20)));
+            let only: Vec<Source> =
+                ready.into_iter().filter(|source| *source != Source::Init).collect();
+            if only.is_empty() && !self.owes_readers() {
+                break;
+            }
+            self.act(&only);
+        }
+        let now = jiff::Timestamp::now();
+        if let Some(log) = &mut self.log {
+            log.finish(Stream::Out, now);
+            log.finish(Stream::Err, now);
+        }
+    }
+
+    fn owes_readers(&self) -> bool {
+        self.connections.iter().any(|connection| match &connection.role {
+            Role::Reader { taps, .. } => taps.iter().any(|(_, tap)| tap.owes()),
+            _ => false,
+        })
+    }
+
+    fn record(&mut self, code: i32, finished: jiff::Timestamp) {
+        let killed = cgroup::out_of_memory(&self.order.groups_of_control);
+        let reason = match code {
+            0 => "Completed",
+            137 if killed => "OOMKilled",
+            _ => "Error",
+        };
+        let exited = Exited {
+            started: self.started,
+            finished,
+            code,
+            reason: reason.to_owned(),
+            message: String::new(),
+        };
+        let _ = state::save(&self.order.folder.join("exited.json"), &exited);
+        let _ = std::fs::remove_file(self.order.folder.join("shim"));
+        for connection in std::mem::take(&mut self.connections) {
+            let told = match connection.role {
+                Role::Command { pid, .. } => {
+                    let status = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+                    let code = status.ok().flatten().map_or(137, |(_, status)| init::code(status));
+                    Tell::Ended(code)
+                }
+                Role::Reader { .. } => Tell::Ended(code),
+                Role::Follower => Tell::Exited(exited.clone()),
+            };
+            let _ = wire::send(&connection.socket, &told, &[]);
+        }
+        self.clear_groups();
+    }
+
+    /// Waits until somebody has something.
+    fn wait(&self, limit: Option<Duration>) -> Vec<Source> {
+        let mut sources = vec![Source::Init];
+        let mut polled = vec![PollFd::new(&self.init_held, PollFlags::IN)];
+        if let Some(listener) = &self.listener {
+            sources.push(Source::Listener);
+            polled.push(PollFd::new(listener, PollFlags::IN));
+        }
+        for (index, (_, output)) in self.outputs.iter().enumerate() {
+            sources.push(Source::Output(index));
+            polled.push(PollFd::new(output, PollFlags::IN));
+        }
+        for (index, connection) in self.connections.iter().enumerate() {
+            sources.push(Source::Connection(index));
+            polled.push(PollFd::new(&connection.socket, PollFlags::IN));
+            match &connection.role {
+                Role::Command { held, .. } => {
+                    sources.push(Source::Command(index));
+                    polled.push(PollFd::new(held, PollFlags::IN));
+                }
+                Role::Reader { taps, .. } => {
+                    for (_, tap) in taps.iter().filter(|(_, tap)| tap.owes()) {
+                        sources.push(Source::Tap(index));
+                        polled.push(PollFd::new(tap.descriptor(), PollFlags::OUT));
+                    }
+                }
+                Role::Follower => {}
+            }
+        }
+        let limit = limit.and_then(|limit| limit.try_into().ok());
+        if rustix::event::poll(&mut polled, limit.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let ready = polled.iter().map(|polled| !polled.revents().is_empty());
+        sources
+            .into_iter()
+            .zip(ready)
+            .filter_map(|(source, ready)| ready.then_some(source))
+            .collect()
+    }
+
+    fn act(&mut self, ready: &[Source]) {
+        let mut gone = Vec::new();
+        // Output first: a line is in the log before anybody is told that its writer ended.
+        let outputs: Vec<usize> = ready
+            .iter()
+            .filter_map(
+                |source| if let Source::Output(index) = source { Some(*index) } else { None },
+            )
+            .collect();
+        for index in outputs.into_iter().rev() {
+            self.read(index);
+        }
+        for source in ready {
+            match *source {
+                Source::Listener => self.accept(),
+                Source::Connection(index) if !self.hear(index) => gone.push(index),
+                Source::Command(index) if self.ended(index) => gone.push(index),
+                Source::Tap(index) => self.flush(index),
+                _ => {}
+            }
+        }
+        gone.sort_unstable();
+        gone.dedup();
+        for index in gone.into_iter().rev() {
+            let connection = self.connections.remove(index);
+            self.leave_by(connection);
+        }
+    }
+
+    /// Reads what a stream has; forgets it at its end.
+    fn read(&mut self, index: usize) {
+        let Some((stream, output)) = self.outputs.get(index) else { return };
+        let stream = *stream;
+        let mut bytes = [0; 32 << 10];
+        let got = rustix::io::retry_on_intr(|| rustix::io::read(output, &mut bytes));
+        let now = jiff::Timestamp::now();
+        match got {
+            Ok(got) if got > 0 => {
+                let bytes = bytes.get(..got).unwrap_or_default();
+                if let Some(log) = &mut self.log {
+                    log.write(stream, bytes, now);
+                }
+                self.copy(stream, bytes);
+            }
+            Err(rustix::io::Errno::AGAIN) => {}
+            // A terminal whose last user is gone says so with an error.
+            _ => {
+                if let Some(log) = &mut self.log {
+                    log.finish(stream, now);
+                }
+                self.outputs.remove(index);
+            }
+        }
+    }
+
+    fn copy(&mut self, stream: Stream, bytes: &[u8]) {
+        for connection in &mut self.connections {
+            if let Role::Reader { taps, .. } = &mut connection.role {
+                taps.retain_mut(|(of, tap)| *of != stream || tap.write(bytes));
+            }
+        }
+    }
+
+    fn flush(&mut self, index: usize) {
+        if let Some(Connection { role: Role::Reader { taps, .. }, .. }) =
+            self.connections.get_mut(index)
+        {
+            taps.retain_mut(|(_, tap)| tap.write(&[]));
+        }
+    }
+
+    fn accept(&mut self) {
+        if let Some(listener) = &self.listener
+            && let Ok((socket, _)) = listener.accept()
+        {
+            self.connections.push(Connection {
+                socket,
+                inbox: Inbox::default(),
+                role: Role::Follower,
+            });
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The task that feeds an index: it watches what the index needs, and tells it what it sees.
+//!
+//! Of the strategies only what this consumer serves is taken over, so that no origin is read that it has
+//! nothing to do with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::{AbortHandle, BoxStream, SelectAll, abortable};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use serde_json::{Map, Value};
+use tenure_reference::{Consumer, GROUP, Kind, Need, Resource, Strategy, Triple};
+use tokio::time::Instant;
+
+use super::{Shared, discovery};
+use crate::names::ObjectName;
+
+/// How often the cluster is asked what it serves. New types may appear at any time, and a consumer has no
+/// right to watch their definitions.
+const DISCOVERY_PAUSE: Duration = Duration::from_secs(30);
+/// The same, while a strategy names a type that was not served.
+const DISCOVERY_PAUSE_WAITING: Duration = Duration::from_secs(1);
+
+/// The three kinds.
+const KINDS: [(Kind, &str, &str); 3] = [
+    (Kind::Strategy, "ReferenceStrategy", "referencestrategies"),
+    (Kind::Consumer, "ClusterReferenceConsumer", "clusterreferenceconsumers"),
+    (Kind::Grant, "ReferenceGrant", "referencegrants"),
+];
+
+/// What a watch is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Kind(Kind),
+    Origins(Resource, String),
+}
+
+type Told = (Source, watcher::Result<Event<DynamicObject>>);
+
+/// The names a watch has told, and those of the list it is telling now.
+#[derive(Default)]
+struct Seen {
+    known: BTreeSet<(String, String)>,
+    fresh: BTreeSet<(String, String)>,
+}
+
+struct Feed {
+    client: kube::Client,
+    shared: Arc<Shared>,
+    watches: SelectAll<BoxStream<'static, Told>>,
+    handles: BTreeMap<(Resource, String), AbortHandle>,
+    kinds: BTreeMap<Kind, Seen>,
+    origins: BTreeMap<Resource, Seen>,
+    strategies: BTreeMap<String, Strategy>,
+    consumers: BTreeMap<String, Consumer>,
+    discovery_due: Instant,
+}
+
+/// Runs until it is aborted.
+pub(super) async fn run(client: kube::Client, shared: Arc<Shared>) {
+    let mut feed = Feed {
+        client,
+        shared,
+        watches: SelectAll::new(),
+        handles: BTreeMap::new(),
+        kinds: BTreeMap::new(),
+        origins: BTreeMap::new(),
+        strategies: BTreeMap::new(),
+        consumers: BTreeMap::new(),
+        discovery_due: Instant::now(),
+    };
+    // Without knowing what is served, an index that has seen everything would know nothing.
+    while !feed.discover().await {
+        tokio::time::sleep(DISCOVERY_PAUSE_WAITING).await;
+    }
+    for (kind, name, plural) in KINDS {
+        let gvk = GroupVersionKind::gvk(GROUP, "v1alpha1", name);
+        feed.open(Source::Kind(kind), ApiResource::from_gvk_with_plural(&gvk, plural));
+    }
+    loop {
+        let due = feed.discovery_due;
+        tokio::select! {
+            Some((source, told)) = feed.watches.next() => feed.take(source, told),
+            () = tokio::time::sleep_until(due) => {
+                feed.discover().await;
+            }
+        }
+        feed.follow_needs();
+        let ready = feed.shared.read().is_ready();
+        feed.shared.ready.send_if_modified(|was| std::mem::replace(was, ready) != ready);
+    }
+}
+
+impl Feed {
+    /// Asks what is served; whether there was an answer.
+    async fn discover(&mut self) -> bool {
+        let answer = discovery::served(&self.client).await;
+        let answered = answer.is_ok();
+        match answer {
+            Ok(types) => {
+                *self.shared.served.write().unwrap_or_else(std::sync::PoisonError::into_inner) =
+                    types.clone();
+                self.shared.write().serve(types);
+            }
+            Err(error) => self.shared.tell(Some(format!("what is served: {error}"))),
+        }
+        let pause = match self.waits() {
+            true => DISCOVERY_PAUSE_WAITING,
+            false => DISCOVERY_PAUSE,
+        };
+        self.discovery_due = Instant::now() + pause;
+        answered
+    }
+
+    /// Whether a strategy of this consumer names a type that is not served.
+    fn waits(&self) -> bool {
+        let served = self.shared.served();
+        let missing = |wanted: &Resource| !served.iter().any(|row| row.resource == *wanted);
+        let triples = self.triples();
+        triples.iter().any(|triple| missing(&triple.origin) || missing(&triple.target))
+    }
+
+    fn open(&mut self, source: Source, resource: ApiResource) -> AbortHandle {
+        let api: kube::Api<DynamicObject> = kube::Api::all_with(self.client.clone(), &resource);
+        let tagged = source.clone();
+        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let (events, handle) = abortable(events.map(move |event| (tagged.clone(), event)));
+        self.watches.push(events.boxed());
+        handle
+    }
+
+    /// Starts and ends watches of origins as the index wants them.
+    fn follow_needs(&mut self) {
+        let needs = self.shared.write().needs();
+        for need in needs {
+            let (Need::Feed(resource, version) | Need::Stop(resource, version)) = &need;
+            let key = (resource.clone(), version.clone());
+            if let Some(handle) = self.handles.remove(&key) {
+                handle.abort();
+            }
+            let api = self.shared.api_resource(resource, Some(version));
+            if let (Need::Feed(..), Some(api)) = (&need, api) {
+                let source = Source::Origins(key.0.clone(), key.1.clone());
+                let handle = self.open(source, api.resource);
+                self.handles.insert(key, handle);
+            }
+        }
+    }
+
+    fn take(&mut self, source: Source, told: watcher::Result<Event<DynamicObject>>) {
+        let event = match told {
+            Ok(event) => event,
+            Err(error) => return self.shared.tell(Some(format!("{}: {error}", name_of(&source)))),
+        };
+        match event {
+            Event::Init => self.seen(&source).fresh.clear(),
+            Event::InitApply(object) => {
+                let name = named(&object);
+                self.seen(&source).fresh.insert(name);
+                self.put(&source, object);
+            }
+            Event::Apply(object) => self.put(&source, object),
+            Event::Delete(object) => {
+                let (namespace, name) = named(&object);
+                self.remove(&source, &namespace, &name);
+            }
+            Event::InitDone => self.end_list(&source),
+        }
+    }
+
+    fn seen(&mut self, source: &Source) -> &mut Seen {
+        match source {
+            Source::Kind(kind) => self.kinds.entry(*kind).or_default(),
+            Source::Origins(resource, _) => self.origins.entry(resource.clone()).or_default(),
+        }
+    }
+
+    /// What was there before and is not in the list is gone.
+    fn end_list(&mut self, source: &Source) {
+        let seen = self.seen(source);
+        let fresh = std::mem::take(&mut seen.fresh);
+        let gone: Vec<_> = seen.known.difference(&fresh).cloned().collect();
+        for (namespace, name) in gone {
+            self.remove(source, &namespace, &name);
+        }
+        self.shared.tell(None);
+        match source {
+            Source::Kind(kind) => self.shared.write().kind_told(*kind),
+            Source::Origins(resource, version) => {
+                self.shared.write().origins_told(resource, version);
+            }
+        }
+    }
+
+    fn put(&mut self, source: &Source, object: DynamicObject) {
+        let (namespace, name) = named(&object);
+        self.seen(source).known.insert((namespace, name.clone()));
+        match source {
+            Source::Origins(resource, version) => {
+                let mut value = value_of(object);
+                // Items of a list do not say what they are.
+                value.insert("apiVersion".into(), version.clone().into());
+                self.shared.write().put_origin(resource, &Value::Object(value));
+            }
+            Source::Kind(kind) => self.put_kind(*kind, &name, value_of(object)),
+        }
+    }
+
+    fn put_kind(&mut self, kind: Kind, name: &str, mut value: Map<String, Value>) {
+        let called = KINDS.iter().find(|(known, ..)| *known == kind).map(|(_, called, _)| *called);
+        value.insert("kind".into(), called.unwrap_or_default().into());
+        match kind {
+            Kind::Strategy => match Strategy::from_object(&value) {
+                Ok(strategy) => {
+                    self.strategies.insert(name.to_owned(), strategy);
+                    self.refresh(name);
+                    return;
+                }
+                Err(_) => drop(self.strategies.remove(name)),
+            },
+            Kind::Consumer => {
+                let consumer = Consumer::from_object(&value).ok();
+                let mine = consumer.filter(|consumer| self.shared.who.is(&consumer.subject));
+                match mine {
+                    Some(consumer) => drop(self.consumers.insert(name.to_owned(), consumer)),
+                    None => drop(self.consumers.remove(name)),
+                }
+            }
+            Kind::Grant => {}
+        }
+        if let Err(why) = self.shared.write().put(&Value::Object(value)) {
+            self.shared.tell(Some(format!("{} `{name}`: {why}", called.unwrap_or_default())));
+        }
+        if kind == Kind::Consumer {
+            self.refresh_all();
+        }
+    }
+
+    fn remove(&mut self, source: &Source, namespace: &str, name: &str) {
+        self.seen(source).known.remove(&(namespace.to_owned(), name.to_owned()));
+        let object = |kind: &str| serde_json::json!({ "kind": kind, "metadata": { "namespace": namespace, "name": name } });
+        match source {
+            Source::Origins(resource, _) => {
+                let gone = ObjectName {
+                    resource: resource.clone(),
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                };
+                self.shared.write().remove_origin(&gone.as_obj());
+            }
+            Source::Kind(Kind::Strategy) => {
+                self.strategies.remove(name);
+                self.shared.write().remove_strategy(name);
+            }
+            Source::Kind(Kind::Consumer) => {
+                self.consumers.remove(name);
+                // Of the three kinds, so it is understood.
+                let _ = self.shared.write().remove(&object("ClusterReferenceConsumer"));
+                self.refresh_all();
+            }
+            Source::Kind(Kind::Grant) => {
+                let _ = self.shared.write().remove(&object("ReferenceGrant"));
+            }
+        }
+    }
+
+    /// What this consumer serves.
+    fn triples(&self) -> BTreeSet<Triple> {
+        self.consumers.values().flat_map(|consumer| consumer.references.iter().cloned()).collect()
+    }
+
+    fn refresh_all(&mut self) {
+        let names: Vec<String> = self.strategies.keys().cloned().collect();
+        names.iter().for_each(|name| self.refresh(name));
+    }
+
+    /// Hands the part of a strategy to the index that this consumer serves.
+    fn refresh(&mut self, name: &str) {
+        let Some(strategy) = self.strategies.get(name) else { return };
+        match narrowed(strategy, &self.triples()) {
+            Some(strategy) => self.shared.write().put_strategy(strategy),
+            None => self.shared.write().remove_strategy(name),
+        }
+        if self.waits() {
+            self.discovery_due = self.discovery_due.min(Instant::now() + DISCOVERY_PAUSE_WAITING);
+        }
+    }
+}
+
+/// A strategy with nothing but the references that are served; `None` when none is.
+///
+/// Versions without such references stay, since they have their part in which version is active (R58).
+fn narrowed(strategy: &Strategy, triples: &BTreeSet<Triple>) -> Option<Strategy> {
+    let mut strategy = strategy.clone();
+    let origin = strategy.origin.clone();
+    for version in &mut strategy.versions {
+        version.references.retain(|path| {
+            let (target, purpose) = (path.target.clone(), path.purpose.clone());
+            triples.contains(&Triple { origin: origin.clone(), target, purpose })
+        });
+    }
+    strategy.versions.iter().any(|version| !version.references.is_empty()).then_some(strategy)
+}
+
+fn named(object: &DynamicObject) -> (String, String) {
+    let meta = &object.metadata;
+    (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+fn value_of(object: DynamicObject) -> Map<String, Value> {
+    match serde_json::to_value(object) {
+        Ok(Value::Object(fields)) => fields,
+        // It was JSON a moment ago.
+        _ => Map::new(),
+    }
+}
+
+fn name_of(source: &Source) -> String {
+    match source {
+        Source::Kind(kind) => {
+            let plural = KINDS.iter().find(|(known, ..)| known == kind).map(|(.., plural)| *plural);
+            format!("{}.{GROUP}", plural.unwrap_or_default())
+        }
+        Source::Origins(resource, _) => resource.to_string(),
+    }
+}

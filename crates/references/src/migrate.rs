@@ -1,0 +1,344 @@
+//! From ReferenceGrants of the Gateway API to those of this API (spec section 11). Nothing is read or written
+//! here, and nothing is ever guessed: what cannot be converted is said.
+//!
+//! ```text
+//!   spec.from × spec.to ──► one grant for each (from, group and kind of to, purpose)
+//!                            names of one kind together, sixteen in a grant
+//! ```
+
+mod honour;
+mod kinds;
+mod source;
+mod verify;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::{Value, json};
+use tenure_reference::{GROUP, Resource, ServedType, Strategy};
+
+use crate::names::Reference;
+
+pub use honour::{GatewayGrants, Honoured};
+pub use kinds::{KNOWN_KINDS, KnownKind};
+pub use source::{SourceGrant, is_source};
+pub use verify::{Turned, verify};
+
+/// The most names in one grant (D20).
+pub const NAMES_MAX: usize = 16;
+
+/// The longest name of an object.
+const NAME_MAX: usize = 253;
+
+/// What is known of the cluster, or of the files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts<'a> {
+    /// What is served; empty where nobody was asked, then the built-in table is used alone.
+    pub served: &'a [ServedType],
+    /// Strategies in force.
+    pub strategies: &'a [Strategy],
+    /// Strategies that could be put in force: the bundled ones. They know purposes, and warn.
+    pub bundled: &'a [Strategy],
+    /// References of living origins into other namespaces; `None` where nobody looked.
+    pub references: Option<&'a [Reference]>,
+}
+
+/// How much a note matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Part of the source is not converted.
+    Error,
+    /// It is converted, and may not do what its author means.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Weight::Error => "error",
+            Weight::Warning => "warning",
+            Weight::Note => "note",
+        })
+    }
+}
+
+/// Something to say about a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// How much it matters.
+    pub weight: Weight,
+    /// What it is about, for programs.
+    pub code: &'static str,
+    /// The field of the source.
+    pub field: String,
+    /// In words.
+    pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Note { weight, code, field, text } = self;
+        write!(out, "{weight}: {field}: {text} ({code})")
+    }
+}
+
+/// What came of one source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Converted {
+    /// The grants, ready to be applied. The source stays as it is (M5).
+    pub grants: Vec<Value>,
+    /// What there is to say.
+    pub notes: Vec<Note>,
+}
+
+impl Converted {
+    /// Whether all of the source was converted.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !self.notes.iter().any(|note| note.weight == Weight::Error)
+    }
+
+    fn note(&mut self, weight: Weight, code: &'static str, field: &str, text: String) {
+        let note = Note { weight, code, field: field.to_owned(), text };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// Converts one ReferenceGrant of the Gateway API, in either spelling (M1).
+#[must_use]
+pub fn convert(object: &Value, facts: &Facts<'_>) -> Converted {
+    let mut out = Converted::default();
+    let source = match SourceGrant::read(object) {
+        Ok(source) => source,
+        Err((field, text)) => {
+            out.note(Weight::Error, "unreadable", field, text);
+            return out;
+        }
+    };
+    for (number, from) in source.from.iter().enumerate() {
+        let field = format!("spec.{}[{number}]", source.spelling.from());
+        let Some(origin) = kinds::resolve(&from.group, &from.kind, facts.served) else {
+            unknown_kind(&mut out, &field, &from.group, &from.kind);
+            continue;
+        };
+        if !origin.namespaced && !from.namespace.is_empty() {
+            let text = format!("{} have no namespace, but one is named", origin.resource);
+            out.note(Weight::Error, "cluster-scoped-origin", &field, text);
+            continue;
+        }
+        for ((group, kind), to) in source.targets() {
+            let field = format!("spec.{}[{}]", source.spelling.to(), to.first);
+            let Some(target) = kinds::resolve(group, kind, facts.served) else {
+                unknown_kind(&mut out, &field, group, kind);
+                continue;
+            };
+            let link =
+                Link { source: &source, from, origin: &origin.resource, target: &target.resource };
+            link.convert(facts, &to.names, to.all, &field, &mut out);
+        }
+    }
+    out
+}
+
+fn unknown_kind(out: &mut Converted, field: &str, group: &str, kind: &str) {
+    let text = format!("nobody knows the resource of kind `{kind}` in group `{group}`");
+    out.note(Weight::Error, "unknown-kind", field, text);
+}
+
+/// One origin type and namespace, and one target type, of a source.
+struct Link<'a> {
+    source: &'a SourceGrant,
+    from: &'a source::From,
+    origin: &'a Resource,
+    target: &'a Resource,
+}
+
+impl Link<'_> {
+    fn convert(
+        &self,
+        facts: &Facts<'_>,
+        names: &BTreeSet<String>,
+        all: bool,
+        field: &str,
+        out: &mut Converted,
+    ) {
+        let (purposes, in_force) = self.purposes(facts);
+        if purposes.is_empty() {
+            let skeleton = skeleton(self.origin, self.target, facts.served);
+            let text = format!(
+                "no strategy says what references from {} to {} are for; write one such as:\n{skeleton}",
+                self.origin, self.target
+            );
+            return out.note(Weight::Error, "no-strategy", field, text);
+        }
+        if !in_force {
+            let text = format!(
+                "no strategy in force finds references from {} to {}: the grant has no effect until one is applied",
+                self.origin, self.target
+            );
+            out.note(Weight::Warning, "inert", field, text);
+        }
+        if self.target.group.is_empty() && self.target.resource == "services" {
+            let text = "a grant to a Service lets its object be read; sending traffic to it stays the duty of the controller";
+            out.note(Weight::Note, "data-path", field, text.to_owned());
+        }
+        for purpose in &purposes {
+            let mut names = names.clone();
+            if all {
+                names.extend(self.referenced(facts, purpose, field, out));
+            }
+            let several = purposes.len() > 1;
+            out.grants.extend(self.grants(&names, purpose, several));
+        }
+    }
+
+    /// What such references are for, and whether strategies in force say so.
+    fn purposes(&self, facts: &Facts<'_>) -> (BTreeSet<String>, bool) {
+        let purposes = |strategies: &[Strategy]| {
+            let of_type = strategies.iter().filter(|strategy| strategy.origin == *self.origin);
+            let versions = of_type.flat_map(|strategy| &strategy.versions);
+            let paths = versions.flat_map(|version| &version.references);
+            let paths = paths.filter(|path| path.target == *self.target);
+            paths.map(|path| path.purpose.clone()).collect::<BTreeSet<String>>()
+        };
+        let in_force = purposes(facts.strategies);
+        match in_force.is_empty() {
+            true => (purposes(facts.bundled), false),
+            false => (in_force, true),
+        }
+    }
+
+    /// The names that living origins reference now, in the place of all names there may ever be (M4).
+    fn referenced(
+        &self,
+        facts: &Facts<'_>,
+        purpose: &str,
+        field: &str,
+        out: &mut Converted,
+    ) -> Vec<String> {
+        let Some(references) = facts.references else {
+            let text = "it means every name, which this API cannot say; the names in use can be told with --cluster";
+            out.note(Weight::Error, "wildcard", field, text.to_owned());
+            return Vec::new();
+        };
+        let mine = references.iter().filter(|reference| {
+            reference.origin.resource == *self.origin
+                && reference.origin.namespace == self.from.namespace
+                && reference.target.resource == *self.target
+                && reference.target.namespace == self.source.namespace
+                && reference.purpose == purpose
+        });
+        let names: BTreeSet<String> = mine.map(|reference| reference.target.name.clone()).collect();
+        let text = match names.len() {
+            0 => format!(
+                "it means every name, which this API cannot say, and none is referenced now for {purpose}"
+            ),
+            count => format!(
+                "it means every name, which this API cannot say; {count} referenced now for {purpose} are granted"
+            ),
+        };
+        out.note(Weight::Warning, "snapshot-of-wildcard", field, text);
+        names.into_iter().collect()
+    }
+
+    /// The grants for these names, sixteen in each (M2).
+    fn grants(&self, names: &BTreeSet<String>, purpose: &str, several: bool) -> Vec<Value> {
+        let names: Vec<&String> = names.iter().collect();
+        let parts: Vec<&[&String]> = names.chunks(NAMES_MAX).collect();
+        let split = parts.len() > 1;
+        let mut base =
+            format!("{}-{}-{}", self.source.name, self.origin.resource, self.target.resource);
+        if several {
+            base = format!("{base}-{purpose}");
+        }
+        // Two namespaces may be named in one source, and their grants must not have one name.
+        if self.source.names_elsewhere(self.from) {
+            base = format!("{base}-{}", self.from.namespace);
+        }
+        let numbered = parts.into_iter().enumerate();
+        let grants = numbered.map(|(number, names)| {
+            let name = match split {
+                true => format!("{base}-{}", number + 1),
+                false => base.clone(),
+            };
+            let mut origin = json!({
+                "group": self.origin.group, "resource": self.origin.resource,
+            });
+            if let (Some(origin), false) = (origin.as_object_mut(), self.from.namespace.is_empty())
+            {
+                origin.insert("namespace".into(), self.from.namespace.clone().into());
+            }
+            json!({
+                "apiVersion": format!("{GROUP}/v1alpha1"),
+                "kind": "ReferenceGrant",
+                "metadata": { "name": shortened(&name), "namespace": self.source.namespace },
+                "origin": origin,
+                "target": {
+                    "group": self.target.group,
+                    "resource": self.target.resource,
+                    "names": names,
+                },
+                "purpose": purpose,
+            })
+        });
+        grants.collect()
+    }
+}
+
+/// A strategy to begin with, for an API that none is known for.
+fn skeleton(origin: &Resource, target: &Resource, served: &[ServedType]) -> String {
+    let row = served.iter().find(|row| row.resource == *origin);
+    let version = row.and_then(|row| row.versions.first()).map_or("v1", String::as_str);
+    format!(
+        "apiVersion: {GROUP}/v1alpha1\nkind: ReferenceStrategy\nmetadata: {{name: {origin}}}\n\
+         origin: {{group: \"{}\", resource: {}}}\nversions:\n- version: {version}\n  references:\n  \
+         - path: .spec.PATH.name\n    target: {{group: \"{}\", resource: {}}}\n    purpose: PURPOSE\n",
+        origin.group, origin.resource, target.group, target.resource
+    )
+}
+
+/// A name that is short enough; what is cut off is kept as a hash.
+fn shortened(name: &str) -> String {
+    if name.len() <= NAME_MAX {
+        return name.to_owned();
+    }
+    // FNV-1a: stable in all releases, since names of objects must not change with the program.
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let keep = NAME_MAX - 9;
+    let kept = name.get(..keep).unwrap_or_default().trim_end_matches(['-', '.']);
+    format!("{kept}-{hash:08x}")
+}
+
+/// Converts several sources; each with its namespace and name. No two grants have one name.
+#[must_use]
+pub fn convert_all(sources: &[Value], facts: &Facts<'_>) -> Vec<(String, Converted)> {
+    let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+    let mut all = Vec::new();
+    for object in sources {
+        let mut converted = convert(object, facts);
+        for grant in &mut converted.grants {
+            let place = place(grant);
+            let count = taken.entry(place).or_default();
+            *count += 1;
+            if *count > 1
+                && let Some(Value::String(name)) = grant.pointer_mut("/metadata/name")
+            {
+                *name = shortened(&format!("{name}-x{count}"));
+            }
+        }
+        all.push((place(object), converted));
+    }
+    all
+}
+
+/// The namespace and name of an object.
+fn place(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"))
+}

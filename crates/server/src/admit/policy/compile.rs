@@ -1,0 +1,314 @@
+//! A policy made ready to run: its expressions compiled once, its rules and selectors read once.
+//!
+//! The same code tells what is wrong with a policy that is being written, field by field. When a policy
+//! applies, and what comes of it, is decided beside this.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+use tenure_cel::{CompileError, Env, Program, Shape, Type, compile};
+use tenure_machinery::validate::{objects, text};
+use tenure_machinery::{Errors, Object, ObjectExt, Path};
+
+use super::matching::Matching;
+
+/// What comes before the name of a variable of a policy.
+const VARIABLES: &str = "variables";
+
+/// A policy, ready to run.
+pub(super) struct Policy {
+    pub(super) name: String,
+    /// Whether a policy that fails is passed over.
+    pub(super) ignores_failures: bool,
+    pub(super) matching: Matching,
+    /// The version and kind of its parameters.
+    pub(super) param_kind: Option<(String, String)>,
+    pub(super) conditions: Vec<Expression>,
+    pub(super) variables: Vec<Variable>,
+    pub(super) validations: Vec<Validation>,
+    pub(super) annotations: Vec<(String, Expression)>,
+    /// Why it cannot run; a policy that is refused when it is written never gets here.
+    pub(super) fault: Option<String>,
+}
+
+/// An expression and what it needs.
+pub(super) struct Expression {
+    pub(super) text: String,
+    pub(super) program: Program,
+    /// The variables it names, by place.
+    pub(super) needs: Vec<usize>,
+}
+
+/// A variable of a policy: computed when an expression needs it, once.
+pub(super) struct Variable {
+    /// As expressions name it.
+    pub(super) name: Arc<str>,
+    pub(super) expression: Expression,
+}
+
+/// One thing that must hold.
+pub(super) struct Validation {
+    pub(super) expression: Expression,
+    pub(super) message: String,
+    pub(super) computed: Option<Expression>,
+    pub(super) reason: &'static str,
+    pub(super) code: u16,
+}
+
+/// What is wrong with an expression, and where it stands in the spec.
+struct Fault {
+    list: &'static str,
+    index: usize,
+    member: &'static str,
+    text: String,
+    why: String,
+}
+
+/// Tells what is wrong with the expressions of a policy that is being written.
+pub(in crate::admit) fn check(object: &Object, errors: &mut Errors) {
+    let spec = Path::Root.field("spec");
+    for fault in Compiler::run(object).1 {
+        let list = spec.field(fault.list);
+        let at = list.index(fault.index);
+        errors.invalid(&at.field(fault.member), format_args!("{:?}", fault.text), &fault.why);
+    }
+}
+
+impl Policy {
+    pub(super) fn new(object: &Object) -> Policy {
+        let (mut policy, faults) = Compiler::run(object);
+        policy.fault = faults.into_iter().next().map(|fault| fault.why);
+        policy
+    }
+}
+
+/// What expressions may answer.
+#[derive(Clone, Copy)]
+enum Answer {
+    Truth,
+    Text,
+    TextOrNull,
+    Anything,
+}
+
+impl Answer {
+    fn fault(self, found: &Type) -> Option<String> {
+        let wanted = match (self, found) {
+            (Answer::Anything, _)
+            | (Answer::Truth, Type::Bool)
+            | (Answer::Text | Answer::TextOrNull, Type::String)
+            | (Answer::TextOrNull, Type::Null) => return None,
+            (Answer::Truth, _) => "bool",
+            (Answer::Text, _) => "string",
+            (Answer::TextOrNull, _) => "one of [string null_type]",
+        };
+        Some(format!("must evaluate to {wanted} but got {found}"))
+    }
+}
+
+/// Compiles one policy.
+struct Compiler {
+    env: Env,
+    names: Vec<Arc<str>>,
+    faults: Vec<Fault>,
+}
+
+impl Compiler {
+    fn run(object: &Object) -> (Policy, Vec<Fault>) {
+        let none = Object::new();
+        let spec = object.map_at(&["spec"]).unwrap_or(&none);
+        let param_kind = spec.map_at(&["paramKind"]);
+        let env = env(param_kind.is_some());
+        let mut compiler = Compiler { env, names: Vec::new(), faults: Vec::new() };
+        let conditions = compiler.all(spec, "matchConditions", "expression", Answer::Truth);
+        let variables = compiler.variables(spec);
+        let validations = compiler.validations(spec);
+        let annotations = compiler.annotations(spec);
+        let policy = Policy {
+            name: object.name().to_owned(),
+            ignores_failures: text(spec, "failurePolicy") == "Ignore",
+            matching: Matching::new(spec.map_at(&["matchConstraints"])),
+            param_kind: param_kind
+                .map(|kind| (text(kind, "apiVersion").to_owned(), text(kind, "kind").to_owned())),
+            conditions,
+            variables,
+            validations,
+            annotations,
+            fault: None,
+        };
+        (policy, compiler.faults)
+    }
+
+    fn all(
+        &mut self,
+        spec: &Object,
+        list: &'static str,
+        member: &'static str,
+        answer: Answer,
+    ) -> Vec<Expression> {
+        let found = objects(spec, list);
+        found
+            .filter_map(|(index, one)| self.one((list, index, member), text(one, member), answer))
+            .collect()
+    }
+
+    fn variables(&mut self, spec: &Object) -> Vec<Variable> {
+        let mut made = Vec::new();
+        for (index, one) in objects(spec, VARIABLES) {
+            let at = (VARIABLES, index, "expression");
+            let Some(expression) = self.one(at, text(one, "expression"), Answer::Anything) else {
+                continue;
+            };
+            let name: Arc<str> = format!("{VARIABLES}.{}", text(one, "name")).into();
+            let ty = expression.program.result_type().clone();
+            self.env = std::mem::take(&mut self.env).with_type(&name, ty);
+            self.names.push(Arc::clone(&name));
+            made.push(Variable { name, expression });
+        }
+        made
+    }
+
+    fn validations(&mut self, spec: &Object) -> Vec<Validation> {
+        let mut made = Vec::new();
+        for (index, one) in objects(spec, "validations") {
+            let at = |member| ("validations", index, member);
+            let rule = self.one(at("expression"), text(one, "expression"), Answer::Truth);
+            let member = "messageExpression";
+            let computed = self.one(at(member), text(one, member), Answer::Text);
+            let Some(expression) = rule else { continue };
+            let said = text(one, "message").trim();
+            let message = if said.is_empty() {
+                format!("failed expression: {}", expression.text.trim())
+            } else {
+                said.to_owned()
+            };
+            let (reason, code) = match text(one, "reason") {
+                "Forbidden" => ("Forbidden", 403),
+                "Unauthorized" => ("Unauthorized", 401),
+                "RequestEntityTooLarge" => ("RequestEntityTooLarge", 413),
+                _ => ("Invalid", 422),
+            };
+            made.push(Validation { expression, message, computed, reason, code });
+        }
+        made
+    }
+
+    fn annotations(&mut self, spec: &Object) -> Vec<(String, Expression)> {
+        let mut made = Vec::new();
+        for (index, one) in objects(spec, "auditAnnotations") {
+            let at = ("auditAnnotations", index, "valueExpression");
+            let expression = self.one(at, text(one, "valueExpression"), Answer::TextOrNull);
+            made.extend(expression.map(|expression| (text(one, "key").to_owned(), expression)));
+        }
+        made
+    }
+
+    /// Compiles one expression; an empty one is told of elsewhere.
+    fn one(
+        &mut self,
+        (list, index, member): (&'static str, usize, &'static str),
+        text: &str,
+        answer: Answer,
+    ) -> Option<Expression> {
+        if text.trim().is_empty() {
+            return None;
+        }
+        let why = match compile(text, &self.env) {
+            Err(CompileError { message }) => refusal(&message),
+            Ok(program) => match answer.fault(program.result_type()) {
+                Some(why) => why,
+                None => {
+                    let named = self.names.iter().enumerate();
+                    let named = named.filter(|(_, name)| program.uses(name));
+                    let needs = named.map(|(place, _)| place).collect();
+                    return Some(Expression { text: text.to_owned(), program, needs });
+                }
+            },
+        };
+        self.faults.push(Fault { list, index, member, text: text.to_owned(), why });
+        None
+    }
+}
+
+fn refusal(message: &str) -> String {
+    if message.contains("undeclared reference to 'authorizer'") {
+        return "the variable authorizer is not offered by this server".to_owned();
+    }
+    format!("compilation failed: {message}")
+}
+
+/// What every expression of a policy may name.
+fn env(params: bool) -> Env {
+    let any = &*ANY;
+    let env = Env::new()
+        .with_shape("object", any)
+        .with_shape("oldObject", any)
+        .with_shape("namespaceObject", &NAMESPACE)
+        .with_shape("request", &REQUEST);
+    let env = if params { env.with_shape("params", any) } else { env };
+    // Nothing has this name by itself, but a variable that is not there is told of as a member.
+    env.with_shape(VARIABLES, &NOTHING)
+}
+
+/// Data that is looked at as it comes.
+pub(super) static ANY: LazyLock<Arc<Shape>> = LazyLock::new(Shape::any);
+static NOTHING: LazyLock<Arc<Shape>> = LazyLock::new(|| Shape::object(&[]));
+
+fn shape(schema: &Value) -> Arc<Shape> {
+    Shape::from_schema(schema, false).unwrap_or_else(Shape::any)
+}
+
+/// What expressions see of a request.
+pub(super) static REQUEST: LazyLock<Arc<Shape>> = LazyLock::new(|| {
+    let string = shape(&json!({"type": "string"}));
+    let bool = shape(&json!({"type": "boolean"}));
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let kind = Shape::object(&[("group", &string), ("version", &string), ("kind", &string)]);
+    let resource =
+        Shape::object(&[("group", &string), ("version", &string), ("resource", &string)]);
+    let user = Shape::object(&[
+        ("username", &string),
+        ("uid", &string),
+        ("groups", &shape(&texts)),
+        ("extra", &shape(&json!({"type": "object", "additionalProperties": texts}))),
+    ]);
+    Shape::object(&[
+        ("kind", &kind),
+        ("resource", &resource),
+        ("subResource", &string),
+        ("requestKind", &kind),
+        ("requestResource", &resource),
+        ("requestSubResource", &string),
+        ("name", &string),
+        ("namespace", &string),
+        ("operation", &string),
+        ("userInfo", &user),
+        ("dryRun", &bool),
+        ("options", &ANY),
+    ])
+});
+
+/// What expressions see of the namespace.
+pub(super) static NAMESPACE: LazyLock<Arc<Shape>> = LazyLock::new(|| {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "array", "items": text});
+    let map = json!({"type": "object", "additionalProperties": text});
+    let time = json!({"type": "string", "format": "date-time"});
+    let whole = json!({"type": "integer"});
+    shape(&json!({"type": "object", "properties": {
+        "metadata": {"type": "object", "properties": {
+            "name": text, "generateName": text, "namespace": text, "labels": map,
+            "annotations": map, "UID": text, "creationTimestamp": time,
+            "deletionGracePeriodSeconds": whole, "deletionTimestamp": time, "generation": whole,
+            "resourceVersion": text, "finalizers": texts,
+        }},
+        "spec": {"type": "object", "properties": {"finalizers": texts}},
+        "status": {"type": "object", "properties": {
+            "phase": text,
+            "conditions": {"type": "array", "items": {"type": "object", "properties": {
+                "status": text, "type": text, "lastTransitionTime": time, "message": text,
+                "reason": text,
+            }}},
+        }},
+    }}))
+});

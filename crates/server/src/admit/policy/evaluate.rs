@@ -1,0 +1,255 @@
+//! Runs the expressions of a policy on one request. Who is told, and how, is decided beside this.
+
+use tenure_cel::{Bindings, Budget, EvalError, EvalErrorKind, MATCH_COST_MAX, Map, Value};
+use tenure_machinery::Object;
+
+use super::compile::{ANY, Expression, NAMESPACE, Policy, REQUEST, Validation};
+
+/// The longest message that an expression may compute, in bytes.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+/// The longest value of an annotation, in bytes.
+const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
+/// What a run pays that costs nothing by itself: starting it takes time.
+const RUN_COST: u64 = 4;
+/// What a run in haste may cost: about a millisecond.
+const HASTY_COST_MAX: u64 = 20_000;
+
+/// What expressions see.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) new: Option<&'a Object>,
+    pub(super) old: Option<&'a Object>,
+    pub(super) request: &'a Object,
+    pub(super) namespace: Option<&'a Object>,
+    pub(super) params: Option<&'a Object>,
+}
+
+/// What a policy has to say against a request.
+#[derive(Default)]
+pub(super) struct Verdict {
+    pub(super) denials: Vec<Denial>,
+    /// What belongs into the audit log, by key.
+    pub(super) annotations: Vec<(String, String)>,
+}
+
+/// One thing that does not hold.
+pub(super) struct Denial {
+    /// Its place among the validations.
+    pub(super) index: usize,
+    pub(super) message: String,
+    pub(super) reason: &'static str,
+    pub(super) code: u16,
+    /// Whether it denies whatever the binding says: an annotation that cannot be computed.
+    pub(super) always: bool,
+}
+
+/// The run would take long: do it again with time.
+pub(super) struct Long;
+
+/// How much time there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    Hasty,
+    WithTime,
+}
+
+/// Runs a policy.
+pub(super) fn evaluate(policy: &Policy, seen: Seen<'_>, pace: Pace) -> Result<Verdict, Long> {
+    let mut verdict = Verdict::default();
+    let failed = |message: String| (!policy.ignores_failures).then(|| Denial::of(0, message));
+    if let Some(fault) = &policy.fault {
+        verdict.denials.extend(failed(fault.clone()));
+        return Ok(verdict);
+    }
+    let mut run = Run::new(policy, seen, pace);
+    match run.conditions()? {
+        Ok(true) => {}
+        Ok(false) => return Ok(verdict),
+        Err(message) => {
+            verdict.denials.extend(failed(message));
+            return Ok(verdict);
+        }
+    }
+    for (index, validation) in policy.validations.iter().enumerate() {
+        match run.validation(validation)? {
+            Ok(None) => {}
+            Ok(Some(message)) => verdict.denials.push(Denial {
+                reason: validation.reason,
+                code: validation.code,
+                ..Denial::of(index, message)
+            }),
+            Err(error) => {
+                let message = told(&validation.expression, &error);
+                let denial = failed(message).map(|denial| Denial { index, ..denial });
+                verdict.denials.extend(denial);
+                if run.budget.remaining() == 0 {
+                    return Ok(verdict);
+                }
+            }
+        }
+    }
+    for (key, expression) in &policy.annotations {
+        match run.run(expression)? {
+            Ok(value) => {
+                let text = value.as_str().unwrap_or_default().trim();
+                if !text.is_empty() {
+                    let end = text.floor_char_boundary(ANNOTATION_BYTES_MAX);
+                    let text = text.get(..end).unwrap_or_default();
+                    verdict.annotations.push((key.clone(), text.to_owned()));
+                }
+            }
+            Err(error) => {
+                let denial = failed(told(expression, &error));
+                verdict.denials.extend(denial.map(|denial| Denial { always: true, ..denial }));
+            }
+        }
+    }
+    Ok(verdict)
+}
+
+impl Denial {
+    fn of(index: usize, message: String) -> Denial {
+        Denial { index, message, reason: "Invalid", code: 422, always: false }
+    }
+}
+
+fn told(expression: &Expression, error: &EvalError) -> String {
+    format!("expression '{}' resulted in error: {error}", expression.text)
+}
+
+type Made<'a> = Result<Value<'a>, EvalError>;
+
+/// One policy, running.
+struct Run<'a> {
+    policy: &'a Policy,
+    seen: Seen<'a>,
+    budget: Budget,
+    pace: Pace,
+    /// Variables that were needed so far.
+    variables: Vec<Option<Made<'a>>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(policy: &'a Policy, seen: Seen<'a>, pace: Pace) -> Run<'a> {
+        let variables = policy.variables.iter().map(|_| None).collect();
+        Run { policy, seen, budget: budget(pace, None), pace, variables }
+    }
+
+    /// Whether the policy wants to look at the request at all.
+    ///
+    /// Conditions see no namespace, and one that is false outweighs others that fail.
+    fn conditions(&mut self) -> Result<Result<bool, String>, Long> {
+        if self.policy.conditions.is_empty() {
+            return Ok(Ok(true));
+        }
+        let own = std::mem::replace(&mut self.budget, budget(self.pace, Some(MATCH_COST_MAX)));
+        let namespace = self.seen.namespace.take();
+        let mut faults = Vec::new();
+        for condition in &self.policy.conditions {
+            match self.run(condition)? {
+                Ok(value) if value.as_bool() == Some(false) => return Ok(Ok(false)),
+                Ok(_) => {}
+                Err(error) => faults.push(told(condition, &error)),
+            }
+        }
+        (self.budget, self.seen.namespace) = (own, namespace);
+        Ok(match faults.as_slice() {
+            [] => Ok(true),
+            _ if self.policy.ignores_failures => Ok(false),
+            [one] => Err(one.clone()),
+            _ => Err(format!("[{}]", faults.join(", "))),
+        })
+    }
+
+    /// What is said against the request; nothing if the validation holds.
+    fn validation(
+        &mut self,
+        validation: &'a Validation,
+    ) -> Result<Result<Option<String>, EvalError>, Long> {
+        match self.run(&validation.expression)? {
+            Err(error) => return Ok(Err(error)),
+            Ok(value) if value.as_bool() == Some(true) => return Ok(Ok(None)),
+            Ok(_) => {}
+        }
+        let computed = match &validation.computed {
+            None => None,
+            Some(expression) => match self.run(expression)? {
+                Err(error) if error.kind == EvalErrorKind::Overspent => return Ok(Err(error)),
+                made => made.ok(),
+            },
+        };
+        let text = computed.as_ref().and_then(Value::as_str).unwrap_or_default().trim();
+        let fits = !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
+        Ok(Ok(Some(if fits { text.to_owned() } else { validation.message.clone() })))
+    }
+
+    /// Runs one expression, after the variables that it needs.
+    fn run(&mut self, expression: &'a Expression) -> Result<Made<'a>, Long> {
+        let policy = self.policy;
+        // A variable names only those before it, so this ends; a chain of them may be long.
+        let mut wanted = expression.needs.clone();
+        while let Some(place) = wanted.last().copied() {
+            let variable = policy.variables.get(place).filter(|_| !self.is_made(place));
+            let Some(variable) = variable else {
+                wanted.pop();
+                continue;
+            };
+            let mut needs = variable.expression.needs.iter();
+            if let Some(first) = needs.find(|place| !self.is_made(**place)) {
+                wanted.push(*first);
+                continue;
+            }
+            let made = self.alone(&variable.expression)?;
+            if let Some(slot) = self.variables.get_mut(place) {
+                *slot = Some(made);
+            }
+        }
+        self.alone(expression)
+    }
+
+    fn is_made(&self, place: usize) -> bool {
+        self.variables.get(place).is_some_and(Option::is_some)
+    }
+
+    /// Runs one expression whose variables are there.
+    fn alone(&mut self, expression: &'a Expression) -> Result<Made<'a>, Long> {
+        let mut bindings = self.bindings();
+        for place in &expression.needs {
+            let variable = self.policy.variables.get(*place);
+            if let (Some(variable), Some(Some(made))) = (variable, self.variables.get(*place)) {
+                bindings = bindings.bind_made(&variable.name, made.clone());
+            }
+        }
+        let before = self.budget.remaining();
+        let made = expression.program.eval(&bindings, &mut self.budget);
+        if self.budget.remaining() == before {
+            self.budget.spend(RUN_COST);
+        }
+        let spent = self.budget.remaining() == 0
+            || made.as_ref().is_err_and(|error| error.kind == EvalErrorKind::Overspent);
+        if spent && self.pace == Pace::Hasty { Err(Long) } else { Ok(made) }
+    }
+
+    fn bindings(&self) -> Bindings<'a> {
+        let data = |object: Option<&'a Object>| {
+            object.map_or(Value::Null, |object| Value::Map(Map::Json(object, &ANY)))
+        };
+        let namespace = self.seen.namespace;
+        let namespace =
+            namespace.map_or(Value::Null, |namespace| Value::Object(namespace, &NAMESPACE));
+        Bindings::new()
+            .bind("object", data(self.seen.new))
+            .bind("oldObject", data(self.seen.old))
+            .bind("request", Value::Object(self.seen.request, &REQUEST))
+            .bind("namespaceObject", namespace)
+            .bind("params", data(self.seen.params))
+    }
+}
+
+fn budget(pace: Pace, most: Option<u64>) -> Budget {
+    match (pace, most) {
+        (Pace::Hasty, _) => Budget::new(HASTY_COST_MAX),
+        (Pace::WithTime, Some(most)) => Budget::new(most),
+        (Pace::WithTime, None) => Budget::for_object(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Which requests a policy or a binding is about: rules over resources, and selectors over labels.
+
+use serde_json::Value;
+use tenure_core::selector::{LabelRequirement, LabelRule, LabelSelector};
+use tenure_machinery::validate::{objects, text};
+use tenure_machinery::{Object, ObjectExt};
+
+/// What a policy or a binding is about; without anything said, everything.
+#[derive(Default)]
+pub(super) struct Matching {
+    rules: Vec<Rule>,
+    excluded: Vec<Rule>,
+    namespaces: LabelSelector,
+    objects: LabelSelector,
+    /// Whether the same resource under another group or version counts, too.
+    equivalent: bool,
+}
+
+struct Rule {
+    names: Vec<String>,
+    operations: Vec<String>,
+    groups: Vec<String>,
+    versions: Vec<String>,
+    resources: Vec<String>,
+    scope: Scope,
+}
+
+#[derive(PartialEq, Eq)]
+enum Scope {
+    All,
+    Cluster,
+    Namespaced,
+}
+
+/// A resource under one group and version.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    pub(super) resource: &'a str,
+}
+
+/// Looks up a label by its key.
+pub(super) type Labels<'a, 'l> = &'a dyn Fn(&str) -> Option<&'l str>;
+
+/// What rules and selectors look at.
+pub(super) struct Question<'a> {
+    pub(super) operation: &'a str,
+    /// The resource as it was asked for, and the others it is served as.
+    pub(super) places: &'a [Place<'a>],
+    pub(super) subresource: &'a str,
+    pub(super) name: &'a str,
+    pub(super) namespaced: bool,
+    pub(super) new: Option<&'a Object>,
+    pub(super) old: Option<&'a Object>,
+}
+
+impl Matching {
+    pub(super) fn new(said: Option<&Object>) -> Matching {
+        let Some(said) = said else { return Matching::default() };
+        let rules = |list: &str| objects(said, list).map(|(_, rule)| Rule::new(rule)).collect();
+        Matching {
+            rules: rules("resourceRules"),
+            excluded: rules("excludeResourceRules"),
+            namespaces: selector(said.map_at(&["namespaceSelector"])),
+            objects: selector(said.map_at(&["objectSelector"])),
+            equivalent: text(said, "matchPolicy") != "Exact",
+        }
+    }
+
+    /// Which of the places of a request this is about. `label` looks up labels of the namespace; there
+    /// are none for what lives in none.
+    pub(super) fn place<'l>(
+        &self,
+        asked: &Question<'_>,
+        label: Option<Labels<'_, 'l>>,
+    ) -> Option<usize> {
+        let here = label.is_none_or(|label| self.namespaces.matches(label));
+        if !here || !self.fits(asked) || self.first(&self.excluded, asked).is_some() {
+            return None;
+        }
+        if self.rules.is_empty() { Some(0) } else { self.first(&self.rules, asked) }
+    }
+
+    /// Whether the labels of the object fit, as they are or as they were.
+    fn fits(&self, asked: &Question<'_>) -> bool {
+        let one = |object: &Object| {
+            self.objects.matches(|key| object.str_at(&["metadata", "labels", key]))
+        };
+        self.objects.is_everything() || asked.new.is_some_and(one) || asked.old.is_some_and(one)
+    }
+
+    fn first(&self, rules: &[Rule], asked: &Question<'_>) -> Option<usize> {
+        let count = if self.equivalent { asked.places.len() } else { 1 };
+        let mut places = asked.places.iter().take(count).enumerate();
+        places
+            .find(|(_, place)| rules.iter().any(|rule| rule.matches(asked, **place)))
+            .map(|(at, _)| at)
+    }
+}
+
+impl Rule {
+    fn new(rule: &Object) -> Rule {
+        let texts = |list: &str| {
+            let values = rule.list_at(&[list]).iter();
+            values.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        Rule {
+            names: texts("resourceNames"),
+            operations: texts("operations"),
+            groups: texts("apiGroups"),
+            versions: texts("apiVersions"),
+            resources: texts("resources"),
+            scope: match text(rule, "scope") {
+                "Cluster" => Scope::Cluster,
+                "Namespaced" => Scope::Namespaced,
+                _ => Scope::All,
+            },
+        }
+    }
+
+    fn matches(&self, asked: &Question<'_>, place: Place<'_>) -> bool {
+        let lists = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
+        let scope = if asked.namespaced { Scope::Namespaced } else { Scope::Cluster };
+        (self.scope == Scope::All || self.scope == scope)
+            && lists(&self.operations, asked.operation)
+            && lists(&self.groups, place.group)
+            && lists(&self.versions, place.version)
+            && self.resources.iter().any(|one| is_resource(one, place.resource, asked.subresource))
+            && (self.names.is_empty() || self.names.iter().any(|name| name == asked.name))
+    }
+}
+
+/// Whether `pods`, `pods/status`, `*` or `*/scale` names a resource.
+fn is_resource(written: &str, resource: &str, subresource: &str) -> bool {
+    let (first, second) = written.split_once('/').unwrap_or((written, ""));
+    (first == "*" || first == resource) && (second == "*" || second == subresource)
+}
+
+/// A selector as it stands in an object; none selects everything.
+pub(super) fn selector(said: Option<&Object>) -> LabelSelector {
+    let Some(said) = said else { return LabelSelector::default() };
+    let labels = said.map_at(&["matchLabels"]).into_iter().flatten();
+    let equal = labels.map(|(key, value)| LabelRequirement {
+        key: key.clone(),
+        rule: LabelRule::Equals(value.as_str().unwrap_or_default().to_owned()),
+    });
+    let expressions = objects(said, "matchExpressions").map(|(_, expression)| {
+        let values = expression.list_at(&["values"]).iter().filter_map(Value::as_str);
+        let mut values: Vec<String> = values.map(str::to_owned).collect();
+        values.sort_unstable();
+        let rule = match text(expression, "operator") {
+            "In" => LabelRule::In(values),
+            "NotIn" => LabelRule::NotIn(values),
+            "Exists" => LabelRule::Exists,
+            _ => LabelRule::Missing,
+        };
+        LabelRequirement { key: text(expression, "key").to_owned(), rule }
+    });
+    LabelSelector::new(equal.chain(expressions).collect())
+}

@@ -1,0 +1,424 @@
+//! ValidatingAdmissionPolicies: what users forbid, in expressions (spec/downward-api.md R59).
+//!
+//! ```text
+//!   commit of a policy or binding ──► Feed ──► Policies (replaced whole; compiled when first needed)
+//!   write ──► matching ──► parameters ──► evaluate ──► refusal, warnings, lines for the audit log
+//! ```
+//!
+//! The language lives in crate `cel`. Reviews are not looked at: they write nothing.
+
+mod compile;
+mod evaluate;
+mod matching;
+mod subject;
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use serde_json::{Value, json};
+use tenure_core::selector::LabelSelector;
+use tenure_machinery::status::{Details, StatusCause};
+use tenure_machinery::validate::text;
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_world::{Change, LockStep, Record, World};
+
+pub(super) use compile::check;
+pub(crate) use subject::Subject;
+
+use crate::api::Api;
+use crate::registry::{Registry, Served};
+use crate::request::Request;
+use compile::Policy;
+use evaluate::{Denial, Long, Pace, Seen, evaluate};
+use matching::Matching;
+use subject::Asked;
+
+const POLICIES: &str = "/registry/validatingadmissionpolicies/";
+const BINDINGS: &str = "/registry/validatingadmissionpolicybindings/";
+/// Where the audit log says what did not hold.
+const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
+/// How many failures one line of the audit log tells of.
+const FAILURES_MAX: usize = 50;
+
+/// The policies that are bound, as they are now.
+#[derive(Default)]
+pub struct Policies {
+    current: ArcSwap<Vec<Arc<Bound>>>,
+}
+
+/// A policy with its bindings.
+struct Bound {
+    policy: Source<Policy>,
+    bindings: Vec<Arc<Source<Binding>>>,
+}
+
+/// A stored object, and what is made of it when it is first needed: the thread that commits must not
+/// wait for a compiler.
+struct Source<T> {
+    record: Arc<Record>,
+    made: OnceLock<T>,
+}
+
+impl<T> Source<T> {
+    fn new(record: &Arc<Record>) -> Source<T> {
+        Source { record: Arc::clone(record), made: OnceLock::new() }
+    }
+
+    fn get(&self, make: impl FnOnce(&Object) -> T) -> &T {
+        self.made.get_or_init(|| make(&read(&self.record)))
+    }
+}
+
+fn read(record: &Record) -> Object {
+    serde_json::from_slice(record.bytes()).unwrap_or_default()
+}
+
+/// A binding, ready to use.
+struct Binding {
+    name: String,
+    matching: Matching,
+    params: Option<Params>,
+    actions: Vec<String>,
+}
+
+/// Which objects are the parameters of a policy.
+struct Params {
+    name: String,
+    namespace: String,
+    selector: LabelSelector,
+    /// Whether a request is refused when there are none.
+    required: bool,
+}
+
+impl Binding {
+    fn new(object: &Object) -> Binding {
+        let actions = object.list_at(&["spec", "validationActions"]).iter();
+        Binding {
+            name: object.name().to_owned(),
+            matching: Matching::new(object.map_at(&["spec", "matchResources"])),
+            params: object.map_at(&["spec", "paramRef"]).map(|params| Params {
+                name: text(params, "name").to_owned(),
+                namespace: text(params, "namespace").to_owned(),
+                selector: matching::selector(params.map_at(&["selector"])),
+                required: text(params, "parameterNotFoundAction") == "Deny",
+            }),
+            actions: actions.filter_map(Value::as_str).map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl Policies {
+    /// The index that must be handed to the world.
+    #[must_use]
+    pub fn feed(self: &Arc<Policies>) -> Box<dyn LockStep> {
+        Box::new(Feed { policies: Arc::clone(self) })
+    }
+
+    /// Whether no policy is bound, so that nobody has to look further.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.current.load().is_empty()
+    }
+
+    /// Takes over what a state holds; what did not change stays compiled.
+    fn read(&self, world: &World) {
+        let known = self.current.load_full();
+        let bindings: Vec<(String, &Arc<Record>)> = world
+            .range(BINDINGS, None)
+            .map(|record| (text_at(record, &["spec", "policyName"]), record))
+            .collect();
+        let bound = world.range(POLICIES, None).filter_map(|record| {
+            let bindings = bindings.iter().filter(|(name, _)| name == record.name());
+            let bindings: Vec<&Arc<Record>> = bindings.map(|(_, record)| *record).collect();
+            (!bindings.is_empty()).then(|| Bound::new(&known, record, &bindings))
+        });
+        self.current.store(Arc::new(bound.collect()));
+    }
+}
+
+fn text_at(record: &Record, path: &[&str]) -> String {
+    read(record).str_at(path).unwrap_or_default().to_owned()
+}
+
+impl Bound {
+    fn new(known: &[Arc<Bound>], policy: &Arc<Record>, bindings: &[&Arc<Record>]) -> Arc<Bound> {
+        let same = |record: &Arc<Record>, other: &Arc<Record>| {
+            record.revision() == other.revision() && record.key() == other.key()
+        };
+        let unchanged = |bound: &&Arc<Bound>| {
+            let own = bound.bindings.iter().map(|binding| &binding.record);
+            same(&bound.policy.record, policy)
+                && own.clone().count() == bindings.len()
+                && own.zip(bindings).all(|(own, other)| same(own, other))
+        };
+        known.iter().find(unchanged).cloned().unwrap_or_else(|| {
+            let bindings = bindings.iter().map(|record| Arc::new(Source::new(record)));
+            Arc::new(Bound { policy: Source::new(policy), bindings: bindings.collect() })
+        })
+    }
+}
+
+struct Feed {
+    policies: Arc<Policies>,
+}
+
+impl LockStep for Feed {
+    fn start(&mut self, world: &World) {
+        self.policies.read(world);
+    }
+
+    fn apply(&mut self, world: &World, changes: &[Arc<Change>]) {
+        let concerns = |key: &str| key.starts_with(POLICIES) || key.starts_with(BINDINGS);
+        if changes.iter().any(|change| concerns(&change.key)) {
+            self.policies.read(world);
+        }
+    }
+}
+
+/// What policies have to tell about a request that they let pass, or not.
+#[derive(Default)]
+struct Told {
+    warnings: Vec<String>,
+    annotations: Vec<(String, String)>,
+    failures: Vec<Value>,
+    refusal: Option<Failure>,
+}
+
+/// Refuses what a policy denies; tells the client and the audit log the rest.
+///
+/// # Errors
+/// In the words of the policy, or why it could not be asked.
+pub(crate) async fn enforce(
+    api: &Api,
+    request: &mut Request,
+    subject: Subject<'_>,
+) -> Result<(), Failure> {
+    if api.policies.is_empty() {
+        return Ok(());
+    }
+    let told = match judge(api, request, &subject, Pace::Hasty) {
+        Ok(told) => told,
+        Err(Long) => Box::pin(aside(api, request, &subject)).await?,
+    };
+    settle(request, told)
+}
+
+/// As [`enforce`], for followers, which have no thread to wait on.
+///
+/// # Errors
+/// As [`enforce`].
+pub(crate) fn enforce_now(
+    api: &Api,
+    request: &mut Request,
+    subject: Subject<'_>,
+) -> Result<(), Failure> {
+    if api.policies.is_empty() {
+        return Ok(());
+    }
+    let told = judge(api, request, &subject, Pace::WithTime).map_err(unfinished)?;
+    settle(request, told)
+}
+
+fn settle(request: &mut Request, told: Told) -> Result<(), Failure> {
+    for warning in told.warnings {
+        request.warn(warning);
+    }
+    request.annotations.extend(told.annotations);
+    if !told.failures.is_empty() {
+        let failures = Value::Array(told.failures).to_string();
+        request.annotations.push((FAILURES.to_owned(), failures));
+    }
+    told.refusal.map_or(Ok(()), Err)
+}
+
+/// Judges on a thread that may be kept; this happens seldom, so that copies do not matter.
+async fn aside(api: &Api, request: &Request, subject: &Subject<'_>) -> Result<Told, Failure> {
+    let asked = Asked::new(api, request, subject);
+    let cases = cases(api, &asked);
+    let owned = asked.into_owned();
+    let work = move || {
+        let mut told = Told::default();
+        let mut cases = cases.iter();
+        cases.try_for_each(|case| case.judge(&owned, Pace::WithTime, &mut told)).map(|()| told)
+    };
+    api.aside.run(work).await?.map_err(unfinished)
+}
+
+/// With time nothing is too long; whatever is must not pass for allowed.
+fn unfinished(_: Long) -> Failure {
+    Failure::internal("a policy did not come to an end")
+}
+
+fn judge(api: &Api, request: &Request, subject: &Subject<'_>, pace: Pace) -> Result<Told, Long> {
+    let asked = Asked::new(api, request, subject);
+    let mut told = Told::default();
+    for case in cases(api, &asked) {
+        case.judge(&asked, pace, &mut told)?;
+    }
+    Ok(told)
+}
+
+/// A policy that applies under one of its bindings.
+struct Case {
+    bound: Arc<Bound>,
+    binding: Arc<Source<Binding>>,
+    /// Under which of its names the resource is looked at.
+    place: usize,
+    params: Result<Vec<Option<Object>>, String>,
+}
+
+/// What applies to a request, in the order of names.
+fn cases(api: &Api, asked: &Asked<'_>) -> Vec<Case> {
+    if asked.is_exempt() {
+        return Vec::new();
+    }
+    let state = api.world.current();
+    let registry = api.kinds.current();
+    let mut cases = Vec::new();
+    for bound in api.policies.current.load().iter() {
+        let policy = bound.policy.get(Policy::new);
+        let Some(place) = asked.place(&policy.matching) else { continue };
+        for source in &bound.bindings {
+            let binding = source.get(Binding::new);
+            if asked.place(&binding.matching).is_some() {
+                let params = params(&state, &registry, policy, binding, asked.namespace());
+                let (bound, binding) = (Arc::clone(bound), Arc::clone(source));
+                cases.push(Case { bound, binding, place, params });
+            }
+        }
+    }
+    cases
+}
+
+/// The parameters of a policy under a binding; a policy without any runs once.
+fn params(
+    state: &World,
+    registry: &Registry,
+    policy: &Policy,
+    binding: &Binding,
+    namespace: &str,
+) -> Result<Vec<Option<Object>>, String> {
+    let (Some((version, kind)), Some(wanted)) = (&policy.param_kind, &binding.params) else {
+        return Ok(vec![None]);
+    };
+    let known =
+        |served: &&Arc<Served>| served.api_version == *version && served.kind.kind == kind.as_str();
+    let served = registry.kinds().iter().find(known);
+    let served =
+        served.ok_or_else(|| format!("paramKind kind `{version}, Kind={kind}` not known"))?;
+    let namespace = match (served.kind.namespaced, wanted.namespace.as_str(), namespace) {
+        (false, "", _) => "",
+        (false, _, _) => {
+            let why = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`";
+            return Err(why.to_owned());
+        }
+        (true, "", "") => {
+            let why = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
+            return Err(why.to_owned());
+        }
+        (true, "", own) => own,
+        (true, given, _) => given,
+    };
+    let read = |record: &Arc<Record>| served.read(record).ok().map(Some);
+    let found: Vec<Option<Object>> = if wanted.name.is_empty() {
+        let place = served.collection(namespace);
+        let all = state.range(&place, None);
+        let all = all.filter(|record| wanted.selector.matches(|key| record.label(key)));
+        all.filter_map(read).collect()
+    } else {
+        state.get(&served.key(namespace, &wanted.name)).and_then(read).into_iter().collect()
+    };
+    if found.is_empty() && wanted.required {
+        let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
+        return Err(why.to_owned());
+    }
+    Ok(found)
+}
+
+impl Case {
+    fn judge(&self, asked: &Asked<'_>, pace: Pace, told: &mut Told) -> Result<(), Long> {
+        let policy = self.bound.policy.get(Policy::new);
+        let binding = self.binding.get(Binding::new);
+        let params = match &self.params {
+            Ok(params) => params,
+            Err(why) => {
+                if !policy.ignores_failures {
+                    let message = format!("failed to configure binding: {why}");
+                    told.refuse(asked, policy, binding, &message, ("Invalid", 422));
+                }
+                return Ok(());
+            }
+        };
+        let looked_at = asked.at(self.place);
+        for params in params {
+            let seen = Seen { params: params.as_ref(), ..looked_at.seen() };
+            let verdict = evaluate(policy, seen, pace)?;
+            for denial in &verdict.denials {
+                told.denial(asked, policy, binding, denial);
+            }
+            for (key, value) in verdict.annotations {
+                told.annotate(format!("{}/{key}", policy.name), value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Told {
+    fn denial(&mut self, asked: &Asked<'_>, policy: &Policy, binding: &Binding, denial: &Denial) {
+        let (message, how) = (&denial.message, (denial.reason, denial.code));
+        if denial.always {
+            self.refuse(asked, policy, binding, message, how);
+            return;
+        }
+        for action in &binding.actions {
+            match action.as_str() {
+                "Deny" => self.refuse(asked, policy, binding, message, how),
+                "Warn" => self.warnings.push(format!(
+                    "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
+                    policy.name, binding.name
+                )),
+                _ if self.failures.len() < FAILURES_MAX => self.failures.push(json!({
+                    "message": message, "policy": policy.name, "binding": binding.name,
+                    "expressionIndex": denial.index, "validationActions": binding.actions,
+                })),
+                _ => {}
+            }
+        }
+    }
+
+    /// Refuses, in the words of the first that does.
+    fn refuse(
+        &mut self,
+        asked: &Asked<'_>,
+        policy: &Policy,
+        binding: &Binding,
+        why: &str,
+        (reason, code): (&'static str, u16),
+    ) {
+        if self.refusal.is_some() {
+            return;
+        }
+        let message = format!(
+            "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {why}",
+            policy.name, binding.name
+        );
+        let mut failure = asked.forbidden(&message);
+        failure.reason = reason;
+        failure.code = code;
+        let details = failure.details.as_deref().cloned().unwrap_or_default();
+        let cause = StatusCause { reason: String::new(), message, field: String::new() };
+        self.refusal = Some(failure.with(Details { causes: vec![cause], ..details }));
+    }
+
+    /// Several values of one key are told together, each once.
+    fn annotate(&mut self, key: String, value: String) {
+        match self.annotations.iter_mut().find(|(known, _)| *known == key) {
+            None => self.annotations.push((key, value)),
+            Some((_, values)) if values.split(", ").any(|known| known == value) => {}
+            Some((_, values)) => {
+                values.push_str(", ");
+                values.push_str(&value);
+            }
+        }
+    }
+}

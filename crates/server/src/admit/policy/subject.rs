@@ -1,0 +1,299 @@
+//! One request as policies see it: which resource, which object, by whom.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_world::Record;
+
+use super::evaluate::Seen;
+use super::matching::{Matching, Place, Question};
+use super::read;
+use crate::admit::{Operation, namespace};
+use crate::api::Api;
+use crate::registry::Served;
+use crate::request::Request;
+use crate::write::scale;
+
+/// Group, version and kind.
+type Name = (&'static str, &'static str, &'static str);
+
+/// What the object of `scale` is.
+const SCALE: Name = ("autoscaling", "v1", "Scale");
+
+/// Whose objects are the rules themselves: a policy over them could never be taken back.
+const EXEMPT: [&str; 6] = [
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+];
+
+/// What is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// What is done.
+    pub(crate) operation: Operation,
+    /// The object as it was.
+    pub(crate) old: Option<&'a Object>,
+    /// The object as it shall be.
+    pub(crate) new: Option<&'a Object>,
+    /// Whether nothing is stored.
+    pub(crate) dry_run: bool,
+    /// The kind of the object where it is not that of the resource.
+    pub(crate) kind: Option<Name>,
+}
+
+/// A request, understood.
+pub(super) struct Asked<'a> {
+    operation: Operation,
+    /// The kind as it was asked for, and the others that show the same objects.
+    served: Vec<Arc<Served>>,
+    subresource: Cow<'a, str>,
+    name: Cow<'a, str>,
+    /// Where the object lives; a namespace lives nowhere.
+    namespace: Cow<'a, str>,
+    namespace_record: Option<Arc<Record>>,
+    namespace_object: OnceLock<Object>,
+    new: Option<Cow<'a, Object>>,
+    old: Option<Cow<'a, Object>>,
+    kind: Option<Name>,
+    user: Value,
+    dry_run: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(api: &Api, request: &'a Request, subject: &Subject<'a>) -> Asked<'a> {
+        let served = &request.served;
+        let object = subject.new.or(subject.old);
+        let either = |said: &'a str, own: &'a str| if said.is_empty() { own } else { said };
+        let name = either(&request.name, object.map_or("", |object| object.name()));
+        let namespace = either(&request.namespace, object.map_or("", |object| object.namespace()));
+        let namespace = if served.kind.namespaced { namespace } else { "" };
+        let scaled = request.subresource == "scale";
+        let shown = |object: &'a Object| match scale::view(served, object) {
+            Ok(scale) if scaled => Cow::Owned(scale),
+            _ => Cow::Borrowed(object),
+        };
+        let user = &request.user;
+        Asked {
+            operation: subject.operation,
+            served: all_forms(api, request),
+            subresource: Cow::Borrowed(&request.subresource),
+            name: Cow::Borrowed(name),
+            namespace_record: api.world.current().get(&namespace::key(namespace)).cloned(),
+            namespace: Cow::Borrowed(namespace),
+            namespace_object: OnceLock::new(),
+            new: subject.new.map(shown),
+            old: subject.old.map(shown),
+            kind: if scaled { Some(SCALE) } else { subject.kind },
+            user: json!({
+                "username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra,
+            }),
+            dry_run: subject.dry_run,
+        }
+    }
+
+    /// The same with nothing borrowed, to be taken to another thread.
+    pub(super) fn into_owned(self) -> Asked<'static> {
+        let object =
+            |object: Option<Cow<'a, Object>>| object.map(|object| Cow::Owned(object.into_owned()));
+        Asked {
+            operation: self.operation,
+            served: self.served,
+            subresource: Cow::Owned(self.subresource.into_owned()),
+            name: Cow::Owned(self.name.into_owned()),
+            namespace: Cow::Owned(self.namespace.into_owned()),
+            namespace_record: self.namespace_record,
+            namespace_object: self.namespace_object,
+            new: object(self.new),
+            old: object(self.old),
+            kind: self.kind,
+            user: self.user,
+            dry_run: self.dry_run,
+        }
+    }
+
+    /// Where the object lives; empty for those that live nowhere.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Whether no policy is asked.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.served.first().is_none_or(|served| {
+            let kind = &served.kind;
+            kind.group == "admissionregistration.k8s.io" && EXEMPT.contains(&kind.kind.as_ref())
+        })
+    }
+
+    /// Under which of its names the request is one that a policy or binding is about.
+    pub(super) fn place(&self, matching: &Matching) -> Option<usize> {
+        let places: Vec<Place<'_>> = self.served.iter().map(|served| place(served)).collect();
+        let question = Question {
+            operation: self.verb(),
+            places: &places,
+            subresource: &self.subresource,
+            name: &self.name,
+            namespaced: !self.namespace.is_empty(),
+            new: self.new.as_deref(),
+            old: self.old.as_deref(),
+        };
+        let own = self.new.as_deref().or(self.old.as_deref()).filter(|_| self.is_namespace());
+        match (own, &self.namespace_record) {
+            (Some(own), _) => {
+                let label = |key: &str| own.str_at(&["metadata", "labels", key]);
+                matching.place(&question, Some(&label))
+            }
+            (None, Some(record)) => matching.place(&question, Some(&|key| record.label(key))),
+            (None, None) => matching.place(&question, None),
+        }
+    }
+
+    fn is_namespace(&self) -> bool {
+        let kind = self.served.first().map(|served| &served.kind);
+        kind.is_some_and(|kind| kind.group.is_empty() && kind.kind == "Namespace")
+    }
+
+    fn verb(&self) -> &'static str {
+        match self.operation {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
+
+    /// What expressions see when the resource goes by one of its names.
+    pub(super) fn at(&self, place: usize) -> LookedAt<'_> {
+        LookedAt {
+            new: self.form(self.new.as_deref(), place),
+            old: self.form(self.old.as_deref(), place),
+            request: self.request(place),
+            namespace: self
+                .namespace_record
+                .as_ref()
+                .map(|record| self.namespace_object.get_or_init(|| read(record))),
+        }
+    }
+
+    /// An object in the form of one of its kinds.
+    fn form<'o>(&self, object: Option<&'o Object>, place: usize) -> Option<Cow<'o, Object>> {
+        let object = object?;
+        let (Some(from), Some(to)) = (self.served.first(), self.served.get(place)) else {
+            return Some(Cow::Borrowed(object));
+        };
+        if place == 0 || self.kind.is_some() {
+            return Some(Cow::Borrowed(object));
+        }
+        let mut object = object.clone();
+        if let Some(view) = from.view {
+            view.store(&mut object);
+        }
+        if let Some(view) = to.view {
+            view.show(&mut object);
+        }
+        object.insert("kind".into(), to.kind.kind.as_ref().into());
+        object.insert("apiVersion".into(), to.api_version.as_str().into());
+        if let Some(custom) = &to.custom {
+            custom.show(&mut object);
+        }
+        Some(Cow::Owned(object))
+    }
+
+    fn request(&self, place: usize) -> Object {
+        let kind = |served: Option<&Arc<Served>>| match (self.kind, served) {
+            (Some((group, version, kind)), _) => {
+                json!({"group": group, "version": version, "kind": kind})
+            }
+            (None, Some(served)) => {
+                let kind = &served.kind;
+                json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
+            }
+            (None, None) => Value::Null,
+        };
+        let resource = |served: Option<&Arc<Served>>| {
+            served.map_or(Value::Null, |served| {
+                let kind = &served.kind;
+                json!({"group": kind.group, "version": kind.version, "resource": kind.plural})
+            })
+        };
+        let (asked, seen) = (self.served.first(), self.served.get(place));
+        let namespace = if self.is_namespace() { &self.name } else { &self.namespace };
+        let options = match self.operation {
+            Operation::Create => Some("CreateOptions"),
+            Operation::Update => Some("UpdateOptions"),
+            Operation::Delete => Some("DeleteOptions"),
+            Operation::Connect => None,
+        };
+        let mut request = json!({
+            "kind": kind(seen), "resource": resource(seen),
+            "requestKind": kind(asked), "requestResource": resource(asked),
+            "name": self.name, "operation": self.verb(), "userInfo": self.user,
+            "dryRun": self.dry_run,
+        });
+        for (member, text) in [
+            ("subResource", &self.subresource),
+            ("requestSubResource", &self.subresource),
+            ("namespace", namespace),
+        ] {
+            if let Some(request) = request.as_object_mut().filter(|_| !text.is_empty()) {
+                request.insert(member.to_owned(), Value::String(text.to_string()));
+            }
+        }
+        let Value::Object(mut request) = request else { return Object::new() };
+        if let Some(kind) = options {
+            let options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+            request.insert("options".to_owned(), options);
+        }
+        request
+    }
+
+    /// What a client is told whose request is refused.
+    pub(super) fn forbidden(&self, why: &str) -> Failure {
+        let kind = self.served.first().map(|served| &served.kind);
+        let (group, plural) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.plural));
+        Failure::forbidden(group, plural, &self.name, why)
+    }
+}
+
+/// The kind as it was asked for, and the others that show the same objects.
+fn all_forms(api: &Api, request: &Request) -> Vec<Arc<Served>> {
+    let own = &request.served;
+    let registry = api.kinds.current();
+    let others = registry.kinds().iter().filter(|other| {
+        other.prefix == own.prefix
+            && other.api_version != own.api_version
+            && (request.subresource.is_empty()
+                || other.kind.subresource(&request.subresource).is_some())
+    });
+    std::iter::once(own).chain(others).cloned().collect()
+}
+
+fn place(served: &Served) -> Place<'_> {
+    let kind = &served.kind;
+    Place { group: &kind.group, version: &kind.version, resource: &kind.plural }
+}
+
+/// What expressions see, kept while they run.
+pub(super) struct LookedAt<'a> {
+    new: Option<Cow<'a, Object>>,
+    old: Option<Cow<'a, Object>>,
+    request: Object,
+    namespace: Option<&'a Object>,
+}
+
+impl LookedAt<'_> {
+    pub(super) fn seen(&self) -> Seen<'_> {
+        Seen {
+            new: self.new.as_deref(),
+            old: self.old.as_deref(),
+            request: &self.request,
+            namespace: self.namespace,
+            params: None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Nobody hands out what they cannot read: the check before a grant, a consumer or a strategy is written
+//! (spec/referential-authorization.md, section 6).
+//!
+//! What a writer holds only because something refers to it does not count: it may not be handed on (R104).
+
+use tenure_kinds::reference::{GROUP, ReferenceKind, Resource, target_names, targets};
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_rbac::Asked;
+
+use crate::api::Api;
+use crate::request::Request;
+
+/// What reading means.
+const VERBS: [&str; 3] = ["get", "list", "watch"];
+/// What garbage collection and the server itself change (R102).
+const UPKEEP: [&str; 5] =
+    ["ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation"];
+
+/// Refuses an object that would let others read what its writer may not (R100–R105).
+pub(super) fn may_hand_out(
+    api: &Api,
+    request: &Request,
+    old: Option<&Object>,
+    new: &Object,
+) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    let Some(of) = ReferenceKind::of(kind) else { return Ok(()) };
+    if old.is_some_and(|old| is_upkeep(old, new)) {
+        return Ok(());
+    }
+    let asker = Asker { api, request };
+    let missing = match of {
+        ReferenceKind::Grant => asker.missing_names(new),
+        _ if api.access.references().unchecked_consumers => Vec::new(),
+        _ => targets(of, new).into_iter().filter_map(|to| asker.missing_everywhere(to)).collect(),
+    };
+    if missing.is_empty() || asker.may_escalate(new) {
+        return Ok(());
+    }
+    let groups: Vec<String> =
+        request.user.groups.iter().map(|group| format!("{group:?}")).collect();
+    let why = format!(
+        "user {:?} (groups=[{}]) cannot grant access not held: {}",
+        request.user.name,
+        groups.join(" "),
+        missing.join("; ")
+    );
+    Err(Failure::forbidden(GROUP, &kind.plural, new.name(), &why))
+}
+
+/// Whether a change leaves what the object says as it was.
+fn is_upkeep(old: &Object, new: &Object) -> bool {
+    let said = |object: &Object| {
+        let mut said = object.clone();
+        let metadata = said.map_mut("metadata");
+        UPKEEP.iter().for_each(|member| {
+            metadata.remove(*member);
+        });
+        said
+    };
+    said(old) == said(new)
+}
+
+/// The writer, asked about.
+struct Asker<'a> {
+    api: &'a Api,
+    request: &'a Request,
+}
+
+impl Asker<'_> {
+    fn may(&self, verb: &str, of: Resource<'_>, namespace: &str, name: &str) -> bool {
+        let asked = Asked::Resource {
+            verb,
+            group: of.group,
+            resource: of.resource,
+            subresource: "",
+            namespace,
+            name,
+        };
+        self.api.access.may_without_references(&self.request.user, &asked).is_some()
+    }
+
+    /// Whoever may `escalate` the kind may write what they like (R103).
+    fn may_escalate(&self, new: &Object) -> bool {
+        let kind = &self.request.served.kind;
+        let of = Resource { group: GROUP, resource: &kind.plural };
+        self.may("escalate", of, new.namespace(), new.name())
+    }
+
+    /// What of the names of a grant the writer may not read; asked for all names first, then for each (R101).
+    fn missing_names(&self, grant: &Object) -> Vec<String> {
+        let target = Resource::read(grant, "target");
+        let served = self.api.kinds.current().resource(target.group, target.resource);
+        // A role in a namespace says nothing about what lives outside of all of them.
+        let namespace = match served {
+            Some(served) if !served.namespaced => "",
+            _ => grant.namespace(),
+        };
+        let names = target_names(grant);
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let narrow: Vec<&str> =
+            VERBS.into_iter().filter(|verb| !self.may(verb, target, namespace, "")).collect();
+        let place = match namespace {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in namespace {namespace:?}"),
+        };
+        let missing = names.into_iter().filter_map(|name| {
+            let lacking: Vec<&str> = narrow
+                .iter()
+                .copied()
+                .filter(|verb| !self.may(verb, target, namespace, name))
+                .collect();
+            (!lacking.is_empty())
+                .then(|| format!("{} {target} {name:?} {place}", lacking.join(",")))
+        });
+        missing.collect()
+    }
+
+    /// What of a resource the writer may not read in the whole cluster (R105).
+    fn missing_everywhere(&self, target: Resource<'_>) -> Option<String> {
+        let lacking: Vec<&str> =
+            VERBS.into_iter().filter(|verb| !self.may(verb, target, "", "")).collect();
+        (!lacking.is_empty()).then(|| format!("{} {target} in all namespaces", lacking.join(",")))
+    }
+}

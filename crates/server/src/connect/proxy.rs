@@ -1,0 +1,252 @@
+//! Pods and services behind the server (`pods/proxy`, `services/proxy`): HTTP with one port of a pod, over
+//! the pod's node.
+//!
+//! ```text
+//!   …/pods/[http:]NAME[:PORT]/proxy/PATH ───────────────────────────────► node ──► port of the pod
+//!   …/services/[http:]NAME[:PORT]/proxy/PATH ──► one ready endpoint ──┘
+//! ```
+//!
+//! The node gives a plain connection to the port; the request is spoken here.
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use http_body_util::Full;
+use serde_json::Value;
+use tenure_machinery::{Failure, Object, ObjectExt};
+
+use super::{Call, Door, Target, carry, head, node_name, place, wants_upgrade};
+use crate::api::{Api, no_such_resource};
+use crate::body::Body;
+use crate::read::get;
+use crate::registry::Served;
+
+/// A port of a pod, and the node that it is on.
+struct Backend {
+    node: String,
+    pod: String,
+    port: u16,
+}
+
+/// Passes a request on to a pod, or to a pod behind a service.
+pub(super) async fn answer(
+    api: &Api,
+    served: &Served,
+    call: Call<'_>,
+    body: Bytes,
+) -> Result<Response<Body>, Failure> {
+    let kind = if call.door == Door::Pod { "pod" } else { "service" };
+    let asked = Asked::parse(&call.path.name).ok_or_else(|| {
+        Failure::bad_request(format!("invalid {kind} request {:?}", call.path.name))
+    })?;
+    if asked.tls {
+        return Err(Failure::bad_request("only http can be spoken to what is behind this proxy"));
+    }
+    let namespace = &call.path.namespace;
+    let backend = match call.door {
+        Door::Pod => of_pod(api, served, namespace, asked.name, asked.port)?,
+        _ => of_service(api, served, namespace, &asked)?,
+    };
+    let wire = reach(api, namespace, &backend).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(wire).await.map_err(|error| unreachable(&error))?;
+    // It ends with the answer, as the one to the node does.
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "the connection to a pod ended early");
+        }
+    });
+    let headers = passed_on(&call.parts.headers);
+    let host = format!("{}:{}", backend.pod, backend.port);
+    let path = rest(&call.parts.uri, 7);
+    let request = head(call.asked.method.clone(), &path, &host, headers, &body)?
+        .body(Full::new(body))
+        .map_err(|_| Failure::bad_request("the path cannot be passed on"))?;
+    let answered = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
+    let running = api.metrics.long_running("CONNECT", "", &call.path.resource);
+    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending };
+    Ok(carry::relay(api, answered, held))
+}
+
+/// What is left of a path after so many segments, with its query: as it came, escapes and all.
+pub(super) fn rest(uri: &Uri, segments: usize) -> String {
+    let mut path = uri.path();
+    for _ in 0..segments {
+        // Empty segments count for nothing, as where the path was taken apart.
+        path = path.trim_start_matches('/');
+        path = path.find('/').and_then(|at| path.get(at..)).unwrap_or_default();
+    }
+    let path = if path.is_empty() { "/" } else { path };
+    match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    }
+}
+
+/// `[scheme:]name[:port]`.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked<'a> {
+    tls: bool,
+    name: &'a str,
+    port: &'a str,
+}
+
+impl Asked<'_> {
+    fn parse(text: &str) -> Option<Asked<'_>> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (scheme, name, port) = match *parts.as_slice() {
+            [name] => ("", name, ""),
+            [name, port] => ("", name, port),
+            [scheme, name, port] => (scheme, name, port),
+            _ => return None,
+        };
+        let known = matches!(scheme, "" | "http" | "https");
+        (known && !name.is_empty()).then_some(Asked { tls: scheme == "https", name, port })
+    }
+}
+
+/// The port of a pod; its first one where none is named.
+fn of_pod(
+    api: &Api,
+    pods: &Served,
+    namespace: &str,
+    name: &str,
+    port: &str,
+) -> Result<Backend, Failure> {
+    let record = get::stored(&api.world.current(), pods, namespace, name)?;
+    let pod = pods.read(&record)?;
+    let Some(node) = node_name(&pod) else {
+        return Err(Failure::bad_request(format!("pod {name} does not have a host assigned")));
+    };
+    let port = match port {
+        "" => first_port(&pod).unwrap_or(80),
+        text => text.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+            Failure::bad_request(format!("`{text}` is not the number of a port of pod {name}"))
+        })?,
+    };
+    Ok(Backend { node: node.to_owned(), pod: name.to_owned(), port })
+}
+
+fn first_port(pod: &Object) -> Option<u16> {
+    let containers = pod.list_at(&["spec", "containers"]).iter().filter_map(Value::as_object);
+    let mut ports = containers.flat_map(|container| container.list_at(&["ports"]));
+    ports.find_map(|port| port.get("containerPort")?.as_u64()?.try_into().ok())
+}
+
+/// A ready endpoint of a service, in the words of upstream where there is none.
+fn of_service(
+    api: &Api,
+    services: &Served,
+    namespace: &str,
+    asked: &Asked<'_>,
+) -> Result<Backend, Failure> {
+    let state = api.world.current();
+    let name = asked.name;
+    let unavailable = |why: String| Failure::new(503, "ServiceUnavailable", why);
+    let record = get::stored(&state, services, namespace, name)?;
+    let service = services.read(&record)?;
+    let mut port_name = asked.port.to_owned();
+    if let Ok(number) = asked.port.parse::<u64>() {
+        let mut ports = service.list_at(&["spec", "ports"]).iter();
+        let found = ports.find(|port| port.get("port").and_then(Value::as_u64) == Some(number));
+        let found = found.ok_or_else(|| {
+            unavailable(format!("no service port {number} found for service {name:?}"))
+        })?;
+        port_name = found.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    }
+    let registry = api.kinds.current();
+    let find = |group, version, resource| {
+        registry.find(group, version, resource).ok_or_else(no_such_resource)
+    };
+    let slices = find("discovery.k8s.io", "v1", "endpointslices")?;
+    let mut backends = Vec::new();
+    for record in state.range(&slices.collection(namespace), None) {
+        let slice = slices.read(record)?;
+        let of = slice.str_at(&["metadata", "labels", "kubernetes.io/service-name"]);
+        if of == Some(name) {
+            backends.extend(ready(&slice, &port_name));
+        }
+    }
+    let chosen = usize::try_from(api.chance.seed()).unwrap_or_default() % backends.len().max(1);
+    let Some((pod, port)) = backends.get(chosen) else {
+        return Err(unavailable(format!("no endpoints available for service {name:?}")));
+    };
+    of_pod(api, find("", "v1", "pods")?, namespace, pod, &port.to_string())
+}
+
+/// The pods of a slice that are ready, and their port of this name.
+fn ready(slice: &Object, port: &str) -> Vec<(String, u16)> {
+    let ports = slice.list_at(&["ports"]).iter().filter_map(Value::as_object);
+    let mut of_name = ports.filter(|one| one.str_at(&["name"]).unwrap_or_default() == port);
+    let number = of_name.find_map(|one| u16::try_from(one.int_at(&["port"])?).ok());
+    let Some(number) = number else { return Vec::new() };
+    let endpoints = slice.list_at(&["endpoints"]).iter().filter_map(Value::as_object);
+    let ready = endpoints.filter(|one| one.bool_at(&["conditions", "ready"]) != Some(false));
+    let pods = ready.filter(|one| one.str_at(&["targetRef", "kind"]) == Some("Pod"));
+    pods.filter_map(|one| Some((one.str_at(&["targetRef", "name"])?.to_owned(), number))).collect()
+}
+
+/// A connection to the port, given by the node.
+async fn reach(
+    api: &Api,
+    namespace: &str,
+    backend: &Backend,
+) -> Result<hyper::upgrade::Upgraded, Failure> {
+    let path = format!("/portProxy/{}/{}", place(namespace, &backend.pod), backend.port);
+    let target = Target { node: backend.node.clone(), path };
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("tcp"));
+    let mut answered = carry::send(api, &target, Method::GET, headers, Bytes::new()).await?;
+    if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(unreachable(&carry::text(answered.into_body()).await));
+    }
+    hyper::upgrade::on(&mut answered).await.map_err(|error| unreachable(&error))
+}
+
+fn unreachable(why: &dyn std::fmt::Display) -> Failure {
+    Failure::new(503, "ServiceUnavailable", format!("error trying to reach service: {why}"))
+}
+
+/// The headers that concern who is behind the proxy. Who asks is settled here and stays here.
+fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    let upgrade = wants_upgrade(headers);
+    let keep = |name: &HeaderName| {
+        let hop = [TRANSFER_ENCODING, TE, TRAILER, HOST].contains(name)
+            || matches!(name.as_str(), "keep-alive" | "proxy-connection" | "content-length");
+        let switches = *name == CONNECTION || *name == UPGRADE;
+        let secret = *name == AUTHORIZATION || name.as_str().starts_with("impersonate-");
+        !hop && !secret && (upgrade || !switches)
+    };
+    let kept = headers.iter().filter(|(name, _)| keep(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_behind_a_proxy_goes_on_as_it_came() {
+        for (segments, path, wanted) in [
+            (7, "/api/v1/namespaces/proxy/pods/proxy/proxy/a%2Fb/?c=d", "/a%2Fb/?c=d"),
+            (7, "/api/v1/namespaces/n/pods/web:80/proxy", "/"),
+            (7, "/api/v1/namespaces/n/pods/web/proxy?x", "/?x"),
+            (5, "/api/v1/nodes/proxy/proxy/healthz", "/healthz"),
+            (5, "/api/v1/nodes/n/proxy/", "/"),
+        ] {
+            assert_eq!(rest(&path.parse().unwrap(), segments), wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_have_a_scheme_and_a_port() {
+        let asked = |tls, name, port| Some(Asked { tls, name, port });
+        assert_eq!(Asked::parse("web"), asked(false, "web", ""));
+        assert_eq!(Asked::parse("web:80"), asked(false, "web", "80"));
+        assert_eq!(Asked::parse("https:web:"), asked(true, "web", ""));
+        assert_eq!(Asked::parse("ftp:web:21"), None);
+        assert_eq!(Asked::parse("a:b:c:d"), None);
+        assert_eq!(Asked::parse(":80"), None);
+    }
+}

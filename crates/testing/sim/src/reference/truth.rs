@@ -1,0 +1,603 @@
+//! What is stored, as plain sets, and what follows from it, by looking at everything (spec sections 2 to 5).
+//! Nothing is shared with the engine but the names of its types; speed is no concern.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use tenure_reference::path::Path;
+use tenure_reference::{
+    Consumer, Finder, Grant, ReferencePath, Resource, ServedType, Strategy, Subject, Triple,
+    VersionPaths,
+};
+
+use crate::random::Random;
+
+/// Types of origins: group and resource. The last has no namespace.
+pub const ORIGINS: [(&str, &str); 3] = [("gw", "gateways"), ("gw", "routes"), ("gw", "profiles")];
+/// Types of targets: group, resource, whether they have a namespace.
+pub const TARGETS: [(&str, &str, bool); 3] =
+    [("", "secrets", true), ("", "configmaps", true), ("x", "certs", false)];
+const KINDS: [&str; 3] = ["Secret", "ConfigMap", "Cert"];
+/// Users that are asked about.
+pub const USERS: [&str; 3] = ["u0", "u1", "system:serviceaccount:a:sa"];
+/// Groups that are asked about.
+pub const GROUPS: [&str; 1] = ["g0"];
+const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+const NAMES: [&str; 3] = ["s0", "s1", "s2"];
+const PURPOSES: [&str; 2] = ["p", "q"];
+const CLASSES: [&str; 3] = ["x", "y", "z"];
+
+/// Whether a group is meant, the subject, the type, namespace and name of the target.
+pub type Access = (bool, &'static str, usize, &'static str, &'static str);
+
+/// One allowed reference.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the fields are what they are called")]
+pub struct Pair {
+    pub origin: Resource,
+    pub origin_namespace: String,
+    pub origin_name: String,
+    pub target: Resource,
+    pub target_namespace: String,
+    pub target_name: String,
+    pub purpose: String,
+}
+
+pub(super) fn namespace(random: &mut Random) -> &'static str {
+    NAMESPACES[random.below(NAMESPACES.len())]
+}
+
+pub(super) fn name(random: &mut Random) -> &'static str {
+    NAMES[random.below(NAMES.len())]
+}
+
+pub(super) fn purpose(random: &mut Random) -> &'static str {
+    PURPOSES[random.below(PURPOSES.len())]
+}
+
+/// Everything that can be asked for.
+pub(super) fn every_target() -> impl Iterator<Item = (usize, &'static str, &'static str)> {
+    (0..TARGETS.len()).flat_map(|target| {
+        let places: &[&str] = if TARGETS[target].2 { &NAMESPACES } else { &[""] };
+        places.iter().flat_map(move |place| NAMES.iter().map(move |name| (target, *place, *name)))
+    })
+}
+
+/// How a strategy of this world finds references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The names of references whose kind is the target's.
+    ByKind,
+    /// References as they are.
+    Whole,
+    /// A member of another name, which has no namespace beside it.
+    Plain,
+}
+
+/// One path of a strategy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub way: Way,
+    pub target: usize,
+    pub purpose: &'static str,
+    pub allow_cluster_scoped: bool,
+}
+
+/// A strategy of this world: steps for each version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub name: String,
+    pub origin: usize,
+    pub versions: Vec<(&'static str, bool, Vec<Step>)>,
+}
+
+impl Plan {
+    /// The strategy as it would be stored.
+    #[must_use]
+    pub fn strategy(&self) -> Strategy {
+        let (group, resource) = ORIGINS[self.origin];
+        let versions = self.versions.iter().map(|(version, partitioned, steps)| {
+            let (class, list) = members(version);
+            VersionPaths {
+                version: (*version).into(),
+                class_path: partitioned.then(|| parsed(&format!(".spec.{class}"))),
+                references: steps.iter().map(|step| step.path(list)).collect(),
+            }
+        });
+        Strategy {
+            name: self.name.clone(),
+            origin: Resource::new(group, resource),
+            versions: versions.collect(),
+        }
+    }
+}
+
+/// The members that hold the class and the references in a version.
+fn members(version: &str) -> (&'static str, &'static str) {
+    if version == "v1" { ("class", "refs") } else { ("className", "references") }
+}
+
+fn parsed(text: &str) -> Path {
+    match Path::parse(text) {
+        Ok(path) => path,
+        Err(error) => unreachable!("{text}: {error}"),
+    }
+}
+
+impl Step {
+    fn path(&self, list: &str) -> ReferencePath {
+        let (group, resource, _) = TARGETS[self.target];
+        let text = match self.way {
+            Way::ByKind => format!(".spec.{list}[?(@.kind=='{}')].name", KINDS[self.target]),
+            Way::Whole => format!("$.spec.{list}[*]"),
+            Way::Plain => ".spec.plain".into(),
+        };
+        ReferencePath {
+            finder: Finder::Path(parsed(&text)),
+            target: Resource::new(group, resource),
+            purpose: self.purpose.into(),
+            namespace_path: None,
+            allow_cluster_scoped: self.allow_cluster_scoped,
+        }
+    }
+}
+
+/// What an origin says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    pub class: Option<&'static str>,
+    pub references: Vec<(usize, &'static str, Option<&'static str>)>,
+    pub plain: Option<&'static str>,
+}
+
+/// One change of the world.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the variants are what they are called")]
+pub enum Change {
+    PutConsumer(Consumer),
+    DropConsumer(String),
+    PutStrategy(Plan),
+    DropStrategy(String),
+    PutGrant(Grant),
+    DropGrant(String, String),
+    PutOrigin(usize, String, String, Content),
+    DropOrigin(usize, String, String),
+    Serve(usize),
+}
+
+impl Change {
+    /// A random change, most often to what changes most often.
+    #[must_use]
+    pub fn random(random: &mut Random, truth: &Truth) -> Change {
+        match random.below(20) {
+            0 | 1 => Change::PutConsumer(consumer(random)),
+            2 => Change::DropConsumer(format!("c{}", random.below(4))),
+            3 | 4 => Change::PutStrategy(plan(random)),
+            5 if random.once_in(2) => Change::DropStrategy(format!("t{}", random.below(4))),
+            5 => Change::Serve((truth.serving + 1 + random.below(3)) % 4),
+            6..=9 => Change::PutGrant(grant(random)),
+            10 | 11 => Change::DropGrant(namespace(random).into(), format!("r{}", random.below(3))),
+            12 | 13 => {
+                let kind = random.below(ORIGINS.len());
+                Change::DropOrigin(kind, place(kind, random).into(), origin_name(random))
+            }
+            _ => {
+                let kind = random.below(ORIGINS.len());
+                let content = content(random);
+                Change::PutOrigin(kind, place(kind, random).into(), origin_name(random), content)
+            }
+        }
+    }
+}
+
+fn place(kind: usize, random: &mut Random) -> &'static str {
+    if kind == 2 { "" } else { namespace(random) }
+}
+
+fn origin_name(random: &mut Random) -> String {
+    format!("o{}", random.below(3))
+}
+
+fn consumer(random: &mut Random) -> Consumer {
+    let subject = match random.below(4) {
+        0 => Subject::User(USERS[0].into()),
+        1 => Subject::User(USERS[1].into()),
+        2 => Subject::ServiceAccount { namespace: "a".into(), name: "sa".into() },
+        _ => Subject::Group(GROUPS[0].into()),
+    };
+    let mut class_names = BTreeSet::new();
+    for _ in 0..random.below(3) {
+        class_names.insert(["*", "", "x", "y", "z"][random.below(5)].to_owned());
+    }
+    let references = (0..1 + random.below(3)).map(|_| {
+        let (origin, target) =
+            (ORIGINS[random.below(ORIGINS.len())], TARGETS[random.below(TARGETS.len())]);
+        Triple {
+            origin: Resource::new(origin.0, origin.1),
+            target: Resource::new(target.0, target.1),
+            purpose: purpose(random).into(),
+        }
+    });
+    let references = references.collect();
+    let class_names = class_names.into_iter().collect();
+    Consumer { name: format!("c{}", random.below(4)), subject, class_names, references }
+}
+
+fn plan(random: &mut Random) -> Plan {
+    let mut versions = Vec::new();
+    for version in ["v1", "v1beta1"] {
+        if random.once_in(4) {
+            continue;
+        }
+        let steps = (0..1 + random.below(2)).map(|_| Step {
+            way: [Way::ByKind, Way::Whole, Way::Plain][random.below(3)],
+            target: random.below(TARGETS.len()),
+            purpose: purpose(random),
+            allow_cluster_scoped: random.once_in(2),
+        });
+        let steps = steps.collect();
+        versions.push((version, random.once_in(2), steps));
+    }
+    Plan { name: format!("t{}", random.below(4)), origin: random.below(ORIGINS.len()), versions }
+}
+
+fn grant(random: &mut Random) -> Grant {
+    let origin = ORIGINS[random.below(ORIGINS.len())];
+    let target = TARGETS[random.below(2)];
+    let names = (0..random.below(3)).map(|_| name(random).to_owned());
+    let names: BTreeSet<String> = names.collect();
+    Grant {
+        namespace: namespace(random).into(),
+        name: format!("r{}", random.below(3)),
+        origin: Resource::new(origin.0, origin.1),
+        origin_namespace: if random.once_in(4) { "" } else { namespace(random) }.into(),
+        target: Resource::new(target.0, target.1),
+        names: names.into_iter().collect(),
+        purpose: purpose(random).into(),
+    }
+}
+
+fn content(random: &mut Random) -> Content {
+    let references = (0..random.below(4)).map(|_| {
+        let wild = random.once_in(10);
+        let name = if wild { ["", "a/b", ".."][random.below(3)] } else { name(random) };
+        let place = match random.below(8) {
+            0..=2 => None,
+            3 => Some(""),
+            4 if wild => Some("Not_A_Label"),
+            _ => Some(namespace(random)),
+        };
+        (random.below(TARGETS.len()), name, place)
+    });
+    let references = references.collect();
+    let class = match random.below(5) {
+        0 => None,
+        1 => Some(""),
+        at => Some(CLASSES[at - 2]),
+    };
+    let plain = random.once_in(3).then(|| name(random));
+    Content { class, references, plain }
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    consumers: BTreeMap<String, Consumer>,
+    plans: BTreeMap<String, Plan>,
+    grants: BTreeMap<(String, String), Grant>,
+    origins: BTreeMap<(usize, String, String), Content>,
+    serving: usize,
+}
+
+impl Truth {
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change.clone() {
+            Change::PutConsumer(consumer) => {
+                self.consumers.insert(consumer.name.clone(), consumer);
+            }
+            Change::DropConsumer(name) => {
+                self.consumers.remove(&name);
+            }
+            Change::PutStrategy(plan) => {
+                self.plans.insert(plan.name.clone(), plan);
+            }
+            Change::DropStrategy(name) => {
+                self.plans.remove(&name);
+            }
+            Change::PutGrant(grant) => {
+                self.grants.insert((grant.namespace.clone(), grant.name.clone()), grant);
+            }
+            Change::DropGrant(namespace, name) => {
+                self.grants.remove(&(namespace, name));
+            }
+            Change::PutOrigin(kind, namespace, name, content) => {
+                self.origins.insert((kind, namespace, name), content);
+            }
+            Change::DropOrigin(kind, namespace, name) => {
+                self.origins.remove(&(kind, namespace, name));
+            }
+            Change::Serve(serving) => self.serving = serving,
+        }
+    }
+
+    /// The versions of origins that are served, best first.
+    fn versions(&self) -> &'static [&'static str] {
+        [&["v1", "v1beta1"][..], &["v1beta1", "v1"], &["v1beta1"], &[]][self.serving]
+    }
+
+    /// What is served: in the last of four ways origins and ConfigMaps are not.
+    #[must_use]
+    pub fn served(&self) -> Vec<ServedType> {
+        let versions = self.versions();
+        let origins = ORIGINS.iter().enumerate().map(|(at, (group, resource))| ServedType {
+            resource: Resource::new(group, resource),
+            kind: format!("Origin{at}"),
+            namespaced: at != 2,
+            versions: versions.iter().map(|version| (*version).into()).collect(),
+        });
+        let targets = (0..TARGETS.len()).filter(|at| self.serves(*at)).map(|at| {
+            let (group, resource, namespaced) = TARGETS[at];
+            ServedType {
+                resource: Resource::new(group, resource),
+                kind: KINDS[at].into(),
+                namespaced,
+                versions: vec!["v1".into()],
+            }
+        });
+        origins.chain(targets).collect()
+    }
+
+    fn serves(&self, target: usize) -> bool {
+        target != 1 || self.serving != 2
+    }
+
+    /// The first version that is served.
+    #[must_use]
+    pub fn version_of(&self, _kind: usize) -> Option<&'static str> {
+        // Strategies that lack the version read another one: only ask where there is no choice.
+        match self.versions() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// An origin as it is served at a version.
+    #[must_use]
+    pub fn object(&self, kind: usize, namespace: &str, name: &str, version: &str) -> Option<Value> {
+        if !self.versions().contains(&version) {
+            return None;
+        }
+        let content = self.origins.get(&(kind, namespace.to_owned(), name.to_owned()))?;
+        let (class, list) = members(version);
+        let references = content.references.iter().map(|(target, name, namespace)| {
+            let mut reference = json!({ "kind": KINDS[*target], "name": name });
+            if let Some(namespace) = namespace {
+                reference["namespace"] = json!(namespace);
+            }
+            reference
+        });
+        let references: Vec<Value> = references.collect();
+        let mut spec = json!({ list: references });
+        if let Some(value) = content.class {
+            spec[class] = json!(value);
+        }
+        if let Some(plain) = content.plain {
+            spec["plain"] = json!(plain);
+            spec["namespace"] = json!("b");
+        }
+        Some(json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec }))
+    }
+
+    /// The origins of a type, by namespace and name.
+    #[must_use]
+    pub fn names_of(&self, kind: usize) -> Vec<(String, String)> {
+        let all = self.origins.keys().filter(|(of, ..)| *of == kind);
+        all.map(|(_, namespace, name)| (namespace.clone(), name.clone())).collect()
+    }
+
+    /// All origins.
+    #[must_use]
+    pub fn origins(&self) -> Vec<(usize, String, String)> {
+        self.origins.keys().cloned().collect()
+    }
+
+    /// All strategies.
+    #[must_use]
+    pub fn strategies(&self) -> Vec<Strategy> {
+        self.plans.values().map(Plan::strategy).collect()
+    }
+
+    /// All consumers.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<Consumer> {
+        self.consumers.values().cloned().collect()
+    }
+
+    /// All grants.
+    #[must_use]
+    pub fn grants(&self) -> Vec<Grant> {
+        self.grants.values().cloned().collect()
+    }
+
+    /// Changes that make this world from an empty one.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Change> {
+        let mut all = Vec::new();
+        all.extend(self.consumers.values().cloned().map(Change::PutConsumer));
+        all.extend(self.plans.values().cloned().map(Change::PutStrategy));
+        all.extend(self.grants.values().cloned().map(Change::PutGrant));
+        all.extend(self.origins.iter().map(|((kind, namespace, name), content)| {
+            Change::PutOrigin(*kind, namespace.clone(), name.clone(), content.clone())
+        }));
+        all
+    }
+
+    /// Changes that empty this world.
+    #[must_use]
+    pub fn removals(&self) -> Vec<Change> {
+        let removed = self.changes().into_iter().map(|change| match change {
+            Change::PutConsumer(consumer) => Change::DropConsumer(consumer.name),
+            Change::PutStrategy(plan) => Change::DropStrategy(plan.name),
+            Change::PutGrant(grant) => Change::DropGrant(grant.namespace, grant.name),
+            Change::PutOrigin(kind, namespace, name, _) => {
+                Change::DropOrigin(kind, namespace, name)
+            }
+            other => other,
+        });
+        removed.collect()
+    }
+
+    /// Everything that may be read, by whom (R50 to R55, R58, R80).
+    #[must_use]
+    pub fn allowed(&self) -> BTreeSet<Access> {
+        let mut allowed = BTreeSet::new();
+        self.each_reference(&mut |found| {
+            if !self.is_live(found) {
+                return;
+            }
+            for consumer in self.consumers.values() {
+                let serves = consumer.references.iter().any(|entry| {
+                    let origin = ORIGINS[found.kind];
+                    let target = TARGETS[found.target];
+                    entry.origin == Resource::new(origin.0, origin.1)
+                        && entry.target == Resource::new(target.0, target.1)
+                        && entry.purpose == found.purpose
+                });
+                if serves && accepts(&consumer.class_names, found.class) {
+                    let (is_group, subject) = match &consumer.subject {
+                        Subject::Group(_) => (true, GROUPS[0]),
+                        Subject::User(name) => {
+                            (false, USERS.into_iter().find(|user| user == name).unwrap_or(""))
+                        }
+                        Subject::ServiceAccount { .. } => (false, USERS[2]),
+                    };
+                    let place = NAMESPACES.into_iter().find(|known| *known == found.namespace);
+                    let place = place.unwrap_or("");
+                    allowed.insert((is_group, subject, found.target, place, found.name));
+                }
+            }
+        });
+        allowed
+    }
+
+    /// Every reference that may be followed, whoever reads.
+    #[must_use]
+    pub fn allowed_references(&self) -> BTreeSet<Pair> {
+        let mut all = BTreeSet::new();
+        self.each_reference(&mut |found| {
+            if self.is_live(found) {
+                let (origin, target) = (ORIGINS[found.kind], TARGETS[found.target]);
+                all.insert(Pair {
+                    origin: Resource::new(origin.0, origin.1),
+                    origin_namespace: found.origin_namespace.into(),
+                    origin_name: found.origin_name.into(),
+                    target: Resource::new(target.0, target.1),
+                    target_namespace: found.namespace.into(),
+                    target_name: found.name.into(),
+                    purpose: found.purpose.into(),
+                });
+            }
+        });
+        all
+    }
+
+    fn is_live(&self, found: &Reference<'_>) -> bool {
+        if found.namespace.is_empty() || found.namespace == found.origin_namespace {
+            return true;
+        }
+        let (origin, target) = (ORIGINS[found.kind], TARGETS[found.target]);
+        self.grants.values().any(|grant| {
+            grant.namespace == found.namespace
+                && grant.origin == Resource::new(origin.0, origin.1)
+                && grant.origin_namespace == found.origin_namespace
+                && grant.target == Resource::new(target.0, target.1)
+                && grant.names.iter().any(|name| name == found.name)
+                && grant.purpose == found.purpose
+        })
+    }
+
+    fn each_reference(&self, each: &mut dyn FnMut(&Reference<'_>)) {
+        for plan in self.plans.values() {
+            let active = self
+                .versions()
+                .iter()
+                .find_map(|version| plan.versions.iter().find(|(listed, ..)| listed == version));
+            let Some((_, partitioned, steps)) = active else { continue };
+            for ((kind, origin_namespace, origin_name), content) in &self.origins {
+                if *kind != plan.origin {
+                    continue;
+                }
+                for step in steps.iter().filter(|step| self.serves(step.target)) {
+                    for (name, namespace) in found(step, content, origin_namespace) {
+                        each(&Reference {
+                            kind: *kind,
+                            origin_namespace,
+                            origin_name,
+                            target: step.target,
+                            namespace,
+                            name,
+                            purpose: step.purpose,
+                            class: partitioned.then(|| content.class.unwrap_or("")),
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct Reference<'a> {
+    kind: usize,
+    origin_namespace: &'a str,
+    origin_name: &'a str,
+    target: usize,
+    namespace: &'a str,
+    name: &'static str,
+    purpose: &'static str,
+    /// `None` where classes play no part; empty where there is none.
+    class: Option<&'static str>,
+}
+
+/// R55.
+fn accepts(names: &[String], class: Option<&str>) -> bool {
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    match class {
+        None => true,
+        Some("") => has(""),
+        Some(class) => has("*") || has(class),
+    }
+}
+
+/// Names and namespaces a step finds (R52, R53, R74 to R76).
+fn found<'a>(
+    step: &Step,
+    content: &'a Content,
+    origin_namespace: &'a str,
+) -> Vec<(&'static str, &'a str)> {
+    let raw: Vec<(&'static str, &'a str)> = match step.way {
+        Way::Plain => content.plain.into_iter().map(|name| (name, "")).collect(),
+        Way::ByKind | Way::Whole => content
+            .references
+            .iter()
+            .filter(|(target, ..)| *target == step.target)
+            .map(|(_, name, namespace)| (*name, namespace.unwrap_or("")))
+            .collect(),
+    };
+    let mut kept = Vec::new();
+    for (name, namespace) in raw {
+        if !NAMES.contains(&name) {
+            continue;
+        }
+        if !TARGETS[step.target].2 {
+            if step.allow_cluster_scoped {
+                kept.push((name, ""));
+            }
+            continue;
+        }
+        let namespace = if namespace.is_empty() { origin_namespace } else { namespace };
+        if NAMESPACES.contains(&namespace) {
+            kept.push((name, namespace));
+        }
+    }
+    kept
+}

@@ -1,0 +1,317 @@
+//! Referential authorization, the engine alone: decisions of all kinds on the spec's scale and beside a
+//! million origins, what a change costs until readers see it, and what an edge costs in memory.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tenure_reference::path::Path;
+use tenure_reference::{
+    Attributes, Consumer, Event, Finder, Grant, Index, Kind, Origin, OriginName, Outputs,
+    ReferencePath, Resource, ServedType, Strategy, Subject, Synced, Triple, VersionPaths, View,
+};
+
+use super::measure::{Measure, resident};
+
+const CONSUMERS: usize = 100;
+const STRATEGIES: usize = 100;
+const GRANTS: usize = 5_000;
+const ORIGINS_FEW: usize = 10_000;
+const ORIGINS_MANY: usize = 1_000_000;
+const NAMESPACES: usize = 1_000;
+const BATCH: usize = 100;
+const BATCHES: usize = 2_000;
+const WRITES: usize = 20_000;
+/// How many objects are made at once: few, because a host has just read what it tells.
+const CHUNK: usize = 100;
+const GROUP: &str = "gateway.networking.k8s.io";
+
+/// Takes every measure of the engine.
+pub(super) fn engine() -> Result<Vec<Measure>> {
+    let (few, _) = world(ORIGINS_FEW)?;
+    let mut measures = decisions(few, ORIGINS_FEW, &FEW)?;
+    let before = resident()?;
+    let (mut index, built) = world(ORIGINS_MANY)?;
+    let bytes = resident()?.saturating_sub(before);
+    let edges = index.stats().edges;
+    ensure!(edges == 2 * ORIGINS_MANY, "{edges} edges");
+    #[expect(clippy::cast_precision_loss, reason = "bytes of an edge need few digits")]
+    let per_edge = bytes as f64 / edges as f64;
+    let name = "reference: 1,000,000 origins indexed";
+    measures.push(Measure::at_most(name, 5.0, built.as_secs_f64(), "s"));
+    let name = "reference: memory of an edge, both views";
+    measures.push(Measure::at_most(name, 150.0, per_edge, "bytes"));
+    measures.extend(writes(&mut index)?);
+    measures.extend(decisions(index, ORIGINS_MANY, &MANY)?);
+    Ok(measures)
+}
+
+/// The names of the decisions that are measured.
+type Names = [&'static str; 4];
+const FEW: Names = [
+    "reference: allow, 100 strategies, 5,000 grants",
+    "reference: allow, random targets",
+    "reference: deny, a consumer",
+    "reference: deny, no consumer",
+];
+const MANY: Names = [
+    "reference: allow, 1,000,000 origins",
+    "reference: allow, 1,000,000 origins, random targets",
+    "reference: deny, 1,000,000 origins, a consumer",
+    "reference: deny, 1,000,000 origins, no consumer",
+];
+
+/// Who asks for what, as texts that are at hand; the target's name is written in the moment.
+struct Asking {
+    users: Vec<String>,
+    places: Vec<String>,
+    /// What names of targets start with.
+    prefix: [u8; 4],
+}
+
+impl Asking {
+    /// Asks for the target of a number: `tls-0000017`.
+    fn decide(&self, view: &View, number: usize) -> bool {
+        let mut name = *b"____0000000";
+        for (at, letter) in name.iter_mut().zip(self.prefix) {
+            *at = letter;
+        }
+        let mut rest = number;
+        for digit in name.iter_mut().rev().take(7) {
+            *digit += u8::try_from(rest % 10).unwrap_or_default();
+            rest /= 10;
+        }
+        let user = self.users.get(number % self.users.len()).map(String::as_str);
+        let asked = Attributes {
+            user: user.unwrap_or_default(),
+            groups: &[],
+            verb: "get",
+            group: "",
+            resource: "secrets",
+            subresource: "",
+            namespace: self.places.get(number % NAMESPACES).map(String::as_str).unwrap_or_default(),
+            name: std::str::from_utf8(&name).unwrap_or_default(),
+        };
+        view.decide(black_box(&asked)).is_allowed()
+    }
+}
+
+/// Decisions are timed a hundred at a time, on a published view; the median counts.
+fn decisions(mut index: Index, origins: usize, names: &Names) -> Result<Vec<Measure>> {
+    let view = index.publish();
+    let places: Vec<String> = (0..NAMESPACES).map(place).collect();
+    let users: Vec<String> = (0..CONSUMERS).map(user).collect();
+    let consumer = |prefix| Asking { users: users.clone(), places: places.clone(), prefix };
+    let (reader, denied) = (consumer(*b"tls-"), consumer(*b"not-"));
+    let stranger = Asking { users: vec!["stranger".into()], ..consumer(*b"tls-") };
+    let rows = [
+        (&reader, 1, true, 100.0),
+        (&reader, origins, true, 300.0),
+        (&denied, origins, false, 100.0),
+        (&stranger, origins, false, 40.0),
+    ];
+    let mut measures = Vec::new();
+    for ((asking, many, expected, limit), name) in rows.into_iter().zip(names) {
+        ensure!(asking.decide(&view, 0) == expected, "{name}");
+        measures.push(Measure::at_most(name, limit, median(&view, asking, many), "ns"));
+    }
+    Ok(measures)
+}
+
+/// The median of batches that ask for random ones of so many targets.
+fn median(view: &View, asking: &Asking, many: usize) -> f64 {
+    let mut mixed = 7_u64;
+    let mut times: Vec<Duration> = (0..BATCHES)
+        .map(|_| {
+            let begin = Instant::now();
+            for _ in 0..BATCH {
+                mixed = mixed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let number = usize::try_from(mixed >> 33).unwrap_or_default() % many;
+                black_box(asking.decide(view, number));
+            }
+            begin.elapsed()
+        })
+        .collect();
+    super::measure::middle(&mut times).as_secs_f64() * 1e9 / 100.0
+}
+
+/// Changes one at a time, each until readers have it; the middle of many, because tables grow now and then.
+fn writes(index: &mut Index) -> Result<Vec<Measure>> {
+    let mut front = index.publish();
+    let mut out = Outputs::default();
+    let mut origins = Vec::with_capacity(WRITES);
+    for number in 0..WRITES {
+        let object = gateway(&four(number));
+        let (namespace, name) = (place(number), format!("four-{number}"));
+        let begin = Instant::now();
+        put(index, number, &namespace, &name, &object, &mut out);
+        front = index.publish();
+        origins.push(begin.elapsed());
+    }
+    let (user, namespace) = (user(0), place(0));
+    let seen = front
+        .live_targets(&user, &[])
+        .any(|target| (target.namespace, target.name) == (namespace.as_str(), "four-0-0"));
+    ensure!(seen, "the writes are seen");
+    let mut granted = Vec::with_capacity(WRITES);
+    for number in 0..WRITES {
+        let grant = grant(GRANTS + number, 16);
+        let begin = Instant::now();
+        index.apply(Event::PutGrant(grant), &mut out);
+        front = index.publish();
+        granted.push(begin.elapsed());
+    }
+    drop(front);
+    let each = |times: &mut [Duration]| super::measure::middle(times).as_secs_f64() * 1e6;
+    let (origins, granted) = (each(&mut origins), each(&mut granted));
+    Ok(vec![
+        Measure::at_most("reference: an origin of 4 references, seen", 2.0, origins, "µs"),
+        Measure::at_most("reference: a grant of 16 names, seen", 5.0, granted, "µs"),
+    ])
+}
+
+/// The world of the spec with so many origins of two references each, all to targets of their own.
+fn world(origins: usize) -> Result<(Index, Duration)> {
+    let mut index = Index::new(7);
+    let mut out = Outputs::default();
+    index.apply(Event::Served(served()), &mut out);
+    for number in 0..STRATEGIES {
+        index.apply(Event::PutStrategy(strategy(number)?), &mut out);
+    }
+    for number in 0..CONSUMERS {
+        index.apply(Event::PutConsumer(consumer(number)), &mut out);
+    }
+    for number in 0..GRANTS {
+        index.apply(Event::PutGrant(grant(number, 1)), &mut out);
+    }
+    let mut built = Duration::ZERO;
+    for chunk in 0..origins / CHUNK {
+        let numbers = chunk * CHUNK..(chunk + 1) * CHUNK;
+        let objects: Vec<Value> =
+            numbers.clone().map(|n| gateway(&[secret(n), format!("ca-{n:07}")])).collect();
+        let begin = Instant::now();
+        for (number, object) in numbers.zip(&objects) {
+            put(&mut index, number, &place(number), &format!("web-{number:07}"), object, &mut out);
+        }
+        built += begin.elapsed();
+    }
+    let begin = Instant::now();
+    for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
+        index.apply(Event::Synced(Synced::Kind(kind)), &mut out);
+    }
+    for number in 0..STRATEGIES {
+        let resource = &resource(number);
+        let synced = Synced::Origins { group: GROUP, resource, version: "v1" };
+        index.apply(Event::Synced(synced), &mut out);
+    }
+    let view: Arc<View> = index.publish();
+    drop(view);
+    built += begin.elapsed();
+    Ok((index, built))
+}
+
+fn put(
+    index: &mut Index,
+    number: usize,
+    namespace: &str,
+    name: &str,
+    object: &Value,
+    out: &mut Outputs,
+) {
+    let resource = &resource(number);
+    let name = OriginName { group: GROUP, resource, namespace, name };
+    index.apply(Event::PutOrigin(Origin { name, version: "v1", object }), out);
+}
+
+fn user(number: usize) -> String {
+    format!("system:serviceaccount:system-{0}:gateway-{0}", number % CONSUMERS)
+}
+
+fn place(number: usize) -> String {
+    format!("team-{}", number % NAMESPACES)
+}
+
+fn secret(number: usize) -> String {
+    format!("tls-{number:07}")
+}
+
+fn four(number: usize) -> [String; 4] {
+    [0, 1, 2, 3].map(|n| format!("four-{number}-{n}"))
+}
+
+fn resource(number: usize) -> String {
+    format!("gateways{}", number % STRATEGIES)
+}
+
+fn gateway(secrets: &[String]) -> Value {
+    let listeners: Vec<Value> = secrets
+        .iter()
+        .map(|name| {
+            let reference = json!({ "group": "", "kind": "Secret", "name": name });
+            json!({ "name": "https", "port": 443, "tls": { "certificateRefs": [reference] } })
+        })
+        .collect();
+    json!({ "spec": { "gatewayClassName": "one", "listeners": listeners } })
+}
+
+fn served() -> Vec<ServedType> {
+    let row = |group: &str, resource: &str, kind: &str| ServedType {
+        resource: Resource::new(group, resource),
+        kind: kind.into(),
+        namespaced: true,
+        versions: vec!["v1".into()],
+    };
+    let origins = (0..STRATEGIES).map(|number| row(GROUP, &resource(number), "Gateway"));
+    origins.chain([row("", "secrets", "Secret")]).collect()
+}
+
+fn triple(number: usize) -> Triple {
+    Triple {
+        origin: Resource::new(GROUP, &resource(number)),
+        target: Resource::new("", "secrets"),
+        purpose: "tls-serving".into(),
+    }
+}
+
+fn strategy(number: usize) -> Result<Strategy> {
+    let path = "$.spec.listeners[*].tls.certificateRefs[?(@.group=='' && @.kind=='Secret')].name";
+    let Triple { origin, target, purpose } = triple(number);
+    let reference = ReferencePath {
+        finder: Finder::Path(Path::parse(path)?),
+        target,
+        purpose,
+        namespace_path: None,
+        allow_cluster_scoped: false,
+    };
+    let version = VersionPaths {
+        version: "v1".into(),
+        class_path: Some(Path::parse(".spec.gatewayClassName")?),
+        references: vec![reference],
+    };
+    Ok(Strategy { name: format!("strategy-{number}"), origin, versions: vec![version] })
+}
+
+fn consumer(number: usize) -> Consumer {
+    let (namespace, name) = (format!("system-{number}"), format!("gateway-{number}"));
+    Consumer {
+        name: format!("consumer-{number}"),
+        subject: Subject::ServiceAccount { namespace, name },
+        class_names: vec!["one".into()],
+        references: vec![triple(number)],
+    }
+}
+
+fn grant(number: usize, names: usize) -> Grant {
+    let Triple { origin, target, purpose } = triple(number);
+    Grant {
+        namespace: place(number / 5),
+        name: format!("grant-{number}"),
+        origin,
+        origin_namespace: place(number + 1),
+        target,
+        names: (0..names).map(|n| format!("shared-{n}")).collect(),
+        purpose,
+    }
+}

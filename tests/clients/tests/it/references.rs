@@ -1,0 +1,216 @@
+//! `tenure access strategies`, `tenure access conformance` and `tenure migrate` as a person types them, against
+//! a running server. Rules of spec/referential-authorization.md.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tenure_client_tests::Server;
+use tenure_client_tests::server::binary;
+
+/// What a command said and how it ended.
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+struct House {
+    server: Server,
+}
+
+impl House {
+    fn new() -> House {
+        House { server: Server::ephemeral().unwrap() }
+    }
+
+    fn run_with(&self, kubeconfig: &std::path::Path, words: &[&str]) -> Said {
+        let output = Command::new(binary().unwrap())
+            .args(words)
+            .env("KUBECONFIG", kubeconfig)
+            .env("HOME", self.server.folder())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Said {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn run(&self, words: &str) -> Said {
+        let words: Vec<&str> = words.split(' ').collect();
+        self.run_with(self.server.kubeconfig(), &words)
+    }
+
+    fn send(&self, method: &str, path: &str, body: &Value) -> Value {
+        let access = self.server.access().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let body = (!body.is_null()).then(|| body.to_string());
+        let body = body.as_ref().map(String::as_bytes);
+        let answer = runtime.block_on(access.once(method, path, body)).unwrap();
+        assert!(answer.code < 300, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
+        serde_json::from_slice(&answer.body).unwrap_or_default()
+    }
+
+    /// A kind of the Gateway API, in a shape that is good enough.
+    fn define(&self, kind: &str, plural: &str, version: &str) {
+        let group = "gateway.networking.k8s.io";
+        let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        self.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": format!("{plural}.{group}"),
+                "annotations": { "api-approved.kubernetes.io": "unapproved, a shape for a test" },
+            },
+            "spec": {
+                "group": group, "scope": "Namespaced",
+                "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+                "versions": [{
+                    "name": version, "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": schema },
+                }],
+            },
+        }));
+    }
+
+    /// A kubeconfig of the administrator, who acts as somebody else.
+    fn kubeconfig_as(&self, user: &str) -> PathBuf {
+        let text = std::fs::read_to_string(self.server.kubeconfig()).unwrap();
+        let user_entry = "  user:\n";
+        assert!(text.contains(user_entry), "{text}");
+        let file = self.server.folder().join(format!("kubeconfig-{user}"));
+        let text = text.replace(user_entry, &format!("  user:\n    as: {user}\n"));
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+}
+
+#[test]
+fn r117_a_server_passes_the_conformance_suite() {
+    let house = House::new();
+    let said = house.run("access conformance");
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.ends_with("47 passed, 0 failed\n"), "{}", said.out);
+    // Nothing is left.
+    let path = "/apis/reference.authorization.k8s.io/v1alpha1/referencestrategies";
+    assert_eq!(house.send("GET", path, &Value::Null)["items"], json!([]));
+    let said = house.run("access conformance --only nothing_such");
+    assert_eq!(said.code, Some(2), "{}", said.err);
+}
+
+#[test]
+fn r160_strategies_are_installed_where_their_api_is_served_and_not_otherwise() {
+    let house = House::new();
+    let said = house.run("access strategies install --for gateway-api,ingress,volumes");
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.contains("ingresses.networking.k8s.io: installed\n"), "{}", said.out);
+    assert!(
+        said.out.contains("gateways.gateway.networking.k8s.io: left out, its API is not served\n")
+    );
+    house.define("ListenerSet", "listenersets", "v1");
+    house.define("Gateway", "gateways", "v1");
+    let said = house.run("access strategies install --for gateway-api");
+    assert!(said.out.contains("gateways.gateway.networking.k8s.io: installed\n"), "{}", said.out);
+    assert!(said.out.contains("listenersets.gateway.networking.k8s.io: left out"), "{}", said.out);
+    let said = house.run("access strategies install --for gateway-api --allow-unpartitioned");
+    assert!(said.out.contains("listenersets.gateway.networking.k8s.io: installed\n"));
+    let path = "/apis/reference.authorization.k8s.io/v1alpha1/referencestrategies";
+    let list = house.send("GET", path, &Value::Null);
+    let names: Vec<&str> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| i["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "gateways.gateway.networking.k8s.io",
+            "ingresses.networking.k8s.io",
+            "listenersets.gateway.networking.k8s.io",
+            "persistentvolumeclaims",
+        ]
+    );
+    let said = house.run("access strategies install --for nonsense");
+    assert_eq!(said.code, Some(1));
+    assert!(
+        said.err
+            .starts_with("error: there is no bundle `nonsense`\n  hint: there are: gateway-api")
+    );
+}
+
+#[test]
+fn m4_m5_m7_a_cluster_is_migrated_with_the_rights_of_whoever_does_it() {
+    let house = House::new();
+    house.define("Gateway", "gateways", "v1");
+    house.define("ReferenceGrant", "referencegrants", "v1beta1");
+    for name in ["prod", "prod-tls"] {
+        house.send("POST", "/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
+    }
+    house.send(
+        "POST",
+        "/apis/gateway.networking.k8s.io/v1/namespaces/prod/gateways",
+        &json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+            "metadata": { "name": "web" },
+            "spec": { "gatewayClassName": "edge", "listeners": [{ "tls": { "certificateRefs": [
+                { "group": "", "kind": "Secret", "name": "acme-tls", "namespace": "prod-tls" },
+            ]}}]},
+        }),
+    );
+    let grants = "/apis/gateway.networking.k8s.io/v1beta1/namespaces/prod-tls/referencegrants";
+    house.send("POST", grants, &json!({
+        "apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant",
+        "metadata": { "name": "old" },
+        "spec": {
+            "from": [{ "group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "prod" }],
+            "to": [{ "group": "", "kind": "Secret" }],
+        },
+    }));
+    let said = house.run("migrate reference-grants --cluster --verify");
+    // Two purposes lead from Gateways to Secrets besides the one in use; their grants would be empty.
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.contains("name: old-gateways-secrets-tls-serving\n"), "{}", said.out);
+    assert!(said.err.contains("snapshot-of-wildcard"), "{}", said.err);
+    assert!(said.err.contains("1 of 1 references into other namespaces keep their verdict"));
+
+    // Somebody who may write grants and read no Secret; every verb would hold `escalate` as well.
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    house.send(
+        "POST",
+        rbac,
+        &json!({
+            "metadata": { "name": "migrator" },
+            "rules": [
+                { "apiGroups": ["reference.authorization.k8s.io"], "resources": ["referencegrants"],
+                  "verbs": ["get", "list", "create", "update", "patch"] },
+                { "apiGroups": ["reference.authorization.k8s.io", "gateway.networking.k8s.io"],
+                  "resources": ["*"], "verbs": ["get", "list"] },
+            ],
+        }),
+    );
+    house.send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &json!({
+        "metadata": { "name": "migrator" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "migrator" },
+        "subjects": [{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann" }],
+    }));
+    let words = ["migrate", "reference-grants", "--cluster", "--write"];
+    let said = house.run_with(&house.kubeconfig_as("ann"), &words);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let refused = "prod-tls/old-gateways-secrets-tls-serving: not created: ";
+    assert!(said.out.contains(refused) && said.out.contains("acme-tls"), "{}", said.out);
+
+    let said = house.run("migrate reference-grants --cluster --write --verify");
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(
+        said.out.contains("prod-tls/old-gateways-secrets-tls-serving: created\n"),
+        "{}",
+        said.out
+    );
+    // The old one stays.
+    let old = house.send("GET", &format!("{grants}/old"), &Value::Null);
+    assert_eq!(old["metadata"]["name"], "old");
+}
