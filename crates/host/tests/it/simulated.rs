@@ -57,7 +57,7 @@ async fn r162_the_files_of_a_simulated_pod_are_computed_when_somebody_looks() {
     let (plane, client) = start().await;
     let maps = "/api/v1/namespaces/default/configmaps";
     let map = json!({"metadata": {"name": "m"}, "data": {"k": "from a map"}});
-    client.post(maps, &object(map)).await.unwrap();
+    let map = client.post(maps, &object(map)).await.map(Value::Object).unwrap();
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "hush"}});
     client.post("/api/v1/namespaces/default/secrets", &object(secret)).await.unwrap();
     let items = json!([
@@ -88,7 +88,8 @@ async fn r162_the_files_of_a_simulated_pod_are_computed_when_somebody_looks() {
     // The next look sees the next state.
     let patch = object(json!({"metadata": {
         "labels": {"a": "2"},
-        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "uid": "u"}],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "m",
+            "uid": map["metadata"]["uid"]}],
     }}));
     client.patch(&format!("{PODS}/a"), &patch).await.unwrap();
     let seen = client.get(path).await.map(Value::Object).unwrap();

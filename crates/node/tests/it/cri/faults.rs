@@ -42,7 +42,11 @@ async fn r109_no_process_is_left_when_a_sandbox_is_gone() {
     let sandbox = house.sandbox("p").await;
     let script = "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 1000' &); sleep 1000";
     house.start(&sandbox.id, &shell("c", script)).await;
-    assert!(house.containerd.processes().len() >= 4, "{:?}", house.containerd.processes());
+    let begin = Instant::now();
+    while house.containerd.processes().len() < 4 {
+        assert!(begin.elapsed() < LIMIT, "{:?}", house.containerd.processes());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     house.cri.stop_sandbox(&sandbox.id).await.unwrap();
     house.cri.remove_sandbox(&sandbox.id).await.unwrap();
     let begin = Instant::now();

@@ -10,7 +10,7 @@ mod opting_in;
 mod ownership;
 mod policies;
 mod reads;
-mod references;
+mod reference_kinds;
 mod rights;
 pub(crate) mod runner;
 mod version;

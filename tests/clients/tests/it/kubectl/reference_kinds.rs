@@ -84,7 +84,7 @@ impl Kubectl {
 #[test]
 fn r5_seed_yaml_verbatim_is_accepted() {
     let kubectl = town();
-    let (said, warned) = kubectl.feed_until(&["apply", "--filename", "-"], SEED, 0);
+    let (said, warned) = kubectl.feed_until(&["apply", "--namespace=", "--filename", "-"], SEED, 0);
     assert_eq!(
         said,
         "referencestrategy.reference.authorization.k8s.io/gateways created\n\
@@ -101,7 +101,7 @@ fn r5_seed_yaml_verbatim_is_accepted() {
 #[test]
 fn r1_kinds_are_shown_by_their_short_names() {
     let kubectl = town();
-    kubectl.feed(&["apply", "--filename", "-"], SEED);
+    kubectl.feed(&["apply", "--namespace=", "--filename", "-"], SEED);
     let said = kubectl.ok(&["get", "refstrat"]);
     let shown = rows(&said);
     assert_eq!(shown[0], ["NAME", "ORIGIN", "VERSIONS", "REFS", "AGE"]);
@@ -123,7 +123,7 @@ fn r1_kinds_are_shown_by_their_short_names() {
         shown[1][2..6],
         ["prod", "configmaps", "aperture-science-ca-cert", "tls-client-validation"]
     );
-    kubectl.feed(&["apply", "--filename", "-"], GATEWAYS);
+    kubectl.feed(&["apply", "--namespace=", "--filename", "-"], GATEWAYS);
     let said = kubectl.ok(&["get", "refstrat"]);
     let shown = rows(&said);
     assert_eq!(shown[1][2], "v1*,v1beta1", "the version that is read is marked");
@@ -155,10 +155,11 @@ fn r96_a_service_account_reads_what_its_gateways_refer_to() {
     for (namespace, name) in [("prod", "local"), ("prod-tls", "acme-tls"), ("prod-tls", "other")] {
         kubectl.ok(&["create", "secret", "generic", name, "--namespace", namespace]);
     }
-    kubectl.feed(&["apply", "--filename", "-"], GATEWAYS);
+    kubectl.feed(&["apply", "--namespace=", "--filename", "-"], GATEWAYS);
     kubectl.ok(&["wait", "--for=condition=Established", "crd/gateways.gateway.networking.k8s.io"]);
     let documents: Vec<&str> = SEED.split("---\n").collect();
-    let apply = |document: &str| kubectl.feed(&["apply", "--filename", "-"], document);
+    let apply =
+        |document: &str| kubectl.feed(&["apply", "--namespace=", "--filename", "-"], document);
     apply(documents[0]);
     apply(documents[1]);
     assert!(!kubectl.contour_may("get", "secrets/local", "prod"), "nothing refers to it");
