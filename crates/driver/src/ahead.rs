@@ -40,6 +40,11 @@ impl Ahead {
         self.entries.get(key).map(|entry| &entry.object)
     }
 
+    /// Whose write to a key is under way; whoever takes the name after it is somebody else.
+    pub(crate) fn uid(&self, key: &str) -> Option<&str> {
+        self.entries.get(key).map(|entry| &*entry.uid)
+    }
+
     /// A write to an object was submitted.
     pub(crate) fn insert(
         &mut self,

@@ -260,18 +260,22 @@ impl Collector {
 
     fn see(&mut self, change: &Change) {
         let mut out = Vec::new();
-        if self.ahead.get(&change.key).is_some() {
-            // The engine knows what will be; what is shall be told when the write is done.
+        let ahead = self.ahead.uid(&change.key);
+        // Of an object under way the engine knows what will be; what is shall be told when the write
+        // is done. One that took its name meanwhile is another, and others may point at it already.
+        let news = |record: &&Arc<Record>| ahead != Some(record.uid());
+        let (after, before) =
+            (change.after.as_ref().filter(news), change.before.as_ref().filter(news));
+        if after.is_none() && before.is_none() {
             return;
         }
-        match (&change.after, &change.before) {
+        match (after, before) {
             (Some(after), Some(before)) if after.owned_like(before) => {
                 self.engine.pass(change.revision);
             }
             (Some(record), before) => {
                 // A name that was freed and taken again within one transaction is two objects.
-                if let Some(before) = before.as_ref().filter(|before| before.uid() != record.uid())
-                {
+                if let Some(before) = before.filter(|before| before.uid() != record.uid()) {
                     self.engine.gone(before.uid(), change.revision, &mut out);
                 }
                 self.put(record, &mut out);
@@ -419,6 +423,10 @@ impl Collector {
     }
 
     fn submit(&mut self, key: &Arc<str>, write: &ownership::Write) -> Tried {
+        if self.ahead.uid(key).is_some_and(|uid| *uid != *write.key.uid) {
+            // The name is still somebody else's until that write is done.
+            return Tried::Early;
+        }
         let state = self.door.world().current();
         let standing = match (self.ahead.get(key), state.get(key)) {
             (Some(Some(object)), _) => Standing::Ahead { key, object },
