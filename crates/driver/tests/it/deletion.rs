@@ -220,10 +220,14 @@ async fn a_name_that_is_taken_again_at_once_is_another_object() {
         estate.map("d", &[blocking(&middle)]).await;
         estate.settle().await;
         assert_eq!(estate.left(CONFIG_MAPS).await, ["d", "o", "r"], "round {round}");
+        let since = estate.house.revision();
+        let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={since}");
+        let mut watch = estate.house.watch(&path).await;
         estate.end("o", "Foreground").await;
         // Not settled: the collector may not know yet that its own writes are done.
-        while !estate.left(CONFIG_MAPS).await.is_empty() {
-            tokio::task::yield_now().await;
+        let mut gone = 0;
+        while gone < 3 {
+            gone += usize::from(watch.next().await.unwrap()["type"] == "DELETED");
         }
     }
 }
