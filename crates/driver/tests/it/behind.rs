@@ -84,3 +84,37 @@ async fn followers_that_fell_behind_the_log_begin_anew() {
     };
     LocalSet::new().run_until(Box::pin(test)).await;
 }
+
+/// Waits until an object is gone, while others run.
+async fn gone(house: &House, path: &str) {
+    while house.get(path).await.code == 200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_again_before_the_collector_knows_is_another_object() {
+    let test = async {
+        let house = House::collecting().await;
+        let controllers = Controllers::named(&["garbagecollector".to_owned()]).unwrap();
+        let (driver, engines) = Driver::new(Door::new(Arc::clone(&house.api)), 1, controllers);
+        let (_stop, stopping) = watch::channel(false);
+        let mut following = pin!(driver.follow(stopping));
+        let path = format!("{CONFIG_MAPS}/owner");
+        for round in 0..100 {
+            let owner = house.made(CONFIG_MAPS, named("owner")).await;
+            house.made(CONFIG_MAPS, owned("dependent", &[blocking(&owner)])).await;
+            settled(&house, &engines, &mut following).await;
+            let left = house.get(CONFIG_MAPS).await.with(200);
+            assert_eq!(names(&left), ["dependent", "kube-root-ca.crt", "owner"], "round {round}");
+            house.delete(&format!("{path}?propagationPolicy=Foreground")).await.with(200);
+            // From then on nobody polls the collector until the names are taken again: its last write is
+            // done, and it has not heard of that.
+            tokio::select! {
+                () = &mut following => panic!("the followers ended"),
+                () = gone(&house, &path) => {}
+            }
+        }
+    };
+    LocalSet::new().run_until(Box::pin(test)).await;
+}

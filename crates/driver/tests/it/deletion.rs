@@ -212,27 +212,6 @@ async fn r168_r169_r170_the_order_in_which_clients_see_a_cascade() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_again_at_once_is_another_object() {
-    let estate = Estate::new().await;
-    for round in 0..50 {
-        let owner = estate.map("o", &[]).await;
-        let middle = estate.map("r", &[blocking(&owner)]).await;
-        estate.map("d", &[blocking(&middle)]).await;
-        estate.settle().await;
-        assert_eq!(estate.left(CONFIG_MAPS).await, ["d", "o", "r"], "round {round}");
-        let since = estate.house.revision();
-        let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={since}");
-        let mut watch = estate.house.watch(&path).await;
-        estate.end("o", "Foreground").await;
-        // Not settled: the collector may not know yet that its own writes are done.
-        let mut gone = 0;
-        while gone < 3 {
-            gone += usize::from(watch.next().await.unwrap()["type"] == "DELETED");
-        }
-    }
-}
-
-#[tokio::test]
 async fn r99_r103_a_deployment_goes_with_all_it_made() {
     let estate = Estate::new().await;
     for policy in ["Background", "Foreground"] {

@@ -47,14 +47,7 @@ impl House {
             ..config
         };
         let plane = ControlPlane::start(config).await.unwrap();
-        let client = Client::new(&Server {
-            url: plane.url().to_owned(),
-            authority_pem: plane.authority_pem().to_owned(),
-            certificate_pem: plane.admin().certificate_pem.clone(),
-            key_pem: plane.admin().key_pem.clone(),
-            ..Server::default()
-        })
-        .unwrap();
+        let client = administrator(&plane);
         let house = House { plane, client, runtime };
         house
             .until("/api/v1/nodes/node-1", "the node is ready", |node| {
@@ -162,6 +155,18 @@ pub(crate) fn pod(name: &str, spec: Value) -> Value {
         pod["spec"][member] = value.clone();
     }
     pod
+}
+
+/// A client with the rights of the administrator.
+pub(crate) fn administrator(plane: &ControlPlane) -> Client {
+    Client::new(&Server {
+        url: plane.url().to_owned(),
+        authority_pem: plane.authority_pem().to_owned(),
+        certificate_pem: plane.admin().certificate_pem.clone(),
+        key_pem: plane.admin().key_pem.clone(),
+        ..Server::default()
+    })
+    .unwrap()
 }
 
 pub(crate) fn ready(pod: &Value) -> bool {

@@ -4,22 +4,14 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tenure_host::{Config, ControlPlane};
-use tenure_node::Server;
 use tenure_node::client::{Client, ClientError};
 
-use crate::agent::{PATIENCE, PODS, object, pod, ready};
+use crate::agent::{PATIENCE, PODS, administrator, object, pod, ready};
 
 async fn start() -> (ControlPlane, Client) {
     let config = Config { nodes: 2, ..Config::ephemeral() };
     let plane = ControlPlane::start(config).await.unwrap();
-    let client = Client::new(&Server {
-        url: plane.url().to_owned(),
-        authority_pem: plane.authority_pem().to_owned(),
-        certificate_pem: plane.admin().certificate_pem.clone(),
-        key_pem: plane.admin().key_pem.clone(),
-        ..Server::default()
-    })
-    .unwrap();
+    let client = administrator(&plane);
     until(&client, "/api/v1/namespaces/default/serviceaccounts/default", |_| true).await;
     (plane, client)
 }
