@@ -1,6 +1,5 @@
 //! Carries out what a controller wants, in order, and tells what came of it (PU3).
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -18,8 +17,8 @@ use crate::view::Places;
 /// The hands of one controller.
 pub(crate) struct Hands {
     pub(crate) door: Door,
-    pub(crate) places: Rc<Places>,
-    pub(crate) teller: Rc<Teller>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) teller: Arc<Teller>,
     /// The source of its events.
     pub(crate) component: &'static str,
 }

@@ -103,14 +103,14 @@ pub(crate) struct Collector {
     refusals: u64,
     /// Says which ConfigMaps and Secrets may go.
     keeper: Rc<Keeper>,
-    teller: Rc<Teller>,
+    teller: Arc<Teller>,
     progress: Progress,
 }
 
 impl Collector {
     pub(crate) fn new(
         door: Door,
-        teller: Rc<Teller>,
+        teller: Arc<Teller>,
         keeper: Rc<Keeper>,
         progress: Progress,
         seed: u64,

@@ -7,7 +7,8 @@
 //!                                   tell ◄─────┘ events
 //! ```
 //!
-//! One thread of its own, so that a large cascade never keeps requests waiting.
+//! Threads of its own, so that a large cascade never keeps requests waiting: one on which engines
+//! decide, and some on which the writes of controllers are made ready.
 //! Engines decide; nothing here knows a rule.
 
 mod act;
@@ -182,12 +183,16 @@ impl Driver {
         (driver, Arc::new(engines))
     }
 
-    /// Runs on the calling thread until the world stops or the end is asked for.
+    /// Decides on the calling thread until the world stops or the end is asked for.
     ///
     /// # Errors
-    /// The operating system gives no timer.
+    /// The operating system gives no timer or no thread.
     pub fn run(self, stop: watch::Receiver<bool>) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(hands())
+            .thread_name("hands")
+            .enable_time()
+            .build()?;
         tokio::task::LocalSet::new().block_on(&runtime, self.follow(stop));
         Ok(())
     }
@@ -198,17 +203,17 @@ impl Driver {
         let Driver { door, seed, controllers, collector, retainer, workshop, counters, questions } =
             self;
         let (teller, waiting) = Teller::new();
-        let teller = Rc::new(teller);
-        let telling = Rc::clone(&teller);
+        let teller = Arc::new(teller);
+        let telling = Arc::clone(&teller);
         let events = door.clone();
         tokio::task::spawn_local(async move { telling.run(events, waiting).await });
         tokio::task::spawn_local(nodes::register(door.clone(), controllers.nodes));
-        let workshop = Workshop::new(door.clone(), controllers.list, Rc::clone(&teller), workshop);
+        let workshop = Workshop::new(door.clone(), controllers.list, Arc::clone(&teller), workshop);
         let settings =
             tenure_retention::Settings { draining: !controllers.retains, ..Default::default() };
         let (keeper, released) = Keeper::new(&door.kinds(), settings, counters);
         let keeper = Rc::new(keeper);
-        let (shared, told) = (Rc::clone(&keeper), Rc::clone(&teller));
+        let (shared, told) = (Rc::clone(&keeper), Arc::clone(&teller));
         let retainer = Retainer::new(door.clone(), shared, told, retainer);
         let collector = Collector::new(door, teller, keeper, collector, seed);
         tokio::select! {
@@ -218,6 +223,11 @@ impl Driver {
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
+}
+
+/// How many threads write for the controllers: half of what there is, the rest is for requests.
+fn hands() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).max(1)
 }
 
 impl Beside for Engines {

@@ -1,10 +1,14 @@
 //! Whose turn it is: keys that wait, keys at work, keys that sleep until a time (PU6).
 //!
-//! A key is at work once at a time; what wakes it meanwhile brings it back afterwards.
+//! A key is at work once at a time; what wakes it meanwhile brings it back afterwards. While many keys
+//! are busy, one that had its turn has a break first: what wakes it meanwhile is done in one turn. Keys
+//! that bring to an end what others began come before those that begin more.
 //! Time comes in; nothing here waits.
 //!
 //! ```text
-//!   wake ──► waiting ──► take ──► at work ──► finish ──► rest, or wait again, or sleep
+//!   wake ──► waiting ──► take ──► at work ──► finish ──► idle, or sleep until a time
+//!               ▲                               └─ many are busy ──► break ──┐
+//!               └────────────────────────── woken meanwhile ◄───────────────┘
 //! ```
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -12,6 +16,14 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use crate::retry::wait_after;
+
+/// With more keys than this waiting or at work, everyone has a break after a turn.
+const BUSY: usize = 64;
+/// How long a break lasts at least.
+const BREAK: Duration = Duration::from_millis(100);
+/// A break is so many times as long as the decision before it took: one key alone never takes most of
+/// the time.
+const SHARE: u32 = 4;
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,31 +38,43 @@ pub(crate) enum Finished {
 struct State {
     waiting: bool,
     at_work: bool,
+    on_break: bool,
+    /// Whether something concerned it while it was at work or on a break.
     woken: bool,
     failures: u32,
     sleeps_until: Option<(Instant, u64)>,
 }
 
 /// A queue of keys without repetition.
-#[derive(Debug)]
 pub(crate) struct Queue<K> {
+    comes_first: Box<dyn Fn(&K) -> bool>,
+    first: VecDeque<K>,
     waiting: VecDeque<K>,
     states: HashMap<K, State>,
     // INVARIANT: holds exactly the `sleeps_until` of all states.
     sleeping: BTreeMap<(Instant, u64), K>,
     sleeps: u64,
+    /// Keys on a break by its end.
+    breaks: BTreeMap<(Instant, u64), K>,
+    /// How many of them were woken.
+    held: usize,
     at_work: usize,
     /// How many sleep because something was refused.
     failing: usize,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    pub(crate) fn new() -> Queue<K> {
+    /// An empty queue, and who in it comes first.
+    pub(crate) fn new(comes_first: impl Fn(&K) -> bool + 'static) -> Queue<K> {
         Queue {
+            comes_first: Box::new(comes_first),
+            first: VecDeque::new(),
             waiting: VecDeque::new(),
             states: HashMap::new(),
             sleeping: BTreeMap::new(),
             sleeps: 0,
+            breaks: BTreeMap::new(),
+            held: 0,
             at_work: 0,
             failing: 0,
         }
@@ -61,9 +85,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let state = self.states.entry(key.clone()).or_default();
         if state.at_work {
             state.woken = true;
+        } else if state.on_break {
+            self.held += usize::from(!state.woken);
+            state.woken = true;
         } else if !state.waiting {
             state.waiting = true;
-            self.waiting.push_back(key);
+            let line = if (self.comes_first)(&key) { &mut self.first } else { &mut self.waiting };
+            line.push_back(key);
         }
     }
 
@@ -79,7 +107,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             }
             self.wake(key);
         }
-        let key = self.waiting.pop_front()?;
+        self.end_breaks(now);
+        let key = self.first.pop_front().or_else(|| self.waiting.pop_front())?;
         let state = self.states.entry(key.clone()).or_default();
         state.waiting = false;
         state.at_work = true;
@@ -90,8 +119,27 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Some(key)
     }
 
-    /// A turn has ended.
-    pub(crate) fn finish(&mut self, key: K, finished: Finished, now: Instant) {
+    /// Those whose break is over wait again if something concerned them meanwhile.
+    fn end_breaks(&mut self, now: Instant) {
+        while let Some(entry) = self.breaks.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let key = entry.remove();
+            let Some(state) = self.states.get_mut(&key) else { continue };
+            state.on_break = false;
+            if std::mem::take(&mut state.woken) {
+                self.held -= 1;
+                self.wake(key);
+            } else if state.sleeps_until.is_none() {
+                self.states.remove(&key);
+            }
+        }
+    }
+
+    /// A turn has ended, whose decision took so long.
+    pub(crate) fn finish(&mut self, key: K, finished: Finished, took: Duration, now: Instant) {
+        let busy = self.depth() > BUSY;
         let Some(state) = self.states.get_mut(&key) else { return };
         state.at_work = false;
         self.at_work -= 1;
@@ -116,22 +164,29 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             state.sleeps_until = Some((at, self.sleeps));
             self.sleeping.insert((at, self.sleeps), key.clone());
         }
-        let woken = std::mem::take(&mut state.woken);
-        if woken {
+        let rest = took.saturating_mul(SHARE).max(BREAK);
+        if busy && let Some(end) = now.checked_add(rest) {
+            state.on_break = true;
+            self.held += usize::from(state.woken);
+            self.sleeps += 1;
+            self.breaks.insert((end, self.sleeps), key);
+        } else if std::mem::take(&mut state.woken) {
             self.wake(key);
         } else if state.sleeps_until.is_none() {
             self.states.remove(&key);
         }
     }
 
-    /// When the first sleeper is due.
+    /// When the first sleeper or the first break is due.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.sleeping.keys().next().map(|(at, _)| *at)
+        let sleeper = self.sleeping.keys().next().map(|(at, _)| *at);
+        let on_break = self.breaks.keys().next().map(|(end, _)| *end);
+        sleeper.into_iter().chain(on_break).min()
     }
 
     /// How many wait for their turn or are at it.
     pub(crate) fn depth(&self) -> usize {
-        self.waiting.len() + self.at_work
+        self.first.len() + self.waiting.len() + self.held + self.at_work
     }
 
     /// Whether nobody waits, works, or will try again after a failure.
@@ -146,7 +201,7 @@ mod tests {
     use super::*;
 
     fn queue() -> (Queue<&'static str>, Instant) {
-        (Queue::new(), Instant::now())
+        (Queue::new(|_| false), Instant::now())
     }
 
     #[test]
@@ -158,9 +213,9 @@ mod tests {
         assert_eq!(queue.take(now), None);
         queue.wake("a");
         assert_eq!(queue.take(now), None, "it is at work");
-        queue.finish("a", Finished::Done(None), now);
+        queue.finish("a", Finished::Done(None), Duration::ZERO, now);
         assert_eq!(queue.take(now), Some("a"));
-        queue.finish("a", Finished::Done(None), now);
+        queue.finish("a", Finished::Done(None), Duration::ZERO, now);
         assert!(queue.is_idle() && queue.states.is_empty());
     }
 
@@ -171,16 +226,70 @@ mod tests {
         let mut at = now;
         for millis in [5, 10, 20] {
             assert_eq!(queue.take(at), Some("a"));
-            queue.finish("a", Finished::Failed, at);
+            queue.finish("a", Finished::Failed, Duration::ZERO, at);
             assert!(!queue.is_idle());
             assert_eq!(queue.due(), at.checked_add(Duration::from_millis(millis)));
             assert_eq!(queue.take(at), None);
             at = queue.due().unwrap();
         }
         assert_eq!(queue.take(at), Some("a"));
-        queue.finish("a", Finished::Done(None), at);
+        queue.finish("a", Finished::Done(None), Duration::ZERO, at);
         assert!(queue.is_idle());
         assert_eq!(queue.due(), None);
+    }
+
+    #[test]
+    fn pu6_while_many_are_busy_what_wakes_a_key_is_done_in_one_turn() {
+        let mut queue = Queue::new(|_| false);
+        let now = Instant::now();
+        for key in 0..=BUSY {
+            queue.wake(key);
+        }
+        assert_eq!(queue.take(now), Some(0));
+        queue.finish(0, Finished::Done(None), Duration::ZERO, now);
+        queue.wake(0);
+        queue.wake(0);
+        assert_eq!(queue.depth(), BUSY + 1, "who is woken on a break is not done");
+        while let Some(key) = queue.take(now) {
+            assert_ne!(key, 0, "it has a break");
+            queue.finish(key, Finished::Done(None), Duration::ZERO, now);
+        }
+        assert!(!queue.is_idle());
+        let end = queue.due().unwrap();
+        assert_eq!(end, now + BREAK);
+        assert_eq!(queue.take(end), Some(0));
+        queue.finish(0, Finished::Done(None), Duration::ZERO, end);
+        assert_eq!(queue.take(end), None);
+        assert!(queue.is_idle() && queue.states.is_empty() && queue.due().is_none());
+    }
+
+    #[test]
+    fn pu6_who_brings_to_an_end_comes_first_and_nobody_takes_most_of_the_time() {
+        let mut queue = Queue::new(|key: &usize| *key == 7);
+        let now = Instant::now();
+        for key in 100..=100 + BUSY {
+            queue.wake(key);
+        }
+        queue.wake(7);
+        assert_eq!(queue.take(now), Some(7));
+        queue.finish(7, Finished::Done(None), BREAK, now);
+        queue.wake(7);
+        assert_eq!(queue.take(now + BREAK), Some(100), "others have their turns between");
+        assert_eq!(queue.take(now + BREAK * SHARE), Some(7));
+    }
+
+    #[test]
+    fn pu6_a_key_that_failed_is_not_forgotten_during_its_break() {
+        let mut queue = Queue::new(|_| false);
+        let now = Instant::now();
+        for key in 0..=BUSY {
+            queue.wake(key);
+        }
+        queue.take(now);
+        queue.finish(0, Finished::Failed, Duration::ZERO, now);
+        let after = now + BREAK;
+        let taken: Vec<usize> = std::iter::from_fn(|| queue.take(after)).collect();
+        assert_eq!(taken.last(), Some(&0), "it tries again");
     }
 
     #[test]
@@ -188,12 +297,12 @@ mod tests {
         let (mut queue, now) = queue();
         queue.wake("a");
         queue.take(now);
-        queue.finish("a", Finished::Done(Some(Duration::from_secs(60))), now);
+        queue.finish("a", Finished::Done(Some(Duration::from_secs(60))), Duration::ZERO, now);
         assert!(queue.is_idle(), "sleeping until a time is rest");
         queue.wake("a");
         assert_eq!(queue.take(now), Some("a"));
         assert_eq!(queue.due(), None);
-        queue.finish("a", Finished::Done(Some(Duration::from_secs(5))), now);
+        queue.finish("a", Finished::Done(Some(Duration::from_secs(5))), Duration::ZERO, now);
         assert_eq!(queue.due(), now.checked_add(Duration::from_secs(5)));
         assert_eq!(queue.take(now + Duration::from_secs(5)), Some("a"));
     }

@@ -43,7 +43,7 @@ const NAMES_MAX: usize = 3;
 pub(crate) struct Retainer {
     door: Door,
     keeper: Rc<Keeper>,
-    teller: Rc<Teller>,
+    teller: Arc<Teller>,
     progress: Progress,
 }
 
@@ -60,7 +60,7 @@ impl Retainer {
     pub(crate) fn new(
         door: Door,
         keeper: Rc<Keeper>,
-        teller: Rc<Teller>,
+        teller: Arc<Teller>,
         progress: Progress,
     ) -> Retainer {
         Retainer { door, keeper, teller, progress }

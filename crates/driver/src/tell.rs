@@ -2,7 +2,7 @@
 //!
 //! The recorder says which; an event that cannot be written is lost, as everywhere in Kubernetes.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
@@ -21,7 +21,7 @@ const TRIES: usize = 4;
 
 /// The end that work tells to.
 pub(crate) struct Teller {
-    recorder: RefCell<Recorder>,
+    recorder: Mutex<Recorder>,
     queue: mpsc::Sender<(Notice, Telling)>,
 }
 
@@ -29,17 +29,21 @@ impl Teller {
     /// A teller, and what has to be written.
     pub(crate) fn new() -> (Teller, mpsc::Receiver<(Notice, Telling)>) {
         let (queue, waiting) = mpsc::channel(WAITING_MOST);
-        (Teller { recorder: RefCell::default(), queue }, waiting)
+        (Teller { recorder: Mutex::default(), queue }, waiting)
     }
 
     /// Tells something, unless too much was told lately.
     pub(crate) fn tell(&self, notice: Notice) {
-        let told = self.recorder.borrow_mut().tell(&notice, clock::timestamp());
+        let told = self.recorder().tell(&notice, clock::timestamp());
         if let Some(telling) = told
             && self.queue.try_send((notice, telling)).is_err()
         {
             tracing::debug!("too many events wait; one was dropped");
         }
+    }
+
+    fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes what was told until nobody is left to tell.
@@ -52,7 +56,7 @@ impl Teller {
                     if !raise(&door, &namespace, &name, &said).await {
                         // It expired meanwhile: its story goes on in a new one.
                         let now = clock::timestamp();
-                        let anew = self.recorder.borrow_mut().tell_anew(&notice, &name, now);
+                        let anew = self.recorder().tell_anew(&notice, &name, now);
                         if let Some(event) = anew {
                             create(&door, &namespace, event).await;
                         }

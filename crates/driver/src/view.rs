@@ -12,11 +12,12 @@ use tenure_core::selector::LabelSelector;
 use tenure_machinery::Object;
 use tenure_server::registry::Registry;
 use tenure_workload::scheduler::{Taken, Waiting};
+use tenure_workload::simulated::{Household, Resident};
 use tenure_workload::{Resource, Seen, View};
 use tenure_world::{Record, World};
 
 /// How many parsed objects are remembered, in each of two halves.
-const REMEMBERED: usize = 16_384;
+const REMEMBERED: usize = 32_768;
 
 /// Parsed objects by key; what was not asked for during a whole half is forgotten.
 #[derive(Default)]
@@ -85,6 +86,15 @@ impl Parsed {
         Some(Seen { object, revision })
     }
 
+    /// The change that made an object what it is has come by: nobody asks how it was before.
+    pub(crate) fn caught_up(&mut self, record: &Record) {
+        if let Some(known) = self.young.get_mut(record.key())
+            && known.newest.0 == record.revision()
+        {
+            known.before = None;
+        }
+    }
+
     /// An object is gone.
     pub(crate) fn forget(&mut self, key: &str) {
         self.young.remove(key);
@@ -127,18 +137,22 @@ fn node_of(record: &Record) -> &str {
     record.field("spec.nodeName").unwrap_or_default()
 }
 
-/// What the scheduler needs to know of a pod.
+/// What the scheduler and the agents of nodes need to know of a pod.
 #[derive(Clone)]
-pub(crate) enum Standing {
-    Takes(Arc<Taken>),
-    Waits(Arc<Waiting>),
-    Neither,
+pub(crate) struct Standing {
+    /// What it takes, once it has a node.
+    taken: Option<Arc<Taken>>,
+    /// As what it waits, while it has none.
+    waiting: Option<Arc<Waiting>>,
+    resident: Resident,
 }
 
-/// Where pods stand, so that the scheduler need not read them all in every pass.
+/// Where pods stand, so that nobody need read them all in every pass.
 #[derive(Default)]
 pub(crate) struct Standings {
     known: HashMap<Arc<str>, (Revision, Standing)>,
+    /// Those that wait. It follows the log: one that was bound this very moment may still be here.
+    waiting: BTreeSet<Arc<Waiting>>,
 }
 
 impl Standings {
@@ -150,18 +164,20 @@ impl Standings {
 
     /// Takes in a pod as it is now.
     pub(crate) fn see(&mut self, record: &Record, pod: &Object) -> Standing {
-        let fresh = match (Taken::of(pod), Waiting::of(pod)) {
-            (Some(taken), _) => Standing::Takes(Arc::new(taken)),
-            (None, Some(waiting)) => Standing::Waits(Arc::new(waiting)),
-            (None, None) => Standing::Neither,
-        };
+        self.forget(record.key());
+        let taken = Taken::of(pod).map(Arc::new);
+        let waiting = Waiting::of(pod).map(Arc::new);
+        self.waiting.extend(waiting.clone());
+        let fresh = Standing { taken, waiting, resident: Resident::of(pod) };
         self.known.insert(Arc::clone(record.key()), (record.revision(), fresh.clone()));
         fresh
     }
 
     /// A pod is gone.
     pub(crate) fn forget(&mut self, key: &str) {
-        self.known.remove(key);
+        if let Some((_, Standing { waiting: Some(waiting), .. })) = self.known.remove(key) {
+            self.waiting.remove(&waiting);
+        }
     }
 }
 
@@ -320,23 +336,25 @@ impl View for Eyes<'_> {
     }
 
     fn waiting(&self) -> Vec<Arc<Waiting>> {
-        let keys = self.on_nodes.pods.get("").into_iter().flatten();
-        keys.filter_map(|key| self.world.get(key))
-            .filter_map(|record| match self.standing(record)? {
-                Standing::Waits(waiting) => Some(waiting),
-                _ => None,
-            })
-            .collect()
+        self.standings.borrow().waiting.iter().cloned().collect()
     }
 
     fn taken(&self) -> Vec<Arc<Taken>> {
         let pods = self.world.range(self.places.prefix(Resource::Pods), None);
         pods.filter(|record| !node_of(record).is_empty())
-            .filter_map(|record| match self.standing(record)? {
-                Standing::Takes(taken) => Some(taken),
-                _ => None,
-            })
+            .filter_map(|record| self.standing(record)?.taken)
             .collect()
+    }
+
+    fn household(&self, node: &str) -> Household {
+        let keys = self.on_nodes.pods.get(node).into_iter().flatten();
+        let pods = keys.filter_map(|key| self.world.get(key));
+        let mut household = Household::default();
+        for record in pods.filter(|record| node_of(record) == node) {
+            let Some(standing) = self.standing(record) else { continue };
+            household.add(standing.resident, || self.read(record));
+        }
+        household
     }
 
     fn pods_on(&self, node: &str) -> Vec<Seen> {

@@ -9,7 +9,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +28,9 @@ use crate::tell::Teller;
 use crate::view::{Eyes, OnNodes, Orphans, Parsed, Places, Standings};
 
 /// How many keys are worked on at once.
-const TURNS_AT_ONCE: usize = 256;
+const TURNS_AT_ONCE: usize = 1_024;
+/// With so many writes under way no further key is taken: what is begun goes first.
+const WRITES_AT_ONCE: usize = 4_096;
 
 /// A key of one of the controllers.
 type Item = (usize, Key);
@@ -39,15 +40,17 @@ pub(crate) struct Workshop {
     door: Door,
     controllers: Vec<&'static dyn Controller>,
     kinds: Arc<Registry>,
-    places: Rc<Places>,
+    places: Arc<Places>,
     parsed: RefCell<Parsed>,
     orphans: Orphans,
     on_nodes: OnNodes,
     standings: RefCell<Standings>,
     queue: Queue<Item>,
+    /// How many writes are under way.
+    writes: usize,
     memories: HashMap<Item, Memory>,
     refused: HashMap<Item, Vec<Refused>>,
-    teller: Rc<Teller>,
+    teller: Arc<Teller>,
     progress: Progress,
 }
 
@@ -55,18 +58,26 @@ pub(crate) struct Workshop {
 struct Turn {
     item: Item,
     requeue_after: Option<Duration>,
+    /// How long the decision took.
+    took: Duration,
+    /// How much of it is to be done.
+    writes: usize,
     refused: Vec<Refused>,
+    /// Whether the hands broke down, which is a fault of theirs.
+    broke_down: bool,
 }
 
 impl Workshop {
     pub(crate) fn new(
         door: Door,
         controllers: Vec<&'static dyn Controller>,
-        teller: Rc<Teller>,
+        teller: Arc<Teller>,
         progress: Progress,
     ) -> Workshop {
         let kinds = door.kinds();
-        let places = Rc::new(Places::new(&kinds));
+        let places = Arc::new(Places::new(&kinds));
+        let first: Vec<bool> = controllers.iter().map(|c| c.comes_first()).collect();
+        let comes_first = move |(number, _): &Item| first.get(*number).copied().unwrap_or_default();
         Workshop {
             door,
             controllers,
@@ -76,7 +87,8 @@ impl Workshop {
             orphans: Orphans::default(),
             on_nodes: OnNodes::default(),
             standings: RefCell::default(),
-            queue: Queue::new(),
+            queue: Queue::new(comes_first),
+            writes: 0,
             memories: HashMap::new(),
             refused: HashMap::new(),
             teller,
@@ -117,11 +129,12 @@ impl Workshop {
                     Err(_) => return,
                 }
             }
-            while turns.len() < TURNS_AT_ONCE {
+            while self.has_room(turns.len()) {
                 let Some(item) = self.queue.take(clock::instant()) else { break };
                 // A turn sees all that was written before it, its own writes too (PU5).
                 let state = world.current();
                 if let Some((turn, intents)) = self.reconcile(&state, item) {
+                    self.writes += turn.writes;
                     turns.push(self.carry_out(turn, intents));
                 }
             }
@@ -132,10 +145,17 @@ impl Workshop {
             let due = self.queue.due();
             tokio::select! {
                 ready = pace.ready(&mut changes) => if ready.is_err() { return },
-                Some(turn) = turns.next(), if !turns.is_empty() => self.finish(turn),
-                () = clock::sleep_until(due), if due.is_some() && turns.len() < TURNS_AT_ONCE => {}
+                Some(turn) = turns.next(), if !turns.is_empty() => {
+                    self.writes -= turn.writes;
+                    self.finish(turn);
+                }
+                () = clock::sleep_until(due), if due.is_some() && self.has_room(turns.len()) => {}
             }
         }
+    }
+
+    fn has_room(&self, turns: usize) -> bool {
+        turns < TURNS_AT_ONCE && self.writes < WRITES_AT_ONCE
     }
 
     fn see_change(&mut self, state: &World, change: &Change) {
@@ -180,6 +200,8 @@ impl Workshop {
         if gone {
             self.parsed.borrow_mut().forget(record.key());
             self.standings.borrow_mut().forget(record.key());
+        } else {
+            self.parsed.borrow_mut().caught_up(record);
         }
     }
 
@@ -198,6 +220,7 @@ impl Workshop {
             standings: &self.standings,
             orphans: &self.orphans,
         };
+        let began = clock::instant();
         let outcome = controller.reconcile(&Pass {
             key,
             view: &eyes,
@@ -208,7 +231,14 @@ impl Workshop {
         if outcome.memory != Memory::Nothing {
             self.memories.insert(item.clone(), outcome.memory);
         }
-        let turn = Turn { item, requeue_after: outcome.requeue_after, refused: Vec::new() };
+        let turn = Turn {
+            item,
+            requeue_after: outcome.requeue_after,
+            took: began.elapsed(),
+            writes: outcome.intents.len(),
+            refused: Vec::new(),
+            broke_down: false,
+        };
         if outcome.intents.is_empty() {
             self.finish(turn);
             return None;
@@ -216,28 +246,35 @@ impl Workshop {
         Some((turn, outcome.intents))
     }
 
+    /// Has it done by whoever is free, so that the next decision need not wait for it.
     fn carry_out(&self, turn: Turn, intents: Vec<Intent>) -> impl Future<Output = Turn> + 'static {
         let controller = self.controllers.get(turn.item.0).copied();
         let hands = act::Hands {
             door: self.door.clone(),
-            places: Rc::clone(&self.places),
-            teller: Rc::clone(&self.teller),
+            places: Arc::clone(&self.places),
+            teller: Arc::clone(&self.teller),
             component: controller.map_or("", |controller| controller.component()),
         };
+        let done = tokio::spawn(async move { hands.carry_out(intents).await });
         async move {
-            let refused = hands.carry_out(intents).await;
-            Turn { refused, ..turn }
+            match done.await {
+                Ok(refused) => Turn { refused, ..turn },
+                Err(error) => {
+                    tracing::error!(%error, key = ?turn.item.1, "a controller's write broke down");
+                    Turn { broke_down: true, ..turn }
+                }
+            }
         }
     }
 
     fn finish(&mut self, turn: Turn) {
-        let Turn { item, requeue_after, refused } = turn;
+        let Turn { item, requeue_after, took, refused, broke_down, .. } = turn;
         // In a namespace that is going nothing can be made: no reason to try again (PU7).
-        let failed = refused.iter().any(|refused| !refused.namespace_terminating);
+        let failed = broke_down || refused.iter().any(|refused| !refused.namespace_terminating);
         if !refused.is_empty() {
             self.refused.insert(item.clone(), refused);
         }
         let finished = if failed { Finished::Failed } else { Finished::Done(requeue_after) };
-        self.queue.finish(item, finished, clock::instant());
+        self.queue.finish(item, finished, took, clock::instant());
     }
 }

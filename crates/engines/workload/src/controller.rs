@@ -133,6 +133,12 @@ pub trait Controller: Send + Sync {
         self.name()
     }
 
+    /// Whether it brings to an end what others began: its keys come before theirs, so that much work
+    /// is done piece by piece.
+    fn comes_first(&self) -> bool {
+        false
+    }
+
     /// Whether `*` turns it on; otherwise it must be named.
     fn on_by_default(&self) -> bool {
         true

@@ -14,11 +14,12 @@ mod joined;
 mod preempt;
 mod room;
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use serde_json::{Value, json};
@@ -38,8 +39,9 @@ pub use room::Taken;
 
 /// The name that pods ask for when they ask for nobody else.
 const NAME: &str = "default-scheduler";
-/// How many pods one pass binds at most.
-const BURST: usize = 500;
+/// How many pods one pass binds at most. A pass looks at every node and every pod first, so that of a
+/// hundred thousand pods many must be placed at once.
+const BURST: usize = 2_000;
 /// The taint that a cordoned node has in effect.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
@@ -58,6 +60,9 @@ impl Controller for Scheduler {
     }
     fn on_by_default(&self) -> bool {
         false
+    }
+    fn comes_first(&self) -> bool {
+        true
     }
     fn watches(&self) -> &'static [Resource] {
         &[Resource::Pods, Resource::Nodes, Resource::PersistentVolumeClaims]
@@ -174,21 +179,21 @@ impl Place {
 
 fn reconcile(pass: &Pass<'_>) -> Outcome {
     let mut out = Outcome::default();
-    let mut pending = pass.view.waiting();
+    let pending = pass.view.waiting();
     if pending.is_empty() {
         return out;
     }
-    pending.sort();
     let mut places = places(pass.view, &pending);
     let mut order: BTreeSet<(usize, usize)> =
         places.iter().enumerate().map(|(index, place)| (place.load, index)).collect();
     let mut hopeless = Hopeless::default();
-    for next in &pending {
+    // Of many that wait a pass takes few: they are not all put in order.
+    let mut pending: BinaryHeap<_> = pending.into_iter().map(Reverse).collect();
+    while let Some(Reverse(next)) = pending.pop() {
         if out.intents.len() >= BURST {
             out.wake_after(Duration::ZERO);
             break;
         }
-        // Read only when it is its turn: of many that wait, a pass takes few.
         let found = pass.view.get(Resource::Pods, &next.namespace, &next.name);
         let Some(waiting) = found.as_ref().filter(|pod| waiting(pod)) else { continue };
         if let Some(message) = hopeless.like(waiting) {

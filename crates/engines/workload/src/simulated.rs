@@ -16,7 +16,7 @@ mod life;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
-
+use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use serde_json::{Value, json};
@@ -54,6 +54,9 @@ impl Controller for SimulatedNodes {
     }
     fn on_by_default(&self) -> bool {
         false
+    }
+    fn comes_first(&self) -> bool {
+        true
     }
     fn watches(&self) -> &'static [Resource] {
         &[Resource::Nodes, Resource::Pods]
@@ -217,20 +220,52 @@ pub fn node(number: u16, now: jiff::Timestamp) -> Object {
     node.as_object().cloned().unwrap_or_default()
 }
 
+/// A pod on a node as its agent needs it, small enough to be remembered for every pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resident {
+    /// Whether nothing happens to it by itself: it runs on, or is over.
+    rests: bool,
+    /// Its address, once it has one.
+    address: Option<Ipv4Addr>,
+}
+
+impl Resident {
+    /// Takes in a pod.
+    #[must_use]
+    pub fn of(pod: &Object) -> Resident {
+        let address = pod.str_at(&["status", "podIP"]).and_then(|ip| ip.parse().ok());
+        let rests = !owner::deleting(pod) && (life::runs_on(pod) || pod::terminal(pod));
+        Resident { rests, address }
+    }
+}
+
+/// The pods on a node: those that move on, and the addresses of all.
+#[derive(Debug, Default)]
+pub struct Household {
+    moving: Vec<Seen>,
+    addresses: BTreeSet<u32>,
+}
+
+impl Household {
+    /// Adds a pod, which is read only if it moves on.
+    pub fn add(&mut self, pod: Resident, read: impl FnOnce() -> Option<Seen>) {
+        self.addresses.extend(pod.address.map(Ipv4Addr::to_bits));
+        if !pod.rests {
+            self.moving.extend(read());
+        }
+    }
+}
+
 /// Moves every pod of a node as far as it can go now.
 fn run_pods(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
-    let pods = pass.view.pods_on(node.name());
-    let mut addresses = None;
-    for pod in &pods {
-        if !owner::deleting(pod) && life::runs_on(pod) {
-            continue;
-        }
-        let addresses = addresses.get_or_insert_with(|| Addresses::of(node, &pods));
+    let Household { moving, addresses } = pass.view.household(node.name());
+    if moving.is_empty() {
+        return;
+    }
+    let mut addresses = Addresses::of(node, addresses);
+    for pod in &moving {
         if owner::deleting(pod) {
             out.intents.extend(ended(pass, pod));
-            continue;
-        }
-        if pod::terminal(pod) {
             continue;
         }
         let began = pod.str_at(&["status", "podIP"]).is_some_and(|ip| !ip.is_empty());
@@ -257,8 +292,8 @@ fn run_pods(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
 }
 
 /// Lets go of a pod that is being deleted; one that others still hold is first said to have ended.
-fn ended(pass: &Pass<'_>, pod: &Seen) -> alloc::vec::Vec<Intent> {
-    let mut intents = alloc::vec::Vec::new();
+fn ended(pass: &Pass<'_>, pod: &Seen) -> Vec<Intent> {
+    let mut intents = Vec::new();
     if pod.int_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0)
         && (pod::terminal(pod) || pod.list_at(&["metadata", "finalizers"]).is_empty())
     {
@@ -292,7 +327,7 @@ struct Addresses {
 }
 
 impl Addresses {
-    fn of(node: &Object, pods: &[Seen]) -> Addresses {
+    fn of(node: &Object, used: BTreeSet<u32>) -> Addresses {
         let listed = node.list_at(&["status", "addresses"]).iter().filter_map(Value::as_object);
         let host = listed
             .filter(|address| address.str_at(&["type"]) == Some("InternalIP"))
@@ -301,13 +336,11 @@ impl Addresses {
         let (first, bits) = range.split_once('/').unwrap_or((range, "22"));
         let first = first.parse::<Ipv4Addr>().map_or(0, Ipv4Addr::to_bits);
         let bits = bits.parse::<u32>().unwrap_or(22).clamp(8, 30);
-        let used = pods.iter().filter_map(|pod| pod.str_at(&["status", "podIP"]));
-        let used = used.filter_map(|ip| ip.parse::<Ipv4Addr>().ok()).map(Ipv4Addr::to_bits);
         Addresses {
             host: host.unwrap_or("172.18.0.1").to_string(),
             first,
             size: 1 << (32 - bits),
-            used: used.collect(),
+            used,
             at: 0,
         }
     }

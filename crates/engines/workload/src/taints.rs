@@ -166,8 +166,11 @@ impl Controller for TaintEviction {
         let Some(object) = change.after else { return };
         let differs = |path: &[&str]| change.before.is_none_or(|b| b.at(path) != object.at(path));
         if change.resource == Resource::Pods {
-            if !pod::node(object).is_empty()
-                && (differs(&["spec", "nodeName"]) || differs(&["spec", "tolerations"]))
+            let placed = !pod::node(object).is_empty()
+                && (differs(&["spec", "nodeName"]) || differs(&["spec", "tolerations"]));
+            // A node that nobody must leave wakes its pods once that changes.
+            if placed
+                && view.get(Resource::Nodes, "", pod::node(object)).is_some_and(|n| evicts(&n))
             {
                 wake(Key::of(object));
             }
@@ -191,12 +194,21 @@ impl Controller for TaintEviction {
     }
 }
 
+/// The taints that drive pods away.
+fn driving_away(node: &Object) -> impl Iterator<Item = &Object> {
+    let taints = node.list_at(&["spec", "taints"]).iter().filter_map(Value::as_object);
+    taints.filter(|taint| taint.str_at(&["effect"]) == Some("NoExecute"))
+}
+
+fn evicts(node: &Object) -> bool {
+    driving_away(node).next().is_some()
+}
+
 /// When a pod must leave its node, if it must.
 fn leaves(node: &Object, pod: &Object, now: Timestamp) -> Option<Timestamp> {
     let tolerations = pod.list_at(&["spec", "tolerations"]);
-    let taints = node.list_at(&["spec", "taints"]).iter().filter_map(Value::as_object);
     let mut earliest: Option<Timestamp> = None;
-    for taint in taints.filter(|taint| taint.str_at(&["effect"]) == Some("NoExecute")) {
+    for taint in driving_away(node) {
         let covering = tolerations.iter().filter(|t| placement::tolerates(t, taint));
         let covering: Vec<&Value> = covering.collect();
         if covering.is_empty() {

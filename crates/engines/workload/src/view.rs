@@ -13,6 +13,7 @@ use tenure_machinery::Object;
 
 use crate::resource::Resource;
 use crate::scheduler::{Taken, Waiting};
+use crate::simulated::{Household, Resident};
 use crate::{owner, selector};
 
 /// An object as the view holds it, and the revision that wrote it.
@@ -69,7 +70,7 @@ pub trait View {
 
     /// The pods that wait for the scheduler, in any order.
     ///
-    /// A host that remembers them answers without reading every pod.
+    /// A host that remembers them answers without reading every pod; some may wait no more.
     fn waiting(&self) -> Vec<Arc<Waiting>> {
         let pods = self.unbound_pods();
         pods.iter().filter_map(|pod| Waiting::of(pod)).map(Arc::new).collect()
@@ -89,5 +90,16 @@ pub trait View {
         let mut found = self.list(Resource::Pods, None);
         found.retain(|pod| pod.str_at(&["spec", "nodeName"]) == Some(node));
         found
+    }
+
+    /// The pods bound to a node, as its agent needs them.
+    ///
+    /// A host that remembers how they are reads only those that move on.
+    fn household(&self, node: &str) -> Household {
+        let mut household = Household::default();
+        for pod in self.pods_on(node) {
+            household.add(Resident::of(&pod), || Some(pod));
+        }
+        household
     }
 }

@@ -24,6 +24,9 @@ impl Controller for JoinedScheduler {
     fn component(&self) -> &'static str {
         NAME
     }
+    fn comes_first(&self) -> bool {
+        true
+    }
     fn watches(&self) -> &'static [Resource] {
         Scheduler.watches()
     }

@@ -73,8 +73,18 @@ pub(super) async fn simulated() -> Result<Vec<Measure>> {
     let mut slowest = Duration::ZERO;
     let mut connection = access.connect().await?;
     let total = COUNT * REPLICAS;
-    while available(&mut connection).await? < total {
-        ensure!(begin.elapsed() < PATIENCE * 2, "the pods never all run");
+    let mut told = begin;
+    loop {
+        let running = available(&mut connection).await?;
+        if running >= total {
+            break;
+        }
+        let waited = begin.elapsed();
+        ensure!(waited < PATIENCE, "only {running} of {total} pods run");
+        if told.elapsed() > Duration::from_secs(10) {
+            told = Instant::now();
+            eprintln!("  {running} pods run after {:.0} s", waited.as_secs_f64());
+        }
         let asked = Instant::now();
         connection.send("GET", "/api/v1/namespaces/default", None).await?;
         slowest = slowest.max(asked.elapsed());
