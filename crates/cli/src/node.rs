@@ -245,6 +245,9 @@ fn info(flag: &RuntimeFlag) -> Result<(), Problem> {
             };
             text.push_str(&format!("{aspect:width$}  {held}\n"));
         }
+        if let Some(danger) = about.danger {
+            text.push_str(&format!("\n{danger}\n"));
+        }
         say(text.as_bytes());
         Ok(())
     }))

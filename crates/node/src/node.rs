@@ -315,7 +315,11 @@ pub async fn runtime(
                 masked: vec![settings.folder.clone()],
                 ..ProcessSettings::new(settings.folder.join("process"))
             };
-            Arc::new(ProcessRuntime::open(process).await?)
+            let runtime = ProcessRuntime::open(process).await?;
+            if let Some(danger) = runtime.danger() {
+                tracing::warn!(node = settings.name, "{danger}");
+            }
+            Arc::new(runtime)
         }
         RuntimeChoice::Cri { socket, node_network } => {
             let cri = CriSettings {

@@ -134,6 +134,8 @@ pub struct About {
     pub scheme: String,
     /// Aspect and whether it holds, with the reason where it does not; for `tenure node info`.
     pub isolation: Vec<(String, Result<(), String>)>,
+    /// What whoever lets pods run here must know first; said at the start and by `tenure node info`.
+    pub danger: Option<String>,
 }
 
 /// An image somebody wants.

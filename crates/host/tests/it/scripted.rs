@@ -133,7 +133,8 @@ impl Runtime for Scripted {
     fn about(&self) -> Answer<'_, About> {
         self.answer(String::new(), |_| {
             let word = "scripted".to_owned();
-            Ok(About { name: word.clone(), version: "1".into(), scheme: word, isolation: vec![] })
+            let about = About { name: word.clone(), version: "1".into(), ..About::default() };
+            Ok(About { scheme: word, ..about })
         })
     }
 

@@ -445,6 +445,7 @@ impl Cri {
             name: version.runtime_name,
             version: version.runtime_version,
             isolation: isolation.collect(),
+            danger: None,
         })
     }
 }

@@ -140,6 +140,7 @@ impl Runtime for ProcessRuntime {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 scheme: "process".to_owned(),
                 isolation: self.isolation(),
+                danger: self.danger(),
             })
         })
     }

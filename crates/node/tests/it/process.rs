@@ -700,6 +700,8 @@ async fn r142_r217_without_walls_volumes_are_links_below_a_private_root() {
     assert!(!anybody(&mark), "a process is left");
     let about = house.runtime.about().await.unwrap();
     assert!(about.isolation.iter().any(|(aspect, holds)| aspect == "mount" && holds.is_err()));
+    let danger = about.danger.unwrap();
+    assert!(danger.contains("can write anything that this user can"), "{danger}");
 }
 
 #[tokio::test]

@@ -64,6 +64,16 @@ impl ProcessRuntime {
     pub fn without_walls(&self) -> Option<&str> {
         self.abilities.plain.as_deref()
     }
+
+    /// What a container can do that has no walls (R217).
+    #[must_use]
+    pub fn danger(&self) -> Option<String> {
+        let why = self.without_walls()?;
+        Some(format!(
+            "containers are not isolated from this machine and can write anything that this user \
+             can: {why}"
+        ))
+    }
 }
 
 /// Settings of a resolver as its file says them; the node's own where none are given.
