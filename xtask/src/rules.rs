@@ -1,5 +1,6 @@
 //! `cargo xtask rules`: every numbered rule of spec/ beside the tests that bear its number.
-//! A test of a rule that does not exist fails; a rule without a test is listed as open.
+//! A test of a rule that does not exist fails; a rule without a test is listed as open. Where a file
+//! names tests, they must exist by those names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,14 +12,28 @@ use crate::workspace;
 const TABLE: &str = "docs/reference/rules.md";
 /// What a test belongs to when its file names no other.
 const SPEC_USUAL: &str = "api-server";
+/// How the heading ends under which a file says which rules have no test, and why.
+const EXCUSES: &str = "Rules without a numbered test";
+/// How the heading ends under which a file names tests.
+const PLANNED: &str = "Tests named by the seed's test plan";
+/// The file whose decisions and rules of migration bind like its rules. Other files note their choices
+/// under the same letters, for the reader only.
+const SPEC_DECIDED: &str = "referential-authorization";
 
-/// The id of a rule: `R12`, one put in later such as `R12a`, or with the two letters of a family such
-/// as `CR4`.
+/// The id of a rule: `R12`, one put in later such as `R12a`, with the two letters of a family such as
+/// `CR4`, or one of migration (`M1`) or a decision (`D1`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
     family: String,
     number: u32,
     letter: Option<char>,
+}
+
+impl Rule {
+    /// A decision, or a rule of migration.
+    fn is_decided(&self) -> bool {
+        matches!(self.family.as_str(), "D" | "M")
+    }
 }
 
 impl std::fmt::Display for Rule {
@@ -30,20 +45,29 @@ impl std::fmt::Display for Rule {
 
 /// The rules of each spec file.
 type Specs = BTreeMap<String, BTreeSet<Rule>>;
+/// Rules that a spec file says no test proves, and why: the rows of a section of that name.
+type Excused = BTreeMap<String, Vec<(BTreeSet<Rule>, String)>>;
 /// Tests of each rule: name and file.
 type Found = BTreeMap<(String, Rule), Vec<(String, String)>>;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let root = workspace::root()?;
-    let mut specs = Specs::new();
+    let (mut specs, mut excused) = (Specs::new(), Excused::new());
+    let mut planned = BTreeSet::new();
     let files = workspace::files()?;
     for file in files.iter().filter(|f| f.starts_with("spec/") && f.ends_with(".md")) {
         let name = file.trim_start_matches("spec/").trim_end_matches(".md");
-        specs.insert(name.to_owned(), defined(&std::fs::read_to_string(root.join(file))?));
+        let text = std::fs::read_to_string(root.join(file))?;
+        let mut rules = defined(&text);
+        rules.retain(|rule| name == SPEC_DECIDED || !rule.is_decided());
+        excused.insert(name.to_owned(), without_test(&text));
+        planned.extend(named_tests(&text));
+        specs.insert(name.to_owned(), rules);
     }
     let (mut found, mut wrong) = (Found::new(), Vec::new());
     for file in files.iter().filter(|f| f.ends_with(".rs") && !f.starts_with("fuzz/")) {
         let text = std::fs::read_to_string(root.join(file))?;
+        planned.retain(|name| !has_test(&text, name));
         let folder = parent_document(&root, file);
         for (test, candidates) in tests(&text, folder.as_deref()) {
             for rule in rules_of(&test).unwrap_or_default() {
@@ -58,7 +82,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         }
     }
     ensure!(wrong.is_empty(), "tests of rules that do not exist:\n  {}", wrong.join("\n  "));
-    let text = table(&specs, &found);
+    ensure!(planned.is_empty(), "tests that spec/ names and nobody has written: {planned:?}");
+    let text = table(&specs, &excused, &found);
     let path = root.join(TABLE);
     match arguments {
         [] => {
@@ -85,15 +110,15 @@ fn all(specs: &Specs) -> usize {
 }
 
 /// The rules a spec file defines: `**R1** …`, `| R1 | …`, `| **R1** …`, `R1. …`, `R1 …` at a line's
-/// start. A file that has such rules may define more in passing: `… (R1) …`. Those of a family are
-/// always written bold: `| **CR4** …`.
+/// start. A file that has such rules may define more in passing: `… (R1) …`. Those of a family of
+/// two letters are always written bold: `| **CR4** …`.
 fn defined(text: &str) -> BTreeSet<Rule> {
     let opening = |line: &str| {
         let line = line.strip_prefix("| ").unwrap_or(line);
         let bold = line.strip_prefix("**");
         let (rule, rest) = leading(bold.unwrap_or(line))?;
         let ends = ["**", " |", ".", " "].iter().any(|end| rest.starts_with(end));
-        (ends && (bold.is_some() || rule.family == "R")).then_some(rule)
+        (ends && (bold.is_some() || rule.family.len() == 1)).then_some(rule)
     };
     let mut rules: BTreeSet<Rule> = text.lines().filter_map(opening).collect();
     if rules.iter().any(|rule| rule.family == "R") {
@@ -104,11 +129,58 @@ fn defined(text: &str) -> BTreeSet<Rule> {
     rules
 }
 
+/// The lines under a heading that ends in these words.
+fn section<'a>(text: &'a str, title: &str) -> impl Iterator<Item = &'a str> {
+    let heading = move |line: &&str| line.starts_with("## ") && line.ends_with(title);
+    let lines = text.lines().skip_while(move |line| !heading(line)).skip(1);
+    lines.take_while(|line| !line.starts_with("## "))
+}
+
+/// Names of tests: words in backquotes with an underscore, of which one may end in a star.
+fn named_tests(text: &str) -> BTreeSet<String> {
+    let is_name = |word: &&str| {
+        let plain = |letter: char| letter.is_ascii_lowercase() || "_*".contains(letter);
+        word.contains('_') && word.chars().all(plain)
+    };
+    let lines = section(text, PLANNED).flat_map(|line| line.split('`').skip(1).step_by(2));
+    lines.filter(is_name).map(str::to_owned).collect()
+}
+
+/// Whether a file has a test of this name; a star at its end stands for anything.
+fn has_test(text: &str, name: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(start) => text.contains(&format!("fn {start}")),
+        None => text.contains(&format!("fn {name}(")),
+    }
+}
+
+/// The rows `| R1, R3–R5 | why |` of the section on rules without a numbered test.
+fn without_test(text: &str) -> Vec<(BTreeSet<Rule>, String)> {
+    let row = |line: &str| {
+        let (names, why) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+        let rules: BTreeSet<Rule> = names.split(", ").flat_map(run_of).collect();
+        (!rules.is_empty()).then(|| (rules, why.to_owned()))
+    };
+    section(text, EXCUSES).filter_map(row).collect()
+}
+
+/// `R3–R5` as three rules, `R1` as one.
+fn run_of(text: &str) -> Vec<Rule> {
+    let Some((first, rest)) = leading(text) else { return Vec::new() };
+    match rest.strip_prefix('–').and_then(leading) {
+        Some((last, "")) => {
+            (first.number..=last.number).map(|number| Rule { number, ..first.clone() }).collect()
+        }
+        None if rest.is_empty() => vec![first],
+        _ => Vec::new(),
+    }
+}
+
 /// The id of a rule at the start of a text, and what follows it.
 fn leading(text: &str) -> Option<(Rule, &str)> {
     let letters = text.find(|letter: char| !letter.is_ascii_uppercase())?;
     let (family, rest) = text.split_at_checked(letters)?;
-    if family != "R" && family.len() != 2 {
+    if !matches!(family, "R" | "M" | "D") && family.len() != 2 {
         return None;
     }
     let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
@@ -120,7 +192,7 @@ fn leading(text: &str) -> Option<(Rule, &str)> {
     Some((Rule { family: family.to_owned(), number: number.parse().ok()?, letter }, rest))
 }
 
-/// The rules at the start of a test's name: `r1_r2a_what` has two, `cr4_what` has one.
+/// The rules at the start of a test's name: `r1_r2a_what` has two, `cr4_what` and `d9_what` have one.
 pub(crate) fn rules_of(name: &str) -> Option<Vec<Rule>> {
     let rule = |part: &str| {
         if part.chars().any(|letter| letter.is_ascii_uppercase()) {
@@ -243,7 +315,7 @@ fn place(specs: &Specs, candidates: &[Named], test: &str, rule: &Rule) -> Option
     chosen.map(|of| of.spec.clone())
 }
 
-fn table(specs: &Specs, found: &Found) -> String {
+fn table(specs: &Specs, excused: &Excused, found: &Found) -> String {
     let mut text = String::from(
         "# Rules and their tests\n\nMade by `cargo xtask rules` from spec/ and the tests that bear a rule's number.\n",
     );
@@ -266,11 +338,18 @@ fn table(specs: &Specs, found: &Found) -> String {
                 let _ = writeln!(text, "| {spec} | {rule} | {} | {file} |", tests.join(", "));
             }
         }
-        let open =
-            rules.iter().filter(|rule| !found.contains_key(&(spec.clone(), (*rule).clone())));
-        let open = ranges(open);
+        let untested = |rule: &&Rule| !found.contains_key(&(spec.clone(), (*rule).clone()));
+        let excuses = excused.get(spec).map(Vec::as_slice).unwrap_or_default();
+        let open = rules.iter().filter(untested);
+        let open = ranges(open.filter(|rule| !excuses.iter().any(|(of, _)| of.contains(rule))));
         if !open.is_empty() {
             let _ = writeln!(text, "\nOpen: {open}.");
+        }
+        for (of, why) in excuses {
+            let of = ranges(of.iter().filter(untested));
+            if !of.is_empty() {
+                let _ = writeln!(text, "\nWithout a test: {of}: {why}.");
+            }
         }
     }
     text
@@ -370,6 +449,34 @@ mod tests {
     }
 
     #[test]
+    fn tests_that_a_file_names_are_looked_for() {
+        let text = "`not_here`\n## 9. Tests named by the seed's test plan\n| `a_b` | `names` |\n\
+                    more: `c_d`; `e_*`; R1 `X_y`\n## 10. Else\n`nor_here`\n";
+        let names = named_tests(text);
+        assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), ["a_b", "c_d", "e_*"]);
+        let file = "fn a_b() {}\nasync fn c_d_more() {}\nfn e_f() {}";
+        let missing = names.iter().filter(|name| !has_test(file, name));
+        assert_eq!(missing.collect::<Vec<_>>(), ["c_d"]);
+    }
+
+    #[test]
+    fn a_file_says_which_rules_have_no_test_and_why() {
+        let text = "**R1** a\n**R2** b\n**R3** c\n**R4** d\n**R5** e\n| R1 | not here |\n\n\
+                    ## 9. Rules without a numbered test\n\n| Rules | Why |\n|---|---|\n\
+                    | R2–R3, R5 | they are figures |\n\n## 10. Else\n| R4 | not here |\n";
+        let excused = without_test(text);
+        let [(rules, why)] = &excused[..] else { panic!("{excused:?}") };
+        assert_eq!((rules, why.as_str()), (&plain([2, 3, 5]), "they are figures"));
+        let found = |number| {
+            (("x".to_owned(), rule("R", number)), vec![("r_a".to_owned(), "a.rs".to_owned())])
+        };
+        let specs = Specs::from([("x".to_owned(), defined(text))]);
+        let excused = Excused::from([("x".to_owned(), excused)]);
+        let table = table(&specs, &excused, &Found::from([found(1), found(2)]));
+        assert!(table.contains("\nOpen: R4.\n\nWithout a test: R3, R5: they are figures.\n"));
+    }
+
+    #[test]
     fn runs_of_numbers_are_written_short() {
         let all = [("CR", 10), ("R", 1), ("R", 2), ("R", 3), ("R", 7), ("R", 9), ("R", 10)];
         let all = all.map(|(family, number)| rule(family, number));
@@ -389,5 +496,21 @@ mod tests {
         for other in ["v1_a", "abc1_a", "a1", "CR4_a", "cr_4"] {
             assert_eq!(rules_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn decisions_and_migration_are_counted_like_rules() {
+        let text = "**M1** a\n| D1 | b | c |\nR1. d\nas told (D9)\n| D2, D3 | e |\nMAY f";
+        let rules = defined(text);
+        assert_eq!(rules, BTreeSet::from([rule("D", 1), rule("M", 1), rule("R", 1)]));
+        assert!(rule("D", 1).is_decided() && rule("M", 1).is_decided());
+        assert!(!rule("R", 1).is_decided() && !rule("DM", 1).is_decided());
+        let specs = Specs::from([(SPEC_DECIDED.to_owned(), rules)]);
+        assert_eq!(rules_of("d1_r1_what"), Some(vec![rule("D", 1), rule("R", 1)]));
+        let place = |number| place(&specs, &only("api-server"), "d_a", &rule("D", number));
+        assert_eq!(place(1), Some(SPEC_DECIDED.into()));
+        assert_eq!(place(2), None);
+        let all = [rule("D", 1), rule("D", 2), rule("M", 3)];
+        assert_eq!(ranges(all.iter()), "D1–D2, M3");
     }
 }

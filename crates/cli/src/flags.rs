@@ -11,7 +11,8 @@ mod access;
 mod node;
 
 pub(crate) use access::{
-    Access, Conformance, Migrate, MigrateGrants, Strategies, StrategiesInstall,
+    Access, AccessDiff, AccessDoctor, AccessMap, AccessNarrow, AccessUnused, Ask, Can, Conformance,
+    Explain, MapForm, Migrate, MigrateGrants, NarrowForm, Strategies, StrategiesInstall, WhoCan,
 };
 pub(crate) use node::{NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
 
@@ -24,6 +25,7 @@ Examples:
   tenure plan delete deployment/web          what would go, before anything is touched
   tenure audit                               everything wrong with ownership, for people and CI
   tenure unused -A                           ConfigMaps and Secrets that nothing mentions
+  tenure access map                          who reaches what by reference
   tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
   tenure completions bash > tenure.bash      write completions for a shell
 
@@ -270,6 +272,17 @@ pub(crate) struct Up {
     /// Otherwise they must be able to read every object of the target resources, or `escalate`.
     #[arg(long)]
     pub(crate) ref_allow_unchecked_consumers: bool,
+
+    /// What references let consumers do: `on` lets them read what is referenced, `observe` only counts and
+    /// records what that would be, `off` decides nothing
+    #[arg(long, value_name = "MODE", default_value = "on")]
+    pub(crate) ref_authorizer: AuthorizerFlag,
+
+    /// Record who reads Secrets, ConfigMaps and what references point at, for `tenure access narrow`
+    ///
+    /// Also on with `--ref-authorizer=observe`. Names only, in memory, no contents.
+    #[arg(long)]
+    pub(crate) record_access: bool,
 
     /// How many nodes there are; 0 leaves pods waiting until one joins or somebody binds them
     #[arg(long, value_name = "N", default_value_t = NODES)]
@@ -567,6 +580,16 @@ pub(crate) enum Switch {
     /// As it should be
     On,
     /// Not at all
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthorizerFlag {
+    /// What is referenced may be read
+    On,
+    /// Decisions are counted and recorded, and allow nothing
+    Observe,
+    /// Nothing is decided
     Off,
 }
 

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use tenure_inspect::render::{self, Paint};
-use tenure_inspect::{Access, Found, Live, Look, Policy, Reader, Scope};
+use tenure_inspect::{Access, Found, Kinds, Live, Look, Policy, Reader, Scope, Served};
 
 use crate::flags::{
     Audit, CascadeFlag, ColorFlag, Form, PlanDelete, Tree, TreeForm, What, Where, Why,
@@ -199,6 +199,18 @@ pub(crate) fn paint(color: ColorFlag) -> Paint {
     if wanted { Paint::Colored } else { Paint::Plain }
 }
 
+/// The kind that a word means.
+pub(crate) fn called<'a>(kinds: &'a Kinds, word: &str) -> Result<&'a Served, Problem> {
+    kinds.called(word).ok_or_else(|| {
+        let problem = Problem::new(format!("the cluster serves no kind `{word}`"));
+        let like = kinds.like(word);
+        match like.is_empty() {
+            true => problem.hint("see what it serves with `kubectl api-resources`"),
+            false => problem.hint(format!("perhaps `{}`", like.join("`, `"))),
+        }
+    })
+}
+
 /// The object that the words mean.
 fn find<'a>(
     look: &'a Look,
@@ -215,15 +227,7 @@ fn find<'a>(
         return Err(Problem::new(format!("`{}` names no object", what.object.join(" ")))
             .hint(format!("write a kind and a name: `{program} why deployment/web`")));
     }
-    let kinds = &look.facts().kinds;
-    let Some(served) = kinds.called(kind) else {
-        let problem = Problem::new(format!("the cluster serves no kind `{kind}`"));
-        let like = kinds.like(kind);
-        return Err(match like.is_empty() {
-            true => problem.hint("see what it serves with `kubectl api-resources`"),
-            false => problem.hint(format!("perhaps `{}`", like.join("`, `"))),
-        });
-    };
+    let served = called(&look.facts().kinds, kind)?;
     let namespace = if served.namespaced { reader.namespace() } else { "" };
     if let Some(found) = look.find(served, namespace, name).filter(|found| !found.assumed) {
         return Ok(found);

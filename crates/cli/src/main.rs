@@ -40,9 +40,8 @@ fn main() -> ExitCode {
     // An audit that could not look must not be taken for one that found something.
     let failure = match flags.command {
         Command::Audit(_) | Command::Unused(_) => ExitCode::from(inspect::COULD_NOT_LOOK),
-        Command::Migrate(_) | Command::Access(Access::Conformance(_)) => {
-            ExitCode::from(migrate::COULD_NOT_READ)
-        }
+        Command::Access(Access::Strategies(_)) => ExitCode::FAILURE,
+        Command::Migrate(_) | Command::Access(_) => ExitCode::from(migrate::COULD_NOT_READ),
         _ => ExitCode::FAILURE,
     };
     match run(flags.command, program, begin) {
@@ -70,7 +69,7 @@ fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCo
         Command::Audit(flags) => return inspect::audit(&flags, program),
         Command::Unused(flags) => return retention::unused(&flags),
         Command::Retention(Retention::Drain(flags)) => return retention::drain(&flags),
-        Command::Access(command) => return access::run(&command),
+        Command::Access(command) => return access::run(&command, program),
         Command::Migrate(Migrate::ReferenceGrants(flags)) => {
             return migrate::reference_grants(&flags);
         }

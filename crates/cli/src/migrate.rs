@@ -74,7 +74,7 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
 }
 
 /// The documents of a file, and the items of lists in it.
-fn read(file: &Path) -> Result<Vec<Value>, Problem> {
+pub(crate) fn read(file: &Path) -> Result<Vec<Value>, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(format!("`{}` cannot be read", file.display())).cause(error)
     };

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_host::{
-    AuditLevel, AuditLog, Config, ControlPlane, Durability, Features, OwnerChecks, References,
-    Retention, Runtime, Store,
+    AuditLevel, AuditLog, Authorizer, Config, ControlPlane, Durability, Features, OwnerChecks,
+    References, Retention, Runtime, Store,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::flags::{AuditFlag, DurabilityFlag, StoreFlag, Switch, Up};
+use crate::flags::{AuditFlag, AuthorizerFlag, DurabilityFlag, StoreFlag, Switch, Up};
 use crate::report::Problem;
 use crate::{logging, node, say};
 
@@ -143,6 +143,12 @@ fn config(flags: Up) -> Result<Config, Problem> {
         retention,
         references: References {
             unchecked_consumers: flags.ref_allow_unchecked_consumers,
+            authorizer: match flags.ref_authorizer {
+                AuthorizerFlag::On => Authorizer::On,
+                AuthorizerFlag::Observe => Authorizer::Observe,
+                AuthorizerFlag::Off => Authorizer::Off,
+            },
+            record_access: flags.record_access,
             ..base.references
         },
         ..base

@@ -12,6 +12,7 @@ use tenure_driver::{Controllers, Driver};
 use tenure_server::admit::{Downward, Policies, Retention, first_service_address};
 use tenure_server::door::Door;
 use tenure_server::listen::Tls;
+use tenure_server::reference::References;
 use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Audit, Kinds, bootstrap, expire, follow, listen};
 use tenure_token::Keys;
@@ -89,7 +90,7 @@ impl ControlPlane {
         // Opening the store may read much, so it runs beside the making of certificates.
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
         let (store, durability) = (place.store(&config), config.durability);
-        let rights = Arc::new(Access::new(config.references));
+        let rights = Arc::new(Access::new(references(&config)));
         let policies = Arc::new(Policies::default());
         let feeds =
             vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds), policies.feed()];
@@ -280,6 +281,12 @@ fn readable(config: &Config) -> Downward {
         file_users: config.features.volume_file_users,
         volume_parity: config.features.downward_volume_parity,
     }
+}
+
+/// How references are treated; the feature switches filtered lists.
+fn references(config: &Config) -> References {
+    let filtered_lists = config.features.reference_filtered_lists;
+    References { filtered_lists, ..config.references }
 }
 
 /// What is said of retention; nobody may opt in while the feature is off.

@@ -41,6 +41,12 @@ pub const FEATURES: &[Feature] = &[
         about: "files of ConfigMaps, Secrets and the downward API may belong to a user",
         set: |features, on| features.volume_file_users = on,
     },
+    Feature {
+        name: "ReferenceFilteredLists",
+        usual: false,
+        about: "consumers of references may list and watch whole collections, and see what is referenced",
+        set: |features, on| features.reference_filtered_lists = on,
+    },
 ];
 
 /// Which features are on.
@@ -54,6 +60,8 @@ pub struct Features {
     pub downward_volume_parity: bool,
     /// Whether `user` and `defaultUser` of files in volumes are stored.
     pub volume_file_users: bool,
+    /// Whether consumers of references see their part of collections that they may not read whole.
+    pub reference_filtered_lists: bool,
 }
 
 impl Default for Features {
@@ -63,6 +71,7 @@ impl Default for Features {
             downward_owner_references: false,
             downward_volume_parity: false,
             volume_file_users: false,
+            reference_filtered_lists: false,
         };
         for feature in FEATURES {
             (feature.set)(&mut features, feature.usual);
@@ -148,7 +157,7 @@ mod tests {
         assert_eq!(
             error("Sidecars=true").hint(),
             "there are: ControllersAsOwners, DownwardAPIOwnerReferences, DownwardAPIVolumeParity, \
-             AtomicWriteVolumeUserFields"
+             AtomicWriteVolumeUserFields, ReferenceFilteredLists"
         );
         assert_eq!(
             error("ControllersAsOwners=yes").to_string(),

@@ -25,4 +25,4 @@ pub use error::StartError;
 pub use features::{FEATURES, FeatureError, Features};
 pub use nodes::{NodeOptions, Runtime};
 pub use tenure_server::admit::{OwnerChecks, Retention};
-pub use tenure_server::reference::References;
+pub use tenure_server::reference::{Authorizer, References, expressions};

@@ -4,9 +4,11 @@
 //!   cluster ──► Reader ──► Facts ──► Look (the ownership engine) ──► Tree, Why, Plan, Audit ──► render
 //! ```
 //!
-//! Only reads: nothing here ever writes to a cluster. Verdicts come from engine `ownership`; words
-//! and drawings are made here. Law: `spec/ownership.md`, section 21, and `spec/retention.md`, section 13.
+//! Only reads: nothing here ever writes to a cluster. Verdicts come from the engines; words and drawings
+//! are made here. Law: `spec/ownership.md`, section 21, `spec/retention.md`, section 13, and
+//! `spec/referential-authorization.md`, section 9.
 
+pub mod access;
 mod audit;
 mod facts;
 mod finding;

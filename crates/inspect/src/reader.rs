@@ -176,6 +176,14 @@ impl Reader {
         &self.namespace
     }
 
+    /// What the cluster serves, for words that name a kind.
+    ///
+    /// # Errors
+    /// The cluster does not answer, or says nothing about what it serves.
+    pub async fn kinds(&self) -> Result<Kinds, ReadError> {
+        Ok(self.discover().await?.0)
+    }
+
     /// Reads everything.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Who};
 use tenure_world::{Change, LockStep, Record, World};
 
 use crate::authenticate::User;
-use crate::reference::{self, References, Standing};
+use crate::reference::{self, Authorizer, References, Standing};
 use crate::registry::Kinds;
 
 /// The authorizers as they stand.
@@ -30,7 +30,7 @@ impl Access {
     /// Nobody may do anything yet; references are treated as said.
     #[must_use]
     pub fn new(settings: References) -> Access {
-        Access { settings, ..Access::default() }
+        Access { standing: Standing::new(settings), settings, ..Access::default() }
     }
 
     /// How references are treated.
@@ -48,7 +48,17 @@ impl Access {
     /// Why the user may do it; `None` when nothing allows it.
     #[must_use]
     pub fn may(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
-        self.may_without_references(user, asked).or_else(|| self.standing.may(user, asked))
+        let held = self.may_without_references(user, asked);
+        // Who only observes wants to know of what roles allow as well.
+        if held.is_some() && self.settings.authorizer != Authorizer::Observe {
+            return held;
+        }
+        held.or(self.standing.may(user, asked))
+    }
+
+    /// As [`Access::may`], for one who was allowed before and looks again.
+    pub(crate) fn still_may(&self, user: &User, asked: &Asked<'_>) -> bool {
+        self.may_without_references(user, asked).is_some() || self.standing.still_may(user, asked)
     }
 
     /// What references allow.

@@ -21,6 +21,7 @@ use crate::access::{Access, refusal};
 use crate::admit::{OwnerChecks, Policies, Turns};
 use crate::answer;
 use crate::aside::Aside;
+pub(crate) use crate::asked::Asked;
 use crate::audit::{Audit, Trail};
 use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, impersonate, unauthorized, user_of_certificate};
@@ -32,10 +33,11 @@ use crate::dispatch;
 use crate::metrics::Metrics;
 use crate::negotiate::media_type;
 use crate::node;
-use crate::query::Query;
-use crate::registry::{Kinds, Registry};
+use crate::recorder::Recorder;
+use crate::reference::{self, Sight};
+use crate::registry::Kinds;
 use crate::request::Request;
-use crate::route::{self, ResourcePath, Route};
+use crate::route::{ResourcePath, Route};
 use crate::sign::Signer;
 use crate::system;
 
@@ -46,6 +48,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The deadline of every request that writes (R7).
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
+
+/// The longest that the writer of a strategy waits for its origins (referential authorization R174).
+const FILL_MOST: Duration = Duration::from_secs(30);
 
 /// Ids that clients bring along are cut to this length.
 const AUDIT_ID_BYTES_MAX: usize = 64;
@@ -136,6 +141,8 @@ pub struct Api {
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
     pub(crate) beside: OnceLock<Arc<dyn Beside>>,
+    /// Who has read what, if that is recorded.
+    pub(crate) recorder: Option<Recorder>,
     /// How nodes are reached.
     pub(crate) dialer: OnceLock<Arc<dyn Dialer>>,
     /// Who signs what nodes serve with.
@@ -147,11 +154,12 @@ impl Api {
     #[must_use]
     pub fn new(config: ApiConfig) -> Api {
         let issuer = format!("https://{}", config.address);
-        let mut metrics = Metrics::new();
+        let mut metrics = Metrics::new().with_references(config.access.standing().tally());
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
             metrics = metrics.with_audit(written, lost);
         }
+        let recorder = config.access.references().records().then(Recorder::default);
         Api {
             tokens: Tokens::new(config.token_keys, issuer, config.world.clone()),
             access: config.access,
@@ -170,6 +178,7 @@ impl Api {
             downward: config.downward,
             policies: config.policies,
             turns: Turns::default(),
+            recorder,
             beside: OnceLock::new(),
             dialer: OnceLock::new(),
             signer: OnceLock::new(),
@@ -273,7 +282,11 @@ impl Api {
             Some(reason) => (Some(reason), String::new()),
             None => self.node_may(&user, asked),
         };
+        let reason = reason.or_else(|| self.sees_part(&user, &attributes));
         trail.decided(reason.is_some(), reason.as_deref().unwrap_or_default());
+        if let Some(recorder) = &self.recorder {
+            recorder.request(self.access.standing(), &user, asked, headers, reason.is_some());
+        }
         if reason.is_none() {
             let mut failure = refusal(&user, &attributes);
             let hint = self.access.standing().hint(&user, &attributes).unwrap_or_default();
@@ -293,6 +306,15 @@ impl Api {
             Route::Other(path) if beside::leads_to(path) => beside::answer(self, asked).await,
             _ => system::answer(self, asked, headers),
         }
+    }
+
+    /// Whether somebody may read a collection as far as references lead there (referential authorization R155).
+    fn sees_part(&self, user: &User, asked: &tenure_rbac::Asked<'_>) -> Option<String> {
+        if node::node_of(user).is_some() {
+            return None;
+        }
+        Sight::of(&self.access, user, asked)?;
+        Some("reference: what is referenced is shown".to_owned())
     }
 
     /// Whether a node may do it because of what is bound to it; else why not, if it is a node.
@@ -386,105 +408,16 @@ impl Api {
             let late = || Failure::new(504, "Timeout", "the request took too long");
             tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
         };
+        if asked.mutating() && reference::brings_origins(&request.served.kind) {
+            // What a strategy adds is there when its writer hears of it; beyond that, a little later.
+            let filled = self.access.standing().filled();
+            let _ = tokio::time::timeout(FILL_MOST, filled).await;
+        }
         let mut response = result.unwrap_or_else(|failure| answer::failure(&failure));
         add_warnings(response.headers_mut(), &request.warnings);
         trail.handled(&request);
         Ok(response)
     }
-}
-
-/// A request line, understood.
-pub(crate) struct Asked {
-    pub(crate) method: Method,
-    pub(crate) route: Route,
-    pub(crate) query: Query,
-    pub(crate) path: String,
-    pub(crate) verb: &'static str,
-    /// The name that access is checked for: from the path, or pinned by a field selector (R3).
-    name: String,
-}
-
-impl Asked {
-    fn new(parts: &http::request::Parts) -> Asked {
-        let path = parts.uri.path().to_owned();
-        let route = route::parse(&path);
-        let query = Query::parse(parts.uri.query());
-        let verb = verb(&parts.method, &route, &query);
-        let name = match &route {
-            Route::Resource(path) if !path.name.is_empty() => path.name.clone(),
-            Route::Resource(_) => pinned_name(&query),
-            _ => String::new(),
-        };
-        Asked { method: parts.method.clone(), route, query, path, verb, name }
-    }
-
-    fn resource(&self) -> Option<&ResourcePath> {
-        match &self.route {
-            Route::Resource(path) => Some(path),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn mutating(&self) -> bool {
-        matches!(self.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
-    }
-
-    fn served_resource(&self, registry: &Registry) -> (&str, &str) {
-        match &self.route {
-            Route::Resource(path)
-                if registry.find(&path.group, &path.version, &path.resource).is_some() =>
-            {
-                (&path.group, &path.resource)
-            }
-            _ => ("", ""),
-        }
-    }
-
-    fn attributes(&self) -> tenure_rbac::Asked<'_> {
-        match &self.route {
-            Route::Resource(path) => tenure_rbac::Asked::Resource {
-                verb: self.verb,
-                group: &path.group,
-                resource: &path.resource,
-                subresource: &path.subresource,
-                namespace: &path.namespace,
-                name: &self.name,
-            },
-            _ => tenure_rbac::Asked::Path { verb: self.verb, path: &self.path },
-        }
-    }
-}
-
-/// The verb of access rules and handlers (R3).
-fn verb(method: &Method, route: &Route, query: &Query) -> &'static str {
-    let Route::Resource(path) = route else {
-        return match *method {
-            Method::POST => "post",
-            Method::PUT => "put",
-            Method::PATCH => "patch",
-            Method::DELETE => "delete",
-            _ => "get",
-        };
-    };
-    match (method.as_str(), path.name.is_empty()) {
-        ("POST", _) => "create",
-        ("PUT", _) => "update",
-        ("PATCH", _) => "patch",
-        ("DELETE", true) => "deletecollection",
-        ("DELETE", false) => "delete",
-        (_, _) if path.watch => "watch",
-        (_, true) if query.flag("watch") => "watch",
-        (_, true) => "list",
-        (_, false) => "get",
-    }
-}
-
-fn pinned_name(query: &Query) -> String {
-    tenure_core::selector::FieldSelector::parse(query.text("fieldSelector"))
-        .ok()
-        .and_then(|fields| fields.exact("metadata.name").map(str::to_owned))
-        .filter(|name| tenure_machinery::name::path_segment(name).is_none())
-        .unwrap_or_default()
 }
 
 /// Whether the path names a namespace just where the kind needs one.

@@ -17,6 +17,7 @@ use crate::node;
 use crate::pods;
 use crate::query::ListOptions;
 use crate::read::{get, list, watch};
+use crate::reference::Sight;
 use crate::request::Request;
 use crate::review;
 use crate::write::delete::{self, DeleteOptions, Deleted};
@@ -113,7 +114,9 @@ async fn list_objects(api: &Api, request: &Request) -> Result<Response<Body>, Fa
     let wanted = request.wanted(Offer::List)?;
     let style = request.style()?;
     let options = ListOptions::read(&request.query, false)?;
-    let page = list::page(&api.world, &request.served, &request.namespace, &options).await?;
+    let sight = sight(api, request, &options, "list");
+    let (served, namespace) = (&request.served, &request.namespace);
+    let page = list::page(&api.world, served, namespace, &options, sight.as_ref()).await?;
     list::respond(&request.served, &page, wanted, style)
 }
 
@@ -122,6 +125,7 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
     let style = request.style()?;
     let options = ListOptions::read(&request.query, true)?;
     let lease = lease(api, request, &options);
+    let sight = sight(api, request, &options, "watch");
     let seconds = WATCH_MINUTES * 60 + api.chance.below(WATCH_MINUTES * 60);
     let asked = watch::Asked {
         served: Arc::clone(&request.served),
@@ -138,8 +142,27 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
             &request.served.kind.plural,
         ),
         lease,
+        sight,
     };
     watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await
+}
+
+/// What is seen of a collection by one who may not read the whole of it (referential authorization R155).
+fn sight(api: &Api, request: &Request, options: &ListOptions, verb: &'static str) -> Option<Sight> {
+    let named = !request.name.is_empty() || options.fields.exact("metadata.name").is_some();
+    if named || node::node_of(&request.user).is_some() {
+        return None;
+    }
+    let kind = &request.served.kind;
+    let asked = tenure_rbac::Asked::Resource {
+        verb,
+        group: &kind.group,
+        resource: &kind.plural,
+        subresource: "",
+        namespace: &request.namespace,
+        name: "",
+    };
+    Sight::of(&api.access, &request.user, &asked)
 }
 
 /// What a watch of one object must go on to hold, if nothing but a reference allows it.
@@ -157,9 +180,11 @@ fn lease(api: &Api, request: &Request, options: &ListOptions) -> Option<watch::L
         namespace: &request.namespace,
         name: &name,
     };
-    // What a node may watch follows from what is bound to it, and is looked at elsewhere.
+    // What a node may watch because of what is bound to it is looked at elsewhere.
     let is_held = api.access.may_without_references(&request.user, &asked).is_some();
-    if is_held || node::node_of(&request.user).is_some() {
+    let selected = options.fields.exact("spec.nodeName");
+    let of_node = || node::may(&api.world.current(), &request.user, &asked, selected);
+    if is_held || of_node() == Some(Ok(())) {
         return None;
     }
     Some(watch::Lease {
@@ -200,7 +225,7 @@ async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<
     let deleting = DeleteOptions::read(request)?;
     delete::warn_of_kept_pods(request, &deleting);
     let served = Arc::clone(&request.served);
-    let page = list::page(&api.world, &served, &request.namespace, &options).await?;
+    let page = list::page(&api.world, &served, &request.namespace, &options, None).await?;
     for record in &page.records {
         match delete::one(api, request, &deleting, record.namespace(), record.name()).await {
             Ok(_) => {}

@@ -24,6 +24,7 @@ use crate::define;
 use crate::internal::{Wanted, ensure, ensure_all, request};
 use crate::pace::Pace;
 use crate::protect;
+use crate::reference;
 use crate::registry::{Registry, Served};
 use crate::sign;
 use crate::write::commit::{Extras, draft, propose};
@@ -57,8 +58,15 @@ enum Task {
     Tend(String),
 }
 
-/// Follows the log until the server stops.
+/// Follows the log until the server stops, and tells what authors of references should hear of.
 pub async fn run(api: Arc<Api>) {
+    tokio::select! {
+        () = follow(&api) => {}
+        () = reference::tell(&api) => {}
+    }
+}
+
+async fn follow(api: &Arc<Api>) {
     loop {
         // Everything that stands now is looked at once, then only what moves.
         let state = api.world.current();
@@ -67,14 +75,14 @@ pub async fn run(api: Arc<Api>) {
         else {
             continue;
         };
-        let mut tasks = standing(&api, &state);
+        let mut tasks = standing(api, &state);
         let mut failed = BTreeMap::new();
         let mut stop = api.stop.clone();
         let mut pace = Pace::default();
         loop {
             pace.looked(!tasks.is_empty());
             for task in std::mem::take(&mut tasks) {
-                perform(&api, task, &mut failed).await;
+                perform(api, task, &mut failed).await;
             }
             let pause = failed.values().min().copied().unwrap_or(PAUSE_MAX);
             let ready = tokio::select! {
@@ -89,7 +97,7 @@ pub async fn run(api: Arc<Api>) {
                 break;
             }
             while let Ok(Some(change)) = changes.try_next() {
-                see(&api, &change, &mut tasks);
+                see(api, &change, &mut tasks);
             }
         }
         if matches!(api.world.status(), tenure_world::Status::Running) {

@@ -15,6 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::reference::Tally;
+
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -186,6 +188,13 @@ impl Metrics {
             "Audit lines lost: the queue was full, or the file could not be written",
             lost,
         );
+        self
+    }
+
+    /// Shows what is counted of references.
+    #[must_use]
+    pub(crate) fn with_references(mut self, tally: &Tally) -> Metrics {
+        tally.register(&mut self.registry);
         self
     }
 

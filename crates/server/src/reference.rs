@@ -2,7 +2,8 @@
 //! version of an origin is read (spec/referential-authorization.md).
 //!
 //! ```text
-//!   commit ──► feed ──► standing: what may be read because something refers to it
+//!   commit ──► feed ──┬─► standing: what may be read because something refers to it
+//!                     └─► filtered: whose sight of what has changed (R155)
 //! ```
 //!
 //! What is wrong with such an object is decided in crate `kinds`; who may write it, in `admit`; what a reference
@@ -10,7 +11,11 @@
 
 mod expression;
 mod feed;
+mod fill;
+mod filtered;
 mod standing;
+mod tally;
+mod tell;
 
 use std::sync::Arc;
 
@@ -22,7 +27,28 @@ use crate::api::Api;
 use crate::registry::{Registry, Served};
 
 pub(crate) use feed::Feed;
+pub(crate) use filtered::{Forgotten, Moved, Sight, Then};
 pub(crate) use standing::Standing;
+pub(crate) use tally::Tally;
+pub(crate) use tell::tell;
+
+/// What becomes of the decisions about references (D15).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authorizer {
+    /// What is referenced may be read.
+    #[default]
+    On,
+    /// Decisions are made, counted and recorded, and allow nothing.
+    Observe,
+    /// Nothing is decided.
+    Off,
+}
+
+/// Evaluates expressions of strategies as this server does, for tools that look from outside (R79).
+#[must_use]
+pub fn expressions() -> Arc<dyn tenure_reference::Expressions + Send + Sync> {
+    Arc::new(expression::Cel::default())
+}
 
 /// How references are treated; closed unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +57,19 @@ pub struct References {
     pub lets_everybody: bool,
     /// Consumers and strategies are written by whoever may write them, whatever they expose (R105).
     pub unchecked_consumers: bool,
+    /// Consumers may list and watch whole collections, and see what references lead to (R155).
+    pub filtered_lists: bool,
+    /// What becomes of decisions (D15).
+    pub authorizer: Authorizer,
+    /// Who reads what may be referenced is recorded (R135); always while decisions are only observed.
+    pub record_access: bool,
+}
+
+impl References {
+    /// Whether it is recorded who reads what (R135).
+    pub(crate) fn records(&self) -> bool {
+        self.record_access || self.authorizer == Authorizer::Observe
+    }
 }
 
 /// What the rules of the three kinds see of this server.
@@ -83,6 +122,11 @@ pub(crate) fn shown_version(served: &Served, object: &Object) -> Option<String> 
         return None;
     }
     active_version(&served.around.upgrade()?.load(), object)
+}
+
+/// Whether a write of such an object may bring origins that are told beside the commits (R174).
+pub(crate) fn brings_origins(kind: &Kind) -> bool {
+    is_strategy(kind) || kind.group == "apiextensions.k8s.io"
 }
 
 fn is_strategy(kind: &Kind) -> bool {

@@ -1,9 +1,11 @@
 //! Reviews: questions about access and identity, answered and not stored (R153, R159).
 
 mod check;
+mod reference;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use tenure_kinds::reference::REVIEW_GROUP;
 use tenure_machinery::{Failure, Kind, Object, ObjectExt};
 use tenure_rbac::Asked;
 
@@ -22,8 +24,8 @@ use crate::write::{decode, managed};
 /// Whether the kind is a review.
 #[must_use]
 pub(crate) fn is_review(kind: &Kind) -> bool {
-    matches!(kind.group.as_ref(), "authorization.k8s.io" | "authentication.k8s.io")
-        && kind.kind.ends_with("Review")
+    let groups = ["authorization.k8s.io", "authentication.k8s.io", REVIEW_GROUP];
+    groups.contains(&kind.group.as_ref()) && kind.kind.ends_with("Review")
 }
 
 /// Answers a review.
@@ -35,6 +37,9 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
     let served = std::sync::Arc::clone(&request.served);
     if served.kind.kind.ends_with("SubjectAccessReview") {
         check::check(&served.kind.kind, &request.namespace, &review)?;
+    }
+    if served.kind.group == REVIEW_GROUP {
+        reference::check(&review)?;
     }
     let manager = request.manager(options.manager.as_deref());
     managed::record(&served, None, &mut review, &manager, None, &now());
@@ -48,6 +53,7 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
             access(api, &subject(&review), &review)
         }
         "SelfSubjectRulesReview" => rules(api, &request.user, &review)?,
+        "ReferenceReview" => reference::status(api, &request.user, &review),
         _ => token::review(api, &review),
     };
     review.insert("status".into(), status);

@@ -9,12 +9,14 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Kind};
 use tenure_openapi::{discovery, v2, v3};
+use tenure_rbac::Who;
 use tenure_world::Status;
 
 use crate::answer::{self, Style};
 use crate::api::{Api, Asked, header, no_such_resource, not_found_text};
 use crate::body::{Body, full};
 use crate::negotiate::{Format, Offer, negotiate, wants_aggregated_discovery};
+use crate::recorder;
 use crate::registry::Registry;
 use crate::route::Route;
 
@@ -111,6 +113,7 @@ fn other(
         "" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(registry) }).to_string()))),
         "/version" => Ok(json_bytes(Bytes::from(version().to_string()))),
         "/metrics" => Ok(metrics(api, registry)),
+        recorder::PATH => recorded(api, asked),
         "/openapi/v2" => Ok(openapi_whole(registry, headers)),
         "/openapi/v3" => openapi_index(registry),
         "/.well-known/openid-configuration" => {
@@ -133,6 +136,16 @@ fn other(
             }
         }
     }
+}
+
+/// Who has read what (referential authorization R135).
+fn recorded(api: &Api, asked: &Asked) -> Result<Response<Body>, Failure> {
+    let Some(recorder) = &api.recorder else {
+        let why = "nothing is recorded; start the server with --record-access";
+        return Err(Failure::new(404, "NotFound", why));
+    };
+    let user = Some(asked.query.text("user")).filter(|user| !user.is_empty());
+    Ok(json_bytes(Bytes::from(recorder.show(user).to_string())))
 }
 
 fn json_bytes(bytes: Bytes) -> Response<Body> {
@@ -345,6 +358,7 @@ fn metrics(api: &Api, registry: &Registry) -> Response<Body> {
         let count = state.count(&served.prefix);
         api.metrics.set_storage_objects(&served.kind.group, &served.kind.plural, count);
     }
+    measure_references(api);
     let mut text = api.metrics.render();
     if let Some(engines) = api.beside.get() {
         let end = text.rfind("# EOF").unwrap_or(text.len());
@@ -354,6 +368,28 @@ fn metrics(api: &Api, registry: &Registry) -> Response<Body> {
     let media = HeaderValue::from_static(crate::metrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, media);
     response
+}
+
+/// Looks up how much there is of references; who may write origins everywhere is asked of roles
+/// (referential authorization R65, R136).
+fn measure_references(api: &Api) {
+    let rbac = api.access.rbac();
+    api.access.standing().measure(&|subject, origin| {
+        let name = subject.request_name();
+        let groups = if subject.is_group() { vec![name.clone()] } else { Vec::new() };
+        let who = Who { user: if subject.is_group() { "" } else { &name }, groups: &groups };
+        ["create", "update", "patch"].into_iter().any(|verb| {
+            let asked = tenure_rbac::Asked::Resource {
+                verb,
+                group: &origin.group,
+                resource: &origin.resource,
+                subresource: "",
+                namespace: "",
+                name: "",
+            };
+            who.is_master() || rbac.allows(&who, &asked).is_allowed()
+        })
+    });
 }
 
 /// The health paths: all checks, one check, or all with a line each (R43).

@@ -26,11 +26,22 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct Access {
     address: SocketAddr,
     connector: TlsConnector,
+    /// A line of the head that says who we are, if the certificate does not.
+    bearer: Arc<str>,
 }
 
 impl Access {
     /// Reads a kubeconfig as tenure writes it: one cluster, one user, data inline.
     pub fn read(kubeconfig: &Path) -> Result<Access> {
+        Access::new(kubeconfig, None)
+    }
+
+    /// The same server, as whoever holds a token.
+    pub fn bearer(kubeconfig: &Path, token: &str) -> Result<Access> {
+        Access::new(kubeconfig, Some(token))
+    }
+
+    fn new(kubeconfig: &Path, token: Option<&str>) -> Result<Access> {
         let text = std::fs::read_to_string(kubeconfig)?;
         let value = |key: &str| {
             let found =
@@ -42,16 +53,23 @@ impl Access {
         let address = server.strip_prefix("https://").context("the server is no https URL")?;
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(&pem("certificate-authority-data")?)?)?;
-        let chain = CertificateDer::pem_slice_iter(&pem("client-certificate-data")?)
-            .collect::<Result<Vec<_>, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(&pem("client-key-data")?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key)?;
+            .with_root_certificates(roots);
+        let (config, bearer) = match token {
+            Some(token) => {
+                (config.with_no_client_auth(), format!("authorization: Bearer {token}\r\n"))
+            }
+            None => {
+                let chain = CertificateDer::pem_slice_iter(&pem("client-certificate-data")?)
+                    .collect::<Result<Vec<_>, _>>()?;
+                let key = PrivateKeyDer::from_pem_slice(&pem("client-key-data")?)?;
+                (config.with_client_auth_cert(chain, key)?, String::new())
+            }
+        };
         let connector = TlsConnector::from(Arc::new(config));
-        Ok(Access { address: address.parse()?, connector })
+        Ok(Access { address: address.parse()?, connector, bearer: bearer.into() })
     }
 
     /// Where the server listens.
@@ -66,7 +84,8 @@ impl Access {
         socket.set_nodelay(true)?;
         let name = ServerName::from(self.address.ip());
         let stream = self.connector.connect(name, socket).await?;
-        Ok(Connection { stream, buffer: Vec::with_capacity(READ_BYTES), start: 0 })
+        let (buffer, bearer) = (Vec::with_capacity(READ_BYTES), Arc::clone(&self.bearer));
+        Ok(Connection { stream, bearer, buffer, start: 0 })
     }
 
     /// Sends one request on a connection of its own.
@@ -103,6 +122,7 @@ impl Answer {
 /// A connection that stays open between requests.
 pub struct Connection {
     stream: TlsStream<TcpStream>,
+    bearer: Arc<str>,
     buffer: Vec<u8>,
     /// Where the part of `buffer` begins that nobody has taken yet.
     start: usize,
@@ -122,7 +142,7 @@ impl Connection {
         content_type: &str,
         body: Option<&[u8]>,
     ) -> Result<Answer> {
-        self.write(&request(method, path, content_type, body)).await?;
+        self.write(&with_head(method, path, content_type, body, &self.bearer)).await?;
         self.answer().await
     }
 
@@ -192,7 +212,7 @@ impl Connection {
 
     /// Asks for a watch and returns its lines.
     pub async fn watch(mut self, path: &str) -> Result<Events> {
-        self.write(&request("GET", path, "application/json", None)).await?;
+        self.write(&with_head("GET", path, "application/json", None, &self.bearer)).await?;
         let (code, head) = self.head().await?;
         if code != 200 {
             let length = header(&head, "content-length").and_then(|n| n.parse().ok()).unwrap_or(0);
@@ -270,7 +290,18 @@ impl Events {
 /// The bytes of a request.
 #[must_use]
 pub fn request(method: &str, path: &str, content_type: &str, body: Option<&[u8]>) -> Vec<u8> {
-    let mut bytes = format!("{method} {path} HTTP/1.1\r\nhost: tenure\r\n").into_bytes();
+    with_head(method, path, content_type, body, "")
+}
+
+/// As [`request`], with more lines of the head.
+fn with_head(
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: Option<&[u8]>,
+    more: &str,
+) -> Vec<u8> {
+    let mut bytes = format!("{method} {path} HTTP/1.1\r\nhost: tenure\r\n{more}").into_bytes();
     if let Some(body) = body {
         let head = format!("content-type: {content_type}\r\ncontent-length: {}\r\n", body.len());
         bytes.extend_from_slice(head.as_bytes());

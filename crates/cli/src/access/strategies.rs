@@ -55,8 +55,13 @@ fn read(document: &str) -> Result<(Value, Strategy), Problem> {
 
 /// Every bundled strategy, as the engine reads it.
 pub(crate) fn bundled() -> Result<Vec<Strategy>, Problem> {
+    Ok(bundled_objects()?.into_iter().map(|(strategy, _)| strategy).collect())
+}
+
+/// Every bundled strategy, as the engine reads it and as an object.
+pub(crate) fn bundled_objects() -> Result<Vec<(Strategy, Value)>, Problem> {
     let documents = BUNDLES.iter().flat_map(Bundle::documents);
-    documents.map(|document| read(document).map(|(_, strategy)| strategy)).collect()
+    documents.map(|document| read(document).map(|(object, strategy)| (strategy, object))).collect()
 }
 
 fn list() -> Result<String, Problem> {

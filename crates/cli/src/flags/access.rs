@@ -1,17 +1,41 @@
 //! Flags about references: who may read what because something points at it. What they mean is decided
 //! elsewhere.
 
+mod asking;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::Where;
 
+pub(crate) use asking::{
+    AccessDiff, AccessDoctor, AccessMap, AccessNarrow, AccessUnused, Ask, Can, Explain, MapForm,
+    NarrowForm, WhoCan,
+};
+
 pub(super) const ACCESS_EXAMPLES: &str = "\
 Examples:
-  tenure access strategies list              ready strategies, and what is served of their APIs
+  tenure access can get secret/web-tls -n shop --as system:serviceaccount:edge:edge
+  tenure access explain get secret/web-tls -n shop --as system:serviceaccount:edge:edge
+  tenure access who-can get secret/web-tls -n shop
+  tenure access map                          who reaches what, as a tree
+  tenure access map --as alice -o svg        what one subject reaches, as a picture
+  tenure access diff -f change.yaml          who gains and who loses access by a change
+  tenure access doctor                       what is wrong, and what each strategy leaves to others
+  tenure access unused                       grants that cover no reference
+  tenure access narrow --subject system:serviceaccount:edge:edge
+                                             what would break without broad access to Secrets
   tenure access strategies install --for gateway-api,ingress
-  tenure access conformance                  does this cluster follow references as it should";
+  tenure access conformance                  does this cluster follow references as it should
+
+A controller may read an object while something it serves points at it. Three kinds say so:
+  ReferenceStrategy           where in objects of a type the names of others are
+  ClusterReferenceConsumer    who serves such references, and for which classes
+  ReferenceGrant              who may point at these objects from another namespace
+
+All but `strategies install` and `conformance` only read. They need the right to list the three kinds, the
+origins that strategies look into, and roles and bindings; what cannot be read is named.";
 
 const STRATEGIES_EXAMPLES: &str = "\
 Examples:
@@ -58,6 +82,30 @@ Exit code:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Access {
+    /// Ask whether somebody may do something, by roles or by reference
+    #[command(after_help = asking::CAN_EXAMPLES)]
+    Can(Can),
+    /// Name everybody who may do something, and why
+    #[command(after_help = asking::WHO_CAN_EXAMPLES)]
+    WhoCan(WhoCan),
+    /// Show all eight conditions of a reference, the nearest miss, and what would help
+    #[command(after_help = asking::EXPLAIN_EXAMPLES)]
+    Explain(Explain),
+    /// Draw who reaches what
+    #[command(after_help = asking::MAP_EXAMPLES)]
+    Map(AccessMap),
+    /// Tell who gains and who loses access by a change, before it is made
+    #[command(after_help = asking::DIFF_EXAMPLES)]
+    Diff(AccessDiff),
+    /// Find what is wrong, and what each strategy leaves to the writers of origins
+    #[command(after_help = asking::DOCTOR_EXAMPLES)]
+    Doctor(AccessDoctor),
+    /// Name grants that cover no reference
+    #[command(after_help = asking::UNUSED_EXAMPLES)]
+    Unused(AccessUnused),
+    /// Find out what would break if broad access went, and which objects would replace it
+    #[command(after_help = asking::NARROW_EXAMPLES)]
+    Narrow(AccessNarrow),
     /// Ready strategies for common APIs
     #[command(subcommand, after_help = STRATEGIES_EXAMPLES)]
     Strategies(Strategies),

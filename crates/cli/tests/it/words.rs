@@ -41,6 +41,7 @@ Examples:
   tenure plan delete deployment/web          what would go, before anything is touched
   tenure audit                               everything wrong with ownership, for people and CI
   tenure unused -A                           ConfigMaps and Secrets that nothing mentions
+  tenure access map                          who reaches what by reference
   tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
   tenure completions bash > tenure.bash      write completions for a shell
 
@@ -135,7 +136,7 @@ fn features_that_do_not_exist_are_told() {
         (
             "Sidecars=true",
             "error: there is no feature `Sidecars`\n  hint: there are: ControllersAsOwners, DownwardAPIOwnerReferences, \
-             DownwardAPIVolumeParity, AtomicWriteVolumeUserFields\n",
+             DownwardAPIVolumeParity, AtomicWriteVolumeUserFields, ReferenceFilteredLists\n",
         ),
         (
             "ControllersAsOwners=maybe",

@@ -30,7 +30,10 @@ impl<K: Ord + Copy> Counts<K> {
             Counts::Few(list) => match list.binary_search_by_key(&key, |(key, _)| *key) {
                 Ok(at) => list.get_mut(at).map(|(_, counted)| counted),
                 Err(at) => {
-                    list.reserve_exact(1);
+                    // Most lists stay very short, and there may be one for each target.
+                    if list.len() < 4 {
+                        list.reserve_exact(1);
+                    }
                     list.insert(at, (key, 0));
                     list.get_mut(at).map(|(_, counted)| counted)
                 }
@@ -69,6 +72,14 @@ impl<K: Ord + Copy> Counts<K> {
         }
     }
 
+    /// The greatest key.
+    pub(crate) fn last(&self) -> Option<K> {
+        match self {
+            Counts::Few(list) => list.last().map(|(key, _)| *key),
+            Counts::Many(tree) => tree.last_key_value().map(|(key, _)| *key),
+        }
+    }
+
     /// Everything between two keys, in order.
     pub(crate) fn between(&self, keys: RangeInclusive<K>) -> impl Iterator<Item = (K, u32)> {
         let (list, tree) = match self {
@@ -96,11 +107,13 @@ mod tests {
             assert_eq!(counts.add(key, 1), 2);
         }
         assert!(matches!(counts, Counts::Many(_)));
+        assert_eq!(counts.last(), Some(199));
         assert_eq!(counts.between(10..=12).collect::<Vec<_>>(), [(10, 3), (11, 3), (12, 3)]);
         assert_eq!((counts.sub(11, 1), counts.sub(11, 9), counts.sub(11, 1)), (2, 0, 0));
         assert_eq!(counts.between(10..=12).count(), 2);
         let mut few = Counts::new();
         assert_eq!((few.add(5_u32, 1), few.add(3, 1), few.sub(4, 1)), (0, 0, 0));
+        assert_eq!(few.last(), Some(5));
         assert_eq!(few.between(0..=9).collect::<Vec<_>>(), [(3, 1), (5, 1)]);
     }
 }

@@ -158,7 +158,7 @@ impl Index {
         let (triple, class) = self.capability(edge);
         let source = self.source(edge.source)?;
         let object = self.origin(origin)?;
-        let (place, name) = self.view().target(edge.target)?;
+        let (place, name) = self.target_name(edge.target)?;
         let target = self.words.object(place, name);
         let mut grants: Vec<(String, String)> = Vec::new();
         if !self.is_local(from, edge.target) {
@@ -383,10 +383,10 @@ impl Index {
             self.words.place(resource, self.words.namespace(target.namespace)?)
         };
         let Some(place) = place() else { return Vec::new() };
-        let names = self.view().targets().filter_map(|id| {
-            let (of, name) = self.view().target(id)?;
-            (of == place && is_close(name, target.name)).then_some(name)
-        });
+        let names = self
+            .view()
+            .targets()
+            .filter_map(|(of, name)| (of == place && is_close(name, target.name)).then_some(name));
         let pointed_at =
             names.filter(|name| !self.edges_for(&Obj { name, ..*target }, entry).is_empty());
         let mut close: Vec<String> = pointed_at.map(Into::into).collect();

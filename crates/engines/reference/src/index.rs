@@ -16,19 +16,23 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 
+use crate::counts::Counts;
 use crate::event::{Event, Kind, Outputs, Synced, TargetId};
 use crate::extract::{Expressions, NoExpressions};
 use crate::grant::KeptGrant;
-use crate::intern::Interner;
+use crate::intern::{Interner, NONE};
 use crate::model::{Obj, ServedType};
 use crate::origin::KeptOrigin;
 use crate::source::{KeptStrategy, OriginType, Source};
 use crate::subject::KeptConsumer;
-use crate::target::Side;
-use crate::view::{Attributes, Capability, Decision, Step, View};
+use crate::target::{Fact, Known};
+use crate::view::{Attributes, Capability, Decision, NO_CAPABILITIES, Step, View};
 use crate::words::Words;
+
+/// How many of the latest steps are looked through for a target's first one.
+const RECENT: usize = 8;
 
 /// The index; see the head of this file.
 pub struct Index {
@@ -49,7 +53,7 @@ pub struct Index {
     pub(crate) served: BTreeMap<crate::Resource, ServedType>,
     pub(crate) strategies: BTreeMap<String, KeptStrategy>,
     pub(crate) sources: Vec<Option<Source>>,
-    pub(crate) types: BTreeMap<u32, OriginType>,
+    pub(crate) types: HashMap<u32, OriginType, FixedState>,
 
     pub(crate) consumers: BTreeMap<String, KeptConsumer>,
     /// The consumers of each user (false) and group (true).
@@ -63,9 +67,15 @@ pub struct Index {
     pub(crate) origins_free: Vec<u32>,
     pub(crate) origins_by_name: HashTable<u32>,
     pub(crate) edges: usize,
+    /// The names that were just found in an object; empty between events.
+    pub(crate) found_names: String,
 
-    /// What is known of each target. INVARIANT: as long as the targets of the current view.
-    pub(crate) sides: Vec<Side>,
+    /// What is known of each target, and the numbers that stand for none at the moment.
+    pub(crate) known: Vec<Known>,
+    pub(crate) targets_free: Vec<u32>,
+    /// What is counted at targets with several origins or a grant.
+    pub(crate) facts: Vec<Counts<Fact>>,
+    pub(crate) facts_free: Vec<u32>,
     /// Targets that nothing speaks of any more; their names are good until the next publication.
     pub(crate) leaving: Vec<u32>,
 
@@ -92,11 +102,10 @@ impl Index {
             step_names: String::new(),
             words: Words::new(&hasher),
             sets: Interner::new(&hasher),
-            hasher,
             served: BTreeMap::new(),
             strategies: BTreeMap::new(),
             sources: Vec::new(),
-            types: BTreeMap::new(),
+            types: HashMap::with_hasher(hasher.clone()),
             consumers: BTreeMap::new(),
             subjects: BTreeMap::new(),
             grants: Vec::new(),
@@ -106,13 +115,18 @@ impl Index {
             origins_free: Vec::new(),
             origins_by_name: HashTable::new(),
             edges: 0,
-            sides: Vec::new(),
+            found_names: String::new(),
+            known: Vec::new(),
+            targets_free: Vec::new(),
+            facts: Vec::new(),
+            facts_free: Vec::new(),
             leaving: Vec::new(),
             synced: BTreeSet::new(),
             unusable: BTreeSet::new(),
             dropped: [0; 6],
             overflows: 0,
             follows_references: false,
+            hasher,
         }
     }
 
@@ -131,15 +145,15 @@ impl Index {
     /// Takes an event. Readers see nothing of it before [`Index::publish`].
     pub fn apply(&mut self, event: Event<'_>, out: &mut Outputs) {
         match event {
-            Event::PutConsumer(consumer) => self.put_consumer(consumer, out),
-            Event::DropConsumer(name) => self.drop_consumer(name, out),
+            Event::PutOrigin(origin) => return self.put_origin(&origin, out),
+            Event::DropOrigin(name) => return self.drop_origin(&name, out),
+            Event::PutGrant(grant) => return self.put_grant(grant, out),
+            Event::DropGrant(namespace, name) => return self.drop_grant(namespace, name, out),
+            Event::PutConsumer(consumer) => return self.put_consumer(consumer, out),
+            Event::DropConsumer(name) => return self.drop_consumer(name, out),
             Event::PutStrategy(strategy) => self.put_strategy(strategy, out),
             Event::DropStrategy(name) => self.drop_strategy(name, out),
-            Event::PutGrant(grant) => self.put_grant(grant, out),
-            Event::DropGrant(namespace, name) => self.drop_grant(namespace, name, out),
             Event::Unusable(kind, namespace, name) => self.set_aside(kind, namespace, name, out),
-            Event::PutOrigin(origin) => self.put_origin(&origin, out),
-            Event::DropOrigin(name) => self.drop_origin(&name, out),
             Event::Served(types) => self.put_served(types, out),
             Event::Synced(Synced::Kind(kind)) => {
                 if self.synced.insert(kind) {
@@ -150,6 +164,7 @@ impl Index {
                 self.origins_synced(group, resource, version, out);
             }
         }
+        // What was not returned above may change what is waited for.
         self.refresh_ready();
     }
 
@@ -220,21 +235,48 @@ impl Index {
         self.published = false;
     }
 
+    /// Asks both views for the memory that new targets of these hashes take.
+    ///
+    /// At a million targets each of them misses the caches several times. Asked for together they are waited
+    /// for once; asked for one after the other, as changes are made, each is waited for alone.
+    pub(crate) fn bring_near(&self, hashes: impl Iterator<Item = u32> + Clone) {
+        let views = || core::iter::once(&self.current).chain(&self.spare);
+        let near = |sum: u8, hash| views().fold(sum, |sum, view| sum ^ view.near_marks(hash));
+        core::hint::black_box(hashes.clone().fold(0, near));
+        let near = |sum: u8, hash| views().fold(sum, |sum, view| sum ^ view.near_slot(hash));
+        core::hint::black_box(hashes.fold(0, near));
+    }
+
     /// Makes a change in the current view, and keeps it for the other one.
     pub(crate) fn step(&mut self, step: Step) {
         if self.published {
             self.turn();
         }
         if self.spare.is_some() {
-            self.steps.push(step.clone());
+            self.keep_step(&step);
         }
         if let Some(view) = Arc::get_mut(&mut self.current) {
             view.take(step, &self.step_names);
         }
     }
 
-    /// As [`Index::step`] for a new target; its number.
-    pub(crate) fn step_insert(&mut self, place: u32, name: &str) -> u32 {
+    /// Keeps a step for the other view. A new target mostly gets its capabilities at once: that is one step.
+    fn keep_step(&mut self, step: &Step) {
+        if let Step::Set { target: of, capabilities: now, .. } = step {
+            for kept in self.steps.iter_mut().rev().take(RECENT) {
+                if let Step::Insert { target, capabilities, .. } = kept
+                    && target == of
+                {
+                    *capabilities = *now;
+                    return;
+                }
+            }
+        }
+        self.steps.push(step.clone());
+    }
+
+    /// As [`Index::step`] for a new target.
+    pub(crate) fn step_insert(&mut self, target: u32, place: u32, hash: u32, name: &str) {
         if self.published {
             self.turn();
         }
@@ -242,11 +284,11 @@ impl Index {
         if self.spare.is_none() {
             self.step_names.clear();
         }
-        let at = self.step_names.len();
+        let at = u32::try_from(self.step_names.len()).unwrap_or(NONE);
         self.step_names.push_str(name);
-        let target = self.current.next_target();
-        self.step(Step::Insert { place, at, length: name.len() });
-        target
+        let length = u32::try_from(name.len()).unwrap_or(NONE);
+        let capabilities = NO_CAPABILITIES;
+        self.step(Step::Insert { target, place, hash, at, length, capabilities });
     }
 
     /// The view as it is after all events so far; for the one writer only.
@@ -264,7 +306,7 @@ impl Index {
     /// The name of a target.
     #[must_use]
     pub fn target(&self, target: TargetId) -> Option<Obj<'_>> {
-        let (place, name) = self.view().target(target.0)?;
+        let (place, name) = self.target_name(target.0)?;
         Some(self.words.object(place, name))
     }
 }

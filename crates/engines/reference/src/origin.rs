@@ -8,6 +8,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
 
+use smallvec::SmallVec;
+
 use crate::counts::Counts;
 use crate::event::{Moved, Origin, OriginName, Outputs, Report};
 use crate::extract::{self, Dropped, Failed, TargetType};
@@ -23,6 +25,21 @@ pub(crate) struct Edge {
     pub(crate) source: u32,
     pub(crate) class: u32,
 }
+
+/// A reference that was just found: the numbers of everything but its name.
+struct Reference {
+    source: u32,
+    class: u32,
+    resource: u32,
+    namespace: u32,
+    /// Where the name lies in the names that were found.
+    name: (usize, usize),
+    /// Its place and its hash, if other targets are there already.
+    at: Option<(u32, u32)>,
+}
+
+/// What was just found in an object, which is little most of the time.
+pub(crate) type Edges = SmallVec<[Edge; 8]>;
 
 /// An origin, and where it points.
 #[derive(Clone, Debug)]
@@ -48,10 +65,10 @@ impl Index {
         let kept = self.origins.get(id as usize).and_then(Option::as_ref);
         let kept = kept.map(|kept| &*kept.edges).unwrap_or_default();
         // Edges of other strategies, which read another version, stay.
-        edges.extend(kept.iter().filter(|edge| !self.is_replaced(edge.source, &sources)));
+        edges.extend(kept.iter().filter(|edge| !self.is_replaced(edge.source, &sources)).copied());
         edges.sort_unstable();
         edges.dedup();
-        self.replace_edges(id, edges, out);
+        self.replace_edges(id, &edges, out);
         classes.into_iter().for_each(|class| self.words.release_class(class));
         self.words.release_namespace(from);
     }
@@ -70,7 +87,7 @@ impl Index {
     }
 
     pub(crate) fn forget_origin(&mut self, id: u32, out: &mut Outputs) {
-        self.replace_edges(id, Vec::new(), out);
+        self.replace_edges(id, &[], out);
         let Some(kept) = self.origins.get_mut(id as usize).and_then(Option::take) else { return };
         let hash = self.hasher.hash_one((kept.place, &*kept.name));
         if let Ok(found) = self.origins_by_name.find_entry(hash, |other| *other == id) {
@@ -101,7 +118,7 @@ impl Index {
         if let Some(id) = known.and_then(|place| self.find_origin_in(place, name)) {
             return id;
         }
-        let (place, _) = self.words.hold_place(resource, namespace);
+        let place = self.words.hold_place(resource, namespace);
         let kept = KeptOrigin { place, name: name.into(), edges: Box::default() };
         let id = match self.origins_free.pop() {
             Some(id) => {
@@ -138,8 +155,10 @@ impl Index {
         origin: &Origin<'_>,
         from: u32,
         out: &mut Outputs,
-    ) -> (Vec<Edge>, Vec<u32>) {
-        let (mut edges, mut classes) = (Vec::new(), Vec::new());
+    ) -> (Edges, SmallVec<[u32; 8]>) {
+        let mut found = SmallVec::new();
+        let mut names = core::mem::take(&mut self.found_names);
+        let mut classes = SmallVec::new();
         for id in sources {
             let Some(source) = self.source(*id) else { continue };
             let (spec, resource) = (source.spec.clone(), source.target);
@@ -155,8 +174,12 @@ impl Index {
                 origin.object,
                 &*expressions,
                 &mut |name, namespace| {
-                    let target = self.named_target(resource, namespace, name, origin, from);
-                    edges.push(Edge { target, source: *id, class });
+                    let namespace = self.found_namespace(namespace, origin, from);
+                    let start = names.len();
+                    names.push_str(name);
+                    let at = self.likely_place(resource, namespace, name);
+                    let name = (start, names.len());
+                    found.push(Reference { source: *id, class, resource, namespace, name, at });
                 },
                 &mut |reason| count_dropped(&mut dropped, reason),
             );
@@ -175,38 +198,52 @@ impl Index {
                 });
             }
         }
+        let edges = self.edges_to(&found, &names);
+        names.clear();
+        self.found_names = names;
         (edges, classes)
     }
 
-    fn named_target(
-        &mut self,
-        resource: u32,
-        namespace: &str,
-        name: &str,
-        origin: &Origin<'_>,
-        from: u32,
-    ) -> u32 {
-        if namespace == origin.name.namespace {
-            return self.target_in(resource, from, name);
+    /// The edges of references, whose namespaces are released.
+    fn edges_to(&mut self, found: &SmallVec<[Reference; 8]>, names: &str) -> Edges {
+        self.bring_near(found.iter().filter_map(|reference| reference.at).map(|(_, hash)| hash));
+        let mut edges = Edges::new();
+        for reference in found {
+            let Reference { source, class, resource, namespace, name: (start, end), at } =
+                *reference;
+            let name = names.get(start..end).unwrap_or_default();
+            let target = match at {
+                Some((place, hash)) => self.target_at(place, hash, name),
+                None => self.target_in(resource, namespace, name),
+            };
+            edges.push(Edge { target, source, class });
+            self.words.release_namespace(namespace);
         }
-        let namespace = self.words.hold_namespace(namespace);
-        let target = self.target_in(resource, namespace, name);
-        self.words.release_namespace(namespace);
-        target
+        edges
+    }
+
+    /// The number of a namespace, which is held.
+    fn found_namespace(&mut self, namespace: &str, origin: &Origin<'_>, from: u32) -> u32 {
+        if namespace == origin.name.namespace {
+            self.words.keep_namespace(from);
+            return from;
+        }
+        self.words.hold_namespace(namespace)
     }
 
     /// The edges of an origin are these from now on. Each edge holds its class.
-    pub(crate) fn replace_edges(&mut self, id: u32, new: Vec<Edge>, out: &mut Outputs) {
-        let Some(kept) = self.origins.get(id as usize).and_then(Option::as_ref) else { return };
-        let place = kept.place;
+    pub(crate) fn replace_edges(&mut self, id: u32, new: &[Edge], out: &mut Outputs) {
+        let Some(kept) = self.origins.get_mut(id as usize).and_then(Option::as_mut) else { return };
         if *kept.edges == *new {
             return;
         }
-        let old = kept.edges.clone();
-        let Some((_, from)) = self.words.place_of(place) else { return };
+        // Until the end nobody asks for the edges of this origin: targets that have another one ask for
+        // those, and targets that have this one only are changed from the two lists.
+        let old = core::mem::take(&mut kept.edges);
+        let Some((_, from)) = self.words.place_of(kept.place) else { return };
         new.iter().for_each(|edge| self.words.keep_class(edge.class));
         let before = self.follows_references.then(|| self.allowed_pairs(from, &old));
-        let (mut olds, mut news) = (&*old, &*new);
+        let (mut olds, mut news) = (&*old, new);
         // Both are sorted by target: one walk over both.
         while let Some(target) = first_target(olds, news) {
             let (these_old, rest_old) = split_target(olds, target);
@@ -218,11 +255,11 @@ impl Index {
         }
         self.edges = self.edges + new.len() - old.len();
         if let Some(before) = before {
-            let after = self.allowed_pairs(from, &new);
+            let after = self.allowed_pairs(from, new);
             self.tell_moved(id, &before, &after, out);
         }
         if let Some(kept) = self.origins.get_mut(id as usize).and_then(Option::as_mut) {
-            kept.edges = new.into_boxed_slice();
+            kept.edges = new.into();
         }
         old.iter().for_each(|edge| self.words.release_class(edge.class));
     }
@@ -278,7 +315,7 @@ impl Index {
             return;
         }
         let Some(origin) = self.origin(origin) else { return };
-        let Some((place, name)) = self.view().target(target) else { return };
+        let Some((place, name)) = self.target_name(target) else { return };
         let target = self.words.object(place, name);
         let purpose = self.words.triple_of(triple).map(|(_, _, purpose)| String::from(&**purpose));
         out.moved.push(Moved {

@@ -19,6 +19,7 @@ use crate::event::{Kind, Need, Outputs};
 use crate::index::Index;
 use crate::intern::NONE;
 use crate::model::{ReferencePath, Resource, ServedType, Strategy, Triple, VersionPaths};
+use crate::origin::Edges;
 use crate::path::Path;
 
 /// A strategy, and the version whose paths are in force.
@@ -293,8 +294,8 @@ impl Index {
                 let Some(kept) = kept else { continue };
                 if kept.edges.iter().any(|edge| gone.contains(&edge.source)) {
                     let stays = kept.edges.iter().filter(|edge| !gone.contains(&edge.source));
-                    let stays = stays.copied().collect();
-                    self.replace_edges(origin, stays, out);
+                    let stays: Edges = stays.copied().collect();
+                    self.replace_edges(origin, &stays, out);
                 }
             }
             if let Some(of_type) = self.types.get_mut(&resource) {
@@ -314,7 +315,8 @@ impl Index {
     /// Forgets the origins of types nobody reads any more.
     fn forget_idle_types(&mut self, out: &mut Outputs) {
         let idle = self.types.iter().filter(|(_, of_type)| of_type.sources.is_empty());
-        let idle: Vec<u32> = idle.map(|(id, _)| *id).collect();
+        let mut idle: Vec<u32> = idle.map(|(id, _)| *id).collect();
+        idle.sort_unstable();
         for id in idle {
             self.types.remove(&id);
             for origin in self.origins_of(id) {

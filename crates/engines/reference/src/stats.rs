@@ -114,7 +114,19 @@ impl Index {
     #[must_use]
     pub fn edge_states(&self) -> BTreeMap<Resource, EdgeStates> {
         let mut states: BTreeMap<Resource, EdgeStates> = BTreeMap::new();
-        for kept in self.origins.iter().flatten() {
+        self.add_edge_states(0, usize::MAX, &mut states);
+        states
+    }
+
+    /// A part of [`Index::edge_states`]: of so many origins, from a number on; the number after them, if there are
+    /// more. A host that lets others in between gets numbers that are about right.
+    pub fn add_edge_states(
+        &self,
+        from: usize,
+        most: usize,
+        states: &mut BTreeMap<Resource, EdgeStates>,
+    ) -> Option<usize> {
+        for kept in self.origins.iter().skip(from).take(most).flatten() {
             let Some((resource, from)) = self.words.place_of(kept.place) else { continue };
             let (group, resource) = self.words.resource_of(resource);
             if kept.edges.is_empty() {
@@ -132,7 +144,8 @@ impl Index {
                 }
             }
         }
-        states
+        let next = from.saturating_add(most);
+        (next < self.origins.len()).then_some(next)
     }
 
     fn is_accepted(&self, triple: u32, class: Class<'_>) -> bool {

@@ -8,13 +8,12 @@
 //!
 //! Everything is counted, so overlap of origins, strategies or grants keeps what one of them gives (R60).
 
-use alloc::boxed::Box;
-
 use smallvec::SmallVec;
 
 use crate::counts::Counts;
 use crate::event::{Outputs, TargetId, Transition};
 use crate::index::Index;
+use crate::intern::NONE;
 use crate::origin::Edge;
 use crate::view::{Capability, NO_CAPABILITIES, Step};
 
@@ -36,19 +35,57 @@ pub(crate) enum Fact {
 /// What is known of a target.
 ///
 /// Nearly all targets have one origin and no grant: the edges of that origin say it all.
-#[derive(Clone, Debug)]
-pub(crate) enum Side {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side<'i> {
     Nobody,
     One(u32),
-    Many(Box<Counts<Fact>>),
+    Many(&'i Counts<Fact>),
+}
+
+/// A target as the index keeps it; its place, name and capabilities are in the view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// By which the view finds it.
+    hash: u32,
+    /// A [`Kept`], in four bytes: there is one for each target.
+    side: u32,
+}
+
+/// As [`Side`], with the number of the facts.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    Nobody,
+    One(u32),
+    Many(u32),
+}
+
+/// Numbers from here on are those of facts.
+const FACTS: u32 = 1 << 31;
+
+impl Kept {
+    fn pack(self) -> u32 {
+        match self {
+            Kept::Nobody => NONE,
+            Kept::One(origin) => origin,
+            Kept::Many(facts) => facts | FACTS,
+        }
+    }
+
+    fn unpack(side: u32) -> Kept {
+        match side {
+            NONE => Kept::Nobody,
+            facts if facts >= FACTS => Kept::Many(facts & !FACTS),
+            origin => Kept::One(origin),
+        }
+    }
 }
 
 /// Capabilities that became live (true) or dead (false).
 pub(crate) type Flips = SmallVec<[(Capability, bool); 4]>;
 
-impl Side {
+impl<'i> Side<'i> {
     /// Whether a triple from a namespace is granted.
-    pub(crate) fn is_granted(&self, triple: u32, from: u32) -> bool {
+    pub(crate) fn is_granted(self, triple: u32, from: u32) -> bool {
         match self {
             Side::Many(facts) => granted(facts, triple, from),
             _ => false,
@@ -56,25 +93,25 @@ impl Side {
     }
 
     /// The grants of a triple from a namespace.
-    pub(crate) fn grants(&self, triple: u32, from: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn grants(self, triple: u32, from: u32) -> impl Iterator<Item = u32> + use<'i> {
         let facts = if let Side::Many(facts) = self { Some(facts) } else { None };
         facts.into_iter().flat_map(move |facts| grants_between(facts, triple, from))
     }
 
     /// Every origin that points here.
-    pub(crate) fn origins(&self) -> impl Iterator<Item = u32> {
-        let one = if let Side::One(origin) = self { Some(*origin) } else { None };
+    pub(crate) fn origins(self) -> impl Iterator<Item = u32> + use<'i> {
+        let one = if let Side::One(origin) = self { Some(origin) } else { None };
         let many = if let Side::Many(facts) = self { Some(facts) } else { None };
-        let many = many.into_iter().flat_map(|facts| {
-            facts.between(Fact::Origin(0)..=Fact::Origin(u32::MAX)).filter_map(|(fact, _)| {
-                match fact {
-                    Fact::Origin(origin) => Some(origin),
-                    _ => None,
-                }
-            })
-        });
-        one.into_iter().chain(many)
+        one.into_iter().chain(many.into_iter().flat_map(origins_in))
     }
+}
+
+fn origins_in(facts: &Counts<Fact>) -> impl Iterator<Item = u32> {
+    let all = Fact::Origin(0)..=Fact::Origin(u32::MAX);
+    facts.between(all).filter_map(|(fact, _)| match fact {
+        Fact::Origin(origin) => Some(origin),
+        _ => None,
+    })
 }
 
 fn grants_between(facts: &Counts<Fact>, triple: u32, from: u32) -> impl Iterator<Item = u32> {
@@ -130,33 +167,81 @@ fn count_down(
 impl Index {
     /// The number of a target, which is made if nobody spoke of it before.
     pub(crate) fn target_in(&mut self, resource: u32, namespace: u32, name: &str) -> u32 {
-        let known = self.words.place(resource, namespace);
-        if let Some(target) = known.and_then(|place| self.view().find(place, name)) {
+        if let Some((place, hash)) = self.likely_place(resource, namespace, name) {
+            return self.target_at(place, hash, name);
+        }
+        // A place that only origins have is not known to views yet.
+        let place = self.words.hold_place(resource, namespace);
+        let (group, resource) = self.words.resource_of(resource);
+        let namespace = self.words.namespace_of(namespace);
+        let made = self.view().make_place(group, resource, namespace);
+        self.step(Step::Place(place, Some(made)));
+        let hash = self.view().hash_at(place, name).unwrap_or_default();
+        self.add_target(place, hash, name)
+    }
+
+    /// The place and the hash of a target, unless it is the first there.
+    pub(crate) fn likely_place(
+        &self,
+        resource: u32,
+        namespace: u32,
+        name: &str,
+    ) -> Option<(u32, u32)> {
+        let place = self.words.place(resource, namespace)?;
+        Some((place, self.view().hash_at(place, name)?))
+    }
+
+    /// As [`Index::target_in`], in a place that has targets.
+    pub(crate) fn target_at(&mut self, place: u32, hash: u32, name: &str) -> u32 {
+        if let Some(target) = self.view().find_hash(place, hash, name) {
             return target;
         }
-        let (place, new) = self.words.hold_place(resource, namespace);
-        // A place that only origins have is not known to views yet.
-        if new || !self.view().has_place(place) {
-            let (group, resource) = self.words.resource_of(resource);
-            let namespace = self.words.namespace_of(namespace);
-            let made = self.view().make_place(group, resource, namespace);
-            self.step(Step::Place(place, Some(made)));
-        }
-        let target = self.step_insert(place, name);
-        match self.sides.get_mut(target as usize) {
-            Some(side) => *side = Side::Nobody,
-            None => self.sides.push(Side::Nobody),
-        }
+        self.words.keep_place(place);
+        self.add_target(place, hash, name)
+    }
+
+    fn add_target(&mut self, place: u32, hash: u32, name: &str) -> u32 {
+        let known = Known { hash, side: NONE };
+        let target = match self.targets_free.pop() {
+            Some(target) => {
+                if let Some(free) = self.known.get_mut(target as usize) {
+                    *free = known;
+                }
+                target
+            }
+            None => {
+                self.known.push(known);
+                u32::try_from(self.known.len() - 1).unwrap_or(NONE)
+            }
+        };
+        self.step_insert(target, place, hash, name);
         target
     }
 
-    pub(crate) fn side(&self, target: u32) -> &Side {
-        self.sides.get(target as usize).unwrap_or(&Side::Nobody)
+    pub(crate) fn side(&self, target: u32) -> Side<'_> {
+        match self.kept(target) {
+            Kept::Nobody => Side::Nobody,
+            Kept::One(origin) => Side::One(origin),
+            Kept::Many(id) => self.facts.get(id as usize).map_or(Side::Nobody, Side::Many),
+        }
+    }
+
+    fn kept(&self, target: u32) -> Kept {
+        Kept::unpack(self.known.get(target as usize).map_or(NONE, |known| known.side))
+    }
+
+    fn hash_of(&self, target: u32) -> u32 {
+        self.known.get(target as usize).map_or(0, |known| known.hash)
+    }
+
+    /// The place and the name of a target.
+    pub(crate) fn target_name(&self, target: u32) -> Option<(u32, &str)> {
+        self.view().target(self.hash_of(target), target)
     }
 
     /// The namespace of a target, by number.
     pub(crate) fn namespace_of_target(&self, target: u32) -> Option<u32> {
-        let (place, _) = self.view().target(target)?;
+        let place = self.view().place_of(self.hash_of(target), target)?;
         self.words.place_of(place).map(|(_, namespace)| namespace)
     }
 
@@ -181,14 +266,14 @@ impl Index {
         let mut flips = Flips::new();
         let alone = match self.side(target) {
             Side::Nobody => true,
-            Side::One(only) => *only == origin,
+            Side::One(only) => only == origin,
             Side::Many(_) => false,
         };
         if alone {
             if local {
                 self.compare(old, new, &mut flips);
             }
-            let side = if new.is_empty() { Side::Nobody } else { Side::One(origin) };
+            let side = if new.is_empty() { Kept::Nobody } else { Kept::One(origin) };
             self.put_side(target, side);
         } else {
             let mut facts = self.take_facts(target);
@@ -267,13 +352,11 @@ impl Index {
     }
 
     /// What is known of a target, counted; it must be put back.
-    fn take_facts(&mut self, target: u32) -> Box<Counts<Fact>> {
-        let side = self.sides.get_mut(target as usize);
-        let side = side.map(|side| core::mem::replace(side, Side::Nobody));
-        match side {
-            Some(Side::Many(facts)) => facts,
-            Some(Side::One(origin)) => {
-                let mut facts = Counts::new();
+    fn take_facts(&mut self, target: u32) -> Counts<Fact> {
+        let mut facts = Counts::new();
+        match self.kept(target) {
+            Kept::Nobody => {}
+            Kept::One(origin) => {
                 let (from, edges) = self.edges_at(origin, target);
                 let local = self.is_local(from, target);
                 for edge in edges {
@@ -281,39 +364,51 @@ impl Index {
                     // These flips were made when the edges came.
                     count_up(&mut facts, origin, from, local, capability, &mut Flips::new());
                 }
-                Box::new(facts)
             }
-            _ => Box::new(Counts::new()),
+            Kept::Many(id) => {
+                if let Some(kept) = self.facts.get_mut(id as usize) {
+                    facts = core::mem::replace(kept, facts);
+                    self.facts_free.push(id);
+                }
+            }
         }
+        facts
     }
 
     /// Puts facts back, in the short form where it says as much.
-    fn put_facts(&mut self, target: u32, facts: Box<Counts<Fact>>) {
-        let all_grants = Fact::Grant { triple: 0, from: 0, grant: 0 }..=Fact::Grant {
-            triple: u32::MAX,
-            from: u32::MAX,
-            grant: u32::MAX,
-        };
-        let has_grants = facts.between(all_grants).next().is_some();
-        let side = Side::Many(facts);
+    fn put_facts(&mut self, target: u32, facts: Counts<Fact>) {
+        // Grants come last.
+        let has_grants = matches!(facts.last(), Some(Fact::Grant { .. }));
         let (first, second) = {
-            let mut origins = side.origins();
+            let mut origins = origins_in(&facts);
             (origins.next(), origins.next())
         };
         let side = match (has_grants, first, second) {
-            (false, None, _) => Side::Nobody,
-            (false, Some(only), None) => Side::One(only),
-            _ => side,
+            (false, None, _) => Kept::Nobody,
+            (false, Some(only), None) => Kept::One(only),
+            _ => Kept::Many(self.keep_facts(facts)),
         };
         self.put_side(target, side);
     }
 
-    fn put_side(&mut self, target: u32, side: Side) {
-        if matches!(side, Side::Nobody) {
+    fn keep_facts(&mut self, facts: Counts<Fact>) -> u32 {
+        let free = self.facts_free.pop();
+        if let Some(id) = free
+            && let Some(place) = self.facts.get_mut(id as usize)
+        {
+            *place = facts;
+            return id;
+        }
+        self.facts.push(facts);
+        u32::try_from(self.facts.len() - 1).unwrap_or(NONE)
+    }
+
+    fn put_side(&mut self, target: u32, side: Kept) {
+        if matches!(side, Kept::Nobody) {
             self.leaving.push(target);
         }
-        if let Some(place) = self.sides.get_mut(target as usize) {
-            *place = side;
+        if let Some(known) = self.known.get_mut(target as usize) {
+            known.side = side.pack();
         }
     }
 
@@ -322,7 +417,9 @@ impl Index {
         if flips.is_empty() {
             return;
         }
-        let mut live: SmallVec<[Capability; 8]> = self.view().capabilities_at(target).into();
+        let hash = self.hash_of(target);
+        let (live, before) = self.view().capabilities_at(hash, target);
+        let mut live: SmallVec<[Capability; 8]> = live.into();
         for (capability, is_live) in flips {
             match (live.binary_search(capability), is_live) {
                 (Err(at), true) => live.insert(at, *capability),
@@ -336,9 +433,8 @@ impl Index {
                 out.transitions.push(Transition { target: TargetId(target), capability, live });
             }
         }
-        let before = self.view().set_of(target);
         let capabilities = self.hold_set(&live);
-        self.step(Step::Set { target, capabilities });
+        self.step(Step::Set { target, hash, capabilities });
         self.release_set(before);
     }
 
@@ -364,15 +460,18 @@ impl Index {
         let mut leaving = core::mem::take(&mut self.leaving);
         leaving.sort_unstable();
         leaving.dedup();
-        for target in leaving {
+        for target in leaving.drain(..) {
             if !matches!(self.side(target), Side::Nobody) {
                 continue;
             }
-            let Some((place, _)) = self.view().target(target) else { continue };
-            self.step(Step::Remove(target));
+            let hash = self.hash_of(target);
+            let Some(place) = self.view().place_of(hash, target) else { continue };
+            self.step(Step::Remove { target, hash });
+            self.targets_free.push(target);
             if self.words.release_place(place) {
                 self.step(Step::Place(place, None));
             }
         }
+        self.leaving = leaving;
     }
 }

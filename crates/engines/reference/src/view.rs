@@ -8,7 +8,8 @@
 //!   capability = (triple, class)
 //! ```
 //!
-//! A view is never changed while somebody reads it. There are two: readers have one, the index makes its
+//! Targets are found by the texts of the request, not word by word: one probe, whose every miss of a cache
+//! counts (`slots.rs`). A view is never changed while somebody reads it. There are two: readers have one, the index makes its
 //! changes in the other and repeats them in the first when readers have left it (see `index.rs`).
 //! Why something is allowed is not known here: `explain.rs` asks the index.
 
@@ -18,10 +19,11 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher as _, Hash, Hasher};
 
 use foldhash::fast::FixedState;
-use hashbrown::{Equivalent, HashMap, HashTable};
+use hashbrown::{Equivalent, HashMap};
 
 use crate::intern::NONE;
 use crate::model::Obj;
+use crate::slots::{Slot, Slots, same};
 
 /// What a reference is good for: a triple and a class, by their numbers in the index.
 pub(crate) type Capability = (u32, u32);
@@ -37,9 +39,6 @@ pub(crate) const ANY: u32 = u32::MAX;
 
 /// The set without a capability.
 pub(crate) const NO_CAPABILITIES: u32 = NONE;
-
-/// Below this many unused bytes of names nothing is squeezed out.
-const UNUSED_MIN: usize = 1 << 16;
 
 /// A request, as authorizers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,21 +104,22 @@ pub(crate) type Rights = Box<[Capability]>;
 /// A type of object in a namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    group: Box<str>,
-    resource: Box<str>,
-    namespace: Box<str>,
+    /// Group, resource and namespace, one after the other, so that they lie in one line of a cache.
+    text: Box<str>,
+    /// Where the resource and the namespace start.
+    resource_at: u32,
+    namespace_at: u32,
     /// Where the hash of everything in this place starts.
     seed: u64,
 }
 
-/// A target: where its name lies, and the set of capabilities that are live there.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    place: u32,
-    at: u32,
-    capabilities: u32,
-    length: u8,
-    used: bool,
+impl Place {
+    /// Group, resource and namespace.
+    fn words(&self) -> Option<(&str, &str, &str)> {
+        let (rest, namespace) = self.text.split_at_checked(self.namespace_at as usize)?;
+        let (group, resource) = rest.split_at_checked(self.resource_at as usize)?;
+        Some((group, resource, namespace))
+    }
 }
 
 /// One change of a view, so that it can be repeated in the other one.
@@ -128,13 +128,20 @@ pub(crate) enum Step {
     Place(u32, Option<Place>),
     /// A new target, whose name lies in the text of the steps.
     Insert {
+        target: u32,
         place: u32,
-        at: usize,
-        length: usize,
+        hash: u32,
+        at: u32,
+        length: u32,
+        capabilities: u32,
     },
-    Remove(u32),
+    Remove {
+        target: u32,
+        hash: u32,
+    },
     Set {
         target: u32,
+        hash: u32,
         capabilities: u32,
     },
     Capabilities(u32, Option<Box<[Capability]>>),
@@ -148,11 +155,7 @@ pub(crate) enum Step {
 pub struct View {
     hasher: FixedState,
     places: Vec<Option<Place>>,
-    entries: Vec<Entry>,
-    free: Vec<u32>,
-    table: HashTable<u32>,
-    names: String,
-    unused: usize,
+    targets: Slots,
     capabilities: Vec<Option<Box<[Capability]>>>,
     users: HashMap<Box<str>, Rights, FixedState>,
     groups: HashMap<Box<str>, Rights, FixedState>,
@@ -164,11 +167,7 @@ impl View {
         View {
             hasher: hasher.clone(),
             places: Vec::new(),
-            entries: Vec::new(),
-            free: Vec::new(),
-            table: HashTable::new(),
-            names: String::new(),
-            unused: 0,
+            targets: Slots::new(),
             capabilities: Vec::new(),
             users: HashMap::with_hasher(hasher.clone()),
             groups: HashMap::with_hasher(hasher.clone()),
@@ -195,8 +194,8 @@ impl View {
         if user.is_none() && self.groups.is_empty() {
             return Decision::NoOpinion;
         }
-        let Some(target) = self.asked_target(asked) else { return Decision::NoOpinion };
-        let live = self.capabilities_at(target);
+        let Some(slot) = self.asked_slot(asked) else { return Decision::NoOpinion };
+        let live = self.set(slot.set);
         if live.is_empty() {
             return Decision::NoOpinion;
         }
@@ -206,7 +205,7 @@ impl View {
             rights.find_map(|rights| common(live, rights))
         });
         match found {
-            Some(capability) => Decision::Allow(Handle { target, capability }),
+            Some(capability) => Decision::Allow(Handle { target: slot.target, capability }),
             None => Decision::NoOpinion,
         }
     }
@@ -223,73 +222,82 @@ impl View {
         let mut rights: Vec<Capability> = self.rights(false, user).to_vec();
         of_groups.for_each(|more| rights.extend_from_slice(more));
         rights.sort_unstable();
-        self.targets().filter_map(move |target| {
-            common(self.capabilities_at(target), &rights)?;
-            self.object(target)
+        self.targets.iter().filter_map(move |slot| {
+            common(self.set(slot.set), &rights)?;
+            let (group, resource, namespace) = self.place(slot.place)?.words()?;
+            Some(Obj { group, resource, namespace, name: self.targets.name(slot) })
         })
     }
 
-    fn object(&self, target: u32) -> Option<Obj<'_>> {
-        let (place, name) = self.target(target)?;
-        let Place { group, resource, namespace, .. } = self.place(place)?;
-        Some(Obj { group, resource, namespace, name })
-    }
-
-    fn asked_target(&self, asked: &Attributes<'_>) -> Option<u32> {
+    fn asked_slot(&self, asked: &Attributes<'_>) -> Option<&Slot> {
         let seed = self.seed(asked.group, asked.resource, asked.namespace);
-        self.table
-            .find(self.hash(seed, asked.name), |id| {
-                let Some(entry) = self.entries.get(*id as usize) else { return false };
-                same(self.name_of(entry), asked.name)
-                    && self.place(entry.place).is_some_and(|place| {
-                        same(&place.namespace, asked.namespace)
-                            && same(&place.resource, asked.resource)
-                            && same(&place.group, asked.group)
-                    })
+        self.targets.find(self.hash(seed, asked.name), asked.name, |slot| {
+            let words = self.place(slot.place).and_then(Place::words);
+            words.is_some_and(|(group, resource, namespace)| {
+                same(namespace.as_bytes(), asked.namespace.as_bytes())
+                    && same(resource.as_bytes(), asked.resource.as_bytes())
+                    && same(group.as_bytes(), asked.group.as_bytes())
             })
-            .copied()
+        })
     }
 
+    /// The capabilities that are live at what is asked for, sorted.
+    pub(crate) fn live_at(&self, asked: &Attributes<'_>) -> &[Capability] {
+        self.asked_slot(asked).map(|slot| self.set(slot.set)).unwrap_or_default()
+    }
+
+    fn set(&self, id: u32) -> &[Capability] {
+        self.capabilities.get(id as usize).and_then(Option::as_deref).unwrap_or_default()
+    }
+
+    /// The target of a name in a place.
     pub(crate) fn find(&self, place: u32, name: &str) -> Option<u32> {
-        let seed = self.place(place)?.seed;
-        let is = |id: &u32| {
-            let entry = self.entries.get(*id as usize);
-            entry.is_some_and(|entry| entry.place == place && same(self.name_of(entry), name))
-        };
-        self.table.find(self.hash(seed, name), is).copied()
+        self.find_hash(place, self.hash_at(place, name)?, name)
     }
 
-    /// The capabilities that are live at a target, sorted.
-    pub(crate) fn capabilities_at(&self, target: u32) -> &[Capability] {
-        let entry = self.entries.get(target as usize);
-        let set = entry.and_then(|entry| self.capabilities.get(entry.capabilities as usize));
-        set.and_then(Option::as_deref).unwrap_or_default()
+    /// As [`View::find`], with the hash at hand.
+    pub(crate) fn find_hash(&self, place: u32, hash: u32, name: &str) -> Option<u32> {
+        let slot = self.targets.find(hash, name, |slot| slot.place == place);
+        slot.map(|slot| slot.target)
     }
 
-    pub(crate) fn set_of(&self, target: u32) -> u32 {
-        self.entries.get(target as usize).map_or(NO_CAPABILITIES, |entry| entry.capabilities)
+    /// The hash of a name in a place.
+    pub(crate) fn hash_at(&self, place: u32, name: &str) -> Option<u32> {
+        Some(self.hash(self.place(place)?.seed, name))
+    }
+
+    /// See [`Slots::near_marks`].
+    pub(crate) fn near_marks(&self, hash: u32) -> u8 {
+        self.targets.near_marks(hash)
+    }
+
+    /// See [`Slots::near_slot`].
+    pub(crate) fn near_slot(&self, hash: u32) -> u8 {
+        self.targets.near_slot(hash)
+    }
+
+    /// The capabilities that are live at a target, sorted, and the number of their set.
+    pub(crate) fn capabilities_at(&self, hash: u32, target: u32) -> (&[Capability], u32) {
+        let slot = self.targets.get(hash, target);
+        slot.map_or((&[], NO_CAPABILITIES), |slot| (self.set(slot.set), slot.set))
     }
 
     /// The place and the name of a target.
-    pub(crate) fn target(&self, target: u32) -> Option<(u32, &str)> {
-        let entry = self.entries.get(target as usize).filter(|entry| entry.used)?;
-        Some((entry.place, self.name_of(entry)))
+    pub(crate) fn target(&self, hash: u32, target: u32) -> Option<(u32, &str)> {
+        self.targets.get(hash, target).map(|slot| (slot.place, self.targets.name(slot)))
     }
 
-    /// Every target there is.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = u32> {
-        let numbered = (0_u32..).zip(&self.entries);
-        numbered.filter(|(_, entry)| entry.used).map(|(id, _)| id)
+    pub(crate) fn place_of(&self, hash: u32, target: u32) -> Option<u32> {
+        self.targets.get(hash, target).map(|slot| slot.place)
+    }
+
+    /// The places and names of all targets.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.targets.iter().map(|slot| (slot.place, self.targets.name(slot)))
     }
 
     pub(crate) fn targets_len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// The number the next new target will have.
-    pub(crate) fn next_target(&self) -> u32 {
-        let end = u32::try_from(self.entries.len()).unwrap_or(NONE);
-        self.free.last().copied().unwrap_or(end)
+        self.targets.len()
     }
 
     /// The rights of a user or of a group.
@@ -304,22 +312,28 @@ impl View {
 
     pub(crate) fn make_place(&self, group: &str, resource: &str, namespace: &str) -> Place {
         let seed = self.seed(group, resource, namespace);
-        let (group, resource) = (group.into(), resource.into());
-        Place { group, resource, namespace: namespace.into(), seed }
+        let text = [group, resource, namespace].concat().into_boxed_str();
+        let end = |length: usize| u32::try_from(length).unwrap_or(NONE);
+        let (resource_at, namespace_at) = (end(group.len()), end(group.len() + resource.len()));
+        Place { text, resource_at, namespace_at, seed }
     }
 
     /// Takes a change; `text` holds the names that steps speak of.
     pub(crate) fn take(&mut self, step: Step, text: &str) {
         match step {
             Step::Place(id, place) => put_at(&mut self.places, id, place),
-            Step::Insert { place, at, length } => {
-                self.insert(place, text.get(at..at + length).unwrap_or_default());
+            Step::Insert { target, place, hash, at, length, capabilities } => {
+                let name = text.get(at as usize..at as usize + length as usize);
+                let name = name.unwrap_or_default();
+                let (places, hasher) = (&self.places, &self.hasher);
+                self.targets.insert(hash, (target, place, capabilities, name), |place, name| {
+                    let place = places.get(place as usize).and_then(Option::as_ref);
+                    hash_in(hasher, place.map_or(0, |place| place.seed), name)
+                });
             }
-            Step::Remove(target) => self.remove(target),
-            Step::Set { target, capabilities } => {
-                if let Some(entry) = self.entries.get_mut(target as usize) {
-                    entry.capabilities = capabilities;
-                }
+            Step::Remove { target, hash } => self.targets.remove(hash, target),
+            Step::Set { target, hash, capabilities } => {
+                self.targets.set(hash, target, capabilities);
             }
             Step::Capabilities(id, set) => put_at(&mut self.capabilities, id, set),
             Step::User(name, rights) => put_subject(&mut self.users, name, rights),
@@ -328,88 +342,26 @@ impl View {
         }
     }
 
-    fn insert(&mut self, place: u32, name: &str) {
-        let Some(seed) = self.place(place).map(|place| place.seed) else { return };
-        let at = u32::try_from(self.names.len()).unwrap_or(NONE);
-        let length = u8::try_from(name.len()).unwrap_or_default();
-        self.names.push_str(name);
-        let entry = Entry { place, at, capabilities: NO_CAPABILITIES, length, used: true };
-        let id = self.next_target();
-        match self.entries.get_mut(id as usize) {
-            Some(free) => {
-                *free = entry;
-                self.free.pop();
-            }
-            None => self.entries.push(entry),
-        }
-        let hash = self.hash(seed, name);
-        let (entries, places, names) = (&self.entries, &self.places, &self.names);
-        let hasher = &self.hasher;
-        self.table.insert_unique(hash, id, |id| rehash(*id, entries, places, names, hasher));
-    }
-
-    fn remove(&mut self, target: u32) {
-        let Some((place, name)) = self.target(target) else { return };
-        let Some(seed) = self.place(place).map(|place| place.seed) else { return };
-        let (hash, length) = (self.hash(seed, name), name.len());
-        if let Ok(found) = self.table.find_entry(hash, |id| *id == target) {
-            found.remove();
-        }
-        if let Some(entry) = self.entries.get_mut(target as usize) {
-            entry.used = false;
-            entry.capabilities = NO_CAPABILITIES;
-        }
-        self.free.push(target);
-        self.unused += length;
-        if self.unused > UNUSED_MIN && self.unused * 2 > self.names.len() {
-            self.squeeze();
-        }
-    }
-
-    /// Writes the names that are in use anew, without gaps.
-    fn squeeze(&mut self) {
-        let mut names = String::with_capacity(self.names.len() - self.unused);
-        for entry in self.entries.iter_mut().filter(|entry| entry.used) {
-            let at = u32::try_from(names.len()).unwrap_or(NONE);
-            names.push_str(text_at(&self.names, entry));
-            entry.at = at;
-        }
-        self.names = names;
-        self.unused = 0;
-    }
-
     fn place(&self, id: u32) -> Option<&Place> {
         self.places.get(id as usize)?.as_ref()
-    }
-
-    fn name_of(&self, entry: &Entry) -> &str {
-        text_at(&self.names, entry)
     }
 
     fn seed(&self, group: &str, resource: &str, namespace: &str) -> u64 {
         self.hasher.hash_one((group, resource, namespace))
     }
 
-    fn hash(&self, seed: u64, name: &str) -> u64 {
-        self.hasher.hash_one((seed, name))
+    fn hash(&self, seed: u64, name: &str) -> u32 {
+        hash_in(&self.hasher, seed, name.as_bytes())
     }
 }
 
-fn rehash(
-    id: u32,
-    entries: &[Entry],
-    places: &[Option<Place>],
-    names: &str,
-    hasher: &FixedState,
-) -> u64 {
-    let Some(entry) = entries.get(id as usize) else { return 0 };
-    let Some(Some(place)) = places.get(entry.place as usize) else { return 0 };
-    hasher.hash_one((place.seed, text_at(names, entry)))
-}
-
-fn text_at<'a>(names: &'a str, entry: &Entry) -> &'a str {
-    let at = entry.at as usize;
-    names.get(at..at + usize::from(entry.length)).unwrap_or_default()
+/// The hash of a name in a place. Both halves depend on the secret seed of the index, and neither waits for
+/// the other.
+fn hash_in(hasher: &FixedState, seed: u64, name: &[u8]) -> u32 {
+    let mut hash = hasher.build_hasher();
+    hash.write(name);
+    let mixed = (seed ^ hash.finish()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    u32::try_from(mixed >> 32).unwrap_or_default()
 }
 
 fn put_at<T>(list: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
@@ -434,19 +386,6 @@ fn put_subject(
     }
 }
 
-/// Whether two texts are the same, word by word: for texts as short as names that takes less time than the
-/// call of a function that is good at long ones.
-fn same(one: &str, two: &str) -> bool {
-    if one.len() != two.len() {
-        return false;
-    }
-    let (ones, rest) = one.as_bytes().as_chunks::<8>();
-    let (twos, other) = two.as_bytes().as_chunks::<8>();
-    let words = ones.iter().zip(twos);
-    words.into_iter().all(|(one, two)| u64::from_ne_bytes(*one) == u64::from_ne_bytes(*two))
-        && rest.iter().zip(other).fold(0, |differs, (one, two)| differs | (one ^ two)) == 0
-}
-
 /// The name of a subject that is looked up.
 struct Name<'a>(&'a str);
 
@@ -458,7 +397,7 @@ impl Hash for Name<'_> {
 
 impl Equivalent<Box<str>> for Name<'_> {
     fn equivalent(&self, key: &Box<str>) -> bool {
-        same(self.0, key)
+        same(self.0.as_bytes(), key.as_bytes())
     }
 }
 
@@ -471,20 +410,4 @@ fn common(live: &[Capability], rights: &[Capability]) -> Option<Capability> {
 pub(crate) fn accepted((triple, class): Capability, rights: &[Capability]) -> bool {
     let has = |class: u32| rights.binary_search(&(triple, class)).is_ok();
     has(class) || (class >= NAMED && has(ANY))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_the_same_exactly_when_they_are_equal() {
-        let texts =
-            ["", "a", "b", "1234567", "12345678", "12345679", "123456789", "12345678x", "x2345678"];
-        for one in texts {
-            for two in texts {
-                assert_eq!(same(one, two), one == two, "{one} {two}");
-            }
-        }
-    }
 }

@@ -65,6 +65,10 @@ impl Words {
         self.namespaces.hold(&namespace, |known| **known == *namespace, || namespace.into()).0
     }
 
+    pub(crate) fn keep_namespace(&mut self, id: u32) {
+        self.namespaces.keep(id);
+    }
+
     pub(crate) fn release_namespace(&mut self, id: u32) {
         self.namespaces.release(id);
     }
@@ -138,15 +142,20 @@ impl Words {
         self.places.get(id).copied()
     }
 
-    /// The number of a place, and whether it is new.
-    pub(crate) fn hold_place(&mut self, resource: u32, namespace: u32) -> (u32, bool) {
+    /// Uses a place that is in use once more.
+    pub(crate) fn keep_place(&mut self, id: u32) {
+        self.places.keep(id);
+    }
+
+    /// The number of a place, which is used once more from now on.
+    pub(crate) fn hold_place(&mut self, resource: u32, namespace: u32) -> u32 {
         let key = (resource, namespace);
         let (id, new) = self.places.hold(&key, |known| *known == key, || key);
         if new {
             self.resources.keep(resource);
             self.namespaces.keep(namespace);
         }
-        (id, new)
+        id
     }
 
     /// Uses a place once less; whether it is gone.

@@ -49,12 +49,16 @@ pub(crate) fn colors(standing: Standing) -> &'static str {
     }
 }
 
+/// How a graph begins; arrows go in this direction.
+pub(super) fn graph(name: &str, direction: &str) -> String {
+    let node = "shape=box, style=rounded, fontname=\"sans-serif\"";
+    format!("digraph {name} {{\n  rankdir={direction};\n  node [{node}];\n")
+}
+
 /// A tree for Graphviz.
 #[must_use]
 pub fn dot(tree: &Tree) -> String {
-    let mut text = String::from(
-        "digraph ownership {\n  rankdir=RL;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n",
-    );
+    let mut text = graph("ownership", "RL");
     for (number, row) in nodes(tree) {
         let name = format!("{}\n{}", row.object.kind, row.object.place());
         let _ = writeln!(
@@ -77,7 +81,7 @@ pub fn dot(tree: &Tree) -> String {
     text
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 

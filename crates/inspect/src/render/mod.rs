@@ -1,7 +1,9 @@
 //! How answers look: text for people, JSON for programs, drawings. Nothing is decided here.
 
+pub mod access;
 mod draw;
 mod paint;
+mod picture;
 mod svg;
 mod text;
 mod unused;

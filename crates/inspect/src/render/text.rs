@@ -21,7 +21,7 @@ pub fn tree(tree: &Tree, paint: Paint) -> String {
     // Whether a line goes on below at each depth.
     let mut open: Vec<bool> = Vec::new();
     for row in &tree.objects {
-        let branch = branch(row, &mut open);
+        let branch = branch(row.depth, row.last, &mut open);
         lines.push(cells(row, &branch, tree, paint));
     }
     let mut widths = [0; 5];
@@ -52,13 +52,14 @@ pub fn tree(tree: &Tree, paint: Paint) -> String {
     text
 }
 
-fn branch(row: &Row, open: &mut Vec<bool>) -> String {
-    open.truncate(row.depth.saturating_sub(1));
+/// The branch in front of a row; `open` says whether a line goes on below at each depth.
+pub(super) fn branch(depth: usize, last: bool, open: &mut Vec<bool>) -> String {
+    open.truncate(depth.saturating_sub(1));
     let mut branch: String =
         open.iter().map(|goes_on| if *goes_on { "│ " } else { "  " }).collect();
-    if row.depth > 0 {
-        branch.push_str(if row.last { "└─" } else { "├─" });
-        open.push(!row.last);
+    if depth > 0 {
+        branch.push_str(if last { "└─" } else { "├─" });
+        open.push(!last);
     }
     branch
 }

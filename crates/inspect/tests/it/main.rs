@@ -8,6 +8,7 @@
     reason = "a test may end loudly"
 )]
 
+mod access;
 mod agree;
 mod cluster;
 mod pictures;

@@ -25,6 +25,9 @@ pub use warn::{line, warnings};
 /// The group of the three kinds.
 pub const GROUP: &str = "reference.authorization.k8s.io";
 
+/// The group of reviews of references, which is not a group of the proposal (R113).
+pub const REVIEW_GROUP: &str = "reference.tenure.dev";
+
 /// The most names of a grant.
 pub const NAMES_MAX: usize = 16;
 

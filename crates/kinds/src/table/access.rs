@@ -9,6 +9,7 @@ const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
 const REFERENCE: (&str, &str) = (crate::reference::GROUP, "v1alpha1");
+const REFERENCE_REVIEWS: (&str, &str) = (crate::reference::REVIEW_GROUP, "v1alpha1");
 
 /// `authentication.k8s.io`.
 pub(super) fn authentication() -> Vec<Kind> {
@@ -121,4 +122,16 @@ pub(super) fn reference() -> Vec<Kind> {
         .short(&["refstrat"]),
     ];
     rows.into_iter().map(|row| row.counted().done()).collect()
+}
+
+/// `reference.tenure.dev`: questions about references, answered and not stored.
+pub(super) fn reference_reviews() -> Vec<Kind> {
+    let review = row(
+        REFERENCE_REVIEWS,
+        "ReferenceReview",
+        "referencereviews",
+        "dev.tenure.api.reference.v1alpha1.ReferenceReview",
+        NoRules,
+    );
+    vec![review.cluster().verbs(Verbs::CreateOnly).done()]
 }

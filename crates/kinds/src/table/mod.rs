@@ -47,8 +47,9 @@ pub const GROUP_ORDER: &[&str] = &[
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
     "storagemigration.k8s.io",
-    // Not of Kubernetes, so it comes after all that is.
+    // Not of Kubernetes, so they come after all that is.
     "reference.authorization.k8s.io",
+    "reference.tenure.dev",
 ];
 
 /// Every kind the server has without a definition, in discovery order.
@@ -77,5 +78,6 @@ pub fn builtin() -> Vec<Kind> {
     rows.extend(cluster::flow_control());
     rows.extend(cluster::storage_migration());
     rows.extend(access::reference());
+    rows.extend(access::reference_reviews());
     rows
 }

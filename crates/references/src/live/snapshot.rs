@@ -1,6 +1,8 @@
 //! What a cluster holds at one moment, for tools that look once: the three kinds, and the origins that
 //! strategies point into. What may not be read is named.
 
+use std::sync::Arc;
+
 use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
@@ -179,10 +181,19 @@ impl Snapshot {
         all
     }
 
-    /// An index of all this, to be asked.
+    /// An index of all this, to be asked; references that an `expression` finds are not in it.
     #[must_use]
     pub fn index(&self) -> RefIndex {
-        let mut index = RefIndex::new();
+        self.filled(RefIndex::new())
+    }
+
+    /// The same, with something that evaluates `expression` (R79).
+    #[must_use]
+    pub fn index_with(&self, expressions: Arc<dyn Expressions + Send + Sync>) -> RefIndex {
+        self.filled(RefIndex::new().with_expressions(expressions))
+    }
+
+    fn filled(&self, mut index: RefIndex) -> RefIndex {
         index.serve(self.served.clone());
         for object in &self.objects {
             // What cannot be understood grants nothing.

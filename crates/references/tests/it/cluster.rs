@@ -27,7 +27,7 @@ async fn r117_the_vectors_hold_against_a_server() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-async fn apply(client: &kube::Client, path: &str, object: &Value) {
+pub(crate) async fn apply(client: &kube::Client, path: &str, object: &Value) {
     let request = http::Request::patch(format!("{path}?fieldManager=test&force=true"))
         .header("content-type", "application/apply-patch+yaml")
         .body(object.to_string().into_bytes())
@@ -35,13 +35,13 @@ async fn apply(client: &kube::Client, path: &str, object: &Value) {
     client.request::<Value>(request).await.unwrap();
 }
 
-async fn delete(client: &kube::Client, path: &str) {
+pub(crate) async fn delete(client: &kube::Client, path: &str) {
     let request = http::Request::delete(path).body(Vec::new()).unwrap();
     client.request::<Value>(request).await.unwrap();
 }
 
 /// Waits for something to become true.
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..400 {
         if holds() {
             return;

@@ -12,5 +12,6 @@ mod cel;
 mod cluster;
 mod conformance;
 mod golden;
+mod informer;
 mod library;
 mod migrate;

@@ -18,6 +18,7 @@ use crate::negotiate::{Format, MetaVersion, Shape, Wanted};
 use crate::query::{ListOptions, Match};
 use crate::read::get::not_older_than;
 use crate::read::token::Token;
+use crate::reference::Sight;
 use crate::registry::Served;
 use crate::select::Selection;
 
@@ -33,19 +34,22 @@ pub(crate) struct Page {
     pub remaining: Option<usize>,
 }
 
-/// Reads one page.
+/// Reads one page; with a sight, of what is seen.
 pub(crate) async fn page(
     world: &Handle,
     served: &Served,
     namespace: &str,
     options: &ListOptions,
+    sight: Option<&Sight>,
 ) -> Result<Page, Failure> {
     let selection = Selection::new(served, &options.labels, &options.fields)?;
     let token = options.token.as_deref().map(Token::decode).transpose()?;
     let state = state(world, options, token.as_ref()).await?;
     let prefix = served.collection(namespace);
     let after = token.map(|token| format!("{prefix}{}", token.after));
-    Ok(collect(&state, &prefix, after.as_deref(), &selection, options.limit))
+    // The state comes first: what is seen is never older than it, so a watch from its revision misses nothing.
+    let chosen = Chosen { selection: &selection, sight };
+    Ok(collect(&state, &prefix, after.as_deref(), &chosen, options.limit))
 }
 
 async fn state(
@@ -96,26 +100,42 @@ fn resumable(mut failure: Failure, token: &Token) -> Failure {
     failure
 }
 
+/// What of a collection is listed.
+struct Chosen<'a> {
+    selection: &'a Selection,
+    sight: Option<&'a Sight>,
+}
+
+impl Chosen<'_> {
+    fn holds(&self, record: &Record) -> bool {
+        self.selection.matches(record) && self.sight.is_none_or(|sight| sight.sees(record))
+    }
+
+    fn is_everything(&self) -> bool {
+        self.selection.is_everything() && self.sight.is_none()
+    }
+}
+
 fn collect(
     state: &World,
     prefix: &str,
     after: Option<&str>,
-    selection: &Selection,
+    chosen: &Chosen<'_>,
     limit: usize,
 ) -> Page {
     let revision = state.revision();
-    let mut walk = candidates(state, prefix, after, selection);
+    let mut walk = candidates(state, prefix, after, chosen.selection);
     let mut records = Vec::new();
     let mut next = None;
     let mut remaining = None;
     for record in walk.by_ref() {
-        if !selection.matches(record) {
+        if !chosen.holds(record) {
             continue;
         }
         if limit > 0 && records.len() == limit {
             // This one starts the next page; what is left is it and everything behind it.
             let rest = walk.count() + 1;
-            remaining = selection.is_everything().then_some(rest);
+            remaining = chosen.is_everything().then_some(rest);
             next = records.last().map(|last: &Arc<Record>| Token {
                 revision: Some(revision),
                 after: last.key().strip_prefix(prefix).unwrap_or(last.key()).to_owned(),

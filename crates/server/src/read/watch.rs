@@ -1,5 +1,7 @@
 //! Watches: a cursor, a filter and a socket (R103–R113).
 
+mod filtered;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use crate::negotiate::{MetaVersion, Shape};
 use crate::query::ListOptions;
 use crate::read::get::not_older_than;
 use crate::read::list::expired;
+use crate::reference::Sight;
 use crate::registry::{Kinds, Served};
 use crate::select::Selection;
 
@@ -55,6 +58,8 @@ pub(crate) struct Asked {
     pub running: Running,
     /// What must go on holding; none for a watch that is allowed once and for all.
     pub lease: Option<Lease>,
+    /// What is seen of the collection; none for one who may read the whole of it.
+    pub sight: Option<Sight>,
 }
 
 /// The right to watch one object because something refers to it; the watch ends with it (referential
@@ -88,18 +93,28 @@ impl Lease {
 
     /// Passes, or says that the right is gone.
     fn check(&self) -> Result<(), Failure> {
-        if self.access.may(&self.user, &self.asked()).is_some() {
+        if self.access.still_may(&self.user, &self.asked()) {
             return Ok(());
         }
         Err(refusal(&self.user, &self.asked()))
     }
 }
 
+/// What a watch begins with.
+struct Begun {
+    /// What there is.
+    initial: Vec<Arc<Record>>,
+    /// What comes later follows.
+    after: Revision,
+    /// What the client sees, if that is not everything.
+    glass: Option<filtered::Glass>,
+}
+
 /// Starts a watch and answers with its stream.
 pub(crate) async fn start(
     world: &Handle,
     kinds: &Arc<Kinds>,
-    asked: Asked,
+    mut asked: Asked,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<Body>, Failure> {
     // Looked at before the lease is, so that nothing is missed between the two.
@@ -114,41 +129,32 @@ pub(crate) async fn start(
         }
         _ => Interest::Prefix(prefix.clone()),
     };
-    let options = &asked.options;
-    // Without a version, or from version zero, the present state comes first (R106, R111).
-    let from_state = match options.initial_events {
-        Some(wants) => wants,
-        None => options.revision.unwrap_or(Revision::ZERO) == Revision::ZERO,
-    };
     let (sender, body) = Live::channel();
     let response = answer::respond(StatusCode::OK, "application/json", body);
-    let (initial, after) = if from_state {
-        let state = not_older_than(world, options.revision).await?;
-        let records: Vec<Arc<Record>> = state
-            .range(&prefix, None)
-            .filter(|record| only.is_none_or(|name| record.name() == name))
-            .filter(|record| selection.matches(record))
-            .cloned()
-            .collect();
-        (records, state.revision())
-    } else {
-        (Vec::new(), options.revision.unwrap_or_else(|| world.current().revision()))
-    };
     let encoder = Encoder {
         shape: asked.shape,
         include: asked.include,
         served: Arc::clone(&asked.served),
         columns: None,
     };
-    let cursor = match world.watch(after, interest) {
-        Ok(cursor) => cursor,
-        Err(compacted) => {
+    let begun = match asked.sight.take() {
+        Some(sight) => filtered::begin(world, &asked, sight, &selection).await,
+        None => begin(world, &asked, &selection).await,
+    };
+    let begun = begun.and_then(|begun| match world.watch(begun.after, interest) {
+        Ok(cursor) => Ok((begun, cursor)),
+        Err(compacted) => Err(expired(begun.after, compacted.oldest)),
+    });
+    let (begun, cursor) = match begun {
+        Ok(begun) => begun,
+        Err(failure) if failure.code == 410 => {
             // The stream is accepted and says so in its one event (R107).
-            let line = encoder.error(&expired(after, compacted.oldest));
-            drop(sender.try_send(line));
+            drop(sender.try_send(encoder.error(&failure)));
             return Ok(response);
         }
+        Err(failure) => return Err(failure),
     };
+    let options = &asked.options;
     let lifetime = options.timeout_seconds.map_or(asked.lifetime, Duration::from_secs);
     let stream = Stream {
         selection,
@@ -168,8 +174,32 @@ pub(crate) async fn start(
         lease: asked.lease,
         revoked,
     };
-    tokio::spawn(stream.run(cursor, initial, after));
+    tokio::spawn(stream.run(cursor, begun));
     Ok(response)
+}
+
+/// The revision to start after; none if the present state comes first (R106, R111).
+fn starts_after(world: &Handle, options: &ListOptions) -> Option<Revision> {
+    let from_state = match options.initial_events {
+        Some(wants) => wants,
+        None => options.revision.unwrap_or(Revision::ZERO) == Revision::ZERO,
+    };
+    (!from_state).then(|| options.revision.unwrap_or_else(|| world.current().revision()))
+}
+
+async fn begin(world: &Handle, asked: &Asked, selection: &Selection) -> Result<Begun, Failure> {
+    let glass = None;
+    if let Some(after) = starts_after(world, &asked.options) {
+        return Ok(Begun { initial: Vec::new(), after, glass });
+    }
+    let state = not_older_than(world, asked.options.revision).await?;
+    let initial: Vec<Arc<Record>> = state
+        .range(&asked.served.collection(&asked.namespace), None)
+        .filter(|record| asked.only.is_empty() || record.name() == asked.only)
+        .filter(|record| selection.matches(record))
+        .cloned()
+        .collect();
+    Ok(Begun { initial, after: state.revision(), glass })
 }
 
 struct Stream {
@@ -186,7 +216,7 @@ struct Stream {
     replaced: watch::Receiver<u64>,
     lease: Option<Lease>,
     /// Tells when the lease may be gone.
-    revoked: Option<watch::Receiver<u64>>,
+    revoked: Option<watch::Receiver<std::time::Instant>>,
 }
 
 impl Stream {
@@ -204,12 +234,20 @@ impl Stream {
     async fn is_leased(&self) -> bool {
         let Some(Err(failure)) = self.lease.as_ref().map(Lease::check) else { return true };
         let _ = self.send(self.encoder.error(&failure)).await;
+        if let (Some(lease), Some(revoked)) = (&self.lease, &self.revoked) {
+            lease.access.standing().tally().ended(revoked.borrow().elapsed());
+        }
         false
     }
 
-    async fn run(mut self, mut cursor: Watch, initial: Vec<Arc<Record>>, at: Revision) {
-        if self.send_initial(initial, at).await.is_some() {
-            self.follow(&mut cursor, at).await;
+    async fn run(mut self, mut cursor: Watch, begun: Begun) {
+        let Begun { initial, after: at, glass } = begun;
+        if self.send_initial(initial, at).await.is_none() {
+            return;
+        }
+        match glass {
+            Some(glass) => self.follow_filtered(&mut cursor, glass).await,
+            None => self.follow(&mut cursor, at).await,
         }
     }
 
@@ -313,7 +351,7 @@ impl Stream {
 }
 
 /// Waits for a revocation; for ever where there is nothing to revoke.
-async fn changed(revoked: Option<&mut watch::Receiver<u64>>) {
+async fn changed<T>(revoked: Option<&mut watch::Receiver<T>>) {
     let Some(revoked) = revoked else { return std::future::pending().await };
     if revoked.changed().await.is_err() {
         std::future::pending().await

@@ -8,19 +8,28 @@
 //! Readers wait for nobody. Why something is allowed is asked of the index, which a writer may hold: then it is
 //! said without the why.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
+use tenure_core::Revision;
 use tenure_rbac::Asked;
-use tenure_reference::{Attributes, Index, Resource, Subject, View};
+use tenure_reference::{Attributes, Index, Outputs, RefQuery, Resource, Subject, Verdict, View};
 use tokio::sync::watch;
 
 use super::expression::Cel;
+use super::filtered::Moves;
+use super::tally::Tally;
+use super::tell::Teller;
+use super::{Authorizer, References};
 use crate::authenticate::User;
 use crate::clock::Chance;
 
 /// Said when the reason cannot be looked up without waiting.
 const REASON: &str = "reference: allowed";
+/// How often readers of a view are given the processor before it is copied.
+const PATIENCE: usize = 1_000;
 
 /// Who consumes references to what.
 pub(super) type Consumed = (Subject, Vec<Resource>);
@@ -30,27 +39,53 @@ pub(crate) struct Standing {
     view: ArcSwap<View>,
     index: Mutex<Index>,
     consumed: ArcSwap<Vec<Consumed>>,
-    revoked: watch::Sender<u64>,
+    /// What strategies point at.
+    pointed_at: ArcSwap<BTreeSet<Resource>>,
+    /// When something was last revoked.
+    revoked: watch::Sender<Instant>,
+    tally: Tally,
+    teller: Teller,
+    /// How many types of origins are being told beside the commits.
+    filling: watch::Sender<usize>,
+    authorizer: Authorizer,
+    /// What changed whose sight, where collections are filtered.
+    moves: Option<Moves>,
 }
 
 impl Default for Standing {
     fn default() -> Standing {
+        Standing::new(References::default())
+    }
+}
+
+impl Standing {
+    /// Nothing is referenced yet; references are treated as said.
+    pub(crate) fn new(settings: References) -> Standing {
         let index = Index::new(Chance::default().seed());
         let mut index = index.with_expressions(Arc::new(Cel::default()));
         Standing {
             view: ArcSwap::new(index.publish()),
             index: Mutex::new(index),
             consumed: ArcSwap::default(),
-            revoked: watch::Sender::new(0),
+            pointed_at: ArcSwap::default(),
+            revoked: watch::Sender::new(Instant::now()),
+            tally: Tally::default(),
+            teller: Teller::default(),
+            filling: watch::Sender::new(0),
+            authorizer: settings.authorizer,
+            moves: settings.filtered_lists.then(Moves::default),
         }
     }
-}
 
-impl Standing {
+    /// Whether what is referenced may be read because of that (D15).
+    fn is_on(&self) -> bool {
+        self.authorizer == Authorizer::On
+    }
+
     /// Why a user may read what is asked for; `None` when no reference leads there.
     pub(crate) fn may(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
         let asked = attributes(user, asked)?;
-        if !self.view.load().decide(&asked).is_allowed() {
+        if !self.decides(&asked) || !self.is_on() {
             return None;
         }
         let reason = match self.index.try_lock() {
@@ -61,15 +96,95 @@ impl Standing {
         Some(reason.unwrap_or_else(|| REASON.to_owned()))
     }
 
+    /// Whether references lead to what is asked for, whatever comes of it; counted, unless nobody wants to know.
+    fn decides(&self, asked: &Attributes<'_>) -> bool {
+        if self.authorizer == Authorizer::Off || !asked.is_eligible() {
+            return false;
+        }
+        let begin = Instant::now();
+        let allowed = self.view.load().decide(asked).is_allowed();
+        let took = begin.elapsed();
+        let is_target = allowed || self.is_target(asked.group, asked.resource);
+        self.tally.decided(asked, is_target, allowed, took);
+        allowed
+    }
+
+    /// As [`Standing::may`], for one who was allowed before and looks again: without the why, and not counted.
+    pub(crate) fn still_may(&self, user: &User, asked: &Asked<'_>) -> bool {
+        attributes(user, asked).is_some_and(|asked| self.decide(&asked))
+    }
+
+    /// Whether references let it be read at this moment.
+    pub(super) fn decide(&self, asked: &Attributes<'_>) -> bool {
+        self.is_on() && self.view.load().decide(asked).is_allowed()
+    }
+
+    /// Whether consumers see what is theirs of whole collections (R155).
+    pub(crate) fn filters(&self) -> bool {
+        self.moves.is_some() && self.is_on()
+    }
+
+    /// Whether a user consumes references to such objects.
+    pub(crate) fn consumes(&self, user: &User, group: &str, resource: &str) -> bool {
+        self.consumed.load().iter().any(|(subject, targets)| {
+            subject.matches(&user.name, &user.groups)
+                && targets.iter().any(|to| to.group == group && to.resource == resource)
+        })
+    }
+
+    /// Whether references lead a user there, whatever comes of it; not counted.
+    pub(crate) fn leads_to(&self, user: &User, asked: &Asked<'_>) -> bool {
+        let asked = attributes(user, asked);
+        asked.is_some_and(|asked| self.view.load().decide(&asked).is_allowed())
+    }
+
+    /// Whether any strategy finds references to such objects.
+    pub(crate) fn is_pointed_at(&self, group: &str, resource: &str) -> bool {
+        let targets = self.pointed_at.load();
+        targets.iter().any(|to| to.group == group && to.resource == resource)
+    }
+
+    /// Whether anybody consumes references to such objects.
+    pub(crate) fn is_target(&self, group: &str, resource: &str) -> bool {
+        let consumed = self.consumed.load();
+        let mut targets = consumed.iter().flat_map(|(_, targets)| targets);
+        targets.any(|to| to.group == group && to.resource == resource)
+    }
+
+    /// What is counted.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Looks up how much there is, for those who read metrics; whether a subject may write a type is asked.
+    pub(crate) fn measure(&self, may_write: &dyn Fn(&Subject, &Resource) -> bool) {
+        self.tally.measure(|| self.index(), may_write);
+    }
+
+    /// Whether one reference is allowed, and by what (R113), as `say` puts it.
+    pub(crate) fn check<T>(&self, query: &RefQuery<'_>, say: impl FnOnce(&Verdict<'_>) -> T) -> T {
+        say(&self.index().check(query))
+    }
+
+    /// What authors of origins should hear of.
+    pub(crate) fn teller(&self) -> &Teller {
+        &self.teller
+    }
+
+    /// What readers see.
+    pub(super) fn view(&self) -> Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    pub(super) fn moves(&self) -> Option<&Moves> {
+        self.moves.as_ref()
+    }
+
     /// What to tell somebody who was refused: the same for all targets of a type, whether they exist or not
     /// (R97, R131).
     pub(crate) fn hint(&self, user: &User, asked: &Asked<'_>) -> Option<&'static str> {
         let asked = attributes(user, asked)?;
-        let consumed = self.consumed.load();
-        let consumes = consumed.iter().any(|(subject, targets)| {
-            subject.matches(asked.user, asked.groups)
-                && targets.iter().any(|to| to.group == asked.group && to.resource == asked.resource)
-        });
+        let consumes = self.is_on() && self.consumes(user, asked.group, asked.resource);
         consumes.then_some(if asked.is_eligible() {
             "no live reference for you leads there"
         } else {
@@ -79,6 +194,9 @@ impl Standing {
 
     /// Every name in a namespace that references let a user read, by resource, sorted (R96).
     pub(crate) fn names(&self, user: &User, namespace: &str) -> Vec<(Resource, Vec<String>)> {
+        if !self.is_on() {
+            return Vec::new();
+        }
         let view = self.view.load();
         let mut found: std::collections::BTreeMap<Resource, Vec<String>> =
             std::collections::BTreeMap::new();
@@ -93,21 +211,64 @@ impl Standing {
     }
 
     /// Tells when something may have been revoked.
-    pub(crate) fn revocations(&self) -> watch::Receiver<u64> {
+    pub(crate) fn revocations(&self) -> watch::Receiver<Instant> {
         self.revoked.subscribe()
     }
 
-    /// The index, for the one who writes it.
+    /// Waits until no origins are left to be told beside the commits (R174).
+    pub(crate) async fn filled(&self) {
+        // The sender lives as long as this does.
+        let _ = self.filling.subscribe().wait_for(|ongoing| *ongoing == 0).await;
+    }
+
+    /// One more type is being told beside the commits, or one less.
+    pub(super) fn filling(&self, more: bool) {
+        self.filling.send_modify(|ongoing| {
+            *ongoing = if more { ongoing.saturating_add(1) } else { ongoing.saturating_sub(1) };
+        });
+    }
+
+    /// The index, to look at.
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets readers see the index as it is; open watches look again if something may be gone.
-    pub(super) fn publish(&self, index: &mut Index, revokes: bool) {
-        self.view.store(index.publish());
-        if revokes {
-            self.revoked.send_modify(|count| *count = count.wrapping_add(1));
+    /// The index, for the one who changes it.
+    ///
+    /// A decision takes less than a microsecond. Whoever still makes one in the view that is changed next is
+    /// waited for, because otherwise that view would be copied, with all of its targets.
+    pub(super) fn index_to_change(&self) -> MutexGuard<'_, Index> {
+        let index = self.index();
+        for _ in 0..PATIENCE {
+            if index.is_free() {
+                break;
+            }
+            std::thread::yield_now();
         }
+        index
+    }
+
+    /// Everything up to a revision has been told; what happened on the way is nobody's to know.
+    pub(super) fn start(&self, at: Revision) {
+        if let Some(moves) = &self.moves {
+            moves.start(at);
+        }
+    }
+
+    /// Lets readers see the index as it is; open watches look again if something may be gone.
+    pub(super) fn publish(&self, index: &mut Index, revision: Revision, out: &Outputs) {
+        let publish = |index: &mut Index| self.view.store(index.publish());
+        match &self.moves {
+            Some(moves) => moves.note(revision, index, out, publish),
+            None => publish(index),
+        }
+        if !out.subjects.is_empty() || out.transitions.iter().any(|moved| !moved.live) {
+            self.revoked.send_replace(Instant::now());
+        }
+    }
+
+    pub(super) fn set_pointed_at(&self, targets: BTreeSet<Resource>) {
+        self.pointed_at.store(Arc::new(targets));
     }
 
     pub(super) fn set_consumed(&self, consumed: Vec<Consumed>) {

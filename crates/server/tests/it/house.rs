@@ -17,7 +17,7 @@ use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Peer, bootstrap, follow};
 use tenure_store::MemoryLog;
 use tenure_token::Keys;
-use tenure_world::{Handle, Options};
+use tenure_world::{Change, Handle, LockStep, Options, World};
 use tokio::sync::watch;
 
 /// The longest a test waits for something that should happen at once.
@@ -44,6 +44,7 @@ struct Plan {
     history_bytes: u64,
     retention: Retention,
     references: References,
+    lags: bool,
 }
 
 impl Default for Plan {
@@ -56,7 +57,24 @@ impl Default for Plan {
             history_bytes: Options::default().history_bytes,
             retention: Retention::default(),
             references: References::default(),
+            lags: false,
         }
+    }
+}
+
+/// An index that is always one commit behind: what tests of revocation must find out.
+struct Late {
+    index: Box<dyn LockStep>,
+    held: Vec<Arc<Change>>,
+}
+
+impl LockStep for Late {
+    fn start(&mut self, world: &World) {
+        self.index.start(world);
+    }
+
+    fn apply(&mut self, world: &World, changes: &[Arc<Change>]) {
+        self.index.apply(world, &std::mem::replace(&mut self.held, changes.to_vec()));
     }
 }
 
@@ -148,6 +166,11 @@ impl House {
         House::built(Plan { references, ..Plan::default() }).await
     }
 
+    /// A server that learns of references one commit too late.
+    pub async fn lagging() -> House {
+        House::built(Plan { lags: true, ..Plan::default() }).await
+    }
+
     /// Another server over the same world, with other features of the downward API.
     pub fn twin(&self, downward: Downward) -> House {
         let (stop, stopping) = watch::channel(false);
@@ -180,13 +203,17 @@ impl House {
             history_bytes,
             retention,
             references,
+            lags,
         } = plan;
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
         let access = Arc::new(Access::new(references));
         let layout = Arc::clone(&kinds);
         let policies = Arc::new(Policies::default());
-        let indexes =
-            vec![kinds.feed(), access.feed(), access.reference_feed(&kinds), policies.feed()];
+        let mut referring = access.reference_feed(&kinds);
+        if lags {
+            referring = Box::new(Late { index: referring, held: Vec::new() });
+        }
+        let indexes = vec![kinds.feed(), access.feed(), referring, policies.feed()];
         let options = Options { layout, indexes, history_bytes, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);

@@ -9,8 +9,10 @@
     reason = "a test may end loudly"
 )]
 
+mod access;
 mod bad_input;
 mod crash;
+mod guide;
 mod inspect;
 mod javascript;
 mod kube_rs;
@@ -18,6 +20,7 @@ mod kubectl;
 mod node;
 mod parity;
 mod python;
+mod reference_hammer;
 mod references;
 mod script;
 mod unused;

@@ -1,6 +1,10 @@
 //! Follows a path through an object, within a budget.
 
-use serde_json::{Number, Value};
+use alloc::string::String;
+
+use serde_json::{Map, Number, Value};
+
+use crate::slots::same;
 
 use super::{Comparable, Operator, Path, Query, Segment, Selector, Start, Test, VISITED_MAX};
 
@@ -62,13 +66,8 @@ impl Path {
 
     /// The one value of a singular path.
     pub(crate) fn single<'v>(&self, root: &'v Value, current: &'v Value) -> Option<&'v Value> {
-        let mut only = None;
-        let mut budget = Budget::new();
-        let walked = self.visit(root, current, &mut budget, &mut |found| {
-            only = Some(found.value);
-            Ok(())
-        });
-        only.filter(|_| walked.is_ok())
+        let start = if self.start == Start::Root { root } else { current };
+        follow(start, &self.segments, &mut Budget::new()).ok().flatten()
     }
 }
 
@@ -82,27 +81,25 @@ fn walk<'v>(
 ) -> Result<(), Overflow> {
     let Some((segment, rest)) = segments.split_first() else { return sink(node) };
     for selector in &segment.selectors {
-        step(node.value, selector, root, budget, &mut |found, budget| {
-            walk(found, rest, root, budget, sink)
-        })?;
+        step(node.value, selector, rest, root, budget, sink)?;
     }
     Ok(())
 }
 
-type Child<'s, 'v> = dyn FnMut(Found<'v>, &mut Budget) -> Result<(), Overflow> + 's;
-
-/// Hands the children a selector chooses on.
+/// Walks on from the children a selector chooses.
 fn step<'v>(
     value: &'v Value,
     selector: &Selector,
+    rest: &[Segment],
     root: &'v Value,
     budget: &mut Budget,
-    next: &mut Child<'_, 'v>,
+    sink: &mut Sink<'_, 'v>,
 ) -> Result<(), Overflow> {
     budget.visit()?;
     let child = |child: &'v Value| Found { value: child, parent: Some(value), is_name: false };
+    let mut next = |found, budget: &mut Budget| walk(found, rest, root, budget, sink);
     match (selector, value) {
-        (Selector::Member(name), Value::Object(members)) => match members.get(&**name) {
+        (Selector::Member(name), Value::Object(members)) => match member(members, name) {
             Some(member) => next(Found { is_name: **name == *"name", ..child(member) }, budget),
             None => Ok(()),
         },
@@ -152,6 +149,40 @@ fn step<'v>(
         }
         _ => Ok(()),
     }
+}
+
+/// The one value a singular path leads to, without a walk; it costs what a walk costs.
+fn follow<'v>(
+    start: &'v Value,
+    segments: &[Segment],
+    budget: &mut Budget,
+) -> Result<Option<&'v Value>, Overflow> {
+    let mut value = start;
+    for segment in segments {
+        budget.visit()?;
+        let child = match (segment.selectors.as_slice(), value) {
+            ([Selector::Member(name)], Value::Object(members)) => member(members, name),
+            ([Selector::Index(index)], Value::Array(elements)) => {
+                place(*index, elements.len()).and_then(|at| elements.get(at))
+            }
+            _ => None,
+        };
+        let Some(child) = child else { return Ok(None) };
+        value = child;
+    }
+    Ok(Some(value))
+}
+
+/// From this many members on a map is better at finding one.
+const FEW: usize = 8;
+
+/// A member of an object. Among few, most have names of another length: there is nothing to compare.
+fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
+    if members.len() >= FEW {
+        return members.get(name);
+    }
+    let mut named = members.iter().filter(|(of, _)| same(of.as_bytes(), name.as_bytes()));
+    named.next().map(|(_, value)| value)
 }
 
 /// Where an index points; a negative one counts from the end.
@@ -226,6 +257,9 @@ fn first<'v>(
     budget: &mut Budget,
 ) -> Result<Option<&'v Value>, Overflow> {
     let start = if query.start == Start::Root { root } else { current };
+    if query.is_singular() {
+        return follow(start, &query.segments, budget);
+    }
     let node = Found { value: start, parent: None, is_name: false };
     let mut only = None;
     let walked = walk(node, &query.segments, root, budget, &mut |found| {
@@ -293,7 +327,7 @@ fn equal(left: Side<'_>, right: Side<'_>, budget: &mut Budget) -> Result<bool, O
         (Side::Nothing, Side::Nothing) | (Side::Null, Side::Null) => true,
         (Side::Bool(left), Side::Bool(right)) => left == right,
         (Side::Number(left), Side::Number(right)) => order(left, right) == Some(0),
-        (Side::Text(left), Side::Text(right)) => left == right,
+        (Side::Text(left), Side::Text(right)) => same(left.as_bytes(), right.as_bytes()),
         (Side::Whole(left), Side::Whole(right)) => whole_equal(left, right, DEPTH_MAX, budget)?,
         _ => false,
     })

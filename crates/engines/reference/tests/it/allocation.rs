@@ -1,4 +1,4 @@
-//! Rules of spec/referential-authorization.md, R110 and R171: an allow allocates nothing.
+//! Rules of spec/referential-authorization.md, R110, R171 and R173: an answer allocates nothing.
 #![expect(unsafe_code, reason = "an allocator that counts is one")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -56,4 +56,29 @@ fn r110_a_check_that_allows_allocates_nothing() {
     let asked = query(("prod", "web"), ("prod-tls", "acme-tls"));
     let count = allocations(|| assert!(house.index.check(&asked).is_allowed()));
     assert_eq!(count, 0);
+}
+
+#[test]
+fn r173_who_is_no_consumer_costs_nothing_however_many_groups_there_are() {
+    // How often a map is probed cannot be seen from outside; that nothing is built on the way can.
+    let mut house = House::story();
+    let groups: Vec<String> = (0..1_000).map(|number| format!("group-{number}")).collect();
+    let asked = |user| {
+        let mut asked = get(user, "secrets", "prod-tls", "acme-tls");
+        asked.groups = &groups;
+        asked
+    };
+    let view = house.index.publish();
+    assert_eq!(allocations(|| assert!(!view.decide(&asked("stranger")).is_allowed())), 0);
+    // Groups are looked at once somebody consumes as one.
+    house.put_consumer(serde_json::json!({
+        "metadata": { "name": "group" }, "subject": { "kind": "Group", "name": "group-999" },
+        "classNames": ["contour"],
+        "references": [{
+            "origin": { "group": GATEWAYS, "resource": "gateways" },
+            "target": { "group": "", "resource": "secrets" }, "purpose": "tls-serving",
+        }],
+    }));
+    let view = house.index.publish();
+    assert_eq!(allocations(|| assert!(view.decide(&asked("stranger")).is_allowed())), 0);
 }

@@ -199,7 +199,7 @@ fn r57_the_target_need_not_exist_and_a_terminating_origin_counts() {
 }
 
 #[test]
-fn r58_one_version_is_active_the_first_served_that_is_listed() {
+fn r58_d22_one_version_is_active_the_first_served_that_is_listed() {
     let mut versions: Vec<String> =
         ["v1alpha1", "v2beta1", "v1", "foo", "v10", "v1beta2"].map(Into::into).to_vec();
     preference_order("v1beta2", &mut versions);
@@ -312,7 +312,7 @@ fn r63_access_is_not_passed_on() {
 }
 
 #[test]
-fn r64_r65_what_authors_and_consumers_can_do_is_found() {
+fn r64_r65_d26_what_authors_and_consumers_can_do_is_found() {
     let house = House::story();
     let found = house.index.findings(&|subject, origin| {
         *subject == Subject::User(CONTOUR.into()) && origin.resource == "gateways"

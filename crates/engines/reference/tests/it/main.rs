@@ -3,11 +3,14 @@
 
 mod allocation;
 mod checks;
+mod decisions;
 mod explaining;
 mod hostile;
 mod house;
 mod join;
+mod past;
 mod paths;
+mod poc;
 mod properties;
 mod requests;
 mod revocation;

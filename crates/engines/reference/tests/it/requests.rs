@@ -1,4 +1,4 @@
-//! Rules of spec/referential-authorization.md, sections 4, 5 and 14: subjects, verbs, names.
+//! Rules of spec/referential-authorization.md, sections 4 and 5: subjects, verbs, names.
 
 use serde_json::json;
 use tenure_reference::*;
@@ -152,7 +152,7 @@ fn cluster_list_never_granted() {
 }
 
 #[test]
-fn d5_d7_a_purpose_called_get_means_nothing_special() {
+fn d7_a_purpose_called_get_means_nothing_special() {
     let mut house = House::story();
     let mut other = grant("prod-tls", "prod-gateways", "prod", &["acme-tls"]);
     other["purpose"] = json!("get");

@@ -6,14 +6,19 @@ use tenure_server::Peer;
 
 use super::*;
 
-const TLS: &str = "/api/v1/namespaces/prod-tls/secrets";
-const LOCAL: &str = "/api/v1/namespaces/prod/secrets";
+pub const TLS: &str = "/api/v1/namespaces/prod-tls/secrets";
+pub const LOCAL: &str = "/api/v1/namespaces/prod/secrets";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /// A house where `contour` serves Gateways of its class; the Gateway `web` refers to the Secret `local` beside it
 /// and to `acme-tls` in another namespace, for which there is a grant.
-async fn town() -> (House, Peer) {
-    let house = house().await;
+pub async fn town() -> (House, Peer) {
+    town_in(House::new().await).await
+}
+
+/// The same in a house of another kind.
+pub async fn town_in(house: House) -> (House, Peer) {
+    let house = furnished(house).await;
     serve_gateways(&house, &["v1"]).await;
     for (path, name) in [(TLS, "acme-tls"), (TLS, "other"), (LOCAL, "local"), (LOCAL, "other")] {
         house.made(path, named(name)).await;
@@ -26,11 +31,11 @@ async fn town() -> (House, Peer) {
     (house, peer("contour", &[]))
 }
 
-fn gateways_path() -> String {
+pub fn gateways_path() -> String {
     "/apis/gateway.networking.k8s.io/v1/namespaces/prod/gateways".to_owned()
 }
 
-fn gateway(class: &str) -> Value {
+pub fn gateway(class: &str) -> Value {
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
         "metadata": { "name": "web" },
@@ -45,12 +50,12 @@ fn gateway(class: &str) -> Value {
 }
 
 impl House {
-    async fn reads(&self, who: &Peer, path: &str) -> u16 {
+    pub async fn reads(&self, who: &Peer, path: &str) -> u16 {
         self.ask_as(who, "GET", path, &[], "").await.code
     }
 }
 
-async fn watched(house: &House, who: &Peer, path: &str) -> Stream {
+pub async fn watched(house: &House, who: &Peer, path: &str) -> Stream {
     let response = house.send(who, build("GET", path, &[("accept", JSON)], "")).await;
     assert_eq!(response.status(), 200, "{path}");
     Stream::of(response.into_body())
@@ -310,4 +315,19 @@ async fn r122_no_request_after_the_acknowledged_revocation_is_allowed() {
         house.delete(&format!("{GRANTS}/{name}")).await.with(200);
         assert_eq!(house.reads(&contour, &far).await, 403, "{round}");
     }
+}
+
+#[tokio::test]
+async fn r123_a_node_that_watches_because_of_a_reference_loses_it_like_everybody() {
+    let (house, _) = town().await;
+    let user = json!({ "kind": "User", "name": "system:node:n" });
+    house.made(CONSUMERS, with(consumer("node"), "/subject", user)).await;
+    let node = peer("system:node:n", &["system:nodes"]);
+    let path = format!("{TLS}?watch=1&fieldSelector=metadata.name%3Dacme-tls");
+    let mut watch = watched(&house, &node, &path).await;
+    watch.expect(&["ADDED acme-tls"]).await;
+    house.delete(&format!("{GRANTS}/prod-gateways")).await.with(200);
+    let last = watch.next().await.unwrap();
+    assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(403)));
+    assert!(watch.next().await.is_none());
 }

@@ -2,6 +2,13 @@
 
 mod access;
 mod authors;
+mod decisions;
+mod filtered;
+mod hammer;
+mod many;
+mod modes;
+mod reviews;
+mod telling;
 mod types;
 mod validation;
 mod warnings;

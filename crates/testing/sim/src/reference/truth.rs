@@ -209,7 +209,7 @@ fn consumer(random: &mut Random) -> Consumer {
     for _ in 0..random.below(3) {
         class_names.insert(["*", "", "x", "y", "z"][random.below(5)].to_owned());
     }
-    let references = (0..1 + random.below(3)).map(|_| {
+    let references = (0..2 + random.below(6)).map(|_| {
         let (origin, target) =
             (ORIGINS[random.below(ORIGINS.len())], TARGETS[random.below(TARGETS.len())]);
         Triple {
@@ -229,7 +229,7 @@ fn plan(random: &mut Random) -> Plan {
         if random.once_in(4) {
             continue;
         }
-        let steps = (0..1 + random.below(2)).map(|_| Step {
+        let steps = (0..1 + random.below(5)).map(|_| Step {
             way: [Way::ByKind, Way::Whole, Way::Plain][random.below(3)],
             target: random.below(TARGETS.len()),
             purpose: purpose(random),

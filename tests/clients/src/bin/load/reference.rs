@@ -63,78 +63,81 @@ const MANY: Names = [
     "reference: deny, 1,000,000 origins, no consumer",
 ];
 
-/// Who asks for what, as texts that are at hand; the target's name is written in the moment.
+/// Who asks for what.
 struct Asking {
     users: Vec<String>,
     places: Vec<String>,
     /// What names of targets start with.
-    prefix: [u8; 4],
+    prefix: &'static str,
 }
 
 impl Asking {
-    /// Asks for the target of a number: `tls-0000017`.
-    fn decide(&self, view: &View, number: usize) -> bool {
-        let mut name = *b"____0000000";
-        for (at, letter) in name.iter_mut().zip(self.prefix) {
-            *at = letter;
-        }
-        let mut rest = number;
-        for digit in name.iter_mut().rev().take(7) {
-            *digit += u8::try_from(rest % 10).unwrap_or_default();
-            rest /= 10;
-        }
+    /// The request for the target of a number and a name, `tls-0000017`, by the user who may have it.
+    fn asked<'a>(&'a self, number: usize, name: &'a str) -> Attributes<'a> {
         let user = self.users.get(number % self.users.len()).map(String::as_str);
-        let asked = Attributes {
+        let namespace = self.places.get(number % NAMESPACES).map(String::as_str);
+        Attributes {
             user: user.unwrap_or_default(),
             groups: &[],
             verb: "get",
             group: "",
             resource: "secrets",
             subresource: "",
-            namespace: self.places.get(number % NAMESPACES).map(String::as_str).unwrap_or_default(),
-            name: std::str::from_utf8(&name).unwrap_or_default(),
-        };
-        view.decide(black_box(&asked)).is_allowed()
+            namespace: namespace.unwrap_or_default(),
+            name,
+        }
     }
 }
 
-/// Decisions are timed a hundred at a time, on a published view; the median counts.
+/// Decisions of four kinds on a published view.
 fn decisions(mut index: Index, origins: usize, names: &Names) -> Result<Vec<Measure>> {
     let view = index.publish();
     let places: Vec<String> = (0..NAMESPACES).map(place).collect();
     let users: Vec<String> = (0..CONSUMERS).map(user).collect();
     let consumer = |prefix| Asking { users: users.clone(), places: places.clone(), prefix };
-    let (reader, denied) = (consumer(*b"tls-"), consumer(*b"not-"));
-    let stranger = Asking { users: vec!["stranger".into()], ..consumer(*b"tls-") };
+    let (reader, denied) = (consumer("tls-"), consumer("not-"));
+    let stranger = Asking { users: vec!["stranger".into()], ..consumer("tls-") };
     let rows = [
-        (&reader, 1, true, 100.0),
+        (&reader, 1, true, 80.0),
         (&reader, origins, true, 300.0),
         (&denied, origins, false, 100.0),
         (&stranger, origins, false, 40.0),
     ];
     let mut measures = Vec::new();
     for ((asking, many, expected, limit), name) in rows.into_iter().zip(names) {
-        ensure!(asking.decide(&view, 0) == expected, "{name}");
-        measures.push(Measure::at_most(name, limit, median(&view, asking, many), "ns"));
+        let median = median(&view, asking, many, expected)?;
+        measures.push(Measure::at_most(name, limit, median, "ns"));
     }
     Ok(measures)
 }
 
-/// The median of batches that ask for random ones of so many targets.
-fn median(view: &View, asking: &Asking, many: usize) -> f64 {
+/// What a decision takes: the median of batches, each asking for random ones of so many targets.
+///
+/// A batch is timed as a whole because reading the clock takes as long as a decision. Its requests are
+/// written before the clock starts: whoever decides has just read one. Beside a million origins a batch's
+/// targets are so far apart that none is near because of another; the processor may start on a decision
+/// while the one before waits for memory, as it does in a busy server.
+fn median(view: &View, asking: &Asking, many: usize, expected: bool) -> Result<f64> {
     let mut mixed = 7_u64;
-    let mut times: Vec<Duration> = (0..BATCHES)
-        .map(|_| {
-            let begin = Instant::now();
-            for _ in 0..BATCH {
+    let mut times = Vec::with_capacity(BATCHES);
+    for _ in 0..BATCHES {
+        let numbers: Vec<usize> = (0..BATCH)
+            .map(|_| {
                 mixed = mixed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let number = usize::try_from(mixed >> 33).unwrap_or_default() % many;
-                black_box(asking.decide(view, number));
-            }
-            begin.elapsed()
-        })
-        .collect();
-    super::measure::middle(&mut times).as_secs_f64() * 1e9 / 100.0
+                usize::try_from(mixed >> 33).unwrap_or_default() % many
+            })
+            .collect();
+        let names: Vec<String> =
+            numbers.iter().map(|number| format!("{}{number:07}", asking.prefix)).collect();
+        let asked: Vec<Attributes<'_>> =
+            numbers.iter().zip(&names).map(|(number, name)| asking.asked(*number, name)).collect();
+        let begin = Instant::now();
+        let allowed =
+            asked.iter().filter(|asked| view.decide(black_box(asked)).is_allowed()).count();
+        times.push(begin.elapsed());
+        ensure!(allowed == if expected { BATCH } else { 0 }, "{allowed} of {BATCH} allowed");
+    }
+    Ok(super::measure::middle(&mut times).as_secs_f64() * 1e9 / 100.0)
 }
 
 /// Changes one at a time, each until readers have it; the middle of many, because tables grow now and then.
@@ -144,9 +147,9 @@ fn writes(index: &mut Index) -> Result<Vec<Measure>> {
     let mut origins = Vec::with_capacity(WRITES);
     for number in 0..WRITES {
         let object = gateway(&four(number));
-        let (namespace, name) = (place(number), format!("four-{number}"));
+        let name = [resource(number), place(number), format!("four-{number}")];
         let begin = Instant::now();
-        put(index, number, &namespace, &name, &object, &mut out);
+        put(index, &name, &object, &mut out);
         front = index.publish();
         origins.push(begin.elapsed());
     }
@@ -189,11 +192,15 @@ fn world(origins: usize) -> Result<(Index, Duration)> {
     let mut built = Duration::ZERO;
     for chunk in 0..origins / CHUNK {
         let numbers = chunk * CHUNK..(chunk + 1) * CHUNK;
-        let objects: Vec<Value> =
-            numbers.clone().map(|n| gateway(&[secret(n), format!("ca-{n:07}")])).collect();
+        let objects: Vec<([String; 3], Value)> = numbers
+            .map(|number| {
+                let name = [resource(number), place(number), format!("web-{number:07}")];
+                (name, gateway(&[secret(number), format!("ca-{number:07}")]))
+            })
+            .collect();
         let begin = Instant::now();
-        for (number, object) in numbers.zip(&objects) {
-            put(&mut index, number, &place(number), &format!("web-{number:07}"), object, &mut out);
+        for (name, object) in &objects {
+            put(&mut index, name, object, &mut out);
         }
         built += begin.elapsed();
     }
@@ -212,15 +219,9 @@ fn world(origins: usize) -> Result<(Index, Duration)> {
     Ok((index, built))
 }
 
-fn put(
-    index: &mut Index,
-    number: usize,
-    namespace: &str,
-    name: &str,
-    object: &Value,
-    out: &mut Outputs,
-) {
-    let resource = &resource(number);
+/// An origin: its resource, namespace and name, and what it says.
+fn put(index: &mut Index, name: &[String; 3], object: &Value, out: &mut Outputs) {
+    let [resource, namespace, name] = name;
     let name = OriginName { group: GROUP, resource, namespace, name };
     index.apply(Event::PutOrigin(Origin { name, version: "v1", object }), out);
 }

@@ -11,6 +11,7 @@ mod ownership;
 mod policies;
 mod reads;
 mod reference_kinds;
+mod references;
 mod rights;
 pub(crate) mod runner;
 mod version;

@@ -1,0 +1,341 @@
+//! Who may read what, because something points at it or because a role says so: answers for people.
+//!
+//! ```text
+//!   cluster ──► Rights ──► Answer (can, explain), Readers (who-can), Map, Change (diff), Doctor, Narrow ──► render
+//! ```
+//!
+//! References are decided by the engine `reference` and roles by the engine `rbac`; nothing is decided here, and
+//! nothing is written. Law: `spec/referential-authorization.md`, section 9.
+
+mod answer;
+mod change;
+mod doctor;
+mod map;
+mod narrow;
+mod records;
+mod roles;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tenure_reference::{
+    Attributes, Consumer, Expressions, Index, Obj, Resource, Strategy, Subject, Witness,
+};
+use tenure_references::live::Snapshot;
+use tenure_references::{Identity, ObjectName, RefIndex};
+
+use crate::facts::Unread;
+use crate::reader::{ReadError, Reader};
+
+pub use answer::{Answer, Condition, Explained, Near, Reached, Readers, Review, State, Told};
+pub use change::{Access, Change, Edit, NotApplied, strategies_in};
+pub use doctor::{Advice, Doctor};
+pub use map::{Chain, Idle, Link, Map, MapScope};
+pub use narrow::{Broad, Narrow, NarrowQuestion, Outcome, Reach, Read, Verdict, Window};
+pub use records::{Records, Request, WrongLine};
+pub use roles::{BindingName, Given, Holder, Roles};
+
+/// Evaluates expressions of strategies.
+pub type Evaluate = Arc<dyn Expressions + Send + Sync>;
+
+/// Everything that says who may read what.
+pub struct Rights {
+    /// The three kinds and the origins.
+    pub snapshot: Snapshot,
+    /// Roles and bindings.
+    pub roles: Roles,
+    index: RefIndex,
+    expressions: Evaluate,
+}
+
+impl Rights {
+    /// From what was read, or made up.
+    #[must_use]
+    pub fn new(snapshot: Snapshot, roles: Roles, expressions: Evaluate) -> Rights {
+        let index = snapshot.index_with(Arc::clone(&expressions));
+        Rights { snapshot, roles, index, expressions }
+    }
+
+    /// Reads a cluster; origins are also read for strategies that are not in force.
+    ///
+    /// # Errors
+    /// The cluster does not answer.
+    pub async fn read(
+        reader: &Reader,
+        more: &[Strategy],
+        expressions: Evaluate,
+    ) -> Result<Rights, ReadError> {
+        let failed = |error| reader.failed(error);
+        let client = &reader.client;
+        let mut snapshot = Snapshot::read(client, more).await.map_err(failed)?;
+        let mut objects: Vec<Value> = Vec::new();
+        for resource in roles::RESOURCES {
+            let resource = Resource::new(roles::GROUP, resource);
+            objects.extend(snapshot.list(client, &resource, None).await.map_err(failed)?);
+        }
+        let roles = Roles::new(&objects);
+        Ok(Rights::new(snapshot, roles, expressions))
+    }
+
+    /// The engine that decides about references.
+    #[must_use]
+    pub fn engine(&self) -> &Index {
+        self.index.engine()
+    }
+
+    /// The consumers in force.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<Consumer> {
+        self.snapshot.consumers()
+    }
+
+    /// What could not be read, so that answers may lack something.
+    #[must_use]
+    pub fn unread(&self) -> Vec<Unread> {
+        let split = |text: &String| {
+            let (kind, why) = text.split_once(": ").unwrap_or((text, ""));
+            Unread { kind: kind.to_owned(), why: why.to_owned() }
+        };
+        self.snapshot.unread.iter().map(split).collect()
+    }
+}
+
+/// Who a user is with these groups, as the API server sees somebody who is impersonated: a service account
+/// without any is in the groups of all service accounts.
+#[must_use]
+pub fn identity(user: &str, groups: &[String]) -> Identity {
+    let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    if let (Some((namespace, name)), true) = (account, groups.is_empty()) {
+        return Identity::service_account(namespace, name);
+    }
+    let everybody = match user {
+        "system:anonymous" => "system:unauthenticated",
+        _ => "system:authenticated",
+    };
+    let mut groups = groups.to_vec();
+    if !groups.iter().any(|group| group == everybody) {
+        groups.push(everybody.to_owned());
+    }
+    Identity { user: user.to_owned(), groups }
+}
+
+/// Who a subject of a consumer is when it asks.
+fn identity_of(subject: &Subject) -> Identity {
+    match subject {
+        Subject::Group(name) => Identity { user: String::new(), groups: vec![name.clone()] },
+        subject => identity(&subject.request_name(), &[]),
+    }
+}
+
+/// One object, by names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Object {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The plural name.
+    pub resource: String,
+    /// The namespace; empty when it has none, or when all are meant.
+    pub namespace: String,
+    /// The name; empty when all are meant.
+    pub name: String,
+}
+
+impl Object {
+    /// An object of a type.
+    #[must_use]
+    pub fn new(resource: &Resource, namespace: &str, name: &str) -> Object {
+        Object {
+            group: resource.group.clone(),
+            resource: resource.resource.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The same, borrowed, as the engine wants it.
+    #[must_use]
+    pub fn as_obj(&self) -> Obj<'_> {
+        Obj {
+            group: &self.group,
+            resource: &self.resource,
+            namespace: &self.namespace,
+            name: &self.name,
+        }
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn resource(&self) -> Resource {
+        Resource::new(&self.group, &self.resource)
+    }
+
+    /// Where it is, without its type.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match (self.namespace.as_str(), self.name.as_str()) {
+            ("", "") => "everywhere".to_owned(),
+            ("", name) => name.to_owned(),
+            (namespace, "") => format!("all in {namespace}"),
+            (namespace, name) => format!("{namespace}/{name}"),
+        }
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}", self.resource(), self.place())
+    }
+}
+
+impl From<&ObjectName> for Object {
+    fn from(name: &ObjectName) -> Object {
+        Object::new(&name.resource, &name.namespace, &name.name)
+    }
+}
+
+/// A namespace and a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A subject of a consumer or a binding.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Who {
+    /// `User`, `Group` or `ServiceAccount`.
+    pub kind: &'static str,
+    /// The namespace of a service account.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            "ServiceAccount" => write!(out, "service account {}/{}", self.namespace, self.name),
+            "Group" => write!(out, "group {}", self.name),
+            _ => write!(out, "user {}", self.name),
+        }
+    }
+}
+
+impl From<&Subject> for Who {
+    fn from(subject: &Subject) -> Who {
+        let (kind, namespace, name) = match subject {
+            Subject::User(name) => ("User", "", name),
+            Subject::Group(name) => ("Group", "", name),
+            Subject::ServiceAccount { namespace, name } => {
+                ("ServiceAccount", namespace.as_str(), name)
+            }
+        };
+        Who { kind, namespace: namespace.to_owned(), name: name.clone() }
+    }
+}
+
+/// One chain of objects that gives access, without whom.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Via {
+    /// The consumer.
+    pub consumer: String,
+    /// What points.
+    pub origin: Object,
+    /// The class of the origin; none when its type is not partitioned, empty when it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The strategy that finds the reference.
+    pub strategy: String,
+    /// The version whose paths found it.
+    pub version: String,
+    /// What for.
+    pub purpose: String,
+    /// The grants that cover it; none for a reference within a namespace.
+    pub grants: Vec<Place>,
+    /// What is pointed at.
+    pub target: Object,
+}
+
+impl From<&Witness> for Via {
+    fn from(witness: &Witness) -> Via {
+        let grants = witness.grants.iter();
+        Via {
+            consumer: witness.consumer.clone(),
+            origin: Object::new(&witness.origin, &witness.origin_namespace, &witness.origin_name),
+            class: witness.class.clone(),
+            strategy: witness.strategy.clone(),
+            version: witness.version.clone(),
+            purpose: witness.purpose.clone(),
+            grants: grants
+                .map(|(namespace, name)| Place { namespace: namespace.clone(), name: name.clone() })
+                .collect(),
+            target: Object::new(&witness.target, &witness.target_namespace, &witness.target_name),
+        }
+    }
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Via { origin, purpose, strategy, version, consumer, .. } = self;
+        write!(out, "{origin} for {purpose}, strategy {strategy}@{version}")?;
+        if let Some(grant) = self.grants.first() {
+            write!(out, ", grant {grant}")?;
+        }
+        write!(out, ", consumer {consumer}")
+    }
+}
+
+/// A request somebody makes, or would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Who.
+    pub who: Identity,
+    /// Does what.
+    pub verb: String,
+    /// With which object; without a name, with all of a namespace or of the cluster.
+    pub object: Object,
+    /// With which part of it; empty for all.
+    pub subresource: String,
+}
+
+impl Question {
+    /// As the engine of references asks it.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes<'_> {
+        Attributes {
+            user: &self.who.user,
+            groups: &self.who.groups,
+            verb: &self.verb,
+            group: &self.object.group,
+            resource: &self.object.resource,
+            subresource: &self.subresource,
+            namespace: &self.object.namespace,
+            name: &self.object.name,
+        }
+    }
+
+    /// As the engine of roles asks it.
+    #[must_use]
+    pub fn asked(&self) -> tenure_rbac::Asked<'_> {
+        tenure_rbac::Asked::Resource {
+            verb: &self.verb,
+            group: &self.object.group,
+            resource: &self.object.resource,
+            subresource: &self.subresource,
+            namespace: &self.object.namespace,
+            name: &self.object.name,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! May somebody do something, and why; who may; and which half of the handshake is missing (R130–R133).
+
+use serde::Serialize;
+use tenure_reference::{Code, Explanation, Nearest};
+
+use super::{Holder, Object, Question, Rights, Via, Who};
+use crate::facts::Unread;
+
+/// What the API server itself says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Review {
+    /// Whether it allows the request.
+    pub allowed: bool,
+    /// Why, in its words.
+    pub reason: String,
+}
+
+impl Review {
+    /// Whether a reference is the reason; roles are asked first.
+    #[must_use]
+    pub fn is_by_reference(&self) -> bool {
+        self.allowed && self.reason.starts_with("reference:")
+    }
+}
+
+/// How one of the eight conditions stands (R132).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is met.
+    Met,
+    /// It is the first that is not.
+    Missing,
+    /// One before it is not met.
+    Unknown,
+}
+
+/// One of the eight conditions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Condition {
+    /// Its place in the order, from 1 on.
+    pub number: usize,
+    /// Its name for programs.
+    pub code: &'static str,
+    /// What it asks for.
+    pub what: &'static str,
+    /// How it stands.
+    pub state: State,
+}
+
+/// An object that would do, but for one field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Near {
+    /// The kind.
+    pub kind: &'static str,
+    /// The namespace, if it has one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The field that differs.
+    pub field: &'static str,
+    /// What it would have to be, or contain.
+    pub wanted: String,
+    /// What it is.
+    pub found: String,
+}
+
+impl From<Nearest> for Near {
+    fn from(nearest: Nearest) -> Near {
+        let Nearest { kind, namespace, name, field, wanted, found } = nearest;
+        Near { kind, namespace, name, field, wanted, found }
+    }
+}
+
+/// Why references allow a request, or what is missing.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explained {
+    /// Whether they do.
+    pub allowed: bool,
+    /// The first condition that is not met.
+    pub code: Option<&'static str>,
+    /// In one line.
+    pub message: String,
+    /// Every chain that allows it, the one of the reason first.
+    pub witnesses: Vec<Via>,
+    /// What would do, but for one field.
+    pub nearest: Option<Near>,
+    /// YAML that would allow it.
+    pub fix: Option<String>,
+    /// All eight conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// The conditions in their order.
+const CONDITIONS: [(Code, &str); 8] = [
+    (Code::Verb, "it is get, list or watch of one named object"),
+    (Code::Subject, "a ClusterReferenceConsumer names the subject"),
+    (Code::Target, "the consumer serves references to this type"),
+    (Code::Triple, "a ReferenceStrategy finds such references"),
+    (Code::Version, "the strategy has paths for a version that is served"),
+    (Code::Reference, "an origin points at this name"),
+    (Code::Class, "the consumer serves the class of that origin"),
+    (Code::Grant, "both are in one namespace, or a ReferenceGrant allows it"),
+];
+
+impl From<Explanation> for Explained {
+    fn from(told: Explanation) -> Explained {
+        let state = |code: Code| match told.code {
+            None if told.allowed => State::Met,
+            None => State::Unknown,
+            Some(missing) if code < missing => State::Met,
+            Some(missing) if code == missing => State::Missing,
+            Some(_) => State::Unknown,
+        };
+        let conditions = (1..).zip(CONDITIONS).map(|(number, (code, what))| Condition {
+            number,
+            code: code.as_str(),
+            what,
+            state: state(code),
+        });
+        let conditions = conditions.collect();
+        Explained {
+            allowed: told.allowed,
+            code: told.code.map(Code::as_str),
+            message: told.message,
+            witnesses: told.witnesses.iter().map(Via::from).collect(),
+            nearest: told.nearest.map(Near::from),
+            fix: told.fix,
+            conditions,
+        }
+    }
+}
+
+/// May somebody do something, and why.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// Who asks.
+    pub user: String,
+    /// In which groups.
+    pub groups: Vec<String>,
+    /// To do what.
+    pub verb: String,
+    /// With which object.
+    pub object: Object,
+    /// Whether it may: what the server says.
+    pub allowed: bool,
+    /// Which of both answers: `roles`, `reference`, or neither.
+    pub by: Option<&'static str>,
+    /// What the server says, and why, by whatever it knows.
+    pub server: Review,
+    /// What references say.
+    pub reference: Explained,
+    /// What could not be read, so that the why may be wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+}
+
+/// What references say, for programs (R132).
+#[derive(Clone, Debug, Serialize)]
+pub struct Told<'a> {
+    user: &'a str,
+    groups: &'a [String],
+    verb: &'a str,
+    object: &'a Object,
+    #[serde(flatten)]
+    reference: &'a Explained,
+    server: &'a Review,
+    #[serde(skip_serializing_if = "<[Unread]>::is_empty")]
+    unread: &'a [Unread],
+}
+
+impl Answer {
+    /// What references say to it, whatever the server says.
+    #[must_use]
+    pub fn told(&self) -> Told<'_> {
+        let Answer { user, groups, verb, object, server, reference, unread, .. } = self;
+        Told { user, groups, verb, object, reference, server, unread }
+    }
+}
+
+/// Everybody who may do something.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Readers {
+    /// What.
+    pub verb: String,
+    /// With which object.
+    pub object: Object,
+    /// Whom references allow it, with witnesses.
+    pub by_reference: Vec<Reached>,
+    /// Whom roles allow it.
+    pub by_roles: Vec<Holder>,
+    /// What could not be read, so that somebody may be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+}
+
+/// Somebody whom references allow something.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reached {
+    /// Who.
+    pub subject: Who,
+    /// Why.
+    pub witnesses: Vec<Via>,
+}
+
+impl Rights {
+    /// May it, and why; the server was asked already.
+    #[must_use]
+    pub fn answer(&self, question: &Question, server: Review) -> Answer {
+        let by = match (server.allowed, server.is_by_reference()) {
+            (false, _) => None,
+            (true, true) => Some("reference"),
+            (true, false) => Some("roles"),
+        };
+        Answer {
+            user: question.who.user.clone(),
+            groups: question.who.groups.clone(),
+            verb: question.verb.clone(),
+            object: question.object.clone(),
+            allowed: server.allowed,
+            by,
+            server,
+            reference: self.explain(question),
+            unread: self.unread(),
+        }
+    }
+
+    /// Why references allow a request, or the nearest miss (R132).
+    #[must_use]
+    pub fn explain(&self, question: &Question) -> Explained {
+        self.engine().explain(&question.attributes()).into()
+    }
+
+    /// Everybody who may (R133). Nobody is asked about: the question's own subject plays no part.
+    #[must_use]
+    pub fn who_can(&self, question: &Question) -> Readers {
+        let eligible = question.attributes().is_eligible();
+        let readers =
+            if eligible { self.engine().who_can(&question.object.as_obj()) } else { Vec::new() };
+        let by_reference = readers.iter().map(|reader| Reached {
+            subject: Who::from(&reader.subject),
+            witnesses: reader.witnesses.iter().map(Via::from).collect(),
+        });
+        Readers {
+            verb: question.verb.clone(),
+            object: question.object.clone(),
+            by_reference: by_reference.collect(),
+            by_roles: self.roles.holders(&question.asked()),
+            unread: self.unread(),
+        }
+    }
+}

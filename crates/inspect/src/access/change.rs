@@ -1,0 +1,263 @@
+//! What a proposed change gives and takes (R134). The change is made to a copy of what was read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tenure_reference::{GROUP, Resource, ServedType, Strategy};
+
+use super::{Object, Rights, Via, Who};
+use crate::facts::Unread;
+
+/// What is done with the objects of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// They are applied.
+    Apply,
+    /// They are deleted.
+    Delete,
+}
+
+/// An object of a change that cannot be judged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotApplied {
+    /// Something that every object has is missing.
+    #[error("an object of the change has no `{0}`")]
+    Missing(&'static str),
+    /// It is of one of the three kinds and says nothing usable.
+    #[error("{0}: {1}")]
+    NotUnderstood(String, String),
+    /// An origin of another version than the one strategies read.
+    #[error("{0} is written as {1}, and strategies read {2}: write it so")]
+    Version(String, String, String),
+}
+
+/// Somebody's access to a target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Access {
+    /// Who.
+    pub subject: Who,
+    /// To what.
+    pub target: Object,
+    /// Why: the first witness.
+    pub via: Via,
+}
+
+/// What a change gives and takes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Change {
+    /// Access there is only after it.
+    pub gained: Vec<Access>,
+    /// Access there was only before it.
+    pub lost: Vec<Access>,
+    /// Objects that say nothing about references; what they change is not seen.
+    pub ignored: Vec<String>,
+    /// What could not be read, so that something may be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+}
+
+impl Change {
+    /// Whether nobody gains or loses anything.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.gained.is_empty() && self.lost.is_empty()
+    }
+}
+
+impl Rights {
+    /// What a change would give and take. Objects of namespaces that name none are in the one given.
+    ///
+    /// # Errors
+    /// An object cannot be judged.
+    pub fn change(
+        &self,
+        objects: &[Value],
+        edit: Edit,
+        namespace: &str,
+    ) -> Result<Change, NotApplied> {
+        let mut after = self.snapshot.clone();
+        let mut ignored = Vec::new();
+        let strategies = match edit {
+            Edit::Apply => strategies_in(objects)?,
+            Edit::Delete => Vec::new(),
+        };
+        for object in objects {
+            let told = Told::of(object, &self.snapshot.served, namespace)?;
+            if edit == Edit::Apply {
+                told.understood()?;
+            }
+            let list = if told.group == GROUP {
+                &mut after.objects
+            } else if let Some(version) = self.read_at(&told, &strategies) {
+                if told.version != version && edit == Edit::Apply {
+                    let (found, wanted) = (told.at(&told.version), told.at(&version));
+                    return Err(NotApplied::Version(told.to_string(), found, wanted));
+                }
+                let resource = told.resource();
+                after.origins.retain(|(of, kept)| *of != resource || !told.is(kept));
+                if edit == Edit::Apply {
+                    after.origins.push((resource, told.object));
+                }
+                continue;
+            } else {
+                ignored.push(told.to_string());
+                continue;
+            };
+            list.retain(|kept| !told.is_same(kept));
+            if edit == Edit::Apply {
+                list.push(told.object);
+            }
+        }
+        let after = Rights::new(after, self.roles.clone(), Arc::clone(&self.expressions));
+        let (before, after) = (self.accesses(), after.accesses());
+        let only = |these: &BTreeMap<(Who, Object), Via>, those: &BTreeMap<(Who, Object), Via>| {
+            let only = these.iter().filter(|(key, _)| !those.contains_key(*key));
+            only.map(|((subject, target), via)| Access {
+                subject: subject.clone(),
+                target: target.clone(),
+                via: via.clone(),
+            })
+            .collect()
+        };
+        Ok(Change {
+            gained: only(&after, &before),
+            lost: only(&before, &after),
+            ignored,
+            unread: self.unread(),
+        })
+    }
+
+    /// The version at which strategies, in force or of the change, read a type.
+    fn read_at(&self, told: &Told, more: &[Strategy]) -> Option<String> {
+        let row = self.snapshot.served.iter().find(|row| row.resource == told.resource())?;
+        let mut strategies = self.snapshot.strategies();
+        strategies.extend(more.iter().cloned());
+        let strategies: Vec<&Strategy> =
+            strategies.iter().filter(|strategy| strategy.origin == row.resource).collect();
+        let listed = |version: &&String| {
+            let mut versions = strategies.iter().flat_map(|strategy| &strategy.versions);
+            versions.any(|paths| paths.version == **version)
+        };
+        row.versions.iter().find(listed).cloned()
+    }
+
+    fn accesses(&self) -> BTreeMap<(Who, Object), Via> {
+        let mut all = BTreeMap::new();
+        let mut chains = self.live_chains(&self.consumers());
+        chains.sort();
+        for chain in chains {
+            let target = chain.via.target.clone();
+            all.entry((chain.subject, target)).or_insert(chain.via);
+        }
+        all
+    }
+}
+
+/// The strategies of a change, whose origins must be read to judge it.
+///
+/// # Errors
+/// One of them cannot be understood.
+pub fn strategies_in(objects: &[Value]) -> Result<Vec<Strategy>, NotApplied> {
+    let mut all = Vec::new();
+    for object in objects.iter().filter_map(Value::as_object) {
+        if object.get("kind").and_then(Value::as_str) == Some("ReferenceStrategy") {
+            let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
+            let name = name.and_then(Value::as_str).unwrap_or_default();
+            let strategy = Strategy::from_object(object).map_err(|why| {
+                NotApplied::NotUnderstood(format!("ReferenceStrategy `{name}`"), why.to_string())
+            })?;
+            all.push(strategy);
+        }
+    }
+    Ok(all)
+}
+
+/// An object of a change, with what it says of itself.
+struct Told {
+    group: String,
+    version: String,
+    kind: String,
+    plural: String,
+    namespace: String,
+    name: String,
+    object: Value,
+}
+
+impl Told {
+    fn of(object: &Value, served: &[ServedType], usual: &str) -> Result<Told, NotApplied> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let needed = |pointer: &str, field: &'static str| {
+            let found = text(pointer).filter(|found| !found.is_empty());
+            found.map(str::to_owned).ok_or(NotApplied::Missing(field))
+        };
+        let api_version = needed("/apiVersion", "apiVersion")?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let kind = needed("/kind", "kind")?;
+        let name = needed("/metadata/name", "metadata.name")?;
+        let row = served.iter().find(|row| row.resource.group == group && row.kind == kind);
+        let namespaced = row.is_some_and(|row| row.namespaced);
+        let given = text("/metadata/namespace").unwrap_or_default();
+        let namespace = match (namespaced, given) {
+            (true, "") => usual,
+            (true, given) => given,
+            (false, _) => "",
+        };
+        let mut told = Told {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: row.map(|row| row.resource.resource.clone()).unwrap_or_default(),
+            namespace: namespace.to_owned(),
+            object: object.clone(),
+            kind,
+            name,
+        };
+        if let (Some(metadata), true) =
+            (told.object.pointer_mut("/metadata").and_then(Value::as_object_mut), namespaced)
+        {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+        Ok(told)
+    }
+
+    /// An object of the three kinds that says nothing usable would count as gone, which nobody means.
+    fn understood(&self) -> Result<(), NotApplied> {
+        if self.group != GROUP {
+            return Ok(());
+        }
+        let mut index = tenure_references::RefIndex::new();
+        index
+            .put(&self.object)
+            .map_err(|why| NotApplied::NotUnderstood(self.to_string(), why.to_string()))
+    }
+
+    /// A version with its group, as objects write it.
+    fn at(&self, version: &str) -> String {
+        match self.group.as_str() {
+            "" => version.to_owned(),
+            group => format!("{group}/{version}"),
+        }
+    }
+
+    fn resource(&self) -> Resource {
+        Resource::new(&self.group, &self.plural)
+    }
+
+    fn is(&self, kept: &Value) -> bool {
+        let text =
+            |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        text("/metadata/namespace") == self.namespace && text("/metadata/name") == self.name
+    }
+
+    fn is_same(&self, kept: &Value) -> bool {
+        kept.get("kind").and_then(Value::as_str) == Some(&self.kind) && self.is(kept)
+    }
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(out, "{} `{}{slash}{}`", self.kind, self.namespace, self.name)
+    }
+}

@@ -1,0 +1,217 @@
+//! What is worth knowing about who may read what: rights that make references pointless, consumers that can give
+//! themselves access, grants nobody uses, and what each strategy leaves to the writers of origins.
+
+use serde::Serialize;
+use serde_json::Value;
+use tenure_reference::{Consumer, Finding, Resource, Subject};
+use tenure_references::RefIndex;
+
+use super::{Rights, Who, identity_of};
+use crate::facts::Unread;
+use crate::finding::Level;
+
+/// The verbs with which an origin can be made to point elsewhere.
+const WRITES: [&str; 3] = ["create", "update", "patch"];
+
+/// Something worth knowing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// How much it matters.
+    pub level: Level,
+    /// What it is, for programs.
+    pub code: &'static str,
+    /// What is so.
+    pub what: String,
+    /// Why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
+    /// What can be done; `{program}` stands for the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The rule of spec/referential-authorization.md.
+    pub rule: &'static str,
+}
+
+impl Advice {
+    fn new(level: Level, code: &'static str, rule: &'static str, what: String) -> Advice {
+        Advice { level, code, what, causes: Vec::new(), hint: None, rule }
+    }
+
+    fn cause(mut self, cause: impl Into<String>) -> Advice {
+        self.causes.push(cause.into());
+        self
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Advice {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Puts the name that the program was called by into its hint.
+    #[must_use]
+    pub fn called_by(mut self, program: &str) -> Advice {
+        self.hint = self.hint.map(|hint| hint.replace("{program}", program));
+        self
+    }
+}
+
+/// Everything worth knowing, warnings first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Doctor {
+    /// What was found.
+    pub advice: Vec<Advice>,
+    /// How many strategies there are.
+    pub strategies: usize,
+    /// How many consumers there are.
+    pub consumers: usize,
+    /// How many grants there are.
+    pub grants: usize,
+    /// What could not be read, so that something may be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+}
+
+impl Doctor {
+    /// Whether somebody should look.
+    #[must_use]
+    pub fn warns(&self) -> bool {
+        self.advice.iter().any(|advice| advice.level == Level::Warning)
+    }
+}
+
+impl Rights {
+    /// What is worth knowing (R64, R65).
+    #[must_use]
+    pub fn doctor(&self) -> Doctor {
+        let may_write = |subject: &Subject, origin: &Resource| {
+            let who = identity_of(subject);
+            self.roles.may_somewhere(&who, &WRITES, &origin.group, &origin.resource)
+        };
+        let consumers = self.consumers();
+        let mut advice: Vec<Advice> = self.broken();
+        advice.extend(consumers.iter().flat_map(|consumer| self.broad_beside(consumer)));
+        let findings = self.engine().findings(&may_write);
+        advice.extend(findings.into_iter().map(|finding| told(finding, &consumers)));
+        advice.extend(self.unmatched(&consumers));
+        advice.sort_by_key(|advice| advice.level);
+        let stats = self.engine().stats();
+        Doctor {
+            advice,
+            strategies: stats.strategies,
+            consumers: stats.consumers,
+            grants: stats.grants,
+            unread: self.unread(),
+        }
+    }
+
+    /// Grants without a reference to cover (R133).
+    #[must_use]
+    pub fn unused_grants(&self) -> Vec<super::Place> {
+        let grants = self.engine().unused_grants();
+        grants
+            .map(|grant| super::Place {
+                namespace: grant.namespace.clone(),
+                name: grant.name.clone(),
+            })
+            .collect()
+    }
+
+    /// Stored objects that cannot be understood, and so do nothing (R83).
+    fn broken(&self) -> Vec<Advice> {
+        let mut index = RefIndex::new();
+        let objects = self.snapshot.objects.iter();
+        let wrong = objects.filter_map(|object| Some((object, index.put(object).err()?)));
+        let wrong = wrong.map(|(object, why)| {
+            let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+            let what = format!("{} `{}` is of no use", text("/kind"), text("/metadata/name"));
+            Advice::new(Level::Warning, "unusable", "R83", what).cause(why.to_string())
+        });
+        wrong.collect()
+    }
+
+    /// A subject that reads everything by roles gains nothing by references (R42).
+    fn broad_beside(&self, consumer: &Consumer) -> Vec<Advice> {
+        let who = identity_of(&consumer.subject);
+        let mut targets: Vec<&Resource> =
+            consumer.references.iter().map(|entry| &entry.target).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let mut advice = Vec::new();
+        for target in targets {
+            let broad = self.roles.broad(&who, &target.group, &target.resource);
+            let bindings: Vec<String> = broad
+                .iter()
+                .map(|(given, verbs)| format!("{} gives {}", given.binding, verbs.join(", ")))
+                .collect();
+            if bindings.is_empty() {
+                continue;
+            }
+            let subject = Who::from(&consumer.subject);
+            let what = format!(
+                "{subject} reads all {target} by roles, so that consumer `{}` adds nothing",
+                consumer.name
+            );
+            let mut one = Advice::new(Level::Warning, "broad-access", "R42", what);
+            one.causes = bindings;
+            advice.push(if consumer.subject.is_group() {
+                one
+            } else {
+                let user = consumer.subject.request_name();
+                one.hint(format!("see what would break without with `{{program}} access narrow --subject {user} --resource {target}`"))
+            });
+        }
+        advice
+    }
+
+    /// Objects whose counterpart is missing, or which match nothing (R38–R40).
+    fn unmatched(&self, consumers: &[Consumer]) -> Vec<Advice> {
+        let mut advice = Vec::new();
+        let mut note = |what: String, told: Vec<tenure_reference::Advice>| {
+            if !told.is_empty() {
+                let mut one = Advice::new(Level::Note, "unmatched", "R40", what);
+                one.causes.extend(told.into_iter().map(|it| it.text));
+                advice.push(one);
+            }
+        };
+        for consumer in consumers {
+            let what = format!("consumer `{}` does not do all it says", consumer.name);
+            note(what, self.engine().advise_consumer(consumer));
+        }
+        for strategy in self.snapshot.strategies() {
+            let what = format!("strategy `{}` is not used as it could be", strategy.name);
+            note(what, self.engine().advise_strategy(&strategy));
+        }
+        advice
+    }
+}
+
+fn told(finding: Finding, consumers: &[Consumer]) -> Advice {
+    match finding {
+        Finding::AuthorsChoose { strategy, origin, targets } => {
+            let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
+            let what = format!(
+                "whoever writes {origin} in a namespace chooses which {} there its consumers read",
+                targets.join(", ")
+            );
+            let cause = format!("strategy `{strategy}` finds them");
+            let hint = format!(
+                "see who that is with `{{program}} access who-can create {origin} -n NAMESPACE`"
+            );
+            Advice::new(Level::Note, "authors-choose", "R64", what).cause(cause).hint(hint)
+        }
+        Finding::SelfReferencing { consumer, origin } => {
+            let subject = consumers.iter().find(|it| it.name == consumer);
+            let subject = subject.map(|it| Who::from(&it.subject).to_string()).unwrap_or_default();
+            let what =
+                format!("{subject} can give itself access: it writes {origin}, which it serves");
+            Advice::new(Level::Warning, "self-referencing-consumer", "R65", what)
+                .cause(format!("consumer `{consumer}` names it, and a role lets it create, update or patch {origin}"))
+                .hint("let it write the `status` subresource only")
+        }
+        Finding::UnusedGrant { namespace, name } => {
+            let what = format!("ReferenceGrant `{namespace}/{name}` covers no reference");
+            Advice::new(Level::Note, "unused-grant", "R133", what)
+                .hint(format!("if nothing is to come, `kubectl delete referencegrants.reference.authorization.k8s.io {name} -n {namespace}`"))
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! What would break if broad access went, and which objects would take its place (R135).
+//!
+//! ```text
+//!   bindings ──► which of them give broad access
+//!   references, as strategies in force and bundled ones find them ──► what is still reached
+//!                                                                 ├─► objects that are missing for it
+//!   recorded requests ──► kept, lost, or broken                   ┘
+//! ```
+
+mod proposal;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use tenure_reference::{Resource, Strategy};
+use tenure_references::Identity;
+
+use super::roles::READS;
+use super::{BindingName, Object, Question, Records, Request, Rights, Roles, Via, Who};
+use crate::facts::Unread;
+
+/// How many programs are named at one read.
+const AGENTS_MAX: usize = 3;
+
+/// What to find out.
+pub struct NarrowQuestion<'a> {
+    /// Whose access is to go.
+    pub who: &'a Identity,
+    /// To which type.
+    pub resource: &'a Resource,
+    /// Only origins of these classes; all without any.
+    pub classes: &'a [String],
+    /// Strategies that could be applied, each as it is read and as it is written.
+    pub bundled: &'a [(Strategy, Value)],
+    /// What was asked for; without, references alone are looked at.
+    pub records: Option<&'a Records>,
+}
+
+/// A binding that gives broad access.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Broad {
+    /// The binding.
+    pub binding: BindingName,
+    /// The role, with its kind.
+    pub role: String,
+    /// How the access may be used.
+    pub verbs: Vec<&'static str>,
+    /// Whether the role gives more than this: then a rule should go out of the role, not the binding.
+    pub gives_more: bool,
+    /// Others who have it through the same binding.
+    pub others: Vec<Who>,
+    /// What would be lost if this binding alone went, as things are.
+    pub loses: Vec<String>,
+}
+
+/// What becomes of something that is read, or could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It stays, as things are.
+    Kept,
+    /// It stays once the objects are applied.
+    KeptWithObjects,
+    /// Nothing would allow it.
+    Lost,
+    /// It reads a whole collection, which no reference ever allows.
+    Breaks,
+}
+
+/// Something that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Read {
+    /// What becomes of it.
+    pub outcome: Outcome,
+    /// How it was read.
+    pub verb: String,
+    /// What.
+    pub object: Object,
+    /// How often.
+    pub times: usize,
+    /// By which programs.
+    pub user_agents: Vec<String>,
+    /// Why it stays, or the nearest miss, or the remedy.
+    pub why: String,
+}
+
+/// Something that a served origin points at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Reach {
+    /// Whether it is reached as things are, or with the objects.
+    pub outcome: Outcome,
+    /// By way of what.
+    #[serde(flatten)]
+    pub via: Via,
+}
+
+/// What the records cover.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Window {
+    /// Where they come from.
+    pub source: String,
+    /// The first request.
+    pub from: Option<Timestamp>,
+    /// The last one.
+    pub to: Option<Timestamp>,
+    /// How many requests of the subject there are, of whatever type the source tells.
+    pub requests: usize,
+    /// Whether the subject began anew within it: everything that it reads at a start is there.
+    pub restart_seen: bool,
+    /// How many requests are missing because there was no room for them.
+    pub dropped: u64,
+}
+
+impl Window {
+    /// Whether everything that is read has been seen: a start, and nothing that was dropped.
+    fn is_whole(&self) -> bool {
+        self.restart_seen && self.dropped == 0
+    }
+}
+
+/// Whether broad access can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It can.
+    Safe,
+    /// Something that was read would be refused.
+    WouldBreak,
+    /// Nothing speaks against it, and too little was recorded to say so.
+    NotShown,
+}
+
+/// What would break if broad access went.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Narrow {
+    /// Whose access.
+    pub user: String,
+    /// In which groups.
+    pub groups: Vec<String>,
+    /// To which type.
+    pub resource: String,
+    /// The bindings that give it.
+    pub bindings: Vec<Broad>,
+    /// What the records cover; none without records.
+    pub window: Option<Window>,
+    /// What was read.
+    pub reads: Vec<Read>,
+    /// What served origins point at.
+    pub references: Vec<Reach>,
+    /// What to know before acting on this.
+    pub notes: Vec<String>,
+    /// The objects that are missing to reach all that is referenced.
+    pub objects: Vec<Value>,
+    /// Whether the access can go as things are.
+    pub verdict: Verdict,
+    /// Whether it can go once the objects are applied.
+    pub verdict_with_objects: Verdict,
+    /// What could not be read, so that something may be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+}
+
+const WHOLE: &str = "whole-collection read: read one name at a time, as `ReferencedCache` of the crate \
+    tenure-references does with one watch for each object that is referenced, or have the server show just those \
+    (feature ReferenceFilteredLists)";
+
+impl Rights {
+    /// What would break if the broad access of somebody went.
+    #[must_use]
+    pub fn narrow(&self, question: &NarrowQuestion<'_>) -> Narrow {
+        let NarrowQuestion { who, resource, .. } = *question;
+        let broad = self.roles.broad(who, &resource.group, &resource.resource);
+        let names: Vec<&BindingName> = broad.iter().map(|(given, _)| &given.binding).collect();
+        let rest = self.roles.without(&names);
+        let proposal = self.proposal(question);
+        let mut after = self.snapshot.clone();
+        after.objects.extend(proposal.objects.iter().cloned());
+        let after = Rights::new(after, rest.clone(), Arc::clone(&self.expressions));
+        let distinct = question.records.map(|records| distinct(records, resource));
+        let distinct = distinct.unwrap_or_default();
+        let reads: Vec<Read> = distinct
+            .iter()
+            .map(|(key, seen)| self.read_of(key, seen, who, &rest, &after))
+            .collect();
+        let window = question.records.map(window);
+        let roles_known = !self.roles.is_empty();
+        let judge = |broken: fn(Outcome) -> bool| match () {
+            () if roles_known && broad.is_empty() => Verdict::Safe,
+            () if reads.iter().any(|read| broken(read.outcome)) => Verdict::WouldBreak,
+            () if !window.as_ref().is_some_and(Window::is_whole) => Verdict::NotShown,
+            () => Verdict::Safe,
+        };
+        let bindings = broad.iter().map(|(given, verbs)| Broad {
+            binding: given.binding.clone(),
+            role: given.role.clone(),
+            verbs: verbs.clone(),
+            gives_more: given.gives_more(&resource.group, &resource.resource),
+            others: others(&given.subjects, who),
+            loses: self.loses(&distinct, who, &given.binding),
+        });
+        Narrow {
+            user: who.user.clone(),
+            groups: who.groups.clone(),
+            resource: resource.to_string(),
+            bindings: bindings.collect(),
+            verdict: judge(|outcome| outcome != Outcome::Kept),
+            verdict_with_objects: judge(|outcome| outcome >= Outcome::Lost),
+            window,
+            reads,
+            references: proposal.references,
+            notes: self.notes(question, broad.len(), proposal.notes),
+            objects: proposal.objects,
+            unread: self.unread(),
+        }
+    }
+
+    fn notes(&self, question: &NarrowQuestion<'_>, broad: usize, more: Vec<String>) -> Vec<String> {
+        let NarrowQuestion { who, resource, records, .. } = question;
+        let mut notes = Vec::new();
+        if self.roles.is_empty() {
+            notes.push(
+                "roles and bindings could not be read: what gives the access is not known"
+                    .to_owned(),
+            );
+        } else if broad == 0 {
+            notes.push(format!("no binding gives {} broad access to {resource}", who.user));
+        }
+        if who.groups.iter().any(|group| group == "system:masters") {
+            notes
+                .push("members of system:masters may do everything, whatever roles say".to_owned());
+        }
+        match records {
+            _ if broad == 0 && !self.roles.is_empty() => {}
+            None => notes.push(
+                "nothing was recorded: judged by references alone, so what else is read is not known".to_owned(),
+            ),
+            Some(records) if records.requests.is_empty() => {
+                notes.push(format!("{} has no request of {}", records.source, who.user));
+            }
+            Some(records) if !records.requests.iter().any(|request| request.fresh) => notes.push(
+                "no restart was recorded: what is read at a start is not known".to_owned(),
+            ),
+            Some(records) if records.dropped > 0 => notes.push(format!(
+                "{} had no room for {} requests: what they read is not known",
+                records.source, records.dropped
+            )),
+            Some(_) => {}
+        }
+        notes.extend(more);
+        notes
+    }
+
+    /// What becomes of a request once all broad bindings are gone.
+    fn read_of(
+        &self,
+        key: &Key,
+        seen: &Seen,
+        who: &Identity,
+        rest: &Roles,
+        after: &Rights,
+    ) -> Read {
+        let question = key.question(who);
+        let by_roles = rest.giving(who, &question.asked());
+        let now = self.explain(&question);
+        let then = after.explain(&question);
+        let (outcome, why) = match by_roles.first() {
+            Some(given) => (Outcome::Kept, format!("{} still gives it", given.binding)),
+            None if now.allowed => (Outcome::Kept, now.message),
+            None if then.allowed => (Outcome::KeptWithObjects, then.message),
+            None if key.is_whole() => (Outcome::Breaks, WHOLE.to_owned()),
+            None => (Outcome::Lost, then.message),
+        };
+        Read {
+            outcome,
+            verb: key.verb.clone(),
+            object: key.object.clone(),
+            times: seen.times,
+            user_agents: seen.agents.iter().take(AGENTS_MAX).cloned().collect(),
+            why,
+        }
+    }
+
+    /// What would be lost if one binding alone went.
+    fn loses(&self, all: &BTreeMap<Key, Seen>, who: &Identity, gone: &BindingName) -> Vec<String> {
+        let rest = self.roles.without(&[gone]);
+        let lost = all.keys().filter(|key| {
+            let question = key.question(who);
+            rest.giving(who, &question.asked()).is_empty() && !self.explain(&question).allowed
+        });
+        lost.map(|key| format!("{} {}", key.verb, key.object.place())).collect()
+    }
+}
+
+/// One kind of read: the same again is the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    verb: String,
+    object: Object,
+    subresource: String,
+}
+
+impl Key {
+    fn is_whole(&self) -> bool {
+        self.object.name.is_empty() && READS.contains(&self.verb.as_str())
+    }
+
+    fn question(&self, who: &Identity) -> Question {
+        Question {
+            who: who.clone(),
+            verb: self.verb.clone(),
+            object: self.object.clone(),
+            subresource: self.subresource.clone(),
+        }
+    }
+}
+
+/// How often, and by which programs.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    times: usize,
+    agents: BTreeSet<String>,
+}
+
+fn distinct(records: &Records, resource: &Resource) -> BTreeMap<Key, Seen> {
+    let mut all: BTreeMap<Key, Seen> = BTreeMap::new();
+    let of_type = |request: &&Request| {
+        request.group == resource.group && request.resource == resource.resource
+    };
+    for request in records.requests.iter().filter(of_type) {
+        let key = Key {
+            verb: request.verb.clone(),
+            object: Object::new(resource, &request.namespace, &request.name),
+            subresource: request.subresource.clone(),
+        };
+        let seen = all.entry(key).or_default();
+        seen.times = seen.times.saturating_add(request.times);
+        if !request.agent.is_empty() {
+            seen.agents.insert(request.agent.clone());
+        }
+    }
+    all
+}
+
+fn window(records: &Records) -> Window {
+    let times = records.requests.iter().map(|request| request.times);
+    Window {
+        source: records.source.clone(),
+        from: records.since.or(records.requests.iter().filter_map(|request| request.at).min()),
+        to: records.requests.iter().filter_map(|request| request.last).max(),
+        requests: times.fold(0, usize::saturating_add),
+        restart_seen: records.requests.iter().any(|request| request.fresh),
+        dropped: records.dropped,
+    }
+}
+
+/// Everybody whom a binding names besides the one asked about.
+fn others(subjects: &[Who], who: &Identity) -> Vec<Who> {
+    let is_it = |subject: &&Who| match subject.kind {
+        "ServiceAccount" => {
+            who.user == format!("system:serviceaccount:{}:{}", subject.namespace, subject.name)
+        }
+        "User" => who.user == subject.name,
+        _ => false,
+    };
+    subjects.iter().filter(|subject| !is_it(subject)).cloned().collect()
+}

@@ -1,0 +1,278 @@
+//! Watches that show only what references lead to (referential authorization R155).
+//!
+//! ```text
+//!   an object changed ──┐
+//!                       ├──► look at it in one state: was shown? is seen? ──► ADDED, MODIFIED, DELETED
+//!   a sight changed ────┘
+//! ```
+//!
+//! Changes of one object between two looks are told as one. What is told never comes from a moment at which it was
+//! not seen: a DELETED for lost sight repeats what the client was shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tenure_core::Revision;
+use tenure_machinery::Failure;
+use tenure_world::{At, Handle, Record, Watch, WatchEnded, World};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Asked, BOOKMARK_EVERY, Begun, Stream, changed, starts_after};
+use crate::access::refusal;
+use crate::read::get::not_older_than;
+use crate::read::list::expired;
+use crate::reference::{Forgotten, Moved, Sight, Then};
+use crate::registry::Served;
+use crate::select::Selection;
+
+/// What a client sees of a collection, and what it was shown.
+pub(super) struct Glass {
+    sight: Sight,
+    world: Handle,
+    prefix: String,
+    shown: BTreeMap<Arc<str>, Arc<Record>>,
+    /// What the client may have been shown before this watch, or not.
+    doubtful: BTreeMap<Arc<str>, Arc<Record>>,
+    /// The number of the next move of anybody's sight.
+    next: u64,
+    moved: Option<watch::Receiver<u64>>,
+    /// To be looked at again: they have changed after the state that was looked at.
+    later: BTreeSet<Arc<str>>,
+    /// Everything up to here is told.
+    told: Revision,
+    /// Whether it was looked through since the watch began.
+    looked: bool,
+}
+
+/// What there is to tell about one object.
+struct Told {
+    at: Revision,
+    kind: &'static str,
+    bytes: Bytes,
+    record: Arc<Record>,
+}
+
+/// Begins a watch by one who sees a part.
+pub(super) async fn begin(
+    world: &Handle,
+    asked: &Asked,
+    sight: Sight,
+    selection: &Selection,
+) -> Result<Begun, Failure> {
+    let prefix = asked.served.collection(&asked.namespace);
+    let moved = sight.movements();
+    let glass = |sight, shown, next, told| {
+        let (world, prefix, later) = (world.clone(), prefix.clone(), BTreeSet::new());
+        let (doubtful, looked) = (BTreeMap::new(), false);
+        Glass { sight, world, prefix, shown, doubtful, next, moved, later, told, looked }
+    };
+    let Some(after) = starts_after(world, &asked.options) else {
+        // The moves are noted first: what changes while the state is looked at is looked at again.
+        let next = sight.end();
+        let state = not_older_than(world, asked.options.revision).await?;
+        let seen = state.range(&prefix, None);
+        let seen = seen.filter(|record| selection.matches(record) && sight.sees(record));
+        let initial: Vec<Arc<Record>> = seen.cloned().collect();
+        let shown = initial.iter().map(|record| (Arc::clone(record.key()), Arc::clone(record)));
+        let (shown, after) = (shown.collect(), state.revision());
+        let glass = Some(glass(sight, shown, next, after));
+        return Ok(Begun { initial, after, glass });
+    };
+    let forgotten = |gone: Forgotten| expired(after, gone.oldest);
+    not_older_than(world, Some(after)).await?;
+    let past = at(world, after)?;
+    let next = sight.number_after(after).map_err(forgotten)?;
+    let seen = past.range(&prefix, None);
+    let seen = seen.filter(|record| selection.matches(record) && sight.sees(record));
+    let mut shown: BTreeMap<Arc<str>, Arc<Record>> =
+        seen.map(|record| (Arc::clone(record.key()), Arc::clone(record))).collect();
+    // What did not move until now was seen then as it is now, whenever that was looked at; the rest is put right.
+    let then = sight.then(after).map_err(forgotten)?;
+    for (target, was_seen) in &then.seen {
+        let key = asked.served.key(&target.namespace, &target.name);
+        let record = past.get(&key).filter(|record| *was_seen && selection.matches(record));
+        match record {
+            Some(record) => drop(shown.insert(Arc::clone(record.key()), Arc::clone(record))),
+            None => drop(shown.remove(key.as_str())),
+        }
+    }
+    let mut glass = glass(sight, shown, next, after);
+    glass.doubtful = seen_between(world, &asked.served, &then, selection)?;
+    Ok(Begun { initial: Vec::new(), after, glass: Some(glass) })
+}
+
+/// What was seen at some time after the revision that the client names, and not at it.
+///
+/// An object keeps its version when it comes into sight, so a client may go on from a version that is older than
+/// what it was shown last. It has these, or has them not.
+fn seen_between(
+    world: &Handle,
+    served: &Served,
+    then: &Then,
+    selection: &Selection,
+) -> Result<BTreeMap<Arc<str>, Arc<Record>>, Failure> {
+    let mut seen = BTreeMap::new();
+    for (target, revision) in &then.between {
+        let state = at(world, *revision)?;
+        let record = state.get(&served.key(&target.namespace, &target.name));
+        let record = record.filter(|record| selection.matches(record));
+        seen.extend(record.map(|record| (Arc::clone(record.key()), Arc::clone(record))));
+    }
+    Ok(seen)
+}
+
+fn at(world: &Handle, revision: Revision) -> Result<Arc<World>, Failure> {
+    world.at(revision).map_err(|error| match error {
+        At::Compacted(oldest) => expired(revision, oldest),
+        At::Future(current) => expired(revision, current),
+    })
+}
+
+impl Stream {
+    /// As [`Stream::follow`], for one who sees a part.
+    pub(super) async fn follow_filtered(&mut self, cursor: &mut Watch, mut glass: Glass) {
+        let mut bookmark_at = Instant::now() + BOOKMARK_EVERY;
+        loop {
+            let before = glass.told;
+            let (bookmark, ends) = if glass.is_current() {
+                tokio::select! {
+                    ready = cursor.ready() => match ready {
+                        Ok(()) | Err(WatchEnded::Compacted { .. }) => (false, false),
+                        Err(WatchEnded::Stopped) => return,
+                    },
+                    () = changed(glass.moved.as_mut()) => (false, false),
+                    () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => (true, false),
+                    () = tokio::time::sleep_until(self.deadline) => (self.bookmarks, true),
+                    () = self.sender.closed() => return,
+                    _ = self.stop.changed() => return,
+                    _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
+                        (false, !self.is_still_served())
+                    }
+                }
+            } else {
+                (false, false)
+            };
+            let told = match self.look(cursor, &mut glass) {
+                Ok(told) => told,
+                Err(failure) => {
+                    let _ = self.send(self.encoder.error(&failure)).await;
+                    return;
+                }
+            };
+            let mut chunk = BytesMut::new();
+            // An object that comes into sight has an old version; a client must not go on from there.
+            let goes_back = told.iter().any(|told| told.at <= before);
+            for Told { kind, bytes, record, .. } in told {
+                self.encoder.event(&mut chunk, kind, &bytes, &record);
+                self.events.inc();
+            }
+            if bookmark || (goes_back && self.bookmarks) {
+                bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                self.encoder.bookmark(&mut chunk, glass.told, false);
+            }
+            if !chunk.is_empty() && self.send(chunk.freeze()).await.is_none() {
+                return;
+            }
+            if ends {
+                return;
+            }
+        }
+    }
+
+    /// Looks at everything that may have changed, in one state; what there is to tell, oldest first.
+    fn look(&self, cursor: &mut Watch, glass: &mut Glass) -> Result<Vec<Told>, Failure> {
+        glass.looked = true;
+        // In this order: everything up to the state is then behind the cursor and among the moves.
+        let state = glass.world.current();
+        let mut keys = std::mem::take(&mut glass.later);
+        loop {
+            match cursor.try_next() {
+                Ok(Some(change)) => {
+                    if change.revision > state.revision() {
+                        glass.later.insert(Arc::clone(&change.key));
+                    }
+                    keys.insert(Arc::clone(&change.key));
+                }
+                Ok(None) | Err(WatchEnded::Stopped) => break,
+                Err(WatchEnded::Compacted { oldest }) => return Err(expired(glass.told, oldest)),
+            }
+        }
+        if let Some(moved) = glass.moved.as_mut() {
+            moved.borrow_and_update();
+        }
+        let forgotten = |gone: Forgotten| expired(glass.told, gone.oldest);
+        match glass.sight.moved(&mut glass.next).map_err(forgotten)? {
+            Moved::Some(targets) => {
+                let served = &self.encoder.served;
+                let of = targets.iter().map(|to| served.key(&to.namespace, &to.name).into());
+                keys.extend(of);
+            }
+            Moved::All => {
+                keys.extend(glass.shown.keys().cloned());
+                let all = state.range(&glass.prefix, None);
+                keys.extend(all.map(|record| Arc::clone(record.key())));
+            }
+        }
+        if !glass.sight.holds() {
+            return Err(refusal(glass.sight.user(), &glass.sight.asked()));
+        }
+        glass.told = state.revision();
+        let mut told = Vec::new();
+        for key in keys {
+            let is = state.get(&key).filter(|record| self.selection.matches(record));
+            let is = is.filter(|record| glass.sight.sees(record)).cloned();
+            glass.tell(key, is, &mut told);
+        }
+        told.sort_by_key(|told| told.at);
+        Ok(told)
+    }
+}
+
+impl Glass {
+    /// Whether there is nothing to look at yet.
+    fn is_current(&self) -> bool {
+        let still = |moved: &watch::Receiver<u64>| !moved.has_changed().unwrap_or(false);
+        self.looked && self.later.is_empty() && self.moved.as_ref().is_none_or(still)
+    }
+
+    /// Compares what is seen of an object with what was shown.
+    fn tell(&mut self, key: Arc<str>, is: Option<Arc<Record>>, told: &mut Vec<Told>) {
+        let was = self.shown.get(&key).cloned();
+        let doubtful = self.doubtful.remove(&key);
+        let shown = |kind, record: &Arc<Record>| Told {
+            at: record.revision(),
+            kind,
+            bytes: record.bytes().clone(),
+            record: Arc::clone(record),
+        };
+        let gone = |record: Arc<Record>, at| Told {
+            at,
+            kind: "DELETED",
+            bytes: record.with_revision(at),
+            record,
+        };
+        match (was, is) {
+            (None, None) => told.extend(doubtful.map(|record| gone(record, self.told))),
+            (None, Some(is)) => {
+                told.push(shown("ADDED", &is));
+                self.shown.insert(key, is);
+            }
+            (Some(was), None) => {
+                told.push(gone(was, self.told));
+                self.shown.remove(&key);
+            }
+            (Some(was), Some(is)) if was.uid() != is.uid() => {
+                let at = is.revision();
+                told.extend([gone(was, at), shown("ADDED", &is)]);
+                self.shown.insert(key, is);
+            }
+            (Some(was), Some(is)) if was.revision() != is.revision() => {
+                told.push(shown("MODIFIED", &is));
+                self.shown.insert(key, is);
+            }
+            (Some(_), Some(_)) => {}
+        }
+    }
+}
