@@ -285,7 +285,7 @@ impl Leg {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn r121_r122_r123_no_read_begun_after_a_revocation_succeeds_however_many_there_are() {
-    const ROUNDS: usize = 240;
+    const ROUNDS: usize = 150;
     let ground = Ground::new(House::new().await).await;
     let lasted = ground.hammer(ROUNDS).await;
     let wrong = ground.wrong.lock().unwrap();

@@ -6,7 +6,8 @@
 //!   life      how fast a server starts, opens what it kept, and what it costs in memory
 //!   traffic   creates, gets, lists, watches
 //!   ownership the engine alone
-//!   reference who may read what is referred to: decisions, changes, memory, the engine alone
+//!   reference who may read what is referred to: decisions, changes, memory, the engine alone; and how
+//!             soon open watches end over HTTP when a grant goes
 //!   downward  what a pod reads about itself: values and environments, the engine alone
 //!   node      pods that run for real: their start, commands in them, their logs, their agent
 //!   files     files of such pods, which follow every change
@@ -30,6 +31,7 @@ mod node;
 mod ownership;
 mod reference;
 mod retention;
+mod revocation;
 mod traffic;
 mod workload;
 
@@ -50,7 +52,7 @@ type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
 /// What can be measured, by the name that chooses it.
-const MEASURES: [(&str, Take); 26] = [
+const MEASURES: [(&str, Take); 27] = [
     ("start", || Box::pin(life::start())),
     ("rest", || Box::pin(life::rest())),
     ("inside", || Box::pin(life::inside())),
@@ -67,6 +69,7 @@ const MEASURES: [(&str, Take); 26] = [
     ("retention engine", || Box::pin(async { retention::engine() })),
     ("engine", || Box::pin(async { ownership::engine() })),
     ("reference", || Box::pin(async { reference::engine() })),
+    ("revocation", || Box::pin(revocation::closes())),
     ("downward", || Box::pin(async { downward::engine() })),
     ("pod start", || Box::pin(node::starts())),
     ("pod talk", || Box::pin(node::talks())),
