@@ -14,6 +14,41 @@ fn r50_a_local_reference_needs_no_grant() {
 }
 
 #[test]
+fn many_new_targets_of_one_origin_come_together_and_each_once() {
+    let mut house = House::story();
+    let before = house.index.stats();
+    let names: Vec<String> = (0..20)
+        .map(|n| {
+            format!("new-{n}{}", if n % 3 == 0 { "-with-a-name-too-long-for-a-slot" } else { "" })
+        })
+        .collect();
+    // Every name twice, and every fourth in another namespace.
+    let namespace = |n: usize| if n.is_multiple_of(4) { "elsewhere" } else { "" };
+    let twice: Vec<(&str, &str)> =
+        (0..20).flat_map(|n| [n, n]).map(|n| (names[n].as_str(), namespace(n))).collect();
+    for round in 0..3 {
+        house.gateway("prod", "many", "contour", &twice);
+        assert_eq!(house.index.stats().edges, before.edges + 20);
+        let view = house.index.publish();
+        for (n, name) in names.iter().enumerate() {
+            let local = namespace(n).is_empty();
+            let asked = get(CONTOUR, "secrets", "prod", name);
+            assert_eq!(view.decide(&asked).is_allowed(), local, "{round} {name}");
+            assert_eq!(house.may("prod", name), local, "{round} {name}");
+            assert!(!house.may("elsewhere", name));
+        }
+        house.drop_origin("gateways", "prod", "many");
+        let view = house.index.publish();
+        assert!(
+            names
+                .iter()
+                .all(|name| { !view.decide(&get(CONTOUR, "secrets", "prod", name)).is_allowed() })
+        );
+        assert_eq!(house.index.stats().edges, before.edges);
+    }
+}
+
+#[test]
 fn r51_a_cross_namespace_reference_needs_strategy_reference_consumer_and_grant() {
     let parts: [fn(&mut House); 4] = [
         |house| house.tell(Event::DropStrategy("gateways")),
