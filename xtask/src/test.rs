@@ -26,9 +26,10 @@ const SUITES: [(&str, &str, u64); 9] = [
 const CRASH_ROUNDS: &str = "200";
 
 /// A small part of what `cargo xtask sim` tries.
-const SIMS: [(&str, &[&str]); 2] = [
+const SIMS: [(&str, &[&str]); 3] = [
     ("simulation", &["--histories", "10000", "--runs", "2000"]),
     ("simulation of retention", &["retention", "--histories", "100000", "--events", "4"]),
+    ("simulation of references", &["reference", "--steps", "200000"]),
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
