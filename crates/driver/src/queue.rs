@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::retry::wait_after;
 
 /// With more keys than this waiting or at work, everyone has a break after a turn.
-const BUSY: usize = 512;
+const BUSY: usize = 64;
 /// How long a break lasts at least.
 const BREAK: Duration = Duration::from_millis(100);
 /// A break is so many times as long as the decision before it took: one key alone never takes most of

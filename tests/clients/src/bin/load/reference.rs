@@ -205,7 +205,7 @@ fn writes(index: &mut Index) -> Result<Vec<Measure>> {
     let each = |times: &mut [Duration]| super::measure::middle(times).as_secs_f64() * 1e6;
     let (origins, granted) = (each(&mut origins), each(&mut granted));
     Ok(vec![
-        Measure::at_most("reference: a new origin of 4 references, seen", 3.0, origins, "µs"),
+        Measure::at_most("reference: a new origin of 4 references, seen", 2.0, origins, "µs"),
         Measure::at_most("reference: a grant of 16 names, seen", 5.0, granted, "µs"),
     ])
 }
