@@ -214,10 +214,13 @@ async fn r43_a_holder_made_again_owns_again() {
     for place in village.places() {
         place.subject("a").await;
         place.root("web", &["a"]).await;
+        // Somebody else's pod needs the subject while the holder is away; its own pods go with it.
+        let mut pod = place.template("other", &["a"], "v1");
+        pod["metadata"]["name"] = json!("other");
+        village.estate.house.made(&place.path("/api/v1/namespaces/NS/pods"), pod).await;
     }
     village.settle().await;
     for place in village.places() {
-        // The pods stay and hold, until the new holder adopts them.
         place.end("web", "Background").await;
         place.root("web", &["a"]).await;
     }
