@@ -7,6 +7,7 @@
 //! Documents say names, types, keys and verbs; they carry no prose. They are built when first asked
 //! for, so the index tells versions of a document apart by a hash of what it would be built from.
 
+mod about;
 mod name;
 mod parameter;
 mod path;

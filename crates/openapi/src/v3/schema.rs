@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tenure_machinery::kind::Kind;
 use tenure_schema::{Facts, Field, ListType, Shape, Type, TypeId};
 
-use super::{CustomSchema, name};
+use super::{CustomSchema, about, name};
 use crate::put;
 
 /// The schemas of one document, in the making.
@@ -141,6 +141,9 @@ impl<'a> Schemas<'a> {
                 .collect();
             put(&mut schema, "properties", Value::Object(properties));
         }
+        if let Some(sentence) = about::of_type(entry) {
+            put(&mut schema, "description", sentence);
+        }
         if entry.atomic {
             put(&mut schema, "x-kubernetes-map-type", "atomic");
         }
@@ -173,8 +176,8 @@ impl<'a> Schemas<'a> {
         if let Some(default) = default_value(field) {
             put(&mut schema, "default", default);
         }
-        if let Some(about) = about(parent, field) {
-            put(&mut schema, "description", about);
+        if let Some(sentence) = about::of_member(parent, field) {
+            put(&mut schema, "description", sentence);
         }
         if matches!(field.shape, Shape::List(_)) {
             match &field.list {
@@ -266,18 +269,6 @@ impl<'a> Schemas<'a> {
 
 fn gvk(kind: &Kind, suffix: &str) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": format!("{}{suffix}", kind.kind)})
-}
-
-/// What is told of members that are Tenure's own; the table has no sentences of others.
-fn about(parent: &Type, field: &Field) -> Option<&'static str> {
-    match (parent.name, field.json) {
-        ("api.core.v1.ConfigMap" | "api.core.v1.Secret", "controllersAsOwners") => Some(
-            "Whether the revisions of workloads that mention this object become its owners, so that it is \
-             collected with the last of them. May be set only at creation. A field of Tenure; see \
-             spec/retention.md.",
-        ),
-        _ => None,
-    }
 }
 
 /// The declared default, or the zero that is written for a member that cannot be left out.
