@@ -3,14 +3,18 @@
 
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::workspace;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let status = command(arguments)?.stdin(Stdio::null()).status().context("tenure-sim")?;
-    ensure!(status.success(), "the simulation found a violation");
-    Ok(())
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(1) => bail!("the simulation found a violation"),
+        Some(2) => bail!("the simulation was called with words it does not know"),
+        _ => bail!("the simulation did not come to its end: {status}"),
+    }
 }
 
 /// Builds the simulation and gives the command that runs it.

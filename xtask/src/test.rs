@@ -10,17 +10,18 @@ use crate::gate::{self, passed};
 use crate::steps::Steps;
 use crate::{setup, sim, workspace};
 
-/// Each suite of tests/clients: its module, what it is called, its limit in minutes.
-const SUITES: [(&str, &str, u64); 9] = [
-    ("kubectl::", "client kubectl", 5),
-    ("kube_rs::", "client kube-rs", 5),
-    ("python::", "client python", 3),
-    ("javascript::", "client javascript", 3),
-    ("parity::", "parity recordings", 8),
-    ("node::", "pods on nodes", 15),
-    ("references::", "access by reference", 5),
-    ("bad_input::", "bad input", 5),
-    ("crash::", "crash", 15),
+/// Each suite of tests/clients: its modules, what it is called, its limit in minutes.
+const SUITES: [(&[&str], &str, u64); 10] = [
+    (&["kubectl"], "client kubectl", 5),
+    (&["kube_rs"], "client kube-rs", 5),
+    (&["python"], "client python", 3),
+    (&["javascript"], "client javascript", 3),
+    (&["parity"], "parity recordings", 8),
+    (&["node"], "pods on nodes", 15),
+    (&["inspect", "unused"], "questions about owners", 5),
+    (&["access", "guide", "reference_hammer", "references"], "access by reference", 8),
+    (&["bad_input"], "bad input", 5),
+    (&["crash"], "crash", 15),
 ];
 /// How often a server is killed; `--crash-rounds` sets another number.
 const CRASH_ROUNDS: &str = "200";
@@ -57,8 +58,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             failed.push(format!("{error:#}"));
         }
     }
-    for (module, name, limit_minutes) in SUITES {
-        let mut command = built.suite(module, rounds)?;
+    let forgotten = built.forgotten();
+    if !forgotten.is_empty() {
+        failed.push(format!("client tests in no suite: {}", forgotten.join(", ")));
+    }
+    for (modules, name, limit_minutes) in SUITES {
+        let mut command = built.suite(modules, rounds)?;
         match steps.command(name, &mut command, limit_minutes) {
             Ok(log) => {
                 let ran = log.lines().filter_map(passed).count();
@@ -97,10 +102,11 @@ fn told(log: &str) -> String {
     log.lines().filter(told).fold(String::new(), |all, line| format!("{all}; {line}"))
 }
 
-/// What the build left: the server and the test program of the clients.
+/// What the build left: the server, and the test program of the clients with the names of its tests.
 struct Built {
     server: PathBuf,
     tests: PathBuf,
+    names: Vec<String>,
 }
 
 impl Built {
@@ -127,16 +133,29 @@ impl Built {
                 _ => {}
             }
         }
-        Ok(Built {
-            server: server.context("cargo built no `tenure`")?,
-            tests: tests.context("cargo built no client tests")?,
-        })
+        let tests = tests.context("cargo built no client tests")?;
+        let list = Command::new(&tests).args(["--list", "--format", "terse"]).output()?;
+        ensure!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
+        let list = String::from_utf8_lossy(&list.stdout);
+        let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+        let names = names.map(str::to_owned).collect();
+        Ok(Built { server: server.context("cargo built no `tenure`")?, tests, names })
     }
 
-    fn suite(&self, module: &str, rounds: &str) -> Result<Command> {
+    /// The tests of which no suite is told.
+    fn forgotten(&self) -> Vec<&str> {
+        let names = self.names.iter().map(String::as_str);
+        names.filter(|name| !SUITES.iter().any(|(modules, ..)| is_in(modules, name))).collect()
+    }
+
+    fn suite(&self, modules: &[&str], rounds: &str) -> Result<Command> {
+        let names: Vec<&String> = self.names.iter().filter(|name| is_in(modules, name)).collect();
+        // Without a name, all tests would run.
+        ensure!(!names.is_empty(), "there are no client tests in {}", modules.join(", "));
         let mut command = Command::new(&self.tests);
         // Two at a time: each test has a server of its own, and machines have few cores.
-        command.args([module, "--test-threads", "2", "--show-output"]);
+        command.args(["--test-threads", "2", "--show-output", "--exact"]);
+        command.args(names);
         command.current_dir(workspace::root()?.join("tests/clients"));
         command.env("TENURE_BIN", &self.server).env("TENURE_CRASH_ROUNDS", rounds);
         command.env(gate::CONTAINERD_REQUIRED, "1");
@@ -145,4 +164,9 @@ impl Built {
         }
         Ok(command)
     }
+}
+
+/// Whether a test is in one of these modules, which are outermost: others may have a part of that name.
+fn is_in(modules: &[&str], test: &str) -> bool {
+    test.split_once("::").is_some_and(|(module, _)| modules.contains(&module))
 }

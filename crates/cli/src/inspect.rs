@@ -113,13 +113,13 @@ fn without_times(drawn: &str) -> String {
 
 pub(crate) fn why(flags: &Why, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.cluster, flags.what.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.what.namespace.clone()).await?;
         let look = Look::new(reader.read().await?);
         let found = find(&look, &reader, &flags.what, program)?;
         let mut why = look.why(found);
         why.reasons.extend(reader.retention(&look, found).await);
-        let text = match flags.output {
-            Form::Text => render::why(&why, program, paint(flags.cluster.color)),
+        let text = match flags.reply.output {
+            Form::Text => render::why(&why, program, paint(flags.reply.cluster.color)),
             Form::Json => {
                 why.reasons = why.reasons.into_iter().map(|r| r.called_by(program)).collect();
                 render::json(&why)
@@ -137,12 +137,12 @@ pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, Proble
         CascadeFlag::Orphan => Policy::Orphan,
     };
     block_on(async {
-        let reader = connect(&flags.cluster, flags.what.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.what.namespace.clone()).await?;
         let mut look = Look::new(reader.read().await?);
         reader.graces(&mut look).await;
         let plan = look.plan(find(&look, &reader, &flags.what, program)?, policy);
-        let text = match flags.output {
-            Form::Text => render::plan(&plan, program, paint(flags.cluster.color)),
+        let text = match flags.reply.output {
+            Form::Text => render::plan(&plan, program, paint(flags.reply.cluster.color)),
             Form::Json => render::json(&plan),
         };
         say(text.as_bytes());
@@ -152,7 +152,7 @@ pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, Proble
 
 pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.cluster, flags.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
         let look = Look::new(reader.read().await?);
         let scope = Scope { namespace: flags.namespace.clone(), stuck_after: flags.stuck_after };
         let mut audit = look.audit(&scope);
@@ -161,8 +161,8 @@ pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
             (true, true) => ExitCode::SUCCESS,
             (true, false) => ExitCode::from(COULD_NOT_LOOK),
         };
-        let text = match flags.output {
-            Form::Text => render::audit(&audit, program, paint(flags.cluster.color)),
+        let text = match flags.reply.output {
+            Form::Text => render::audit(&audit, program, paint(flags.reply.cluster.color)),
             Form::Json => {
                 audit.findings = audit.findings.into_iter().map(|f| f.called_by(program)).collect();
                 render::json(&audit)

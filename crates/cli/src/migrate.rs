@@ -1,14 +1,21 @@
 //! `tenure migrate reference-grants`: files or a cluster in, grants of this API out. The conversion itself is
 //! the library's.
 
+mod follow;
+mod write;
+
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
+use tenure_inspect::Reader;
 use tenure_references::live::Snapshot;
-use tenure_references::migrate::{Converted, Facts, SourceGrant, convert_all, is_source, verify};
-use tenure_references::{GROUP, Grant, NoExpressions, Reference, Resource, Strategy, strategies};
+use tenure_references::migrate::{
+    Converted, Facts, InUse, Plan, SOURCE_GROUP, Scope, SourceGrant, convert_all, finding,
+    is_source, verify,
+};
+use tenure_references::{Grant, Reference, Resource, Strategy, strategies};
 
 use crate::access::bundled;
 use crate::flags::MigrateGrants;
@@ -23,10 +30,17 @@ pub(crate) const COULD_NOT_READ: u8 = 2;
 /// Something could not be converted.
 const NOT_WHOLE: u8 = 3;
 
-/// The group of the sources.
-const GATEWAY: &str = "gateway.networking.k8s.io";
-
 pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Problem> {
+    if flags.follow && !(flags.from_cluster && flags.write) {
+        return Err(Problem::new(
+            "`--follow` keeps the grants of a cluster in step, and needs `--cluster` and `--write`",
+        )
+        .hint("look first at what `--cluster` alone prints"));
+    }
+    if flags.file.is_empty() && !flags.from_cluster {
+        return Err(Problem::new("nothing says which ReferenceGrants to read")
+            .hint("name files with `--file`, or take those of the cluster with `--cluster`"));
+    }
     let mut objects = Vec::new();
     for file in &flags.file {
         objects.extend(read(file)?);
@@ -43,10 +57,13 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
         let client = reader.client();
-        let unread = |error: kube::Error| Problem::new("the cluster cannot be read").cause(&error);
+        if flags.follow {
+            return follow::run(client.clone(), bundled).await;
+        }
+        let unread = |error: kube::Error| Problem::from(reader.failed(error));
         let mut snapshot = Snapshot::read(client, &bundled).await.map_err(unread)?;
         if flags.from_cluster {
-            let kind = Resource::new(GATEWAY, "referencegrants");
+            let kind = Resource::new(SOURCE_GROUP, "referencegrants");
             objects.extend(snapshot.list(client, &kind, None).await.map_err(unread)?);
         }
         snapshot.unread.iter().for_each(|what| warn(&format!("not read: {what}")));
@@ -55,15 +72,16 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
         let mut strategies = snapshot.strategies();
         strategies.extend(strategies_in(&objects));
         let references = cross_namespace(&snapshot, &strategies, &bundled);
+        let in_use = InUse::from_iter(&references);
         let facts = Facts {
             served: &snapshot.served,
             strategies: &strategies,
             bundled: &bundled,
-            references: Some(&references),
+            in_use: Some(&in_use),
         };
         let all = convert_all(&sources, &facts);
         let mut code = match flags.write {
-            true => created(client, &all).await?,
+            true => written(&reader, &snapshot, &all).await?,
             false => printed(&all),
         };
         if flags.verify && !verified(&snapshot, &sources, &all, &references) {
@@ -73,10 +91,15 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
     })
 }
 
+/// A file as it is named to people.
+pub(crate) fn named(file: &Path) -> String {
+    if file == Path::new("-") { "stdin".to_owned() } else { format!("`{}`", file.display()) }
+}
+
 /// The documents of a file, and the items of lists in it.
 pub(crate) fn read(file: &Path) -> Result<Vec<Value>, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new(format!("`{}` cannot be read", file.display())).cause(error)
+        Problem::new(format!("{} cannot be read", named(file))).cause(error)
     };
     let mut text = String::new();
     if file == Path::new("-") {
@@ -104,32 +127,30 @@ fn strategies_in(objects: &[Value]) -> Vec<Strategy> {
     strategies.filter_map(|object| Strategy::from_object(object).ok()).collect()
 }
 
-/// References into other namespaces; bundled strategies stand in for types that none in force covers.
+/// References into other namespaces.
 fn cross_namespace(
     snapshot: &Snapshot,
     strategies: &[Strategy],
     bundled: &[Strategy],
 ) -> Vec<Reference> {
-    let covered = |strategy: &&Strategy| {
-        !strategies.iter().any(|in_force| in_force.origin == strategy.origin)
-    };
-    let mut all = strategies.to_vec();
-    all.extend(bundled.iter().filter(covered).cloned());
-    let references = snapshot.references(&all, &NoExpressions);
-    let leaves = |reference: &Reference| reference.origin.namespace != reference.target.namespace;
-    references.into_iter().filter(leaves).collect()
+    let all: Vec<Strategy> = finding(strategies, bundled).into_iter().cloned().collect();
+    let references = snapshot.references(&all, &*tenure_host::expressions());
+    references.into_iter().filter(Reference::needs_grant).collect()
 }
 
 /// Prints grants on stdout and notes on stderr.
 fn printed(all: &[(String, Converted)]) -> ExitCode {
     tell_notes(all);
-    let grants = all.iter().flat_map(|(_, converted)| &converted.grants);
-    let texts: Vec<String> = grants.map(tenure_yaml::from_json).collect();
+    let grants = all.iter().flat_map(|(_, converted)| converted.grants());
+    let texts: Vec<String> = grants.map(|grant| tenure_yaml::from_json(&grant)).collect();
     say(texts.join("---\n").as_bytes());
     whole(all)
 }
 
 fn tell_notes(all: &[(String, Converted)]) {
+    if all.is_empty() {
+        warn(&format!("there is no ReferenceGrant of {SOURCE_GROUP}"));
+    }
     for (place, converted) in all {
         for note in &converted.notes {
             warn(&format!("{place}: {note}"));
@@ -144,32 +165,37 @@ fn whole(all: &[(String, Converted)]) -> ExitCode {
     }
 }
 
-/// Creates the grants; each that cannot be is told with what the server says (M7).
-async fn created(client: &kube::Client, all: &[(String, Converted)]) -> Result<ExitCode, Problem> {
+/// Creates the grants, and brings those that were made before to what they should be; each that cannot be is
+/// told with what the server says (M7).
+async fn written(
+    reader: &Reader,
+    snapshot: &Snapshot,
+    all: &[(String, Converted)],
+) -> Result<ExitCode, Problem> {
     tell_notes(all);
+    let scope = if snapshot.unread.is_empty() { Scope::Sources } else { Scope::Part };
+    let plan = Plan::new(all, &snapshot.objects, scope);
     let mut code = whole(all);
-    for grant in all.iter().flat_map(|(_, converted)| &converted.grants) {
-        let text =
-            |pointer: &str| grant.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-        let path = format!(
-            "/apis/{GROUP}/v1alpha1/namespaces/{namespace}/referencegrants/{name}?fieldManager=tenure-migrate&force=true"
-        );
-        let failed = |error: &dyn std::fmt::Display| {
-            Problem::new(format!("`{namespace}/{name}` cannot be created")).cause(error)
-        };
-        let request = http::Request::patch(path)
-            .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
-            .body(grant.to_string().into_bytes())
-            .map_err(|error| failed(&error))?;
-        match client.request_text(request).await {
-            Ok(_) => say(format!("{namespace}/{name}: created\n").as_bytes()),
-            Err(kube::Error::Api(status)) => {
-                say(format!("{namespace}/{name}: not created: {}\n", status.message).as_bytes());
+    for place in &plan.taken {
+        say(format!("{}\n", write::taken(place)).as_bytes());
+        code = ExitCode::from(DIFFERS);
+    }
+    for step in &plan.steps {
+        let failed = |error| Problem::from(reader.failed(error));
+        let line = match write::write(reader.client(), step).await.map_err(failed)? {
+            write::Written::Done(_) => step.to_string(),
+            not => {
                 code = ExitCode::from(DIFFERS);
+                match not {
+                    write::Written::Refused(why) => write::refused(step, &why),
+                    _ => write::refused(step, "somebody changed it meanwhile; try again"),
+                }
             }
-            Err(error) => return Err(failed(&error)),
-        }
+        };
+        say(format!("{line}\n").as_bytes());
+    }
+    if plan.steps.is_empty() && plan.taken.is_empty() {
+        say(b"nothing to do\n");
     }
     Ok(code)
 }
@@ -184,8 +210,8 @@ fn verified(
     let old: Vec<SourceGrant> =
         sources.iter().filter_map(|source| SourceGrant::read(source).ok()).collect();
     let mut new: Vec<Grant> = snapshot.grants();
-    let made = all.iter().flat_map(|(_, converted)| &converted.grants).filter_map(Value::as_object);
-    new.extend(made.filter_map(|object| Grant::from_object(object).ok()));
+    let made = all.iter().flat_map(|(_, converted)| converted.grants());
+    new.extend(made.filter_map(|grant| Grant::from_object(grant.as_object()?).ok()));
     let turned = verify(&old, &new, references, &snapshot.served);
     for one in &turned {
         let what = if one.lost { "lost" } else { "won" };

@@ -41,7 +41,7 @@ pub(crate) fn unused(flags: &Unused) -> Result<ExitCode, Problem> {
 
 pub(crate) fn drain(flags: &Drain) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.cluster, flags.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
         let everywhere = flags.namespace.is_none();
         let retained = reader.retained(everywhere).await?;
         let entries: usize = retained.iter().map(|one| one.managed.len()).sum();
@@ -61,7 +61,7 @@ pub(crate) fn drain(flags: &Drain) -> Result<ExitCode, Problem> {
 
 /// What was done, or would be.
 fn told(retained: &[Retained], entries: usize, flags: &Drain) -> String {
-    if flags.output == Form::Json {
+    if flags.reply.output == Form::Json {
         let subjects: Vec<_> = retained.iter().map(|one| &one.subject).collect();
         return render::json(&serde_json::json!({
             "subjects": subjects, "entries": entries, "dryRun": flags.dry_run,

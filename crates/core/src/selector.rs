@@ -5,6 +5,7 @@
 
 mod field;
 mod label;
+mod object;
 
 use alloc::string::String;
 use core::fmt;

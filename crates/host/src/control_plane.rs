@@ -12,7 +12,7 @@ use tenure_driver::{Controllers, Driver};
 use tenure_server::admit::{Downward, Policies, Retention, first_service_address};
 use tenure_server::door::Door;
 use tenure_server::listen::Tls;
-use tenure_server::reference::References;
+use tenure_server::reference::{References, Selectors};
 use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Audit, Kinds, bootstrap, expire, follow, listen};
 use tenure_token::Keys;
@@ -283,10 +283,15 @@ fn readable(config: &Config) -> Downward {
     }
 }
 
-/// How references are treated; the feature switches filtered lists.
+/// How references are treated; features switch filtered lists and selectors.
 fn references(config: &Config) -> References {
-    let filtered_lists = config.features.reference_filtered_lists;
-    References { filtered_lists, ..config.references }
+    let features = &config.features;
+    let selectors = Selectors {
+        namespaces: features.grant_namespace_selector,
+        classes: features.consumer_class_selector,
+    };
+    let filtered_lists = features.reference_filtered_lists;
+    References { filtered_lists, selectors, ..config.references }
 }
 
 /// What is said of retention; nobody may opt in while the feature is off.

@@ -47,6 +47,18 @@ pub const FEATURES: &[Feature] = &[
         about: "consumers of references may list and watch whole collections, and see what is referenced",
         set: |features, on| features.reference_filtered_lists = on,
     },
+    Feature {
+        name: "GrantNamespaceSelector",
+        usual: false,
+        about: "grants of references may select the namespaces of origins by labels",
+        set: |features, on| features.grant_namespace_selector = on,
+    },
+    Feature {
+        name: "ConsumerClassSelector",
+        usual: false,
+        about: "consumers of references may select classes by their controller",
+        set: |features, on| features.consumer_class_selector = on,
+    },
 ];
 
 /// Which features are on.
@@ -62,6 +74,10 @@ pub struct Features {
     pub volume_file_users: bool,
     /// Whether consumers of references see their part of collections that they may not read whole.
     pub reference_filtered_lists: bool,
+    /// Whether grants may select namespaces by labels.
+    pub grant_namespace_selector: bool,
+    /// Whether consumers may select classes by their controller.
+    pub consumer_class_selector: bool,
 }
 
 impl Default for Features {
@@ -72,6 +88,8 @@ impl Default for Features {
             downward_volume_parity: false,
             volume_file_users: false,
             reference_filtered_lists: false,
+            grant_namespace_selector: false,
+            consumer_class_selector: false,
         };
         for feature in FEATURES {
             (feature.set)(&mut features, feature.usual);
@@ -157,7 +175,8 @@ mod tests {
         assert_eq!(
             error("Sidecars=true").hint(),
             "there are: ControllersAsOwners, DownwardAPIOwnerReferences, DownwardAPIVolumeParity, \
-             AtomicWriteVolumeUserFields, ReferenceFilteredLists"
+             AtomicWriteVolumeUserFields, ReferenceFilteredLists, GrantNamespaceSelector, \
+             ConsumerClassSelector"
         );
         assert_eq!(
             error("ControllersAsOwners=yes").to_string(),

@@ -31,9 +31,11 @@ use crate::reader::{ReadError, Reader};
 
 pub use answer::{Answer, Condition, Explained, Near, Reached, Readers, Review, State, Told};
 pub use change::{Access, Change, Edit, NotApplied, strategies_in};
-pub use doctor::{Advice, Doctor};
+pub use doctor::{Advice, Doctor, UnusedGrants};
 pub use map::{Chain, Idle, Link, Map, MapScope};
-pub use narrow::{Broad, Narrow, NarrowQuestion, Outcome, Reach, Read, Verdict, Window};
+pub use narrow::{
+    Broad, FilteredLists, Narrow, NarrowQuestion, Outcome, Reach, Read, Verdict, Window,
+};
 pub use records::{Records, Request, WrongLine};
 pub use roles::{BindingName, Given, Holder, Roles};
 
@@ -94,11 +96,8 @@ impl Rights {
     /// What could not be read, so that answers may lack something.
     #[must_use]
     pub fn unread(&self) -> Vec<Unread> {
-        let split = |text: &String| {
-            let (kind, why) = text.split_once(": ").unwrap_or((text, ""));
-            Unread { kind: kind.to_owned(), why: why.to_owned() }
-        };
-        self.snapshot.unread.iter().map(split).collect()
+        let all = self.snapshot.unread.iter();
+        all.map(|it| Unread { kind: it.resource.to_string(), why: it.why.clone() }).collect()
     }
 }
 
@@ -126,72 +125,6 @@ fn identity_of(subject: &Subject) -> Identity {
     match subject {
         Subject::Group(name) => Identity { user: String::new(), groups: vec![name.clone()] },
         subject => identity(&subject.request_name(), &[]),
-    }
-}
-
-/// One object, by names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Object {
-    /// The API group; empty for the core group.
-    pub group: String,
-    /// The plural name.
-    pub resource: String,
-    /// The namespace; empty when it has none, or when all are meant.
-    pub namespace: String,
-    /// The name; empty when all are meant.
-    pub name: String,
-}
-
-impl Object {
-    /// An object of a type.
-    #[must_use]
-    pub fn new(resource: &Resource, namespace: &str, name: &str) -> Object {
-        Object {
-            group: resource.group.clone(),
-            resource: resource.resource.clone(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
-    }
-
-    /// The same, borrowed, as the engine wants it.
-    #[must_use]
-    pub fn as_obj(&self) -> Obj<'_> {
-        Obj {
-            group: &self.group,
-            resource: &self.resource,
-            namespace: &self.namespace,
-            name: &self.name,
-        }
-    }
-
-    /// Its type.
-    #[must_use]
-    pub fn resource(&self) -> Resource {
-        Resource::new(&self.group, &self.resource)
-    }
-
-    /// Where it is, without its type.
-    #[must_use]
-    pub fn place(&self) -> String {
-        match (self.namespace.as_str(), self.name.as_str()) {
-            ("", "") => "everywhere".to_owned(),
-            ("", name) => name.to_owned(),
-            (namespace, "") => format!("all in {namespace}"),
-            (namespace, name) => format!("{namespace}/{name}"),
-        }
-    }
-}
-
-impl fmt::Display for Object {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.resource(), self.place())
-    }
-}
-
-impl From<&ObjectName> for Object {
-    fn from(name: &ObjectName) -> Object {
-        Object::new(&name.resource, &name.namespace, &name.name)
     }
 }
 
@@ -252,7 +185,7 @@ pub struct Via {
     /// The consumer.
     pub consumer: String,
     /// What points.
-    pub origin: Object,
+    pub origin: ObjectName,
     /// The class of the origin; none when its type is not partitioned, empty when it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
@@ -265,7 +198,7 @@ pub struct Via {
     /// The grants that cover it; none for a reference within a namespace.
     pub grants: Vec<Place>,
     /// What is pointed at.
-    pub target: Object,
+    pub target: ObjectName,
 }
 
 impl From<&Witness> for Via {
@@ -273,7 +206,11 @@ impl From<&Witness> for Via {
         let grants = witness.grants.iter();
         Via {
             consumer: witness.consumer.clone(),
-            origin: Object::new(&witness.origin, &witness.origin_namespace, &witness.origin_name),
+            origin: ObjectName::new(
+                &witness.origin,
+                &witness.origin_namespace,
+                &witness.origin_name,
+            ),
             class: witness.class.clone(),
             strategy: witness.strategy.clone(),
             version: witness.version.clone(),
@@ -281,7 +218,11 @@ impl From<&Witness> for Via {
             grants: grants
                 .map(|(namespace, name)| Place { namespace: namespace.clone(), name: name.clone() })
                 .collect(),
-            target: Object::new(&witness.target, &witness.target_namespace, &witness.target_name),
+            target: ObjectName::new(
+                &witness.target,
+                &witness.target_namespace,
+                &witness.target_name,
+            ),
         }
     }
 }
@@ -305,7 +246,7 @@ pub struct Question {
     /// Does what.
     pub verb: String,
     /// With which object; without a name, with all of a namespace or of the cluster.
-    pub object: Object,
+    pub object: ObjectName,
     /// With which part of it; empty for all.
     pub subresource: String,
 }
@@ -314,28 +255,24 @@ impl Question {
     /// As the engine of references asks it.
     #[must_use]
     pub fn attributes(&self) -> Attributes<'_> {
+        let Obj { group, resource, namespace, name } = self.object.as_obj();
         Attributes {
             user: &self.who.user,
             groups: &self.who.groups,
             verb: &self.verb,
-            group: &self.object.group,
-            resource: &self.object.resource,
+            group,
+            resource,
             subresource: &self.subresource,
-            namespace: &self.object.namespace,
-            name: &self.object.name,
+            namespace,
+            name,
         }
     }
 
     /// As the engine of roles asks it.
     #[must_use]
     pub fn asked(&self) -> tenure_rbac::Asked<'_> {
-        tenure_rbac::Asked::Resource {
-            verb: &self.verb,
-            group: &self.object.group,
-            resource: &self.object.resource,
-            subresource: &self.subresource,
-            namespace: &self.object.namespace,
-            name: &self.object.name,
-        }
+        let Attributes { verb, group, resource, subresource, namespace, name, .. } =
+            self.attributes();
+        tenure_rbac::Asked::Resource { verb, group, resource, subresource, namespace, name }
     }
 }

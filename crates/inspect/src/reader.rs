@@ -397,7 +397,9 @@ impl Reader {
         serde_json::from_str(&text).map_err(kube::Error::SerdeError)
     }
 
-    pub(crate) fn failed(&self, error: kube::Error) -> ReadError {
+    /// What went wrong with a request to this cluster.
+    #[must_use]
+    pub fn failed(&self, error: kube::Error) -> ReadError {
         match error {
             kube::Error::Api(status) => {
                 ReadError::Refused { url: self.url.clone(), message: status.message.clone() }

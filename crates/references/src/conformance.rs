@@ -16,19 +16,24 @@ mod library;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tenure_reference::Selectors;
+
+use crate::names::ObjectName;
 
 pub use library::run;
 
 macro_rules! vectors {
-    ($($name:literal,)*) => {
-        /// Every vector: its name, and the text of its file.
-        pub const VECTORS: &[(&str, &str)] = &[
+    ($(#[$about:meta])* $all:ident: $($name:literal,)*) => {
+        $(#[$about])*
+        pub const $all: &[(&str, &str)] = &[
             $(($name, include_str!(concat!("../conformance/", $name, ".json"))),)*
         ];
     };
 }
 
 vectors! {
+    /// Every vector: its name, and the text of its file.
+    VECTORS:
     "ref_to_missing_namespace",
     "ref_to_missing_object",
     "ref_without_grant",
@@ -76,6 +81,15 @@ vectors! {
     "strategy_delete_revokes_all",
     "consumer_delete_revokes_all",
     "two_purposes_one_object_each_revoked_alone",
+}
+
+vectors! {
+    /// Vectors of what an implementation may leave out; each says by which gates it is switched on.
+    GATED_VECTORS:
+    "grant_selects_namespaces_by_labels",
+    "grant_empty_selector_means_all",
+    "grant_selects_by_expressions",
+    "consumer_selects_classes_by_controller",
 }
 
 /// What every vector starts from.
@@ -133,6 +147,9 @@ pub struct Vector {
     pub about: String,
     /// Whose case it is: `kep-3766`, `gateway-api` or `tenure`.
     pub from: String,
+    /// The gates without which it is not to hold (D9, D13).
+    #[serde(default)]
+    pub gates: Vec<String>,
     /// Tests of the Gateway API with the same shape.
     #[serde(default)]
     pub mirrors: Vec<String>,
@@ -147,6 +164,14 @@ impl Vector {
     /// The text is no vector.
     pub fn read(text: &str) -> serde_json::Result<Vector> {
         serde_json::from_str(text)
+    }
+
+    fn selectors(&self) -> Selectors {
+        let has = |gate: &str| self.gates.iter().any(|name| name == gate);
+        Selectors {
+            namespaces: has("GrantNamespaceSelector"),
+            classes: has("ConsumerClassSelector"),
+        }
     }
 }
 
@@ -226,34 +251,11 @@ pub struct Read {
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// What points.
-    pub origin: Object,
+    pub origin: ObjectName,
     /// What is pointed at.
-    pub target: Object,
+    pub target: ObjectName,
     /// What for.
     pub purpose: String,
     /// The class as the caller read it.
     pub class: Option<String>,
-}
-
-/// An object, by names.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Object {
-    /// Its API group.
-    pub group: String,
-    /// Its plural name.
-    pub resource: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl Object {
-    /// The same as queries want it.
-    #[must_use]
-    pub fn as_obj(&self) -> crate::Obj<'_> {
-        let Object { group, resource, namespace, name } = self;
-        crate::Obj { group, resource, namespace, name }
-    }
 }

@@ -11,7 +11,7 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use serde_json::{Map, Value};
 use tenure_reference::{
     Attributes, Consumer, Event, Expressions, Grant, Index, Kind, Need, Obj, Origin, OriginName,
-    Outputs, RefQuery, Resource, ServedType, Strategy, Synced, Unusable, Verdict,
+    Outputs, RefQuery, Resource, Selectors, ServedType, Strategy, Synced, Unusable, Verdict,
 };
 
 use crate::names::{Identity, ObjectName, Reference};
@@ -141,6 +141,13 @@ impl RefIndex {
     #[must_use]
     pub fn with_expressions(mut self, expressions: Arc<dyn Expressions + Send + Sync>) -> RefIndex {
         self.index = self.index.with_expressions(expressions);
+        self
+    }
+
+    /// The same, where selectors mean something (D9, D13): those that the API server lets authors write.
+    #[must_use]
+    pub fn with_selectors(mut self, selectors: Selectors) -> RefIndex {
+        self.index = self.index.with_selectors(selectors);
         self
     }
 
@@ -335,8 +342,8 @@ impl RefIndex {
             }
             let targets = out.transitions.iter().filter_map(|told| self.index.target(told.target));
             for target in targets {
-                let name = ObjectName::from(target);
-                let readable = self.may_read(&reader.who, &target);
+                let name = ObjectName::from(target.object());
+                let readable = self.may_read(&reader.who, &target.object());
                 reader.set(name, readable);
             }
         }
@@ -386,7 +393,8 @@ impl RefIndex {
     fn look(&self, reader: &mut Reader) {
         let Identity { user, groups } = &reader.who;
         let readable = self.index.view().live_targets(user, groups);
-        let readable: BTreeSet<ObjectName> = readable.map(ObjectName::from).collect();
+        let readable: BTreeSet<ObjectName> =
+            readable.map(|target| ObjectName::from(target.object())).collect();
         let gone: Vec<ObjectName> = reader.open.difference(&readable).cloned().collect();
         readable.into_iter().for_each(|name| reader.set(name, true));
         gone.into_iter().for_each(|name| reader.set(name, false));

@@ -64,6 +64,8 @@
 //!
 //! - What your controller needs in RBAC: to read the three reference kinds and its own origins. Never its
 //!   targets; those it reads one by one, while something points at them (R115).
+//! - Where the API server lets grants select namespaces, or consumers select classes, say so by
+//!   [`RefIndex::with_selectors`]; the controller then also reads namespaces and those classes (D9, D13).
 //! - `RefNotPermitted` is told on the origin, never on the grant: [`Condition`] (R116).
 //! - [`conformance`] holds vectors as JSON for implementations in any language (R117).
 //! - [`strategies`] holds ready strategies for common APIs; none is in force until somebody applies it.
@@ -78,6 +80,8 @@ mod index;
 pub mod live;
 pub mod migrate;
 mod names;
+mod objects;
+mod served;
 pub mod strategies;
 
 pub use condition::Condition;
@@ -85,8 +89,10 @@ pub use index::{Change, Changes, Filter, NotUnderstood, Readable, RefIndex, Targ
 #[cfg(feature = "kube")]
 pub use live::{ReferencedCache, References};
 pub use names::{Identity, ObjectName, Reference};
+pub use objects::grant_object;
 pub use tenure_reference::{
-    Attributes, Class, Code, Consumer, Detached, Expressions, FoundReference, GROUP, Grant, Kind,
-    Nearest, Need, NoExpressions, Obj, RefQuery, Resource, ServedType, Strategy, Subject, Triple,
-    Unusable, Verdict, WhyNot, check_detached, preference_order, references_of,
+    Attributes, Class, ClassSelector, Code, Consumer, Detached, Expressions, FoundReference, GROUP,
+    Grant, Kind, NamespaceSelector, Nearest, Need, NoExpressions, Obj, RefQuery, Resource,
+    Selectors, ServedType, Strategy, Subject, Triple, Unusable, Verdict, WhyNot, check_detached,
+    preference_order, references_of,
 };

@@ -11,21 +11,25 @@
 mod cache;
 mod discovery;
 mod feed;
+mod follow;
 mod snapshot;
+mod watches;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::core::{ApiResource, DynamicObject};
-use tenure_reference::{Resource, ServedType};
+use tenure_reference::{Resource, Selectors, ServedType};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::index::{Changes, Filter, Readable, RefIndex};
 use crate::names::Identity;
+use crate::served;
 
 pub use cache::ReferencedCache;
 pub use discovery::served;
-pub use snapshot::Snapshot;
+pub use follow::{Follow, Followed};
+pub use snapshot::{Snapshot, Unread};
 
 /// What the task and its users share.
 struct Shared {
@@ -52,19 +56,8 @@ impl Shared {
     /// A type as kube-rs wants it, at a version or at the preferred one.
     fn api_resource(&self, resource: &Resource, version: Option<&str>) -> Option<Api> {
         let served = self.served();
-        let row = served.iter().find(|row| row.resource == *resource)?;
-        let version = version.or(row.versions.first().map(String::as_str))?;
-        let api_version = match resource.group.as_str() {
-            "" => version.to_owned(),
-            group => format!("{group}/{version}"),
-        };
-        let resource = ApiResource {
-            group: resource.group.clone(),
-            version: version.to_owned(),
-            api_version,
-            kind: row.kind.clone(),
-            plural: resource.resource.clone(),
-        };
+        let row = served::row(&served, resource)?;
+        let resource = served::api_resource(row, version)?;
         Some(Api { resource, namespaced: row.namespaced })
     }
 
@@ -110,9 +103,20 @@ impl References {
     /// Starts watching on the current runtime. `who` is the identity the client has.
     #[must_use]
     pub fn start(client: kube::Client, who: Identity) -> References {
+        References::start_selecting(client, who, Selectors::default())
+    }
+
+    /// The same where the API server lets authors write selectors (D9, D13). The service account then also needs
+    /// `list` and `watch` on namespaces, and on the types of classes that its consumers select.
+    #[must_use]
+    pub fn start_selecting(
+        client: kube::Client,
+        who: Identity,
+        selectors: Selectors,
+    ) -> References {
         let shared = Arc::new(Shared {
             who,
-            index: RwLock::new(RefIndex::new()),
+            index: RwLock::new(RefIndex::new().with_selectors(selectors)),
             served: RwLock::new(Vec::new()),
             ready: watch::Sender::new(false),
             problem: Mutex::new(None),

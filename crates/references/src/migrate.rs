@@ -2,33 +2,31 @@
 //! here, and nothing is ever guessed: what cannot be converted is said.
 //!
 //! ```text
-//!   spec.from × spec.to ──► one grant for each (from, group and kind of to, purpose)
-//!                            names of one kind together, sixteen in a grant
+//!   spec.from × spec.to ──► what is wanted: for each (from, group and kind of to, purpose) all names together
+//!   wanted, what is there ──► Plan: grants to create, to change and to delete, sixteen names in each
 //! ```
 
+mod follow;
 mod honour;
+mod in_use;
 mod kinds;
+mod plan;
 mod source;
 mod verify;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tenure_reference::{GROUP, Resource, ServedType, Strategy};
 
-use crate::names::Reference;
-
+pub use follow::{Following, Origins};
 pub use honour::{GatewayGrants, Honoured};
+pub use in_use::InUse;
 pub use kinds::{KNOWN_KINDS, KnownKind};
-pub use source::{SourceGrant, is_source};
+pub use plan::{MADE_FROM, NAMES_MAX, Plan, Scope, Step};
+pub use source::{SOURCE_GROUP, SourceGrant, is_source};
 pub use verify::{Turned, verify};
-
-/// The most names in one grant (D20).
-pub const NAMES_MAX: usize = 16;
-
-/// The longest name of an object.
-const NAME_MAX: usize = 253;
 
 /// What is known of the cluster, or of the files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,9 +37,21 @@ pub struct Facts<'a> {
     pub strategies: &'a [Strategy],
     /// Strategies that could be put in force: the bundled ones. They know purposes, and warn.
     pub bundled: &'a [Strategy],
-    /// References of living origins into other namespaces; `None` where nobody looked.
-    pub references: Option<&'a [Reference]>,
+    /// What living origins reference in other namespaces; `None` where nobody looked.
+    pub in_use: Option<&'a InUse>,
 }
+
+/// The strategies by which references are found: those in force, and bundled ones for types that none in force
+/// reads.
+#[must_use]
+pub fn finding<'a>(in_force: &'a [Strategy], bundled: &'a [Strategy]) -> Vec<&'a Strategy> {
+    let reads = |origin: &Resource| in_force.iter().any(|strategy| strategy.origin == *origin);
+    let others = bundled.iter().filter(|strategy| !reads(&strategy.origin));
+    in_force.iter().chain(others).collect()
+}
+
+/// The code of the note that an entry means every name, and was taken to mean those in use.
+pub const SNAPSHOT: &str = "snapshot-of-wildcard";
 
 /// How much a note matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,16 +94,43 @@ impl fmt::Display for Note {
     }
 }
 
+/// The names that origins of one type and namespace may point at, for one purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The source.
+    pub source: String,
+    /// Its namespace, which is that of the targets.
+    pub namespace: String,
+    /// The name of the grant; of several, what their names begin with.
+    pub base: String,
+    /// The type of origins.
+    pub origin: Resource,
+    /// The namespace of origins; empty for origins without one.
+    pub origin_namespace: String,
+    /// The type of targets.
+    pub target: Resource,
+    /// What for.
+    pub purpose: String,
+    /// The names of targets.
+    pub names: BTreeSet<String>,
+}
+
 /// What came of one source.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Converted {
-    /// The grants, ready to be applied. The source stays as it is (M5).
-    pub grants: Vec<Value>,
+    /// What is to be granted. The source stays as it is (M5).
+    pub wanted: Vec<Wanted>,
     /// What there is to say.
     pub notes: Vec<Note>,
 }
 
 impl Converted {
+    /// The grants as they are where there are none yet.
+    #[must_use]
+    pub fn grants(&self) -> Vec<Value> {
+        Plan::new(&[(String::new(), self.clone())], [], Scope::Sources).into_created()
+    }
+
     /// Whether all of the source was converted.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -192,7 +229,7 @@ impl Link<'_> {
                 names.extend(self.referenced(facts, purpose, field, out));
             }
             let several = purposes.len() > 1;
-            out.grants.extend(self.grants(&names, purpose, several));
+            out.wanted.push(self.wanted(names, purpose, several));
         }
     }
 
@@ -220,19 +257,16 @@ impl Link<'_> {
         field: &str,
         out: &mut Converted,
     ) -> Vec<String> {
-        let Some(references) = facts.references else {
+        let Some(in_use) = facts.in_use else {
             let text = "it means every name, which this API cannot say; the names in use can be told with --cluster";
             out.note(Weight::Error, "wildcard", field, text.to_owned());
             return Vec::new();
         };
-        let mine = references.iter().filter(|reference| {
-            reference.origin.resource == *self.origin
-                && reference.origin.namespace == self.from.namespace
-                && reference.target.resource == *self.target
-                && reference.target.namespace == self.source.namespace
-                && reference.purpose == purpose
-        });
-        let names: BTreeSet<String> = mine.map(|reference| reference.target.name.clone()).collect();
+        let (origin, target) = (
+            (self.origin, self.from.namespace.as_str()),
+            (self.target, self.source.namespace.as_str()),
+        );
+        let names: Vec<String> = in_use.names(origin, target, purpose).map(str::to_owned).collect();
         let text = match names.len() {
             0 => format!(
                 "it means every name, which this API cannot say, and none is referenced now for {purpose}"
@@ -241,15 +275,12 @@ impl Link<'_> {
                 "it means every name, which this API cannot say; {count} referenced now for {purpose} are granted"
             ),
         };
-        out.note(Weight::Warning, "snapshot-of-wildcard", field, text);
-        names.into_iter().collect()
+        out.note(Weight::Warning, SNAPSHOT, field, text);
+        names
     }
 
-    /// The grants for these names, sixteen in each (M2).
-    fn grants(&self, names: &BTreeSet<String>, purpose: &str, several: bool) -> Vec<Value> {
-        let names: Vec<&String> = names.iter().collect();
-        let parts: Vec<&[&String]> = names.chunks(NAMES_MAX).collect();
-        let split = parts.len() > 1;
+    /// What is to be granted of these names (M2).
+    fn wanted(&self, names: BTreeSet<String>, purpose: &str, several: bool) -> Wanted {
         let mut base =
             format!("{}-{}-{}", self.source.name, self.origin.resource, self.target.resource);
         if several {
@@ -259,33 +290,16 @@ impl Link<'_> {
         if self.source.names_elsewhere(self.from) {
             base = format!("{base}-{}", self.from.namespace);
         }
-        let numbered = parts.into_iter().enumerate();
-        let grants = numbered.map(|(number, names)| {
-            let name = match split {
-                true => format!("{base}-{}", number + 1),
-                false => base.clone(),
-            };
-            let mut origin = json!({
-                "group": self.origin.group, "resource": self.origin.resource,
-            });
-            if let (Some(origin), false) = (origin.as_object_mut(), self.from.namespace.is_empty())
-            {
-                origin.insert("namespace".into(), self.from.namespace.clone().into());
-            }
-            json!({
-                "apiVersion": format!("{GROUP}/v1alpha1"),
-                "kind": "ReferenceGrant",
-                "metadata": { "name": shortened(&name), "namespace": self.source.namespace },
-                "origin": origin,
-                "target": {
-                    "group": self.target.group,
-                    "resource": self.target.resource,
-                    "names": names,
-                },
-                "purpose": purpose,
-            })
-        });
-        grants.collect()
+        Wanted {
+            source: self.source.name.clone(),
+            namespace: self.source.namespace.clone(),
+            base,
+            origin: self.origin.clone(),
+            origin_namespace: self.from.namespace.clone(),
+            target: self.target.clone(),
+            purpose: purpose.to_owned(),
+            names,
+        }
     }
 }
 
@@ -301,40 +315,14 @@ fn skeleton(origin: &Resource, target: &Resource, served: &[ServedType]) -> Stri
     )
 }
 
-/// A name that is short enough; what is cut off is kept as a hash.
-fn shortened(name: &str) -> String {
-    if name.len() <= NAME_MAX {
-        return name.to_owned();
-    }
-    // FNV-1a: stable in all releases, since names of objects must not change with the program.
-    let hash = name
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let keep = NAME_MAX - 9;
-    let kept = name.get(..keep).unwrap_or_default().trim_end_matches(['-', '.']);
-    format!("{kept}-{hash:08x}")
-}
-
-/// Converts several sources; each with its namespace and name. No two grants have one name.
+/// Converts several sources; each with its namespace and name.
 #[must_use]
-pub fn convert_all(sources: &[Value], facts: &Facts<'_>) -> Vec<(String, Converted)> {
-    let mut taken: BTreeMap<String, usize> = BTreeMap::new();
-    let mut all = Vec::new();
-    for object in sources {
-        let mut converted = convert(object, facts);
-        for grant in &mut converted.grants {
-            let place = place(grant);
-            let count = taken.entry(place).or_default();
-            *count += 1;
-            if *count > 1
-                && let Some(Value::String(name)) = grant.pointer_mut("/metadata/name")
-            {
-                *name = shortened(&format!("{name}-x{count}"));
-            }
-        }
-        all.push((place(object), converted));
-    }
-    all
+pub fn convert_all<'s>(
+    sources: impl IntoIterator<Item = &'s Value>,
+    facts: &Facts<'_>,
+) -> Vec<(String, Converted)> {
+    let sources = sources.into_iter();
+    sources.map(|object| (place(object), convert(object, facts))).collect()
 }
 
 /// The namespace and name of an object.

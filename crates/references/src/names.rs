@@ -2,20 +2,64 @@
 
 use std::fmt;
 
-use tenure_reference::{Moved, Obj, Resource, Subject};
+use serde::{Deserialize, Serialize};
+use tenure_reference::{Grant, Moved, Obj, Resource, Subject};
 
-/// One object, by names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// One object, by names; in a request also all of a namespace, or of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Flat", into = "Flat")]
 pub struct ObjectName {
     /// Its type.
     pub resource: Resource,
-    /// Its namespace; empty when it has none.
+    /// Its namespace; empty when it has none, or when all are meant.
     pub namespace: String,
-    /// Its name.
+    /// Its name; empty when all are meant.
     pub name: String,
 }
 
+/// The same as JSON has it: four fields beside each other.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flat {
+    group: String,
+    resource: String,
+    namespace: String,
+    name: String,
+}
+
+impl From<Flat> for ObjectName {
+    fn from(flat: Flat) -> ObjectName {
+        let Flat { group, resource, namespace, name } = flat;
+        ObjectName { resource: Resource { group, resource }, namespace, name }
+    }
+}
+
+impl From<ObjectName> for Flat {
+    fn from(object: ObjectName) -> Flat {
+        let ObjectName { resource: Resource { group, resource }, namespace, name } = object;
+        Flat { group, resource, namespace, name }
+    }
+}
+
 impl ObjectName {
+    /// An object of a type.
+    #[must_use]
+    pub fn new(resource: &Resource, namespace: &str, name: &str) -> ObjectName {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        ObjectName { resource: resource.clone(), namespace, name }
+    }
+
+    /// Where it is, without its type.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match (self.namespace.as_str(), self.name.as_str()) {
+            ("", "") => "everywhere".to_owned(),
+            ("", name) => name.to_owned(),
+            (namespace, "") => format!("all in {namespace}"),
+            (namespace, name) => format!("{namespace}/{name}"),
+        }
+    }
+
     /// The same, borrowed, as queries want it.
     #[must_use]
     pub fn as_obj(&self) -> Obj<'_> {
@@ -40,7 +84,7 @@ impl From<Obj<'_>> for ObjectName {
 
 impl fmt::Display for ObjectName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_obj().fmt(out)
+        write!(out, "{} {}", self.resource, self.place())
     }
 }
 
@@ -53,6 +97,26 @@ pub struct Reference {
     pub target: ObjectName,
     /// What for.
     pub purpose: String,
+}
+
+impl Reference {
+    /// Whether it leads into another namespace, so that a grant is needed.
+    #[must_use]
+    pub fn needs_grant(&self) -> bool {
+        !self.target.namespace.is_empty() && self.origin.namespace != self.target.namespace
+    }
+
+    /// Whether a grant lets it lead into another namespace (R51).
+    #[must_use]
+    pub fn is_granted_by(&self, grant: &Grant) -> bool {
+        let Reference { origin, target, purpose } = self;
+        grant.namespace == target.namespace
+            && grant.origin == origin.resource
+            && grant.is_from(&origin.namespace)
+            && grant.target == target.resource
+            && grant.purpose == *purpose
+            && grant.names.contains(&target.name)
+    }
 }
 
 impl From<Moved> for Reference {

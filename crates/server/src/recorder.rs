@@ -8,6 +8,7 @@
 //! {
 //!   "since": "2026-01-01T00:00:00Z",
 //!   "dropped": 0,
+//!   "filteredLists": false,
 //!   "reads": [{
 //!     "user": "system:serviceaccount:edge:edge",
 //!     "verb": "get",
@@ -27,6 +28,7 @@
 //! ```
 //!
 //! - `since`: when recording began. `dropped`: how many reads did not fit.
+//! - `filteredLists`: whether consumers see their part of collections that they may not read whole (R155).
 //! - `verb`: `get`, `list` or `watch`. `namespace`: empty for all namespaces, or for what lives in none.
 //! - `name`: empty for a whole collection; a list or watch of one name has that name.
 //! - `count`: how often it was allowed; `denied`: how often not.

@@ -2,23 +2,27 @@
 //! version of an origin is read (spec/referential-authorization.md).
 //!
 //! ```text
-//!   commit ──► feed ──┬─► standing: what may be read because something refers to it
-//!                     └─► filtered: whose sight of what has changed (R155)
+//!   strategy ──► prepare ──► commit ──► feed ──┬─► standing: what may be read because something refers to it
+//!                   └─────── fill ───────┘     └─► filtered: whose sight of what has changed (R155)
 //! ```
 //!
 //! What is wrong with such an object is decided in crate `kinds`; who may write it, in `admit`; what a reference
 //! is good for, in the engine `reference`.
 
+mod clear;
 mod expression;
 mod feed;
+mod feeds;
 mod fill;
 mod filtered;
+mod prepare;
 mod standing;
 mod tally;
 mod tell;
 
 use std::sync::Arc;
 
+pub use tenure_kinds::reference::Selectors;
 use tenure_kinds::reference::{ReferenceKind, Resource, ServedResource, Surroundings};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Kind, Object};
@@ -28,6 +32,7 @@ use crate::registry::{Registry, Served};
 
 pub(crate) use feed::Feed;
 pub(crate) use filtered::{Forgotten, Moved, Sight, Then};
+pub(crate) use prepare::prepare;
 pub(crate) use standing::Standing;
 pub(crate) use tally::Tally;
 pub(crate) use tell::tell;
@@ -61,6 +66,8 @@ pub struct References {
     pub filtered_lists: bool,
     /// What becomes of decisions (D15).
     pub authorizer: Authorizer,
+    /// Which selectors grants and consumers may have (D9, D13).
+    pub selectors: Selectors,
     /// Who reads what may be referenced is recorded (R135); always while decisions are only observed.
     pub record_access: bool,
 }
@@ -106,6 +113,10 @@ impl Surroundings for Around {
     fn lets_everybody(&self) -> bool {
         self.settings.lets_everybody
     }
+
+    fn selectors(&self) -> Selectors {
+        self.settings.selectors
+    }
 }
 
 fn active_version(registry: &Registry, strategy: &Object) -> Option<String> {
@@ -124,9 +135,10 @@ pub(crate) fn shown_version(served: &Served, object: &Object) -> Option<String> 
     active_version(&served.around.upgrade()?.load(), object)
 }
 
-/// Whether a write of such an object may bring origins that are told beside the commits (R174).
+/// Whether a write of such an object may bring origins that are told beside the commits (R174), or what selectors
+/// look at.
 pub(crate) fn brings_origins(kind: &Kind) -> bool {
-    is_strategy(kind) || kind.group == "apiextensions.k8s.io"
+    ReferenceKind::of(kind).is_some() || kind.group == "apiextensions.k8s.io"
 }
 
 fn is_strategy(kind: &Kind) -> bool {

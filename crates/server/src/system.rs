@@ -145,7 +145,11 @@ fn recorded(api: &Api, asked: &Asked) -> Result<Response<Body>, Failure> {
         return Err(Failure::new(404, "NotFound", why));
     };
     let user = Some(asked.query.text("user")).filter(|user| !user.is_empty());
-    Ok(json_bytes(Bytes::from(recorder.show(user).to_string())))
+    let mut shown = recorder.show(user);
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("filteredLists".to_owned(), api.access.standing().filters_lists().into());
+    }
+    Ok(json_bytes(Bytes::from(shown.to_string())))
 }
 
 fn json_bytes(bytes: Bytes) -> Response<Body> {

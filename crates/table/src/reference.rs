@@ -5,7 +5,7 @@ use tenure_machinery::object::{Object, ObjectExt};
 
 use crate::column::{AGE, NAME, integer, text};
 use crate::row::Row;
-use crate::{Column, Printer};
+use crate::{Column, Printer, selector};
 
 const NONE: &str = "<none>";
 /// Where the versions of a strategy stand.
@@ -54,7 +54,7 @@ pub(crate) static CONSUMER: Printer = Printer { columns: CONSUMER_COLUMNS, cells
 static CONSUMER_COLUMNS: &[Column] = &[
     NAME,
     text("Subject", "Who serves the references"),
-    text("Classes", "Classes it serves; \"\" is the unset one"),
+    text("Classes", "Classes it serves, or their controller; \"\" is the unset one"),
     integer("Refs", "Number of origins, targets and purposes"),
     AGE,
 ];
@@ -68,6 +68,7 @@ fn consumer_cells(row: &Row<'_>) -> Vec<Value> {
         .texts(&["classNames"])
         .into_iter()
         .map(|class| if class.is_empty() { "\"\"" } else { class })
+        .chain(row.object.str_at(&["classSelector", "controllerName"]))
         .collect();
     vec![
         json!(row.name()),
@@ -84,7 +85,7 @@ pub(crate) static GRANT: Printer = Printer { columns: GRANT_COLUMNS, cells: gran
 static GRANT_COLUMNS: &[Column] = &[
     NAME,
     text("Origin", "Resource whose objects may point here"),
-    text("From-Namespace", "Namespace of those objects"),
+    text("From-Namespace", "Namespace of those objects, or the labels it must have"),
     text("Target", "Resource they may point at"),
     text("Names", "Names they may point at"),
     text("Purpose", "What for"),
@@ -95,12 +96,23 @@ fn grant_cells(row: &Row<'_>) -> Vec<Value> {
     vec![
         json!(row.name()),
         json!(resource(row.object, "origin")),
-        json!(row.filled(&["origin", "namespace"], NONE)),
+        json!(from_namespace(row)),
         json!(resource(row.object, "target")),
         json!(joined(&row.texts(&["target", "names"]))),
         json!(row.text(&["purpose"])),
         json!(row.age()),
     ]
+}
+
+/// The namespace of origins, or the labels by which a grant selects it.
+fn from_namespace(row: &Row<'_>) -> String {
+    let selector = row.object.map_at(&["origin", "namespaceSelector"]);
+    match selector.map(selector::requirements) {
+        None => row.filled(&["origin", "namespace"], NONE).to_owned(),
+        Some(Some(text)) if text.is_empty() => "<all>".to_owned(),
+        Some(Some(text)) => text,
+        Some(None) => "<error>".to_owned(),
+    }
 }
 
 /// `gateways.gateway.networking.k8s.io`, or `secrets` of the core group.

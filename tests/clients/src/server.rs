@@ -42,10 +42,13 @@ impl Server {
     }
 
     /// Starts a server with these flags of `tenure up` and waits until it is ready. Without a word
-    /// about nodes it has none, as real clients' recordings had none.
+    /// about nodes it has none, as real clients' recordings had none, and without one about its
+    /// address it takes any free port.
     pub fn start(flags: &[&str]) -> Result<Server> {
         let without_nodes: &[&str] =
             if flags.contains(&"--nodes") { &[] } else { &["--nodes", "0"] };
+        let anywhere: &[&str] =
+            if flags.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let folder = TempDir::with_prefix("tenure-client-")?;
         let kubeconfig = folder.path().join("kubeconfig");
         let errors = folder.path().join("stderr");
@@ -54,7 +57,8 @@ impl Server {
             .arg("up")
             .args(flags)
             .args(without_nodes)
-            .args(["--listen", "127.0.0.1:0", "--kubeconfig"])
+            .args(anywhere)
+            .arg("--kubeconfig")
             .arg(&kubeconfig)
             .env("HOME", folder.path())
             .env("NO_COLOR", "1")

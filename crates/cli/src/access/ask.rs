@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tenure_inspect::access::{Object, Question, Review, Rights, identity};
+use tenure_inspect::access::{Question, Review, Rights, identity};
 use tenure_inspect::render::{self, access};
 use tenure_inspect::{Reader, Served};
-use tenure_references::{Identity, Resource};
+use tenure_references::{Identity, Obj, ObjectName, Resource};
 
 use crate::flags::{Ask, Can, Explain, Form, WhoCan};
 use crate::inspect::{block_on, called, connect, paint};
@@ -19,18 +19,18 @@ const NO: u8 = 1;
 
 pub(super) fn can(flags: &Can, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.ask.cluster, flags.ask.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.ask.namespace.clone()).await?;
         let who = somebody(&reader, flags.who.user.as_deref(), &flags.who.groups).await?;
         let question = question(&reader, &flags.ask, who, program).await?;
-        let server = review(&reader, &question).await?;
+        let server = review(&reader, &question, flags.who.user.is_none()).await?;
         let code = if server.allowed { ExitCode::SUCCESS } else { ExitCode::from(NO) };
         if flags.quiet {
             return Ok(code);
         }
         let rights = Rights::read(&reader, &[], tenure_host::expressions()).await?;
         let answer = rights.answer(&question, server);
-        let text = match flags.output {
-            Form::Text => access::can(&answer, paint(flags.ask.cluster.color)),
+        let text = match flags.reply.output {
+            Form::Text => access::can(&answer, paint(flags.reply.cluster.color)),
             Form::Json => render::json(&answer),
         };
         say(text.as_bytes());
@@ -40,14 +40,14 @@ pub(super) fn can(flags: &Can, program: &str) -> Result<ExitCode, Problem> {
 
 pub(super) fn explain(flags: &Explain, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.ask.cluster, flags.ask.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.ask.namespace.clone()).await?;
         let who = somebody(&reader, flags.who.user.as_deref(), &flags.who.groups).await?;
         let question = question(&reader, &flags.ask, who, program).await?;
-        let server = review(&reader, &question).await?;
+        let server = review(&reader, &question, flags.who.user.is_none()).await?;
         let rights = Rights::read(&reader, &[], tenure_host::expressions()).await?;
         let answer = rights.answer(&question, server);
-        let text = match flags.output {
-            Form::Text => access::explain(&answer, paint(flags.ask.cluster.color)),
+        let text = match flags.reply.output {
+            Form::Text => access::explain(&answer, paint(flags.reply.cluster.color)),
             Form::Json => render::json(&answer.told()),
         };
         say(text.as_bytes());
@@ -57,13 +57,13 @@ pub(super) fn explain(flags: &Explain, program: &str) -> Result<ExitCode, Proble
 
 pub(super) fn who_can(flags: &WhoCan, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.ask.cluster, flags.ask.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.ask.namespace.clone()).await?;
         let nobody = identity("", &[]);
         let question = question(&reader, &flags.ask, nobody, program).await?;
         let rights = Rights::read(&reader, &[], tenure_host::expressions()).await?;
         let readers = rights.who_can(&question);
-        let text = match flags.output {
-            Form::Text => access::who_can(&readers, paint(flags.ask.cluster.color)),
+        let text = match flags.reply.output {
+            Form::Text => access::who_can(&readers, paint(flags.reply.cluster.color)),
             Form::Json => render::json(&readers),
         };
         say(text.as_bytes());
@@ -84,9 +84,8 @@ async fn somebody(
             let me = json!({
                 "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
             });
-            let said = post(reader, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &me)
-                .await
-                .map_err(|problem| problem.hint("say who with --as"))?;
+            let said =
+                post(reader, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &me).await?;
             let info = said.pointer("/status/userInfo").cloned().unwrap_or_default();
             let user = info.get("username").and_then(Value::as_str).unwrap_or_default();
             let groups = info.get("groups").and_then(Value::as_array);
@@ -128,27 +127,29 @@ async fn question(
     Ok(Question {
         who,
         verb: ask.verb.clone(),
-        object: Object::new(&resource, namespace, name),
+        object: ObjectName::new(&resource, namespace, name),
         subresource: ask.subresource.clone(),
     })
 }
 
-/// What the server says.
-async fn review(reader: &Reader, question: &Question) -> Result<Review, Problem> {
-    let Object { group, resource, namespace, name } = &question.object;
-    let asked = json!({
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": question.who.user,
-            "groups": question.who.groups,
-            "resourceAttributes": {
-                "verb": question.verb, "group": group, "resource": resource,
-                "subresource": question.subresource, "namespace": namespace, "name": name,
-            },
-        },
+/// What the server says. About oneself everybody may ask, about others only who may.
+async fn review(reader: &Reader, question: &Question, about_me: bool) -> Result<Review, Problem> {
+    let Obj { group, resource, namespace, name } = question.object.as_obj();
+    let attributes = json!({
+        "verb": question.verb, "group": group, "resource": resource,
+        "subresource": question.subresource, "namespace": namespace, "name": name,
     });
-    let said = post(reader, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &asked).await?;
+    let Identity { user, groups } = &question.who;
+    let (kind, spec) = match about_me {
+        true => ("SelfSubjectAccessReview", json!({ "resourceAttributes": attributes })),
+        false => (
+            "SubjectAccessReview",
+            json!({ "user": user, "groups": groups, "resourceAttributes": attributes }),
+        ),
+    };
+    let asked = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec });
+    let path = format!("/apis/authorization.k8s.io/v1/{}s", kind.to_lowercase());
+    let said = post(reader, &path, &asked).await?;
     let status = said.get("status").cloned().unwrap_or_default();
     Ok(Review {
         allowed: status.get("allowed").and_then(Value::as_bool).unwrap_or_default(),
@@ -157,16 +158,13 @@ async fn review(reader: &Reader, question: &Question) -> Result<Review, Problem>
 }
 
 async fn post(reader: &Reader, path: &str, body: &Value) -> Result<Value, Problem> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Problem::new("the cluster does not answer the question").cause(error)
-    };
     let request = http::Request::post(path)
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body.to_string().into_bytes())
-        .map_err(|error| failed(&error))?;
-    match reader.client().request::<Value>(request).await {
-        Ok(said) => Ok(said),
-        Err(kube::Error::Api(status)) => Err(failed(&status.message)),
-        Err(error) => Err(failed(&error)),
-    }
+        .map_err(kube::Error::HttpError);
+    let said = match request {
+        Ok(request) => reader.client().request::<Value>(request).await,
+        Err(error) => Err(error),
+    };
+    Ok(said.map_err(|error| reader.failed(error))?)
 }

@@ -19,6 +19,7 @@ pub(super) fn run(flags: &Conformance) -> Result<ExitCode, Problem> {
     }
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
+        let refused = |error| Problem::from(reader.failed(error));
         let base = Base::read().map_err(broken)?;
         let (namespace, name) = &flags.consumer;
         let client = reader.client().clone();
@@ -53,8 +54,4 @@ pub(super) fn run(flags: &Conformance) -> Result<ExitCode, Problem> {
 
 fn broken(error: serde_json::Error) -> Problem {
     Problem::new("a case is broken").cause(&error)
-}
-
-fn refused(error: kube::Error) -> Problem {
-    Problem::new("the cluster cannot be tested").cause(&error)
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use tenure_inspect::Unread;
 use tenure_inspect::access::{Edit, MapScope, Rights, identity, strategies_in};
 use tenure_inspect::render::{self, access};
 
@@ -38,6 +39,11 @@ pub(super) fn diff(flags: &AccessDiff) -> Result<ExitCode, Problem> {
     for file in &flags.file {
         objects.extend(migrate::read(file)?);
     }
+    if objects.is_empty() {
+        let files: Vec<String> = flags.file.iter().map(|file| migrate::named(file)).collect();
+        return Err(Problem::new(format!("no object is in {}", files.join(", ")))
+            .hint("see whether the program that should write it does"));
+    }
     let edit = if flags.delete { Edit::Delete } else { Edit::Apply };
     let wrong =
         |error: &dyn std::fmt::Display| Problem::new("the change cannot be judged").cause(error);
@@ -46,12 +52,12 @@ pub(super) fn diff(flags: &AccessDiff) -> Result<ExitCode, Problem> {
         Edit::Delete => Vec::new(),
     };
     block_on(async {
-        let reader = connect(&flags.cluster, flags.namespace.clone()).await?;
+        let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
         let rights = Rights::read(&reader, &strategies, tenure_host::expressions()).await?;
         let change = rights.change(&objects, edit, reader.namespace());
         let change = change.map_err(|error| wrong(&error))?;
-        let text = match flags.output {
-            Form::Text => access::change(&change, paint(flags.cluster.color)),
+        let text = match flags.reply.output {
+            Form::Text => access::change(&change, paint(flags.reply.cluster.color)),
             Form::Json => render::json(&change),
         };
         say(text.as_bytes());
@@ -61,12 +67,12 @@ pub(super) fn diff(flags: &AccessDiff) -> Result<ExitCode, Problem> {
 
 pub(super) fn doctor(flags: &AccessDoctor, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.cluster, None).await?;
+        let reader = connect(&flags.reply.cluster, None).await?;
         let rights = Rights::read(&reader, &[], tenure_host::expressions()).await?;
         let mut doctor = rights.doctor();
-        let code = if doctor.warns() { ExitCode::from(FOUND) } else { ExitCode::SUCCESS };
-        let text = match flags.output {
-            Form::Text => access::doctor(&doctor, program, paint(flags.cluster.color)),
+        let code = ended(doctor.warns(), FOUND, &doctor.unread);
+        let text = match flags.reply.output {
+            Form::Text => access::doctor(&doctor, program, paint(flags.reply.cluster.color)),
             Form::Json => {
                 doctor.advice = doctor.advice.into_iter().map(|it| it.called_by(program)).collect();
                 render::json(&doctor)
@@ -77,17 +83,25 @@ pub(super) fn doctor(flags: &AccessDoctor, program: &str) -> Result<ExitCode, Pr
     })
 }
 
+/// Nothing was found only where everything could be read.
+fn ended(found: bool, code: u8, unread: &[Unread]) -> ExitCode {
+    match (found, unread.is_empty()) {
+        (true, _) => ExitCode::from(code),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(migrate::COULD_NOT_READ),
+    }
+}
+
 pub(super) fn unused(flags: &AccessUnused) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.cluster, None).await?;
+        let reader = connect(&flags.reply.cluster, None).await?;
         let rights = Rights::read(&reader, &[], tenure_host::expressions()).await?;
-        let mut grants = rights.unused_grants();
-        grants.retain(|grant| flags.namespace.as_ref().is_none_or(|it| grant.namespace == *it));
-        let text = match flags.output {
-            Form::Text => access::unused_grants(&grants, paint(flags.cluster.color)),
-            Form::Json => render::json(&grants),
+        let unused = rights.unused_grants(flags.namespace.as_deref());
+        let text = match flags.reply.output {
+            Form::Text => access::unused_grants(&unused, paint(flags.reply.cluster.color)),
+            Form::Json => render::json(&unused),
         };
         say(text.as_bytes());
-        Ok(if grants.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
+        Ok(ended(!unused.grants.is_empty(), DIFFERS, &unused.unread))
     })
 }

@@ -41,10 +41,10 @@ pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Probl
     let strategies: Vec<Strategy> = bundled.iter().map(|(strategy, _)| strategy.clone()).collect();
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
-        let mut records = match log {
-            Some(log) => Some(log),
-            None => remembered(&reader, &who.user).await?,
-        };
+        let remembered = remembered(&reader, &who.user).await?;
+        let told = remembered.as_ref().and_then(|records| records.filtered_lists);
+        let filtered_lists = if flags.filtered_lists { Some(true) } else { told };
+        let mut records = log.or(remembered);
         if let (Some(records), Some(window)) = (&mut records, flags.window) {
             records.keep_last(window);
         }
@@ -58,6 +58,7 @@ pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Probl
             classes: &flags.classes,
             bundled: &bundled,
             records: records.as_ref(),
+            filtered_lists: filtered_lists.into(),
         });
         let text = match flags.output {
             NarrowForm::Text => {

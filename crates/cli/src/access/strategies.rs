@@ -96,10 +96,7 @@ fn install(flags: &StrategiesInstall) -> Result<ExitCode, Problem> {
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
         let client = reader.client();
-        let unreadable = |error: kube::Error| {
-            Problem::new("the cluster does not say what it serves").cause(&error)
-        };
-        let types = served(client).await.map_err(unreadable)?;
+        let types = served(client).await.map_err(|error| reader.failed(error))?;
         if !serves(&types, &Resource::new(GROUP, "referencestrategies"), &[]) {
             return Err(Problem::new(format!("the cluster does not serve {GROUP}"))
                 .hint("a server of `tenure up` does"));
@@ -147,6 +144,9 @@ async fn apply(client: &kube::Client, object: &Value, name: &str) -> Result<(), 
         .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
         .body(object.to_string().into_bytes())
         .map_err(|error| failed(&error))?;
-    client.request_text(request).await.map_err(|error| failed(&error))?;
-    Ok(())
+    match client.request_text(request).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(failed(&status.message)),
+        Err(error) => Err(failed(&error)),
+    }
 }

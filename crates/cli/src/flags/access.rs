@@ -69,10 +69,17 @@ Examples:
   tenure migrate reference-grants --cluster                the same for all there are
   tenure migrate reference-grants --cluster --verify       and compare old and new verdicts
   tenure migrate reference-grants --cluster --write        and create them
+  tenure migrate reference-grants --cluster --write --follow
+                                                           and keep them in step, until interrupted
 
-Reads ReferenceGrants of gateway.networking.k8s.io. They are never removed: a controller that honours
-either kind goes on working. What cannot be converted is said on stderr. Grants are created with your
-rights: you must be able to read what they grant.
+Reads ReferenceGrants of gateway.networking.k8s.io. They are never changed or removed: a controller that
+honours either kind goes on working. What cannot be converted is said on stderr. Grants are created with
+your rights: you must be able to read what they grant.
+
+An entry without a name means every object, which this API cannot say: it becomes the names in use. With
+--follow these come and go with the references of living origins, and a grant goes with the old one that it
+was made from. Only grants with the annotation reference.tenure.dev/migrated-from are changed or deleted,
+which --write puts on those it creates; one of another origin that has the same name is left alone.
 
 Exit code:
   0  everything was converted
@@ -168,7 +175,6 @@ pub(crate) enum Migrate {
 }
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["file", "from_cluster"]))]
 pub(crate) struct MigrateGrants {
     /// A file with ReferenceGrants, and perhaps strategies; `-` is stdin; may be repeated
     #[arg(short, long, value_name = "FILE")]
@@ -181,6 +187,10 @@ pub(crate) struct MigrateGrants {
     /// Create the grants in the cluster instead of printing them
     #[arg(long)]
     pub(crate) write: bool,
+
+    /// Go on until interrupted, and keep the grants in step with the old ones and with what is referenced
+    #[arg(long, conflicts_with = "verify")]
+    pub(crate) follow: bool,
 
     /// Compare old and new verdict of every reference into another namespace
     #[arg(long)]

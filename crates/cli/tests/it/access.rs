@@ -88,7 +88,13 @@ fn m1_m4_grants_in_a_file_are_converted_and_the_rest_is_said() {
 fn m1_a_source_must_be_named_and_readable() {
     let ended = run(&["migrate", "reference-grants"]);
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("<--file <FILE>|--cluster>"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("with `--file`") && ended.stderr.contains("with `--cluster`"));
+    for words in ["--follow", "--follow --cluster", "--follow --write", "--follow --write -f x"] {
+        let words = ["migrate", "reference-grants"].into_iter().chain(words.split(' '));
+        let ended = run(&words.collect::<Vec<_>>());
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains("needs `--cluster` and `--write`"), "{}", ended.stderr);
+    }
     let ended = run(&["migrate", "reference-grants", "-f", "/nonexistent"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.starts_with("error: `/nonexistent` cannot be read\n  cause: "));

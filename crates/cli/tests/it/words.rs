@@ -136,7 +136,8 @@ fn features_that_do_not_exist_are_told() {
         (
             "Sidecars=true",
             "error: there is no feature `Sidecars`\n  hint: there are: ControllersAsOwners, DownwardAPIOwnerReferences, \
-             DownwardAPIVolumeParity, AtomicWriteVolumeUserFields, ReferenceFilteredLists\n",
+             DownwardAPIVolumeParity, AtomicWriteVolumeUserFields, ReferenceFilteredLists, \
+             GrantNamespaceSelector, ConsumerClassSelector\n",
         ),
         (
             "ControllersAsOwners=maybe",

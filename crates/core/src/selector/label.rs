@@ -1,7 +1,7 @@
 //! Label selectors: requirements on the labels of an object, all of which must hold.
 //!
 //! The grammar is the one that clients of Kubernetes write in `labelSelector`.
-//! The structured form inside objects (`matchLabels`) is read elsewhere.
+//! The structured form inside objects (`matchLabels`) is read in `object.rs`.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;

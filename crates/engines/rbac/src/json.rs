@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
-use tenure_core::selector::{LabelRequirement, LabelRule, LabelSelector};
+use tenure_core::selector::LabelSelector;
 
 use crate::GROUP;
 use crate::role::{Binding, Role, RoleRef, Subject};
@@ -61,8 +61,11 @@ impl Role {
             name,
             labels: labels.map(pairs).unwrap_or_default(),
             rules: items(object.get("rules")).map(Rule::from_value).collect(),
-            gathers: gathers
-                .map(|rule| items(rule.get("clusterRoleSelectors")).filter_map(selector).collect()),
+            gathers: gathers.map(|rule| {
+                let selectors = items(rule.get("clusterRoleSelectors"));
+                let selectors = selectors.filter_map(Value::as_object);
+                selectors.filter_map(LabelSelector::from_object).collect()
+            }),
         }
     }
 }
@@ -126,29 +129,6 @@ impl Subject {
 fn place(object: &Object) -> (String, String) {
     let of = |key| object.get("metadata").map_or("", |metadata| text(metadata, key)).to_owned();
     (of("namespace"), of("name"))
-}
-
-/// A selector as objects write it; `None` when it holds something that selects nothing.
-fn selector(value: &Value) -> Option<LabelSelector> {
-    let labels = value.get("matchLabels").map(pairs).unwrap_or_default();
-    let mut requirements: Vec<LabelRequirement> = labels
-        .into_iter()
-        .map(|(key, value)| LabelRequirement { key, rule: LabelRule::Equals(value) })
-        .collect();
-    for expression in items(value.get("matchExpressions")) {
-        let mut values = expression.get("values").map(texts).unwrap_or_default();
-        values.sort();
-        values.dedup();
-        let rule = match text(expression, "operator") {
-            "In" if !values.is_empty() => LabelRule::In(values),
-            "NotIn" if !values.is_empty() => LabelRule::NotIn(values),
-            "Exists" => LabelRule::Exists,
-            "DoesNotExist" => LabelRule::Missing,
-            _ => return None,
-        };
-        requirements.push(LabelRequirement { key: text(expression, "key").to_owned(), rule });
-    }
-    Some(LabelSelector::new(requirements))
 }
 
 pub(crate) fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {

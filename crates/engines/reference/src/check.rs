@@ -13,7 +13,7 @@ use crate::extract::{self, Expressions, TargetType};
 use crate::index::Index;
 use crate::model::{Class, Consumer, Grant, Obj, ServedType, Strategy, Subject};
 use crate::nearest::{Code, Nearest, Needed};
-use crate::source::active_version;
+use crate::source::{Source, active_version};
 
 /// A question about one reference.
 #[derive(Clone, Copy, Debug)]
@@ -105,12 +105,10 @@ impl Index {
         let mut triple = None;
         let mut matches: SmallVec<[Match<'i>; 8]> = SmallVec::new();
         for edge in edges {
-            let (of_edge, class) = self.capability(edge);
+            let (of_edge, class) = (self.triple(edge), edge.class);
             let purpose = self.words.triple_of(of_edge).map(|(.., purpose)| &**purpose);
-            let Some(source) = self.source(edge.source).filter(|_| purpose == Some(query.purpose))
-            else {
-                continue;
-            };
+            let asked = |source: &&Source| source.is_in_force() && purpose == Some(query.purpose);
+            let Some(source) = self.source(edge.source).filter(asked) else { continue };
             triple = Some(of_edge);
             matches
                 .push(Match { strategy: &source.spec.strategy, class: self.words.class_of(class) });
@@ -131,7 +129,7 @@ impl Index {
     pub(crate) fn find_target(&self, object: &Obj<'_>) -> Option<u32> {
         let resource = self.words.resource(object.group, object.resource)?;
         let namespace = self.words.namespace(object.namespace)?;
-        self.view().find(self.words.place(resource, namespace)?, object.name)
+        self.find_in(self.words.place(resource, namespace)?, object.name)
     }
 }
 

@@ -101,7 +101,7 @@ pub enum Need {
 pub struct Transition {
     /// The target; [`Index::target`](crate::Index::target) has its name until the next publication.
     pub target: TargetId,
-    /// The triple and class, by number.
+    /// The source and class, by number.
     pub(crate) capability: Capability,
     /// Whether it is live now.
     pub live: bool,

@@ -17,6 +17,7 @@ use crate::index::Index;
 use crate::model::{Class, Consumer, Obj, Resource, Subject, Triple};
 use crate::nearest::{Code, Nearest, Needed, is_close, only_part};
 use crate::origin::Edge;
+use crate::selector::ClassSelector;
 use crate::source::active_version;
 use crate::view::Attributes;
 
@@ -138,7 +139,7 @@ impl Index {
         for origin in self.side(id).origins() {
             let (from, edges) = self.edges_at(origin, id);
             for edge in edges.iter().filter(|edge| self.is_live(from, edge)) {
-                let (triple, class) = self.capability(edge);
+                let (triple, class) = (self.triple(edge), edge.class);
                 let accepting = self.consumers.values().filter(|kept| {
                     self.is_open(triple)
                         && kept.triples.contains(&triple)
@@ -155,11 +156,10 @@ impl Index {
     }
 
     fn witness_of(&self, origin: u32, from: u32, edge: &Edge, consumer: &str) -> Option<Witness> {
-        let (triple, class) = self.capability(edge);
+        let (triple, class) = (self.triple(edge), edge.class);
         let source = self.source(edge.source)?;
         let object = self.origin(origin)?;
-        let (place, name) = self.target_name(edge.target)?;
-        let target = self.words.object(place, name);
+        let target = self.target_name(edge.target)?;
         let mut grants: Vec<(String, String)> = Vec::new();
         if !self.is_local(from, edge.target) {
             let ids = self.side(edge.target).grants(triple, from);
@@ -180,7 +180,7 @@ impl Index {
             origin_name: object.name.into(),
             target: source.spec.reference.target.clone(),
             target_namespace: target.namespace.into(),
-            target_name: target.name.into(),
+            target_name: target.name,
             purpose: source.spec.reference.purpose.clone(),
             class,
             grants,
@@ -313,7 +313,7 @@ impl Index {
         for origin in self.side(id).origins() {
             let (from, edges) = self.edges_at(origin, id);
             let of_entry = edges.iter().filter(|edge| {
-                let source = self.source(edge.source);
+                let source = self.source(edge.source).filter(|source| source.is_in_force());
                 source.is_some_and(|source| {
                     source.spec.origin == entry.origin
                         && source.spec.reference.purpose == entry.purpose
@@ -383,13 +383,10 @@ impl Index {
             self.words.place(resource, self.words.namespace(target.namespace)?)
         };
         let Some(place) = place() else { return Vec::new() };
-        let names = self
-            .view()
-            .targets()
-            .filter_map(|(of, name)| (of == place && is_close(name, target.name)).then_some(name));
+        let names = self.names_in(place).filter(|name| is_close(name, target.name));
         let pointed_at =
             names.filter(|name| !self.edges_for(&Obj { name, ..*target }, entry).is_empty());
-        let mut close: Vec<String> = pointed_at.map(Into::into).collect();
+        let mut close: Vec<String> = pointed_at.collect();
         close.sort_unstable();
         close.truncate(5);
         close
@@ -402,9 +399,12 @@ impl Index {
             Some(Class::Named(class)) => format!("class `{class}`"),
             _ => "no class".into(),
         };
-        let allowed = match consumer.class_names.as_slice() {
-            [] => "no class, because it lists none".into(),
-            names => format!("`{}`", names.join("`, `")),
+        let listed = consumer.class_names.join("`, `");
+        let allowed = match (consumer.class_names.is_empty(), &consumer.class_selector) {
+            (true, None) => "no class, because it lists none".into(),
+            (false, None) => format!("`{listed}`"),
+            (true, Some(selector)) => selected(selector),
+            (false, Some(selector)) => format!("`{listed}` and {}", selected(selector)),
         };
         let message =
             format!("{origin} has {class}; consumer `{}` allows {allowed}", consumer.name);
@@ -428,6 +428,15 @@ impl Index {
         };
         let fix = Some(needed.yaml());
         Explanation { nearest, fix, ..Explanation::refused(Code::Grant, message) }
+    }
+}
+
+/// The classes of a selector, in words.
+fn selected(selector: &ClassSelector) -> String {
+    let classes: Vec<&str> = selector.selected.iter().map(String::as_str).collect();
+    match classes.as_slice() {
+        [] => format!("those of {selector}, which are none"),
+        classes => format!("those of {selector}: `{}`", classes.join("`, `")),
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::model::{Class, Finder, ReferencePath};
 use crate::path::{Found, Overflow, Path, RESULTS_MAX};
+use crate::slots::{ONES, zeros};
 
 /// Evaluates expressions for the engine (R79), within the budget of the API.
 pub trait Expressions {
@@ -93,6 +94,7 @@ pub(crate) fn references(
     keep: &mut Sink<'_>,
     drop: &mut dyn FnMut(Dropped),
 ) -> Result<(), Failed> {
+    let origin_namespace = (origin_namespace, is_label(origin_namespace));
     let mut raw = |result: Result<(&str, &str), Dropped>| {
         let placed = result.and_then(|(name, namespace)| {
             place(name, namespace, origin_namespace, target, path.allow_cluster_scoped)
@@ -105,7 +107,7 @@ pub(crate) fn references(
     match &path.finder {
         Finder::Path(finder) => {
             // All of them before the first: on overflow there must be none (R72).
-            for found in finder.evaluate(object).map_err(Failed::TooMuch)? {
+            for found in finder.found(object).map_err(Failed::TooMuch)? {
                 raw(from_found(found, path, target, object));
             }
         }
@@ -183,10 +185,12 @@ fn from_result(result: &Value) -> Result<(&str, &str), Dropped> {
 }
 
 /// Where a reference leads: the rules of namespaces (R52, R53, R75) and of names (R76).
+///
+/// Most references name no namespace: whether that of the origin is a label is known before.
 fn place<'v>(
     name: &'v str,
     namespace: &'v str,
-    origin_namespace: &'v str,
+    origin_namespace: (&'v str, bool),
     target: TargetType<'_>,
     allow_cluster_scoped: bool,
 ) -> Result<(&'v str, &'v str), Dropped> {
@@ -197,11 +201,11 @@ fn place<'v>(
         let allowed = allow_cluster_scoped.then_some((name, ""));
         return allowed.ok_or(Dropped::ClusterScopedTarget);
     }
-    let namespace = if namespace.is_empty() { origin_namespace } else { namespace };
-    match namespace {
-        "" => Err(Dropped::NoNamespace),
-        _ if !is_label(namespace) => Err(Dropped::InvalidNamespace),
-        _ => Ok((name, namespace)),
+    match (namespace, origin_namespace) {
+        ("", (origin_namespace, true)) => Ok((name, origin_namespace)),
+        ("", ("", _)) => Err(Dropped::NoNamespace),
+        (_, _) if !is_label(namespace) => Err(Dropped::InvalidNamespace),
+        (_, _) => Ok((name, namespace)),
     }
 }
 
@@ -209,9 +213,21 @@ fn place<'v>(
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
-    !matches!(name, "" | "." | "..")
-        && bytes.len() <= NAME_MAX
-        && !bytes.iter().any(|byte| matches!(byte, b'/' | b'%'))
+    !matches!(name, "" | "." | "..") && bytes.len() <= NAME_MAX && !parts_paths(bytes)
+}
+
+/// Whether a slash or a percent sign is among bytes, of which eight are looked at together.
+fn parts_paths(bytes: &[u8]) -> bool {
+    let is_in = |word: u64, byte: u8| zeros(word ^ (u64::from(byte) * ONES)) != 0;
+    let in_word = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        is_in(word, b'/') | is_in(word, b'%')
+    };
+    match bytes.last_chunk() {
+        // The last word overlaps the one before.
+        Some(last) => in_word(last) || bytes.as_chunks().0.iter().any(in_word),
+        None => bytes.iter().any(|byte| matches!(byte, b'/' | b'%')),
+    }
 }
 
 /// The longest name, and the longest class a consumer can name.

@@ -8,6 +8,10 @@
 //!
 //! Two views, used in turn: readers never wait, and all events between two publications become visible
 //! at once (R175). A view that a reader still holds is left to the reader, and a copy is made.
+//!
+//! The targets, which are most of all, stand in one table that both views read, each its own column of it
+//! (`slots.rs`). That a view may be changed is known from its count of holders, which orders what they read
+//! before what is written then.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -17,42 +21,53 @@ use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
+use smallvec::SmallVec;
 
+use crate::clear::Clearing;
 use crate::counts::Counts;
 use crate::event::{Event, Kind, Outputs, Synced, TargetId};
 use crate::extract::{Expressions, NoExpressions};
 use crate::grant::KeptGrant;
-use crate::intern::{Interner, NONE};
-use crate::model::{Obj, ServedType};
-use crate::origin::KeptOrigin;
+use crate::intern::Interner;
+use crate::model::{ServedType, TargetName};
+use crate::origin::{KeptOrigin, Reference};
+use crate::selection::Selection;
+use crate::slots::Column;
 use crate::source::{KeptStrategy, OriginType, Source};
 use crate::subject::KeptConsumer;
+use crate::table::{At, Grown, Table};
 use crate::target::{Fact, Known};
 use crate::view::{Attributes, Capability, Decision, NO_CAPABILITIES, Step, View};
 use crate::words::Words;
-
-/// How many of the latest steps are looked through for a target's first one.
-const RECENT: usize = 8;
 
 /// The index; see the head of this file.
 pub struct Index {
     pub(crate) expressions: Arc<dyn Expressions + Send + Sync>,
     /// The view changes are made in. INVARIANT: only the index has it until it is published.
-    current: Arc<View>,
+    pub(crate) current: Arc<View>,
     /// The view readers had before; it lacks `steps`.
     spare: Option<Arc<View>>,
+    /// Views that were left to their readers.
+    left: Vec<Arc<View>>,
     published: bool,
     steps: Vec<Step>,
-    step_names: String,
+    /// The targets and the shards of which the spare view lacks what is live there.
+    touched: Vec<At>,
+    moved: Vec<usize>,
 
     pub(crate) hasher: FixedState,
     pub(crate) words: Words,
     /// The sets of capabilities that targets have.
     pub(crate) sets: Interner<Box<[Capability]>>,
+    /// The one that a target got last that had none; it may be gone, or another one.
+    pub(crate) last_set: u32,
 
     pub(crate) served: BTreeMap<crate::Resource, ServedType>,
     pub(crate) strategies: BTreeMap<String, KeptStrategy>,
     pub(crate) sources: Vec<Option<Source>>,
+    /// The sources of each triple.
+    pub(crate) by_triple: HashMap<u32, Vec<u32>, FixedState>,
+    pub(crate) clearing: Clearing,
     pub(crate) types: HashMap<u32, OriginType, FixedState>,
 
     pub(crate) consumers: BTreeMap<String, KeptConsumer>,
@@ -62,14 +77,17 @@ pub struct Index {
     pub(crate) grants: Vec<Option<KeptGrant>>,
     pub(crate) grants_free: Vec<u32>,
     pub(crate) grants_by_name: BTreeMap<(String, String), u32>,
+    pub(crate) selection: Selection,
 
     pub(crate) origins: Vec<Option<KeptOrigin>>,
     pub(crate) origins_free: Vec<u32>,
     pub(crate) origins_by_name: HashTable<u32>,
     pub(crate) edges: usize,
-    /// The names that were just found in an object; empty between events.
+    /// The references that were just found in an object, and their names; empty between events.
+    pub(crate) found: Vec<Reference>,
     pub(crate) found_names: String,
 
+    pub(crate) table: Table,
     /// What is known of each target, and the numbers that stand for none at the moment.
     pub(crate) known: Vec<Known>,
     pub(crate) targets_free: Vec<u32>,
@@ -78,6 +96,8 @@ pub struct Index {
     pub(crate) facts_free: Vec<u32>,
     /// Targets that nothing speaks of any more; their names are good until the next publication.
     pub(crate) leaving: Vec<u32>,
+    /// Those of them that the spare view still has: they go with the next publication.
+    pub(crate) lingering: Vec<u32>,
 
     pub(crate) synced: BTreeSet<Kind>,
     pub(crate) unusable: BTreeSet<(Kind, String, String)>,
@@ -97,30 +117,39 @@ impl Index {
             expressions: Arc::new(NoExpressions),
             current: Arc::new(View::new(&hasher)),
             spare: None,
+            left: Vec::new(),
             published: false,
             steps: Vec::new(),
-            step_names: String::new(),
+            touched: Vec::new(),
+            moved: Vec::new(),
             words: Words::new(&hasher),
             sets: Interner::new(&hasher),
+            last_set: NO_CAPABILITIES,
             served: BTreeMap::new(),
             strategies: BTreeMap::new(),
             sources: Vec::new(),
+            by_triple: HashMap::with_hasher(hasher.clone()),
+            clearing: Clearing::default(),
             types: HashMap::with_hasher(hasher.clone()),
             consumers: BTreeMap::new(),
             subjects: BTreeMap::new(),
             grants: Vec::new(),
             grants_free: Vec::new(),
             grants_by_name: BTreeMap::new(),
+            selection: Selection::default(),
             origins: Vec::new(),
             origins_free: Vec::new(),
             origins_by_name: HashTable::new(),
             edges: 0,
+            found: Vec::new(),
             found_names: String::new(),
+            table: Table::new(),
             known: Vec::new(),
             targets_free: Vec::new(),
             facts: Vec::new(),
             facts_free: Vec::new(),
             leaving: Vec::new(),
+            lingering: Vec::new(),
             synced: BTreeSet::new(),
             unusable: BTreeSet::new(),
             dropped: [0; 6],
@@ -145,8 +174,14 @@ impl Index {
     /// Takes an event. Readers see nothing of it before [`Index::publish`].
     pub fn apply(&mut self, event: Event<'_>, out: &mut Outputs) {
         match event {
-            Event::PutOrigin(origin) => return self.put_origin(&origin, out),
-            Event::DropOrigin(name) => return self.drop_origin(&name, out),
+            Event::PutOrigin(origin) => {
+                self.see(&origin, out);
+                return self.put_origin(&origin, out);
+            }
+            Event::DropOrigin(name) => {
+                self.lose(&name, out);
+                return self.drop_origin(&name, out);
+            }
             Event::PutGrant(grant) => return self.put_grant(grant, out),
             Event::DropGrant(namespace, name) => return self.drop_grant(namespace, name, out),
             Event::PutConsumer(consumer) => return self.put_consumer(consumer, out),
@@ -190,7 +225,7 @@ impl Index {
     }
 
     fn refresh_ready(&mut self) {
-        let ready = self.has_kinds() && self.types.values().all(OriginType::is_seen);
+        let ready = self.has_kinds() && self.has_origins();
         if ready != self.current.is_ready() {
             self.step(Step::Ready(ready));
         }
@@ -202,7 +237,7 @@ impl Index {
     pub fn publish(&mut self) -> Arc<View> {
         self.sweep();
         if self.spare.is_none() {
-            self.spare = Some(Arc::new(View::clone(&self.current)));
+            self.spare = Some(Arc::new(self.current.turned()));
         }
         self.published = true;
         Arc::clone(&self.current)
@@ -217,34 +252,50 @@ impl Index {
 
     /// Makes the current view one that nobody reads.
     fn turn(&mut self) {
-        let mut steps = core::mem::take(&mut self.steps);
+        let column = self.current.column();
         let mut back = self.spare.take();
-        let fresh = match back.as_mut().and_then(Arc::get_mut) {
+        match back.as_mut().and_then(Arc::get_mut) {
             Some(view) => {
-                steps.drain(..).for_each(|step| view.take(step, &self.step_names));
-                None
+                self.steps.drain(..).for_each(|step| view.take(step));
+                self.moved.drain(..).for_each(|shard| self.table.copy_sets(shard, column));
+                let touched = self.touched.drain(..).filter_map(|at| self.table.slot(at));
+                touched.for_each(|slot| slot.copy_set(column));
             }
-            None => Some(Arc::new(View::clone(&self.current))),
-        };
-        steps.clear();
-        self.steps = steps;
-        self.step_names.clear();
-        if let Some(view) = fresh.or(back) {
+            None => {
+                // Whoever drops it last frees all of its targets; that must not be a reader.
+                self.left.extend(back.take());
+                back = Some(Arc::new(self.copied(column)));
+            }
+        }
+        if let Some(view) = back {
             self.spare = Some(core::mem::replace(&mut self.current, view));
         }
+        self.left.retain(|view| Arc::strong_count(view) > 1);
         self.published = false;
     }
 
-    /// Asks both views for the memory that new targets of these hashes take.
+    /// A third view, because somebody still reads the spare one. It has targets of its own, which the current
+    /// one, now with readers, takes over when they have left it.
+    fn copied(&mut self, column: Column) -> View {
+        self.table.renew(column);
+        self.moved.clear();
+        self.touched.clear();
+        let mut view = self.current.turned();
+        view.take(Step::Targets(self.table.slots().clone()));
+        self.steps = alloc::vec![Step::Targets(self.table.slots().clone())];
+        view
+    }
+
+    /// Asks for the memory that a new origin and new targets of these hashes take.
     ///
-    /// At a million targets each of them misses the caches several times. Asked for together they are waited
-    /// for once; asked for one after the other, as changes are made, each is waited for alone.
-    pub(crate) fn bring_near(&self, hashes: impl Iterator<Item = u32> + Clone) {
-        let views = || core::iter::once(&self.current).chain(&self.spare);
-        let near = |sum: u8, hash| views().fold(sum, |sum, view| sum ^ view.near_marks(hash));
-        core::hint::black_box(hashes.clone().fold(0, near));
-        let near = |sum: u8, hash| views().fold(sum, |sum, view| sum ^ view.near_slot(hash));
-        core::hint::black_box(hashes.fold(0, near));
+    /// At a million of them each misses the caches, targets twice. Asked for together they are waited for once;
+    /// asked for one after the other, as changes are made, each is waited for alone.
+    pub(crate) fn bring_near(&self, origin: u64, targets: impl Iterator<Item = u32> + Clone) {
+        core::hint::black_box(self.origins_by_name.find(origin, |_| false));
+        let near = |sum: u64, hash| sum ^ self.table.near_marks(hash);
+        core::hint::black_box(targets.clone().fold(0, near));
+        let near = |sum: u32, hash| sum ^ self.table.near_slot(hash);
+        core::hint::black_box(targets.fold(0, near));
     }
 
     /// Makes a change in the current view, and keeps it for the other one.
@@ -253,42 +304,54 @@ impl Index {
             self.turn();
         }
         if self.spare.is_some() {
-            self.keep_step(&step);
+            self.steps.push(step.clone());
         }
         if let Some(view) = Arc::get_mut(&mut self.current) {
-            view.take(step, &self.step_names);
+            view.take(step);
         }
     }
 
-    /// Keeps a step for the other view. A new target mostly gets its capabilities at once: that is one step.
-    fn keep_step(&mut self, step: &Step) {
-        if let Step::Set { target: of, capabilities: now, .. } = step {
-            for kept in self.steps.iter_mut().rev().take(RECENT) {
-                if let Step::Insert { target, capabilities, .. } = kept
-                    && target == of
-                {
-                    *capabilities = *now;
-                    return;
-                }
-            }
-        }
-        self.steps.push(step.clone());
-    }
-
-    /// As [`Index::step`] for a new target.
+    /// As [`Index::step`] for a new target, at which nothing is live.
     pub(crate) fn step_insert(&mut self, target: u32, place: u32, hash: u32, name: &str) {
         if self.published {
             self.turn();
         }
-        // The names of steps that need not be repeated need not be kept.
-        if self.spare.is_none() {
-            self.step_names.clear();
+        let view = &self.current;
+        let hash_of = |place, name: &str| view.hash_at(place, name).unwrap_or_default();
+        let mut news: SmallVec<[Grown; 2]> = SmallVec::new();
+        self.table.insert(hash, (target, place, name), hash_of, |grown| news.push(grown));
+        for grown in news {
+            match grown {
+                Grown::Shard(at, shard) => {
+                    self.step(Step::Shard(at, shard));
+                    if self.spare.is_some() {
+                        self.moved.push(at);
+                    }
+                }
+                Grown::Long(chunk) => self.step(Step::Long(chunk)),
+            }
         }
-        let at = u32::try_from(self.step_names.len()).unwrap_or(NONE);
-        self.step_names.push_str(name);
-        let length = u32::try_from(name.len()).unwrap_or(NONE);
-        let capabilities = NO_CAPABILITIES;
-        self.step(Step::Insert { target, place, hash, at, length, capabilities });
+    }
+
+    /// As [`Index::step`] for what is live at a target.
+    pub(crate) fn step_set(&mut self, at: At, set: u32) {
+        if self.published {
+            self.turn();
+        }
+        let Some(slot) = self.table.slot(at) else { return };
+        slot.put_set(self.current.column(), set);
+        match self.spare {
+            Some(_) => self.touched.push(at),
+            // The spare view begins with what this one has.
+            None => slot.copy_set(self.current.column()),
+        }
+    }
+
+    /// What is live at a target, sorted, and the number of the set.
+    pub(crate) fn live_at(&self, at: At) -> (&[Capability], u32) {
+        let slot = self.table.slot(at);
+        let set = slot.map_or(NO_CAPABILITIES, |slot| slot.set(self.current.column()));
+        (self.current.set(set), set)
     }
 
     /// The view as it is after all events so far; for the one writer only.
@@ -305,8 +368,10 @@ impl Index {
 
     /// The name of a target.
     #[must_use]
-    pub fn target(&self, target: TargetId) -> Option<Obj<'_>> {
-        let (place, name) = self.target_name(target.0)?;
-        Some(self.words.object(place, name))
+    pub fn target(&self, target: TargetId) -> Option<TargetName<'_>> {
+        if self.is_lingering(target.0) {
+            return None;
+        }
+        self.target_name(target.0)
     }
 }

@@ -1,5 +1,6 @@
 //! The three kinds, read from JSON as it is stored. What cannot be understood grants nothing (R83).
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,6 +11,7 @@ use crate::model::{
     Consumer, Finder, Grant, ReferencePath, Resource, Strategy, Subject, Triple, VersionPaths,
 };
 use crate::path::{Path, PathError};
+use crate::selector::{ClassSelector, NamespaceSelector};
 
 type Object = Map<String, Value>;
 
@@ -54,6 +56,9 @@ impl Consumer {
             name: name(object)?,
             subject: subject_of(subject)?,
             class_names: texts(object.get("classNames")),
+            class_selector: present(object.get("classSelector"))
+                .map(|selector| ClassSelector::from_object(selector).map(Box::new))
+                .transpose()?,
             references: references.collect::<Result<_, Unusable>>()?,
         })
     }
@@ -108,12 +113,19 @@ impl Grant {
         let target = object.get("target");
         let metadata = object.get("metadata");
         let namespace = metadata.and_then(|metadata| metadata.get("namespace"));
-        let origin_namespace = origin.and_then(|origin| origin.get("namespace"));
+        let from = |member| origin.and_then(|origin| origin.get(member));
+        let origin_namespace = from("namespace").and_then(Value::as_str).unwrap_or_default();
+        let selector = present(from("namespaceSelector")).map(NamespaceSelector::from_object);
+        let namespace_selector = selector.transpose()?.map(Box::new);
+        if namespace_selector.is_some() && !origin_namespace.is_empty() {
+            return Err(Unusable::Field("origin.namespace"));
+        }
         Ok(Grant {
             namespace: text(namespace, "metadata.namespace")?,
             name: name(object)?,
             origin: resource(origin, "origin")?,
-            origin_namespace: origin_namespace.and_then(Value::as_str).unwrap_or_default().into(),
+            origin_namespace: origin_namespace.into(),
+            namespace_selector,
             target: resource(target, "target")?,
             names: texts(target.and_then(|target| target.get("names"))),
             purpose: text(object.get("purpose"), "purpose")?,
@@ -158,6 +170,10 @@ fn path(
 fn text(value: Option<&Value>, field: &'static str) -> Result<String, Unusable> {
     let text = value.and_then(Value::as_str).filter(|text| !text.is_empty());
     text.map(Into::into).ok_or(Unusable::Field(field))
+}
+
+fn present(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null())
 }
 
 fn texts(value: Option<&Value>) -> Vec<String> {

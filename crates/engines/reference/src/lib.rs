@@ -15,10 +15,12 @@
 extern crate alloc;
 
 mod check;
+mod clear;
 mod counts;
 mod event;
 mod explain;
 mod extract;
+mod force;
 mod grant;
 mod index;
 mod intern;
@@ -28,10 +30,13 @@ mod nearest;
 mod origin;
 mod past;
 pub mod path;
+mod selection;
+mod selector;
 mod slots;
 mod source;
 mod stats;
 mod subject;
+mod table;
 mod target;
 mod view;
 mod words;
@@ -48,9 +53,10 @@ pub use index::Index;
 pub use json::Unusable;
 pub use model::{
     Class, Consumer, Finder, Grant, Obj, ReferencePath, Resource, ServedType, Strategy, Subject,
-    Triple, VersionPaths, preference_order,
+    TargetName, Triple, VersionPaths, preference_order,
 };
 pub use nearest::{Code, Nearest};
+pub use selector::{ClassSelector, NamespaceSelector, Selectors};
 pub use stats::{Advice, EdgeStates, Finding, Stats};
 pub use view::{Attributes, Decision, Handle, View};
 

@@ -1,12 +1,14 @@
 //! The three kinds as the engine needs them, and the words it shares with its hosts.
 //! Reading them from JSON is `json.rs`; telling their authors what is wrong is the server's.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::path::Path;
+use crate::selector::{ClassSelector, NamespaceSelector};
 
 /// A group and a resource in it, the way a request names them (R54: compared byte by byte).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,7 +123,7 @@ pub struct Triple {
 }
 
 /// A ClusterReferenceConsumer: a subject serves references of these triples, for these classes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Consumer {
     /// Its name.
     pub name: String,
@@ -129,6 +131,8 @@ pub struct Consumer {
     pub subject: Subject,
     /// `*` is any class, the empty text an object without one; none at all is closed (R55).
     pub class_names: Vec<String>,
+    /// Classes by their controller, beside those that are listed (D13).
+    pub class_selector: Option<Box<ClassSelector>>,
     /// The references it serves.
     pub references: Vec<Triple>,
 }
@@ -141,8 +145,12 @@ impl Consumer {
         match class {
             Class::Unpartitioned => true,
             Class::Unset => names(""),
-            Class::Named(class) => names("*") || names(class),
+            Class::Named(class) => names("*") || names(class) || self.selects(class),
         }
+    }
+
+    fn selects(&self, class: &str) -> bool {
+        self.class_selector.as_ref().is_some_and(|selector| selector.selected.contains(class))
     }
 }
 
@@ -223,6 +231,8 @@ pub struct Grant {
     pub origin: Resource,
     /// The namespace of origins; empty for origins without one (R53).
     pub origin_namespace: String,
+    /// The namespaces of origins by labels, instead of the one (D9).
+    pub namespace_selector: Option<Box<NamespaceSelector>>,
     /// The type of targets.
     pub target: Resource,
     /// The names of targets; none grants nothing.
@@ -267,6 +277,34 @@ impl fmt::Display for Obj<'_> {
             "" => write!(out, " {}", self.name),
             namespace => write!(out, " {namespace}/{}", self.name),
         }
+    }
+}
+
+/// The name of a target, which is not kept as one text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TargetName<'a> {
+    /// The API group.
+    pub group: &'a str,
+    /// The plural name of its resource.
+    pub resource: &'a str,
+    /// The namespace; empty when it has none.
+    pub namespace: &'a str,
+    /// The name.
+    pub name: String,
+}
+
+impl TargetName<'_> {
+    /// The same, by names only.
+    #[must_use]
+    pub fn object(&self) -> Obj<'_> {
+        let TargetName { group, resource, namespace, name } = self;
+        Obj { group, resource, namespace, name }
+    }
+}
+
+impl fmt::Display for TargetName<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.object().fmt(out)
     }
 }
 

@@ -73,12 +73,22 @@ impl fmt::Display for Nearest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Nearest { kind, namespace, name, field, wanted, found } = self;
         let slash = if namespace.is_empty() { "" } else { "/" };
+        if *field == SELECTOR {
+            return write!(
+                out,
+                "{kind} `{namespace}{slash}{name}` differs in `{field}`: the labels of namespace \
+                 `{wanted}` do not match `{found}`"
+            );
+        }
         write!(
             out,
             "{kind} `{namespace}{slash}{name}` differs in `{field}`: it has `{found}`, needed is `{wanted}`"
         )
     }
 }
+
+/// The field that selects namespaces by labels.
+const SELECTOR: &str = "origin.namespaceSelector";
 
 /// The grant a reference needs.
 #[derive(Clone, Copy, Debug)]
@@ -92,19 +102,24 @@ impl Needed<'_> {
     /// Whether a grant covers it (R51).
     pub(crate) fn is_met_by(&self, grant: &Grant) -> bool {
         let names = grant.names.iter().any(|name| name == self.target.name);
-        names && self.fields(grant).into_iter().all(|(_, wanted, found)| wanted == found)
+        names && self.fields(grant).into_iter().all(|(_, wanted, found)| Some(wanted) == found)
     }
 
-    /// Every field but the names: what is needed and what is there.
-    fn fields<'g>(&'g self, grant: &'g Grant) -> [(&'static str, &'g str, &'g str); 7] {
+    /// Every field but the names: what is needed and what is there. `None` is a selector that does not match.
+    fn fields<'g>(&'g self, grant: &'g Grant) -> [(&'static str, &'g str, Option<&'g str>); 7] {
+        let from = self.origin.namespace;
+        let namespace = match &grant.namespace_selector {
+            None => ("origin.namespace", from, Some(grant.origin_namespace.as_str())),
+            Some(_) => (SELECTOR, from, grant.is_from(from).then_some(from)),
+        };
         [
-            ("metadata.namespace", self.target.namespace, &grant.namespace),
-            ("origin.group", self.origin.group, &grant.origin.group),
-            ("origin.resource", self.origin.resource, &grant.origin.resource),
-            ("origin.namespace", self.origin.namespace, &grant.origin_namespace),
-            ("target.group", self.target.group, &grant.target.group),
-            ("target.resource", self.target.resource, &grant.target.resource),
-            ("purpose", self.purpose, &grant.purpose),
+            ("metadata.namespace", self.target.namespace, Some(&grant.namespace)),
+            ("origin.group", self.origin.group, Some(&grant.origin.group)),
+            ("origin.resource", self.origin.resource, Some(&grant.origin.resource)),
+            namespace,
+            ("target.group", self.target.group, Some(&grant.target.group)),
+            ("target.resource", self.target.resource, Some(&grant.target.resource)),
+            ("purpose", self.purpose, Some(&grant.purpose)),
         ]
     }
 
@@ -124,12 +139,17 @@ impl Needed<'_> {
 
     fn only_difference(&self, grant: &Grant) -> Option<(&'static str, String, String)> {
         let mut differences =
-            self.fields(grant).into_iter().filter(|(_, wanted, found)| wanted != found);
+            self.fields(grant).into_iter().filter(|(_, wanted, found)| Some(*wanted) != *found);
         let (first, second) = (differences.next(), differences.next());
         let named = grant.names.iter().any(|name| name == self.target.name);
         match (first, second, named) {
             (Some((field, wanted, found)), None, true) => {
-                Some((field, wanted.into(), found.into()))
+                let selector = grant.namespace_selector.as_ref();
+                let found = match found {
+                    Some(found) => found.into(),
+                    None => selector.map(|selector| format!("{selector}")).unwrap_or_default(),
+                };
+                Some((field, wanted.into(), found))
             }
             (None, _, false) => {
                 Some(("target.names", self.target.name.into(), grant.names.join(", ")))

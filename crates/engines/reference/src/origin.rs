@@ -17,6 +17,7 @@ use crate::index::Index;
 use crate::intern::NONE;
 use crate::model::{Obj, Resource};
 use crate::target::Fact;
+use crate::view::Capability;
 
 /// One reference found by one source in one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,8 +27,15 @@ pub(crate) struct Edge {
     pub(crate) class: u32,
 }
 
+impl Edge {
+    /// What makes it good for something.
+    pub(crate) fn capability(self) -> Capability {
+        (self.source, self.class)
+    }
+}
+
 /// A reference that was just found: the numbers of everything but its name.
-struct Reference {
+pub(crate) struct Reference {
     source: u32,
     class: u32,
     resource: u32,
@@ -60,8 +68,16 @@ impl Index {
             return;
         }
         let from = self.words.hold_namespace(name.namespace);
-        let id = self.origin_in(resource, from, name.name);
-        let (mut edges, classes) = self.extracted(&sources, origin, from, out);
+        let mut found = core::mem::take(&mut self.found);
+        let classes = self.extracted(&sources, origin, from, &mut found, out);
+        let place = self.words.hold_place(resource, from);
+        let hash = self.hasher.hash_one((place, name.name));
+        let hashes = found.iter().filter_map(|reference| reference.at).map(|(_, hash)| hash);
+        self.bring_near(hash, hashes);
+        let id = self.origin_in(place, hash, name.name);
+        let mut edges = self.edges_to(&found, from);
+        found.clear();
+        self.found = found;
         let kept = self.origins.get(id as usize).and_then(Option::as_ref);
         let kept = kept.map(|kept| &*kept.edges).unwrap_or_default();
         // Edges of other strategies, which read another version, stay.
@@ -102,23 +118,23 @@ impl Index {
         let resource = self.words.resource(object.group, object.resource)?;
         let namespace = self.words.namespace(object.namespace)?;
         let place = self.words.place(resource, namespace)?;
-        self.find_origin_in(place, object.name)
+        self.find_origin_in(place, self.hasher.hash_one((place, object.name)), object.name)
     }
 
-    fn find_origin_in(&self, place: u32, name: &str) -> Option<u32> {
+    fn find_origin_in(&self, place: u32, hash: u64, name: &str) -> Option<u32> {
         let is = |id: &u32| {
             let kept = self.origins.get(*id as usize).and_then(Option::as_ref);
             kept.is_some_and(|kept| kept.place == place && *kept.name == *name)
         };
-        self.origins_by_name.find(self.hasher.hash_one((place, name)), is).copied()
+        self.origins_by_name.find(hash, is).copied()
     }
 
-    fn origin_in(&mut self, resource: u32, namespace: u32, name: &str) -> u32 {
-        let known = self.words.place(resource, namespace);
-        if let Some(id) = known.and_then(|place| self.find_origin_in(place, name)) {
+    /// The number of an origin in a place, which is held for it.
+    fn origin_in(&mut self, place: u32, hash: u64, name: &str) -> u32 {
+        if let Some(id) = self.find_origin_in(place, hash, name) {
+            self.words.release_place(place);
             return id;
         }
-        let place = self.words.hold_place(resource, namespace);
         let kept = KeptOrigin { place, name: name.into(), edges: Box::default() };
         let id = match self.origins_free.pop() {
             Some(id) => {
@@ -137,7 +153,7 @@ impl Index {
             Some(Some(kept)) => hasher.hash_one((kept.place, &*kept.name)),
             _ => 0,
         };
-        self.origins_by_name.insert_unique(hasher.hash_one((place, name)), id, rehash);
+        self.origins_by_name.insert_unique(hash, id, rehash);
         id
     }
 
@@ -147,37 +163,46 @@ impl Index {
         }
     }
 
-    /// Every edge the sources find in an object, and the classes held for them. A path that finds too much
-    /// finds nothing (R72).
+    /// Every reference the sources find in an object; the classes held for them. A path that finds too much
+    /// finds nothing (R72). Namespaces are held, except the one of the origin.
     fn extracted(
         &mut self,
         sources: &[u32],
         origin: &Origin<'_>,
         from: u32,
+        found: &mut Vec<Reference>,
         out: &mut Outputs,
-    ) -> (Edges, SmallVec<[u32; 8]>) {
-        let mut found = SmallVec::new();
-        let mut names = core::mem::take(&mut self.found_names);
+    ) -> SmallVec<[u32; 8]> {
         let mut classes = SmallVec::new();
         for id in sources {
-            let Some(source) = self.source(*id) else { continue };
-            let (spec, resource) = (source.spec.clone(), source.target);
+            let Some(Some(source)) = self.sources.get(*id as usize) else { continue };
+            let (spec, resource) = (&source.spec, source.target);
             let class = extract::class(spec.class_path.as_ref(), origin.object);
             let class = self.words.hold_class(class);
             classes.push(class);
-            let expressions = self.expressions.clone();
+            let (words, view, names) = (&mut self.words, &self.current, &mut self.found_names);
+            // Most references of an object lead to one place.
+            let mut last = (NONE, None);
             let mut dropped = [0; 6];
             let result = extract::references(
                 &spec.reference,
                 TargetType { namespaced: spec.namespaced, kind: &spec.kind },
                 origin.name.namespace,
                 origin.object,
-                &*expressions,
+                &*self.expressions,
                 &mut |name, namespace| {
-                    let namespace = self.found_namespace(namespace, origin, from);
+                    let is_own = namespace == origin.name.namespace;
+                    let namespace = if is_own { from } else { words.hold_namespace(namespace) };
+                    if last.0 != namespace {
+                        let place = words.place(resource, namespace);
+                        last = (
+                            namespace,
+                            place.and_then(|place| Some((place, view.seed_of(place)?))),
+                        );
+                    }
+                    let at = last.1.map(|(place, seed)| (place, view.hash(seed, name)));
                     let start = names.len();
                     names.push_str(name);
-                    let at = self.likely_place(resource, namespace, name);
                     let name = (start, names.len());
                     found.push(Reference { source: *id, class, resource, namespace, name, at });
                 },
@@ -198,15 +223,12 @@ impl Index {
                 });
             }
         }
-        let edges = self.edges_to(&found, &names);
-        names.clear();
-        self.found_names = names;
-        (edges, classes)
+        classes
     }
 
-    /// The edges of references, whose namespaces are released.
-    fn edges_to(&mut self, found: &SmallVec<[Reference; 8]>, names: &str) -> Edges {
-        self.bring_near(found.iter().filter_map(|reference| reference.at).map(|(_, hash)| hash));
+    /// The edges of references from a namespace. Other namespaces, which were held for them, are released.
+    fn edges_to(&mut self, found: &[Reference], from: u32) -> Edges {
+        let mut names = core::mem::take(&mut self.found_names);
         let mut edges = Edges::new();
         for reference in found {
             let Reference { source, class, resource, namespace, name: (start, end), at } =
@@ -217,18 +239,13 @@ impl Index {
                 None => self.target_in(resource, namespace, name),
             };
             edges.push(Edge { target, source, class });
-            self.words.release_namespace(namespace);
+            if namespace != from {
+                self.words.release_namespace(namespace);
+            }
         }
+        names.clear();
+        self.found_names = names;
         edges
-    }
-
-    /// The number of a namespace, which is held.
-    fn found_namespace(&mut self, namespace: &str, origin: &Origin<'_>, from: u32) -> u32 {
-        if namespace == origin.name.namespace {
-            self.words.keep_namespace(from);
-            return from;
-        }
-        self.words.hold_namespace(namespace)
     }
 
     /// The edges of an origin are these from now on. Each edge holds its class.
@@ -280,17 +297,17 @@ impl Index {
         Some(self.words.object(kept.place, &kept.name))
     }
 
-    /// Whether an edge may be followed: it needs no grant, or has one.
+    /// Whether an edge may be followed: it is in force, and needs no grant or has one.
     pub(crate) fn is_live(&self, from: u32, edge: &Edge) -> bool {
-        let (triple, _) = self.capability(edge);
-        self.is_local(from, edge.target) || self.side(edge.target).is_granted(triple, from)
+        let granted = || self.side(edge.target).is_granted(self.triple(edge), from);
+        self.is_in_force(edge.source) && (self.is_local(from, edge.target) || granted())
     }
 
     /// The targets and triples that are allowed by these edges, sorted.
     fn allowed_pairs(&self, from: u32, edges: &[Edge]) -> Vec<(u32, u32)> {
         let live = edges.iter().filter(|edge| self.is_live(from, edge));
         let mut pairs: Vec<(u32, u32)> =
-            live.map(|edge| (edge.target, self.capability(edge).0)).collect();
+            live.map(|edge| (edge.target, self.triple(edge))).collect();
         pairs.sort_unstable();
         pairs.dedup();
         pairs
@@ -315,8 +332,7 @@ impl Index {
             return;
         }
         let Some(origin) = self.origin(origin) else { return };
-        let Some((place, name)) = self.target_name(target) else { return };
-        let target = self.words.object(place, name);
+        let Some(target) = self.target_name(target) else { return };
         let purpose = self.words.triple_of(triple).map(|(_, _, purpose)| String::from(&**purpose));
         out.moved.push(Moved {
             origin: Resource::new(origin.group, origin.resource),
@@ -324,7 +340,7 @@ impl Index {
             origin_name: origin.name.into(),
             target: Resource::new(target.group, target.resource),
             target_namespace: target.namespace.into(),
-            target_name: target.name.into(),
+            target_name: target.name,
             purpose: purpose.unwrap_or_default(),
             allowed,
         });
@@ -343,7 +359,9 @@ impl Index {
         for (fact, _) in origins {
             let Fact::Origin(origin) = fact else { continue };
             let (namespace, edges) = self.edges_at(origin, target);
-            let points = edges.iter().any(|edge| self.capability(edge).0 == triple);
+            let points = edges
+                .iter()
+                .any(|edge| self.is_in_force(edge.source) && self.triple(edge) == triple);
             if namespace == from && points && !self.is_local(from, target) {
                 self.tell(origin, (target, triple), allowed, out);
             }

@@ -5,8 +5,9 @@
 //!                                                           └──► needs: feed me this type at this version
 //! ```
 //!
-//! A source that is no longer wanted loses its edges at once, with one exception: when the active version
-//! changes, the edges of the old one stay until each origin was seen at the new one (R59).
+//! A source that is no longer wanted is out of force at once, with one exception: when the active version
+//! changes, the edges of the old one stay until each origin was seen at the new one (R59). What was prepared
+//! takes its place at once (`force.rs`).
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -16,6 +17,7 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use crate::event::{Kind, Need, Outputs};
+use crate::force::Force;
 use crate::index::Index;
 use crate::intern::NONE;
 use crate::model::{ReferencePath, Resource, ServedType, Strategy, Triple, VersionPaths};
@@ -50,8 +52,8 @@ pub(crate) struct Source {
     pub(crate) origin: u32,
     pub(crate) target: u32,
     pub(crate) triple: u32,
-    /// Whether another version has taken its place, and it waits for that one to be seen.
-    pub(crate) retired: bool,
+    /// Whether what it finds counts.
+    pub(crate) force: Force,
 }
 
 /// A type of origins that is being watched.
@@ -62,9 +64,21 @@ pub(crate) struct OriginType {
     pub(crate) seen: bool,
 }
 
-impl OriginType {
-    pub(crate) fn is_seen(&self) -> bool {
-        self.seen
+/// What became of sources while strategies were settled.
+#[derive(Debug, Default)]
+struct Turned {
+    /// They came into force.
+    came: Vec<u32>,
+    /// Of those, the ones that every origin was told to before.
+    told: Vec<u32>,
+    gone: Vec<u32>,
+    /// The types whose origins must be told.
+    feeds: BTreeSet<(Resource, String)>,
+}
+
+impl Turned {
+    fn feed(&mut self, spec: &SourceSpec) {
+        self.feeds.insert((spec.origin.clone(), spec.version.clone()));
     }
 }
 
@@ -106,6 +120,7 @@ impl Index {
         self.served = served;
         let all = self.strategies.keys().cloned().collect();
         self.settle(&all, out);
+        self.look_out(out);
     }
 
     /// Every origin of a type has been seen at a version.
@@ -127,7 +142,8 @@ impl Index {
         if left.is_empty() {
             return;
         }
-        let retired = left.into_iter().filter(|id| self.source(*id).is_some_and(|s| s.retired));
+        let is_retired = |source: &Source| source.force == Force::Retired;
+        let retired = left.into_iter().filter(|id| self.source(*id).is_some_and(is_retired));
         let retired: Vec<u32> = retired.collect();
         self.drop_sources(&retired, out);
         let first = match self.types.get_mut(&id) {
@@ -154,7 +170,7 @@ impl Index {
     pub(crate) fn sources_at(&self, resource: u32, version: &str) -> SmallVec<[u32; 8]> {
         let Some(of_type) = self.types.get(&resource) else { return SmallVec::new() };
         let reads = |id: &u32| {
-            self.source(*id).is_some_and(|source| !source.retired && source.spec.version == version)
+            self.source(*id).is_some_and(|source| source.reads() && source.spec.version == version)
         };
         of_type.sources.iter().copied().filter(reads).collect()
     }
@@ -166,51 +182,99 @@ impl Index {
         }
         let Some(old) = self.source(edge) else { return true };
         let strategies = sources.iter().filter_map(|id| self.source(*id));
-        old.retired && strategies.into_iter().any(|new| new.spec.strategy == old.spec.strategy)
+        let mut strategies = strategies.filter(|new| new.is_in_force());
+        match old.force {
+            Force::Gone => true,
+            Force::Retired => strategies.any(|new| new.spec.strategy == old.spec.strategy),
+            _ => false,
+        }
     }
 
     /// Brings the sources of strategies in line with what is stored and served.
     fn settle(&mut self, names: &BTreeSet<String>, out: &mut Outputs) {
         let before = self.feeds();
-        let mut added = BTreeSet::new();
-        let mut gone = Vec::new();
+        let mut turned = Turned::default();
         for name in names {
-            let wanted = self.wanted(name);
-            let had: Vec<u32> = self.sources_of(name).collect();
-            let switched = self.switch_active(name, &wanted);
-            let origin = wanted.first().map(|spec| spec.origin.clone());
-            for id in &had {
-                let Some(Some(source)) = self.sources.get_mut(*id as usize) else { continue };
-                let still = wanted.iter().any(|spec| *spec == *source.spec);
-                let replaced = switched && origin.as_ref() == Some(&source.spec.origin);
-                match (still, replaced) {
-                    (true, _) => source.retired = false,
-                    (false, true) => source.retired = true,
-                    (false, false) => gone.push(*id),
-                }
+            self.settle_strategy(name, &mut turned);
+        }
+        self.see_types_of(&turned.told);
+        let triples = turned.came.iter().filter_map(|id| self.source(*id));
+        let triples = triples.map(|source| source.triple).collect();
+        self.drop_sources(&turned.gone, out);
+        self.refresh_rights_of_triples(&triples, out);
+        let after = self.feeds();
+        turned.feeds.extend(after.difference(&before).cloned());
+        self.stop_feeds(&before, out);
+        let feeds = turned.feeds.into_iter();
+        out.needs.extend(feeds.map(|(resource, version)| Need::Feed(resource, version)));
+        self.forget_idle_types(out);
+    }
+
+    fn settle_strategy(&mut self, name: &str, turned: &mut Turned) {
+        let wanted = self.wanted(name);
+        let had: Vec<u32> = self.sources_of(name).collect();
+        let switched = self.switch_active(name, &wanted) && !self.are_told(&had, &wanted);
+        let origin = wanted.first().map(|spec| spec.origin.clone());
+        for id in &had {
+            let Some(Some(source)) = self.sources.get_mut(*id as usize) else { continue };
+            let still = wanted.iter().any(|spec| *spec == *source.spec);
+            let replaced = switched && origin.as_ref() == Some(&source.spec.origin);
+            let was = source.force;
+            match (was, still) {
+                // Whoever prepares it stores it, or gives it up.
+                (Force::Prepared | Force::Told, false) => continue,
+                (_, true) => source.force = Force::Effective,
+                (_, false) if replaced => source.force = Force::Retired,
+                (_, false) => turned.gone.push(*id),
             }
-            for spec in wanted {
-                let known = had.iter().filter_map(|id| self.source(*id));
-                if !known.into_iter().any(|source| *source.spec == spec) {
-                    added.insert((spec.origin.clone(), spec.version.clone()));
-                    self.add_source(spec);
-                }
+            match was {
+                Force::Told => turned.told.push(*id),
+                Force::Prepared => turned.feed(&source.spec),
+                _ => continue,
+            }
+            turned.came.push(*id);
+        }
+        for spec in wanted {
+            let known = had.iter().filter_map(|id| self.source(*id));
+            if !known.into_iter().any(|source| *source.spec == spec) {
+                turned.feed(&spec);
+                turned.came.push(self.add_source(spec, Force::Effective));
             }
         }
-        self.drop_sources(&gone, out);
+    }
+
+    /// Whether all of these are in force already, or were prepared: none needs to be waited for.
+    fn are_told(&self, had: &[u32], wanted: &[SourceSpec]) -> bool {
+        wanted.iter().all(|spec| {
+            let known = had.iter().filter_map(|id| self.source(*id));
+            let mut same = known.filter(|source| *source.spec == *spec);
+            same.any(|source| matches!(source.force, Force::Effective | Force::Told))
+        })
+    }
+
+    /// Tells what need not be fed any more.
+    pub(crate) fn stop_feeds(&mut self, before: &BTreeSet<(Resource, String)>, out: &mut Outputs) {
         let after = self.feeds();
-        added.extend(after.difference(&before).cloned());
-        let stopped = before.difference(&after).cloned();
-        out.needs.extend(stopped.map(|(resource, version)| Need::Stop(resource, version)));
-        out.needs
-            .extend(added.into_iter().map(|(resource, version)| Need::Feed(resource, version)));
-        self.forget_idle_types(out);
+        for (resource, version) in before.difference(&after).cloned() {
+            let id = self.words.resource(&resource.group, &resource.resource);
+            let of_type = id.and_then(|id| self.types.get(&id));
+            let idle = of_type.is_none_or(|of_type| of_type.sources.is_empty());
+            if idle && self.has_to_clear() {
+                self.stop_later(resource, version);
+            } else {
+                out.needs.push(Need::Stop(resource, version));
+            }
+        }
     }
 
     /// The sources a strategy should have now.
     fn wanted(&self, name: &str) -> Vec<SourceSpec> {
-        let Some(kept) = self.strategies.get(name) else { return Vec::new() };
-        let strategy = &kept.strategy;
+        let kept = self.strategies.get(name);
+        kept.map(|kept| self.wanted_of(&kept.strategy)).unwrap_or_default()
+    }
+
+    /// The sources of a strategy, if it is stored or not.
+    pub(crate) fn wanted_of(&self, strategy: &Strategy) -> Vec<SourceSpec> {
         let Some(paths) = active_version(strategy, self.served.get(&strategy.origin)) else {
             return Vec::new();
         };
@@ -246,17 +310,20 @@ impl Index {
     fn sources_of<'s>(&'s self, strategy: &'s str) -> impl Iterator<Item = u32> + 's {
         let numbered = (0_u32..).zip(&self.sources);
         numbered.filter_map(move |(id, source)| {
-            source.as_ref().filter(|source| source.spec.strategy == strategy).map(|_| id)
+            let source = source.as_ref().filter(|source| source.force != Force::Gone);
+            source.filter(|source| source.spec.strategy == strategy).map(|_| id)
         })
     }
 
-    /// The types and versions that must be fed.
-    fn feeds(&self) -> BTreeSet<(Resource, String)> {
-        let sources = self.sources.iter().flatten().filter(|source| !source.retired);
-        sources.map(|source| (source.spec.origin.clone(), source.spec.version.clone())).collect()
+    /// The types and versions that must be fed; those that selectors look at are asked for by them.
+    pub(crate) fn feeds(&self) -> BTreeSet<(Resource, String)> {
+        let sources = self.sources.iter().flatten().filter(|source| source.reads());
+        let read = sources.map(|source| (source.spec.origin.clone(), source.spec.version.clone()));
+        let looked_at = self.selection.looked_at.iter();
+        read.chain(looked_at.map(|(of, version)| (of.clone(), version.clone()))).collect()
     }
 
-    fn add_source(&mut self, spec: SourceSpec) {
+    pub(crate) fn add_source(&mut self, spec: SourceSpec, force: Force) -> u32 {
         let origin = self.words.hold_resource(&spec.origin);
         let target = self.words.hold_resource(&spec.reference.target);
         let triple = self.words.hold_triple(&Triple {
@@ -264,7 +331,7 @@ impl Index {
             target: spec.reference.target.clone(),
             purpose: spec.reference.purpose.clone(),
         });
-        let source = Source { spec: Arc::new(spec), origin, target, triple, retired: false };
+        let source = Source { spec: Arc::new(spec), origin, target, triple, force };
         let id = match self.sources.iter().position(Option::is_none) {
             Some(at) => {
                 if let Some(free) = self.sources.get_mut(at) {
@@ -279,48 +346,70 @@ impl Index {
         };
         let id = u32::try_from(id).unwrap_or(NONE);
         self.types.entry(origin).or_default().sources.push(id);
+        self.by_triple.entry(triple).or_default().push(id);
+        id
     }
 
-    /// Takes sources out of force, with all their edges.
-    fn drop_sources(&mut self, gone: &[u32], out: &mut Outputs) {
-        if gone.is_empty() {
-            return;
-        }
+    /// Takes sources out of force; their edges go now, or beside events.
+    pub(crate) fn drop_sources(&mut self, gone: &[u32], out: &mut Outputs) {
         let sources = gone.iter().filter_map(|id| self.source(*id));
-        let types: BTreeSet<u32> = sources.map(|source| source.origin).collect();
+        let (types, triples): (BTreeSet<u32>, BTreeSet<u32>) =
+            sources.map(|source| (source.origin, source.triple)).unzip();
+        if self.clearing.beside {
+            self.clear_later(gone);
+        }
         for resource in types {
-            for origin in self.origins_of(resource) {
-                let kept = self.origins.get(origin as usize).and_then(Option::as_ref);
-                let Some(kept) = kept else { continue };
-                if kept.edges.iter().any(|edge| gone.contains(&edge.source)) {
-                    let stays = kept.edges.iter().filter(|edge| !gone.contains(&edge.source));
-                    let stays: Edges = stays.copied().collect();
-                    self.replace_edges(origin, &stays, out);
-                }
+            if !self.clearing.beside {
+                self.drop_edges(resource, gone, out);
             }
             if let Some(of_type) = self.types.get_mut(&resource) {
                 of_type.sources.retain(|id| !gone.contains(id));
             }
         }
-        for id in gone {
-            let Some(source) = self.sources.get_mut(*id as usize).and_then(Option::take) else {
-                continue;
-            };
-            self.words.release_triple(source.triple);
-            self.words.release_resource(source.origin);
-            self.words.release_resource(source.target);
+        if !self.clearing.beside {
+            gone.iter().for_each(|id| self.free_source(*id));
+        }
+        self.refresh_rights_of_triples(&triples, out);
+    }
+
+    fn drop_edges(&mut self, resource: u32, gone: &[u32], out: &mut Outputs) {
+        for origin in self.origins_of(resource) {
+            let kept = self.origins.get(origin as usize).and_then(Option::as_ref);
+            let Some(kept) = kept else { continue };
+            if kept.edges.iter().any(|edge| gone.contains(&edge.source)) {
+                let stays = kept.edges.iter().filter(|edge| !gone.contains(&edge.source));
+                let stays: Edges = stays.copied().collect();
+                self.replace_edges(origin, &stays, out);
+            }
         }
     }
 
-    /// Forgets the origins of types nobody reads any more.
-    fn forget_idle_types(&mut self, out: &mut Outputs) {
+    /// Nothing speaks of a source any more; its number may be used again.
+    pub(crate) fn free_source(&mut self, id: u32) {
+        let source = self.sources.get_mut(id as usize).and_then(Option::take);
+        let Some(source) = source else { return };
+        if let Some(of_triple) = self.by_triple.get_mut(&source.triple) {
+            of_triple.retain(|other| *other != id);
+            if of_triple.is_empty() {
+                self.by_triple.remove(&source.triple);
+            }
+        }
+        self.words.release_triple(source.triple);
+        self.words.release_resource(source.origin);
+        self.words.release_resource(source.target);
+    }
+
+    /// Forgets the types nobody reads any more, and their origins now or beside events.
+    pub(crate) fn forget_idle_types(&mut self, out: &mut Outputs) {
         let idle = self.types.iter().filter(|(_, of_type)| of_type.sources.is_empty());
         let mut idle: Vec<u32> = idle.map(|(id, _)| *id).collect();
         idle.sort_unstable();
         for id in idle {
             self.types.remove(&id);
-            for origin in self.origins_of(id) {
-                self.forget_origin(origin, out);
+            if !self.clearing.beside {
+                for origin in self.origins_of(id) {
+                    self.forget_origin(origin, out);
+                }
             }
             self.refresh_rights_of_type(id, out);
         }

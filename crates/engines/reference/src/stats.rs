@@ -6,11 +6,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::extract::Dropped;
+use crate::grant::KeptGrant;
 use crate::index::Index;
 use crate::model::{Class, Consumer, Grant, Resource, Strategy, Subject, Triple};
 use crate::nearest::only_part;
+use crate::origin::Edge;
 use crate::source::active_version;
-use crate::target::Side;
 
 /// How much there is (R136).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl Index {
             grants: self.grants_by_name.len(),
             origins: self.origins_by_name.len(),
             edges: self.edges,
-            targets: self.view().targets_len(),
+            targets: self.targets_len(),
             unusable: self.unusable.len(),
             dropped: labels.zip(self.dropped).collect(),
             overflows: self.overflows,
@@ -133,8 +134,8 @@ impl Index {
                 continue;
             }
             let state = states.entry(Resource::new(group, resource)).or_default();
-            for edge in &kept.edges {
-                let (triple, class) = self.capability(edge);
+            for edge in kept.edges.iter().filter(|edge| self.is_in_force(edge.source)) {
+                let (triple, class) = (self.triple(edge), edge.class);
                 if !self.is_live(from, edge) {
                     state.waiting_grant += 1;
                 } else if self.is_accepted(triple, self.words.class_of(class)) {
@@ -157,6 +158,21 @@ impl Index {
     /// What is worth telling. Whether a subject may write a type is the host's to say (R65).
     #[must_use]
     pub fn findings(&self, may_write: &dyn Fn(&Subject, &Resource) -> bool) -> Vec<Finding> {
+        let mut findings = self.findings_beside_grants(may_write);
+        let unused = self.unused_grants();
+        findings.extend(unused.map(|grant| Finding::UnusedGrant {
+            namespace: grant.namespace.clone(),
+            name: grant.name.clone(),
+        }));
+        findings
+    }
+
+    /// The same without what is said of grants, of which there may be very many.
+    #[must_use]
+    pub fn findings_beside_grants(
+        &self,
+        may_write: &dyn Fn(&Subject, &Resource) -> bool,
+    ) -> Vec<Finding> {
         let mut findings = Vec::new();
         for kept in self.strategies.values().filter(|kept| kept.active.is_some()) {
             let strategy = &kept.strategy;
@@ -182,28 +198,42 @@ impl Index {
                 origin: origin.clone(),
             }));
         }
-        let unused = self.unused_grants();
-        findings.extend(unused.map(|grant| Finding::UnusedGrant {
-            namespace: grant.namespace.clone(),
-            name: grant.name.clone(),
-        }));
         findings
     }
 
     /// Grants that cover no reference (R133), by name.
     pub fn unused_grants(&self) -> impl Iterator<Item = &Grant> {
-        let ids = self.grants_by_name.values().filter_map(|id| self.grant(*id));
-        let used = |target: u32, triple: u32, from: u32| match self.side(target) {
-            side @ Side::Many(_) => side.origins().any(|origin| {
-                let (namespace, edges) = self.edges_at(origin, target);
-                namespace == from && edges.iter().any(|edge| self.capability(edge).0 == triple)
-            }),
-            _ => false,
-        };
-        let unused = ids.filter(move |kept| {
-            !kept.targets.iter().any(|target| used(*target, kept.triple, kept.from))
-        });
-        unused.map(|kept| &kept.grant)
+        let kept = self.grants_by_name.values().filter_map(|id| self.grant(*id));
+        kept.filter(|kept| !self.is_used(kept)).map(|kept| &kept.grant)
+    }
+
+    /// How many there are among so many grants, from a number on, is added; the number after them, if there are
+    /// more. See [`Index::add_edge_states`].
+    pub fn add_unused_grants(&self, from: usize, most: usize, unused: &mut usize) -> Option<usize> {
+        let some = self.grants.iter().skip(from).take(most).flatten();
+        *unused += some.filter(|kept| !self.is_used(kept)).count();
+        let next = from.saturating_add(most);
+        (next < self.grants.len()).then_some(next)
+    }
+
+    fn is_used(&self, kept: &KeptGrant) -> bool {
+        let mut from = kept.from.iter();
+        from.any(|from| {
+            kept.targets.iter().any(|target| self.is_referred_to(*target, kept.triple, *from))
+        })
+    }
+
+    /// Whether a reference of a triple leads to a target from a namespace.
+    fn is_referred_to(&self, target: u32, triple: u32, from: u32) -> bool {
+        let side = self.side(target);
+        if !self.is_local(from, target) {
+            return side.crossing(triple, from).any(|source| self.is_in_force(source));
+        }
+        side.origins().any(|origin| {
+            let (namespace, edges) = self.edges_at(origin, target);
+            let uses = |edge: &Edge| self.is_in_force(edge.source) && self.triple(edge) == triple;
+            namespace == from && edges.iter().any(uses)
+        })
     }
 
     /// What the author of a strategy should know, beside what its paths say (R38, R40).
@@ -252,7 +282,7 @@ impl Index {
             active.is_some_and(|paths| paths.class_path.is_some())
                 && triples_of(strategy).iter().any(|triple| consumer.references.contains(triple))
         });
-        if let Some(strategy) = partitioned.filter(|_| consumer.class_names.is_empty()) {
+        if let Some(strategy) = partitioned.filter(|_| names_no_class(consumer)) {
             let text = format!(
                 "strategy `{}` is partitioned by class; without classNames it matches nothing there",
                 strategy.name
@@ -290,6 +320,10 @@ impl Index {
         advice.extend(unmatched(&mine, &entries, "ClusterReferenceConsumer"));
         advice
     }
+}
+
+fn names_no_class(consumer: &Consumer) -> bool {
+    consumer.class_names.is_empty() && consumer.class_selector.is_none()
 }
 
 /// The triples a strategy finds in any version.

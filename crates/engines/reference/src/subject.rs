@@ -1,8 +1,9 @@
 //! Consumers and subjects: what each user and group would be allowed to follow.
 //!
-//! Rights are pairs of a triple and a class. They are made from consumers alone, so neither a new class nor
-//! a consumer's change walks over edges (R174).
+//! Rights are pairs of a source in force and a class. They are made from consumers and sources alone, so that
+//! neither a new class, nor a change of a consumer, nor the end of a strategy walks over edges (R174).
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -21,8 +22,18 @@ pub(crate) struct KeptConsumer {
 }
 
 impl Index {
-    pub(crate) fn put_consumer(&mut self, consumer: Consumer, out: &mut Outputs) {
+    pub(crate) fn put_consumer(&mut self, mut consumer: Consumer, out: &mut Outputs) {
         self.forget_unusable(Kind::Consumer, "", &consumer.name);
+        self.select_classes(&mut consumer);
+        let (name, selects) = (consumer.name.clone(), consumer.class_selector.is_some());
+        self.replace_consumer(consumer, out);
+        if self.keep_classifying(&name, selects) {
+            self.look_out(out);
+        }
+    }
+
+    /// A consumer, and the classes it selects, as they now are.
+    pub(crate) fn replace_consumer(&mut self, consumer: Consumer, out: &mut Outputs) {
         if self.consumers.get(&consumer.name).is_some_and(|kept| kept.consumer == consumer) {
             return;
         }
@@ -33,7 +44,10 @@ impl Index {
             "" => UNSET,
             name => self.words.hold_class(Class::Named(name)),
         });
-        let classes = classes.collect();
+        let mut classes: Vec<u32> = classes.collect();
+        // Whatever a class object is called, it is a name and no pattern.
+        let selected = consumer.class_selector.iter().flat_map(|selector| &selector.selected);
+        classes.extend(selected.map(|name| self.words.hold_class(Class::Named(name))));
         let subject = subject_key(&consumer);
         let name = consumer.name.clone();
         let kept = KeptConsumer { consumer, triples, classes };
@@ -53,6 +67,9 @@ impl Index {
         let subject = self.let_go(before);
         self.unlink(&subject, name);
         self.refresh_rights(&subject, out);
+        if self.keep_classifying(name, false) {
+            self.look_out(out);
+        }
     }
 
     /// Releases what a consumer held; whose it was.
@@ -78,9 +95,9 @@ impl Index {
         let consumers = names.filter_map(|name| self.consumers.get(name));
         let mut rights: Vec<Capability> = Vec::new();
         for kept in consumers {
-            for triple in kept.triples.iter().filter(|triple| self.is_open(**triple)) {
-                rights.push((*triple, UNPARTITIONED));
-                rights.extend(kept.classes.iter().map(|class| (*triple, *class)));
+            for source in kept.triples.iter().flat_map(|triple| self.open_sources(*triple)) {
+                rights.push((source, UNPARTITIONED));
+                rights.extend(kept.classes.iter().map(|class| (source, *class)));
             }
         }
         rights.sort_unstable();
@@ -101,9 +118,21 @@ impl Index {
 
     /// A type of origins was seen to the end, or is no longer seen.
     pub(crate) fn refresh_rights_of_type(&mut self, resource: u32, out: &mut Outputs) {
-        let reads = |kept: &&KeptConsumer| {
-            kept.triples.iter().any(|triple| self.words.origin_of(*triple) == Some(resource))
-        };
+        self.refresh_rights_where(
+            |index, triple| index.words.origin_of(triple) == Some(resource),
+            out,
+        );
+    }
+
+    /// Sources of these triples have come into force, or are in force no longer.
+    pub(crate) fn refresh_rights_of_triples(&mut self, triples: &BTreeSet<u32>, out: &mut Outputs) {
+        if !triples.is_empty() {
+            self.refresh_rights_where(|_, triple| triples.contains(&triple), out);
+        }
+    }
+
+    fn refresh_rights_where(&mut self, of: impl Fn(&Index, u32) -> bool, out: &mut Outputs) {
+        let reads = |kept: &&KeptConsumer| kept.triples.iter().any(|triple| of(self, *triple));
         let consumers = self.consumers.values().filter(reads);
         let mut subjects: Vec<(bool, String)> =
             consumers.map(|kept| subject_key(&kept.consumer)).collect();

@@ -8,13 +8,18 @@
 //!
 //! Everything is counted, so overlap of origins, strategies or grants keeps what one of them gives (R60).
 
+use alloc::string::String;
+
 use smallvec::SmallVec;
 
 use crate::counts::Counts;
 use crate::event::{Outputs, TargetId, Transition};
 use crate::index::Index;
 use crate::intern::NONE;
+use crate::model::{Obj, TargetName};
 use crate::origin::Edge;
+use crate::slots::Slot;
+use crate::table::At;
 use crate::view::{Capability, NO_CAPABILITIES, Step};
 
 /// Something counted at a target.
@@ -26,8 +31,8 @@ pub(crate) enum Fact {
     Origin(u32),
     /// Edges that make this capability live.
     Live(Capability),
-    /// Edges from another namespace, whether granted or not.
-    Cross { triple: u32, from: u32, class: u32 },
+    /// Edges of a source from another namespace, whether granted or not.
+    Cross { triple: u32, from: u32, source: u32, class: u32 },
     /// A grant for a triple from a namespace.
     Grant { triple: u32, from: u32, grant: u32 },
 }
@@ -55,17 +60,21 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     Nobody,
+    /// As nobody, and readers have been told; the spare view still has it.
+    Lingering,
     One(u32),
     Many(u32),
 }
 
 /// Numbers from here on are those of facts.
 const FACTS: u32 = 1 << 31;
+const LINGERING: u32 = NONE - 1;
 
 impl Kept {
     fn pack(self) -> u32 {
         match self {
             Kept::Nobody => NONE,
+            Kept::Lingering => LINGERING,
             Kept::One(origin) => origin,
             Kept::Many(facts) => facts | FACTS,
         }
@@ -74,6 +83,7 @@ impl Kept {
     fn unpack(side: u32) -> Kept {
         match side {
             NONE => Kept::Nobody,
+            LINGERING => Kept::Lingering,
             facts if facts >= FACTS => Kept::Many(facts & !FACTS),
             origin => Kept::One(origin),
         }
@@ -96,6 +106,18 @@ impl<'i> Side<'i> {
     pub(crate) fn grants(self, triple: u32, from: u32) -> impl Iterator<Item = u32> + use<'i> {
         let facts = if let Side::Many(facts) = self { Some(facts) } else { None };
         facts.into_iter().flat_map(move |facts| grants_between(facts, triple, from))
+    }
+
+    /// The sources of references of a triple from another namespace.
+    pub(crate) fn crossing(self, triple: u32, from: u32) -> impl Iterator<Item = u32> + use<'i> {
+        let facts = if let Side::Many(facts) = self { Some(facts) } else { None };
+        let first = Fact::Cross { triple, from, source: 0, class: 0 };
+        let last = Fact::Cross { triple, from, source: u32::MAX, class: u32::MAX };
+        let between = facts.into_iter().flat_map(move |facts| facts.between(first..=last));
+        between.filter_map(|(fact, _)| match fact {
+            Fact::Cross { source, .. } => Some(source),
+            _ => None,
+        })
     }
 
     /// Every origin that points here.
@@ -127,19 +149,19 @@ fn granted(facts: &Counts<Fact>, triple: u32, from: u32) -> bool {
     grants_between(facts, triple, from).next().is_some()
 }
 
-/// Counts an edge from a namespace; `local` ones need no grant.
+/// Counts an edge of a triple from a namespace; `local` ones need no grant.
 fn count_up(
     facts: &mut Counts<Fact>,
     origin: u32,
-    from: u32,
+    (triple, from): (u32, u32),
     local: bool,
     capability: Capability,
     flips: &mut Flips,
 ) {
-    let (triple, class) = capability;
+    let (source, class) = capability;
     facts.add(Fact::Origin(origin), 1);
     if !local {
-        facts.add(Fact::Cross { triple, from, class }, 1);
+        facts.add(Fact::Cross { triple, from, source, class }, 1);
     }
     if (local || granted(facts, triple, from)) && facts.add(Fact::Live(capability), 1) == 0 {
         flips.push((capability, true));
@@ -149,18 +171,32 @@ fn count_up(
 fn count_down(
     facts: &mut Counts<Fact>,
     origin: u32,
-    from: u32,
+    (triple, from): (u32, u32),
     local: bool,
     capability: Capability,
     flips: &mut Flips,
 ) {
-    let (triple, class) = capability;
+    let (source, class) = capability;
     facts.sub(Fact::Origin(origin), 1);
     if !local {
-        facts.sub(Fact::Cross { triple, from, class }, 1);
+        facts.sub(Fact::Cross { triple, from, source, class }, 1);
     }
     if (local || granted(facts, triple, from)) && facts.sub(Fact::Live(capability), 1) == 0 {
         flips.push((capability, false));
+    }
+}
+
+/// What changes at a target that only has edges of one origin.
+fn compare(old: &[Edge], new: &[Edge], flips: &mut Flips) {
+    let has =
+        |edges: &[Edge], wanted: Capability| edges.iter().any(|edge| edge.capability() == wanted);
+    for (these, others, live) in [(new, old, true), (old, new, false)] {
+        for edge in these {
+            let capability = edge.capability();
+            if !has(others, capability) && !flips.contains(&(capability, live)) {
+                flips.push((capability, live));
+            }
+        }
     }
 }
 
@@ -193,7 +229,7 @@ impl Index {
 
     /// As [`Index::target_in`], in a place that has targets.
     pub(crate) fn target_at(&mut self, place: u32, hash: u32, name: &str) -> u32 {
-        if let Some(target) = self.view().find_hash(place, hash, name) {
+        if let Some(target) = self.table.find(hash, place, name) {
             return target;
         }
         self.words.keep_place(place);
@@ -220,7 +256,7 @@ impl Index {
 
     pub(crate) fn side(&self, target: u32) -> Side<'_> {
         match self.kept(target) {
-            Kept::Nobody => Side::Nobody,
+            Kept::Nobody | Kept::Lingering => Side::Nobody,
             Kept::One(origin) => Side::One(origin),
             Kept::Many(id) => self.facts.get(id as usize).map_or(Side::Nobody, Side::Many),
         }
@@ -234,21 +270,60 @@ impl Index {
         self.known.get(target as usize).map_or(0, |known| known.hash)
     }
 
-    /// The place and the name of a target.
-    pub(crate) fn target_name(&self, target: u32) -> Option<(u32, &str)> {
-        self.view().target(self.hash_of(target), target)
+    /// The name of a target.
+    pub(crate) fn target_name(&self, target: u32) -> Option<TargetName<'_>> {
+        let slot = self.table.get(self.hash_of(target), target)?;
+        Some(self.named(slot))
+    }
+
+    fn named(&self, slot: &Slot) -> TargetName<'_> {
+        let mut text = [0; 256];
+        let name = self.table.slots().name(slot, &mut text);
+        let Obj { group, resource, namespace, .. } = self.words.object(slot.place(), "");
+        TargetName { group, resource, namespace, name: name.into() }
+    }
+
+    /// The names of all targets in a place.
+    pub(crate) fn names_in(&self, place: u32) -> impl Iterator<Item = String> {
+        let slots = self.table.slots().used().filter(move |slot| slot.place() == place);
+        slots.map(|slot| self.named(slot).name)
+    }
+
+    /// The target of a name in a place.
+    pub(crate) fn find_in(&self, place: u32, name: &str) -> Option<u32> {
+        self.table.find(self.view().hash_at(place, name)?, place, name)
+    }
+
+    /// How many targets somebody speaks of.
+    pub(crate) fn targets_len(&self) -> usize {
+        let lingering = self.lingering.iter().filter(|target| self.is_lingering(**target));
+        self.table.len() - lingering.count()
+    }
+
+    /// Whether nobody speaks of a target any more, and that was published.
+    pub(crate) fn is_lingering(&self, target: u32) -> bool {
+        matches!(self.kept(target), Kept::Lingering)
+    }
+
+    /// Where a target is in the table.
+    fn locate(&self, target: u32) -> Option<At> {
+        self.table.locate(self.hash_of(target), target)
     }
 
     /// The namespace of a target, by number.
-    pub(crate) fn namespace_of_target(&self, target: u32) -> Option<u32> {
-        let place = self.view().place_of(self.hash_of(target), target)?;
+    fn namespace_at(&self, at: At) -> Option<u32> {
+        let place = self.table.slot(at)?.place();
         self.words.place_of(place).map(|(_, namespace)| namespace)
     }
 
     /// Whether edges from a namespace to a target need no grant: both are in one namespace, or the target
     /// is in none (R50, R52).
     pub(crate) fn is_local(&self, from: u32, target: u32) -> bool {
-        self.namespace_of_target(target).is_some_and(|namespace| {
+        self.locate(target).is_some_and(|at| self.is_local_at(from, at))
+    }
+
+    fn is_local_at(&self, from: u32, at: At) -> bool {
+        self.namespace_at(at).is_some_and(|namespace| {
             namespace == from || self.words.namespace_of(namespace).is_empty()
         })
     }
@@ -262,7 +337,8 @@ impl Index {
         (old, new): (&[Edge], &[Edge]),
         out: &mut Outputs,
     ) {
-        let local = self.is_local(from, target);
+        let Some(at) = self.locate(target) else { return };
+        let local = self.is_local_at(from, at);
         let mut flips = Flips::new();
         let alone = match self.side(target) {
             Side::Nobody => true,
@@ -271,7 +347,7 @@ impl Index {
         };
         if alone {
             if local {
-                self.compare(old, new, &mut flips);
+                compare(old, new, &mut flips);
             }
             let side = if new.is_empty() { Kept::Nobody } else { Kept::One(origin) };
             self.put_side(target, side);
@@ -279,34 +355,21 @@ impl Index {
             let mut facts = self.take_facts(target);
             // What is added comes first, so that nothing is interrupted that is there before and after.
             for edge in new.iter().filter(|edge| old.binary_search(edge).is_err()) {
-                count_up(&mut facts, origin, from, local, self.capability(edge), &mut flips);
+                let of = (self.triple(edge), from);
+                count_up(&mut facts, origin, of, local, edge.capability(), &mut flips);
             }
             for edge in old.iter().filter(|edge| new.binary_search(edge).is_err()) {
-                count_down(&mut facts, origin, from, local, self.capability(edge), &mut flips);
+                let of = (self.triple(edge), from);
+                count_down(&mut facts, origin, of, local, edge.capability(), &mut flips);
             }
             self.put_facts(target, facts);
         }
-        self.flip(target, &flips, out);
+        self.flip(target, at, &flips, out);
     }
 
-    /// What changes at a target that only has edges of one origin.
-    fn compare(&self, old: &[Edge], new: &[Edge], flips: &mut Flips) {
-        let has = |edges: &[Edge], wanted: Capability| {
-            edges.iter().any(|edge| self.capability(edge) == wanted)
-        };
-        for (these, others, live) in [(new, old, true), (old, new, false)] {
-            for edge in these {
-                let capability = self.capability(edge);
-                if !has(others, capability) && !flips.contains(&(capability, live)) {
-                    flips.push((capability, live));
-                }
-            }
-        }
-    }
-
-    pub(crate) fn capability(&self, edge: &Edge) -> Capability {
-        let triple = self.source(edge.source).map_or(u32::MAX, |source| source.triple);
-        (triple, edge.class)
+    /// The triple of an edge.
+    pub(crate) fn triple(&self, edge: &Edge) -> u32 {
+        self.source(edge.source).map_or(NONE, |source| source.triple)
     }
 
     /// A grant comes (true) or goes at a target; capabilities that were waiting follow it.
@@ -328,12 +391,12 @@ impl Index {
         let mut flips = Flips::new();
         let after = granted(&facts, triple, from);
         if before != after {
-            let first = Fact::Cross { triple, from, class: 0 };
-            let last = Fact::Cross { triple, from, class: u32::MAX };
+            let first = Fact::Cross { triple, from, source: 0, class: 0 };
+            let last = Fact::Cross { triple, from, source: u32::MAX, class: u32::MAX };
             let waiting: SmallVec<[(Fact, u32); 4]> = facts.between(first..=last).collect();
             for (fact, count) in waiting {
-                let Fact::Cross { class, .. } = fact else { continue };
-                let capability = (triple, class);
+                let Fact::Cross { source, class, .. } = fact else { continue };
+                let capability = (source, class);
                 let changed = if comes {
                     facts.add(Fact::Live(capability), count) == 0
                 } else {
@@ -348,21 +411,23 @@ impl Index {
             }
         }
         self.put_facts(target, facts);
-        self.flip(target, &flips, out);
+        if let Some(at) = self.locate(target) {
+            self.flip(target, at, &flips, out);
+        }
     }
 
     /// What is known of a target, counted; it must be put back.
     fn take_facts(&mut self, target: u32) -> Counts<Fact> {
         let mut facts = Counts::new();
         match self.kept(target) {
-            Kept::Nobody => {}
+            Kept::Nobody | Kept::Lingering => {}
             Kept::One(origin) => {
                 let (from, edges) = self.edges_at(origin, target);
                 let local = self.is_local(from, target);
                 for edge in edges {
-                    let capability = self.capability(edge);
+                    let (of, capability) = ((self.triple(edge), from), edge.capability());
                     // These flips were made when the edges came.
-                    count_up(&mut facts, origin, from, local, capability, &mut Flips::new());
+                    count_up(&mut facts, origin, of, local, capability, &mut Flips::new());
                 }
             }
             Kept::Many(id) => {
@@ -413,12 +478,14 @@ impl Index {
     }
 
     /// Writes into the view what became live or dead, and tells it.
-    fn flip(&mut self, target: u32, flips: &Flips, out: &mut Outputs) {
+    fn flip(&mut self, target: u32, at: At, flips: &Flips, out: &mut Outputs) {
         if flips.is_empty() {
             return;
         }
-        let hash = self.hash_of(target);
-        let (live, before) = self.view().capabilities_at(hash, target);
+        let (live, before) = self.live_at(at);
+        if let ([], [(capability, true)]) = (live, flips.as_slice()) {
+            return self.flip_first(target, at, *capability, out);
+        }
         let mut live: SmallVec<[Capability; 8]> = live.into();
         for (capability, is_live) in flips {
             match (live.binary_search(capability), is_live) {
@@ -428,14 +495,29 @@ impl Index {
                 }
                 _ => continue,
             }
-            if self.is_open(capability.0) {
+            if self.is_source_open(capability.0) {
                 let (capability, live) = (*capability, *is_live);
                 out.transitions.push(Transition { target: TargetId(target), capability, live });
             }
         }
         let capabilities = self.hold_set(&live);
-        self.step(Step::Set { target, hash, capabilities });
+        self.step_set(at, capabilities);
         self.release_set(before);
+    }
+
+    /// As [`Index::flip`], for the first capability of a target: nearly all have no other one.
+    fn flip_first(&mut self, target: u32, at: At, capability: Capability, out: &mut Outputs) {
+        if self.is_source_open(capability.0) {
+            out.transitions.push(Transition { target: TargetId(target), capability, live: true });
+        }
+        // The targets of an object mostly have the same.
+        let is_last = self.sets.get(self.last_set).is_some_and(|set| **set == [capability]);
+        if is_last {
+            self.sets.keep(self.last_set);
+        } else {
+            self.last_set = self.hold_set(&[capability]);
+        }
+        self.step_set(at, self.last_set);
     }
 
     fn hold_set(&mut self, set: &[Capability]) -> u32 {
@@ -455,23 +537,38 @@ impl Index {
         }
     }
 
-    /// Forgets the targets nothing speaks of any more.
+    /// Forgets the targets nothing speaks of any more, and at which nothing is live in either view.
     pub(crate) fn sweep(&mut self) {
+        if self.leaving.is_empty() && self.lingering.is_empty() {
+            return;
+        }
         let mut leaving = core::mem::take(&mut self.leaving);
+        leaving.append(&mut self.lingering);
         leaving.sort_unstable();
         leaving.dedup();
-        for target in leaving.drain(..) {
-            if !matches!(self.side(target), Side::Nobody) {
-                continue;
-            }
-            let hash = self.hash_of(target);
-            let Some(place) = self.view().place_of(hash, target) else { continue };
-            self.step(Step::Remove { target, hash });
-            self.targets_free.push(target);
-            if self.words.release_place(place) {
-                self.step(Step::Place(place, None));
-            }
+        leaving.retain(|target| self.lingers(*target));
+        self.lingering = leaving;
+    }
+
+    /// Forgets a target, unless somebody speaks of it; whether that has to wait.
+    fn lingers(&mut self, target: u32) -> bool {
+        if !matches!(self.side(target), Side::Nobody) {
+            return false;
         }
-        self.leaving = leaving;
+        let Some(at) = self.locate(target) else { return false };
+        let Some(slot) = self.table.slot(at) else { return false };
+        if !slot.has_no_sets() {
+            if let Some(known) = self.known.get_mut(target as usize) {
+                known.side = Kept::Lingering.pack();
+            }
+            return true;
+        }
+        let place = slot.place();
+        self.table.remove(at);
+        self.targets_free.push(target);
+        if self.words.release_place(place) {
+            self.step(Step::Place(place, None));
+        }
+        false
     }
 }

@@ -5,27 +5,30 @@
 //!                                                                       ├──► any in both?
 //!   user, groups ────────────────────────► capabilities of the subject ─┘
 //!
-//!   capability = (triple, class)
+//!   capability = (source, class)
 //! ```
 //!
 //! Targets are found by the texts of the request, not word by word: one probe, whose every miss of a cache
-//! counts (`slots.rs`). A view is never changed while somebody reads it. There are two: readers have one, the index makes its
-//! changes in the other and repeats them in the first when readers have left it (see `index.rs`).
+//! counts (`slots.rs`). What a view answers is never changed while somebody reads it. There are two: readers have
+//! one, the index makes its changes in the other and repeats them in the first when readers have left it (see
+//! `index.rs`). Both read the same targets, each a column of its own.
 //! Why something is allowed is not known here: `explain.rs` asks the index.
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher as _, Hash, Hasher};
+use core::sync::atomic::AtomicU64;
 
 use foldhash::fast::FixedState;
 use hashbrown::{Equivalent, HashMap};
 
 use crate::intern::NONE;
-use crate::model::Obj;
-use crate::slots::{Slot, Slots, same};
+use crate::model::TargetName;
+use crate::slots::{Column, Key, Shard, Slots, same};
 
-/// What a reference is good for: a triple and a class, by their numbers in the index.
+/// What makes a reference good for something: a source, with its triple, and a class, by their numbers in the index.
 pub(crate) type Capability = (u32, u32);
 
 /// The class of everything under a strategy without a `classPath`; everybody accepts it.
@@ -126,24 +129,11 @@ impl Place {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Place(u32, Option<Place>),
-    /// A new target, whose name lies in the text of the steps.
-    Insert {
-        target: u32,
-        place: u32,
-        hash: u32,
-        at: u32,
-        length: u32,
-        capabilities: u32,
-    },
-    Remove {
-        target: u32,
-        hash: u32,
-    },
-    Set {
-        target: u32,
-        hash: u32,
-        capabilities: u32,
-    },
+    /// The targets of a shard, or of all.
+    Shard(usize, Shard),
+    Targets(Slots),
+    /// More room for long names.
+    Long(Arc<[AtomicU64]>),
     Capabilities(u32, Option<Box<[Capability]>>),
     User(Box<str>, Rights),
     Group(Box<str>, Rights),
@@ -156,6 +146,7 @@ pub struct View {
     hasher: FixedState,
     places: Vec<Option<Place>>,
     targets: Slots,
+    column: Column,
     capabilities: Vec<Option<Box<[Capability]>>>,
     users: HashMap<Box<str>, Rights, FixedState>,
     groups: HashMap<Box<str>, Rights, FixedState>,
@@ -168,6 +159,7 @@ impl View {
             hasher: hasher.clone(),
             places: Vec::new(),
             targets: Slots::new(),
+            column: Column::FIRST,
             capabilities: Vec::new(),
             users: HashMap::with_hasher(hasher.clone()),
             groups: HashMap::with_hasher(hasher.clone()),
@@ -194,18 +186,15 @@ impl View {
         if user.is_none() && self.groups.is_empty() {
             return Decision::NoOpinion;
         }
-        let Some(slot) = self.asked_slot(asked) else { return Decision::NoOpinion };
-        let live = self.set(slot.set);
-        if live.is_empty() {
-            return Decision::NoOpinion;
-        }
+        let Some((target, set)) = self.asked_target(asked) else { return Decision::NoOpinion };
+        let live = self.set(set);
         let found = user.and_then(|rights| common(live, rights)).or_else(|| {
             let groups = asked.groups.iter();
             let mut rights = groups.filter_map(|group| self.groups.get(&Name(group)));
             rights.find_map(|rights| common(live, rights))
         });
         match found {
-            Some(capability) => Decision::Allow(Handle { target: slot.target, capability }),
+            Some(capability) => Decision::Allow(Handle { target, capability }),
             None => Decision::NoOpinion,
         }
     }
@@ -217,22 +206,27 @@ impl View {
         &'v self,
         user: &str,
         groups: &[String],
-    ) -> impl Iterator<Item = Obj<'v>> + use<'v> {
+    ) -> impl Iterator<Item = TargetName<'v>> + use<'v> {
         let of_groups = groups.iter().map(|group| self.rights(true, group));
         let mut rights: Vec<Capability> = self.rights(false, user).to_vec();
         of_groups.for_each(|more| rights.extend_from_slice(more));
         rights.sort_unstable();
-        self.targets.iter().filter_map(move |slot| {
-            common(self.set(slot.set), &rights)?;
-            let (group, resource, namespace) = self.place(slot.place)?.words()?;
-            Some(Obj { group, resource, namespace, name: self.targets.name(slot) })
+        self.targets.used().filter_map(move |slot| {
+            // Nothing else of a slot without a set is at rest.
+            common(self.set(slot.set(self.column)), &rights)?;
+            let (group, resource, namespace) = self.place(slot.place())?.words()?;
+            let name = self.targets.name(slot, &mut [0; 256]).into();
+            Some(TargetName { group, resource, namespace, name })
         })
     }
 
-    fn asked_slot(&self, asked: &Attributes<'_>) -> Option<&Slot> {
+    /// The target of a request and its set, if something is live there.
+    #[inline]
+    fn asked_target(&self, asked: &Attributes<'_>) -> Option<(u32, u32)> {
         let seed = self.seed(asked.group, asked.resource, asked.namespace);
-        self.targets.find(self.hash(seed, asked.name), asked.name, |slot| {
-            let words = self.place(slot.place).and_then(Place::words);
+        let hash = self.hash(seed, asked.name);
+        self.targets.live(hash, &Key::new(asked.name), self.column, |place| {
+            let words = self.place(place).and_then(Place::words);
             words.is_some_and(|(group, resource, namespace)| {
                 same(namespace.as_bytes(), asked.namespace.as_bytes())
                     && same(resource.as_bytes(), asked.resource.as_bytes())
@@ -243,61 +237,31 @@ impl View {
 
     /// The capabilities that are live at what is asked for, sorted.
     pub(crate) fn live_at(&self, asked: &Attributes<'_>) -> &[Capability] {
-        self.asked_slot(asked).map(|slot| self.set(slot.set)).unwrap_or_default()
+        self.asked_target(asked).map(|(_, set)| self.set(set)).unwrap_or_default()
     }
 
-    fn set(&self, id: u32) -> &[Capability] {
+    /// The capabilities of a set, sorted.
+    pub(crate) fn set(&self, id: u32) -> &[Capability] {
         self.capabilities.get(id as usize).and_then(Option::as_deref).unwrap_or_default()
-    }
-
-    /// The target of a name in a place.
-    pub(crate) fn find(&self, place: u32, name: &str) -> Option<u32> {
-        self.find_hash(place, self.hash_at(place, name)?, name)
-    }
-
-    /// As [`View::find`], with the hash at hand.
-    pub(crate) fn find_hash(&self, place: u32, hash: u32, name: &str) -> Option<u32> {
-        let slot = self.targets.find(hash, name, |slot| slot.place == place);
-        slot.map(|slot| slot.target)
     }
 
     /// The hash of a name in a place.
     pub(crate) fn hash_at(&self, place: u32, name: &str) -> Option<u32> {
-        Some(self.hash(self.place(place)?.seed, name))
+        Some(self.hash(self.seed_of(place)?, name))
     }
 
-    /// See [`Slots::near_marks`].
-    pub(crate) fn near_marks(&self, hash: u32) -> u8 {
-        self.targets.near_marks(hash)
+    /// Where the hashes of names in a place start.
+    pub(crate) fn seed_of(&self, place: u32) -> Option<u64> {
+        self.place(place).map(|place| place.seed)
     }
 
-    /// See [`Slots::near_slot`].
-    pub(crate) fn near_slot(&self, hash: u32) -> u8 {
-        self.targets.near_slot(hash)
+    pub(crate) fn column(&self) -> Column {
+        self.column
     }
 
-    /// The capabilities that are live at a target, sorted, and the number of their set.
-    pub(crate) fn capabilities_at(&self, hash: u32, target: u32) -> (&[Capability], u32) {
-        let slot = self.targets.get(hash, target);
-        slot.map_or((&[], NO_CAPABILITIES), |slot| (self.set(slot.set), slot.set))
-    }
-
-    /// The place and the name of a target.
-    pub(crate) fn target(&self, hash: u32, target: u32) -> Option<(u32, &str)> {
-        self.targets.get(hash, target).map(|slot| (slot.place, self.targets.name(slot)))
-    }
-
-    pub(crate) fn place_of(&self, hash: u32, target: u32) -> Option<u32> {
-        self.targets.get(hash, target).map(|slot| slot.place)
-    }
-
-    /// The places and names of all targets.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = (u32, &str)> {
-        self.targets.iter().map(|slot| (slot.place, self.targets.name(slot)))
-    }
-
-    pub(crate) fn targets_len(&self) -> usize {
-        self.targets.len()
+    /// The same view in the other column.
+    pub(crate) fn turned(&self) -> View {
+        View { column: self.column.other(), ..self.clone() }
     }
 
     /// The rights of a user or of a group.
@@ -318,23 +282,17 @@ impl View {
         Place { text, resource_at, namespace_at, seed }
     }
 
-    /// Takes a change; `text` holds the names that steps speak of.
-    pub(crate) fn take(&mut self, step: Step, text: &str) {
+    /// Takes a change.
+    pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Place(id, place) => put_at(&mut self.places, id, place),
-            Step::Insert { target, place, hash, at, length, capabilities } => {
-                let name = text.get(at as usize..at as usize + length as usize);
-                let name = name.unwrap_or_default();
-                let (places, hasher) = (&self.places, &self.hasher);
-                self.targets.insert(hash, (target, place, capabilities, name), |place, name| {
-                    let place = places.get(place as usize).and_then(Option::as_ref);
-                    hash_in(hasher, place.map_or(0, |place| place.seed), name)
-                });
+            Step::Shard(at, shard) => {
+                if let Some(place) = self.targets.shards.get_mut(at) {
+                    *place = shard;
+                }
             }
-            Step::Remove { target, hash } => self.targets.remove(hash, target),
-            Step::Set { target, hash, capabilities } => {
-                self.targets.set(hash, target, capabilities);
-            }
+            Step::Targets(targets) => self.targets = targets,
+            Step::Long(chunk) => self.targets.long.push(chunk),
             Step::Capabilities(id, set) => put_at(&mut self.capabilities, id, set),
             Step::User(name, rights) => put_subject(&mut self.users, name, rights),
             Step::Group(name, rights) => put_subject(&mut self.groups, name, rights),
@@ -350,7 +308,8 @@ impl View {
         self.hasher.hash_one((group, resource, namespace))
     }
 
-    fn hash(&self, seed: u64, name: &str) -> u32 {
+    /// The hash of a name where hashes start with a seed.
+    pub(crate) fn hash(&self, seed: u64, name: &str) -> u32 {
         hash_in(&self.hasher, seed, name.as_bytes())
     }
 }
@@ -407,7 +366,7 @@ fn common(live: &[Capability], rights: &[Capability]) -> Option<Capability> {
 }
 
 /// Whether rights cover a capability (R55).
-pub(crate) fn accepted((triple, class): Capability, rights: &[Capability]) -> bool {
-    let has = |class: u32| rights.binary_search(&(triple, class)).is_ok();
+pub(crate) fn accepted((source, class): Capability, rights: &[Capability]) -> bool {
+    let has = |class: u32| rights.binary_search(&(source, class)).is_ok();
     has(class) || (class >= NAMED && has(ANY))
 }

@@ -65,10 +65,6 @@ impl Words {
         self.namespaces.hold(&namespace, |known| **known == *namespace, || namespace.into()).0
     }
 
-    pub(crate) fn keep_namespace(&mut self, id: u32) {
-        self.namespaces.keep(id);
-    }
-
     pub(crate) fn release_namespace(&mut self, id: u32) {
         self.namespaces.release(id);
     }

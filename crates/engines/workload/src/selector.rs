@@ -3,7 +3,7 @@
 //! Whether a selector is well formed was decided when the object was written; one that is not
 //! matches nothing.
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub fn matches(selector: &LabelSelector, object: &Object) -> bool {
 /// `None` means that nothing can match: it is missing or not understood.
 #[must_use]
 pub fn at(object: &Object, path: &[&str]) -> Option<LabelSelector> {
-    read(object.map_at(path)?)
+    LabelSelector::from_object(object.map_at(path)?)
 }
 
 /// The selector at a path, in the form of a plain map of labels.
@@ -35,42 +35,12 @@ pub fn map_at(object: &Object, path: &[&str]) -> Option<LabelSelector> {
     Some(LabelSelector::new(requirements))
 }
 
-/// A selector in the form of `matchLabels` and `matchExpressions`.
-#[must_use]
-pub fn read(selector: &Object) -> Option<LabelSelector> {
-    let mut requirements = Vec::new();
-    if let Some(labels) = selector.map_at(&["matchLabels"]) {
-        equalities(labels, &mut requirements)?;
-    }
-    for expression in selector.list_at(&["matchExpressions"]) {
-        let expression = expression.as_object()?;
-        let key = expression.str_at(&["key"])?.to_string();
-        let rule = match expression.str_at(&["operator"])? {
-            "In" => LabelRule::In(values(expression)),
-            "NotIn" => LabelRule::NotIn(values(expression)),
-            "Exists" => LabelRule::Exists,
-            "DoesNotExist" => LabelRule::Missing,
-            _ => return None,
-        };
-        requirements.push(LabelRequirement { key, rule });
-    }
-    Some(LabelSelector::new(requirements))
-}
-
 fn equalities(labels: &Object, requirements: &mut Vec<LabelRequirement>) -> Option<()> {
     for (key, value) in labels {
         let rule = LabelRule::Equals(value.as_str()?.to_string());
         requirements.push(LabelRequirement { key: key.clone(), rule });
     }
     Some(())
-}
-
-fn values(expression: &Object) -> Vec<String> {
-    let values = expression.list_at(&["values"]).iter().filter_map(Value::as_str);
-    let mut values: Vec<String> = values.map(ToString::to_string).collect();
-    values.sort();
-    values.dedup();
-    values
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod gate;
 mod refresh;
 mod rotation;
 mod scripted;
+mod selectors;
 mod simulated;
 
 use std::path::Path;

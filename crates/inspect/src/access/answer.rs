@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tenure_reference::{Code, Explanation, Nearest};
 
-use super::{Holder, Object, Question, Rights, Via, Who};
+use super::{Holder, ObjectName, Question, Rights, Via, Who};
 use crate::facts::Unread;
 
 /// What the API server itself says.
@@ -143,7 +143,7 @@ pub struct Answer {
     /// To do what.
     pub verb: String,
     /// With which object.
-    pub object: Object,
+    pub object: ObjectName,
     /// Whether it may: what the server says.
     pub allowed: bool,
     /// Which of both answers: `roles`, `reference`, or neither.
@@ -163,7 +163,7 @@ pub struct Told<'a> {
     user: &'a str,
     groups: &'a [String],
     verb: &'a str,
-    object: &'a Object,
+    object: &'a ObjectName,
     #[serde(flatten)]
     reference: &'a Explained,
     server: &'a Review,
@@ -187,7 +187,7 @@ pub struct Readers {
     /// What.
     pub verb: String,
     /// With which object.
-    pub object: Object,
+    pub object: ObjectName,
     /// Whom references allow it, with witnesses.
     pub by_reference: Vec<Reached>,
     /// Whom roles allow it.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tenure_reference::{GROUP, Resource, ServedType, Strategy};
 
-use super::{Object, Rights, Via, Who};
+use super::{ObjectName, Rights, Via, Who};
 use crate::facts::Unread;
 
 /// What is done with the objects of a change.
@@ -39,7 +39,7 @@ pub struct Access {
     /// Who.
     pub subject: Who,
     /// To what.
-    pub target: Object,
+    pub target: ObjectName,
     /// Why: the first witness.
     pub via: Via,
 }
@@ -84,35 +84,25 @@ impl Rights {
             Edit::Delete => Vec::new(),
         };
         for object in objects {
-            let told = Told::of(object, &self.snapshot.served, namespace)?;
+            let proposed = Proposed::of(object, &self.snapshot.served, namespace)?;
             if edit == Edit::Apply {
-                told.understood()?;
+                proposed.understood()?;
             }
-            let list = if told.group == GROUP {
-                &mut after.objects
-            } else if let Some(version) = self.read_at(&told, &strategies) {
-                if told.version != version && edit == Edit::Apply {
-                    let (found, wanted) = (told.at(&told.version), told.at(&version));
-                    return Err(NotApplied::Version(told.to_string(), found, wanted));
-                }
-                let resource = told.resource();
-                after.origins.retain(|(of, kept)| *of != resource || !told.is(kept));
+            if proposed.group == GROUP {
+                proposed.put_into(&mut after.objects, edit);
+            } else if let Some(version) = self.read_at(&proposed, &strategies) {
                 if edit == Edit::Apply {
-                    after.origins.push((resource, told.object));
+                    proposed.is_written_at(&version)?;
                 }
-                continue;
+                proposed.put_among(&mut after.origins, edit);
             } else {
-                ignored.push(told.to_string());
-                continue;
-            };
-            list.retain(|kept| !told.is_same(kept));
-            if edit == Edit::Apply {
-                list.push(told.object);
+                ignored.push(proposed.to_string());
             }
         }
         let after = Rights::new(after, self.roles.clone(), Arc::clone(&self.expressions));
         let (before, after) = (self.accesses(), after.accesses());
-        let only = |these: &BTreeMap<(Who, Object), Via>, those: &BTreeMap<(Who, Object), Via>| {
+        let only = |these: &BTreeMap<(Who, ObjectName), Via>,
+                    those: &BTreeMap<(Who, ObjectName), Via>| {
             let only = these.iter().filter(|(key, _)| !those.contains_key(*key));
             only.map(|((subject, target), via)| Access {
                 subject: subject.clone(),
@@ -129,9 +119,10 @@ impl Rights {
         })
     }
 
-    /// The version at which strategies, in force or of the change, read a type.
-    fn read_at(&self, told: &Told, more: &[Strategy]) -> Option<String> {
-        let row = self.snapshot.served.iter().find(|row| row.resource == told.resource())?;
+    /// The version at which strategies, in force or of the change, read a type, or selectors look at it.
+    fn read_at(&self, proposed: &Proposed, more: &[Strategy]) -> Option<String> {
+        let resource = proposed.resource();
+        let row = self.snapshot.served.iter().find(|row| row.resource == resource)?;
         let mut strategies = self.snapshot.strategies();
         strategies.extend(more.iter().cloned());
         let strategies: Vec<&Strategy> =
@@ -140,10 +131,12 @@ impl Rights {
             let mut versions = strategies.iter().flat_map(|strategy| &strategy.versions);
             versions.any(|paths| paths.version == **version)
         };
-        row.versions.iter().find(listed).cloned()
+        let read = row.versions.iter().find(listed);
+        let looked_at = self.snapshot.looked_at().contains(&row.resource);
+        read.or_else(|| row.versions.first().filter(|_| looked_at)).cloned()
     }
 
-    fn accesses(&self) -> BTreeMap<(Who, Object), Via> {
+    fn accesses(&self) -> BTreeMap<(Who, ObjectName), Via> {
         let mut all = BTreeMap::new();
         let mut chains = self.live_chains(&self.consumers());
         chains.sort();
@@ -175,7 +168,7 @@ pub fn strategies_in(objects: &[Value]) -> Result<Vec<Strategy>, NotApplied> {
 }
 
 /// An object of a change, with what it says of itself.
-struct Told {
+struct Proposed {
     group: String,
     version: String,
     kind: String,
@@ -185,8 +178,8 @@ struct Told {
     object: Value,
 }
 
-impl Told {
-    fn of(object: &Value, served: &[ServedType], usual: &str) -> Result<Told, NotApplied> {
+impl Proposed {
+    fn of(object: &Value, served: &[ServedType], usual: &str) -> Result<Proposed, NotApplied> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let needed = |pointer: &str, field: &'static str| {
             let found = text(pointer).filter(|found| !found.is_empty());
@@ -204,7 +197,7 @@ impl Told {
             (true, given) => given,
             (false, _) => "",
         };
-        let mut told = Told {
+        let mut proposed = Proposed {
             group: group.to_owned(),
             version: version.to_owned(),
             plural: row.map(|row| row.resource.resource.clone()).unwrap_or_default(),
@@ -214,11 +207,11 @@ impl Told {
             name,
         };
         if let (Some(metadata), true) =
-            (told.object.pointer_mut("/metadata").and_then(Value::as_object_mut), namespaced)
+            (proposed.object.pointer_mut("/metadata").and_then(Value::as_object_mut), namespaced)
         {
             metadata.insert("namespace".to_owned(), namespace.into());
         }
-        Ok(told)
+        Ok(proposed)
     }
 
     /// An object of the three kinds that says nothing usable would count as gone, which nobody means.
@@ -230,6 +223,15 @@ impl Told {
         index
             .put(&self.object)
             .map_err(|why| NotApplied::NotUnderstood(self.to_string(), why.to_string()))
+    }
+
+    /// Origins must be written at the version that strategies read: nothing is converted here.
+    fn is_written_at(&self, version: &str) -> Result<(), NotApplied> {
+        if self.version == version {
+            return Ok(());
+        }
+        let (found, wanted) = (self.at(&self.version), self.at(version));
+        Err(NotApplied::Version(self.to_string(), found, wanted))
     }
 
     /// A version with its group, as objects write it.
@@ -244,18 +246,34 @@ impl Told {
         Resource::new(&self.group, &self.plural)
     }
 
-    fn is(&self, kept: &Value) -> bool {
+    /// Replaces it among objects of the three kinds, or takes it out.
+    fn put_into(self, objects: &mut Vec<Value>, edit: Edit) {
+        objects.retain(|kept| {
+            kept.get("kind").and_then(Value::as_str) != Some(&self.kind)
+                || !self.is_at_place_of(kept)
+        });
+        if edit == Edit::Apply {
+            objects.push(self.object);
+        }
+    }
+
+    /// Replaces it among origins, or takes it out.
+    fn put_among(self, origins: &mut Vec<(Resource, Value)>, edit: Edit) {
+        let resource = self.resource();
+        origins.retain(|(of, kept)| *of != resource || !self.is_at_place_of(kept));
+        if edit == Edit::Apply {
+            origins.push((resource, self.object));
+        }
+    }
+
+    fn is_at_place_of(&self, kept: &Value) -> bool {
         let text =
             |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         text("/metadata/namespace") == self.namespace && text("/metadata/name") == self.name
     }
-
-    fn is_same(&self, kept: &Value) -> bool {
-        kept.get("kind").and_then(Value::as_str) == Some(&self.kind) && self.is(kept)
-    }
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Proposed {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let slash = if self.namespace.is_empty() { "" } else { "/" };
         write!(out, "{} `{}{slash}{}`", self.kind, self.namespace, self.name)

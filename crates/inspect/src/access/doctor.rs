@@ -6,12 +6,15 @@ use serde_json::Value;
 use tenure_reference::{Consumer, Finding, Resource, Subject};
 use tenure_references::RefIndex;
 
-use super::{Rights, Who, identity_of};
+use super::{Place, Rights, Who, identity_of};
 use crate::facts::Unread;
 use crate::finding::Level;
 
 /// The verbs with which an origin can be made to point elsewhere.
 const WRITES: [&str; 3] = ["create", "update", "patch"];
+
+/// More unused grants than this are told together.
+const UNUSED_MAX: usize = 10;
 
 /// Something worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,6 +82,19 @@ impl Doctor {
     }
 }
 
+/// Grants that cover no reference.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnusedGrants {
+    /// Which.
+    pub grants: Vec<Place>,
+    /// Of how many.
+    pub looked_at: usize,
+    /// What could not be read, so that a grant may be missing, or only seem to cover nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+}
+
 impl Rights {
     /// What is worth knowing (R64, R65).
     #[must_use]
@@ -90,7 +106,15 @@ impl Rights {
         let consumers = self.consumers();
         let mut advice: Vec<Advice> = self.broken();
         advice.extend(consumers.iter().flat_map(|consumer| self.broad_beside(consumer)));
-        let findings = self.engine().findings(&may_write);
+        let is_unused = |finding: &Finding| matches!(finding, Finding::UnusedGrant { .. });
+        let mut findings = self.engine().findings(&may_write);
+        let unused = findings.iter().filter(|it| is_unused(it)).count();
+        if unused > UNUSED_MAX {
+            findings.retain(|finding| !is_unused(finding));
+            let what = format!("{unused} ReferenceGrants cover no reference");
+            let one = Advice::new(Level::Note, "unused-grant", "R133", what);
+            advice.push(one.hint("see which with `{program} access unused`"));
+        }
         advice.extend(findings.into_iter().map(|finding| told(finding, &consumers)));
         advice.extend(self.unmatched(&consumers));
         advice.sort_by_key(|advice| advice.level);
@@ -104,16 +128,19 @@ impl Rights {
         }
     }
 
-    /// Grants without a reference to cover (R133).
+    /// Grants without a reference to cover, of one namespace or of all (R133).
     #[must_use]
-    pub fn unused_grants(&self) -> Vec<super::Place> {
-        let grants = self.engine().unused_grants();
-        grants
-            .map(|grant| super::Place {
-                namespace: grant.namespace.clone(),
-                name: grant.name.clone(),
-            })
-            .collect()
+    pub fn unused_grants(&self, namespace: Option<&str>) -> UnusedGrants {
+        let is_meant = |it: &str| namespace.is_none_or(|namespace| namespace == it);
+        let all = self.snapshot.grants();
+        let unused = self.engine().unused_grants().filter(|grant| is_meant(&grant.namespace));
+        let unused = unused
+            .map(|grant| Place { namespace: grant.namespace.clone(), name: grant.name.clone() });
+        UnusedGrants {
+            grants: unused.collect(),
+            looked_at: all.iter().filter(|grant| is_meant(&grant.namespace)).count(),
+            unread: self.unread(),
+        }
     }
 
     /// Stored objects that cannot be understood, and so do nothing (R83).

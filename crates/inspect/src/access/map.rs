@@ -7,7 +7,7 @@ use serde::Serialize;
 use tenure_reference::{Code, Consumer, RefQuery, Verdict};
 use tenure_references::{Identity, Reference};
 
-use super::{Object, ObjectName, Place, Rights, Via, Who, identity_of};
+use super::{ObjectName, Place, Rights, Via, Who, identity_of};
 use crate::facts::Unread;
 
 /// Whether a reference may be followed.
@@ -96,7 +96,7 @@ impl Rights {
         for consumer in consumers {
             let who = identity_of(&consumer.subject);
             let live = self.engine().view().live_targets(&who.user, &who.groups);
-            targets.extend(live.map(ObjectName::from));
+            targets.extend(live.map(|target| ObjectName::from(target.object())));
         }
         let mut chains = Vec::new();
         for reader in targets.iter().flat_map(|target| self.engine().who_can(&target.as_obj())) {
@@ -115,9 +115,8 @@ impl Rights {
     fn waiting_chains(&self, consumers: &[Consumer]) -> Vec<Chain> {
         let strategies = self.snapshot.strategies();
         let references = self.snapshot.references(&strategies, &*self.expressions);
-        let leaves = |it: &&Reference| it.origin.namespace != it.target.namespace;
         let mut chains = Vec::new();
-        for reference in references.iter().filter(leaves) {
+        for reference in references.iter().filter(|it| it.needs_grant()) {
             for consumer in consumers.iter().filter(|consumer| serves(consumer, reference)) {
                 let verdict = self.engine().check(&RefQuery {
                     origin: reference.origin.as_obj(),
@@ -153,12 +152,12 @@ fn serves(consumer: &Consumer, reference: &Reference) -> bool {
 fn waiting(reference: &Reference, consumer: &Consumer) -> Via {
     Via {
         consumer: consumer.name.clone(),
-        origin: Object::from(&reference.origin),
+        origin: reference.origin.clone(),
         class: None,
         strategy: String::new(),
         version: String::new(),
         purpose: reference.purpose.clone(),
         grants: Vec::<Place>::new(),
-        target: Object::from(&reference.target),
+        target: reference.target.clone(),
     }
 }

@@ -19,7 +19,7 @@ use tenure_reference::{Resource, Strategy};
 use tenure_references::Identity;
 
 use super::roles::READS;
-use super::{BindingName, Object, Question, Records, Request, Rights, Roles, Via, Who};
+use super::{BindingName, ObjectName, Question, Records, Request, Rights, Roles, Via, Who};
 use crate::facts::Unread;
 
 /// How many programs are named at one read.
@@ -37,6 +37,30 @@ pub struct NarrowQuestion<'a> {
     pub bundled: &'a [(Strategy, Value)],
     /// What was asked for; without, references alone are looked at.
     pub records: Option<&'a Records>,
+    /// Whether the server shows a consumer its part of a collection that it may not read whole (R155).
+    pub filtered_lists: FilteredLists,
+}
+
+/// Whether the server shows a consumer its part of a collection, instead of refusing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FilteredLists {
+    /// It does.
+    On,
+    /// It does not.
+    Off,
+    /// Nobody knows: taken for off.
+    Unknown,
+}
+
+impl From<Option<bool>> for FilteredLists {
+    fn from(told: Option<bool>) -> FilteredLists {
+        match told {
+            Some(true) => FilteredLists::On,
+            Some(false) => FilteredLists::Off,
+            None => FilteredLists::Unknown,
+        }
+    }
 }
 
 /// A binding that gives broad access.
@@ -67,7 +91,7 @@ pub enum Outcome {
     KeptWithObjects,
     /// Nothing would allow it.
     Lost,
-    /// It reads a whole collection, which no reference ever allows.
+    /// It reads a whole collection, which the server refuses.
     Breaks,
 }
 
@@ -77,10 +101,13 @@ pub enum Outcome {
 pub struct Read {
     /// What becomes of it.
     pub outcome: Outcome,
+    /// Whether it stays but shows less: of a whole collection just what is referenced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub filtered: bool,
     /// How it was read.
     pub verb: String,
     /// What.
-    pub object: Object,
+    pub object: ObjectName,
     /// How often.
     pub times: usize,
     /// By which programs.
@@ -148,6 +175,8 @@ pub struct Narrow {
     pub resource: String,
     /// The bindings that give it.
     pub bindings: Vec<Broad>,
+    /// Whether the server shows a consumer its part of a collection.
+    pub filtered_lists: FilteredLists,
     /// What the records cover; none without records.
     pub window: Option<Window>,
     /// What was read.
@@ -167,9 +196,14 @@ pub struct Narrow {
     pub unread: Vec<Unread>,
 }
 
+/// Why a whole collection cannot be read, and what to do.
 const WHOLE: &str = "whole-collection read: read one name at a time, as `ReferencedCache` of the crate \
     tenure-references does with one watch for each object that is referenced, or have the server show just those \
     (feature ReferenceFilteredLists)";
+
+/// Why a whole collection can be read all the same.
+const FILTERED: &str = "whole-collection read: the server shows just what is referenced, since it has the feature \
+    ReferenceFilteredLists on";
 
 impl Rights {
     /// What would break if the broad access of somebody went.
@@ -187,15 +221,20 @@ impl Rights {
         let distinct = distinct.unwrap_or_default();
         let reads: Vec<Read> = distinct
             .iter()
-            .map(|(key, seen)| self.read_of(key, seen, who, &rest, &after))
+            .map(|(key, seen)| self.read_of(key, seen, question, &rest, &after))
             .collect();
         let window = question.records.map(window);
         let roles_known = !self.roles.is_empty();
-        let judge = |broken: fn(Outcome) -> bool| match () {
-            () if roles_known && broad.is_empty() => Verdict::Safe,
-            () if reads.iter().any(|read| broken(read.outcome)) => Verdict::WouldBreak,
-            () if !window.as_ref().is_some_and(Window::is_whole) => Verdict::NotShown,
-            () => Verdict::Safe,
+        let judge = |broken: fn(Outcome) -> bool| {
+            if roles_known && broad.is_empty() {
+                Verdict::Safe
+            } else if reads.iter().any(|read| broken(read.outcome)) {
+                Verdict::WouldBreak
+            } else if window.as_ref().is_some_and(Window::is_whole) {
+                Verdict::Safe
+            } else {
+                Verdict::NotShown
+            }
         };
         let bindings = broad.iter().map(|(given, verbs)| Broad {
             binding: given.binding.clone(),
@@ -210,6 +249,7 @@ impl Rights {
             groups: who.groups.clone(),
             resource: resource.to_string(),
             bindings: bindings.collect(),
+            filtered_lists: question.filtered_lists,
             verdict: judge(|outcome| outcome != Outcome::Kept),
             verdict_with_objects: judge(|outcome| outcome >= Outcome::Lost),
             window,
@@ -231,10 +271,26 @@ impl Rights {
             );
         } else if broad == 0 {
             notes.push(format!("no binding gives {} broad access to {resource}", who.user));
+            if !self.roles.names(who) && !self.consumers().iter().any(|it| who.is(&it.subject)) {
+                notes.push(format!(
+                    "no binding and no consumer names {} at all: see whether the name is right; a service account is \
+                     written system:serviceaccount:NAMESPACE:NAME",
+                    who.user
+                ));
+            }
         }
         if who.groups.iter().any(|group| group == "system:masters") {
             notes
                 .push("members of system:masters may do everything, whatever roles say".to_owned());
+        }
+        let whole =
+            records.is_some_and(|records| distinct(records, resource).keys().any(Key::is_whole));
+        if whole && question.filtered_lists == FilteredLists::Unknown {
+            notes.push(
+                "whether the server shows consumers their part of whole collections is not known, and taken for \
+                 no: if it has the feature ReferenceFilteredLists on, say --filtered-lists"
+                    .to_owned(),
+            );
         }
         match records {
             _ if broad == 0 && !self.roles.is_empty() => {}
@@ -262,29 +318,44 @@ impl Rights {
         &self,
         key: &Key,
         seen: &Seen,
-        who: &Identity,
+        narrow: &NarrowQuestion<'_>,
         rest: &Roles,
         after: &Rights,
     ) -> Read {
+        let NarrowQuestion { who, resource, .. } = *narrow;
         let question = key.question(who);
         let by_roles = rest.giving(who, &question.asked());
         let now = self.explain(&question);
         let then = after.explain(&question);
+        let filtered = key.is_whole() && narrow.filtered_lists == FilteredLists::On;
         let (outcome, why) = match by_roles.first() {
             Some(given) => (Outcome::Kept, format!("{} still gives it", given.binding)),
             None if now.allowed => (Outcome::Kept, now.message),
             None if then.allowed => (Outcome::KeptWithObjects, then.message),
+            None if filtered && self.consumes(who, resource) => {
+                (Outcome::Kept, FILTERED.to_owned())
+            }
+            None if filtered && after.consumes(who, resource) => {
+                (Outcome::KeptWithObjects, FILTERED.to_owned())
+            }
             None if key.is_whole() => (Outcome::Breaks, WHOLE.to_owned()),
             None => (Outcome::Lost, then.message),
         };
         Read {
             outcome,
+            filtered: why == FILTERED,
             verb: key.verb.clone(),
             object: key.object.clone(),
             times: seen.times,
             user_agents: seen.agents.iter().take(AGENTS_MAX).cloned().collect(),
             why,
         }
+    }
+
+    /// Whether somebody is a consumer of references to a type.
+    fn consumes(&self, who: &Identity, target: &Resource) -> bool {
+        let mine = self.consumers().into_iter().filter(|consumer| who.is(&consumer.subject));
+        mine.flat_map(|consumer| consumer.references).any(|entry| entry.target == *target)
     }
 
     /// What would be lost if one binding alone went.
@@ -302,7 +373,7 @@ impl Rights {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     verb: String,
-    object: Object,
+    object: ObjectName,
     subresource: String,
 }
 
@@ -336,7 +407,7 @@ fn distinct(records: &Records, resource: &Resource) -> BTreeMap<Key, Seen> {
     for request in records.requests.iter().filter(of_type) {
         let key = Key {
             verb: request.verb.clone(),
-            object: Object::new(resource, &request.namespace, &request.name),
+            object: ObjectName::new(resource, &request.namespace, &request.name),
             subresource: request.subresource.clone(),
         };
         let seen = all.entry(key).or_default();

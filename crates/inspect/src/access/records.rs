@@ -57,6 +57,8 @@ pub struct Records {
     pub since: Option<Timestamp>,
     /// How many are missing because there was no room.
     pub dropped: u64,
+    /// Whether the server shows consumers their part of whole collections (R155), if it says so.
+    pub filtered_lists: Option<bool>,
     /// The requests that were let in, in the order of the source.
     pub requests: Vec<Request>,
 }
@@ -149,6 +151,7 @@ impl Records {
             source: "the recorder of the server".to_owned(),
             since: answer.get("since").and_then(Value::as_str).and_then(|at| at.parse().ok()),
             dropped: answer.get("dropped").and_then(Value::as_u64).unwrap_or_default(),
+            filtered_lists: answer.get("filteredLists").and_then(Value::as_bool),
             requests: Vec::new(),
         };
         for read in reads {

@@ -179,6 +179,22 @@ impl Roles {
         })
     }
 
+    /// Whether a binding names a user, or a group that not every user or service account is in.
+    #[must_use]
+    pub fn names(&self, who: &Identity) -> bool {
+        let is_broad = |group: &str| {
+            group == "system:authenticated" || group.starts_with("system:serviceaccounts")
+        };
+        let is_own = |subject: &&Subject| match subject {
+            Subject::Group(name) => !is_broad(name),
+            Subject::User(_) | Subject::ServiceAccount { .. } => true,
+        };
+        self.bindings.iter().any(|binding| {
+            let mut subjects = binding.subjects.iter().filter(is_own);
+            subjects.any(|subject| names(subject, binding, who))
+        })
+    }
+
     fn reaching(&self, namespace: &str) -> impl Iterator<Item = &Binding> {
         self.bindings
             .iter()

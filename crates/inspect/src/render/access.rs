@@ -5,7 +5,8 @@ mod map;
 use std::fmt::Write as _;
 
 use crate::access::{
-    Access, Advice, Answer, Change, Doctor, Narrow, Outcome, Place, Readers, State, Verdict, Via,
+    Access, Advice, Answer, Change, Doctor, Narrow, Outcome, Readers, State, UnusedGrants, Verdict,
+    Via,
 };
 use crate::finding::count;
 use crate::render::Paint;
@@ -153,15 +154,17 @@ pub fn change(change: &Change, paint: Paint) -> String {
 
 /// Grants that cover no reference.
 #[must_use]
-pub fn unused_grants(grants: &[Place], paint: Paint) -> String {
+pub fn unused_grants(unused: &UnusedGrants, paint: Paint) -> String {
     let mut text = String::new();
-    for grant in grants {
+    for grant in &unused.grants {
         let _ = writeln!(text, "{grant}");
     }
-    let _ = match grants.len() {
+    let _ = match unused.grants.len() {
+        0 if unused.looked_at == 0 => writeln!(text, "there are no grants"),
         0 => writeln!(text, "{}", paint.green("every grant covers a reference")),
         number => writeln!(text, "{} no reference", paint.yellow(&covers(number))),
     };
+    unread(&unused.unread, paint, &mut text);
     text
 }
 
@@ -279,7 +282,8 @@ fn reads(narrow: &Narrow, paint: Paint, text: &mut String) {
         };
         let place = read.object.place();
         let word = outcome(read.outcome, paint);
-        let _ = writeln!(text, "  {word}  {} {place}, {times}{agents}", read.verb);
+        let less = if read.filtered { ", shows less" } else { "" };
+        let _ = writeln!(text, "  {word}  {} {place}{less}, {times}{agents}", read.verb);
         let _ = writeln!(text, "                     {}", paint.faint(short(&read.why)));
     }
 }

@@ -10,6 +10,7 @@
 //! with them, never lives here.
 
 mod read;
+mod select;
 mod validate;
 mod warn;
 
@@ -17,8 +18,9 @@ mod warn;
 mod tests;
 
 use tenure_machinery::Kind;
+pub use tenure_reference::Selectors;
 
-pub use read::{Resource, Triple, target_names, targets, triples};
+pub use read::{Resource, Triple, namespace_selector, target_names, targets, triples};
 pub use validate::validate;
 pub use warn::{line, warnings};
 
@@ -77,6 +79,8 @@ pub trait Surroundings {
     fn expression_fault(&self, expression: &str) -> Option<String>;
     /// Whether a consumer may be everybody (R84).
     fn lets_everybody(&self) -> bool;
+    /// Which selectors may be written (D9, D13).
+    fn selectors(&self) -> Selectors;
 }
 
 /// Whether a subject stands for everybody, known or not (R84).

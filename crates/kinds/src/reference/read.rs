@@ -125,6 +125,12 @@ pub fn targets(kind: ReferenceKind, object: &Object) -> Vec<Resource<'_>> {
     targets
 }
 
+/// What a grant selects namespaces by, if it does (D9).
+#[must_use]
+pub fn namespace_selector(grant: &Object) -> Option<&Object> {
+    grant.map_at(&["origin", "namespaceSelector"])
+}
+
 /// The names that a grant grants.
 #[must_use]
 pub fn target_names(grant: &Object) -> Vec<&str> {

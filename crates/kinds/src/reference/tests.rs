@@ -1,13 +1,16 @@
 //! Rules of spec/referential-authorization.md.
 
+mod selectors;
+
 use serde_json::{Value, json};
 use tenure_machinery::{Errors, Kind, Object};
 
-use super::{GROUP, ServedResource, Surroundings, Triple, line, validate, warnings};
+use super::{GROUP, Selectors, ServedResource, Surroundings, Triple, line, validate, warnings};
 
 /// A cluster that serves Secrets, Nodes, and Gateways in two versions.
 struct Cluster {
     lets_everybody: bool,
+    selectors: Selectors,
 }
 
 impl Surroundings for Cluster {
@@ -32,9 +35,12 @@ impl Surroundings for Cluster {
     fn lets_everybody(&self) -> bool {
         self.lets_everybody
     }
+    fn selectors(&self) -> Selectors {
+        self.selectors
+    }
 }
 
-const CLUSTER: Cluster = Cluster { lets_everybody: false };
+const CLUSTER: Cluster = Cluster { lets_everybody: false, selectors: Selectors::ALL };
 
 fn row(kind: &str) -> Kind {
     crate::check::row(GROUP, kind)
@@ -59,7 +65,7 @@ fn faults(kind: &str, value: Value) -> Vec<String> {
 
 fn told(kind: &str, value: Value, old: Option<Value>) -> Vec<String> {
     let old = old.map(object);
-    let around = Cluster { lets_everybody: true };
+    let around = Cluster { lets_everybody: true, ..CLUSTER };
     warnings(&row(kind), &object(value), old.as_ref(), &around)
 }
 

@@ -27,24 +27,25 @@ pub fn validate(
     let mut check = Check { around, errors };
     match ReferenceKind::of(kind) {
         Some(ReferenceKind::Strategy) => check.strategy(object, old),
-        Some(ReferenceKind::Consumer) => check.consumer(object),
-        Some(ReferenceKind::Grant) => check.grant(object),
+        Some(ReferenceKind::Consumer) => check.consumer(object, old),
+        Some(ReferenceKind::Grant) => check.grant(object, old),
         None => {}
     }
 }
 
-struct Check<'a> {
-    around: &'a dyn Surroundings,
-    errors: &'a mut Errors,
+pub(super) struct Check<'a> {
+    pub(super) around: &'a dyn Surroundings,
+    pub(super) errors: &'a mut Errors,
 }
 
 impl Check<'_> {
-    fn consumer(&mut self, consumer: &Object) {
+    fn consumer(&mut self, consumer: &Object, old: Option<&Object>) {
         match consumer.map_at(&["subject"]) {
             Some(subject) => self.subject(subject, &Path::Root.field("subject")),
             None => self.errors.required(&Path::Root.field("subject"), ""),
         }
         self.classes(consumer);
+        self.class_selector(consumer, old);
         let list = Path::Root.field("references");
         self.count(consumer, "references", REFERENCES_MAX, &Path::Root);
         let mut seen = BTreeSet::new();
@@ -144,12 +145,15 @@ impl Check<'_> {
     fn class_path(&mut self, versioned: &Object, path: &Path<'_>) {
         let class = text(versioned, "classPath");
         let at = path.field("classPath");
-        match self.path(class, &at, ReferencePath::parse) {
-            Some(parsed) if !parsed.is_singular() => {
-                let why = "must lead to one value: no wildcard, filter, slice or union";
-                self.errors.invalid(&at, format_args!("{class:?}"), why);
-            }
-            _ => {}
+        if let Some(parsed) = self.path(class, &at, ReferencePath::parse) {
+            self.must_be_singular(&parsed, class, &at);
+        }
+    }
+
+    pub(super) fn must_be_singular(&mut self, path: &ReferencePath, text: &str, at: &Path<'_>) {
+        if !path.is_singular() {
+            let why = "must lead to one value: no wildcard, filter, slice or union";
+            self.errors.invalid(at, format_args!("{text:?}"), why);
         }
     }
 
@@ -182,7 +186,7 @@ impl Check<'_> {
     }
 
     /// A path that parses, if there is one; what is wrong with it is said.
-    fn path(
+    pub(super) fn path(
         &mut self,
         text: &str,
         at: &Path<'_>,
@@ -204,10 +208,13 @@ impl Check<'_> {
         }
     }
 
-    fn grant(&mut self, grant: &Object) {
+    fn grant(&mut self, grant: &Object, old: Option<&Object>) {
         self.resource(grant, "origin", &Path::Root);
         if let Some(origin) = grant.map_at(&["origin"]) {
-            self.origin_namespace(origin, &Path::Root.field("origin").field("namespace"));
+            let path = Path::Root.field("origin");
+            self.origin_namespace(origin, &path.field("namespace"));
+            let old = old.and_then(|old| old.map_at(&["origin"]));
+            self.namespace_selector(origin, old, &path);
         }
         self.resource(grant, "target", &Path::Root);
         let list = Path::Root.field("target");
@@ -232,6 +239,7 @@ impl Check<'_> {
         let namespace = text(origin, "namespace");
         let served = self.around.served(text(origin, "group"), text(origin, "resource"));
         match (namespace, served.map(|served| served.namespaced)) {
+            ("", _) if origin.map_at(&["namespaceSelector"]).is_some() => {}
             ("", Some(true)) => {
                 self.errors.required(path, "objects of the origin live in namespaces");
             }
@@ -249,7 +257,7 @@ impl Check<'_> {
     }
 
     /// A group and a resource under a member that must be there.
-    fn resource(&mut self, object: &Object, member: &str, path: &Path<'_>) {
+    pub(super) fn resource(&mut self, object: &Object, member: &str, path: &Path<'_>) {
         let path = path.field(member);
         let Some(named) = object.map_at(&[member]) else {
             self.errors.required(&path, "");

@@ -1,11 +1,12 @@
 //! What is worth telling about an object of the three kinds that is written all the same (R15, R31, R33–R37,
 //! R41, R84). What it means together with other objects is told by the server.
 
+use tenure_core::selector::LabelSelector;
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Kind, Object, ObjectExt, Path};
 use tenure_reference::path::Path as ReferencePath;
 
-use super::read::{Resource, Triple, target_names};
+use super::read::{Resource, Triple, namespace_selector, target_names};
 use super::{ReferenceKind, Surroundings, is_everybody};
 
 /// The longest warning, in bytes.
@@ -61,6 +62,9 @@ impl Tell<'_> {
         }
         if part("kind") != "ServiceAccount" && is_everybody(name) {
             self.say(&at.field("name"), "gives what is referenced to everybody who can connect");
+        }
+        if consumer.map_at(&["classSelector"]).is_some() {
+            self.served(consumer, "classSelector", &Path::Root);
         }
         let list = Path::Root.field("references");
         for (index, entry) in objects(consumer, "references") {
@@ -120,6 +124,10 @@ impl Tell<'_> {
                 "is the grant's own; references within a namespace need no grant",
             );
         }
+        if namespace_selector(grant).is_some_and(|selector| labels(selector).is_empty()) {
+            let at = Path::Root.field("origin");
+            self.say(&at.field("namespaceSelector"), "is empty, which means all namespaces");
+        }
         self.served(grant, "target", &Path::Root);
         if target_names(grant).is_empty() {
             let at = Path::Root.field("target");
@@ -147,10 +155,8 @@ fn is_account(name: &str) -> bool {
 /// The access that a change of a grant takes away, and the field that took it.
 fn revoked(old: &Object, new: &Object) -> Option<(&'static str, String)> {
     let (before, after) = (Triple::read(old), Triple::read(new));
-    let namespace =
-        |of: &Object| of.str_at(&["origin", "namespace"]).unwrap_or_default().to_owned();
     let (had, has) = (target_names(old), target_names(new));
-    let field = if before.origin != after.origin || namespace(old) != namespace(new) {
+    let field = if before.origin != after.origin || place(old) != place(new) {
         "origin"
     } else if before.target != after.target {
         "target"
@@ -165,10 +171,7 @@ fn revoked(old: &Object, new: &Object) -> Option<(&'static str, String)> {
     if gone.is_empty() {
         return None;
     }
-    let from = match namespace(old).as_str() {
-        "" => before.origin.to_string(),
-        namespace => format!("{} in namespace {namespace:?}", before.origin),
-    };
+    let from = format!("{}{}", before.origin, place(old));
     let text = format!(
         "this update revokes {} {} for {} from {from}",
         before.target,
@@ -176,4 +179,20 @@ fn revoked(old: &Object, new: &Object) -> Option<(&'static str, String)> {
         before.purpose
     );
     Some((field, text))
+}
+
+/// Where the origins of a grant live, in words that follow their type.
+fn place(grant: &Object) -> String {
+    let namespace = grant.str_at(&["origin", "namespace"]).unwrap_or_default();
+    match (namespace, namespace_selector(grant).map(labels)) {
+        ("", None) => String::new(),
+        ("", Some(labels)) if labels.is_empty() => " in all namespaces".to_owned(),
+        ("", Some(labels)) => format!(" in namespaces with {labels:?}"),
+        (namespace, _) => format!(" in namespace {namespace:?}"),
+    }
+}
+
+/// A selector as clients write it; empty for all.
+fn labels(selector: &Object) -> String {
+    LabelSelector::from_object(selector).map(|read| read.to_string()).unwrap_or_default()
 }

@@ -57,9 +57,7 @@ impl Cluster {
             cluster.apply(definition).await?;
         }
         for name in &cluster.base.namespaces {
-            let namespace =
-                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-            cluster.apply(&namespace).await?;
+            cluster.apply(&namespace(name)).await?;
         }
         for row in &cluster.base.served {
             let version = row.versions.first().map(String::as_str).unwrap_or_default();
@@ -97,7 +95,11 @@ impl Cluster {
         let outcome = self.steps(vector, &mut made).await;
         // Removed whatever happened, so that the next vector starts from nothing.
         for object in made.values() {
-            self.delete(object).await?;
+            match object.get("kind").and_then(Value::as_str) {
+                // Namespaces of the base stay, without what the vector wrote on them.
+                Some("Namespace") => drop(self.apply(&namespace(named(object))).await?),
+                _ => self.delete(object).await?,
+            }
         }
         for definition in &self.base.definitions {
             self.apply(definition).await?;
@@ -276,6 +278,14 @@ impl Cluster {
         };
         self.client.request(request.map_err(kube::Error::HttpError)?).await
     }
+}
+
+fn namespace(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
+}
+
+fn named(object: &Value) -> &str {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn collection(group: &str, version: &str, resource: &str, namespace: &str) -> String {

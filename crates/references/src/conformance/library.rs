@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tenure_reference::{
-    Attributes, Consumer, Detached, Grant, Need, NoExpressions, RefQuery, Resource, ServedType,
-    Strategy, Verdict, check_detached,
+    Attributes, Consumer, Detached, Grant, Need, NoExpressions, RefQuery, Resource, Selectors,
+    ServedType, Strategy, Verdict, check_detached,
 };
 
 use super::{Base, CONSUMER, Expect, Step, Vector};
@@ -19,6 +19,7 @@ type Key = (String, String, String);
 /// The objects there are, and the index that was told of them.
 struct Bench {
     index: RefIndex,
+    selectors: Selectors,
     served: Vec<ServedType>,
     objects: BTreeMap<Key, Value>,
     failures: Vec<String>,
@@ -34,13 +35,18 @@ pub fn run(base: &Base, vector: &Vector) -> Vec<String> {
         versions: row.versions.clone(),
     });
     let mut bench = Bench {
-        index: RefIndex::new(),
+        index: RefIndex::new().with_selectors(vector.selectors()),
+        selectors: vector.selectors(),
         served: served.collect(),
         objects: BTreeMap::new(),
         failures: Vec::new(),
     };
     bench.index.serve(bench.served.clone());
     bench.apply(&base.objects);
+    let namespaces = base.namespaces.iter().map(
+        |name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }),
+    );
+    bench.apply(&namespaces.collect::<Vec<Value>>());
     for (number, step) in vector.steps.iter().enumerate() {
         match step {
             Step::Apply(objects) => bench.apply(objects),
@@ -143,6 +149,24 @@ impl Bench {
         }
     }
 
+    /// Tells plain values what they select; without the gates nothing.
+    fn select(&self, grants: &mut [Grant], consumers: &mut [Consumer]) {
+        let of = |wanted: &Resource| {
+            let is = |object: &&Value| origin_type(&self.served, object).as_ref() == Some(wanted);
+            self.objects.values().filter(is).collect::<Vec<&Value>>()
+        };
+        if self.selectors.namespaces {
+            let namespaces = of(&Resource::new("", "namespaces"));
+            grants.iter_mut().for_each(|grant| grant.select(namespaces.iter().copied()));
+        }
+        if self.selectors.classes {
+            for consumer in consumers {
+                let resource = consumer.class_selector.as_ref().map(|of| of.resource.clone());
+                consumer.select(resource.iter().flat_map(of));
+            }
+        }
+    }
+
     /// What a check from plain values says instead, if it says something else (R111).
     fn detached_differs(&self, query: &RefQuery<'_>, verdict: &Verdict<'_>) -> Option<String> {
         let origin = self.objects.values().find(|object| {
@@ -165,10 +189,11 @@ impl Bench {
             self.served.iter().filter(|row| !row.versions.is_empty()).cloned().collect();
         let strategies: Vec<_> =
             of("ReferenceStrategy").filter_map(|o| Strategy::from_object(o).ok()).collect();
-        let consumers: Vec<_> =
+        let mut consumers: Vec<_> =
             of("ClusterReferenceConsumer").filter_map(|o| Consumer::from_object(o).ok()).collect();
-        let grants: Vec<_> =
+        let mut grants: Vec<_> =
             of("ReferenceGrant").filter_map(|o| Grant::from_object(o).ok()).collect();
+        self.select(&mut grants, &mut consumers);
         let facts = Detached {
             served: &served,
             strategies: &strategies,

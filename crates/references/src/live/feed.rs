@@ -8,22 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::{AbortHandle, BoxStream, SelectAll, abortable};
+use futures::stream::{AbortHandle, BoxStream, SelectAll};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use serde_json::{Map, Value};
 use tenure_reference::{Consumer, GROUP, Kind, Need, Resource, Strategy, Triple};
 use tokio::time::Instant;
 
+use super::watches::{Seen, Tagged, Told, fields, place, watch_all};
 use super::{Shared, discovery};
 use crate::names::ObjectName;
 
 /// How often the cluster is asked what it serves. New types may appear at any time, and a consumer has no
 /// right to watch their definitions.
-const DISCOVERY_PAUSE: Duration = Duration::from_secs(30);
+pub(super) const DISCOVERY_PAUSE: Duration = Duration::from_secs(30);
 /// The same, while a strategy names a type that was not served.
-const DISCOVERY_PAUSE_WAITING: Duration = Duration::from_secs(1);
+pub(super) const DISCOVERY_PAUSE_WAITING: Duration = Duration::from_secs(1);
 
 /// The three kinds.
 const KINDS: [(Kind, &str, &str); 3] = [
@@ -39,19 +39,10 @@ enum Source {
     Origins(Resource, String),
 }
 
-type Told = (Source, watcher::Result<Event<DynamicObject>>);
-
-/// The names a watch has told, and those of the list it is telling now.
-#[derive(Default)]
-struct Seen {
-    known: BTreeSet<(String, String)>,
-    fresh: BTreeSet<(String, String)>,
-}
-
 struct Feed {
     client: kube::Client,
     shared: Arc<Shared>,
-    watches: SelectAll<BoxStream<'static, Told>>,
+    watches: SelectAll<BoxStream<'static, Tagged<Source>>>,
     handles: BTreeMap<(Resource, String), AbortHandle>,
     kinds: BTreeMap<Kind, Seen>,
     origins: BTreeMap<Resource, Seen>,
@@ -79,7 +70,7 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>) {
     }
     for (kind, name, plural) in KINDS {
         let gvk = GroupVersionKind::gvk(GROUP, "v1alpha1", name);
-        feed.open(Source::Kind(kind), ApiResource::from_gvk_with_plural(&gvk, plural));
+        feed.open(Source::Kind(kind), &ApiResource::from_gvk_with_plural(&gvk, plural));
     }
     loop {
         let due = feed.discovery_due;
@@ -124,12 +115,9 @@ impl Feed {
         triples.iter().any(|triple| missing(&triple.origin) || missing(&triple.target))
     }
 
-    fn open(&mut self, source: Source, resource: ApiResource) -> AbortHandle {
-        let api: kube::Api<DynamicObject> = kube::Api::all_with(self.client.clone(), &resource);
-        let tagged = source.clone();
-        let events = watcher(api, watcher::Config::default()).default_backoff();
-        let (events, handle) = abortable(events.map(move |event| (tagged.clone(), event)));
-        self.watches.push(events.boxed());
+    fn open(&mut self, source: Source, resource: &ApiResource) -> AbortHandle {
+        let (events, handle) = watch_all(&self.client, resource, source);
+        self.watches.push(events);
         handle
     }
 
@@ -145,7 +133,7 @@ impl Feed {
             let api = self.shared.api_resource(resource, Some(version));
             if let (Need::Feed(..), Some(api)) = (&need, api) {
                 let source = Source::Origins(key.0.clone(), key.1.clone());
-                let handle = self.open(source, api.resource);
+                let handle = self.open(source, &api.resource);
                 self.handles.insert(key, handle);
             }
         }
@@ -156,19 +144,16 @@ impl Feed {
             Ok(event) => event,
             Err(error) => return self.shared.tell(Some(format!("{}: {error}", name_of(&source)))),
         };
-        match event {
-            Event::Init => self.seen(&source).fresh.clear(),
-            Event::InitApply(object) => {
-                let name = named(&object);
-                self.seen(&source).fresh.insert(name);
-                self.put(&source, object);
+        match self.seen(&source).take(event) {
+            Told::Begins => {}
+            Told::Put(object) => self.put(&source, *object),
+            Told::Gone((namespace, name)) => self.remove(&source, &namespace, &name),
+            Told::Ended(gone) => {
+                for (namespace, name) in gone {
+                    self.remove(&source, &namespace, &name);
+                }
+                self.all_told(&source);
             }
-            Event::Apply(object) => self.put(&source, object),
-            Event::Delete(object) => {
-                let (namespace, name) = named(&object);
-                self.remove(&source, &namespace, &name);
-            }
-            Event::InitDone => self.end_list(&source),
         }
     }
 
@@ -179,14 +164,7 @@ impl Feed {
         }
     }
 
-    /// What was there before and is not in the list is gone.
-    fn end_list(&mut self, source: &Source) {
-        let seen = self.seen(source);
-        let fresh = std::mem::take(&mut seen.fresh);
-        let gone: Vec<_> = seen.known.difference(&fresh).cloned().collect();
-        for (namespace, name) in gone {
-            self.remove(source, &namespace, &name);
-        }
+    fn all_told(&mut self, source: &Source) {
         self.shared.tell(None);
         match source {
             Source::Kind(kind) => self.shared.write().kind_told(*kind),
@@ -197,16 +175,15 @@ impl Feed {
     }
 
     fn put(&mut self, source: &Source, object: DynamicObject) {
-        let (namespace, name) = named(&object);
-        self.seen(source).known.insert((namespace, name.clone()));
+        let (_, name) = place(&object);
         match source {
             Source::Origins(resource, version) => {
-                let mut value = value_of(object);
+                let mut value = fields(object);
                 // Items of a list do not say what they are.
                 value.insert("apiVersion".into(), version.clone().into());
                 self.shared.write().put_origin(resource, &Value::Object(value));
             }
-            Source::Kind(kind) => self.put_kind(*kind, &name, value_of(object)),
+            Source::Kind(kind) => self.put_kind(*kind, &name, fields(object)),
         }
     }
 
@@ -227,7 +204,11 @@ impl Feed {
                 let mine = consumer.filter(|consumer| self.shared.who.is(&consumer.subject));
                 match mine {
                     Some(consumer) => drop(self.consumers.insert(name.to_owned(), consumer)),
-                    None => drop(self.consumers.remove(name)),
+                    None => {
+                        self.consumers.remove(name);
+                        // The classes of others are none of this consumer's reading.
+                        value.remove("classSelector");
+                    }
                 }
             }
             Kind::Grant => {}
@@ -241,7 +222,6 @@ impl Feed {
     }
 
     fn remove(&mut self, source: &Source, namespace: &str, name: &str) {
-        self.seen(source).known.remove(&(namespace.to_owned(), name.to_owned()));
         let object = |kind: &str| serde_json::json!({ "kind": kind, "metadata": { "namespace": namespace, "name": name } });
         match source {
             Source::Origins(resource, _) => {
@@ -304,19 +284,6 @@ fn narrowed(strategy: &Strategy, triples: &BTreeSet<Triple>) -> Option<Strategy>
         });
     }
     strategy.versions.iter().any(|version| !version.references.is_empty()).then_some(strategy)
-}
-
-fn named(object: &DynamicObject) -> (String, String) {
-    let meta = &object.metadata;
-    (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
-}
-
-fn value_of(object: DynamicObject) -> Map<String, Value> {
-    match serde_json::to_value(object) {
-        Ok(Value::Object(fields)) => fields,
-        // It was JSON a moment ago.
-        _ => Map::new(),
-    }
 }
 
 fn name_of(source: &Source) -> String {

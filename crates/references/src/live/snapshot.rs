@@ -1,18 +1,22 @@
 //! What a cluster holds at one moment, for tools that look once: the three kinds, and the origins that
 //! strategies point into. What may not be read is named.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use kube::api::{Api, ListParams};
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::DynamicObject;
 use serde_json::Value;
 use tenure_reference::{
-    Consumer, Expressions, GROUP, Grant, Obj, Resource, ServedType, Strategy, references_of,
+    Consumer, Expressions, GROUP, Grant, Obj, Resource, Selectors, ServedType, Strategy,
+    references_of,
 };
 
 use super::discovery;
 use crate::index::RefIndex;
 use crate::names::{ObjectName, Reference};
+use crate::served::{active_version, api_resource, row};
 
 /// How many objects one answer holds.
 const PAGE: u32 = 500;
@@ -24,10 +28,25 @@ pub struct Snapshot {
     pub served: Vec<ServedType>,
     /// The objects of the three kinds.
     pub objects: Vec<Value>,
-    /// The origins, each with its type, at the version that is read.
+    /// The origins, each with its type, at the version that is read; also what selectors look at.
     pub origins: Vec<(Resource, Value)>,
     /// What could not be read, and why.
-    pub unread: Vec<String>,
+    pub unread: Vec<Unread>,
+}
+
+/// A type that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The type.
+    pub resource: Resource,
+    /// What the cluster says.
+    pub why: String,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.resource, self.why)
+    }
 }
 
 impl Snapshot {
@@ -46,15 +65,49 @@ impl Snapshot {
         strategies.extend(more.iter().cloned());
         let mut read: Vec<(Resource, String)> = Vec::new();
         for strategy in &strategies {
-            let Some(version) = snapshot.active_version(strategy) else { continue };
-            let key = (strategy.origin.clone(), version);
+            let Some(version) = active_version(&snapshot.served, strategy) else { continue };
+            let key = (strategy.origin.clone(), version.clone());
             if !read.contains(&key) {
                 let found = snapshot.list(client, &key.0, Some(&key.1)).await?;
                 snapshot.origins.extend(found.into_iter().map(|object| (key.0.clone(), object)));
                 read.push(key);
             }
         }
+        let looked_at = snapshot.looked_at();
+        // Also where no grant selects them yet: a change that is judged may.
+        let namespaces = Resource::new("", "namespaces");
+        for resource in looked_at.iter().chain([&namespaces]).collect::<BTreeSet<_>>() {
+            let preferred = row(&snapshot.served, resource);
+            let preferred = preferred.and_then(|row| row.versions.first()).cloned();
+            let Some(version) = preferred else { continue };
+            if read.iter().any(|key| key.0 == *resource && key.1 == version) {
+                continue;
+            }
+            let unread = snapshot.unread.len();
+            let found = snapshot.list(client, resource, Some(&version)).await?;
+            snapshot.origins.extend(found.into_iter().map(|it| (resource.clone(), it)));
+            if !looked_at.contains(resource) {
+                snapshot.unread.truncate(unread);
+            }
+        }
         Ok(snapshot)
+    }
+
+    /// The types that selectors look at (D9, D13).
+    #[must_use]
+    pub fn looked_at(&self) -> BTreeSet<Resource> {
+        let grants = self.of_kind("ReferenceGrant").filter_map(|it| Grant::from_object(it).ok());
+        let selects = grants.into_iter().any(|grant| grant.namespace_selector.is_some());
+        let namespaces = selects.then(|| Resource::new("", "namespaces"));
+        let all = self.of_kind("ClusterReferenceConsumer");
+        let consumers = all.filter_map(|it| Consumer::from_object(it).ok());
+        let classes = consumers.filter_map(|it| it.class_selector.map(|of| of.resource));
+        namespaces.into_iter().chain(classes).collect()
+    }
+
+    fn objects_of<'s>(&'s self, wanted: &'s Resource) -> impl Iterator<Item = &'s Value> {
+        let of_type = self.origins.iter().filter(move |(resource, _)| resource == wanted);
+        of_type.map(|(_, object)| object)
     }
 
     /// Every object of a type; nothing if it is not served, or may not be read.
@@ -67,24 +120,11 @@ impl Snapshot {
         resource: &Resource,
         version: Option<&str>,
     ) -> kube::Result<Vec<Value>> {
-        let Some(row) = self.served.iter().find(|row| row.resource == *resource) else {
+        let row = row(&self.served, resource);
+        let Some(api) = row.and_then(|row| api_resource(row, version)) else {
             return Ok(Vec::new());
         };
-        let Some(version) = version.or(row.versions.first().map(String::as_str)) else {
-            return Ok(Vec::new());
-        };
-        let api_version = match resource.group.as_str() {
-            "" => version.to_owned(),
-            group => format!("{group}/{version}"),
-        };
-        let kind = row.kind.clone();
-        let api = ApiResource {
-            group: resource.group.clone(),
-            version: version.to_owned(),
-            api_version: api_version.clone(),
-            kind: kind.clone(),
-            plural: resource.resource.clone(),
-        };
+        let (api_version, kind) = (api.api_version.clone(), api.kind.clone());
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &api);
         let mut objects = Vec::new();
         let mut page = ListParams::default().limit(PAGE);
@@ -92,7 +132,8 @@ impl Snapshot {
             let list = match api.list(&page).await {
                 Ok(list) => list,
                 Err(kube::Error::Api(status)) => {
-                    self.unread.push(format!("{resource}: {}", status.message));
+                    let why = status.message;
+                    self.unread.push(Unread { resource: resource.clone(), why });
                     return Ok(Vec::new());
                 }
                 Err(error) => return Err(error),
@@ -129,21 +170,25 @@ impl Snapshot {
     #[must_use]
     pub fn consumers(&self) -> Vec<Consumer> {
         let all = self.of_kind("ClusterReferenceConsumer");
-        all.filter_map(|object| Consumer::from_object(object).ok()).collect()
+        let consumers = all.filter_map(|object| Consumer::from_object(object).ok());
+        let select = |mut consumer: Consumer| {
+            let resource = consumer.class_selector.as_ref().map(|of| of.resource.clone());
+            consumer.select(resource.iter().flat_map(|resource| self.objects_of(resource)));
+            consumer
+        };
+        consumers.map(select).collect()
     }
 
     /// The grants that can be understood.
     #[must_use]
     pub fn grants(&self) -> Vec<Grant> {
         let all = self.of_kind("ReferenceGrant");
-        all.filter_map(|object| Grant::from_object(object).ok()).collect()
-    }
-
-    fn active_version(&self, strategy: &Strategy) -> Option<String> {
-        let row = self.served.iter().find(|row| row.resource == strategy.origin)?;
-        let listed =
-            |version: &&String| strategy.versions.iter().any(|paths| paths.version == **version);
-        row.versions.iter().find(listed).cloned()
+        let namespaces = Resource::new("", "namespaces");
+        let select = |mut grant: Grant| {
+            grant.select(self.objects_of(&namespaces));
+            grant
+        };
+        all.filter_map(|object| Grant::from_object(object).ok()).map(select).collect()
     }
 
     /// Every reference that strategies find in the origins, allowed or not.
@@ -194,6 +239,8 @@ impl Snapshot {
     }
 
     fn filled(&self, mut index: RefIndex) -> RefIndex {
+        // Where somebody wrote a selector, the cluster let them.
+        index = index.with_selectors(Selectors::ALL);
         index.serve(self.served.clone());
         for object in &self.objects {
             // What cannot be understood grants nothing.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The group of the source.
-const GROUP: &str = "gateway.networking.k8s.io";
+/// The group of the old grants.
+pub const SOURCE_GROUP: &str = "gateway.networking.k8s.io";
 
 /// Which words a source uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) struct Names {
 pub fn is_source(object: &Value) -> bool {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    text("kind") == "ReferenceGrant" && group == GROUP
+    text("kind") == "ReferenceGrant" && group == SOURCE_GROUP
 }
 
 impl SourceGrant {
@@ -79,7 +79,7 @@ impl SourceGrant {
     pub fn read(object: &Value) -> Result<SourceGrant, (&'static str, String)> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         if !is_source(object) {
-            let found = format!("it is no ReferenceGrant of {GROUP}");
+            let found = format!("it is no ReferenceGrant of {SOURCE_GROUP}");
             return Err(("apiVersion", found));
         }
         let empty = Value::Null;
@@ -127,6 +127,11 @@ impl SourceGrant {
             }
         }
         targets
+    }
+
+    /// Whether some entry means every name, so that living origins decide what it comes to.
+    pub(super) fn is_open(&self) -> bool {
+        self.to.iter().any(|to| to.name.is_none())
     }
 
     /// Whether the same kind of origin is named with another namespace as well.

@@ -33,22 +33,15 @@ pub fn verify(
     };
     let mut turned = Vec::new();
     for reference in references {
-        let Reference { origin, target, purpose } = reference;
-        if origin.namespace == target.namespace {
+        if !reference.needs_grant() {
             continue;
         }
+        let Reference { origin, target, .. } = reference;
         let (origin_kind, target_kind) = (kind(origin), kind(target));
         let from = (&*origin.resource.group, &*origin_kind, &*origin.namespace);
         let to = (&*target.resource.group, &*target_kind, &*target.namespace, &*target.name);
         let old = sources.iter().any(|source| source.allows(from, to));
-        let new = grants.iter().any(|grant| {
-            grant.namespace == target.namespace
-                && grant.origin == origin.resource
-                && grant.origin_namespace == origin.namespace
-                && grant.target == target.resource
-                && grant.purpose == *purpose
-                && grant.names.contains(&target.name)
-        });
+        let new = grants.iter().any(|grant| reference.is_granted_by(grant));
         if old != new {
             turned.push(Turned { reference: reference.clone(), lost: old });
         }

@@ -6,17 +6,30 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure_cluster::Cluster;
 use tenure_references::conformance::cluster::{Cluster as UnderTest, Pace};
-use tenure_references::conformance::{Base, CONSUMER, VECTORS, Vector};
+use tenure_references::conformance::{Base, CONSUMER, GATED_VECTORS, VECTORS, Vector};
 use tenure_references::{Identity, ObjectName, ReferencedCache, References, Resource};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r117_the_vectors_hold_against_a_server() {
-    let cluster = Cluster::start().await.unwrap();
+    hold(&Cluster::start().await.unwrap(), VECTORS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d9_d13_the_gated_vectors_hold_against_a_server_with_the_gates() {
+    let gates = |config: &mut tenure_cluster::Config| {
+        config.features.grant_namespace_selector = true;
+        config.features.consumer_class_selector = true;
+    };
+    let cluster = Cluster::builder().configure(gates).start().await.unwrap();
+    hold(&cluster, GATED_VECTORS).await;
+}
+
+async fn hold(cluster: &Cluster, vectors: &[(&str, &str)]) {
     let pace = Pace { patience: Duration::from_secs(5), hold: Duration::ZERO };
     let base = Base::read().unwrap();
     let tested = UnderTest::prepare(cluster.client(), base, CONSUMER, pace).await.unwrap();
     let mut failures = Vec::new();
-    for (name, text) in VECTORS {
+    for (name, text) in vectors {
         let outcome = tested.run(&Vector::read(text).unwrap()).await;
         match outcome {
             Ok(wrong) => failures.extend(wrong.into_iter().map(|why| format!("{name}: {why}"))),

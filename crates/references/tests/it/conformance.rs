@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use tenure_references::conformance::{Base, VECTORS, Vector, run};
+use tenure_references::conformance::{Base, GATED_VECTORS, VECTORS, Vector, run};
 
 fn holds(name: &str) {
-    let (_, text) = VECTORS.iter().find(|(known, _)| *known == name).expect("a vector");
+    let mut all = VECTORS.iter().chain(GATED_VECTORS);
+    let (_, text) = all.find(|(known, _)| *known == name).expect("a vector");
     let vector = Vector::read(text).unwrap();
     assert_eq!(vector.name, name);
     let failures = run(&Base::read().unwrap(), &vector);
@@ -73,12 +74,17 @@ vectors! {
     strategy_delete_revokes_all
     consumer_delete_revokes_all
     two_purposes_one_object_each_revoked_alone
+    grant_selects_namespaces_by_labels
+    grant_empty_selector_means_all
+    grant_selects_by_expressions
+    consumer_selects_classes_by_controller
 }
 
 #[test]
 fn r117_every_vector_is_run_and_every_file_is_a_vector() {
     let tested: BTreeSet<&str> = TESTED.iter().copied().collect();
-    let known: BTreeSet<&str> = VECTORS.iter().map(|(name, _)| *name).collect();
+    let all = VECTORS.iter().chain(GATED_VECTORS);
+    let known: BTreeSet<&str> = all.map(|(name, _)| *name).collect();
     assert_eq!(tested, known);
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance");
     let files = std::fs::read_dir(folder).unwrap();
@@ -97,4 +103,15 @@ fn r117_a_vector_that_says_the_opposite_fails() {
         let vector = Vector::read(&text.replace(from, to)).unwrap();
         assert!(!run(&Base::read().unwrap(), &vector).is_empty(), "{from}");
     }
+}
+
+#[test]
+fn d9_d13_a_gated_vector_does_not_hold_without_its_gate() {
+    for (name, text) in GATED_VECTORS {
+        let mut vector = Vector::read(text).unwrap();
+        assert_eq!(vector.gates.len(), 1, "{name}");
+        vector.gates.clear();
+        assert!(!run(&Base::read().unwrap(), &vector).is_empty(), "{name}");
+    }
+    assert!(VECTORS.iter().all(|(_, text)| Vector::read(text).unwrap().gates.is_empty()));
 }

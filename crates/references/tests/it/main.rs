@@ -11,7 +11,9 @@
 mod cel;
 mod cluster;
 mod conformance;
+mod follow;
 mod golden;
 mod informer;
 mod library;
 mod migrate;
+mod selectors;

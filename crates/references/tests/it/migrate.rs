@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tenure_references::migrate::{
-    Converted, Facts, GatewayGrants, Honoured, NAMES_MAX, SourceGrant, Weight, convert,
-    convert_all, is_source, verify,
+    Converted, Facts, GatewayGrants, Honoured, InUse, NAMES_MAX, Plan, Scope, SourceGrant, Weight,
+    convert, convert_all, is_source, verify,
 };
 use tenure_references::{
     Grant, Obj, ObjectName, RefIndex, RefQuery, Reference, Resource, ServedType, Strategy,
@@ -57,8 +57,9 @@ fn facts(strategies: &[Strategy]) -> Facts<'_> {
     Facts { strategies, ..Facts::default() }
 }
 
-fn names(converted: &Converted) -> Vec<&str> {
-    converted.grants.iter().map(|grant| grant["metadata"]["name"].as_str().unwrap()).collect()
+fn names(converted: &Converted) -> Vec<String> {
+    let name = |grant: &Value| grant["metadata"]["name"].as_str().unwrap().to_owned();
+    converted.grants().iter().map(name).collect()
 }
 
 fn codes(converted: &Converted) -> Vec<(Weight, &str)> {
@@ -94,17 +95,17 @@ fn m1_both_spellings_are_read_and_never_both_at_once() {
         "target": { "group": "", "resource": "secrets", "names": ["acme"] },
         "purpose": "tls-serving",
     });
-    assert_eq!(convert(&plain, &facts(&strategies)).grants, std::slice::from_ref(&expected));
+    assert_eq!(convert(&plain, &facts(&strategies)).grants(), std::slice::from_ref(&expected));
     // The examples of the KEP: other words, and a group left out.
     let mut words = plain.clone();
     words["spec"] = json!({
         "origin": [from("Gateway", "prod")],
         "target": [{ "kind": "Secret", "name": "acme" }],
     });
-    assert_eq!(convert(&words, &facts(&strategies)).grants, [expected]);
+    assert_eq!(convert(&words, &facts(&strategies)).grants(), [expected]);
     words["spec"]["to"] = json!([to("Secret", "acme")]);
     let both = convert(&words, &facts(&strategies));
-    assert!(both.grants.is_empty());
+    assert!(both.grants().is_empty());
     assert_eq!(codes(&both), [(Weight::Error, "unreadable")]);
     for other in [json!({ "apiVersion": "v1", "kind": "Secret" }), expected_new()] {
         assert!(!is_source(&other));
@@ -136,7 +137,7 @@ fn m2_one_grant_for_each_origin_target_and_purpose_and_sixteen_names_in_each() {
     );
     let made = convert(&both, &facts(&strategies[..1]));
     assert_eq!(names(&made), ["old-gateways-configmaps"]);
-    assert_eq!(made.grants[0]["target"]["names"], json!(["a", "b"]));
+    assert_eq!(made.grants()[0]["target"]["names"], json!(["a", "b"]));
     // Several purposes: their names say which is which.
     let made =
         convert(&source(&[from("Gateway", "prod")], &[to("Secret", "a")]), &facts(&strategies));
@@ -149,8 +150,9 @@ fn m2_one_grant_for_each_origin_target_and_purpose_and_sixteen_names_in_each() {
     let made = convert(&source(&[from("Gateway", "prod")], &many), &facts(&strategies));
     let numbered = [1, 2, 3].map(|n| format!("old-gateways-configmaps-{n}"));
     assert_eq!(names(&made), numbered);
-    let sizes = made.grants.iter().map(|grant| grant["target"]["names"].as_array().unwrap().len());
-    assert_eq!(sizes.collect::<Vec<_>>(), [NAMES_MAX, NAMES_MAX, 1]);
+    let size = |grant: &Value| grant["target"]["names"].as_array().unwrap().len();
+    let sizes: Vec<usize> = made.grants().iter().map(size).collect();
+    assert_eq!(sizes, [NAMES_MAX, NAMES_MAX, 1]);
     // Two namespaces of one kind: two grants, two names.
     let two = [from("Gateway", "prod"), from("Gateway", "stage")];
     let made = convert(&source(&two, &[to("ConfigMap", "a")]), &facts(&strategies));
@@ -163,11 +165,26 @@ fn m2_one_grant_for_each_origin_target_and_purpose_and_sixteen_names_in_each() {
     };
     assert_eq!(long("a").len(), 253);
     assert_ne!(long("a"), long("b"));
-    // Two sources whose grants would have one name.
-    let twice = vec![source(&[from("Gateway", "prod")], &[to("ConfigMap", "a")]); 2];
-    let made = convert_all(&twice, &facts(&strategies));
-    assert_eq!(names(&made[0].1), ["old-gateways-configmaps"]);
-    assert_eq!(names(&made[1].1), ["old-gateways-configmaps-x2"]);
+    // Two sources whose grants would have one name: the second takes the next free number.
+    let mut other = source(&[from("Gateway", "a-gateways-configmaps")], &[to("ConfigMap", "a")]);
+    other["spec"]["from"].as_array_mut().unwrap().push(from("Gateway", "b"));
+    let mut same = source(&[from("Gateway", "prod")], &[to("ConfigMap", "a")]);
+    same["metadata"]["name"] = "old-gateways-configmaps-a".into();
+    let all = convert_all(&[other, same], &facts(&strategies));
+    let plan = Plan::new(&all, [], Scope::Sources);
+    let created = plan.steps.iter().map(|step| step.grant()["metadata"]["name"].as_str().unwrap());
+    assert_eq!(
+        created.collect::<Vec<_>>(),
+        [
+            "old-gateways-configmaps-a-gateways-configmaps",
+            "old-gateways-configmaps-b",
+            "old-gateways-configmaps-a-gateways-configmaps-1",
+        ]
+    );
+    // An origin that is named twice is granted to once.
+    let twice = [from("Gateway", "prod"), from("Gateway", "prod")];
+    let made = convert(&source(&twice, &[to("ConfigMap", "a")]), &facts(&strategies));
+    assert_eq!(names(&made), ["old-gateways-configmaps"]);
 }
 
 #[test]
@@ -175,7 +192,7 @@ fn m3_kinds_are_looked_up_and_never_guessed() {
     let strategies = strategies();
     let unknown = source(&[from("Gateway", "prod")], &[to("Widget", "a")]);
     let made = convert(&unknown, &facts(&strategies));
-    assert!(made.grants.is_empty());
+    assert!(made.grants().is_empty());
     assert_eq!(codes(&made), [(Weight::Error, "unknown-kind")]);
     assert_eq!(made.notes[0].field, "spec.to[0]");
     // What a cluster serves is asked first.
@@ -197,7 +214,7 @@ fn m4_what_cannot_be_converted_is_said() {
     let all_secrets = source(&[from("Gateway", "prod")], &[to("Secret", "")]);
     // Every name: nobody looked which are in use.
     let made = convert(&all_secrets, &facts(&strategies));
-    assert!(made.grants.is_empty());
+    assert!(made.grants().is_empty());
     assert_eq!(codes(&made), [(Weight::Error, "wildcard")]);
     // Every name: those in use from this namespace, for this purpose.
     let mut elsewhere = reference(("gateways", "prod-tls"), ("secrets", "not-mine"), "tls-serving");
@@ -209,9 +226,10 @@ fn m4_what_cannot_be_converted_is_said() {
         reference(("gateways", "prod-tls"), ("secrets", "else"), "another"),
         elsewhere,
     ];
-    let looked = Facts { references: Some(&references), ..facts(&strategies) };
+    let in_use = InUse::from_iter(&references);
+    let looked = Facts { in_use: Some(&in_use), ..facts(&strategies) };
     let made = convert(&all_secrets, &looked);
-    assert_eq!(made.grants[0]["target"]["names"], json!(["acme", "beta"]));
+    assert_eq!(made.grants()[0]["target"]["names"], json!(["acme", "beta"]));
     assert_eq!(codes(&made), [(Weight::Warning, "snapshot-of-wildcard")]);
     // No strategy knows what such references are for: an error, with one to begin with.
     let made =
@@ -228,7 +246,7 @@ fn m4_what_cannot_be_converted_is_said() {
         &source(&[from("HTTPRoute", "prod")], &[to("Service", "web")]),
         &facts(&strategies),
     );
-    assert_eq!(made.grants[0]["purpose"], "backend");
+    assert_eq!(made.grants()[0]["purpose"], "backend");
     assert_eq!(codes(&made), [(Weight::Note, "data-path")]);
     // Origins without a namespace, and one is named.
     let served = [ServedType {
@@ -246,7 +264,7 @@ fn m4_what_cannot_be_converted_is_said() {
 
 fn grants(converted: &Converted) -> Vec<Grant> {
     let read = |grant: &Value| Grant::from_object(grant.as_object().unwrap()).unwrap();
-    converted.grants.iter().map(read).collect()
+    converted.grants().iter().map(read).collect()
 }
 
 #[test]
@@ -261,11 +279,13 @@ fn m5_old_and_new_verdicts_are_compared_reference_by_reference() {
     let object = source(&[from("Gateway", "prod")], &[to("Secret", "")]);
     let sources = [SourceGrant::read(&object).unwrap()];
     // Made when everything was seen: nothing is lost or won.
-    let looked = Facts { references: Some(&references), ..facts(&strategies) };
+    let in_use = InUse::from_iter(&references);
+    let looked = Facts { in_use: Some(&in_use), ..facts(&strategies) };
     let made = convert(&object, &looked);
     assert!(verify(&sources, &grants(&made), &references, &[]).is_empty());
     // Made before one came: it is lost.
-    let early = Facts { references: Some(&references[..1]), ..facts(&strategies) };
+    let one = InUse::from_iter(&references[..1]);
+    let early = Facts { in_use: Some(&one), ..facts(&strategies) };
     let turned = verify(&sources, &grants(&convert(&object, &early)), &references, &[]);
     assert_eq!(turned.len(), 1);
     assert!(turned[0].lost && turned[0].reference.target.name == "late");

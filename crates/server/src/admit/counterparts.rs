@@ -150,7 +150,8 @@ impl Beside<'_> {
 
     /// Says that a consumer without classes matches nothing of what is kept apart by class (R39).
     fn closed(&self) -> Option<String> {
-        if !self.new.list_at(&["classNames"]).is_empty() {
+        let selects = self.new.map_at(&["classSelector"]).is_some();
+        if selects || !self.new.list_at(&["classNames"]).is_empty() {
             return None;
         }
         let mine = triples(ReferenceKind::Consumer, self.new, None);

@@ -3,7 +3,9 @@
 //!
 //! What a writer holds only because something refers to it does not count: it may not be handed on (R104).
 
-use tenure_kinds::reference::{GROUP, ReferenceKind, Resource, target_names, targets};
+use tenure_kinds::reference::{
+    GROUP, ReferenceKind, Resource, namespace_selector, target_names, targets,
+};
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_rbac::Asked;
 
@@ -12,6 +14,8 @@ use crate::request::Request;
 
 /// What reading means.
 const VERBS: [&str; 3] = ["get", "list", "watch"];
+/// What somebody may who selects namespaces by labels, beside what they grant (D9).
+const SELECT: &str = "grant-selector";
 /// What garbage collection and the server itself change (R102).
 const UPKEEP: [&str; 5] =
     ["ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation"];
@@ -34,17 +38,27 @@ pub(super) fn may_hand_out(
         _ if api.access.references().unchecked_consumers => Vec::new(),
         _ => targets(of, new).into_iter().filter_map(|to| asker.missing_everywhere(to)).collect(),
     };
-    if missing.is_empty() || asker.may_escalate(new) {
+    let selects = of == ReferenceKind::Grant && namespace_selector(new).is_some();
+    let selects = selects && !asker.may_write(SELECT, new);
+    if (missing.is_empty() && !selects) || asker.may_write("escalate", new) {
         return Ok(());
     }
     let groups: Vec<String> =
         request.user.groups.iter().map(|group| format!("{group:?}")).collect();
-    let why = format!(
-        "user {:?} (groups=[{}]) cannot grant access not held: {}",
-        request.user.name,
-        groups.join(" "),
-        missing.join("; ")
-    );
+    let mut lacks = Vec::new();
+    if selects {
+        lacks.push(format!(
+            "cannot select namespaces of origins without the verb {SELECT:?} on {}.{GROUP} in \
+             namespace {:?}",
+            kind.plural,
+            new.namespace()
+        ));
+    }
+    if !missing.is_empty() {
+        lacks.push(format!("cannot grant access not held: {}", missing.join("; ")));
+    }
+    let who = format!("user {:?} (groups=[{}])", request.user.name, groups.join(" "));
+    let why = format!("{who} {}", lacks.join("; "));
     Err(Failure::forbidden(GROUP, &kind.plural, new.name(), &why))
 }
 
@@ -80,11 +94,12 @@ impl Asker<'_> {
         self.api.access.may_without_references(&self.request.user, &asked).is_some()
     }
 
-    /// Whoever may `escalate` the kind may write what they like (R103).
-    fn may_escalate(&self, new: &Object) -> bool {
+    /// Whether the writer holds a verb on the object that is written. Whoever may `escalate` it may write what they
+    /// like (R103).
+    fn may_write(&self, verb: &str, new: &Object) -> bool {
         let kind = &self.request.served.kind;
         let of = Resource { group: GROUP, resource: &kind.plural };
-        self.may("escalate", of, new.namespace(), new.name())
+        self.may(verb, of, new.namespace(), new.name())
     }
 
     /// What of the names of a grant the writer may not read; asked for all names first, then for each (R101).

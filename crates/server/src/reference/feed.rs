@@ -5,24 +5,28 @@
 //!   changes of a commit ──► events ──► Index ──► needs: all origins of a type ──► events …
 //! ```
 //!
-//! Nothing is decided here.
+//! Where there are many origins, they are told beside the commits (`fill.rs`). Nothing is decided here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Value;
 use tenure_machinery::Object;
 use tenure_reference::{
-    Consumer, Event, Grant, Index, Kind, Need, Origin, OriginName, Outputs, Resource, ServedType,
-    Strategy, Subject, Synced,
+    Consumer, Event, Grant, Index, Kind, Need, Outputs, Resource, ServedType, Strategy, Subject,
+    Synced,
 };
 use tenure_world::{Change, LockStep, Record, World};
 
-use super::fill::{self, Ongoing, WITHIN_COMMIT};
+use super::clear;
+use super::feeds::{Fed, Feeds};
+use super::fill::Ongoing;
 use crate::access::Access;
 use crate::custom::DEFINITIONS;
-use crate::registry::{Kinds, Registry, Served, prefixes};
+use crate::registry::{Kinds, Registry};
+
+/// So many origins are cleared of what is out of force within the commit.
+const CLEARED_AT_ONCE: usize = 32;
 
 const KINDS: [(Kind, &str); 3] = [
     (Kind::Strategy, "/registry/referencestrategies/"),
@@ -38,39 +42,17 @@ fn kind_of(key: &str) -> Option<Kind> {
 pub(crate) struct Feed {
     access: Arc<Access>,
     kinds: Arc<Kinds>,
-    /// The types whose objects are told, by where they are kept.
-    fed: HashMap<String, Vec<Fed>>,
     consumers: BTreeMap<String, (Subject, BTreeSet<Resource>)>,
     /// What each strategy points at.
     strategies: BTreeMap<String, BTreeSet<Resource>>,
     /// Whether clients are served already.
     started: bool,
-    /// Whether what happens now is a new strategy, which takes nothing away.
-    adds: bool,
-    /// The types that are being told beside the commits.
-    ongoing: Vec<Arc<Ongoing>>,
-}
-
-/// A type whose objects are told at one version.
-#[derive(Clone)]
-pub(super) struct Fed {
-    pub(super) resource: Resource,
-    pub(super) version: String,
-    pub(super) served: Arc<Served>,
 }
 
 impl Feed {
     pub(crate) fn new(access: Arc<Access>, kinds: Arc<Kinds>) -> Feed {
         let (consumers, strategies) = (BTreeMap::new(), BTreeMap::new());
-        let (fed, ongoing) = (HashMap::new(), Vec::new());
-        Feed { access, kinds, fed, consumers, strategies, started: false, adds: false, ongoing }
-    }
-
-    /// Whether a change says anything to the index.
-    fn concerns(&self, key: &str) -> bool {
-        kind_of(key).is_some()
-            || key.starts_with(DEFINITIONS)
-            || (!self.fed.is_empty() && prefixes(key).any(|prefix| self.fed.contains_key(prefix)))
+        Feed { access, kinds, consumers, strategies, started: false }
     }
 
     fn put(&mut self, index: &mut Index, kind: Kind, record: &Record, out: &mut Outputs) {
@@ -120,20 +102,11 @@ impl Feed {
         let registry = self.kinds.current();
         index.apply(Event::Served(served_types(&registry)), out);
         self.settle(index, world, out);
-        for fed in self.fed.values_mut().flatten() {
-            let (group, resource) = (&fed.resource.group, &fed.resource.resource);
-            let Some(now) = registry.find(group, &fed.version, resource) else { continue };
-            if !now.same_as(&fed.served) {
-                fed.served = Arc::clone(now);
-                // What is told beside this is of the old form.
-                let told = self.ongoing.iter().filter(|other| other.fed.is_same(fed));
-                let ended = told.filter(|ongoing| ongoing.end(&self.access)).count() > 0;
-                let records = world.range(&now.prefix, None);
-                records.for_each(|record| fed.put(index, record, out));
-                if ended {
-                    fed.synced(index, out);
-                }
-            }
+        let reformed = self.access.standing().feeds().reformed(&registry);
+        for fed in reformed {
+            // What is told beside this is of the old form.
+            self.access.standing().feeds().cut(&self.access, |other| other.is_same(&fed));
+            self.tell_type(index, world, &fed, out);
         }
     }
 
@@ -141,71 +114,36 @@ impl Feed {
     fn settle(&mut self, index: &mut Index, world: &World, out: &mut Outputs) {
         let registry = self.kinds.current();
         while !out.needs.is_empty() {
-            for need in std::mem::take(&mut out.needs) {
-                match need {
-                    Need::Feed(resource, version) => {
-                        self.tell_all(index, &registry, world, (resource, version), out);
-                    }
-                    Need::Stop(resource, version) => {
-                        let is = |fed: &Fed| fed.resource == resource && fed.version == version;
-                        let stopped = self.ongoing.iter().filter(|other| is(&other.fed));
-                        for ongoing in stopped {
-                            ongoing.end(&self.access);
-                        }
-                        self.fed.values_mut().for_each(|types| {
-                            types.retain(|fed| !is(fed));
-                        });
-                        self.fed.retain(|_, types| !types.is_empty());
-                    }
-                }
+            let needs = std::mem::take(&mut out.needs);
+            self.access.standing().feeds().stop(&self.access, &needs);
+            for need in needs {
+                let Need::Feed(resource, version) = need else { continue };
+                let Some(fed) = Fed::find(&registry, resource, version) else { continue };
+                self.access.standing().feeds().add(fed.clone());
+                self.tell_type(index, world, &fed, out);
             }
         }
     }
 
-    fn tell_all(
-        &mut self,
-        index: &mut Index,
-        registry: &Registry,
-        world: &World,
-        (resource, version): (Resource, String),
-        out: &mut Outputs,
-    ) {
-        let Some(served) = registry.find(&resource.group, &version, &resource.resource) else {
+    /// Tells all objects of a type: now, or beside the commits if there are many.
+    ///
+    /// Nobody keeps meanwhile what was taken away, and what another version takes over stays until then (R59).
+    fn tell_type(&self, index: &mut Index, world: &World, fed: &Fed, out: &mut Outputs) {
+        if self.started && fed.has_many(world) && self.tell_beside(world, fed) {
             return;
-        };
-        let fed = Fed { resource, version, served: Arc::clone(served) };
-        let ongoing = if self.may_wait(world, &fed) {
-            fill::start(&self.access, world, fed.clone())
-        } else {
-            None
-        };
-        match ongoing {
-            Some(ongoing) => self.ongoing.push(ongoing),
-            None => {
-                world.range(&served.prefix, None).for_each(|record| fed.put(index, record, out));
-                fed.synced(index, out);
-            }
         }
-        let types = self.fed.entry(served.prefix.clone()).or_default();
-        if !types.iter().any(|other| other.is_same(&fed)) {
-            types.push(fed);
-        }
+        world.range(&fed.served.prefix, None).for_each(|record| fed.put(index, record, out));
+        fed.synced(index, out);
     }
 
-    /// Whether the origins of a type are told beside the commits: many, and nobody loses anything meanwhile, because
-    /// none of them was told before or nothing is taken away. Where collections are filtered, what is seen changes
-    /// with revisions only.
-    fn may_wait(&self, world: &World, fed: &Fed) -> bool {
-        let known = self.fed.values().flatten().any(|other| other.resource == fed.resource);
-        let many = || world.range(&fed.served.prefix, None).nth(WITHIN_COMMIT).is_some();
-        self.started && (self.adds || !known) && !self.access.references().filtered_lists && many()
+    fn tell_beside(&self, world: &World, fed: &Fed) -> bool {
+        let ongoing = Ongoing::stored(&self.access, fed.clone());
+        self.access.standing().feeds().begin(Arc::clone(&ongoing));
+        ongoing.start(&self.access, world.clone())
     }
 
     fn change(&mut self, index: &mut Index, change: &Change, out: &mut Outputs) {
-        self.adds = false;
         if let Some(kind) = kind_of(&change.key) {
-            let is_new = change.before.is_none();
-            self.adds = kind == Kind::Strategy && change.after.is_some() && is_new;
             match (&change.after, &change.before) {
                 (Some(record), _) => self.put(index, kind, record, out),
                 (None, Some(gone)) => self.drop(index, kind, gone, out),
@@ -213,10 +151,7 @@ impl Feed {
             }
             return;
         }
-        let types = prefixes(&change.key).find_map(|prefix| self.fed.get(prefix));
-        for fed in types.into_iter().flatten() {
-            let ongoing = self.ongoing.iter().filter(|other| other.fed.is_same(fed));
-            ongoing.for_each(|other| other.mark(&change.key));
+        for fed in self.access.standing().feeds().changed(&change.key) {
             match (&change.after, &change.before) {
                 (Some(record), _) => fed.put(index, record, out),
                 (None, Some(gone)) => fed.drop(index, gone, out),
@@ -241,51 +176,9 @@ impl Feed {
     }
 }
 
-impl Fed {
-    /// Whether both are one type at one version.
-    pub(super) fn is_same(&self, other: &Fed) -> bool {
-        self.resource == other.resource && self.version == other.version
-    }
-
-    fn name<'a>(&'a self, record: &'a Record) -> OriginName<'a> {
-        OriginName {
-            group: &self.resource.group,
-            resource: &self.resource.resource,
-            namespace: record.namespace(),
-            name: record.name(),
-        }
-    }
-
-    /// Tells an origin as the API shows it at the version that was asked for (R77).
-    fn put(&self, index: &mut Index, record: &Record, out: &mut Outputs) {
-        let Ok(object) = self.served.read(record) else {
-            return self.drop(index, record, out);
-        };
-        self.put_read(index, record, &Value::Object(object), out);
-    }
-
-    /// The same, read already.
-    pub(super) fn put_read(
-        &self,
-        index: &mut Index,
-        record: &Record,
-        object: &Value,
-        out: &mut Outputs,
-    ) {
-        let origin = Origin { name: self.name(record), version: &self.version, object };
-        index.apply(Event::PutOrigin(origin), out);
-    }
-
-    /// All of them are told.
-    pub(super) fn synced(&self, index: &mut Index, out: &mut Outputs) {
-        let (group, resource) = (self.resource.group.as_str(), self.resource.resource.as_str());
-        let synced = Synced::Origins { group, resource, version: &self.version };
-        index.apply(Event::Synced(synced), out);
-    }
-
-    fn drop(&self, index: &mut Index, record: &Record, out: &mut Outputs) {
-        index.apply(Event::DropOrigin(self.name(record)), out);
-    }
+/// Whether a change says anything to the index.
+fn concerns(feeds: &Feeds, key: &str) -> bool {
+    kind_of(key).is_some() || key.starts_with(DEFINITIONS) || feeds.concerns(key)
 }
 
 impl LockStep for Feed {
@@ -304,18 +197,24 @@ impl LockStep for Feed {
         // Nobody has seen anything yet that could have become more or less.
         (out.transitions, out.subjects) = Default::default();
         access.standing().start(world.revision());
+        access.standing().reach(world.revision());
+        access.standing().apply(world.revision());
         self.publish(&mut index, world, out, &KINDS.map(|(kind, _)| kind));
         self.started = true;
     }
 
     fn apply(&mut self, world: &World, changes: &[Arc<Change>]) {
-        if !changes.iter().any(|change| self.concerns(&change.key)) {
+        let (access, revision) = (Arc::clone(&self.access), world.revision());
+        let standing = access.standing();
+        standing.reach(revision);
+        let feeds = standing.feeds();
+        let mut keys = changes.iter().map(|change| &*change.key);
+        if !keys.any(|key| concerns(&feeds, key)) && !standing.follows_commits(&feeds) {
             return;
         }
+        drop(feeds);
         let begin = Instant::now();
-        let access = Arc::clone(&self.access);
-        let mut index = access.standing().index_to_change();
-        self.ongoing.retain(|ongoing| !ongoing.is_ended());
+        let mut index = standing.index_to_change();
         let out = &mut Outputs::default();
         if changes.iter().any(|change| change.key.starts_with(DEFINITIONS)) {
             self.serve(&mut index, world, out);
@@ -324,9 +223,15 @@ impl LockStep for Feed {
             self.change(&mut index, change, out);
             self.settle(&mut index, world, out);
         }
+        if index.has_to_clear() {
+            index.clear_away(CLEARED_AT_ONCE, out);
+            standing.feeds().stop(&access, &std::mem::take(&mut out.needs));
+        }
         let kinds: Vec<Kind> = changes.iter().filter_map(|change| kind_of(&change.key)).collect();
         self.publish(&mut index, world, out, &kinds);
-        access.standing().tally().applied(begin.elapsed());
+        standing.apply(revision);
+        clear::start(&access, &index);
+        standing.tally().applied(begin.elapsed());
     }
 }
 

@@ -1,86 +1,129 @@
 //! Telling the index many origins beside the commits (R174): no commit waits for more than a few of them.
 //!
 //! ```text
-//!   commit of a strategy ──► a state is kept ──► read some, without a lock ──► tell them ──► read some …
-//!   commit of an origin  ──► told at once, and marked: what is kept of it is old
+//!   a state is kept ──► read some, without a lock ──► tell them ──► read some …
+//!   commit of an origin ──► told at once, and marked: what is kept of it is old
 //! ```
 //!
-//! Only for a type of which nothing was told before, and for a new strategy: what comes late is what is added, never
-//! what is taken away, and nothing that was there is interrupted. Whoever wrote the strategy is answered afterwards.
+//! Only what is added comes late, never what is taken away. A strategy is told before it is stored (`prepare.rs`);
+//! what a new form or version of a type brings, afterwards, and its writer is answered when all is told.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tenure_reference::Outputs;
+use tenure_reference::{Outputs, Report};
 use tenure_world::{Record, World};
+use tokio::sync::watch;
 
-use super::feed::Fed;
+use super::clear;
+use super::feeds::Fed;
 use crate::access::Access;
 
-/// Up to so many origins are told within the commit.
-pub(super) const WITHIN_COMMIT: usize = 32;
-/// So many are told before a commit may come between.
+/// So many are read together.
 const AT_ONCE: usize = 64;
+/// How long commits may have to wait for their turn.
+pub(super) const SLICE: Duration = Duration::from_micros(300);
 /// Commits that wait get their turn meanwhile.
-const PAUSE: Duration = Duration::from_micros(50);
+pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
 /// A type that is being told; the commits know of it.
 pub(super) struct Ongoing {
     /// The type, at its version.
     pub(super) fed: Fed,
+    /// Whether somebody counts on it already; otherwise it is for a strategy that is to be stored.
+    stored: bool,
     /// What commits have told themselves. Locked only by whoever has the index.
-    told: Mutex<HashSet<Arc<str>>>,
-    ended: AtomicBool,
+    marked: Mutex<HashSet<Arc<str>>>,
+    /// What authors of origins should hear of once the strategy is stored.
+    reports: Mutex<Vec<Report>>,
+    /// How it ended; whoever has the index ends it.
+    end: watch::Sender<Option<End>>,
+}
+
+/// How telling a type ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// All of them were told.
+    Told,
+    /// Nobody wants to hear of them any more, or not in this form.
+    Cut,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ongoing {
-    /// A commit has told this one.
-    pub(super) fn mark(&self, key: &Arc<str>) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(key));
+    /// A type that is to be told because of what is stored.
+    pub(super) fn stored(access: &Access, fed: Fed) -> Arc<Ongoing> {
+        access.standing().filling(true);
+        Arc::new(Ongoing::new(fed, true))
     }
 
-    fn is_told(&self, key: &str) -> bool {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+    /// A type that is to be told before a strategy is stored.
+    pub(super) fn prepared(fed: Fed) -> Arc<Ongoing> {
+        Arc::new(Ongoing::new(fed, false))
+    }
+
+    fn new(fed: Fed, stored: bool) -> Ongoing {
+        Ongoing {
+            fed,
+            stored,
+            marked: Mutex::default(),
+            reports: Mutex::default(),
+            end: watch::Sender::new(None),
+        }
+    }
+
+    /// A commit has told this one.
+    pub(super) fn mark(&self, key: &Arc<str>) {
+        lock(&self.marked).insert(Arc::clone(key));
     }
 
     /// Whether all was told, or nobody wants it any more.
     pub(super) fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.end.borrow().is_some()
     }
 
-    /// Nothing more is told; whether something would have been. Called by whoever has the index.
-    pub(super) fn end(&self, access: &Access) -> bool {
-        let was_going = !self.ended.swap(true, Ordering::AcqRel);
-        if was_going {
+    /// Waits for that.
+    pub(super) async fn ended(&self) {
+        // The sender lives as long as this does.
+        let _ = self.end.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Nothing more is told.
+    pub(super) fn cut(&self, access: &Access) {
+        self.set_end(access, End::Cut);
+    }
+
+    fn set_end(&self, access: &Access, end: End) {
+        let set = |is: &mut Option<End>| is.is_none() && is.replace(end).is_none();
+        if self.end.send_if_modified(set) && self.stored {
             access.standing().filling(false);
         }
-        was_going
+    }
+
+    /// What was to be reported meanwhile.
+    pub(super) fn reports(&self) -> Vec<Report> {
+        std::mem::take(&mut *lock(&self.reports))
+    }
+
+    /// Starts to tell what a state has, in which everything is that commits have not marked; whether that is possible.
+    pub(super) fn start(self: &Arc<Ongoing>, access: &Arc<Access>, world: World) -> bool {
+        let filler = Filler { access: Arc::downgrade(access), world, ongoing: Arc::clone(self) };
+        let thread = std::thread::Builder::new().name("reference-fill".to_owned());
+        let started = thread.spawn(move || filler.run());
+        if let Err(error) = &started {
+            tracing::warn!(%error, "origins are told within the commit");
+            self.cut(access);
+        }
+        started.is_ok()
     }
 }
 
-/// Starts telling all of a type; `None` if that cannot be done beside the commits.
-pub(super) fn start(access: &Arc<Access>, world: &World, fed: Fed) -> Option<Arc<Ongoing>> {
-    let ongoing = Ongoing { fed, told: Mutex::default(), ended: AtomicBool::new(false) };
-    let ongoing = Arc::new(ongoing);
-    let filler = Filler {
-        access: Arc::downgrade(access),
-        world: world.clone(),
-        ongoing: Arc::clone(&ongoing),
-    };
-    access.standing().filling(true);
-    let thread = std::thread::Builder::new().name("reference-fill".to_owned());
-    match thread.spawn(move || filler.run()) {
-        Ok(_) => Some(ongoing),
-        Err(error) => {
-            tracing::warn!(%error, "origins are told within the commit");
-            ongoing.end(access);
-            None
-        }
-    }
-}
+type Read = (Arc<Record>, Option<Value>);
 
 struct Filler {
     access: Weak<Access>,
@@ -96,44 +139,57 @@ impl Filler {
             // Reading costs most, and needs no lock.
             let read = self.read(after.as_deref());
             after = read.last().map(|(record, _)| Arc::clone(record.key()));
-            let Some(access) = self.access.upgrade() else { return };
-            if self.tell(&access, &read) {
-                return;
+            let last = read.len() < AT_ONCE;
+            let mut read = read.into_iter();
+            while !read.as_slice().is_empty() || last {
+                let Some(access) = self.access.upgrade() else { return };
+                if self.tell(&access, &mut read, last) {
+                    return;
+                }
+                drop(access);
+                std::thread::sleep(PAUSE);
             }
-            drop(access);
-            std::thread::sleep(PAUSE);
         }
     }
 
-    fn read(&self, after: Option<&str>) -> Vec<(Arc<Record>, Option<Value>)> {
-        let served = &self.ongoing.fed.served;
-        let records = self.world.range(&served.prefix, after).take(AT_ONCE);
-        records
-            .map(|record| (Arc::clone(record), served.read(record).ok().map(Value::Object)))
-            .collect()
+    fn read(&self, after: Option<&str>) -> Vec<Read> {
+        let fed = &self.ongoing.fed;
+        let records = self.world.range(&fed.served.prefix, after).take(AT_ONCE);
+        records.map(|record| (Arc::clone(record), fed.read(record))).collect()
     }
 
-    /// Tells what was read; whether that was the end.
-    fn tell(&self, access: &Access, read: &[(Arc<Record>, Option<Value>)]) -> bool {
+    /// Tells some of what was read; whether that was the end.
+    fn tell(&self, access: &Arc<Access>, read: &mut std::vec::IntoIter<Read>, last: bool) -> bool {
         let (standing, ongoing) = (access.standing(), &*self.ongoing);
         let mut index = standing.index_to_change();
         if ongoing.is_ended() {
             return true;
         }
+        let begin = Instant::now();
         let mut out = Outputs::default();
-        for (record, object) in read {
-            if let Some(object) = object.as_ref().filter(|_| !ongoing.is_told(record.key())) {
-                ongoing.fed.put_read(&mut index, record, object, &mut out);
+        while begin.elapsed() < SLICE
+            && let Some((record, object)) = read.next()
+        {
+            if !lock(&ongoing.marked).contains(record.key()) {
+                ongoing.fed.put_read(&mut index, &record, object.as_ref(), &mut out);
             }
         }
-        let ends = read.len() < AT_ONCE;
-        if ends {
-            ongoing.fed.synced(&mut index, &mut out);
+        let ends = last && read.as_slice().is_empty();
+        let mut reports = lock(&ongoing.reports);
+        reports.append(&mut out.reports);
+        if ongoing.stored {
+            standing.teller().tell(standing.applied(), &mut reports);
+            if ends {
+                ongoing.fed.synced(&mut index, &mut out);
+            }
+        } else if ends {
+            index.prepared();
         }
-        standing.publish(&mut index, self.world.revision(), &out);
-        standing.teller().tell(self.world.revision(), &mut out.reports);
+        drop(reports);
+        standing.publish_late(&mut index, &out);
         if ends {
-            ongoing.end(access);
+            ongoing.set_end(access, End::Told);
+            clear::start(access, &index);
         }
         ends
     }

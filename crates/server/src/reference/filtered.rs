@@ -74,6 +74,8 @@ struct Kept {
     first: u64,
     /// Everything after this revision is there.
     since: Revision,
+    /// The newest state that a move belongs to. Commits move before others see that state.
+    state: Revision,
 }
 
 impl Default for Moves {
@@ -99,17 +101,18 @@ impl Moves {
         *self.lock() = Kept { since: at, ..Kept::default() };
     }
 
-    /// Notes what came of a commit; `publish` lets readers see it, and nobody reads the moves meanwhile.
+    /// Notes what came of a commit, or came between two; `publish` lets readers see it, and nobody reads the moves
+    /// meanwhile. It counts as of a revision, and belongs to a state.
     pub(super) fn note(
         &self,
-        revision: Revision,
+        (revision, state): (Revision, Revision),
         index: &mut Index,
         out: &Outputs,
         publish: impl FnOnce(&mut Index),
     ) {
         // Names of targets are good until the index is published.
         let targets = out.transitions.iter().filter_map(|transition| {
-            let target = Target::new(&index.target(transition.target)?);
+            let target = Target::new(&index.target(transition.target)?.object());
             Some(What::Target(target, *transition))
         });
         let subjects = out.subjects.iter();
@@ -118,6 +121,9 @@ impl Moves {
             targets.chain(subjects).map(|what| Arc::new(Move { revision, what })).collect();
         let mut kept = self.lock();
         publish(index);
+        if !moves.is_empty() {
+            kept.state = state;
+        }
         kept.add(moves);
         let end = kept.end();
         drop(kept);
@@ -264,23 +270,23 @@ impl Sight {
         Ok(kept.end().saturating_sub(left))
     }
 
-    /// What has moved from a number on, which becomes the number of the next.
-    pub(crate) fn moved(&self, from: &mut u64) -> Result<Moved, Forgotten> {
-        let Some(moves) = self.moves() else { return Ok(Moved::All) };
-        let new: Vec<Arc<Move>> = {
+    /// What has moved from a number on, which becomes the number of the next, and a state that has all of it.
+    pub(crate) fn moved(&self, from: &mut u64) -> Result<(Moved, Revision), Forgotten> {
+        let Some(moves) = self.moves() else { return Ok((Moved::All, Revision::default())) };
+        let (new, state): (Vec<Arc<Move>>, Revision) = {
             let kept = moves.lock();
             let Some(skip) = from.checked_sub(kept.first) else {
                 return Err(Forgotten { oldest: kept.since });
             };
             *from = kept.end();
             let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(kept.moves.len());
-            kept.moves.range(skip..).cloned().collect()
+            (kept.moves.range(skip..).cloned().collect(), kept.state)
         };
         if new.iter().any(|made| self.is_me(&made.what)) {
-            return Ok(Moved::All);
+            return Ok((Moved::All, state));
         }
         let targets = new.iter().filter_map(|made| self.concerns(made)).map(|(target, _)| target);
-        Ok(Moved::Some(targets.cloned().collect()))
+        Ok((Moved::Some(targets.cloned().collect()), state))
     }
 
     /// What was seen at a revision, beside what is seen now.

@@ -9,6 +9,7 @@
 //! said without the why.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
@@ -16,9 +17,10 @@ use arc_swap::{ArcSwap, Guard};
 use tenure_core::Revision;
 use tenure_rbac::Asked;
 use tenure_reference::{Attributes, Index, Outputs, RefQuery, Resource, Subject, Verdict, View};
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 
 use super::expression::Cel;
+use super::feeds::Feeds;
 use super::filtered::Moves;
 use super::tally::Tally;
 use super::tell::Teller;
@@ -45,8 +47,17 @@ pub(crate) struct Standing {
     revoked: watch::Sender<Instant>,
     tally: Tally,
     teller: Teller,
+    /// Which types are told.
+    feeds: Mutex<Feeds>,
+    /// The newest revision that a commit has come to the index with, and the newest that the index has.
+    reached: AtomicU64,
+    applied: AtomicU64,
     /// How many types of origins are being told beside the commits.
     filling: watch::Sender<usize>,
+    /// Whether the index is being cleared beside the commits.
+    clearing: AtomicBool,
+    /// Whose turn it is to prepare a strategy.
+    turn: Arc<tokio::sync::Mutex<()>>,
     authorizer: Authorizer,
     /// What changed whose sight, where collections are filtered.
     moves: Option<Moves>,
@@ -61,8 +72,9 @@ impl Default for Standing {
 impl Standing {
     /// Nothing is referenced yet; references are treated as said.
     pub(crate) fn new(settings: References) -> Standing {
-        let index = Index::new(Chance::default().seed());
-        let mut index = index.with_expressions(Arc::new(Cel::default()));
+        let index = Index::new(Chance::default().seed()).with_selectors(settings.selectors);
+        let index = index.with_expressions(Arc::new(Cel::default()));
+        let mut index = index.with_clearing_beside();
         Standing {
             view: ArcSwap::new(index.publish()),
             index: Mutex::new(index),
@@ -71,7 +83,12 @@ impl Standing {
             revoked: watch::Sender::new(Instant::now()),
             tally: Tally::default(),
             teller: Teller::default(),
+            feeds: Mutex::default(),
+            reached: AtomicU64::new(0),
+            applied: AtomicU64::new(0),
             filling: watch::Sender::new(0),
+            clearing: AtomicBool::new(false),
+            turn: Arc::default(),
             authorizer: settings.authorizer,
             moves: settings.filtered_lists.then(Moves::default),
         }
@@ -176,6 +193,11 @@ impl Standing {
         self.view.load()
     }
 
+    /// Whether consumers see their part of collections that they may not read whole (R155).
+    pub(crate) fn filters_lists(&self) -> bool {
+        self.moves.is_some() && self.is_on()
+    }
+
     pub(super) fn moves(&self) -> Option<&Moves> {
         self.moves.as_ref()
     }
@@ -203,7 +225,7 @@ impl Standing {
         for target in view.live_targets(&user.name, &user.groups) {
             if target.namespace == namespace || target.namespace.is_empty() {
                 let resource = Resource::new(target.group, target.resource);
-                found.entry(resource).or_default().push(target.name.to_owned());
+                found.entry(resource).or_default().push(target.name);
             }
         }
         found.values_mut().for_each(|names| names.sort_unstable());
@@ -226,6 +248,48 @@ impl Standing {
         self.filling.send_modify(|ongoing| {
             *ongoing = if more { ongoing.saturating_add(1) } else { ongoing.saturating_sub(1) };
         });
+    }
+
+    /// Which types are told. Whoever locks this and the index locks the index first.
+    pub(super) fn feeds(&self) -> MutexGuard<'_, Feeds> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A commit comes, and looks afterwards whether it concerns the index: who adds a type, and looks at this
+    /// afterwards, knows which commits may not have seen the type.
+    pub(super) fn reach(&self, revision: Revision) {
+        self.reached.store(revision.0, Ordering::SeqCst);
+    }
+
+    /// The newest revision that a commit has come with.
+    pub(super) fn reached(&self) -> Revision {
+        Revision(self.reached.load(Ordering::SeqCst))
+    }
+
+    /// A commit has been told. Called by whoever has the index.
+    pub(super) fn apply(&self, revision: Revision) {
+        self.applied.store(revision.0, Ordering::Release);
+    }
+
+    /// The newest commit that has been told; exact while collections are filtered and something is told beside
+    /// the commits, for whoever has the index.
+    pub(super) fn applied(&self) -> Revision {
+        Revision(self.applied.load(Ordering::Acquire))
+    }
+
+    /// Whether commits that say nothing to the index must be noted nevertheless.
+    pub(super) fn follows_commits(&self, feeds: &Feeds) -> bool {
+        self.moves.is_some() && feeds.is_filling()
+    }
+
+    /// Says whether the index is being cleared; what was said before.
+    pub(super) fn set_clearing(&self, clearing: bool) -> bool {
+        self.clearing.swap(clearing, Ordering::AcqRel)
+    }
+
+    /// Waits for one's turn to prepare a strategy.
+    pub(super) async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).lock_owned().await
     }
 
     /// The index, to look at.
@@ -257,14 +321,25 @@ impl Standing {
 
     /// Lets readers see the index as it is; open watches look again if something may be gone.
     pub(super) fn publish(&self, index: &mut Index, revision: Revision, out: &Outputs) {
+        self.publish_as_of(index, (revision, revision), out);
+    }
+
+    fn publish_as_of(&self, index: &mut Index, at: (Revision, Revision), out: &Outputs) {
         let publish = |index: &mut Index| self.view.store(index.publish());
         match &self.moves {
-            Some(moves) => moves.note(revision, index, out, publish),
+            Some(moves) => moves.note(at, index, out, publish),
             None => publish(index),
         }
         if !out.subjects.is_empty() || out.transitions.iter().any(|moved| !moved.live) {
             self.revoked.send_replace(Instant::now());
         }
+    }
+
+    /// The same between two commits. What moves then moved after everything that clients have seen, so it counts
+    /// as of the revision that comes next: who goes on from an earlier one is told of it, or lists again.
+    pub(super) fn publish_late(&self, index: &mut Index, out: &Outputs) {
+        let (next, state) = (Revision(self.applied().0.saturating_add(1)), self.applied());
+        self.publish_as_of(index, (next, state), out);
     }
 
     pub(super) fn set_pointed_at(&self, targets: BTreeSet<Resource>) {

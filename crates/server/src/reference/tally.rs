@@ -15,14 +15,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tenure_reference::{Attributes, EdgeStates, Finding, Index, Resource, Stats, Subject};
 
-/// With more edges than this, they are walked over only now and then.
+/// With more edges or grants than this, they are walked over only now and then.
 const WALK_OFTEN_MAX: usize = 10_000;
 /// How often, then.
 const WALK_EVERY: Duration = Duration::from_secs(30);
-/// How many origins are looked at before a commit may come between.
+/// How many origins or grants are looked at before a commit may come between.
 const WALK_STEP: usize = 500;
-/// With more grants than this, nobody looks which are unused: that takes one step.
-const GRANTS_MAX: usize = 10_000;
 
 /// From a tenth of a microsecond to seconds.
 const BOUNDS: [f64; 15] = [
@@ -193,22 +191,21 @@ impl Tally {
         }
         self.edges.clear();
         edges.iter().for_each(|(origin, states)| self.put_edges(origin, states));
-        if stats.grants > GRANTS_MAX {
-            return;
+        let mut unused = 0;
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = index().add_unused_grants(from, WALK_STEP, &mut unused);
         }
-        let mut found =
-            [("authors-choose", 0), ("self-referencing-consumer", 0), ("unused-grant", 0)];
-        let findings = index().findings(may_write);
-        for finding in findings {
-            let at = match finding {
-                Finding::AuthorsChoose { .. } => "authors-choose",
-                Finding::SelfReferencing { .. } => "self-referencing-consumer",
-                Finding::UnusedGrant { .. } => "unused-grant",
-            };
-            found.iter_mut().filter(|(name, _)| *name == at).for_each(|(_, count)| *count += 1);
-        }
-        for (finding, count) in found {
-            self.findings.get_or_create(&FindingLabels { finding }).set(count);
+        let findings = index().findings_beside_grants(may_write);
+        let count = |is: fn(&Finding) -> bool| findings.iter().filter(|one| is(one)).count();
+        let authors = count(|one| matches!(one, Finding::AuthorsChoose { .. }));
+        let selves = count(|one| matches!(one, Finding::SelfReferencing { .. }));
+        for (finding, count) in [
+            ("authors-choose", authors),
+            ("self-referencing-consumer", selves),
+            ("unused-grant", unused),
+        ] {
+            self.findings.get_or_create(&FindingLabels { finding }).set(gauge(count));
         }
     }
 
@@ -232,7 +229,7 @@ impl Tally {
     /// Whether the long walks are made this time.
     fn walks(&self, stats: &Stats) -> bool {
         let mut walked = self.walked.lock().unwrap_or_else(PoisonError::into_inner);
-        let few = stats.edges <= WALK_OFTEN_MAX;
+        let few = stats.edges.max(stats.grants) <= WALK_OFTEN_MAX;
         let due = walked.is_none_or(|at| at.elapsed() >= WALK_EVERY);
         if few || due {
             *walked = Some(Instant::now());

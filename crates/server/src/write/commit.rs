@@ -6,6 +6,8 @@ use tenure_machinery::status::Details;
 use tenure_machinery::{Failure, Object};
 use tenure_world::{Committed, Draft, Guard, Handle, Proposal, Record, Refused, Write};
 
+use crate::api::Api;
+use crate::reference;
 use crate::registry::Served;
 
 /// Objects above this size are refused (R188).
@@ -75,6 +77,23 @@ pub(crate) async fn propose(
         Err(Refused::Guard { index, .. }) => Ok(Outcome::Retry(index)),
         Err(refused) => Err(refused_failure(&refused)),
     }
+}
+
+/// The same for an object as it is to be stored, once what must be made ready before is ready (referential
+/// authorization R174).
+pub(crate) async fn propose_object(
+    api: &Api,
+    (served, object): (&Served, &Object),
+    own: Guard,
+    write: Write,
+    extras: Extras,
+) -> Result<Outcome, Failure> {
+    let prepared = reference::prepare(api, served, object).await;
+    let outcome = propose(&api.world, own, write, extras).await?;
+    if let (Some(prepared), Outcome::Committed(_)) = (prepared, &outcome) {
+        prepared.stored();
+    }
+    Ok(outcome)
 }
 
 /// What the client is told when nothing can be written.

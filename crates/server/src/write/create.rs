@@ -17,7 +17,7 @@ use crate::query::WriteOptions;
 use crate::reference::Around;
 use crate::registry::Served;
 use crate::request::Request;
-use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::commit::{Extras, Outcome, draft, propose_object};
 use crate::write::managed::Fields;
 use crate::write::{decode, managed};
 
@@ -152,7 +152,7 @@ async fn attempt(
     // The first guard is the object's own, those after it are of what goes with it.
     let relied_from = 1 + extras.guards.len();
     extras.guards.extend(request.relied_on.iter().cloned());
-    match propose(&api.world, own, write, extras).await? {
+    match propose_object(api, (served, &object), own, write, extras).await? {
         Outcome::Committed(committed) => committed
             .records
             .into_iter()

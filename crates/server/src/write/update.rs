@@ -21,7 +21,7 @@ use crate::read::get::missing;
 use crate::reference::Around;
 use crate::registry::Served;
 use crate::request::Request;
-use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::commit::{Extras, Outcome, draft, propose_object};
 use crate::write::managed::Fields;
 use crate::write::{create, decode, managed};
 
@@ -184,7 +184,7 @@ pub(crate) async fn store(
         admit::release(api, &state, request, &old, &mut extras)?;
     }
     extras.guards.extend(request.relied_on.iter().cloned());
-    match propose(&api.world, own, write, extras).await? {
+    match propose_object(api, (&served, &new), own, write, extras).await? {
         Outcome::Committed(_) if gone => Ok(Stored::Done(Found::Object(new))),
         Outcome::Committed(committed) => committed
             .records

@@ -13,6 +13,9 @@ const USAGE: &str = "usage: tenure-sim [--seed N] [--histories N] [--runs N]\n  
                      tenure-sim retention [--seed N] [--histories N] [--events N]\n       \
                      tenure-sim reference [--seed N] [--steps N]";
 
+/// The exit code of words that mean nothing; a violation has 1.
+const MISUSED: u8 = 2;
+
 /// How many changes a world of references lives through.
 const STEPS_EACH: u64 = 500;
 
@@ -21,6 +24,10 @@ fn main() -> ExitCode {
     let (mut seed, mut histories, mut runs) = (None, 100_000, 10_000);
     let (mut retaining, mut events) = (false, 4);
     let (mut referring, mut steps) = (false, 1_000_000);
+    if arguments.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|text| text.parse::<u64>().ok());
@@ -42,7 +49,7 @@ fn main() -> ExitCode {
         };
         if taken.is_none() {
             eprintln!("{USAGE}");
-            return ExitCode::FAILURE;
+            return ExitCode::from(MISUSED);
         }
     }
     if retaining {

@@ -7,16 +7,11 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_client_tests::Server;
-use tenure_client_tests::server::{binary, root};
+use tenure_client_tests::server::root;
+
+use crate::typed::{self, Said};
 
 const EDGE: &str = "system:serviceaccount:edge-system:edge";
-
-/// What a command said and how it ended.
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
 
 /// A controller of Ingresses, and a shop with one.
 struct House {
@@ -71,20 +66,7 @@ impl House {
     }
 
     fn run(&self, words: &str) -> Said {
-        let output = Command::new(binary().unwrap())
-            .arg("access")
-            .args(words.split(' '))
-            .env("KUBECONFIG", self.server.kubeconfig())
-            .env("HOME", self.folder.path())
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Said {
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+        typed::run(&self.server, &format!("access {words}"))
     }
 
     #[track_caller]
@@ -184,13 +166,13 @@ fn r64_r65_r133_a_person_sees_who_reaches_what_and_what_is_wrong() {
     assert!(house.says("map -o svg", 0).starts_with("<svg "));
     assert!(house.says("map -o dot", 0).starts_with("digraph access {"));
 
-    assert_eq!(house.says("unused", 0), "every grant covers a reference\n");
+    assert_eq!(house.says("unused", 0), "there are no grants\n");
     house.apply("grant");
     assert_eq!(
-        house.json("unused", 3)[0],
+        house.json("unused", 3)["grants"][0],
         json!({ "namespace": "certs", "name": "shop-ingresses" })
     );
-    assert_eq!(house.json("unused -n shop", 0), json!([]));
+    assert_eq!(house.json("unused -n shop", 0)["grants"], json!([]));
 }
 
 #[test]
@@ -273,4 +255,21 @@ fn r135_broad_access_is_narrowed_until_nothing_would_break() {
     assert!(agent.starts_with("kubectl/"), "{agent}");
     let said = house.run(&format!("narrow --subject {EDGE} --audit-log /nonexistent"));
     assert_eq!(said.code, Some(2), "{}", said.err);
+}
+
+#[test]
+fn r135_r155_narrow_knows_whether_the_server_filters_lists() {
+    let told = |flags: &[&str], words: &str| {
+        let server = Server::start(&[&["--ephemeral"], flags].concat()).unwrap();
+        let words = format!("access narrow --subject {EDGE} -o json{words}");
+        let said = typed::run(&server, &words);
+        let told: Value = serde_json::from_str(&said.out).unwrap();
+        told["filteredLists"].as_str().unwrap().to_owned()
+    };
+    let gate = "--feature-gates=ReferenceFilteredLists=true";
+    assert_eq!(told(&["--record-access"], ""), "off");
+    assert_eq!(told(&["--record-access", gate], ""), "on");
+    // A server that records nothing is not asked about it.
+    assert_eq!(told(&[gate], ""), "unknown");
+    assert_eq!(told(&[], " --filtered-lists"), "on");
 }

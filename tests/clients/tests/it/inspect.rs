@@ -7,12 +7,7 @@ use serde_json::{Value, json};
 use tenure_client_tests::Server;
 use tenure_client_tests::server::binary;
 
-/// What a command said and how it ended.
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
+use crate::typed::{self, Said};
 
 /// A server, and the commands that look at it.
 struct House {
@@ -24,24 +19,8 @@ impl House {
         House { server: Server::ephemeral().unwrap() }
     }
 
-    fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(binary().unwrap());
-        command
-            .args(words.split(' '))
-            .env("KUBECONFIG", self.server.kubeconfig())
-            .env("HOME", self.server.folder())
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null());
-        command
-    }
-
     fn run(&self, words: &str) -> Said {
-        let output = self.command(words).output().unwrap();
-        Said {
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+        typed::run(&self.server, words)
     }
 
     #[track_caller]
@@ -52,12 +31,7 @@ impl House {
     }
 
     fn send(&self, method: &str, path: &str, body: &Value) -> Value {
-        let access = self.server.access().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let body = body.to_string();
-        let answer = runtime.block_on(access.once(method, path, Some(body.as_bytes()))).unwrap();
-        assert!(answer.code < 300, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
-        serde_json::from_slice(&answer.body).unwrap_or_default()
+        typed::send(&self.server, method, path, Some(body))
     }
 
     /// Makes a ConfigMap and gives the reference that names it as an owner.
@@ -278,7 +252,10 @@ fn it_is_a_plugin_of_kubectl_as_well() {
 fn a_watched_tree_follows_the_cluster() {
     let house = House::new();
     let owner = house.map("default", "owner", &[], &[]);
-    let mut child = house.command("tree cm/owner --watch").stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = typed::command(&house.server, "tree cm/owner --watch")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.by_ref().any(|line| line.contains("ConfigMap/owner")));
     house.map("default", "late", &[owner], &[]);

@@ -23,4 +23,5 @@ mod python;
 mod reference_hammer;
 mod references;
 mod script;
+mod typed;
 mod unused;

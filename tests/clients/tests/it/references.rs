@@ -1,20 +1,16 @@
 //! `tenure access strategies`, `tenure access conformance` and `tenure migrate` as a person types them, against
 //! a running server. Rules of spec/referential-authorization.md.
 
+mod follow;
+
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tenure_client_tests::Server;
-use tenure_client_tests::server::binary;
 
-/// What a command said and how it ended.
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
+use crate::typed::{self, Said};
 
+/// A server, and the commands that look at it.
 struct House {
     server: Server,
 }
@@ -24,35 +20,12 @@ impl House {
         House { server: Server::ephemeral().unwrap() }
     }
 
-    fn run_with(&self, kubeconfig: &std::path::Path, words: &[&str]) -> Said {
-        let output = Command::new(binary().unwrap())
-            .args(words)
-            .env("KUBECONFIG", kubeconfig)
-            .env("HOME", self.server.folder())
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Said {
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
     fn run(&self, words: &str) -> Said {
-        let words: Vec<&str> = words.split(' ').collect();
-        self.run_with(self.server.kubeconfig(), &words)
+        typed::run(&self.server, words)
     }
 
     fn send(&self, method: &str, path: &str, body: &Value) -> Value {
-        let access = self.server.access().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let body = (!body.is_null()).then(|| body.to_string());
-        let body = body.as_ref().map(String::as_bytes);
-        let answer = runtime.block_on(access.once(method, path, body)).unwrap();
-        assert!(answer.code < 300, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
-        serde_json::from_slice(&answer.body).unwrap_or_default()
+        typed::send(&self.server, method, path, (!body.is_null()).then_some(body))
     }
 
     /// A kind of the Gateway API, in a shape that is good enough.
@@ -86,6 +59,35 @@ impl House {
         std::fs::write(&file, text).unwrap();
         file
     }
+}
+
+const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/namespaces/prod/gateways";
+const OLD_GRANTS: &str =
+    "/apis/gateway.networking.k8s.io/v1beta1/namespaces/prod-tls/referencegrants";
+
+/// A Gateway in `prod` that serves with these Secrets of `prod-tls`.
+fn gateway(name: &str, secrets: &[&str]) -> Value {
+    let secret = |name: &&str| json!({ "group": "", "kind": "Secret", "name": name, "namespace": "prod-tls" });
+    let secrets: Vec<Value> = secrets.iter().map(secret).collect();
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+        "metadata": { "name": name },
+        "spec": {
+            "gatewayClassName": "edge", "listeners": [{ "tls": { "certificateRefs": secrets } }],
+        },
+    })
+}
+
+/// Gateways of `prod` may use every Secret of `prod-tls`, as the Gateway API says it.
+fn old_grant(name: &str) -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant",
+        "metadata": { "name": name },
+        "spec": {
+            "from": [{ "group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "prod" }],
+            "to": [{ "group": "", "kind": "Secret" }],
+        },
+    })
 }
 
 #[test]
@@ -150,26 +152,8 @@ fn m4_m5_m7_a_cluster_is_migrated_with_the_rights_of_whoever_does_it() {
     for name in ["prod", "prod-tls"] {
         house.send("POST", "/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
     }
-    house.send(
-        "POST",
-        "/apis/gateway.networking.k8s.io/v1/namespaces/prod/gateways",
-        &json!({
-            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
-            "metadata": { "name": "web" },
-            "spec": { "gatewayClassName": "edge", "listeners": [{ "tls": { "certificateRefs": [
-                { "group": "", "kind": "Secret", "name": "acme-tls", "namespace": "prod-tls" },
-            ]}}]},
-        }),
-    );
-    let grants = "/apis/gateway.networking.k8s.io/v1beta1/namespaces/prod-tls/referencegrants";
-    house.send("POST", grants, &json!({
-        "apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant",
-        "metadata": { "name": "old" },
-        "spec": {
-            "from": [{ "group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "prod" }],
-            "to": [{ "group": "", "kind": "Secret" }],
-        },
-    }));
+    house.send("POST", GATEWAYS, &gateway("web", &["acme-tls"]));
+    house.send("POST", OLD_GRANTS, &old_grant("old"));
     let said = house.run("migrate reference-grants --cluster --verify");
     // Two purposes lead from Gateways to Secrets besides the one in use; their grants would be empty.
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
@@ -197,20 +181,20 @@ fn m4_m5_m7_a_cluster_is_migrated_with_the_rights_of_whoever_does_it() {
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "migrator" },
         "subjects": [{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann" }],
     }));
-    let words = ["migrate", "reference-grants", "--cluster", "--write"];
-    let said = house.run_with(&house.kubeconfig_as("ann"), &words);
+    let kubeconfig = house.kubeconfig_as("ann");
+    let mut command = typed::command(&house.server, "migrate reference-grants --cluster --write");
+    let said = Said::from(command.env("KUBECONFIG", kubeconfig).output().unwrap());
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
     let refused = "prod-tls/old-gateways-secrets-tls-serving: not created: ";
     assert!(said.out.contains(refused) && said.out.contains("acme-tls"), "{}", said.out);
 
     let said = house.run("migrate reference-grants --cluster --write --verify");
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    assert!(
-        said.out.contains("prod-tls/old-gateways-secrets-tls-serving: created\n"),
-        "{}",
-        said.out
-    );
+    let made = "prod-tls/old-gateways-secrets-tls-serving";
+    assert_eq!(said.out, format!("{made}: created, with acme-tls\n"));
+    let said = house.run("migrate reference-grants --cluster --write");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "nothing to do\n"), "{}", said.err);
     // The old one stays.
-    let old = house.send("GET", &format!("{grants}/old"), &Value::Null);
+    let old = house.send("GET", &format!("{OLD_GRANTS}/old"), &Value::Null);
     assert_eq!(old["metadata"]["name"], "old");
 }

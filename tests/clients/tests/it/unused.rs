@@ -1,49 +1,15 @@
 //! Rules of spec/retention.md: `tenure unused`, `tenure retention drain` and what `tenure why` knows of retention,
 //! as a person types them, against a running server.
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_client_tests::Server;
-use tenure_client_tests::server::binary;
+
+use crate::typed::{run, send};
 
 /// The longest a test waits for an engine.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// What a command said and how it ended.
-#[derive(Debug)]
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn run(server: &Server, words: &str) -> Said {
-    let mut command = Command::new(binary().unwrap());
-    command
-        .args(words.split(' '))
-        .env("KUBECONFIG", server.kubeconfig())
-        .env("HOME", server.folder())
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null());
-    let output = command.output().unwrap();
-    Said {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-fn send(server: &Server, method: &str, path: &str, body: Option<&Value>) -> Value {
-    let access = server.access().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let body = body.map(Value::to_string);
-    let answer = access.once(method, path, body.as_ref().map(String::as_bytes));
-    let answer = runtime.block_on(answer).unwrap();
-    assert!(answer.code < 300, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
-    serde_json::from_slice(&answer.body).unwrap_or_default()
-}
 
 const CORE: &str = "/api/v1/namespaces/default";
 const SETTINGS: &str = "/api/v1/namespaces/default/configmaps/settings";

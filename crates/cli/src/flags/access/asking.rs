@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::flags::{Form, Where, time};
+use crate::flags::{Reply, Where, time};
 
 pub(super) const CAN_EXAMPLES: &str = "\
 Examples:
@@ -145,9 +145,6 @@ pub(crate) struct Ask {
     /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
-
-    #[command(flatten)]
-    pub(crate) cluster: Where,
 }
 
 /// Somebody to ask about.
@@ -174,9 +171,8 @@ pub(crate) struct Can {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// The form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) reply: Reply,
 }
 
 #[derive(Debug, Args)]
@@ -187,9 +183,8 @@ pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) who: As,
 
-    /// The form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) reply: Reply,
 }
 
 #[derive(Debug, Args)]
@@ -197,9 +192,8 @@ pub(crate) struct WhoCan {
     #[command(flatten)]
     pub(crate) ask: Ask,
 
-    /// The form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) reply: Reply,
 }
 
 #[derive(Debug, Args)]
@@ -238,22 +232,14 @@ pub(crate) struct AccessDiff {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// The form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
-
     #[command(flatten)]
-    pub(crate) cluster: Where,
+    pub(crate) reply: Reply,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AccessDoctor {
-    /// The form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
-
     #[command(flatten)]
-    pub(crate) cluster: Where,
+    pub(crate) reply: Reply,
 }
 
 #[derive(Debug, Args)]
@@ -262,12 +248,8 @@ pub(crate) struct AccessUnused {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// The form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
-
     #[command(flatten)]
-    pub(crate) cluster: Where,
+    pub(crate) reply: Reply,
 }
 
 #[derive(Debug, Args)]
@@ -291,6 +273,13 @@ pub(crate) struct AccessNarrow {
     /// An audit log that says what was read; `-` is stdin [default: ask the server]
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
+
+    /// The server has the feature ReferenceFilteredLists on [default: ask the server]
+    ///
+    /// A consumer may then list and watch whole collections, and is shown what is referenced. A server that
+    /// does not record reads cannot be asked.
+    #[arg(long)]
+    pub(crate) filtered_lists: bool,
 
     /// Only the last of what was recorded, such as `24h` [default: all of it]
     #[arg(long, value_name = "TIME", value_parser = time)]

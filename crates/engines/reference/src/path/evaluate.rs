@@ -1,8 +1,6 @@
 //! Follows a path through an object, within a budget.
 
-use alloc::string::String;
-
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 use crate::slots::same;
 
@@ -79,11 +77,21 @@ fn walk<'v>(
     budget: &mut Budget,
     sink: &mut Sink<'_, 'v>,
 ) -> Result<(), Overflow> {
-    let Some((segment, rest)) = segments.split_first() else { return sink(node) };
-    for selector in &segment.selectors {
-        step(node.value, selector, rest, root, budget, sink)?;
+    let (mut node, mut segments) = (node, segments);
+    loop {
+        let Some((segment, rest)) = segments.split_first() else { return sink(node) };
+        // Most segments are one member, for which there is no need to go deeper.
+        let [Selector::Member(name)] = segment.selectors.as_slice() else {
+            let mut selectors = segment.selectors.iter();
+            return selectors
+                .try_for_each(|selector| step(node.value, selector, rest, root, budget, sink));
+        };
+        budget.visit()?;
+        let Value::Object(members) = node.value else { return Ok(()) };
+        let Some(value) = members.get(&**name) else { return Ok(()) };
+        node = Found { value, parent: Some(node.value), is_name: **name == *"name" };
+        segments = rest;
     }
-    Ok(())
 }
 
 /// Walks on from the children a selector chooses.
@@ -99,7 +107,7 @@ fn step<'v>(
     let child = |child: &'v Value| Found { value: child, parent: Some(value), is_name: false };
     let mut next = |found, budget: &mut Budget| walk(found, rest, root, budget, sink);
     match (selector, value) {
-        (Selector::Member(name), Value::Object(members)) => match member(members, name) {
+        (Selector::Member(name), Value::Object(members)) => match members.get(&**name) {
             Some(member) => next(Found { is_name: **name == *"name", ..child(member) }, budget),
             None => Ok(()),
         },
@@ -161,7 +169,7 @@ fn follow<'v>(
     for segment in segments {
         budget.visit()?;
         let child = match (segment.selectors.as_slice(), value) {
-            ([Selector::Member(name)], Value::Object(members)) => member(members, name),
+            ([Selector::Member(name)], Value::Object(members)) => members.get(&**name),
             ([Selector::Index(index)], Value::Array(elements)) => {
                 place(*index, elements.len()).and_then(|at| elements.get(at))
             }
@@ -171,18 +179,6 @@ fn follow<'v>(
         value = child;
     }
     Ok(Some(value))
-}
-
-/// From this many members on a map is better at finding one.
-const FEW: usize = 8;
-
-/// A member of an object. Among few, most have names of another length: there is nothing to compare.
-fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
-    if members.len() >= FEW {
-        return members.get(name);
-    }
-    let mut named = members.iter().filter(|(of, _)| same(of.as_bytes(), name.as_bytes()));
-    named.next().map(|(_, value)| value)
 }
 
 /// Where an index points; a negative one counts from the end.
@@ -241,6 +237,15 @@ fn holds(
         }
         Test::Not(test) => Ok(!holds(test, current, root, budget)?),
         Test::Exists(query) => Ok(first(query, current, root, budget)?.is_some()),
+        // What nearly all filters are made of: `@.member == 'text'`.
+        Test::Compare(Comparable::Query(query), Operator::Equal, Comparable::Text(text))
+            if let Some(name) = query.own_member() =>
+        {
+            budget.visit()?;
+            let Value::Object(members) = current else { return Ok(false) };
+            let value = members.get(name).and_then(Value::as_str);
+            Ok(value.is_some_and(|value| same(value.as_bytes(), text.as_bytes())))
+        }
         Test::Compare(left, operator, right) => {
             let left = side(left, current, root, budget)?;
             let right = side(right, current, root, budget)?;

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use serde_json::{Number, Value};
+use smallvec::SmallVec;
 
 pub(crate) use evaluate::Budget;
 pub use evaluate::{Found, Overflow};
@@ -87,7 +88,15 @@ impl Path {
     /// # Errors
     /// When the object would take more than [`VISITED_MAX`] nodes or yield more than [`RESULTS_MAX`].
     pub fn evaluate<'v>(&self, object: &'v Value) -> Result<Vec<Found<'v>>, Overflow> {
-        let mut found = Vec::new();
+        self.found(object).map(SmallVec::into_vec)
+    }
+
+    /// As [`Path::evaluate`], without an allocation where there are few.
+    pub(crate) fn found<'v>(
+        &self,
+        object: &'v Value,
+    ) -> Result<SmallVec<[Found<'v>; 8]>, Overflow> {
+        let mut found = SmallVec::new();
         self.visit(object, object, &mut Budget::new(), &mut |node| {
             if found.len() >= RESULTS_MAX {
                 return Err(Overflow::Results);
@@ -168,6 +177,17 @@ struct Query {
 }
 
 impl Query {
+    /// The member of the current value that this asks for, if it asks for no more.
+    fn own_member(&self) -> Option<&str> {
+        match (self.start, self.segments.as_slice()) {
+            (Start::Current, [segment]) => match segment.selectors.as_slice() {
+                [Selector::Member(name)] => Some(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn is_singular(&self) -> bool {
         self.segments.iter().all(Segment::is_singular)
     }

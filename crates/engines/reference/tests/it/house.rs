@@ -15,12 +15,12 @@ pub(crate) struct House {
     pub(crate) index: Index,
     pub(crate) out: Outputs,
     /// Type, version, namespace, name and object of every origin.
-    origins: Vec<(&'static str, &'static str, String, String, Value)>,
+    pub(crate) origins: Vec<(&'static str, &'static str, String, String, Value)>,
     versions: Vec<&'static str>,
 }
 
 /// What is served: gateways, routes, profiles without a namespace; Secrets, ConfigMaps, Services; certs
-/// without a namespace.
+/// without a namespace; namespaces and classes of gateways.
 pub(crate) fn served(versions: &[&str]) -> Vec<ServedType> {
     let row =
         |group: &str, resource: &str, kind: &str, namespaced: bool, versions: &[&str]| ServedType {
@@ -37,11 +37,17 @@ pub(crate) fn served(versions: &[&str]) -> Vec<ServedType> {
         row("", "configmaps", "ConfigMap", true, &["v1"]),
         row("", "services", "Service", true, &["v1"]),
         row("x", "certs", "Cert", false, &["v1"]),
+        row("", "namespaces", "Namespace", false, &["v1"]),
+        row(GATEWAYS, "gatewayclasses", "GatewayClass", false, versions),
     ]
 }
 
 fn group_of(resource: &str) -> &'static str {
-    if resource == "profiles" { "x" } else { GATEWAYS }
+    match resource {
+        "profiles" => "x",
+        "namespaces" => "",
+        _ => GATEWAYS,
+    }
 }
 
 impl House {
@@ -55,7 +61,19 @@ impl House {
     }
 
     pub(crate) fn unseen() -> House {
-        let index = Index::new(7);
+        House::with(Index::new(7))
+    }
+
+    /// As [`House::new`], where selectors mean something.
+    pub(crate) fn selecting() -> House {
+        let mut house = House::with(Index::new(7).with_selectors(Selectors::ALL));
+        for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
+            house.tell(Event::Synced(Synced::Kind(kind)));
+        }
+        house
+    }
+
+    fn with(index: Index) -> House {
         let versions = vec!["v1", "v1beta1"];
         let mut house = House { index, out: Outputs::default(), origins: Vec::new(), versions };
         house.tell(Event::Served(served(&["v1", "v1beta1"])));
@@ -193,6 +211,23 @@ impl House {
         spec: Value,
     ) {
         let object = json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec });
+        self.object_at(kind, version, namespace, name, object);
+    }
+
+    /// A namespace with these labels.
+    pub(crate) fn namespace(&mut self, name: &str, labels: Value) {
+        let object = json!({ "metadata": { "name": name, "labels": labels } });
+        self.object_at("namespaces", "v1", "", name, object);
+    }
+
+    fn object_at(
+        &mut self,
+        kind: &'static str,
+        version: &'static str,
+        namespace: &str,
+        name: &str,
+        object: Value,
+    ) {
         self.origins
             .retain(|(k, v, ns, n, _)| (*k, *v, &**ns, &**n) != (kind, version, namespace, name));
         self.origins.push((kind, version, namespace.into(), name.into(), object.clone()));

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 mod allocation;
+mod beside;
 mod checks;
 mod decisions;
 mod explaining;
@@ -12,5 +13,7 @@ mod past;
 mod paths;
 mod poc;
 mod properties;
+mod readers;
 mod requests;
 mod revocation;
+mod selectors;

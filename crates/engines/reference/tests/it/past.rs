@@ -5,16 +5,7 @@ use tenure_reference::*;
 use crate::house::*;
 
 fn asked(name: &str) -> Attributes<'_> {
-    Attributes {
-        user: CONTOUR,
-        groups: &[],
-        verb: "get",
-        group: "",
-        resource: "secrets",
-        subresource: "",
-        namespace: "prod",
-        name,
-    }
+    get(CONTOUR, "secrets", "prod", name)
 }
 
 fn was(house: &House, name: &str) -> bool {

@@ -98,6 +98,15 @@ fn r123_r170_targets_that_become_live_or_dead_are_told_with_their_names() {
     assert_eq!(target.to_string(), "secrets prod-tls/acme-tls");
     house.index.publish();
     assert_eq!(house.index.target(transition.target), None);
+    // It comes and goes again before the next publication: its name is good once more.
+    house.out = Outputs::default();
+    house.gateway("prod-tls", "own", "contour", &[("acme-tls", "")]);
+    house.drop_origin("gateways", "prod-tls", "own");
+    let [come, gone] = house.out.transitions[..] else { unreachable!("two") };
+    assert!(come.live && !gone.live);
+    assert_eq!(house.index.target(gone.target).unwrap().to_string(), "secrets prod-tls/acme-tls");
+    house.index.publish();
+    assert_eq!(house.index.target(gone.target), None);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use alloc::string::ToString;
 
 use serde_json::Value;
+use tenure_core::selector::LabelSelector;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt};
 
@@ -56,7 +57,9 @@ fn size(object: &Object, path: &[&str]) -> Option<Quantity> {
 
 fn holds_labels(volume: &Object, claim: &Object) -> bool {
     match claim.map_at(&["spec", "selector"]) {
-        Some(wanted) => selector::read(wanted).is_some_and(|s| selector::matches(&s, volume)),
+        Some(wanted) => {
+            LabelSelector::from_object(wanted).is_some_and(|s| selector::matches(&s, volume))
+        }
         None => true,
     }
 }

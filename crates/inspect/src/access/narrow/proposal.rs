@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_reference::{Class, Consumer, GROUP, Grant, Resource, Strategy, Triple};
+use tenure_references::migrate::NAMES_MAX;
 use tenure_references::strategies::UNPARTITIONED;
-use tenure_references::{Identity, Reference};
+use tenure_references::{Identity, Reference, grant_object};
 
 use super::{NarrowQuestion, Outcome, Reach};
 use crate::access::{Rights, Roles, Via};
 
-/// How many names one grant may have (D20).
-const NAMES_MAX: usize = 16;
 /// The longest name that a consumer is given here.
 const NAME_MAX: usize = 63;
 
@@ -136,8 +135,8 @@ impl Rights {
             BTreeMap::new();
         for reference in references {
             let Reference { origin, target, purpose } = reference;
-            let leaves = origin.namespace != target.namespace && !target.namespace.is_empty();
-            if leaves && !there.iter().any(|grant| covers(grant, reference)) {
+            let covered = || there.iter().any(|grant| reference.is_granted_by(grant));
+            if reference.needs_grant() && !covered() {
                 let key = (
                     target.namespace.as_str(),
                     &origin.resource,
@@ -158,18 +157,15 @@ impl Rights {
                 let base = format!("{place}-{}-{purpose}", origin.resource);
                 let name =
                     free_name(&base, |name| taken.insert((namespace.to_owned(), name.to_owned())));
-                let Resource { group, resource } = origin;
-                let origin = match from {
-                    "" => json!({ "group": group, "resource": resource }),
-                    from => json!({ "group": group, "resource": resource, "namespace": from }),
-                };
-                grants.push(json!({
-                    "apiVersion": format!("{GROUP}/v1alpha1"),
-                    "kind": "ReferenceGrant",
-                    "metadata": { "name": name, "namespace": namespace },
-                    "origin": origin,
-                    "target": { "group": target.group, "resource": target.resource, "names": names },
-                    "purpose": purpose,
+                grants.push(grant_object(&Grant {
+                    namespace: namespace.to_owned(),
+                    name,
+                    origin: origin.clone(),
+                    origin_namespace: from.to_owned(),
+                    namespace_selector: None,
+                    target: target.clone(),
+                    names: names.iter().map(ToString::to_string).collect(),
+                    purpose: purpose.to_owned(),
                 }));
             }
         }
@@ -224,7 +220,7 @@ impl Rights {
             if target.group != resource.group || target.resource != resource.resource {
                 continue;
             }
-            let witnesses = self.engine().who_can(&target).into_iter();
+            let witnesses = self.engine().who_can(&target.object()).into_iter();
             let mine = witnesses.filter(|reader| who.is(&reader.subject));
             all.extend(mine.flat_map(|reader| reader.witnesses).map(|it| Via::from(&it)));
         }
@@ -243,8 +239,8 @@ impl Rights {
         let mut classes = BTreeSet::new();
         for via in vias {
             let triple = Triple {
-                origin: via.origin.resource(),
-                target: via.target.resource(),
+                origin: via.origin.resource.clone(),
+                target: via.target.resource.clone(),
                 purpose: via.purpose.clone(),
             };
             let class = match via.class.as_deref() {
@@ -298,16 +294,6 @@ fn consumer(name: &str, who: &Identity, classes: &[String], triples: &BTreeSet<T
         fields.insert("classNames".to_owned(), json!(classes));
     }
     object
-}
-
-fn covers(grant: &Grant, reference: &Reference) -> bool {
-    let Reference { origin, target, purpose } = reference;
-    grant.namespace == target.namespace
-        && grant.origin == origin.resource
-        && grant.origin_namespace == origin.namespace
-        && grant.target == target.resource
-        && grant.purpose == *purpose
-        && grant.names.contains(&target.name)
 }
 
 fn place(object: &Value) -> (&str, &str) {

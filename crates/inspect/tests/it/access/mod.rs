@@ -4,13 +4,14 @@
 mod changes;
 mod narrowing;
 mod questions;
+mod selectors;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenure_inspect::access::{Object, Question, Rights, Roles, identity};
+use tenure_inspect::access::{Question, Rights, Roles, identity};
 use tenure_references::live::Snapshot;
-use tenure_references::{NoExpressions, Resource, ServedType};
+use tenure_references::{NoExpressions, ObjectName, Resource, ServedType};
 
 pub(crate) const EDGE: &str = "system:serviceaccount:edge-system:edge";
 pub(crate) const GATEWAY: &str = "gateway.networking.k8s.io";
@@ -33,6 +34,8 @@ fn served() -> Vec<ServedType> {
         row("", "secrets", "Secret", true),
         row("", "services", "Service", true),
         row("", "configmaps", "ConfigMap", true),
+        row("", "namespaces", "Namespace", false),
+        row(NETWORKING, "ingressclasses", "IngressClass", false),
         row(NETWORKING, "ingresses", "Ingress", true),
         row(GATEWAY, "gateways", "Gateway", true),
         row(REFERENCE, "referencegrants", "ReferenceGrant", true),
@@ -217,7 +220,7 @@ pub(crate) fn asks(user: &str, verb: &str, namespace: &str, name: &str) -> Quest
     Question {
         who: identity(user, &[]),
         verb: verb.to_owned(),
-        object: Object::new(&secrets(), namespace, name),
+        object: ObjectName::new(&secrets(), namespace, name),
         subresource: String::new(),
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tenure_inspect::access::{
-    Narrow, NarrowQuestion, Outcome, Records, Verdict, WrongLine, identity,
+    FilteredLists, Narrow, NarrowQuestion, Outcome, Records, Verdict, WrongLine, identity,
 };
 use tenure_inspect::render::{Paint, access};
 use tenure_references::Strategy;
@@ -27,6 +27,15 @@ fn today() -> Town {
 }
 
 fn narrow(town: &Town, classes: &[&str], records: Option<&Records>) -> Narrow {
+    narrow_with(town, classes, records, FilteredLists::Off)
+}
+
+fn narrow_with(
+    town: &Town,
+    classes: &[&str],
+    records: Option<&Records>,
+    filtered_lists: FilteredLists,
+) -> Narrow {
     let classes: Vec<String> = classes.iter().map(|class| (*class).to_owned()).collect();
     town.rights().narrow(&NarrowQuestion {
         who: &identity(EDGE, &[]),
@@ -34,6 +43,7 @@ fn narrow(town: &Town, classes: &[&str], records: Option<&Records>) -> Narrow {
         classes: &classes,
         bundled: &bundled(),
         records,
+        filtered_lists,
     })
 }
 
@@ -105,6 +115,30 @@ fn r135_references_into_other_namespaces_get_grants_of_sixteen_names() {
     town.snapshot.objects.push(grant("prod-tls", &taken, "elsewhere", &["x"]));
     let told = narrow(&town, &[], None);
     assert!(told.objects.iter().all(|it| it["metadata"]["name"] != taken.as_str()));
+}
+
+#[test]
+fn r135_r155_a_whole_collection_is_read_where_the_server_filters_it() {
+    let mut town = today();
+    let reads = log(&[start(), event("list", "", "", ""), event("watch", "", "", "?watch=1")]);
+    let told = |town: &Town, lists| {
+        let told = narrow_with(town, &["nginx"], Some(&reads), lists);
+        let outcomes: Vec<(Outcome, bool)> =
+            told.reads.iter().map(|read| (read.outcome, read.filtered)).collect();
+        let asks = told.notes.iter().any(|note| note.contains("--filtered-lists"));
+        (outcomes, told.verdict, told.verdict_with_objects, asks)
+    };
+    let broken = vec![(Outcome::Breaks, false); 2];
+    let (would_break, safe) = (Verdict::WouldBreak, Verdict::Safe);
+    assert_eq!(told(&town, FilteredLists::Off), (broken.clone(), would_break, would_break, false));
+    assert_eq!(told(&town, FilteredLists::Unknown), (broken, would_break, would_break, true));
+    // It becomes a consumer by the objects, and then is one.
+    let with = vec![(Outcome::KeptWithObjects, true); 2];
+    assert_eq!(told(&town, FilteredLists::On), (with, would_break, safe, false));
+    let objects = narrow(&town, &["nginx"], None).objects;
+    town.snapshot.objects.extend(objects);
+    let kept = vec![(Outcome::Kept, true); 2];
+    assert_eq!(told(&town, FilteredLists::On), (kept, safe, safe, false));
 }
 
 #[test]
@@ -305,4 +339,22 @@ fn r135_the_recorder_of_a_server_is_as_good_as_a_log() {
     assert!(
         Records::of_server(&json!({ "reads": [null, 7, {}] }), EDGE).unwrap().requests.is_empty()
     );
+}
+
+#[test]
+fn r135_a_subject_that_nothing_names_is_noticed() {
+    let town = today();
+    let told = |user: &str| {
+        let told = town.rights().narrow(&NarrowQuestion {
+            who: &identity(user, &[]),
+            resource: &secrets(),
+            classes: &[],
+            bundled: &bundled(),
+            records: None,
+            filtered_lists: FilteredLists::Off,
+        });
+        told.notes.iter().any(|note| note.contains("see whether the name is right"))
+    };
+    assert!(!told(EDGE));
+    assert!(told("edge") && told("system:serviceaccount:edge:edge-sytem"));
 }

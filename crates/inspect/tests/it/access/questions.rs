@@ -59,7 +59,7 @@ fn r132_the_eight_conditions_are_told_and_the_first_that_is_missing() {
     let mut town = Town::story();
     let services = |rights: &Rights| {
         let mut question = asks(EDGE, "get", "shop", "web");
-        question.object = Object::new(&Resource::new("", "services"), "shop", "web");
+        question.object = ObjectName::new(&Resource::new("", "services"), "shop", "web");
         rights.explain(&question)
     };
     let rights = town.rights();
@@ -192,14 +192,27 @@ fn r133_names_of_strangers_do_not_leave_their_quotes_on_a_map() {
 #[test]
 fn r133_grants_that_cover_nothing_are_unused() {
     let mut town = Town::story();
-    assert!(town.rights().unused_grants().is_empty());
+    let every = town.rights().unused_grants(None);
+    assert_eq!(access::unused_grants(&every, Paint::Plain), "every grant covers a reference\n");
     town.snapshot.objects.push(grant("prod-tls", "old", "prod", &["gone-tls"]));
-    let unused = town.rights().unused_grants();
+    let unused = town.rights().unused_grants(None);
     assert_eq!(
         access::unused_grants(&unused, Paint::Plain),
         "prod-tls/old\n1 grant covers no reference\n"
     );
-    assert_eq!(access::unused_grants(&[], Paint::Plain), "every grant covers a reference\n");
+    let none = town.rights().unused_grants(Some("shop"));
+    assert_eq!(access::unused_grants(&none, Paint::Plain), "there are no grants\n");
+    // Many are told together.
+    let told = |town: &Town| {
+        let advice = town.rights().doctor().advice;
+        let unused = advice.into_iter().filter(|it| it.code == "unused-grant");
+        unused.map(|it| it.what).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&town), ["ReferenceGrant `prod-tls/old` covers no reference"]);
+    for number in 1..=10 {
+        town.snapshot.objects.push(grant("prod-tls", &format!("old-{number}"), "prod", &["gone"]));
+    }
+    assert_eq!(told(&town), ["11 ReferenceGrants cover no reference"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tenure_core::Revision;
@@ -26,6 +27,9 @@ use crate::read::list::expired;
 use crate::reference::{Forgotten, Moved, Sight, Then};
 use crate::registry::Served;
 use crate::select::Selection;
+
+/// How long a commit may take to be seen.
+const COMMIT_MOST: Duration = Duration::from_secs(1);
 
 /// What a client sees of a collection, and what it was shown.
 pub(super) struct Glass {
@@ -115,7 +119,8 @@ fn seen_between(
 ) -> Result<BTreeMap<Arc<str>, Arc<Record>>, Failure> {
     let mut seen = BTreeMap::new();
     for (target, revision) in &then.between {
-        let state = at(world, *revision)?;
+        // What came into sight between two commits counts as of the next one, which may not be there yet.
+        let state = at(world, (*revision).min(world.current().revision()))?;
         let record = state.get(&served.key(&target.namespace, &target.name));
         let record = record.filter(|record| selection.matches(record));
         seen.extend(record.map(|record| (Arc::clone(record.key()), Arc::clone(record))));
@@ -154,7 +159,7 @@ impl Stream {
             } else {
                 (false, false)
             };
-            let told = match self.look(cursor, &mut glass) {
+            let told = match self.look(cursor, &mut glass).await {
                 Ok(told) => told,
                 Err(failure) => {
                     let _ = self.send(self.encoder.error(&failure)).await;
@@ -182,11 +187,39 @@ impl Stream {
     }
 
     /// Looks at everything that may have changed, in one state; what there is to tell, oldest first.
-    fn look(&self, cursor: &mut Watch, glass: &mut Glass) -> Result<Vec<Told>, Failure> {
+    async fn look(&self, cursor: &mut Watch, glass: &mut Glass) -> Result<Vec<Told>, Failure> {
         glass.looked = true;
+        let mut keys = std::mem::take(&mut glass.later);
+        // A commit moves sights before others see its state: what it takes away is told with its revision.
+        let state = loop {
+            let (state, moved) = self.gather(cursor, glass, &mut keys)?;
+            if moved <= state.revision() || !glass.world.wait_for(moved, COMMIT_MOST).await {
+                break state;
+            }
+        };
+        if !glass.sight.holds() {
+            return Err(refusal(glass.sight.user(), &glass.sight.asked()));
+        }
+        glass.told = state.revision();
+        let mut told = Vec::new();
+        for key in keys {
+            let is = state.get(&key).filter(|record| self.selection.matches(record));
+            let is = is.filter(|record| glass.sight.sees(record)).cloned();
+            glass.tell(key, is, &mut told);
+        }
+        told.sort_by_key(|told| told.at);
+        Ok(told)
+    }
+
+    /// Adds what may have changed; the state to look at it in, and one that has everything that moved.
+    fn gather(
+        &self,
+        cursor: &mut Watch,
+        glass: &mut Glass,
+        keys: &mut BTreeSet<Arc<str>>,
+    ) -> Result<(Arc<World>, Revision), Failure> {
         // In this order: everything up to the state is then behind the cursor and among the moves.
         let state = glass.world.current();
-        let mut keys = std::mem::take(&mut glass.later);
         loop {
             match cursor.try_next() {
                 Ok(Some(change)) => {
@@ -203,7 +236,8 @@ impl Stream {
             moved.borrow_and_update();
         }
         let forgotten = |gone: Forgotten| expired(glass.told, gone.oldest);
-        match glass.sight.moved(&mut glass.next).map_err(forgotten)? {
+        let (moved, of) = glass.sight.moved(&mut glass.next).map_err(forgotten)?;
+        match moved {
             Moved::Some(targets) => {
                 let served = &self.encoder.served;
                 let of = targets.iter().map(|to| served.key(&to.namespace, &to.name).into());
@@ -215,18 +249,7 @@ impl Stream {
                 keys.extend(all.map(|record| Arc::clone(record.key())));
             }
         }
-        if !glass.sight.holds() {
-            return Err(refusal(glass.sight.user(), &glass.sight.asked()));
-        }
-        glass.told = state.revision();
-        let mut told = Vec::new();
-        for key in keys {
-            let is = state.get(&key).filter(|record| self.selection.matches(record));
-            let is = is.filter(|record| glass.sight.sees(record)).cloned();
-            glass.tell(key, is, &mut told);
-        }
-        told.sort_by_key(|told| told.at);
-        Ok(told)
+        Ok((state, of))
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod access;
 mod authors;
+mod beside;
 mod decisions;
 mod filtered;
 mod hammer;
 mod many;
 mod modes;
 mod reviews;
+mod selectors;
 mod telling;
 mod types;
 mod validation;

@@ -5,6 +5,7 @@
 //!          └─► Index ──► needs ──► fed again from the truth ──► decide on the published view
 //! ```
 
+mod select;
 mod truth;
 
 use std::collections::BTreeSet;
@@ -12,10 +13,11 @@ use std::sync::Arc;
 
 use tenure_reference::{
     Attributes, Detached, Event, Index, Kind, Need, NoExpressions, Obj, Origin, OriginName,
-    Outputs, RefQuery, Resource, Subject, Synced, Verdict, View, check_detached,
+    Outputs, RefQuery, Resource, Selectors, Subject, Synced, Verdict, View, check_detached,
 };
 
 use crate::random::Random;
+pub use select::{Body, LOOKED_AT};
 pub use truth::{Access, Change, GROUPS, ORIGINS, Pair, TARGETS, Truth, USERS};
 
 /// A seed whose run went wrong, and where.
@@ -51,7 +53,7 @@ impl Run {
     /// An empty world, seen to the end.
     #[must_use]
     pub fn new(seed: u64) -> Run {
-        let mut index = Index::new(seed);
+        let mut index = Index::new(seed).with_selectors(Selectors::ALL);
         index.follow_references();
         let view = index.publish();
         let mut run = Run { truth: Truth::default(), index, view, followed: BTreeSet::new() };
@@ -87,6 +89,15 @@ impl Run {
                 let (group, resource) = ORIGINS[*kind];
                 self.tell(Event::DropOrigin(OriginName { group, resource, namespace, name }));
             }
+            Change::PutLookedAt(kind, name, body) => {
+                for version in ["v1", "v1beta1"] {
+                    self.feed_looked_at(*kind, name, body, version);
+                }
+            }
+            Change::DropLookedAt(kind, name) => {
+                let (group, resource) = LOOKED_AT[*kind];
+                self.tell(Event::DropOrigin(OriginName { group, resource, namespace: "", name }));
+            }
             Change::Serve(_) => self.tell(Event::Served(self.truth.served())),
         }
     }
@@ -102,6 +113,13 @@ impl Run {
         self.follow(&out);
         for need in out.needs {
             let Need::Feed(resource, version) = need else { continue };
+            let looked_at =
+                LOOKED_AT.iter().position(|row| Resource::new(row.0, row.1) == resource);
+            if let Some(kind) = looked_at {
+                for (name, body) in self.truth.looked_at(kind, Some(&version)) {
+                    self.feed_looked_at(kind, name, &body, &version);
+                }
+            }
             let kind = ORIGINS.iter().position(|row| Resource::new(row.0, row.1) == resource);
             let Some(kind) = kind else { continue };
             let all: Vec<(String, String)> = self.truth.names_of(kind);
@@ -124,6 +142,14 @@ impl Run {
         let name = OriginName { group, resource, namespace, name };
         let mut out = Outputs::default();
         self.index.apply(Event::PutOrigin(Origin { name, version, object: &object }), &mut out);
+        self.follow(&out);
+    }
+
+    fn feed_looked_at(&mut self, kind: usize, name: &str, object: &Body, version: &str) {
+        let (group, resource) = LOOKED_AT[kind];
+        let name = OriginName { group, resource, namespace: "", name };
+        let mut out = Outputs::default();
+        self.index.apply(Event::PutOrigin(Origin { name, version, object }), &mut out);
         self.follow(&out);
     }
 
@@ -195,8 +221,14 @@ impl Run {
             subject: random.once_in(2).then_some(&subject),
         };
         let served = self.truth.served();
-        let (strategies, consumers) = (self.truth.strategies(), self.truth.consumers());
-        let grants = self.truth.grants();
+        let (strategies, mut consumers) = (self.truth.strategies(), self.truth.consumers());
+        let mut grants = self.truth.grants();
+        let [namespaces, classes] = [0, 1].map(|kind| {
+            let all = self.truth.looked_at(kind, None).into_iter();
+            all.map(|(_, body)| body).collect::<Vec<Body>>()
+        });
+        grants.iter_mut().for_each(|grant| grant.select(&namespaces));
+        consumers.iter_mut().for_each(|consumer| consumer.select(&classes));
         let facts = Detached {
             served: &served,
             strategies: &strategies,

@@ -10,6 +10,7 @@ use tenure_reference::{
     VersionPaths,
 };
 
+use super::select::{self, Bodies, Body};
 use crate::random::Random;
 
 /// Types of origins: group and resource. The last has no namespace.
@@ -162,6 +163,8 @@ pub enum Change {
     DropGrant(String, String),
     PutOrigin(usize, String, String, Content),
     DropOrigin(usize, String, String),
+    PutLookedAt(usize, &'static str, Body),
+    DropLookedAt(usize, &'static str),
     Serve(usize),
 }
 
@@ -169,7 +172,7 @@ impl Change {
     /// A random change, most often to what changes most often.
     #[must_use]
     pub fn random(random: &mut Random, truth: &Truth) -> Change {
-        match random.below(20) {
+        match random.below(24) {
             0 | 1 => Change::PutConsumer(consumer(random)),
             2 => Change::DropConsumer(format!("c{}", random.below(4))),
             3 | 4 => Change::PutStrategy(plan(random)),
@@ -177,6 +180,14 @@ impl Change {
             5 => Change::Serve((truth.serving + 1 + random.below(3)) % 4),
             6..=9 => Change::PutGrant(grant(random)),
             10 | 11 => Change::DropGrant(namespace(random).into(), format!("r{}", random.below(3))),
+            20..=22 => {
+                let (kind, name, body) = select::body(random);
+                Change::PutLookedAt(kind, name, body)
+            }
+            23 => {
+                let (kind, name) = select::named(random);
+                Change::DropLookedAt(kind, name)
+            }
             12 | 13 => {
                 let kind = random.below(ORIGINS.len());
                 Change::DropOrigin(kind, place(kind, random).into(), origin_name(random))
@@ -220,7 +231,9 @@ fn consumer(random: &mut Random) -> Consumer {
     });
     let references = references.collect();
     let class_names = class_names.into_iter().collect();
-    Consumer { name: format!("c{}", random.below(4)), subject, class_names, references }
+    let class_selector = random.once_in(2).then(|| Box::new(select::class_selector(random)));
+    let name = format!("c{}", random.below(4));
+    Consumer { name, subject, class_names, class_selector, references }
 }
 
 fn plan(random: &mut Random) -> Plan {
@@ -246,11 +259,15 @@ fn grant(random: &mut Random) -> Grant {
     let target = TARGETS[random.below(2)];
     let names = (0..random.below(3)).map(|_| name(random).to_owned());
     let names: BTreeSet<String> = names.collect();
+    let namespace_selector =
+        random.once_in(2).then(|| Box::new(select::namespace_selector(random)));
+    let none = random.once_in(4) || namespace_selector.is_some();
     Grant {
         namespace: namespace(random).into(),
         name: format!("r{}", random.below(3)),
         origin: Resource::new(origin.0, origin.1),
-        origin_namespace: if random.once_in(4) { "" } else { namespace(random) }.into(),
+        origin_namespace: if none { "" } else { namespace(random) }.into(),
+        namespace_selector,
         target: Resource::new(target.0, target.1),
         names: names.into_iter().collect(),
         purpose: purpose(random).into(),
@@ -286,6 +303,7 @@ pub struct Truth {
     plans: BTreeMap<String, Plan>,
     grants: BTreeMap<(String, String), Grant>,
     origins: BTreeMap<(usize, String, String), Content>,
+    looked_at: Bodies,
     serving: usize,
 }
 
@@ -316,6 +334,12 @@ impl Truth {
             Change::DropOrigin(kind, namespace, name) => {
                 self.origins.remove(&(kind, namespace, name));
             }
+            Change::PutLookedAt(kind, name, body) => {
+                self.looked_at.insert((kind, name), body);
+            }
+            Change::DropLookedAt(kind, name) => {
+                self.looked_at.remove(&(kind, name));
+            }
             Change::Serve(serving) => self.serving = serving,
         }
     }
@@ -344,7 +368,7 @@ impl Truth {
                 versions: vec!["v1".into()],
             }
         });
-        origins.chain(targets).collect()
+        origins.chain(targets).chain(select::served(self.serving)).collect()
     }
 
     fn serves(&self, target: usize) -> bool {
@@ -395,6 +419,15 @@ impl Truth {
         all.map(|(_, namespace, name)| (namespace.clone(), name.clone())).collect()
     }
 
+    /// The objects of a type that selectors look at, by name; none at a version that is not served.
+    #[must_use]
+    pub fn looked_at(&self, kind: usize, version: Option<&str>) -> Vec<(&'static str, Body)> {
+        let versions = select::versions(kind, self.serving);
+        let served = version.map_or(!versions.is_empty(), |version| versions.contains(&version));
+        let all = self.looked_at.iter().filter(|((of, _), _)| served && *of == kind);
+        all.map(|((_, name), body)| (*name, body.clone())).collect()
+    }
+
     /// All origins.
     #[must_use]
     pub fn origins(&self) -> Vec<(usize, String, String)> {
@@ -429,6 +462,11 @@ impl Truth {
         all.extend(self.origins.iter().map(|((kind, namespace, name), content)| {
             Change::PutOrigin(*kind, namespace.clone(), name.clone(), content.clone())
         }));
+        all.extend(
+            self.looked_at
+                .iter()
+                .map(|((kind, name), body)| Change::PutLookedAt(*kind, name, body.clone())),
+        );
         all
     }
 
@@ -442,6 +480,7 @@ impl Truth {
             Change::PutOrigin(kind, namespace, name, _) => {
                 Change::DropOrigin(kind, namespace, name)
             }
+            Change::PutLookedAt(kind, name, _) => Change::DropLookedAt(kind, name),
             other => other,
         });
         removed.collect()
@@ -463,7 +502,7 @@ impl Truth {
                         && entry.target == Resource::new(target.0, target.1)
                         && entry.purpose == found.purpose
                 });
-                if serves && accepts(&consumer.class_names, found.class) {
+                if serves && self.accepts(consumer, found.class) {
                     let (is_group, subject) = match &consumer.subject {
                         Subject::Group(_) => (true, GROUPS[0]),
                         Subject::User(name) => {
@@ -478,6 +517,15 @@ impl Truth {
             }
         });
         allowed
+    }
+
+    /// R55, and what is selected beside what is listed.
+    fn accepts(&self, consumer: &Consumer, class: Option<&str>) -> bool {
+        let served = !select::versions(1, self.serving).is_empty();
+        let selected = select::selected_classes(consumer, &self.looked_at, served);
+        let is_selected = |class: &str| selected.iter().any(|name| name == class);
+        accepts(&consumer.class_names, class)
+            || class.is_some_and(|class| !class.is_empty() && is_selected(class))
     }
 
     /// Every reference that may be followed, whoever reads.
@@ -509,7 +557,7 @@ impl Truth {
         self.grants.values().any(|grant| {
             grant.namespace == found.namespace
                 && grant.origin == Resource::new(origin.0, origin.1)
-                && grant.origin_namespace == found.origin_namespace
+                && select::is_from(grant, found.origin_namespace, &self.looked_at)
                 && grant.target == Resource::new(target.0, target.1)
                 && grant.names.iter().any(|name| name == found.name)
                 && grant.purpose == found.purpose

@@ -1,39 +1,37 @@
 //! Referential authorization, the engine alone: decisions of all kinds on the spec's scale and beside a
 //! million origins, what a change costs until readers see it, and what an edge costs in memory.
 
+mod beside;
+mod world;
+
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tenure_reference::path::Path;
-use tenure_reference::{
-    Attributes, Consumer, Event, Finder, Grant, Index, Kind, Origin, OriginName, Outputs,
-    ReferencePath, Resource, ServedType, Strategy, Subject, Synced, Triple, VersionPaths, View,
+use tenure_reference::{Attributes, Event, Index, Outputs, View};
+
+use super::measure::{Measure, middle, resident};
+use world::{
+    CONSUMERS, GRANTS, NAMESPACES, four, gateway, grant, place, put, resource, secret, user, world,
 };
 
-use super::measure::{Measure, resident};
-
-const CONSUMERS: usize = 100;
-const STRATEGIES: usize = 100;
-const GRANTS: usize = 5_000;
 const ORIGINS_FEW: usize = 10_000;
 const ORIGINS_MANY: usize = 1_000_000;
 /// As many as Kubernetes' own measure of such an index has, in one namespace, with one Secret for all.
 const ORIGINS_SHARING: usize = 5_000;
-const NAMESPACES: usize = 1_000;
 const BATCH: usize = 100;
 const BATCHES: usize = 2_000;
 const WRITES: usize = 20_000;
-/// How many objects are made at once: few, because a host has just read what it tells.
-const CHUNK: usize = 100;
-const GROUP: &str = "gateway.networking.k8s.io";
+/// Decisions that are timed one by one.
+const SINGLES: usize = 200_000;
+/// The size of the object that is told as bytes.
+const BYTES: usize = 4_096;
 
 /// Takes every measure of the engine.
 pub(super) fn engine() -> Result<Vec<Measure>> {
-    let (few, _) = world(ORIGINS_FEW)?;
-    let mut measures = decisions(few, ORIGINS_FEW, &FEW)?;
+    let (mut few, _) = world(ORIGINS_FEW)?;
+    let mut measures = decisions(&mut few, ORIGINS_FEW, &FEW)?;
     measures.push(maintenance()?);
     let before = resident()?;
     let (mut index, built) = world(ORIGINS_MANY)?;
@@ -47,7 +45,11 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
     let name = "reference: memory of an edge, both views";
     measures.push(Measure::at_most(name, 150.0, per_edge, "bytes"));
     measures.extend(writes(&mut index)?);
-    measures.extend(decisions(index, ORIGINS_MANY, &MANY)?);
+    measures.push(from_bytes(&mut index)?);
+    measures.extend(decisions(&mut index, ORIGINS_MANY, &MANY)?);
+    measures.extend(rates(&mut index)?);
+    measures.push(beside::events(index)?);
+    measures.extend(beside::strategy_change()?);
     Ok(measures)
 }
 
@@ -75,6 +77,21 @@ struct Asking {
 }
 
 impl Asking {
+    /// Consumers who ask for what they may have.
+    fn reader() -> Asking {
+        let (users, places) = ((0..CONSUMERS).map(user), (0..NAMESPACES).map(place));
+        Asking { users: users.collect(), places: places.collect(), prefix: "tls-" }
+    }
+
+    /// Consumers who ask for what nobody points at.
+    fn denied() -> Asking {
+        Asking { prefix: "not-", ..Asking::reader() }
+    }
+
+    fn stranger() -> Asking {
+        Asking { users: vec!["stranger".into()], ..Asking::reader() }
+    }
+
     /// The request for the target of a number and a name, `tls-0000017`, by the user who may have it.
     fn asked<'a>(&'a self, number: usize, name: &'a str) -> Attributes<'a> {
         let user = self.users.get(number % self.users.len()).map(String::as_str);
@@ -93,13 +110,9 @@ impl Asking {
 }
 
 /// Decisions of four kinds on a published view.
-fn decisions(mut index: Index, origins: usize, names: &Names) -> Result<Vec<Measure>> {
+fn decisions(index: &mut Index, origins: usize, names: &Names) -> Result<Vec<Measure>> {
     let view = index.publish();
-    let places: Vec<String> = (0..NAMESPACES).map(place).collect();
-    let users: Vec<String> = (0..CONSUMERS).map(user).collect();
-    let consumer = |prefix| Asking { users: users.clone(), places: places.clone(), prefix };
-    let (reader, denied) = (consumer("tls-"), consumer("not-"));
-    let stranger = Asking { users: vec!["stranger".into()], ..consumer("tls-") };
+    let (reader, denied, stranger) = (Asking::reader(), Asking::denied(), Asking::stranger());
     let rows = [
         (&reader, 1, true, 80.0),
         (&reader, origins, true, 300.0),
@@ -140,7 +153,7 @@ fn median(view: &View, asking: &Asking, many: usize, expected: bool) -> Result<f
         times.push(begin.elapsed());
         ensure!(allowed == if expected { BATCH } else { 0 }, "{allowed} of {BATCH} allowed");
     }
-    Ok(super::measure::middle(&mut times).as_secs_f64() * 1e9 / 100.0)
+    Ok(middle(&mut times).as_secs_f64() * 1e9 / 100.0)
 }
 
 /// What `BenchmarkWriteIndexMaintenance` of the Node authorizer does: many origins of four references share
@@ -170,7 +183,7 @@ fn maintenance() -> Result<Measure> {
     let edges = index.stats().edges;
     ensure!(edges == 4 * ORIGINS_SHARING, "{edges} edges");
     drop(front);
-    let micros = super::measure::middle(&mut times).as_secs_f64() * 1e6;
+    let micros = middle(&mut times).as_secs_f64() * 1e6;
     let name = "reference: an origin of 4 references changes one, seen, 5,000 origins";
     Ok(Measure::at_most(name, 2.0, micros, "µs"))
 }
@@ -191,7 +204,7 @@ fn writes(index: &mut Index) -> Result<Vec<Measure>> {
     let (user, namespace) = (user(0), place(0));
     let seen = front
         .live_targets(&user, &[])
-        .any(|target| (target.namespace, target.name) == (namespace.as_str(), "four-0-0"));
+        .any(|target| (target.namespace, &*target.name) == (namespace.as_str(), "four-0-0"));
     ensure!(seen, "the writes are seen");
     let mut granted = Vec::with_capacity(WRITES);
     for number in 0..WRITES {
@@ -202,7 +215,7 @@ fn writes(index: &mut Index) -> Result<Vec<Measure>> {
         granted.push(begin.elapsed());
     }
     drop(front);
-    let each = |times: &mut [Duration]| super::measure::middle(times).as_secs_f64() * 1e6;
+    let each = |times: &mut [Duration]| middle(times).as_secs_f64() * 1e6;
     let (origins, granted) = (each(&mut origins), each(&mut granted));
     Ok(vec![
         Measure::at_most("reference: a new origin of 4 references, seen", 2.0, origins, "µs"),
@@ -210,144 +223,99 @@ fn writes(index: &mut Index) -> Result<Vec<Measure>> {
     ])
 }
 
-/// The world of the spec with so many origins of two references each, all to targets of their own.
-fn world(origins: usize) -> Result<(Index, Duration)> {
-    let mut index = Index::new(7);
+/// An origin of four references as a host gets it, in bytes, until readers see it.
+fn from_bytes(index: &mut Index) -> Result<Measure> {
     let mut out = Outputs::default();
-    index.apply(Event::Served(served()), &mut out);
-    for number in 0..STRATEGIES {
-        index.apply(Event::PutStrategy(strategy(number)?), &mut out);
-    }
-    for number in 0..CONSUMERS {
-        index.apply(Event::PutConsumer(consumer(number)), &mut out);
-    }
-    for number in 0..GRANTS {
-        index.apply(Event::PutGrant(grant(number, 1)), &mut out);
-    }
-    let mut built = Duration::ZERO;
-    for chunk in 0..origins / CHUNK {
-        let numbers = chunk * CHUNK..(chunk + 1) * CHUNK;
-        let objects: Vec<([String; 3], Value)> = numbers
-            .map(|number| {
-                let name = [resource(number), place(number), format!("web-{number:07}")];
-                (name, gateway(&[secret(number), format!("ca-{number:07}")]))
-            })
-            .collect();
+    let mut front = index.publish();
+    let mut times = Vec::with_capacity(WRITES);
+    for number in 0..WRITES {
+        let secrets = [0, 1, 2, 3].map(|n| format!("bytes-{number}-{n}"));
+        let bytes = large_gateway(&secrets)?;
+        let name = [resource(number), place(number), format!("bytes-{number}")];
         let begin = Instant::now();
-        for (name, object) in &objects {
-            put(&mut index, name, object, &mut out);
-        }
-        built += begin.elapsed();
+        let object: Value = serde_json::from_slice(&bytes)?;
+        put(index, &name, &object, &mut out);
+        front = index.publish();
+        times.push(begin.elapsed());
     }
-    let begin = Instant::now();
-    for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
-        index.apply(Event::Synced(Synced::Kind(kind)), &mut out);
-    }
-    for number in 0..STRATEGIES {
-        let resource = &resource(number);
-        let synced = Synced::Origins { group: GROUP, resource, version: "v1" };
-        index.apply(Event::Synced(synced), &mut out);
-    }
-    let view: Arc<View> = index.publish();
-    drop(view);
-    built += begin.elapsed();
-    Ok((index, built))
+    drop(front);
+    let name = "reference: a Gateway of 4 KiB from its bytes, seen";
+    Ok(Measure::at_most(name, 25.0, middle(&mut times).as_secs_f64() * 1e6, "µs"))
 }
 
-/// An origin: its resource, namespace and name, and what it says.
-fn put(index: &mut Index, name: &[String; 3], object: &Value, out: &mut Outputs) {
-    let [resource, namespace, name] = name;
-    let name = OriginName { group: GROUP, resource, namespace, name };
-    index.apply(Event::PutOrigin(Origin { name, version: "v1", object }), out);
-}
-
-fn user(number: usize) -> String {
-    format!("system:serviceaccount:system-{0}:gateway-{0}", number % CONSUMERS)
-}
-
-fn place(number: usize) -> String {
-    format!("team-{}", number % NAMESPACES)
-}
-
-fn secret(number: usize) -> String {
-    format!("tls-{number:07}")
-}
-
-fn four(number: usize) -> [String; 4] {
-    [0, 1, 2, 3].map(|n| format!("four-{number}-{n}"))
-}
-
-fn resource(number: usize) -> String {
-    format!("gateways{}", number % STRATEGIES)
-}
-
-fn gateway(secrets: &[String]) -> Value {
-    let listeners: Vec<Value> = secrets
+/// A Gateway that says what most say, and is as large as one that says much.
+fn large_gateway(secrets: &[String]) -> Result<Vec<u8>> {
+    let mut object = gateway(secrets);
+    let conditions: Vec<Value> = ["Accepted", "Programmed", "ResolvedRefs", "Conflicted"]
         .iter()
-        .map(|name| {
-            let reference = json!({ "group": "", "kind": "Secret", "name": name });
-            json!({ "name": "https", "port": 443, "tls": { "certificateRefs": [reference] } })
+        .map(|kind| {
+            json!({
+                "type": kind, "status": "True", "reason": kind, "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "as it should be",
+            })
         })
         .collect();
-    json!({ "spec": { "gatewayClassName": "one", "listeners": listeners } })
+    let listeners: Vec<Value> = (0..4)
+        .map(|n| json!({ "name": format!("https-{n}"), "attachedRoutes": 7, "conditions": &conditions }))
+        .collect();
+    let root = object.as_object_mut().context("an object")?;
+    root.insert("status".into(), json!({ "conditions": &conditions, "listeners": listeners }));
+    root.insert("metadata".into(), json!({ "name": "web", "annotations": { "note": "" } }));
+    let missing = BYTES.checked_sub(serde_json::to_vec(&object)?.len()).context("too large")?;
+    let note = object.pointer_mut("/metadata/annotations/note").context("the note")?;
+    *note = Value::String("n".repeat(missing));
+    let bytes = serde_json::to_vec(&object)?;
+    ensure!(bytes.len() == BYTES, "{} bytes", bytes.len());
+    Ok(bytes)
 }
 
-fn served() -> Vec<ServedType> {
-    let row = |group: &str, resource: &str, kind: &str| ServedType {
-        resource: Resource::new(group, resource),
-        kind: kind.into(),
-        namespaced: true,
-        versions: vec!["v1".into()],
-    };
-    let origins = (0..STRATEGIES).map(|number| row(GROUP, &resource(number), "Gateway"));
-    origins.chain([row("", "secrets", "Secret")]).collect()
-}
-
-fn triple(number: usize) -> Triple {
-    Triple {
-        origin: Resource::new(GROUP, &resource(number)),
-        target: Resource::new("", "secrets"),
-        purpose: "tls-serving".into(),
+/// What the slowest of many decisions take, and how many of all kinds a core takes in a second.
+fn rates(index: &mut Index) -> Result<Vec<Measure>> {
+    let view = index.publish();
+    let reader = Asking::reader();
+    let p99 = slowest(&reader, SINGLES, |asked| view.decide(asked).is_allowed())?;
+    let (denied, stranger) = (Asking::denied(), Asking::stranger());
+    let kinds =
+        [(&reader, 1), (&reader, ORIGINS_MANY), (&denied, ORIGINS_MANY), (&stranger, ORIGINS_MANY)];
+    let mut seconds = 0.0;
+    for (asking, many) in kinds {
+        let expected = asking.prefix == "tls-" && asking.users.len() > 1;
+        seconds += median(&view, asking, many, expected)? / 1e9;
     }
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs few digits")]
+    let rate = kinds.len() as f64 / seconds;
+    let name = "reference: allow, 1,000,000 origins, random targets, p99";
+    Ok(vec![
+        Measure::at_most(name, 1_000.0, p99, "ns"),
+        Measure::at_least("reference: decisions of a core, the four kinds in turn", 5e6, rate),
+    ])
 }
 
-fn strategy(number: usize) -> Result<Strategy> {
-    let path = "$.spec.listeners[*].tls.certificateRefs[?(@.group=='' && @.kind=='Secret')].name";
-    let Triple { origin, target, purpose } = triple(number);
-    let reference = ReferencePath {
-        finder: Finder::Path(Path::parse(path)?),
-        target,
-        purpose,
-        namespace_path: None,
-        allow_cluster_scoped: false,
+/// The 99th percentile of decisions about random targets, in nanoseconds, each timed alone: nothing of one overlaps with the next. What reading the
+/// clock takes is taken off.
+fn slowest(
+    asking: &Asking,
+    count: usize,
+    mut decide: impl FnMut(&Attributes<'_>) -> bool,
+) -> Result<f64> {
+    let clock = |_| {
+        let begin = Instant::now();
+        begin.elapsed()
     };
-    let version = VersionPaths {
-        version: "v1".into(),
-        class_path: Some(Path::parse(".spec.gatewayClassName")?),
-        references: vec![reference],
-    };
-    Ok(Strategy { name: format!("strategy-{number}"), origin, versions: vec![version] })
-}
-
-fn consumer(number: usize) -> Consumer {
-    let (namespace, name) = (format!("system-{number}"), format!("gateway-{number}"));
-    Consumer {
-        name: format!("consumer-{number}"),
-        subject: Subject::ServiceAccount { namespace, name },
-        class_names: vec!["one".into()],
-        references: vec![triple(number)],
+    let clock = middle(&mut (0..1_000).map(clock).collect::<Vec<_>>());
+    let mut mixed = 7_u64;
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        mixed = mixed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let number = usize::try_from(mixed >> 33)? % ORIGINS_MANY;
+        let name = secret(number);
+        let asked = asking.asked(number, &name);
+        let begin = Instant::now();
+        let allowed = decide(black_box(&asked));
+        times.push(begin.elapsed().saturating_sub(clock));
+        ensure!(allowed, "{name} is not allowed");
     }
-}
-
-fn grant(number: usize, names: usize) -> Grant {
-    let Triple { origin, target, purpose } = triple(number);
-    Grant {
-        namespace: place(number / 5),
-        name: format!("grant-{number}"),
-        origin,
-        origin_namespace: place(number + 1),
-        target,
-        names: (0..names).map(|n| format!("shared-{n}")).collect(),
-        purpose,
-    }
+    times.sort_unstable();
+    let p99 = times.get(times.len() * 99 / 100).context("no decisions")?;
+    Ok(p99.as_secs_f64() * 1e9)
 }

@@ -1,8 +1,8 @@
 //! Rules of spec/referential-authorization.md: the three kinds as kubectl shows and writes them, and what a service
 //! account reads by them.
 
-use super::Kubectl;
 use super::runner::rows;
+use super::{Documented, Kubectl};
 
 /// The documents of the group as the seed prints them.
 const SEED: &str = include_str!("../../../../../crates/server/tests/it/reference/seed.yaml");
@@ -132,12 +132,13 @@ fn r1_kinds_are_shown_by_their_short_names() {
 #[test]
 fn r1_explain_knows_the_fields() {
     let kubectl = Kubectl::start();
-    let said = kubectl.ok(&["explain", "referencegrants.target"]);
-    for part in [
-        "GROUP:      reference.authorization.k8s.io",
-        "names\t<[]string>",
-        "resource\t<string> -required-",
-    ] {
+    let place = Documented {
+        kind: "ReferenceGrant",
+        group: "reference.authorization.k8s.io",
+        version: "v1alpha1",
+    };
+    let said = kubectl.explained("referencegrants.target", &place);
+    for part in ["names\t<[]string>", "resource\t<string> -required-"] {
         assert!(said.contains(part), "{said}");
     }
     let said = kubectl.ok(&["explain", "refstrat.versions.references", "--recursive"]);

@@ -1,0 +1,107 @@
+//! `tenure migrate reference-grants --cluster --write --follow`: grants are kept in step with the old ones until
+//! somebody ends it. What has to be done is the library's to say.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tenure_references::Strategy;
+use tenure_references::live::{Follow, Followed};
+use tenure_references::migrate::{Converted, MADE_FROM, Plan, SNAPSHOT};
+
+use super::warn;
+use super::write::{Written, place, refused, taken, write};
+use crate::report::Problem;
+use crate::say;
+use crate::up::Signals;
+
+/// When a step that was refused is tried again, unless something changes before.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+/// The same where somebody was faster: the watch will say what there is now.
+const STALE_PAUSE: Duration = Duration::from_millis(200);
+/// The same where the cluster did not answer.
+const SILENT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Keeps grants in step until a signal comes.
+pub(super) async fn run(client: kube::Client, bundled: Vec<Strategy>) -> Result<ExitCode, Problem> {
+    let mut signals = Signals::new()?;
+    let follow = Follow::start(client.clone(), bundled, tenure_host::expressions());
+    let mut work = Work { client, follow, standing: BTreeSet::new(), in_step: false };
+    tokio::select! {
+        () = work.run() => {}
+        () = signals.next() => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Work {
+    client: kube::Client,
+    follow: Follow,
+    /// What was said and is still so: it is not said again.
+    standing: BTreeSet<String>,
+    in_step: bool,
+}
+
+impl Work {
+    async fn run(&mut self) {
+        loop {
+            match self.follow.next().await {
+                Followed::Plan(plan, sources) => self.carry_out(plan, &sources).await,
+                Followed::Unread(what) => warn(&format!("not read, and tried again: {what}")),
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, plan: Plan, sources: &[(String, Converted)]) {
+        let mut standing: BTreeSet<String> = notes(sources).collect();
+        standing.extend(plan.taken.iter().map(|place| taken(place)));
+        let mut whole = true;
+        for step in &plan.steps {
+            let (namespace, name) = place(step.grant());
+            match write(&self.client, step).await {
+                Ok(Written::Done(now)) => {
+                    say(format!("{step}\n").as_bytes());
+                    match now {
+                        Some(grant) => self.follow.wrote(grant),
+                        None => self.follow.deleted(namespace, name),
+                    }
+                    continue;
+                }
+                Ok(Written::Refused(why)) => {
+                    standing.insert(refused(step, &why));
+                    self.follow.again_in(REFUSED_PAUSE);
+                }
+                Ok(Written::Stale) => self.follow.again_in(STALE_PAUSE),
+                Err(error) => {
+                    standing.insert(format!("the cluster does not answer: {error}"));
+                    self.follow.again_in(SILENT_PAUSE);
+                    whole = false;
+                    break;
+                }
+            }
+            whole = false;
+        }
+        for line in standing.difference(&self.standing) {
+            warn(line);
+        }
+        self.standing = standing;
+        if whole && !self.in_step {
+            self.in_step = true;
+            let old = match sources.len() {
+                1 => "1 old grant".to_owned(),
+                count => format!("{count} old grants"),
+            };
+            warn(&format!(
+                "in step with {old}; only grants with the annotation {MADE_FROM} are changed"
+            ));
+        }
+    }
+}
+
+/// What there is to say about sources. That an entry means every name is what this command is for.
+fn notes(sources: &[(String, Converted)]) -> impl Iterator<Item = String> {
+    sources.iter().flat_map(|(place, converted)| {
+        let notes = converted.notes.iter().filter(|note| note.code != SNAPSHOT);
+        notes.map(move |note| format!("{place}: {note}"))
+    })
+}

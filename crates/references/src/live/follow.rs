@@ -1,0 +1,282 @@
+//! Watches that keep [`Following`] current, for whoever keeps grants in step with old ones (M4). What has to be
+//! done is told, and carried out by the caller: nothing is written here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::{AbortHandle, BoxStream, SelectAll};
+use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Event};
+use serde_json::Value;
+use tenure_reference::{Expressions, GROUP, Resource, Strategy};
+use tokio::time::Instant;
+
+use super::discovery;
+use super::feed::{DISCOVERY_PAUSE, DISCOVERY_PAUSE_WAITING};
+use super::watches::{Seen, Tagged, Told, fields, in_full, watch_all};
+use crate::migrate::{Converted, Following, Origins, Plan, SOURCE_GROUP};
+use crate::served::{api_resource, row};
+
+/// How long changes are gathered before anything is done about them.
+const GATHERED: Duration = Duration::from_millis(20);
+
+/// What is always watched.
+const FIXED: [Source; 3] = [Source::Old, Source::Strategies, Source::Grants];
+
+/// What a watch is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Old,
+    Strategies,
+    Grants,
+    Origins(Origins),
+}
+
+impl Source {
+    /// The type, and the version at which it is read; `None` is the preferred one.
+    fn kind(&self) -> (Resource, Option<&str>) {
+        match self {
+            Source::Old => (Resource::new(SOURCE_GROUP, "referencegrants"), None),
+            Source::Strategies => (Resource::new(GROUP, "referencestrategies"), None),
+            Source::Grants => (Resource::new(GROUP, "referencegrants"), None),
+            Source::Origins((resource, version)) => (resource.clone(), Some(version)),
+        }
+    }
+}
+
+/// An open watch.
+struct Open {
+    api: ApiResource,
+    handle: AbortHandle,
+    seen: Seen,
+    /// Whether everything has been told since it was opened or began anew.
+    told: bool,
+    /// Whether it failed, which is said once.
+    failed: bool,
+    /// The strategies that read what it tells; none unless it tells origins.
+    strategies: Vec<Strategy>,
+}
+
+/// Something to act on, or to say.
+#[derive(Debug)]
+pub enum Followed {
+    /// Everything is known: what has to be done, and what came of each source, by its namespace and name.
+    Plan(Plan, Vec<(String, Converted)>),
+    /// Something cannot be read now, and is tried again: nothing is done meanwhile.
+    Unread(String),
+}
+
+/// Old grants, strategies, origins and grants, as watches tell them.
+pub struct Follow {
+    client: kube::Client,
+    state: Following,
+    watches: SelectAll<BoxStream<'static, Tagged<Source>>>,
+    open: BTreeMap<Source, Open>,
+    discovery_due: Instant,
+    /// Said once, until the cluster answers.
+    silent: bool,
+    /// When to look next what has to be done.
+    due: Option<Instant>,
+}
+
+impl Follow {
+    /// Begins to watch. Bundled strategies say what references are for where none is in force.
+    #[must_use]
+    pub fn start(
+        client: kube::Client,
+        bundled: Vec<Strategy>,
+        expressions: Arc<dyn Expressions + Send + Sync>,
+    ) -> Follow {
+        Follow {
+            client,
+            state: Following::new(bundled, expressions),
+            watches: SelectAll::new(),
+            open: BTreeMap::new(),
+            discovery_due: Instant::now(),
+            silent: false,
+            due: None,
+        }
+    }
+
+    /// Waits until everything is known and something has changed.
+    pub async fn next(&mut self) -> Followed {
+        loop {
+            if self.is_told() && self.due.is_some_and(|due| due <= Instant::now()) {
+                self.due = None;
+                let (plan, sources) = self.state.plan();
+                return Followed::Plan(plan, sources);
+            }
+            let due = self.due.filter(|_| self.is_told());
+            let problem = tokio::select! {
+                Some((source, told)) = self.watches.next() => self.take(&source, told),
+                () = tokio::time::sleep_until(self.discovery_due) => self.discover().await,
+                () = sleep_until(due) => None,
+            };
+            if let Some(problem) = problem {
+                return Followed::Unread(problem);
+            }
+        }
+    }
+
+    /// Looks again what has to be done, even if nothing changes until then.
+    pub fn again_in(&mut self, pause: Duration) {
+        let at = Instant::now() + pause;
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// A grant was written; its watch will say so later.
+    pub fn wrote(&mut self, grant: Value) {
+        self.state.put_grant(grant);
+    }
+
+    /// A grant was deleted; its watch will say so later.
+    pub fn deleted(&mut self, namespace: &str, name: &str) {
+        self.state.remove_grant(namespace, name);
+    }
+
+    /// Whether everything that decides has been seen.
+    fn is_told(&self) -> bool {
+        FIXED.iter().all(|source| self.open.contains_key(source))
+            && self.open.values().all(|open| open.told)
+    }
+
+    /// Asks what is served; what to say, if there is no answer.
+    async fn discover(&mut self) -> Option<String> {
+        let answer = discovery::served(&self.client).await;
+        let mut pause = DISCOVERY_PAUSE_WAITING;
+        let problem = match answer {
+            Ok(served) => {
+                self.state.serve(served);
+                for source in FIXED {
+                    self.watch(source, Vec::new());
+                }
+                self.follow_origins();
+                self.again_in(GATHERED);
+                let missing = self.missing();
+                if missing.is_none() {
+                    pause = DISCOVERY_PAUSE;
+                }
+                missing.map(|missing| format!("{missing}: not served"))
+            }
+            Err(error) => Some(format!("what is served: {}", in_full(&error))),
+        };
+        self.discovery_due = Instant::now() + pause;
+        let silent = std::mem::replace(&mut self.silent, problem.is_some());
+        problem.filter(|_| !silent)
+    }
+
+    /// A type without which nothing can be done, and which is not served.
+    fn missing(&self) -> Option<Resource> {
+        let mut types = FIXED.iter().map(|source| source.kind().0);
+        types.find(|resource| row(self.state.served(), resource).is_none())
+    }
+
+    /// Opens a watch, unless the same one is open.
+    fn watch(&mut self, source: Source, strategies: Vec<Strategy>) {
+        let (resource, version) = source.kind();
+        let row = row(self.state.served(), &resource);
+        let Some(api) = row.and_then(|row| api_resource(row, version)) else { return };
+        let same = |open: &Open| open.api == api && open.strategies == strategies;
+        if self.open.get(&source).is_some_and(same) {
+            return;
+        }
+        let (events, handle) = watch_all(&self.client, &api, source.clone());
+        self.watches.push(events);
+        // What was seen before and is not told again is gone.
+        let seen = self.open.remove(&source).map(Open::close).unwrap_or_default();
+        let open = Open { api, handle, seen, told: false, failed: false, strategies };
+        self.open.insert(source, open);
+    }
+
+    /// Opens and closes watches of origins, as sources and strategies want them.
+    fn follow_origins(&mut self) {
+        let wanted = self.state.origins().clone();
+        let gone = self.open.keys().filter_map(|source| match source {
+            Source::Origins(of) if !wanted.contains_key(of) => Some(of.clone()),
+            _ => None,
+        });
+        for of in gone.collect::<Vec<_>>() {
+            self.state.forget(&of);
+            self.open.remove(&Source::Origins(of)).map(Open::close);
+        }
+        for (of, strategies) in wanted {
+            self.watch(Source::Origins(of), strategies);
+        }
+    }
+
+    /// Takes in what a watch tells; what to say, if it failed.
+    fn take(
+        &mut self,
+        source: &Source,
+        told: watcher::Result<Event<DynamicObject>>,
+    ) -> Option<String> {
+        let open = self.open.get_mut(source)?;
+        let event = match told {
+            Ok(event) => event,
+            Err(error) => {
+                let said = std::mem::replace(&mut open.failed, true);
+                return (!said).then(|| format!("{}: {}", source.kind().0, in_full(&error)));
+            }
+        };
+        open.failed = false;
+        match open.seen.take(event) {
+            Told::Begins => open.told = false,
+            Told::Put(object) => self.put(source, Value::Object(fields(*object))),
+            Told::Gone(place) => self.remove(source, &place),
+            Told::Ended(gone) => {
+                open.told = true;
+                gone.iter().for_each(|place| self.remove(source, place));
+            }
+        }
+        // Old grants and strategies say which origins decide, and how they are read.
+        let is_told = |source| self.open.get(source).is_some_and(|open| open.told);
+        if matches!(source, Source::Old | Source::Strategies)
+            && is_told(&Source::Old)
+            && is_told(&Source::Strategies)
+        {
+            self.follow_origins();
+        }
+        self.again_in(GATHERED);
+        None
+    }
+
+    fn put(&mut self, source: &Source, mut object: Value) {
+        // Items of a list do not say what they are.
+        if let (Some(open), Some(fields)) = (self.open.get(source), object.as_object_mut()) {
+            fields.insert("apiVersion".to_owned(), open.api.api_version.clone().into());
+            fields.insert("kind".to_owned(), open.api.kind.clone().into());
+        }
+        match source {
+            Source::Old => self.state.put_source(object),
+            Source::Strategies => self.state.put_strategy(&object),
+            Source::Grants => self.state.put_grant(object),
+            Source::Origins(of) => self.state.put_origin(of, &object),
+        }
+    }
+
+    fn remove(&mut self, source: &Source, (namespace, name): &(String, String)) {
+        match source {
+            Source::Old => self.state.remove_source(namespace, name),
+            Source::Strategies => self.state.remove_strategy(name),
+            Source::Grants => self.state.remove_grant(namespace, name),
+            Source::Origins(of) => self.state.remove_origin(of, namespace, name),
+        }
+    }
+}
+
+impl Open {
+    fn close(self) -> Seen {
+        self.handle.abort();
+        self.seen
+    }
+}
+
+/// Sleeps until a time; without one, for good.
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,56 @@
+//! Clearing the index, beside the commits, of what strategies found that are in force no longer (R174).
+//!
+//! Nobody waits for it: with the commit that took them out of force it has no effect any more.
+
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use tenure_reference::{Index, Outputs};
+
+use super::fill::{PAUSE, SLICE};
+use crate::access::Access;
+
+/// So many origins are cleared between two looks at the clock.
+const AT_ONCE: usize = 8;
+
+/// Starts to clear, if there is something to clear and nobody does already. Called by whoever has the index.
+pub(super) fn start(access: &Arc<Access>, index: &Index) {
+    let standing = access.standing();
+    if !index.has_to_clear() || standing.set_clearing(true) {
+        return;
+    }
+    let weak = Arc::downgrade(access);
+    let thread = std::thread::Builder::new().name("reference-clear".to_owned());
+    if let Err(error) = thread.spawn(move || run(&weak)) {
+        // It takes memory, and has no effect; the next change tries again.
+        tracing::warn!(%error, "what strategies found stays until the next change");
+        standing.set_clearing(false);
+    }
+}
+
+fn run(access: &Weak<Access>) {
+    while let Some(access) = access.upgrade() {
+        if !clear(&access) {
+            return;
+        }
+        drop(access);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Clears for a short while; whether there is more.
+fn clear(access: &Arc<Access>) -> bool {
+    let standing = access.standing();
+    let mut index = standing.index_to_change();
+    let (begin, mut out) = (Instant::now(), Outputs::default());
+    let mut more = true;
+    while more && begin.elapsed() < SLICE {
+        more = index.clear_away(AT_ONCE, &mut out);
+    }
+    standing.feeds().stop(access, &out.needs);
+    standing.publish(&mut index, standing.applied(), &out);
+    if !more {
+        standing.set_clearing(false);
+    }
+    more
+}
