@@ -100,7 +100,7 @@ pub(super) fn of_member(parent: &Type, field: &Field) -> Option<&'static str> {
         ("ConsumerReference", "target") => "The resource to which they refer.",
 
         ("GrantOrigin", "namespace") => {
-            "The namespace of the origins. Left out only for origins that have none."
+            "The namespace of the origins. Left out for origins that have none, and beside namespaceSelector."
         }
         ("GrantOrigin", "namespaceSelector") => {
             "The labels of the origins' namespaces, instead of one namespace; the empty selector is every \

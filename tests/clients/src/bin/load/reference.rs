@@ -48,7 +48,7 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
     measures.push(from_bytes(&mut index)?);
     measures.extend(decisions(&mut index, ORIGINS_MANY, &MANY)?);
     measures.extend(rates(&mut index)?);
-    measures.push(beside::events(index)?);
+    measures.extend(beside::events(index)?);
     measures.extend(beside::strategy_change()?);
     Ok(measures)
 }
