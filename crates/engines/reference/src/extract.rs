@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
+use crate::key::{ONES, zeros};
 use crate::model::{Class, Finder, ReferencePath};
-use crate::path::{Found, Overflow, Path, RESULTS_MAX};
-use crate::slots::{ONES, zeros};
+use crate::path::{Found, Overflow, Path, RESULTS_MAX, member};
 
 /// Evaluates expressions for the engine (R79), within the budget of the API.
 pub trait Expressions {
@@ -139,7 +139,9 @@ fn from_found<'v>(
     };
     let namespace = match &path.namespace_path {
         Some(path) => beside.and_then(|beside| path.single(root, beside)),
-        None => beside.filter(|_| has_sibling).and_then(|beside| beside.get("namespace")),
+        None => beside
+            .filter(|_| has_sibling)
+            .and_then(|beside| member(beside.as_object()?, "namespace")),
     };
     Ok((name, namespace.and_then(Value::as_str).unwrap_or_default()))
 }

@@ -21,7 +21,6 @@ use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
-use smallvec::SmallVec;
 
 use crate::clear::Clearing;
 use crate::counts::Counts;
@@ -318,7 +317,7 @@ impl Index {
         }
         let view = &self.current;
         let hash_of = |place, name: &str| view.hash_at(place, name).unwrap_or_default();
-        let mut news: SmallVec<[Grown; 2]> = SmallVec::new();
+        let mut news = Vec::new();
         self.table.insert(hash, (target, place, name), hash_of, |grown| news.push(grown));
         for grown in news {
             match grown {

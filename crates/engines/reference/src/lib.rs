@@ -25,6 +25,7 @@ mod grant;
 mod index;
 mod intern;
 mod json;
+mod key;
 mod model;
 mod nearest;
 mod origin;

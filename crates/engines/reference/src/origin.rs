@@ -15,6 +15,7 @@ use crate::event::{Moved, Origin, OriginName, Outputs, Report};
 use crate::extract::{self, Dropped, Failed, TargetType};
 use crate::index::Index;
 use crate::intern::NONE;
+use crate::key::Key;
 use crate::model::{Obj, Resource};
 use crate::target::Fact;
 use crate::view::Capability;
@@ -200,7 +201,7 @@ impl Index {
                             place.and_then(|place| Some((place, view.seed_of(place)?))),
                         );
                     }
-                    let at = last.1.map(|(place, seed)| (place, view.hash(seed, name)));
+                    let at = last.1.map(|(place, seed)| (place, view.hash(seed, &Key::new(name))));
                     let start = names.len();
                     names.push_str(name);
                     let name = (start, names.len());

@@ -25,20 +25,17 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::intern::NONE;
+use crate::key::{Key, LONG, ONES, words_of, zeros};
 
 /// The first bits of a hash choose a shard.
 pub(crate) const SHARD_BITS: u32 = 7;
-/// The longest name that stands in its slot.
-const INLINE: usize = 15;
 /// The mark of a slot that was never used.
 pub(crate) const FREE: u8 = 0;
 /// The mark of a slot that is no longer used.
 pub(crate) const GONE: u8 = 1;
 /// How many slots have their marks together. What does not fit into its group is in the next one: a group
 /// with a free slot is where a search ends.
-pub(crate) const GROUP: usize = 16;
-/// In the place of the length of a name: the name stands elsewhere.
-const LONG: u64 = 0xFF << 56;
+pub(crate) const GROUP: usize = 8;
 /// How many words of long names lie together.
 pub(crate) const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 12;
@@ -145,37 +142,7 @@ pub(crate) fn long_at(words: [u64; 2]) -> Option<(u32, usize)> {
     (second & LONG == LONG).then_some((low(second), length))
 }
 
-/// A name as slots have it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Key<'a> {
-    pub(crate) name: &'a [u8],
-    /// Of a long name all but where it lies.
-    words: [u64; 2],
-}
-
-impl<'a> Key<'a> {
-    #[inline]
-    pub(crate) fn new(name: &'a str) -> Key<'a> {
-        let name = name.as_bytes();
-        let length = name.len();
-        let words = match name.first_chunk().copied().map(u64::from_le_bytes) {
-            Some(first) if length > INLINE => {
-                let length = u16::try_from(length).unwrap_or(u16::MAX);
-                [first, LONG | u64::from(length) << 32]
-            }
-            Some(first) => {
-                let rest = name.get(8..).map(short_word).unwrap_or_default();
-                [first, rest | (length as u64) << 56]
-            }
-            None => [short_word(name), (length as u64) << 56],
-        };
-        Key { name, words }
-    }
-
-    pub(crate) fn is_long(&self) -> bool {
-        self.name.len() > INLINE
-    }
-
+impl Key<'_> {
     /// The words in the slot, of a long name that lies there.
     pub(crate) fn words_at(&self, at: u32) -> [u64; 2] {
         let [first, second] = self.words;
@@ -184,33 +151,13 @@ impl<'a> Key<'a> {
 
     /// Whether this is the name in a slot.
     #[inline]
-    fn is(&self, slot: &Slot, long: &Long) -> bool {
+    pub(crate) fn is(&self, slot: &Slot, long: &Long) -> bool {
         let ([first, second], [other, rest]) = (self.words, slot.words());
         if !self.is_long() {
             return (first, second) == (other, rest);
         }
-        (first, second >> 32) == (other, rest >> 32) && long.is(low(rest), self.name)
+        (first, second >> 32) == (other, rest >> 32) && long.is(low(rest), self.text)
     }
-}
-
-/// Fewer than eight bytes as a word, the first one lowest.
-#[inline]
-fn short_word(bytes: &[u8]) -> u64 {
-    let length = bytes.len();
-    let four = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
-    if let (Some(start), Some(end)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        // They may overlap, where they are the same.
-        return four(start) | four(end) << ((length - 4) * 8);
-    }
-    let byte = |at: usize| bytes.get(at).map_or(0, |byte| u64::from(*byte) << (at * 8));
-    byte(0) | byte(1) | byte(2)
-}
-
-/// The words of a name, the last one filled up.
-pub(crate) fn words_of(name: &[u8]) -> impl Iterator<Item = u64> {
-    let (words, rest) = name.as_chunks::<8>();
-    let last = (!rest.is_empty()).then(|| short_word(rest));
-    words.iter().map(|word| u64::from_le_bytes(*word)).chain(last)
 }
 
 /// The names that are too long for a slot, a few thousand words together.
@@ -228,6 +175,7 @@ impl Long {
         words.and_then(|words| words.get(start..start + bytes.div_ceil(8))).unwrap_or_default()
     }
 
+    #[inline(never)]
     fn is(&self, at: u32, name: &[u8]) -> bool {
         let mut words = self.words(at, name.len()).iter();
         // A name without words is none.
@@ -252,23 +200,21 @@ impl Long {
     }
 }
 
-/// The marks of a group.
-pub(crate) type Marks = [AtomicU64; 2];
-
 /// Some of the slots, each in the first group from its home on that had place when it came.
 ///
 /// There are many shards, and every question reads one: it is a line of a cache.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Shard {
-    pub(crate) marks: Arc<[Marks]>,
+    /// A word for each group.
+    pub(crate) marks: Arc<[AtomicU64]>,
     pub(crate) slots: Arc<[Slot]>,
 }
 
 impl Shard {
     pub(crate) fn new(groups: usize) -> Shard {
         Shard {
-            marks: (0..groups).map(|_| Marks::default()).collect(),
+            marks: (0..groups).map(|_| AtomicU64::new(0)).collect(),
             slots: (0..groups * GROUP).map(|_| Slot::empty()).collect(),
         }
     }
@@ -286,36 +232,60 @@ impl Shard {
     }
 
     /// The slot of a hash for which `is` holds.
-    #[inline]
     pub(crate) fn find(&self, hash: u32, is: impl Fn(&Slot) -> bool) -> Option<(usize, &Slot)> {
-        let sought = u64::from(mark(hash)) * ONES;
         let mut group = self.home(hash);
         loop {
-            let mut ends = 0;
-            for (half, word) in self.marks.get(group)?.iter().enumerate() {
-                let word = word.load(Relaxed);
-                let mut hits = zeros(word ^ sought);
-                while hits != 0 {
-                    let at = group * GROUP + half * 8 + (hits.trailing_zeros() / 8) as usize;
-                    if let Some(slot) = self.slots.get(at).filter(|slot| is(slot)) {
-                        return Some((at, slot));
-                    }
-                    hits &= hits - 1;
+            let (mut hits, is_end) = self.look(group, hash)?;
+            while hits != 0 {
+                let at = group * GROUP + in_group(hits);
+                if let Some(slot) = self.slots.get(at).filter(|slot| is(slot)) {
+                    return Some((at, slot));
                 }
-                ends |= zeros(word);
+                hits &= hits - 1;
             }
-            if ends != 0 {
+            if is_end {
                 return None;
             }
             group = self.after(group);
         }
     }
 
+    /// The first slot that [`Shard::find`] looks at, which nearly always is the one or there is none.
+    #[inline]
+    pub(crate) fn first(&self, hash: u32) -> First<'_> {
+        let group = self.home(hash);
+        match self.look(group, hash) {
+            None | Some((0, true)) => First::Nothing,
+            Some((0, false)) => First::Elsewhere,
+            Some((hits, _)) => {
+                let slot = self.slots.get(group * GROUP + in_group(hits));
+                slot.map_or(First::Elsewhere, First::Slot)
+            }
+        }
+    }
+
+    /// Which slots of a group have the mark of a hash, and whether a search ends there.
+    #[inline]
+    fn look(&self, group: usize, hash: u32) -> Option<(u64, bool)> {
+        let sought = u64::from(mark(hash)) * ONES;
+        let marks = self.marks.get(group)?.load(Relaxed);
+        Some((zeros(marks ^ sought), zeros(marks) != 0))
+    }
+
     /// Every slot that is in use.
     pub(crate) fn used(&self) -> impl Iterator<Item = &Slot> {
-        let marks = self.marks.iter().flatten().flat_map(|word| word.load(Relaxed).to_le_bytes());
+        let marks = self.marks.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
         marks.zip(&*self.slots).filter(|(mark, _)| *mark > GONE).map(|(_, slot)| slot)
     }
+}
+
+/// See [`Shard::first`].
+pub(crate) enum First<'s> {
+    Slot(&'s Slot),
+    /// There is no slot of the hash.
+    Nothing,
+    /// It is not where a search starts.
+    Elsewhere,
 }
 
 /// Every target; see the head of this file.
@@ -331,31 +301,15 @@ impl Slots {
         Slots { shards, long: Long::default() }
     }
 
-    /// The slot of a hash with this name for which `is` holds; where it is in its shard.
-    #[inline]
-    pub(crate) fn find(
-        &self,
-        hash: u32,
-        key: &Key<'_>,
-        is: impl Fn(&Slot) -> bool,
-    ) -> Option<(usize, &Slot)> {
-        let shard = self.shards.get(shard_of(hash))?;
-        shard.find(hash, |slot| is(slot) && key.is(slot, &self.long))
+    /// The slot of a hash for which `is` holds; where it is in its shard.
+    pub(crate) fn find(&self, hash: u32, is: impl Fn(&Slot) -> bool) -> Option<(usize, &Slot)> {
+        self.shards.get(shard_of(hash))?.find(hash, is)
     }
 
-    /// What is live at a name, read by whoever has the view of a column: its number and its set.
+    /// The first slot that a search for a hash looks at.
     #[inline]
-    pub(crate) fn live(
-        &self,
-        hash: u32,
-        key: &Key<'_>,
-        column: Column,
-        is: impl Fn(u32) -> bool,
-    ) -> Option<(u32, u32)> {
-        // The order matters: nothing but the set of a slot without one may be looked at.
-        let (_, slot) =
-            self.find(hash, key, |slot| slot.set(column) != NONE && is(slot.place()))?;
-        Some((slot.target(), slot.set(column)))
+    pub(crate) fn first(&self, hash: u32) -> First<'_> {
+        self.shards.get(shard_of(hash)).map_or(First::Nothing, |shard| shard.first(hash))
     }
 
     /// Every slot that is in use, with a set or without.
@@ -379,13 +333,10 @@ impl Slots {
     }
 }
 
-/// A one in every byte.
-pub(crate) const ONES: u64 = u64::MAX / 0xFF;
-
-/// The high bit of every byte that is zero, and perhaps of bytes after the first that is.
+/// The slot, in its group, of the lowest of the bits that [`zeros`] gives.
 #[inline]
-pub(crate) fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & (ONES << 7)
+pub(crate) fn in_group(bits: u64) -> usize {
+    (bits.trailing_zeros() / 8) as usize
 }
 
 #[inline]
@@ -398,59 +349,12 @@ pub(crate) fn shard_of(hash: u32) -> usize {
     (hash >> (u32::BITS - SHARD_BITS)) as usize
 }
 
-/// Whether two texts are the same, word by word: for texts as short as names that takes less time than the
-/// call of a function that is good at long ones.
-pub(crate) fn same(one: &[u8], two: &[u8]) -> bool {
-    if one.len() != two.len() {
-        return false;
-    }
-    // The last word overlaps the one before, so that no bytes are left over.
-    if let (Some(one_end), Some(two_end)) = (one.last_chunk::<8>(), two.last_chunk::<8>()) {
-        let words = one.as_chunks::<8>().0.iter().zip(two.as_chunks::<8>().0);
-        return one_end == two_end && words.into_iter().all(|(one, two)| one == two);
-    }
-    if let (Some(one_end), Some(two_end)) = (one.last_chunk::<4>(), two.last_chunk::<4>()) {
-        return one_end == two_end && one.first_chunk::<4>() == two.first_chunk::<4>();
-    }
-    one.iter().zip(two).all(|(one, two)| one == two)
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::String;
 
     use super::*;
-
-    #[test]
-    fn texts_are_the_same_exactly_when_they_are_equal() {
-        let texts = [
-            "",
-            "a",
-            "b",
-            "abc",
-            "abd",
-            "1234",
-            "1235",
-            "2234",
-            "1234567",
-            "2234567",
-            "12345678",
-            "12345679",
-            "x2345678",
-            "123456789",
-            "12345678x",
-            "x23456789",
-            "1234567812345678",
-            "1234567812345679",
-            "x234567812345678",
-            "12345678x2345678",
-        ];
-        for one in texts {
-            for two in texts {
-                assert_eq!(same(one.as_bytes(), two.as_bytes()), one == two, "{one} {two}");
-            }
-        }
-    }
+    use crate::key::INLINE;
 
     #[test]
     fn names_of_every_length_are_told_apart_and_come_back() {

@@ -9,13 +9,13 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::intern::NONE;
+use crate::key::{Key, ONES, words_of, zeros};
 use crate::slots::{
-    CHUNK, Column, FREE, GONE, GROUP, Key, ONES, Shard, Slot, Slots, long_at, mark, shard_of,
-    words_of, zeros,
+    CHUNK, Column, FREE, GONE, GROUP, Shard, Slot, Slots, in_group, long_at, mark, shard_of,
 };
 
-/// The most that is filled of a shard: six of seven slots. More makes searches long.
-const FULL: (usize, usize) = (6, 7);
+/// The most that is filled of a shard: three of four slots. More makes searches long.
+const FULL: (usize, usize) = (3, 4);
 /// What a shard that grows has room for, of what it has: five quarters.
 const ROOM: (usize, usize) = (5, 4);
 
@@ -83,7 +83,9 @@ impl Table {
 
     /// The target of a name in a place.
     pub(crate) fn find(&self, hash: u32, place: u32, name: &str) -> Option<u32> {
-        let found = self.slots.find(hash, &Key::new(name), |slot| slot.place() == place);
+        let key = Key::new(name);
+        let is = |slot: &Slot| slot.place() == place && key.is(slot, &self.slots.long);
+        let found = self.slots.find(hash, is);
         found.map(|(_, slot)| slot.target())
     }
 
@@ -113,7 +115,7 @@ impl Table {
     pub(crate) fn near_marks(&self, hash: u32) -> u64 {
         let shard = self.slots.shards.get(shard_of(hash));
         let marks = shard.and_then(|shard| shard.marks.get(shard.home(hash)));
-        marks.map_or(0, |[first, _]| first.load(Relaxed))
+        marks.map_or(0, |marks| marks.load(Relaxed))
     }
 
     /// The same of the slot that a new target of a hash would take.
@@ -132,7 +134,7 @@ impl Table {
         mut tell: impl FnMut(Grown),
     ) {
         let key = Key::new(name);
-        let at = if key.is_long() { self.keep_long(key.name, &mut tell) } else { 0 };
+        let at = if key.is_long() { self.keep_long(key.text, &mut tell) } else { 0 };
         let index = shard_of(hash);
         let Some(fill) = self.fills.get_mut(index) else { return };
         let slots = self.slots.shards.get(index).map_or(0, |shard| shard.slots.len());
@@ -200,7 +202,7 @@ impl Table {
         }
         let Some(marks) = shard.marks.get(at.slot / GROUP) else { return };
         // A search that has come past this group met no free slot in it, and must not meet one now.
-        let is_end = marks.iter().any(|word| zeros(word.load(Relaxed)) != 0);
+        let is_end = zeros(marks.load(Relaxed)) != 0;
         put_mark(shard, at.slot, if is_end { FREE } else { GONE });
         if is_end {
             fill.filled -= 1;
@@ -220,7 +222,7 @@ impl Table {
     pub(crate) fn renew(&mut self, column: Column) {
         for shard in &mut self.slots.shards {
             let new = Shard::new(shard.marks.len());
-            for (to, from) in new.marks.iter().flatten().zip(shard.marks.iter().flatten()) {
+            for (to, from) in new.marks.iter().zip(&*shard.marks) {
                 to.store(from.load(Relaxed), Relaxed);
             }
             for (to, from) in new.slots.iter().zip(&*shard.slots) {
@@ -258,15 +260,13 @@ fn grown(
 fn unused(shard: &Shard, hash: u32) -> Option<(usize, u8)> {
     let mut group = shard.home(hash);
     loop {
-        for (half, word) in shard.marks.get(group)?.iter().enumerate() {
-            let word = word.load(Relaxed);
-            // The two lowest marks differ in their last bit only.
-            let unused = zeros(word & !ONES);
-            if unused != 0 {
-                let byte = (unused.trailing_zeros() / 8) as usize;
-                let mark = word.to_le_bytes().get(byte).copied().unwrap_or(FREE);
-                return Some((group * GROUP + half * 8 + byte, mark));
-            }
+        let marks = shard.marks.get(group)?.load(Relaxed);
+        // The two lowest marks differ in their last bit only.
+        let unused = zeros(marks & !ONES);
+        if unused != 0 {
+            let at = in_group(unused);
+            let mark = marks.to_le_bytes().get(at).copied().unwrap_or(FREE);
+            return Some((group * GROUP + at, mark));
         }
         group = shard.after(group);
     }
@@ -284,11 +284,10 @@ fn take<'s>(shard: &'s Shard, fill: &mut Fill, hash: u32) -> Option<(usize, &'s 
 }
 
 fn put_mark(shard: &Shard, at: usize, mark: u8) {
-    let word = shard.marks.get(at / GROUP).and_then(|marks| marks.get(at % GROUP / 8));
-    if let Some(word) = word {
-        let shift = at % 8 * 8;
-        let others = word.load(Relaxed) & !(0xFF << shift);
-        word.store(others | u64::from(mark) << shift, Relaxed);
+    if let Some(marks) = shard.marks.get(at / GROUP) {
+        let shift = at % GROUP * 8;
+        let others = marks.load(Relaxed) & !(0xFF << shift);
+        marks.store(others | u64::from(mark) << shift, Relaxed);
     }
 }
 
@@ -393,8 +392,9 @@ mod tests {
         }
         table.insert(1, (0, 0, "another-name-that-is-as-long-as-it"), hash_of, |_| {});
         for name in ["short", long] {
-            let live = old.live(hash_of(0, name), &Key::new(name), Column::FIRST, |_| true);
-            assert_eq!(live.map(|(_, set)| set), Some(5));
+            let key = Key::new(name);
+            let found = old.find(hash_of(0, name), |slot| key.is(slot, &old.long));
+            assert_eq!(found.map(|(_, slot)| slot.set(Column::FIRST)), Some(5));
         }
     }
 }

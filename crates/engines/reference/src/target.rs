@@ -511,8 +511,8 @@ impl Index {
             out.transitions.push(Transition { target: TargetId(target), capability, live: true });
         }
         // The targets of an object mostly have the same.
-        let is_last = self.sets.get(self.last_set).is_some_and(|set| **set == [capability]);
-        if is_last {
+        let last = self.sets.get(self.last_set).map(|set| &**set);
+        if matches!(last, Some([only]) if *only == capability) {
             self.sets.keep(self.last_set);
         } else {
             self.last_set = self.hold_set(&[capability]);

@@ -9,7 +9,10 @@
 //! ```
 //!
 //! Targets are found by the texts of the request, not word by word: one probe, whose every miss of a cache
-//! counts (`slots.rs`). What a view answers is never changed while somebody reads it. There are two: readers have
+//! counts (`slots.rs`). Among a million targets a decision waits for memory most of its time, and the processor
+//! begins the next one meanwhile if it can see it: some five hundred instructions ahead. A decision is therefore
+//! kept shorter than that. What is rare or long (`Sought::long`, `search_target`, rights through groups) stands in
+//! functions of its own, so that the way everything takes has no loop and keeps to registers. What a view answers is never changed while somebody reads it. There are two: readers have
 //! one, the index makes its changes in the other and repeats them in the first when readers have left it (see
 //! `index.rs`). Both read the same targets, each a column of its own.
 //! Why something is allowed is not known here: `explain.rs` asks the index.
@@ -18,15 +21,15 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::hash::{BuildHasher as _, Hash, Hasher};
 use core::sync::atomic::AtomicU64;
 
 use foldhash::fast::FixedState;
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::hash_table::{Entry, HashTable};
 
 use crate::intern::NONE;
+use crate::key::{INLINE, Key, same};
 use crate::model::TargetName;
-use crate::slots::{Column, Key, Shard, Slots, same};
+use crate::slots::{Column, First, Shard, Slot, Slots};
 
 /// What makes a reference good for something: a source, with its triple, and a class, by their numbers in the index.
 pub(crate) type Capability = (u32, u32);
@@ -67,6 +70,7 @@ pub struct Attributes<'a> {
 impl Attributes<'_> {
     /// Whether requests like this are granted at all (R90, R91, R92).
     #[must_use]
+    #[inline]
     pub fn is_eligible(&self) -> bool {
         let wild = |text: &str| text == "*";
         matches!(self.verb, "get" | "list" | "watch")
@@ -104,24 +108,92 @@ pub struct Handle {
 /// The capabilities of a subject, sorted.
 pub(crate) type Rights = Box<[Capability]>;
 
+/// A target as it is asked for: a type of object, a namespace, a name.
+struct Sought<'a> {
+    asked: &'a Attributes<'a>,
+    resource: Key<'a>,
+    namespace: Key<'a>,
+    name: Key<'a>,
+    /// Whether one of them is long.
+    long: bool,
+}
+
+impl<'a> Sought<'a> {
+    #[inline]
+    fn new(asked: &'a Attributes<'a>) -> Sought<'a> {
+        let Attributes { resource, namespace, name, .. } = *asked;
+        Sought {
+            asked,
+            resource: Key::new(resource),
+            namespace: Key::new(namespace),
+            name: Key::new(name),
+            long: (resource.len() | namespace.len() | name.len()) > INLINE,
+        }
+    }
+
+    #[inline]
+    fn hash(&self, hasher: &FixedState) -> u32 {
+        if self.long {
+            return long_hash(self.asked, hasher);
+        }
+        let hash = |key: &Key<'_>| key.short_hash(hasher);
+        let place = [hash(&self.resource), hash(&self.namespace)];
+        hash_in(seed(place), hash(&self.name))
+    }
+
+    /// Whether this is in a place.
+    #[inline]
+    fn is_in(&self, place: &Place) -> bool {
+        let [resource, namespace] = place.words;
+        self.namespace.has(namespace)
+            && self.resource.has(resource)
+            && same(place.group.as_bytes(), self.asked.group.as_bytes())
+            && (!self.long || place.is_of(self.asked))
+    }
+}
+
+/// As [`Sought::hash`], for texts of any length.
+#[inline(never)]
+fn long_hash(asked: &Attributes<'_>, hasher: &FixedState) -> u32 {
+    let hash = |text| Key::new(text).hash(hasher);
+    let place = [hash(asked.resource), hash(asked.namespace)];
+    hash_in(seed(place), hash(asked.name))
+}
+
+// What is rotated differently does not cancel out where two of the texts are the same.
+
+/// Where the hashes of everything in a place start, from those of its resource and namespace. Its group hardly
+/// tells anything apart that these do not.
+#[inline]
+fn seed([resource, namespace]: [u64; 2]) -> u64 {
+    namespace ^ resource.rotate_left(16)
+}
+
+/// The hash of a name in a place, from those of both.
+#[inline]
+fn hash_in(seed: u64, name: u64) -> u32 {
+    let mixed = seed ^ name.rotate_left(32);
+    u32::try_from(mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).unwrap_or_default()
+}
+
 /// A type of object in a namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Group, resource and namespace, one after the other, so that they lie in one line of a cache.
-    text: Box<str>,
-    /// Where the resource and the namespace start.
-    resource_at: u32,
-    namespace_at: u32,
+    group: Box<str>,
+    resource: Box<str>,
+    namespace: Box<str>,
+    /// The words of the resource and the namespace, which say all of them unless one is long.
+    words: [[u64; 2]; 2],
     /// Where the hash of everything in this place starts.
     seed: u64,
 }
 
 impl Place {
-    /// Group, resource and namespace.
-    fn words(&self) -> Option<(&str, &str, &str)> {
-        let (rest, namespace) = self.text.split_at_checked(self.namespace_at as usize)?;
-        let (group, resource) = rest.split_at_checked(self.resource_at as usize)?;
-        Some((group, resource, namespace))
+    #[inline(never)]
+    fn is_of(&self, asked: &Attributes<'_>) -> bool {
+        same(self.namespace.as_bytes(), asked.namespace.as_bytes())
+            && same(self.resource.as_bytes(), asked.resource.as_bytes())
+            && same(self.group.as_bytes(), asked.group.as_bytes())
     }
 }
 
@@ -148,8 +220,8 @@ pub struct View {
     targets: Slots,
     column: Column,
     capabilities: Vec<Option<Box<[Capability]>>>,
-    users: HashMap<Box<str>, Rights, FixedState>,
-    groups: HashMap<Box<str>, Rights, FixedState>,
+    users: Subjects,
+    groups: Subjects,
     ready: bool,
 }
 
@@ -161,8 +233,8 @@ impl View {
             targets: Slots::new(),
             column: Column::FIRST,
             capabilities: Vec::new(),
-            users: HashMap::with_hasher(hasher.clone()),
-            groups: HashMap::with_hasher(hasher.clone()),
+            users: Subjects::default(),
+            groups: Subjects::default(),
             ready: false,
         }
     }
@@ -182,18 +254,22 @@ impl View {
         if !asked.is_eligible() {
             return Decision::NoOpinion;
         }
-        let user = self.users.get(&Name(asked.user));
-        if user.is_none() && self.groups.is_empty() {
+        let user = self.users.get(asked.user, &self.hasher);
+        if user.is_none() && self.groups.by_name.is_empty() {
             return Decision::NoOpinion;
         }
         let Some((target, set)) = self.asked_target(asked) else { return Decision::NoOpinion };
         let live = self.set(set);
-        let found = user.and_then(|rights| common(live, rights)).or_else(|| {
-            let groups = asked.groups.iter();
-            let mut rights = groups.filter_map(|group| self.groups.get(&Name(group)));
-            rights.find_map(|rights| common(live, rights))
-        });
-        match found {
+        match user.and_then(|rights| common(live, rights)) {
+            Some(capability) => Decision::Allow(Handle { target, capability }),
+            None => self.decide_for_groups(asked.groups, target, live),
+        }
+    }
+
+    #[inline(never)]
+    fn decide_for_groups(&self, groups: &[String], target: u32, live: &[Capability]) -> Decision {
+        let mut rights = groups.iter().filter_map(|group| self.groups.get(group, &self.hasher));
+        match rights.find_map(|rights| common(live, rights)) {
             Some(capability) => Decision::Allow(Handle { target, capability }),
             None => Decision::NoOpinion,
         }
@@ -214,30 +290,57 @@ impl View {
         self.targets.used().filter_map(move |slot| {
             // Nothing else of a slot without a set is at rest.
             common(self.set(slot.set(self.column)), &rights)?;
-            let (group, resource, namespace) = self.place(slot.place())?.words()?;
-            let name = self.targets.name(slot, &mut [0; 256]).into();
-            Some(TargetName { group, resource, namespace, name })
+            let place = self.place(slot.place())?;
+            Some(TargetName {
+                group: &place.group,
+                resource: &place.resource,
+                namespace: &place.namespace,
+                name: self.targets.name(slot, &mut [0; 256]).into(),
+            })
         })
     }
 
     /// The target of a request and its set, if something is live there.
     #[inline]
     fn asked_target(&self, asked: &Attributes<'_>) -> Option<(u32, u32)> {
-        let seed = self.seed(asked.group, asked.resource, asked.namespace);
-        let hash = self.hash(seed, asked.name);
-        self.targets.live(hash, &Key::new(asked.name), self.column, |place| {
-            let words = self.place(place).and_then(Place::words);
-            words.is_some_and(|(group, resource, namespace)| {
-                same(namespace.as_bytes(), asked.namespace.as_bytes())
-                    && same(resource.as_bytes(), asked.resource.as_bytes())
-                    && same(group.as_bytes(), asked.group.as_bytes())
-            })
-        })
+        let sought = Sought::new(asked);
+        let hash = sought.hash(&self.hasher);
+        match self.targets.first(hash) {
+            First::Nothing => None,
+            First::Slot(slot) if self.is_live(slot, &sought) => {
+                Some((slot.target(), slot.set(self.column)))
+            }
+            _ => self.search_target(asked, hash),
+        }
+    }
+
+    /// As [`View::asked_target`], for those that are not where a search starts. They are few, and this is kept
+    /// apart: a loop in the midst of a decision makes all of it slower.
+    #[cold]
+    #[inline(never)]
+    fn search_target(&self, asked: &Attributes<'_>, hash: u32) -> Option<(u32, u32)> {
+        let name = Key::new(asked.name);
+        let found = self.targets.find(hash, |slot| {
+            slot.set(self.column) != NONE
+                && self.place(slot.place()).is_some_and(|place| place.is_of(asked))
+                && name.is(slot, &self.targets.long)
+        });
+        found.map(|(_, slot)| (slot.target(), slot.set(self.column)))
+    }
+
+    /// Whether a slot is the one that is sought, and something is live there.
+    #[inline]
+    fn is_live(&self, slot: &Slot, sought: &Sought<'_>) -> bool {
+        // The order matters: nothing but the set of a slot without one may be looked at.
+        slot.set(self.column) != NONE
+            && self.place(slot.place()).is_some_and(|place| sought.is_in(place))
+            && sought.name.is(slot, &self.targets.long)
     }
 
     /// The capabilities that are live at what is asked for, sorted.
     pub(crate) fn live_at(&self, asked: &Attributes<'_>) -> &[Capability] {
-        self.asked_target(asked).map(|(_, set)| self.set(set)).unwrap_or_default()
+        let hash = long_hash(asked, &self.hasher);
+        self.search_target(asked, hash).map(|(_, set)| self.set(set)).unwrap_or_default()
     }
 
     /// The capabilities of a set, sorted.
@@ -247,7 +350,7 @@ impl View {
 
     /// The hash of a name in a place.
     pub(crate) fn hash_at(&self, place: u32, name: &str) -> Option<u32> {
-        Some(self.hash(self.seed_of(place)?, name))
+        Some(self.hash(self.seed_of(place)?, &Key::new(name)))
     }
 
     /// Where the hashes of names in a place start.
@@ -267,7 +370,7 @@ impl View {
     /// The rights of a user or of a group.
     pub(crate) fn rights(&self, is_group: bool, name: &str) -> &[Capability] {
         let subjects = if is_group { &self.groups } else { &self.users };
-        subjects.get(name).map(|rights| &**rights).unwrap_or_default()
+        subjects.get(name, &self.hasher).map(|rights| &**rights).unwrap_or_default()
     }
 
     pub(crate) fn has_place(&self, id: u32) -> bool {
@@ -275,11 +378,14 @@ impl View {
     }
 
     pub(crate) fn make_place(&self, group: &str, resource: &str, namespace: &str) -> Place {
-        let seed = self.seed(group, resource, namespace);
-        let text = [group, resource, namespace].concat().into_boxed_str();
-        let end = |length: usize| u32::try_from(length).unwrap_or(NONE);
-        let (resource_at, namespace_at) = (end(group.len()), end(group.len() + resource.len()));
-        Place { text, resource_at, namespace_at, seed }
+        let keys = [Key::new(resource), Key::new(namespace)];
+        Place {
+            group: group.into(),
+            resource: resource.into(),
+            namespace: namespace.into(),
+            words: keys.map(|key| key.words),
+            seed: seed(keys.map(|key| key.hash(&self.hasher))),
+        }
     }
 
     /// Takes a change.
@@ -294,8 +400,8 @@ impl View {
             Step::Targets(targets) => self.targets = targets,
             Step::Long(chunk) => self.targets.long.push(chunk),
             Step::Capabilities(id, set) => put_at(&mut self.capabilities, id, set),
-            Step::User(name, rights) => put_subject(&mut self.users, name, rights),
-            Step::Group(name, rights) => put_subject(&mut self.groups, name, rights),
+            Step::User(name, rights) => self.users.put(name, rights, &self.hasher),
+            Step::Group(name, rights) => self.groups.put(name, rights, &self.hasher),
             Step::Ready(ready) => self.ready = ready,
         }
     }
@@ -304,23 +410,10 @@ impl View {
         self.places.get(id as usize)?.as_ref()
     }
 
-    fn seed(&self, group: &str, resource: &str, namespace: &str) -> u64 {
-        self.hasher.hash_one((group, resource, namespace))
-    }
-
     /// The hash of a name where hashes start with a seed.
-    pub(crate) fn hash(&self, seed: u64, name: &str) -> u32 {
-        hash_in(&self.hasher, seed, name.as_bytes())
+    pub(crate) fn hash(&self, seed: u64, name: &Key<'_>) -> u32 {
+        hash_in(seed, name.hash(&self.hasher))
     }
-}
-
-/// The hash of a name in a place. Both halves depend on the secret seed of the index, and neither waits for
-/// the other.
-fn hash_in(hasher: &FixedState, seed: u64, name: &[u8]) -> u32 {
-    let mut hash = hasher.build_hasher();
-    hash.write(name);
-    let mixed = (seed ^ hash.finish()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    u32::try_from(mixed >> 32).unwrap_or_default()
 }
 
 fn put_at<T>(list: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
@@ -333,39 +426,65 @@ fn put_at<T>(list: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
     }
 }
 
-fn put_subject(
-    subjects: &mut HashMap<Box<str>, Rights, FixedState>,
-    name: Box<str>,
-    rights: Rights,
-) {
-    if rights.is_empty() {
-        subjects.remove(&name);
-    } else {
-        subjects.insert(name, rights);
+/// Users or groups, by name.
+#[derive(Clone, Debug, Default)]
+struct Subjects {
+    by_name: HashTable<(Box<str>, Rights)>,
+}
+
+impl Subjects {
+    // Always, because what a decision is made of must not be called.
+    #[inline(always)]
+    fn get(&self, name: &str, hasher: &FixedState) -> Option<&Rights> {
+        let hash = Key::new(name).hash(hasher);
+        let found = self.by_name.find(hash, |(known, _)| **known == *name);
+        found.map(|(_, rights)| rights)
+    }
+
+    fn put(&mut self, name: Box<str>, rights: Rights, hasher: &FixedState) {
+        let hash_of = |(name, _): &(Box<str>, Rights)| Key::new(name).hash(hasher);
+        let hash = Key::new(&name).hash(hasher);
+        let entry = self.by_name.entry(hash, |(known, _)| *known == name, hash_of);
+        match entry {
+            Entry::Occupied(known) if rights.is_empty() => {
+                known.remove();
+            }
+            Entry::Occupied(mut known) => known.get_mut().1 = rights,
+            Entry::Vacant(_) if rights.is_empty() => {}
+            Entry::Vacant(place) => {
+                place.insert((name, rights));
+            }
+        }
     }
 }
 
-/// The name of a subject that is looked up.
-struct Name<'a>(&'a str);
-
-impl Hash for Name<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-impl Equivalent<Box<str>> for Name<'_> {
-    fn equivalent(&self, key: &Box<str>) -> bool {
-        same(self.0.as_bytes(), key.as_bytes())
-    }
-}
+/// So few rights are looked through faster than they are searched.
+const FEW: usize = 4;
 
 /// The first capability that is live at the target and accepted by the subject.
+#[inline]
 fn common(live: &[Capability], rights: &[Capability]) -> Option<Capability> {
+    // Most targets have one, and most subjects few.
+    match live {
+        [only] if rights.len() <= FEW => {
+            rights.iter().any(|right| covers(*right, *only)).then_some(*only)
+        }
+        _ => search(live, rights),
+    }
+}
+
+#[inline(never)]
+fn search(live: &[Capability], rights: &[Capability]) -> Option<Capability> {
     live.iter().copied().find(|capability| accepted(*capability, rights))
 }
 
-/// Whether rights cover a capability (R55).
+/// Whether one right covers a capability (R55).
+#[inline]
+fn covers((of, covered): Capability, (source, class): Capability) -> bool {
+    of == source && (covered == class || (covered == ANY && class >= NAMED))
+}
+
+/// Whether rights cover a capability.
 pub(crate) fn accepted((source, class): Capability, rights: &[Capability]) -> bool {
     let has = |class: u32| rights.binary_search(&(source, class)).is_ok();
     has(class) || (class >= NAMED && has(ANY))

@@ -1,8 +1,10 @@
 //! Follows a path through an object, within a budget.
 
-use serde_json::{Number, Value};
+use alloc::string::String;
 
-use crate::slots::same;
+use serde_json::{Map, Number, Value};
+
+use crate::key::same;
 
 use super::{Comparable, Operator, Path, Query, Segment, Selector, Start, Test, VISITED_MAX};
 
@@ -88,7 +90,7 @@ fn walk<'v>(
         };
         budget.visit()?;
         let Value::Object(members) = node.value else { return Ok(()) };
-        let Some(value) = members.get(&**name) else { return Ok(()) };
+        let Some(value) = member(members, name) else { return Ok(()) };
         node = Found { value, parent: Some(node.value), is_name: **name == *"name" };
         segments = rest;
     }
@@ -107,7 +109,7 @@ fn step<'v>(
     let child = |child: &'v Value| Found { value: child, parent: Some(value), is_name: false };
     let mut next = |found, budget: &mut Budget| walk(found, rest, root, budget, sink);
     match (selector, value) {
-        (Selector::Member(name), Value::Object(members)) => match members.get(&**name) {
+        (Selector::Member(name), Value::Object(members)) => match member(members, name) {
             Some(member) => next(Found { is_name: **name == *"name", ..child(member) }, budget),
             None => Ok(()),
         },
@@ -169,7 +171,7 @@ fn follow<'v>(
     for segment in segments {
         budget.visit()?;
         let child = match (segment.selectors.as_slice(), value) {
-            ([Selector::Member(name)], Value::Object(members)) => members.get(&**name),
+            ([Selector::Member(name)], Value::Object(members)) => member(members, name),
             ([Selector::Index(index)], Value::Array(elements)) => {
                 place(*index, elements.len()).and_then(|at| elements.get(at))
             }
@@ -179,6 +181,18 @@ fn follow<'v>(
         value = child;
     }
     Ok(Some(value))
+}
+
+/// As many members are looked through faster than they are searched.
+const FEW: usize = 8;
+
+/// A member of an object. Most objects have few members, most of whose names have another length.
+pub(crate) fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
+    if members.len() > FEW {
+        return members.get(name);
+    }
+    let found = members.iter().find(|(known, _)| same(known.as_bytes(), name.as_bytes()));
+    found.map(|(_, value)| value)
 }
 
 /// Where an index points; a negative one counts from the end.
@@ -243,7 +257,7 @@ fn holds(
         {
             budget.visit()?;
             let Value::Object(members) = current else { return Ok(false) };
-            let value = members.get(name).and_then(Value::as_str);
+            let value = member(members, name).and_then(Value::as_str);
             Ok(value.is_some_and(|value| same(value.as_bytes(), text.as_bytes())))
         }
         Test::Compare(left, operator, right) => {

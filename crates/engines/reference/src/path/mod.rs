@@ -19,7 +19,7 @@ use core::fmt;
 use serde_json::{Number, Value};
 use smallvec::SmallVec;
 
-pub(crate) use evaluate::Budget;
+pub(crate) use evaluate::{Budget, member};
 pub use evaluate::{Found, Overflow};
 
 /// The longest path, in bytes (R72).

@@ -9,6 +9,7 @@ mod explaining;
 mod hostile;
 mod house;
 mod join;
+mod lengths;
 mod past;
 mod paths;
 mod poc;

@@ -174,14 +174,14 @@ fn change(index: &mut Index, cell: &ArcSwap<View>) -> Result<Duration> {
 
 /// Decides until it is over; the longest time from one decision to the next, all of which allow.
 ///
-/// The time for which the thread could have run, and another process had the core, is no pause of the engine
-/// and is taken off; time for which it waited for something is not.
+/// The time for which the thread could have run, and another process or another machine had the core, is no pause
+/// of the engine and is taken off; time for which it ran, or waited for something, is not.
 fn longest_pause(cell: &ArcSwap<View>, is_over: &AtomicBool) -> Result<Duration> {
     let reader = Asking::reader();
     let (mut longest, mut decisions) = (Duration::ZERO, 0_u64);
     let mut mixed = 7_u64;
-    let mut kept = kept_from_running()?;
-    let mut last = Instant::now();
+    let mut before = Moment::now()?;
+    let mut last = before.wall;
     while !is_over.load(Ordering::Relaxed) {
         mixed = mixed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let number = usize::try_from(mixed >> 33)? % ORIGINS_MANY;
@@ -191,26 +191,56 @@ fn longest_pause(cell: &ArcSwap<View>, is_over: &AtomicBool) -> Result<Duration>
         asked.user = reader.users.first().context("a user")?;
         ensure!(cell.load().decide(&asked).is_allowed(), "{name} is not allowed");
         let now = Instant::now();
-        if now - last > NOTED {
-            let before = std::mem::replace(&mut kept, kept_from_running()?);
-            longest = longest.max((now - last).saturating_sub(kept - before));
-            last = Instant::now();
-        } else {
-            last = now;
-        }
-        // Short times add up, and must not be taken off a long one.
+        let pause = now - last;
+        last = now;
         decisions += 1;
-        if decisions % 1_000 == 0 {
-            kept = kept_from_running()?;
-            last = Instant::now();
+        // Short times add up, and must not be taken off a long one.
+        if pause > NOTED || decisions % 1_000 == 0 {
+            let after = Moment::now()?;
+            if pause > NOTED {
+                longest = longest.max(pause.saturating_sub(after.kept_since(&before)));
+            }
+            last = after.wall;
+            before = after;
         }
     }
     Ok(longest)
 }
 
-/// For how long this thread could have run, and did not.
-fn kept_from_running() -> Result<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    let waited: u64 = text.split(' ').nth(1).context("time on a run queue")?.parse()?;
-    Ok(Duration::from_nanos(waited))
+/// A moment of this thread.
+struct Moment {
+    wall: Instant,
+    /// For how long it ran until then; what a hypervisor gave to others does not count.
+    ran: Duration,
+    /// For how long it could have run, and another thread did.
+    queued: Duration,
+    /// How often it waited for something.
+    waits: u64,
+}
+
+impl Moment {
+    fn now() -> Result<Moment> {
+        let of_thread = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/{file}"));
+        let schedstat = of_thread("schedstat")?;
+        let queued = schedstat.split(' ').nth(1).context("time on a run queue")?.parse()?;
+        let status = of_thread("status")?;
+        let mut lines = status.lines();
+        let waits = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Ok(Moment {
+            ran: Duration::new(u64::try_from(ran.tv_sec)?, u32::try_from(ran.tv_nsec)?),
+            queued: Duration::from_nanos(queued),
+            waits: waits.context("how often it waited")?.trim().parse()?,
+            wall: Instant::now(),
+        })
+    }
+
+    /// For how long it was kept from running since a moment.
+    fn kept_since(&self, before: &Moment) -> Duration {
+        if self.waits == before.waits {
+            (self.wall - before.wall).saturating_sub(self.ran - before.ran)
+        } else {
+            self.queued - before.queued
+        }
+    }
 }
