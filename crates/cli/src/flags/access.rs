@@ -52,6 +52,7 @@ Examples:
   tenure access conformance --kubeconfig ./kubeconfig
   tenure access conformance --consumer edge-system/edge
   tenure access conformance --only grant_deleted_revokes
+  tenure access conformance --gates GrantNamespaceSelector,ConsumerClassSelector
 
 Makes two sample kinds in group conformance.tenure.dev and the namespaces conformance-origin,
 conformance-target and conformance-other, applies the objects of each case, asks with
@@ -162,6 +163,11 @@ pub(crate) struct Conformance {
     /// Only these cases
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+
+    /// What the cluster has switched on beyond the rest: cases of GrantNamespaceSelector and
+    /// ConsumerClassSelector are left out unless they are named here
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) gates: Vec<String>,
 
     #[command(flatten)]
     pub(crate) cluster: Where,

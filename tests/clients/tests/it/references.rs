@@ -101,6 +101,32 @@ fn r117_a_server_passes_the_conformance_suite() {
     assert_eq!(house.send("GET", path, &Value::Null)["items"], json!([]));
     let said = house.run("access conformance --only nothing_such");
     assert_eq!(said.code, Some(2), "{}", said.err);
+    let said = house.run("access conformance --only grant_empty_selector_means_all");
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("--gates GrantNamespaceSelector"), "{}", said.err);
+    let said = house.run("access conformance --gates Nothing");
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("GrantNamespaceSelector"), "{}", said.err);
+}
+
+#[test]
+fn d9_d13_a_server_with_the_gates_passes_their_cases_and_one_without_does_not() {
+    let gates = "GrantNamespaceSelector=true,ConsumerClassSelector=true";
+    let server = Server::start(&["--ephemeral", "--feature-gates", gates]).unwrap();
+    let house = House { server };
+    let named = "grant_selects_namespaces_by_labels,grant_empty_selector_means_all,\
+        grant_selects_by_expressions,consumer_selects_classes_by_controller,ref_without_grant";
+    let words = format!(
+        "access conformance --gates GrantNamespaceSelector,ConsumerClassSelector --only {named}"
+    );
+    let said = house.run(&words);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.ends_with("5 passed, 0 failed\n"), "{}", said.out);
+    let said = House::new().run(
+        "access conformance --gates GrantNamespaceSelector --only grant_empty_selector_means_all",
+    );
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.contains("FAIL grant_empty_selector_means_all: "), "{}", said.out);
 }
 
 #[test]
