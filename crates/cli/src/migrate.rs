@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use tenure_inspect::Reader;
-use tenure_references::live::Snapshot;
+use tenure_references::live::{Proposal, Snapshot};
 use tenure_references::migrate::{
     Converted, Facts, InUse, Plan, SOURCE_GROUP, Scope, SourceGrant, convert_all, finding,
     is_source, verify,
@@ -61,7 +61,8 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
             return follow::run(client.clone(), bundled).await;
         }
         let unread = |error: kube::Error| Problem::from(reader.failed(error));
-        let mut snapshot = Snapshot::read(client, &bundled).await.map_err(unread)?;
+        let proposal = Proposal { strategies: &bundled, ..Proposal::default() };
+        let mut snapshot = Snapshot::read(client, proposal).await.map_err(unread)?;
         if flags.from_cluster {
             let kind = Resource::new(SOURCE_GROUP, "referencegrants");
             objects.extend(snapshot.list(client, &kind, None).await.map_err(unread)?);

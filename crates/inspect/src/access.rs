@@ -20,17 +20,15 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure_reference::{
-    Attributes, Consumer, Expressions, Index, Obj, Resource, Strategy, Subject, Witness,
-};
-use tenure_references::live::Snapshot;
+use tenure_reference::{Attributes, Consumer, Expressions, Index, Obj, Resource, Subject, Witness};
+use tenure_references::live::{Proposal, Snapshot};
 use tenure_references::{Identity, ObjectName, RefIndex};
 
 use crate::facts::Unread;
 use crate::reader::{ReadError, Reader};
 
 pub use answer::{Answer, Condition, Explained, Near, Reached, Readers, Review, State, Told};
-pub use change::{Access, Change, Edit, NotApplied, strategies_in};
+pub use change::{Access, Change, Edit, NotApplied, Proposals};
 pub use doctor::{Advice, Doctor, UnusedGrants};
 pub use map::{Chain, Idle, Link, Map, MapScope};
 pub use narrow::{
@@ -60,18 +58,18 @@ impl Rights {
         Rights { snapshot, roles, index, expressions }
     }
 
-    /// Reads a cluster; origins are also read for strategies that are not in force.
+    /// Reads a cluster, also for what is proposed.
     ///
     /// # Errors
     /// The cluster does not answer.
     pub async fn read(
         reader: &Reader,
-        more: &[Strategy],
+        proposal: Proposal<'_>,
         expressions: Evaluate,
     ) -> Result<Rights, ReadError> {
         let failed = |error| reader.failed(error);
         let client = &reader.client;
-        let mut snapshot = Snapshot::read(client, more).await.map_err(failed)?;
+        let mut snapshot = Snapshot::read(client, proposal).await.map_err(failed)?;
         let mut objects: Vec<Value> = Vec::new();
         for resource in roles::RESOURCES {
             let resource = Resource::new(roles::GROUP, resource);

@@ -29,7 +29,7 @@ use crate::served;
 pub use cache::ReferencedCache;
 pub use discovery::served;
 pub use follow::{Follow, Followed};
-pub use snapshot::{Snapshot, Unread};
+pub use snapshot::{Proposal, Snapshot, Unread};
 
 /// What the task and its users share.
 struct Shared {

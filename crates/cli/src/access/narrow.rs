@@ -9,6 +9,7 @@ use serde_json::Value;
 use tenure_inspect::Reader;
 use tenure_inspect::access::{NarrowQuestion, Records, Rights, Verdict, identity};
 use tenure_inspect::render::{self, access};
+use tenure_references::live::Proposal;
 use tenure_references::{Resource, Strategy};
 
 use crate::access::bundled_objects;
@@ -51,7 +52,8 @@ pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Probl
         let kinds = reader.kinds().await?;
         let served = called(&kinds, &flags.resource)?;
         let resource = Resource::new(&served.group, &served.plural);
-        let rights = Rights::read(&reader, &strategies, tenure_host::expressions()).await?;
+        let proposal = Proposal { strategies: &strategies, ..Proposal::default() };
+        let rights = Rights::read(&reader, proposal, tenure_host::expressions()).await?;
         let narrow = rights.narrow(&NarrowQuestion {
             who: &who,
             resource: &resource,

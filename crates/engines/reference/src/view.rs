@@ -277,7 +277,8 @@ impl View {
 
     /// Every target that is live for a user with groups, in no particular order.
     ///
-    /// It walks over all targets: for people and for filling a cache, not for requests.
+    /// It walks over all targets, unless somebody has no rights at all: for people and for filling a cache, not
+    /// for requests.
     pub fn live_targets<'v>(
         &'v self,
         user: &str,
@@ -287,7 +288,8 @@ impl View {
         let mut rights: Vec<Capability> = self.rights(false, user).to_vec();
         of_groups.for_each(|more| rights.extend_from_slice(more));
         rights.sort_unstable();
-        self.targets.used().filter_map(move |slot| {
+        let targets = (!rights.is_empty()).then(|| self.targets.used());
+        targets.into_iter().flatten().filter_map(move |slot| {
             // Nothing else of a slot without a set is at rest.
             common(self.set(slot.set(self.column)), &rights)?;
             let place = self.place(slot.place())?;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
-use tenure_reference::{GROUP, Resource, ServedType, Strategy};
+use serde_json::{Map, Value};
+use tenure_reference::{Consumer, GROUP, Resource, ServedType, Strategy, Unusable};
+use tenure_references::live::Proposal;
 
 use super::{ObjectName, Rights, Via, Who};
 use crate::facts::Unread;
@@ -79,10 +80,7 @@ impl Rights {
     ) -> Result<Change, NotApplied> {
         let mut after = self.snapshot.clone();
         let mut ignored = Vec::new();
-        let strategies = match edit {
-            Edit::Apply => strategies_in(objects)?,
-            Edit::Delete => Vec::new(),
-        };
+        let proposals = Proposals::of(objects, edit)?;
         for object in objects {
             let proposed = Proposed::of(object, &self.snapshot.served, namespace)?;
             if edit == Edit::Apply {
@@ -90,7 +88,7 @@ impl Rights {
             }
             if proposed.group == GROUP {
                 proposed.put_into(&mut after.objects, edit);
-            } else if let Some(version) = self.read_at(&proposed, &strategies) {
+            } else if let Some(version) = self.read_at(&proposed, &proposals) {
                 if edit == Edit::Apply {
                     proposed.is_written_at(&version)?;
                 }
@@ -120,11 +118,11 @@ impl Rights {
     }
 
     /// The version at which strategies, in force or of the change, read a type, or selectors look at it.
-    fn read_at(&self, proposed: &Proposed, more: &[Strategy]) -> Option<String> {
+    fn read_at(&self, proposed: &Proposed, more: &Proposals) -> Option<String> {
         let resource = proposed.resource();
         let row = self.snapshot.served.iter().find(|row| row.resource == resource)?;
         let mut strategies = self.snapshot.strategies();
-        strategies.extend(more.iter().cloned());
+        strategies.extend(more.strategies.iter().cloned());
         let strategies: Vec<&Strategy> =
             strategies.iter().filter(|strategy| strategy.origin == row.resource).collect();
         let listed = |version: &&String| {
@@ -132,7 +130,8 @@ impl Rights {
             versions.any(|paths| paths.version == **version)
         };
         let read = row.versions.iter().find(listed);
-        let looked_at = self.snapshot.looked_at().contains(&row.resource);
+        let looked_at =
+            self.snapshot.looked_at().contains(&row.resource) || more.look_at(&row.resource);
         read.or_else(|| row.versions.first().filter(|_| looked_at)).cloned()
     }
 
@@ -148,20 +147,54 @@ impl Rights {
     }
 }
 
-/// The strategies of a change, whose origins must be read to judge it.
-///
-/// # Errors
-/// One of them cannot be understood.
-pub fn strategies_in(objects: &[Value]) -> Result<Vec<Strategy>, NotApplied> {
+/// What must be read to judge a change.
+#[derive(Clone, Debug, Default)]
+pub struct Proposals {
+    strategies: Vec<Strategy>,
+    consumers: Vec<Consumer>,
+}
+
+impl Proposals {
+    /// The strategies and consumers that a change applies; one that takes away proposes none.
+    ///
+    /// # Errors
+    /// One of them cannot be understood.
+    pub fn of(objects: &[Value], edit: Edit) -> Result<Proposals, NotApplied> {
+        if edit == Edit::Delete {
+            return Ok(Proposals::default());
+        }
+        let strategies = all_of(objects, "ReferenceStrategy", Strategy::from_object)?;
+        let consumers = all_of(objects, "ClusterReferenceConsumer", Consumer::from_object)?;
+        Ok(Proposals { strategies, consumers })
+    }
+
+    /// The same, for whoever reads a cluster.
+    #[must_use]
+    pub fn as_proposal(&self) -> Proposal<'_> {
+        Proposal { strategies: &self.strategies, consumers: &self.consumers }
+    }
+
+    /// Whether consumers select classes by objects of a type.
+    fn look_at(&self, resource: &Resource) -> bool {
+        let mut selectors = self.consumers.iter().filter_map(|it| it.class_selector.as_ref());
+        selectors.any(|selector| selector.resource == *resource)
+    }
+}
+
+/// The objects of a kind, understood.
+fn all_of<T>(
+    objects: &[Value],
+    kind: &str,
+    read: impl Fn(&Map<String, Value>) -> Result<T, Unusable>,
+) -> Result<Vec<T>, NotApplied> {
     let mut all = Vec::new();
     for object in objects.iter().filter_map(Value::as_object) {
-        if object.get("kind").and_then(Value::as_str) == Some("ReferenceStrategy") {
+        if object.get("kind").and_then(Value::as_str) == Some(kind) {
             let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
             let name = name.and_then(Value::as_str).unwrap_or_default();
-            let strategy = Strategy::from_object(object).map_err(|why| {
-                NotApplied::NotUnderstood(format!("ReferenceStrategy `{name}`"), why.to_string())
-            })?;
-            all.push(strategy);
+            all.push(read(object).map_err(|why| {
+                NotApplied::NotUnderstood(format!("{kind} `{name}`"), why.to_string())
+            })?);
         }
     }
     Ok(all)

@@ -34,6 +34,15 @@ pub struct Snapshot {
     pub unread: Vec<Unread>,
 }
 
+/// What is not stored, and is read for as if it were: a change that is to be judged, or a bundle.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Proposal<'a> {
+    /// The origins of these are read.
+    pub strategies: &'a [Strategy],
+    /// The classes that these select among are read (D13).
+    pub consumers: &'a [Consumer],
+}
+
 /// A type that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
@@ -50,11 +59,11 @@ impl fmt::Display for Unread {
 }
 
 impl Snapshot {
-    /// Reads a cluster. Origins are also read for strategies that are not in force, such as bundled ones.
+    /// Reads a cluster, also for what is proposed.
     ///
     /// # Errors
     /// The cluster does not answer.
-    pub async fn read(client: &kube::Client, more: &[Strategy]) -> kube::Result<Snapshot> {
+    pub async fn read(client: &kube::Client, proposal: Proposal<'_>) -> kube::Result<Snapshot> {
         let served = discovery::served(client).await?;
         let mut snapshot = Snapshot { served, ..Snapshot::default() };
         for resource in ["referencestrategies", "clusterreferenceconsumers", "referencegrants"] {
@@ -62,7 +71,7 @@ impl Snapshot {
             snapshot.objects.extend(found);
         }
         let mut strategies = snapshot.strategies();
-        strategies.extend(more.iter().cloned());
+        strategies.extend(proposal.strategies.iter().cloned());
         let mut read: Vec<(Resource, String)> = Vec::new();
         for strategy in &strategies {
             let Some(version) = active_version(&snapshot.served, strategy) else { continue };
@@ -73,7 +82,8 @@ impl Snapshot {
                 read.push(key);
             }
         }
-        let looked_at = snapshot.looked_at();
+        let mut looked_at = snapshot.looked_at();
+        looked_at.extend(classes_of(proposal.consumers));
         // Also where no grant selects them yet: a change that is judged may.
         let namespaces = Resource::new("", "namespaces");
         for resource in looked_at.iter().chain([&namespaces]).collect::<BTreeSet<_>>() {
@@ -99,10 +109,7 @@ impl Snapshot {
         let grants = self.of_kind("ReferenceGrant").filter_map(|it| Grant::from_object(it).ok());
         let selects = grants.into_iter().any(|grant| grant.namespace_selector.is_some());
         let namespaces = selects.then(|| Resource::new("", "namespaces"));
-        let all = self.of_kind("ClusterReferenceConsumer");
-        let consumers = all.filter_map(|it| Consumer::from_object(it).ok());
-        let classes = consumers.filter_map(|it| it.class_selector.map(|of| of.resource));
-        namespaces.into_iter().chain(classes).collect()
+        namespaces.into_iter().chain(classes_of(&self.consumers())).collect()
     }
 
     fn objects_of<'s>(&'s self, wanted: &'s Resource) -> impl Iterator<Item = &'s Value> {
@@ -252,4 +259,10 @@ impl Snapshot {
         index.all_told();
         index
     }
+}
+
+/// The types whose objects consumers select classes by.
+fn classes_of(consumers: &[Consumer]) -> impl Iterator<Item = Resource> {
+    let selectors = consumers.iter().filter_map(|it| it.class_selector.as_ref());
+    selectors.map(|selector| selector.resource.clone())
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tenure_cluster::Cluster;
-use tenure_references::live::Snapshot;
+use tenure_references::live::{Proposal, Snapshot};
 use tenure_references::{Identity, Obj, RefIndex, RefQuery, References, Resource, Selectors};
 
 use crate::cluster::{apply, delete, until};
@@ -119,7 +119,7 @@ async fn d9_d13_watches_keep_what_is_selected_current() {
     apply(&admin, &format!("{CLASSES}/inner"), &class("example.com/edge")).await;
     until("the class is seen", reads).await;
     // What a tool reads at one moment says the same.
-    let snapshot = Snapshot::read(&admin, &[]).await.unwrap();
+    let snapshot = Snapshot::read(&admin, Proposal::default()).await.unwrap();
     assert!(snapshot.index().may_read(&edge, &secret("tls", "far")));
     assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
     assert!(snapshot.grants()[0].is_from("prod") && !snapshot.grants()[0].is_from("tls"));

@@ -203,6 +203,40 @@ fn r134_a_change_is_judged_before_it_is_made() {
 }
 
 #[test]
+fn d13_r134_the_first_consumer_that_selects_classes_is_judged_by_the_classes_there_are() {
+    let house = House::new();
+    house.says("strategies install --for ingress", 0);
+    house.take_away();
+    let class = "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: { name: edge }\n\
+                 spec: { controller: example.com/edge }\n";
+    house.kubectl(&["apply", "--filename", "-"], class);
+    let consumer = house.file("consumer.yaml");
+    let selecting = |controller: &str| {
+        json!({
+            "apiVersion": "reference.authorization.k8s.io/v1alpha1",
+            "kind": "ClusterReferenceConsumer",
+            "metadata": { "name": "edge" },
+            "subject": { "kind": "ServiceAccount", "namespace": "edge-system", "name": "edge" },
+            "classSelector": {
+                "group": "networking.k8s.io", "resource": "ingressclasses",
+                "controllerPath": ".spec.controller", "controllerName": controller,
+            },
+            "references": [{
+                "origin": { "group": "networking.k8s.io", "resource": "ingresses" },
+                "target": { "group": "", "resource": "secrets" },
+                "purpose": "tls-serving",
+            }],
+        })
+        .to_string()
+    };
+    std::fs::write(&consumer, selecting("example.com/edge")).unwrap();
+    let change = house.json(&format!("diff -f {consumer}"), 3);
+    assert_eq!(change["gained"][0]["target"]["name"], "web-tls", "{change}");
+    std::fs::write(&consumer, selecting("example.com/other")).unwrap();
+    assert!(house.says(&format!("diff -f {consumer}"), 0).starts_with("nobody gains or loses"));
+}
+
+#[test]
 fn r135_broad_access_is_narrowed_until_nothing_would_break() {
     let house = House::new();
     let kubectl = |words: &[&str]| {

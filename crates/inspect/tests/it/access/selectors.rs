@@ -87,3 +87,19 @@ fn d13_a_change_of_a_class_is_judged() {
         explained.message
     );
 }
+
+#[test]
+fn d13_the_first_consumer_that_selects_classes_is_judged_with_the_class_it_comes_with() {
+    let mut town = Town::story();
+    town.snapshot.objects.retain(|object| object["kind"] != "ClusterReferenceConsumer");
+    let mut selecting = consumer("edge", EDGE, &[], &[(NETWORKING, "ingresses")]);
+    selecting["classSelector"] = json!({
+        "group": NETWORKING, "resource": "ingressclasses",
+        "controllerPath": ".spec.controller", "controllerName": "example.com/edge",
+    });
+    let both = [class("nginx", "example.com/edge"), selecting];
+    let change = town.rights().change(&both, Edit::Apply, "default").unwrap();
+    assert_eq!((change.gained.len(), change.ignored.len()), (1, 0), "{change:?}");
+    let [_, alone] = both;
+    assert!(town.rights().change(&[alone], Edit::Apply, "default").unwrap().is_nothing());
+}
