@@ -29,7 +29,7 @@ use hashbrown::hash_table::{Entry, HashTable};
 use crate::intern::NONE;
 use crate::key::{INLINE, Key, same};
 use crate::model::TargetName;
-use crate::slots::{Column, First, Shard, Slot, Slots};
+use crate::slots::{Column, First, SHARD_BITS, Shard, Slot, Slots};
 
 /// What makes a reference good for something: a source, with its triple, and a class, by their numbers in the index.
 pub(crate) type Capability = (u32, u32);
@@ -284,12 +284,33 @@ impl View {
         user: &str,
         groups: &[String],
     ) -> impl Iterator<Item = TargetName<'v>> + use<'v> {
-        let of_groups = groups.iter().map(|group| self.rights(true, group));
-        let mut rights: Vec<Capability> = self.rights(false, user).to_vec();
-        of_groups.for_each(|more| rights.extend_from_slice(more));
-        rights.sort_unstable();
-        let targets = (!rights.is_empty()).then(|| self.targets.used());
-        targets.into_iter().flatten().filter_map(move |slot| {
+        let rights = self.all_rights(user, groups);
+        let shards = if rights.is_empty() { &[] } else { self.targets.shards.as_slice() };
+        shards.iter().flat_map(move |shard| self.live_in(shard, rights.clone()))
+    }
+
+    /// As [`View::live_targets`], in one of [`View::PARTS`]. Whoever takes a new view for each holds none of them
+    /// for long, and the next change need not be made in a copy.
+    pub fn live_part<'v>(
+        &'v self,
+        part: usize,
+        user: &str,
+        groups: &[String],
+    ) -> impl Iterator<Item = TargetName<'v>> + use<'v> {
+        let rights = self.all_rights(user, groups);
+        let shard = self.targets.shards.get(part).filter(|_| !rights.is_empty());
+        shard.into_iter().flat_map(move |shard| self.live_in(shard, rights.clone()))
+    }
+
+    /// How many parts there are of what is live.
+    pub const PARTS: usize = 1 << SHARD_BITS;
+
+    fn live_in<'v>(
+        &'v self,
+        shard: &'v Shard,
+        rights: Arc<[Capability]>,
+    ) -> impl Iterator<Item = TargetName<'v>> + use<'v> {
+        shard.used().filter_map(move |slot| {
             // Nothing else of a slot without a set is at rest.
             common(self.set(slot.set(self.column)), &rights)?;
             let place = self.place(slot.place())?;
@@ -300,6 +321,15 @@ impl View {
                 name: self.targets.name(slot, &mut [0; 256]).into(),
             })
         })
+    }
+
+    /// The rights of a user with groups, sorted.
+    fn all_rights(&self, user: &str, groups: &[String]) -> Arc<[Capability]> {
+        let of_groups = groups.iter().map(|group| self.rights(true, group));
+        let mut rights: Vec<Capability> = self.rights(false, user).to_vec();
+        of_groups.for_each(|more| rights.extend_from_slice(more));
+        rights.sort_unstable();
+        rights.into()
     }
 
     /// The target of a request and its set, if something is live there.

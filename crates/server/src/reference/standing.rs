@@ -8,7 +8,7 @@
 //! Readers wait for nobody. Why something is allowed is asked of the index, which a writer may hold: then it is
 //! said without the why.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
@@ -219,13 +219,14 @@ impl Standing {
         if !self.is_on() {
             return Vec::new();
         }
-        let view = self.view.load();
-        let mut found: std::collections::BTreeMap<Resource, Vec<String>> =
-            std::collections::BTreeMap::new();
-        for target in view.live_targets(&user.name, &user.groups) {
-            if target.namespace == namespace || target.namespace.is_empty() {
-                let resource = Resource::new(target.group, target.resource);
-                found.entry(resource).or_default().push(target.name);
+        let mut found: BTreeMap<Resource, Vec<String>> = BTreeMap::new();
+        for part in 0..View::PARTS {
+            let view = self.view.load();
+            for target in view.live_part(part, &user.name, &user.groups) {
+                if target.namespace == namespace || target.namespace.is_empty() {
+                    let resource = Resource::new(target.group, target.resource);
+                    found.entry(resource).or_default().push(target.name);
+                }
             }
         }
         found.values_mut().for_each(|names| names.sort_unstable());

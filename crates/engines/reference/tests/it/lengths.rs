@@ -132,4 +132,8 @@ fn r173_parts_of_every_length_are_told_apart() {
         assert_eq!(may(asked(&user, ("", "secrets"), name, name)), is_known, "{user}");
     }
     assert_eq!(view.live_targets(USERS[0], &[]).count(), 15 * 9 * 9);
+    assert_eq!(view.live_targets("nobody", &[]).count(), 0);
+    let in_part = |part| view.live_part(part, USERS[0], &[]).count();
+    assert_eq!((0..View::PARTS).map(in_part).sum::<usize>(), 15 * 9 * 9);
+    assert_eq!(in_part(View::PARTS), 0);
 }
