@@ -103,7 +103,8 @@ pub(crate) fn zeros(word: u64) -> u64 {
 }
 
 /// Whether two texts are the same, word by word: for texts as short as names that takes less time than the
-/// call of a function that is good at long ones.
+/// call of a function that is good at long ones. And empty ones, such as the group of Secrets, are the same without
+/// a look: `memcmp` may look at where they are, which is nowhere, and that takes some processors 100 ns.
 #[inline]
 pub(crate) fn same(one: &[u8], two: &[u8]) -> bool {
     if one.len() != two.len() {

@@ -5,11 +5,16 @@ use alloc::boxed::Box;
 use foldhash::fast::FixedState;
 
 use crate::intern::Interner;
+use crate::key::same;
 use crate::model::{Class, Obj, Resource, Triple};
 use crate::view::{NAMED, UNPARTITIONED, UNSET};
 
 /// What is kept of a triple: its origin, its target and its purpose.
 pub(crate) type TripleKey = (u32, u32, Box<str>);
+
+fn is(known: &str, sought: &str) -> bool {
+    same(known.as_bytes(), sought.as_bytes())
+}
 
 /// The numbers of resources, namespaces, classes, triples and places.
 ///
@@ -35,7 +40,7 @@ impl Words {
     }
 
     pub(crate) fn resource(&self, group: &str, resource: &str) -> Option<u32> {
-        let is = |known: &Resource| known.group == group && known.resource == resource;
+        let is = |known: &Resource| is(&known.group, group) && is(&known.resource, resource);
         self.resources.find(&(group, resource), is)
     }
 
@@ -54,7 +59,7 @@ impl Words {
     }
 
     pub(crate) fn namespace(&self, namespace: &str) -> Option<u32> {
-        self.namespaces.find(&namespace, |known| **known == *namespace)
+        self.namespaces.find(&namespace, |known| is(known, namespace))
     }
 
     pub(crate) fn namespace_of(&self, id: u32) -> &str {
@@ -62,7 +67,7 @@ impl Words {
     }
 
     pub(crate) fn hold_namespace(&mut self, namespace: &str) -> u32 {
-        self.namespaces.hold(&namespace, |known| **known == *namespace, || namespace.into()).0
+        self.namespaces.hold(&namespace, |known| is(known, namespace), || namespace.into()).0
     }
 
     pub(crate) fn release_namespace(&mut self, id: u32) {

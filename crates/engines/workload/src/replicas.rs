@@ -140,10 +140,14 @@ fn reconcile(resource: Resource, pass: &Pass<'_>) -> Outcome {
     // A status that tells of trouble goes first: what failed once will probably fail again.
     let (early, late) = if trouble.is_some() { (status, None) } else { (None, status) };
     out.intents.extend(early);
+    let before = out.intents.len();
     if !barren && !owner::deleting(&set) {
         manage(resource, pass, &set, &counted.active, excess, &mut out);
     }
-    out.intents.extend(late);
+    // Where all that is missing is made now, the pass that sees it counts it. What could be told before would be
+    // out of date with the same breath.
+    let made = i64::try_from(out.intents.len() - before).unwrap_or(i64::MAX);
+    out.intents.extend(late.filter(|_| excess >= 0 || made < -excess));
     let min_ready = set.int_at(&["spec", "minReadySeconds"]).unwrap_or_default();
     out.requeue_after = pod::next_available(&counted.active, min_ready, pass.now);
     out

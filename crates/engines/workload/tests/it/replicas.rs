@@ -147,6 +147,21 @@ fn rs5_failure_is_a_condition_while_it_lasts() {
 }
 
 #[test]
+fn rs5_what_is_replaced_at_once_is_never_told_as_missing() {
+    let mut world = world(1);
+    let writes = world.writes.len();
+    let pod = world.names(Resource::Pods)[0].clone();
+    world.edit(Resource::Pods, &pod, |pod| pod["spec"]["nodeName"] = "n".into());
+    world.delete(Resource::Pods, &pod, None);
+    world.settle();
+    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(status(&world)["replicas"], 1);
+    assert_eq!(status(&world)["terminatingReplicas"], 1);
+    let told = world.writes[writes..].iter().filter(|write| write.contains("replicasets"));
+    assert_eq!(told.count(), 1, "{:?}", &world.writes[writes..]);
+}
+
+#[test]
 fn rs5_failed_deletion_is_told() {
     let mut world = world(2);
     world.refuse(|intent| match &intent.act {
