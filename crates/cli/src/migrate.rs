@@ -61,8 +61,8 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
             return follow::run(client.clone(), bundled).await;
         }
         let unread = |error: kube::Error| Problem::from(reader.failed(error));
-        let proposal = Proposal { strategies: &bundled, ..Proposal::default() };
-        let mut snapshot = Snapshot::read(client, proposal).await.map_err(unread)?;
+        let proposal = Proposal { strategies: bundled.clone(), ..Proposal::default() };
+        let mut snapshot = Snapshot::read(client, &proposal).await.map_err(unread)?;
         if flags.from_cluster {
             let kind = Resource::new(SOURCE_GROUP, "referencegrants");
             objects.extend(snapshot.list(client, &kind, None).await.map_err(unread)?);

@@ -28,7 +28,7 @@ use crate::facts::Unread;
 use crate::reader::{ReadError, Reader};
 
 pub use answer::{Answer, Condition, Explained, Near, Reached, Readers, Review, State, Told};
-pub use change::{Access, Change, Edit, NotApplied, Proposals};
+pub use change::{Access, Change, Edit, NotApplied, proposed_by};
 pub use doctor::{Advice, Doctor, UnusedGrants};
 pub use map::{Chain, Idle, Link, Map, MapScope};
 pub use narrow::{
@@ -64,7 +64,7 @@ impl Rights {
     /// The cluster does not answer.
     pub async fn read(
         reader: &Reader,
-        proposal: Proposal<'_>,
+        proposal: &Proposal,
         expressions: Evaluate,
     ) -> Result<Rights, ReadError> {
         let failed = |error| reader.failed(error);

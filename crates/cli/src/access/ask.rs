@@ -28,7 +28,8 @@ pub(super) fn can(flags: &Can, program: &str) -> Result<ExitCode, Problem> {
         if flags.quiet {
             return Ok(code);
         }
-        let rights = Rights::read(&reader, Proposal::default(), tenure_host::expressions()).await?;
+        let rights =
+            Rights::read(&reader, &Proposal::default(), tenure_host::expressions()).await?;
         let answer = rights.answer(&question, server);
         let text = match flags.reply.output {
             Form::Text => access::can(&answer, paint(flags.reply.cluster.color)),
@@ -45,7 +46,8 @@ pub(super) fn explain(flags: &Explain, program: &str) -> Result<ExitCode, Proble
         let who = somebody(&reader, flags.who.user.as_deref(), &flags.who.groups).await?;
         let question = question(&reader, &flags.ask, who, program).await?;
         let server = review(&reader, &question, flags.who.user.is_none()).await?;
-        let rights = Rights::read(&reader, Proposal::default(), tenure_host::expressions()).await?;
+        let rights =
+            Rights::read(&reader, &Proposal::default(), tenure_host::expressions()).await?;
         let answer = rights.answer(&question, server);
         let text = match flags.reply.output {
             Form::Text => access::explain(&answer, paint(flags.reply.cluster.color)),
@@ -61,7 +63,8 @@ pub(super) fn who_can(flags: &WhoCan, program: &str) -> Result<ExitCode, Problem
         let reader = connect(&flags.reply.cluster, flags.ask.namespace.clone()).await?;
         let nobody = identity("", &[]);
         let question = question(&reader, &flags.ask, nobody, program).await?;
-        let rights = Rights::read(&reader, Proposal::default(), tenure_host::expressions()).await?;
+        let rights =
+            Rights::read(&reader, &Proposal::default(), tenure_host::expressions()).await?;
         let readers = rights.who_can(&question);
         let text = match flags.reply.output {
             Form::Text => access::who_can(&readers, paint(flags.reply.cluster.color)),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tenure_inspect::Unread;
-use tenure_inspect::access::{Edit, MapScope, Proposals, Rights, identity};
+use tenure_inspect::access::{Edit, MapScope, Rights, identity, proposed_by};
 use tenure_inspect::render::{self, access};
 use tenure_references::live::Proposal;
 
@@ -21,7 +21,8 @@ const DIFFERS: u8 = 3;
 pub(super) fn map(flags: &AccessMap) -> Result<ExitCode, Problem> {
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
-        let rights = Rights::read(&reader, Proposal::default(), tenure_host::expressions()).await?;
+        let rights =
+            Rights::read(&reader, &Proposal::default(), tenure_host::expressions()).await?;
         let who = flags.user.as_ref().map(|user| identity(user, &flags.groups));
         let map = rights.map(&MapScope { namespace: flags.namespace.clone(), who });
         let text = match flags.output {
@@ -48,11 +49,10 @@ pub(super) fn diff(flags: &AccessDiff) -> Result<ExitCode, Problem> {
     let edit = if flags.delete { Edit::Delete } else { Edit::Apply };
     let wrong =
         |error: &dyn std::fmt::Display| Problem::new("the change cannot be judged").cause(error);
-    let proposed = Proposals::of(&objects, edit).map_err(|error| wrong(&error))?;
+    let proposal = proposed_by(&objects, edit).map_err(|error| wrong(&error))?;
     block_on(async {
         let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
-        let rights =
-            Rights::read(&reader, proposed.as_proposal(), tenure_host::expressions()).await?;
+        let rights = Rights::read(&reader, &proposal, tenure_host::expressions()).await?;
         let change = rights.change(&objects, edit, reader.namespace());
         let change = change.map_err(|error| wrong(&error))?;
         let text = match flags.reply.output {
@@ -67,7 +67,8 @@ pub(super) fn diff(flags: &AccessDiff) -> Result<ExitCode, Problem> {
 pub(super) fn doctor(flags: &AccessDoctor, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
         let reader = connect(&flags.reply.cluster, None).await?;
-        let rights = Rights::read(&reader, Proposal::default(), tenure_host::expressions()).await?;
+        let rights =
+            Rights::read(&reader, &Proposal::default(), tenure_host::expressions()).await?;
         let mut doctor = rights.doctor();
         let code = ended(doctor.warns(), FOUND, &doctor.unread);
         let text = match flags.reply.output {
@@ -94,7 +95,8 @@ fn ended(found: bool, code: u8, unread: &[Unread]) -> ExitCode {
 pub(super) fn unused(flags: &AccessUnused) -> Result<ExitCode, Problem> {
     block_on(async {
         let reader = connect(&flags.reply.cluster, None).await?;
-        let rights = Rights::read(&reader, Proposal::default(), tenure_host::expressions()).await?;
+        let rights =
+            Rights::read(&reader, &Proposal::default(), tenure_host::expressions()).await?;
         let unused = rights.unused_grants(flags.namespace.as_deref());
         let text = match flags.reply.output {
             Form::Text => access::unused_grants(&unused, paint(flags.reply.cluster.color)),

@@ -52,8 +52,8 @@ pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Probl
         let kinds = reader.kinds().await?;
         let served = called(&kinds, &flags.resource)?;
         let resource = Resource::new(&served.group, &served.plural);
-        let proposal = Proposal { strategies: &strategies, ..Proposal::default() };
-        let rights = Rights::read(&reader, proposal, tenure_host::expressions()).await?;
+        let proposal = Proposal { strategies, ..Proposal::default() };
+        let rights = Rights::read(&reader, &proposal, tenure_host::expressions()).await?;
         let narrow = rights.narrow(&NarrowQuestion {
             who: &who,
             resource: &resource,

@@ -12,9 +12,11 @@
 //! counts (`slots.rs`). Among a million targets a decision waits for memory most of its time, and the processor
 //! begins the next one meanwhile if it can see it: some five hundred instructions ahead. A decision is therefore
 //! kept shorter than that. What is rare or long (`Sought::long`, `search_target`, rights through groups) stands in
-//! functions of its own, so that the way everything takes has no loop and keeps to registers. What a view answers is never changed while somebody reads it. There are two: readers have
-//! one, the index makes its changes in the other and repeats them in the first when readers have left it (see
-//! `index.rs`). Both read the same targets, each a column of its own.
+//! functions of its own, so that the way everything takes has no loop and keeps to registers.
+//!
+//! What a view answers is never changed while somebody reads it. There are two: readers have one, the index makes
+//! its changes in the other and repeats them in the first when readers have left it (see `index.rs`). Both read
+//! the same targets, each a column of its own.
 //! Why something is allowed is not known here: `explain.rs` asks the index.
 
 use alloc::boxed::Box;
@@ -520,4 +522,35 @@ fn covers((of, covered): Capability, (source, class): Capability) -> bool {
 pub(crate) fn accepted((source, class): Capability, rights: &[Capability]) -> bool {
     let has = |class: u32| rights.binary_search(&(source, class)).is_ok();
     has(class) || (class >= NAMED && has(ANY))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+
+    use super::*;
+
+    /// The parts are mixed without order among them, so that none waits for another; see `seed` and `hash_in`.
+    #[test]
+    fn hashes_are_spread_where_parts_are_the_same_or_change_places() {
+        let view = View::new(&FixedState::with_seed(7));
+        let hash = |resource: &str, namespace: &str, name: &str| {
+            let place = view.make_place("", resource, namespace);
+            view.hash(place.seed, &Key::new(name))
+        };
+        let texts = (0..2_000).map(|number| format!("web-{number}"));
+        let all = texts.flat_map(|text| {
+            [
+                hash("secrets", &text, &text),
+                hash(&text, &text, &text),
+                hash(&text, "shop", "web"),
+                hash("web", &text, "shop"),
+                hash("shop", "web", &text),
+            ]
+        });
+        let different: BTreeSet<u32> = all.collect();
+        // Of 10,000 hashes of 32 bits hardly any two are the same by chance.
+        assert!(different.len() > 9_995, "{}", different.len());
+    }
 }

@@ -80,7 +80,7 @@ impl Rights {
     ) -> Result<Change, NotApplied> {
         let mut after = self.snapshot.clone();
         let mut ignored = Vec::new();
-        let proposals = Proposals::of(objects, edit)?;
+        let proposal = proposed_by(objects, edit)?;
         for object in objects {
             let proposed = Proposed::of(object, &self.snapshot.served, namespace)?;
             if edit == Edit::Apply {
@@ -88,7 +88,7 @@ impl Rights {
             }
             if proposed.group == GROUP {
                 proposed.put_into(&mut after.objects, edit);
-            } else if let Some(version) = self.read_at(&proposed, &proposals) {
+            } else if let Some(version) = self.read_at(&proposed, &proposal) {
                 if edit == Edit::Apply {
                     proposed.is_written_at(&version)?;
                 }
@@ -118,11 +118,11 @@ impl Rights {
     }
 
     /// The version at which strategies, in force or of the change, read a type, or selectors look at it.
-    fn read_at(&self, proposed: &Proposed, more: &Proposals) -> Option<String> {
+    fn read_at(&self, proposed: &Proposed, proposal: &Proposal) -> Option<String> {
         let resource = proposed.resource();
         let row = self.snapshot.served.iter().find(|row| row.resource == resource)?;
         let mut strategies = self.snapshot.strategies();
-        strategies.extend(more.strategies.iter().cloned());
+        strategies.extend(proposal.strategies.iter().cloned());
         let strategies: Vec<&Strategy> =
             strategies.iter().filter(|strategy| strategy.origin == row.resource).collect();
         let listed = |version: &&String| {
@@ -130,8 +130,9 @@ impl Rights {
             versions.any(|paths| paths.version == **version)
         };
         let read = row.versions.iter().find(listed);
-        let looked_at =
-            self.snapshot.looked_at().contains(&row.resource) || more.look_at(&row.resource);
+        let looked_at = [self.snapshot.looked_at(), proposal.looked_at()]
+            .iter()
+            .any(|types| types.contains(&row.resource));
         read.or_else(|| row.versions.first().filter(|_| looked_at)).cloned()
     }
 
@@ -147,38 +148,19 @@ impl Rights {
     }
 }
 
-/// What must be read to judge a change.
-#[derive(Clone, Debug, Default)]
-pub struct Proposals {
-    strategies: Vec<Strategy>,
-    consumers: Vec<Consumer>,
-}
-
-impl Proposals {
-    /// The strategies and consumers that a change applies; one that takes away proposes none.
-    ///
-    /// # Errors
-    /// One of them cannot be understood.
-    pub fn of(objects: &[Value], edit: Edit) -> Result<Proposals, NotApplied> {
-        if edit == Edit::Delete {
-            return Ok(Proposals::default());
-        }
-        let strategies = all_of(objects, "ReferenceStrategy", Strategy::from_object)?;
-        let consumers = all_of(objects, "ClusterReferenceConsumer", Consumer::from_object)?;
-        Ok(Proposals { strategies, consumers })
+/// The strategies and consumers that a change applies, for which a cluster must be read to judge it; one that takes
+/// away proposes none.
+///
+/// # Errors
+/// One of them cannot be understood.
+pub fn proposed_by(objects: &[Value], edit: Edit) -> Result<Proposal, NotApplied> {
+    if edit == Edit::Delete {
+        return Ok(Proposal::default());
     }
-
-    /// The same, for whoever reads a cluster.
-    #[must_use]
-    pub fn as_proposal(&self) -> Proposal<'_> {
-        Proposal { strategies: &self.strategies, consumers: &self.consumers }
-    }
-
-    /// Whether consumers select classes by objects of a type.
-    fn look_at(&self, resource: &Resource) -> bool {
-        let mut selectors = self.consumers.iter().filter_map(|it| it.class_selector.as_ref());
-        selectors.any(|selector| selector.resource == *resource)
-    }
+    Ok(Proposal {
+        strategies: all_of(objects, "ReferenceStrategy", Strategy::from_object)?,
+        consumers: all_of(objects, "ClusterReferenceConsumer", Consumer::from_object)?,
+    })
 }
 
 /// The objects of a kind, understood.

@@ -35,12 +35,20 @@ pub struct Snapshot {
 }
 
 /// What is not stored, and is read for as if it were: a change that is to be judged, or a bundle.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Proposal<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct Proposal {
     /// The origins of these are read.
-    pub strategies: &'a [Strategy],
+    pub strategies: Vec<Strategy>,
     /// The classes that these select among are read (D13).
-    pub consumers: &'a [Consumer],
+    pub consumers: Vec<Consumer>,
+}
+
+impl Proposal {
+    /// The types whose objects its consumers select classes by.
+    #[must_use]
+    pub fn looked_at(&self) -> BTreeSet<Resource> {
+        classes_of(&self.consumers).collect()
+    }
 }
 
 /// A type that could not be read.
@@ -63,7 +71,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The cluster does not answer.
-    pub async fn read(client: &kube::Client, proposal: Proposal<'_>) -> kube::Result<Snapshot> {
+    pub async fn read(client: &kube::Client, proposal: &Proposal) -> kube::Result<Snapshot> {
         let served = discovery::served(client).await?;
         let mut snapshot = Snapshot { served, ..Snapshot::default() };
         for resource in ["referencestrategies", "clusterreferenceconsumers", "referencegrants"] {
@@ -83,7 +91,7 @@ impl Snapshot {
             }
         }
         let mut looked_at = snapshot.looked_at();
-        looked_at.extend(classes_of(proposal.consumers));
+        looked_at.extend(proposal.looked_at());
         // Also where no grant selects them yet: a change that is judged may.
         let namespaces = Resource::new("", "namespaces");
         for resource in looked_at.iter().chain([&namespaces]).collect::<BTreeSet<_>>() {

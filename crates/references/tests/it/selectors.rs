@@ -119,7 +119,7 @@ async fn d9_d13_watches_keep_what_is_selected_current() {
     apply(&admin, &format!("{CLASSES}/inner"), &class("example.com/edge")).await;
     until("the class is seen", reads).await;
     // What a tool reads at one moment says the same.
-    let snapshot = Snapshot::read(&admin, Proposal::default()).await.unwrap();
+    let snapshot = Snapshot::read(&admin, &Proposal::default()).await.unwrap();
     assert!(snapshot.index().may_read(&edge, &secret("tls", "far")));
     assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
     assert!(snapshot.grants()[0].is_from("prod") && !snapshot.grants()[0].is_from("tls"));
