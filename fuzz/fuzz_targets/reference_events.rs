@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use tenure_sim::random::Random;
 use tenure_sim::reference::{Change, Run};
 
-/// Every two bytes choose one change.
+// Every two bytes choose one change.
 fuzz_target!(|bytes: &[u8]| {
     let mut run = Run::new(7);
     for word in bytes.chunks_exact(2).take(200) {

@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tenure_reference::path::{Path, RESULTS_MAX};
 
-/// The path, a line's end, and an object to follow it in.
+// The path, a line's end, and an object to follow it in.
 fuzz_target!(|text: &str| {
     let (text, object) = text.split_once('\n').unwrap_or((text, "{}"));
     let object: Value = serde_json::from_str(object).unwrap_or_default();

@@ -5,10 +5,10 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::steps::Steps;
-use crate::{rules, schema, tidy, workspace};
+use crate::{advisories, fuzz, rules, schema, tidy, tools, workspace};
 
 /// How many steps [`checks`], [`tests`] and [`examples`] take.
-pub(crate) const STEPS: usize = 7 + EXAMPLES.len();
+pub(crate) const STEPS: usize = 11 + EXAMPLES.len();
 /// What users are shown, each a program that must end well: the examples of crates/cluster and
 /// crates/references.
 const EXAMPLES: [&str; 6] = ["start", "users", "custom_kind", "controller", "by_hand", "gateway"];
@@ -36,6 +36,7 @@ pub(crate) fn checks(steps: &mut Steps) -> Result<()> {
     steps.own("tidy", || tidy::run(&[]))?;
     steps.own("rules", || rules::run(&check))?;
     steps.own("schema", || schema::run(&check))?;
+    dependencies(steps)?;
     let clippy = [
         "clippy",
         "--quiet",
@@ -47,7 +48,18 @@ pub(crate) fn checks(steps: &mut Steps) -> Result<()> {
         "warnings",
     ];
     steps.command("clippy", &mut workspace::cargo(&clippy)?, 15)?;
+    steps.command("fuzz targets", &mut fuzz::check()?, 10)?;
     Ok(())
+}
+
+/// What may come in, and whether something is known against it (spec/dependencies.md R44, R49). Needs no network
+/// once cargo-deny is installed.
+fn dependencies(steps: &mut Steps) -> Result<()> {
+    steps.command("cargo-deny", &mut tools::DENY.installed()?, 15)?;
+    let mut deny = Command::new(tools::DENY.path()?);
+    deny.args(["--offline", "--color", "never", "check", "bans", "licenses", "sources"]);
+    steps.command("licences, bans and sources", deny.current_dir(workspace::root()?), 2)?;
+    steps.own("advisories", advisories::check)
 }
 
 /// What a test does that wants a real part which is not there, such as containerd.

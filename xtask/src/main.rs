@@ -1,28 +1,36 @@
 //! The chores of the house: `cargo xtask <chore>`. What the product does never lives here.
 
+mod advisories;
 mod bench;
 mod fuzz;
 mod gate;
+mod lock;
 mod rules;
+mod sbom;
 mod schema;
 mod setup;
 mod sim;
 mod steps;
 mod test;
 mod tidy;
+mod tools;
 mod workspace;
 
 const USAGE: &str = "\
 usage: cargo xtask <chore>
 
   test [--crash-rounds N] everything, with real clients; what CI runs
-  gate                    format, clippy, tidy, rules, schema, tests and examples; minutes
+  gate                    format, clippy, tidy, rules, schema, dependencies, tests and examples; minutes
   setup                   installs what `test` needs
   tidy                    what a compiler does not see: dead files, arrows, paths, sizes
   rules [--check]         which rule of spec/ has which test: docs/reference/rules.md
   schema [--check]        the table of built-in types
   bench [NAME]            measures a release build; a name chooses measures
-  fuzz [--seconds N]      feeds random input to every parser; needs nightly";
+  fuzz [--seconds N] [TARGET]…
+                          feeds random input to every parser
+  advisories [--database DIR]
+                          known faults of locked crates; a folder with RustSec's database renews what is known
+  sbom [FILE]             what the program is built from, as CycloneDX: target/tenure.cdx.json";
 
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +44,8 @@ fn main() -> std::process::ExitCode {
         Some("schema") => schema::run(rest),
         Some("bench") => bench::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("advisories") => advisories::run(rest),
+        Some("sbom") => sbom::run(rest),
         Some("sim") => sim::run(rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::workspace;
+use crate::{tools, workspace};
 
 mod containerd;
 mod oci;
@@ -52,7 +52,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     println!("      kubectl 1.{minor} ({})", program.display());
     python()?;
     javascript()?;
+    tool(tools::DENY)?;
     containerd::run()
+}
+
+fn tool(tool: tools::Tool) -> Result<()> {
+    let tools::Tool { name, version } = tool;
+    if tool.is_there()? {
+        println!("      {name} {version}");
+        return Ok(());
+    }
+    println!("      installing {name} {version}");
+    let done = tool.installed()?.arg("--quiet").stdin(Stdio::null()).status()?;
+    ensure!(done.success(), "{name} could not be installed");
+    Ok(())
 }
 
 /// What a program says, if it is there.

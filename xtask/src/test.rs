@@ -11,7 +11,7 @@ use crate::steps::Steps;
 use crate::{setup, sim, workspace};
 
 /// Each suite of tests/clients: its modules, what it is called, its limit in minutes.
-const SUITES: [(&[&str], &str, u64); 10] = [
+const SUITES: [(&[&str], &str, u64); 11] = [
     (&["kubectl"], "client kubectl", 5),
     (&["kube_rs"], "client kube-rs", 5),
     (&["python"], "client python", 3),
@@ -21,16 +21,18 @@ const SUITES: [(&[&str], &str, u64); 10] = [
     (&["inspect", "unused"], "questions about owners", 5),
     (&["access", "guide", "reference_hammer", "references"], "access by reference", 8),
     (&["bad_input"], "bad input", 5),
+    (&["attacks"], "attacks", 10),
     (&["crash"], "crash", 15),
 ];
 /// How often a server is killed; `--crash-rounds` sets another number.
 const CRASH_ROUNDS: &str = "200";
 
 /// A small part of what `cargo xtask sim` tries.
-const SIMS: [(&str, &[&str]); 3] = [
+const SIMS: [(&str, &[&str]); 4] = [
     ("simulation", &["--histories", "10000", "--runs", "2000"]),
     ("simulation of retention", &["retention", "--histories", "100000", "--events", "4"]),
     ("simulation of references", &["reference", "--steps", "200000"]),
+    ("simulation of access", &["access", "--decisions", "1000000"]),
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   sources    each file: its opening, its size, words that promise work
+//!   files      who makes files outside of the one writer of private ones
 //!   manifests  who leans on whom, versions, banned crates
 //!   reach      files that no `mod` reaches
 //! ```
 
+mod files;
 mod manifests;
 mod reach;
 mod sources;
@@ -24,6 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let members = workspace::members()?;
     let mut complaints = Complaints::new();
     sources::check(&root, &files, &mut complaints)?;
+    files::check(&root, &files, &mut complaints)?;
     manifests::check(&root, &members, &mut complaints)?;
     reach::check(&root, &files, &members, &mut complaints)?;
     complaints.sort();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::library::Function;
+use crate::meter::CHECK_COST;
 use crate::node::{Call, FoldNode, Mode, Node, NodeKind};
 use crate::shape::{Shape, Step};
 use crate::types::{Opaque, Type};
@@ -448,6 +449,10 @@ impl View<'_, '_> {
                 let size = self.size(0);
                 let max = size.max.saturating_mul(2).saturating_add(2);
                 (size.scaled(0.1), Some(Cost { min: size.min.saturating_add(2), max }))
+            }
+            "pathcheck_check" | "resourcecheck_check" => (Cost::fixed(CHECK_COST), None),
+            "authorizer_fieldselector" | "authorizer_labelselector" => {
+                (self.size(1).scaled(0.1), None)
             }
             "starts_with_string" | "ends_with_string" => (self.size(1).scaled(0.1), None),
             "in_list" => (self.size(1), None),

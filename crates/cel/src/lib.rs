@@ -36,6 +36,7 @@ pub use env::{Env, OldSelf};
 pub use error::{CompileError, EvalError, EvalErrorKind};
 pub use escape::{escape, unescape};
 pub use estimate::Cost;
+pub use library::authorizer::{Access, AccessCheck, AccessDecision, Authorize};
 pub use library::named::Named;
 pub use library::semver::Version;
 pub use library::url::Url;

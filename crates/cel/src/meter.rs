@@ -25,6 +25,8 @@ pub const DEFINITION_ESTIMATE_MAX: u64 = 100_000_000;
 pub struct Budget {
     remaining: u64,
     call_max: u64,
+    /// Checks of rights that may be paid by the time they take.
+    cheap_checks: u64,
 }
 
 impl Budget {
@@ -37,7 +39,14 @@ impl Budget {
     /// A budget of so many units, of which one call may spend [`CALL_COST_MAX`].
     #[must_use]
     pub fn new(units: u64) -> Budget {
-        Budget { remaining: units, call_max: CALL_COST_MAX }
+        Budget { remaining: units, call_max: CALL_COST_MAX, cheap_checks: 0 }
+    }
+
+    /// A budget for a run that may be broken off and made again: so many checks of rights are paid by the time
+    /// they take, which is far less than what upstream counts for them.
+    #[must_use]
+    pub fn hasty(units: u64, cheap_checks: u64) -> Budget {
+        Budget { cheap_checks, ..Budget::new(units) }
     }
 
     /// What is left.
@@ -53,11 +62,21 @@ impl Budget {
 
     pub(crate) fn meter(&self) -> Meter {
         let limit = self.remaining.min(self.call_max);
-        Meter { limit, left: limit, work: 0, patterns: Vec::new() }
+        let cheap_checks = self.cheap_checks.min(CHECKS_PER_CALL);
+        Meter {
+            limit,
+            left: limit,
+            work: 0,
+            cheap_checks,
+            given: cheap_checks,
+            patterns: Vec::new(),
+        }
     }
 
     pub(crate) fn settle(&mut self, meter: &Meter) {
         self.remaining = self.remaining.saturating_sub(meter.spent());
+        let checks = meter.given.saturating_sub(meter.cheap_checks);
+        self.cheap_checks = self.cheap_checks.saturating_sub(checks);
     }
 }
 
@@ -67,6 +86,9 @@ pub(crate) struct Meter {
     left: u64,
     /// Work not yet worth a unit.
     work: u64,
+    /// Checks of rights that are left to be paid by time, and how many there were.
+    cheap_checks: u64,
+    given: u64,
     /// Patterns made while running, so that each is paid for once.
     pub(crate) patterns: Vec<(Arc<str>, Arc<Pattern>)>,
 }
@@ -75,6 +97,11 @@ pub(crate) struct Meter {
 const WORK_PER_UNIT: u64 = 256;
 /// How many elements of a new list cost little.
 const ELEMENTS_CHEAP: u64 = 16;
+/// What a check of rights costs, so that one call can afford two.
+pub(crate) const CHECK_COST: u64 = 350_000;
+const CHECKS_PER_CALL: u64 = CALL_COST_MAX / CHECK_COST;
+/// What a check of rights takes, in units.
+const CHECK_TIME: u64 = 200;
 /// What visiting one value is worth in bytes.
 pub(crate) const VISIT: u64 = 32;
 
@@ -93,6 +120,17 @@ impl Meter {
                 self.left = 0;
                 Err(EvalError::overspent())
             }
+        }
+    }
+
+    /// Pays for a check of rights.
+    pub(crate) fn check_access(&mut self) -> Result<(), EvalError> {
+        match self.cheap_checks.checked_sub(1) {
+            Some(left) => {
+                self.cheap_checks = left;
+                self.charge(CHECK_TIME)
+            }
+            None => self.charge(CHECK_COST),
         }
     }
 

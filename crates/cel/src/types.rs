@@ -61,6 +61,16 @@ pub enum Opaque {
     Semver,
     /// `format.dns1123Label()` and its like.
     Format,
+    /// Who answers questions about rights.
+    Authorizer,
+    /// A question about a path.
+    PathCheck,
+    /// A question about a group.
+    GroupCheck,
+    /// A question about a resource.
+    ResourceCheck,
+    /// The answer.
+    Decision,
 }
 
 impl Opaque {
@@ -73,6 +83,11 @@ impl Opaque {
             Opaque::Cidr => "net.CIDR",
             Opaque::Semver => "kubernetes.Semver",
             Opaque::Format => "kubernetes.NamedFormat",
+            Opaque::Authorizer => "kubernetes.authorization.Authorizer",
+            Opaque::PathCheck => "kubernetes.authorization.PathCheck",
+            Opaque::GroupCheck => "kubernetes.authorization.GroupCheck",
+            Opaque::ResourceCheck => "kubernetes.authorization.ResourceCheck",
+            Opaque::Decision => "kubernetes.authorization.Decision",
         }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 use tenure_machinery::quantity::Quantity;
 
 use crate::error::EvalError;
+use crate::library::authorizer::{Access, AccessDecision};
 use crate::library::named::Named;
 use crate::library::semver::Version;
 use crate::library::url::Url;
@@ -60,6 +61,10 @@ pub enum Value<'a> {
     Semver(Arc<Version>),
     /// `format.dns1123Label()` and its like.
     Format(Named),
+    /// A question about rights, as far as it is said.
+    Access(Access<'a>),
+    /// The answer to one.
+    Decision(Arc<AccessDecision>),
     /// JSON that no schema describes inside an object that one does; it can only be compared.
     Raw(&'a Json),
 }
@@ -317,6 +322,8 @@ impl<'a> Value<'a> {
             Value::Cidr(..) => "net.CIDR",
             Value::Semver(_) => "kubernetes.Semver",
             Value::Format(_) => "kubernetes.NamedFormat",
+            Value::Access(access) => access.type_name(),
+            Value::Decision(_) => "kubernetes.authorization.Decision",
             Value::Raw(_) => "unknown",
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tenure_machinery::quantity::Quantity;
 
 mod access;
 mod inspect;
@@ -19,7 +20,7 @@ pub(crate) use inspect::{
     Audit, CascadeFlag, Drain, Plan, PlanDelete, Retention, TableForm, Tree, TreeForm, Unused,
     What, Why,
 };
-pub(crate) use node::{NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
+pub(crate) use node::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
 pub(crate) use offline::{Compact, Keys, KeysFolder, KeysRemove, Snapshot, SnapshotFile, Storage};
 pub(crate) use up::{AuditFlag, AuthorizerFlag, DurabilityFlag, LogFormat, StoreFlag, Switch, Up};
 
@@ -171,6 +172,13 @@ pub(crate) struct OwnerReferencesPolicy {
     pub(crate) strict: bool,
 }
 
+/// A number of bytes as Kubernetes writes it: `1500000`, `512Mi`, `2G`.
+fn bytes(text: &str) -> Result<u64, String> {
+    const WRONG: &str = "write a number of bytes, such as `512Mi`, `2Gi` or `2G`";
+    let quantity = Quantity::parse(text).ok_or(WRONG)?;
+    u64::try_from(quantity.value()).map_err(|_| WRONG.to_owned())
+}
+
 /// Reads a time as Go programs write it: `90s`, `1h30m`, `0`.
 fn time(text: &str) -> Result<Duration, String> {
     const WRONG: &str = "write a number with h, m, s or ms, such as `90m` or `1h30m`";
@@ -211,6 +219,18 @@ mod tests {
     #[test]
     fn no_two_flags_of_a_command_have_one_name() {
         Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn bytes_are_read_as_kubernetes_writes_them() {
+        for (text, wanted) in
+            [("0", 0), ("1500000", 1_500_000), ("512Mi", 512 << 20), ("2G", 2_000_000_000)]
+        {
+            assert_eq!(bytes(text), Ok(wanted), "{text}");
+        }
+        for wrong in ["", "-1", "2 Gi", "much", "2GiB"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

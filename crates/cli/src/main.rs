@@ -1,10 +1,12 @@
 //! The command `tenure`: reads flags, calls the host, prints for people. No rule is decided here.
 
 mod access;
+mod descriptors;
 mod flags;
 mod inspect;
 mod keys;
 mod logging;
+mod memory;
 mod migrate;
 mod node;
 mod offline;

@@ -10,12 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tenure_host::NodeOptions;
+use tenure_host::folder::TemporaryFolder;
 use tenure_lifecycle::{Backoff, Room};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt as _};
 use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
 
-use crate::flags::{NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
+use crate::flags::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
 use crate::report::Problem;
 use crate::up::{Signals, data_dir, workers};
 use crate::{logging, say};
@@ -25,7 +26,7 @@ const INFO_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(flags: NodeCommand) -> Result<(), Problem> {
     if let Some(NodeSubcommand::Info(flags)) = &flags.command {
-        return info(&flags.runtime);
+        return info(&flags.runtime, flags.isolation);
     }
     logging::start(flags.log_format)?;
     let runtime = workers()?;
@@ -52,7 +53,13 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
             .hint("leave out `--runtime none`"));
     };
     let options = options(&flags.node)?;
+    // On a machine that runs others' containers too, its files are for its administrator to give.
+    let private = match flags.runtime {
+        RuntimeFlag::Process => vec![path.clone()],
+        RuntimeFlag::Cri(_) | RuntimeFlag::None => Vec::new(),
+    };
     let settings = NodeSettings {
+        private,
         address: flags.node_ip,
         listen: flags.listen,
         room: options.room,
@@ -171,7 +178,8 @@ pub(crate) fn choice(flag: &RuntimeFlag, flags: &NodeFlags) -> Option<RuntimeCho
                 ..Images::default()
             };
             let allow_privileged = flags.allow_privileged_process;
-            Some(RuntimeChoice::Process { images, allow_privileged })
+            let plain = flags.isolation == Isolation::None;
+            Some(RuntimeChoice::Process { images, allow_privileged, plain })
         }
         #[cfg(not(target_os = "linux"))]
         RuntimeFlag::Process => None,
@@ -202,7 +210,7 @@ pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, Problem> {
 }
 
 /// Prints what a runtime isolates on this machine.
-fn info(flag: &RuntimeFlag) -> Result<(), Problem> {
+fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), Problem> {
     let runtime = workers()?;
     runtime.block_on(Box::pin(async {
         let none = NodeFlags {
@@ -211,16 +219,18 @@ fn info(flag: &RuntimeFlag) -> Result<(), Problem> {
             image_map: Vec::new(),
             image_dir: Vec::new(),
             allow_privileged_process: false,
+            isolation,
             cri_host_network: false,
             eviction: false,
         };
         let Some(choice) = choice(flag, &none) else {
             return Err(Problem::new("a simulated node isolates nothing: it runs nothing"));
         };
-        let folder = std::env::temp_dir().join(format!("tenure-info-{}", std::process::id()));
+        let folder = TemporaryFolder::new()
+            .map_err(|error| Problem::new("no folder could be made for a trial").cause(&error))?;
         let settings = NodeSettings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            ..NodeSettings::new("info", Server::default(), choice, folder.clone())
+            ..NodeSettings::new("info", Server::default(), choice, folder.path().to_owned())
         };
         let asked = async {
             let address = Ipv4Addr::LOCALHOST.into();
@@ -228,8 +238,6 @@ fn info(flag: &RuntimeFlag) -> Result<(), Problem> {
             runtime.about().await
         };
         let asked = tokio::time::timeout(INFO_LIMIT, Box::pin(asked)).await;
-        // There may be nothing to remove.
-        let _ = std::fs::remove_dir_all(&folder);
         let about = match asked {
             Ok(Ok(about)) => about,
             Ok(Err(error)) => return Err(problem(&error)),
@@ -244,6 +252,9 @@ fn info(flag: &RuntimeFlag) -> Result<(), Problem> {
                 Err(why) => format!("no: {why}"),
             };
             text.push_str(&format!("{aspect:width$}  {held}\n"));
+        }
+        if let Some(why) = about.unable {
+            text.push_str(&format!("\nno pod is run here: {why}\n"));
         }
         if let Some(danger) = about.danger {
             text.push_str(&format!("\n{danger}\n"));

@@ -5,17 +5,20 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_host::{
-    AuditLevel, AuditLog, Authorizer, Config, ControlPlane, Durability, Features, OwnerChecks,
-    References, Retention, Runtime, Store,
+    AuditLevel, AuditLog, Authorizer, Config, ControlPlane, Durability, Features, Limits,
+    OwnerChecks, References, Retention, Runtime, Store,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::flags::{AuditFlag, AuthorizerFlag, DurabilityFlag, StoreFlag, Switch, Up};
 use crate::report::Problem;
-use crate::{logging, node, say};
+use crate::{descriptors, logging, memory, node, say};
 
 /// Handlers never block, so few threads are enough; more would only cost memory.
 const WORKER_THREADS: usize = 2;
+/// How many pieces of work a thread does before it looks for new requests again. With the usual 61, a
+/// request waited for 61 parts of somebody else's long answers.
+const POLLS_BETWEEN_SOCKETS: u32 = 5;
 
 pub(crate) fn run(flags: Up, begin: Instant) -> Result<(), Problem> {
     logging::start(flags.log_format)?;
@@ -27,6 +30,7 @@ pub(crate) fn run(flags: Up, begin: Instant) -> Result<(), Problem> {
 pub(crate) fn workers() -> Result<tokio::runtime::Runtime, Problem> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
+        .event_interval(POLLS_BETWEEN_SOCKETS)
         .enable_all()
         .build()
         .map_err(|error| Problem::new("no threads could be started").cause(&error))
@@ -131,6 +135,12 @@ fn config(flags: Up) -> Result<Config, Problem> {
         kubeconfig,
         store,
         durability,
+        store_quota: quota(flags.store_quota),
+        limits: Limits {
+            reads: flags.max_requests_inflight,
+            writes: flags.max_mutating_requests_inflight,
+            connections: descriptors::connections(),
+        },
         owners,
         audit,
         event_life,
@@ -153,6 +163,11 @@ fn config(flags: Up) -> Result<Config, Problem> {
         },
         ..base
     })
+}
+
+/// What was asked for, or what the memory of this machine allows; none if that is zero.
+fn quota(asked: Option<u64>) -> Option<u64> {
+    Some(asked.unwrap_or_else(memory::store_quota)).filter(|bytes| *bytes > 0)
 }
 
 fn audit(file: Option<PathBuf>, level: Option<AuditFlag>) -> Option<AuditLog> {

@@ -18,11 +18,17 @@ use tenure_world::{Record, World};
 
 /// How many parsed objects are remembered, in each of two halves.
 const REMEMBERED: usize = 32_768;
+/// How many bytes they may have as JSON, in each half: whoever writes large objects fills no memory
+/// (api-server R246).
+const REMEMBERED_BYTES: usize = 64 << 20;
 
 /// Parsed objects by key; what was not asked for during a whole half is forgotten.
 #[derive(Default)]
 pub(crate) struct Parsed {
     young: HashMap<Arc<str>, Versions>,
+    /// What `young` has as JSON.
+    // INVARIANT: the sum of `bytes` of everything in `young`.
+    young_bytes: usize,
     old: HashMap<Arc<str>, Versions>,
 }
 
@@ -32,6 +38,8 @@ pub(crate) struct Parsed {
 struct Versions {
     newest: (Revision, Arc<Object>),
     before: Option<(Revision, Arc<Object>)>,
+    /// What all versions have as JSON, about.
+    bytes: usize,
 }
 
 impl Versions {
@@ -58,10 +66,7 @@ impl Parsed {
         if let Some(object) = self.young.get(record.key()).and_then(|known| known.at(revision)) {
             return Some(Seen { object, revision });
         }
-        let mut known = self.young.remove(record.key());
-        if known.is_none() {
-            known = self.old.remove(record.key());
-        }
+        let known = self.take_young(record.key()).or_else(|| self.old.remove(record.key()));
         let object = match known.as_ref().and_then(|known| known.at(revision)) {
             Some(object) => object,
             None => {
@@ -74,16 +79,25 @@ impl Parsed {
                 Arc::new(object)
             }
         };
-        let mut known = known
-            .unwrap_or_else(|| Versions { newest: (revision, Arc::clone(&object)), before: None });
+        let newest = (revision, Arc::clone(&object));
+        let mut known = known.unwrap_or(Versions { newest, before: None, bytes: 0 });
         if known.at(revision).is_none() {
             known.add(revision, Arc::clone(&object));
         }
-        if self.young.len() >= REMEMBERED {
+        known.bytes = record.bytes().len() * if known.before.is_some() { 2 } else { 1 };
+        if self.young.len() >= REMEMBERED || self.young_bytes >= REMEMBERED_BYTES {
             self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
         }
+        self.young_bytes += known.bytes;
         self.young.insert(Arc::clone(record.key()), known);
         Some(Seen { object, revision })
+    }
+
+    fn take_young(&mut self, key: &str) -> Option<Versions> {
+        let known = self.young.remove(key)?;
+        self.young_bytes = self.young_bytes.saturating_sub(known.bytes);
+        Some(known)
     }
 
     /// The change that made an object what it is has come by: nobody asks how it was before.
@@ -97,7 +111,7 @@ impl Parsed {
 
     /// An object is gone.
     pub(crate) fn forget(&mut self, key: &str) {
-        self.young.remove(key);
+        self.take_young(key);
         self.old.remove(key);
     }
 }
@@ -363,5 +377,40 @@ impl View for Eyes<'_> {
             .filter(|record| node_of(record) == node)
             .filter_map(|record| self.read(record))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tenure_server::registry::Kinds;
+
+    use super::*;
+
+    fn record(kinds: &Registry, name: &str, bytes: usize) -> Record {
+        let text = format!(
+            r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"default","resourceVersion":"5"}},"data":{{"k":"{}"}}}}"#,
+            "x".repeat(bytes)
+        );
+        let key = format!("/registry/configmaps/default/{name}");
+        Record::read(key.into(), Revision(5), Bytes::from(text), kinds).unwrap()
+    }
+
+    #[test]
+    fn r246_large_objects_are_not_remembered_beyond_a_bound() {
+        let kinds = Kinds::new(None).current();
+        let mut parsed = Parsed::default();
+        let large = 8 << 20;
+        for number in 0..40 {
+            parsed.read(&kinds, &record(&kinds, &format!("m-{number}"), large)).unwrap();
+            assert!(parsed.young_bytes <= REMEMBERED_BYTES + large + 1_000);
+        }
+        let held = parsed.young.len() + parsed.old.len();
+        assert!(held <= 2 * (REMEMBERED_BYTES / large + 1), "{held} are remembered");
+        // What is forgotten is not counted any more.
+        for number in 0..40 {
+            parsed.forget(&format!("/registry/configmaps/default/m-{number}"));
+        }
+        assert_eq!((parsed.young_bytes, parsed.old.len()), (0, 0));
     }
 }

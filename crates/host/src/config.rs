@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use tenure_server::Limits;
 use tenure_server::admit::{OwnerChecks, Retention};
 pub use tenure_server::audit::Level as AuditLevel;
 use tenure_server::reference::References;
@@ -35,6 +36,9 @@ pub enum Durability {
 /// How long an event lives after it was last written, unless told otherwise.
 pub const EVENT_LIFE: Duration = Duration::from_secs(60 * 60);
 
+/// How many bytes objects may have where nobody says otherwise; a machine with little memory takes less.
+pub const STORE_QUOTA_MAX: u64 = 8 << 30;
+
 /// Where requests are written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditLog {
@@ -58,6 +62,10 @@ pub struct Config {
     pub store: Store,
     /// When a write is acknowledged.
     pub durability: Durability,
+    /// How many bytes the objects may have, what is kept beside them included; `None` for no bound.
+    pub store_quota: Option<u64>,
+    /// How many requests run at a time, of nodes and the cluster, and of everybody else.
+    pub limits: Limits,
     /// Where requests are written down; `None` for nowhere.
     pub audit: Option<AuditLog>,
     /// How long an event lives after it was last written; zero means for ever.
@@ -92,6 +100,8 @@ impl Config {
             kubeconfig: None,
             store: Store::File,
             durability: Durability::Strict,
+            store_quota: Some(STORE_QUOTA_MAX),
+            limits: Limits::default(),
             audit: None,
             event_life: EVENT_LIFE,
             service_account_keys: Vec::new(),

@@ -1,9 +1,8 @@
 //! Starting and ending a whole control plane. Every part is made elsewhere; here they meet.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -82,6 +81,7 @@ impl ControlPlane {
             .retaining(config.features.controllers_as_owners);
         let place = Place::prepare(&config)?;
         let kubeconfig = place.kubeconfig(&config)?;
+        let private = place.private(&config, &kubeconfig);
         let audit = config.audit.as_ref().map(audit_log).transpose()?;
         let listener = bind(config.listen).await?;
         let failed = |source| StartError::Listen { address: config.listen, source };
@@ -89,14 +89,16 @@ impl ControlPlane {
 
         // Opening the store may read much, so it runs beside the making of certificates.
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
-        let (store, durability) = (place.store(&config), config.durability);
+        let store = place.store(&config);
+        let (durability, quota) = (config.durability, config.store_quota);
         let rights = Arc::new(Access::new(references(&config)));
         let policies = Arc::new(Policies::default());
         let feeds =
             vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds), policies.feed()];
         let layout = Arc::clone(&kinds);
-        let opening =
-            tokio::task::spawn_blocking(move || world(store.as_deref(), durability, layout, feeds));
+        let opening = tokio::task::spawn_blocking(move || {
+            world(store.as_deref(), durability, quota, layout, feeds)
+        });
         let made = place.pki(&config).and_then(|pki| {
             let keys = place.token_keys(&config, &pki)?;
             Ok((pki, keys))
@@ -130,6 +132,7 @@ impl ControlPlane {
             retention: retention(&config),
             downward: readable(&config),
             policies,
+            limits: config.limits,
         })
         .await?;
         // Before anybody follows, so that requests that were left unanswered are answered.
@@ -147,6 +150,7 @@ impl ControlPlane {
                     downward: downward_on_nodes(&config.features),
                     url: url.clone(),
                     address: loopback_or(address.ip()),
+                    private,
                     folder: place.nodes()?,
                 };
                 Some(Nodes::start(wanted, &pki, dialer)?)
@@ -354,6 +358,7 @@ fn followers(
 fn world(
     store: Option<&Path>,
     durability: Durability,
+    quota: Option<u64>,
     layout: Arc<Kinds>,
     indexes: Vec<Box<dyn LockStep>>,
 ) -> Result<Handle, StorageError> {
@@ -363,6 +368,7 @@ fn world(
         layout,
         indexes,
         sync_every: relaxed.then_some(storage::RELAXED_SYNC),
+        quota,
         ..Options::default()
     };
     tenure_world::open(log, options).map_err(|error| StorageError::Damaged {
@@ -400,6 +406,18 @@ impl Place {
             Place::Kept(folder) if config.store == Store::File => Some(folder.store()),
             _ => None,
         }
+    }
+
+    /// What no pod may ever be given, wherever it lies.
+    fn private(&self, config: &Config, kubeconfig: &Path) -> Vec<PathBuf> {
+        let folder = match self {
+            Place::Kept(folder) => Some(folder.path().to_owned()),
+            Place::Temporary(folder) => Some(folder.path().to_owned()),
+            Place::Nowhere => None,
+        };
+        let audit = config.audit.as_ref().and_then(|audit| audit.file.clone());
+        let keys = config.service_account_keys.iter().cloned();
+        folder.into_iter().chain([kubeconfig.to_owned()]).chain(audit).chain(keys).collect()
     }
 
     /// Where nodes of this process keep their files.
@@ -460,9 +478,7 @@ fn audit_log(log: &AuditLog) -> Result<Arc<Audit>, StartError> {
     let out: io::Result<Box<dyn io::Write + Send>> = match &log.file {
         None => Ok(Box::new(io::stdout())),
         Some(path) => {
-            let mut options = OpenOptions::new();
-            let file = options.append(true).create(true).mode(0o600).open(path);
-            file.map(|file| Box::new(file) as Box<dyn io::Write + Send>)
+            tenure_files::append(path).map(|file| Box::new(file) as Box<dyn io::Write + Send>)
         }
     };
     out.and_then(|out| Audit::start(log.level, out))

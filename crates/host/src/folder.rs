@@ -8,11 +8,10 @@
 //!   DIR/store/       the objects
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::StartError;
 
@@ -27,7 +26,8 @@ pub struct Folder {
 impl Folder {
     /// Makes the folder if need be and locks it.
     pub fn open(path: &Path) -> Result<Folder, StartError> {
-        make(path).map_err(|source| unusable(path, source))?;
+        let made = make(path).and_then(|()| close_if_empty(path));
+        made.map_err(|source| unusable(path, source))?;
         Folder::lock(path)
     }
 
@@ -40,13 +40,11 @@ impl Folder {
     }
 
     fn lock(path: &Path) -> Result<Folder, StartError> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.join("lock"))
+        // By one name from here on, whatever links lead here and wherever this process goes.
+        let path = &fs::canonicalize(path).map_err(|source| unusable(path, source))?;
+        // Who may write there could put keys of their own in it, or take ours away.
+        let mut file = tenure_files::refuse_shared_folder(path)
+            .and_then(|()| tenure_files::open_or_create(&path.join("lock")))
             .map_err(|source| unusable(path, source))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -104,7 +102,20 @@ fn write_process_id(file: &mut File) -> io::Result<()> {
 
 /// Makes a folder and those above it, readable by the owner only.
 pub fn make(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    tenure_files::make_folder(path)
+}
+
+/// A folder that somebody made for us with the usual mode becomes the owner's alone, as one that we make.
+/// One with something in it is left alone: it may serve for other things.
+fn close_if_empty(path: &Path) -> io::Result<()> {
+    if tenure_files::refuse_shared_folder(path).is_ok() || fs::read_dir(path)?.next().is_some() {
+        return Ok(());
+    }
+    match fs::set_permissions(path, fs::Permissions::from_mode(0o700)) {
+        // Somebody else's, which is refused with a better sentence.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
 }
 
 /// A new, private, empty folder for what an ephemeral server must write.
@@ -114,21 +125,7 @@ pub struct TemporaryFolder(PathBuf);
 impl TemporaryFolder {
     /// Makes it in the system's place for temporary files.
     pub fn new() -> io::Result<TemporaryFolder> {
-        // Tests have many servers in one process, so each looks for a name where the last one
-        // found its own; an older process of the same id may have left some behind.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let parent = std::env::temp_dir();
-        for _ in 0..100 {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("tenure-{}-{number}", std::process::id()));
-            // Not recursive: an existing folder, perhaps another user's, is never taken over.
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(TemporaryFolder(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::from(io::ErrorKind::AlreadyExists))
+        tenure_files::make_new_folder(&std::env::temp_dir(), "tenure").map(TemporaryFolder)
     }
 
     /// Where it is.
@@ -146,30 +143,8 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Writes a file whole or not at all, readable by the owner only.
-///
-/// The bytes are not forced to disk: what is written this way can be made again.
-pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let result = write_new(&part, bytes).and_then(|()| fs::rename(&part, path));
-    if result.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    result
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(bytes)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -184,14 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn private_files_are_replaced_whole() {
+    fn a_folder_where_others_write_is_closed_if_empty_and_else_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("key");
-        write_private(&path, b"a longer text").unwrap();
-        write_private(&path, b"short").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"short");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let shared = || fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        shared();
+        drop(Folder::open(dir.path()).unwrap());
+        assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        shared();
+        for open in [Folder::open, Folder::open_existing] {
+            let error = open(dir.path()).unwrap_err();
+            assert!(matches!(error, StartError::FolderUnusable { .. }), "{error:?}");
+        }
+        assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o777);
     }
 
     #[test]

@@ -190,7 +190,7 @@ fn failed(path: &Path, source: io::Error) -> KeysError {
 /// Writes a file that no power cut may lose: tokens hang on it.
 fn write(place: &Path, name: &str, text: &str) -> Result<(), KeysError> {
     let path = place.join(name);
-    folder::write_private(&path, text.as_bytes()).map_err(|source| failed(&path, source))?;
+    tenure_files::replace(&path, text.as_bytes()).map_err(|source| failed(&path, source))?;
     sync(&path)?;
     sync(place)
 }

@@ -92,16 +92,22 @@ pub fn write(path: &Path, text: &str) -> Result<(), WriteError> {
     if let Some(parent) = target.parent() {
         folder::make(parent).map_err(failed)?;
     }
-    folder::write_private(&target, text.as_bytes()).map_err(failed)
+    tenure_files::replace(&target, text.as_bytes()).map_err(failed)
 }
 
 /// Fails if `path` holds something that must not be replaced; cheap, so that a start can ask first.
 pub fn check(path: &Path) -> Result<(), WriteError> {
+    let unusable = |source| WriteError::Io { path: path.to_owned(), source };
+    // A link is followed, so it must be ours; a pipe would be waited for.
+    tenure_files::refuse_foreign_link(path).map_err(unusable)?;
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(WriteError::Foreign { path: path.to_owned() });
+    }
     match fs::read(path) {
         Ok(bytes) if bytes.trim_ascii().is_empty() || bytes.starts_with(MARK.as_bytes()) => Ok(()),
         Ok(_) => Err(WriteError::Foreign { path: path.to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(WriteError::Io { path: path.to_owned(), source }),
+        Err(source) => Err(unusable(source)),
     }
 }
 

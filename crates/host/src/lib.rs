@@ -19,7 +19,7 @@ pub mod nodes;
 pub mod pki;
 pub mod storage;
 
-pub use config::{AuditLevel, AuditLog, Config, Durability, Store};
+pub use config::{AuditLevel, AuditLog, Config, Durability, Limits, Store};
 pub use control_plane::ControlPlane;
 pub use error::StartError;
 pub use features::{FEATURES, FeatureError, Features};

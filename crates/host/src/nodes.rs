@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use tenure_machinery::Object;
 use tenure_node::serve::Service;
 use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
-use tenure_server::connect::{Connecting, Dialer, NodeDialer};
+use tenure_server::connect::{Connecting, Dialer, NODE_CLIENT, NodeDialer};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -25,9 +25,6 @@ use crate::pki::{Pair, Pki, PkiError};
 
 /// Bytes that may be under way between server and node.
 const IN_MEMORY: usize = 64 * 1024;
-/// Who the server is to nodes.
-const CLIENT_NAME: &str = "kube-apiserver-kubelet-client";
-const CLIENT_GROUP: &str = "system:masters";
 
 /// What runs pods.
 #[derive(Clone, Debug, Default)]
@@ -74,9 +71,10 @@ pub(crate) struct HostDialer {
 }
 
 impl HostDialer {
-    /// A dialer that shows itself to nodes elsewhere by a certificate of its own.
+    /// A dialer that shows itself to nodes elsewhere by a certificate of its own, which is good for nodes
+    /// and for nothing else (R133b).
     pub(crate) fn new(pki: &Pki) -> Result<HostDialer, PkiError> {
-        let pair = pki.user(CLIENT_NAME, &[CLIENT_GROUP], SystemTime::now())?;
+        let pair = pki.user(NODE_CLIENT, &[], SystemTime::now())?;
         let shown = pair.certificate().zip(pair.key()).zip(pki.authority.certificate());
         let elsewhere = shown.and_then(|((chain, key), authority)| {
             NodeDialer::new(vec![chain], key, authority).ok()
@@ -124,6 +122,8 @@ pub(crate) struct NodesWanted {
     pub(crate) url: String,
     pub(crate) address: IpAddr,
     pub(crate) folder: NodeFolder,
+    /// What no pod may ever be given: the data folder, the kubeconfig.
+    pub(crate) private: Vec<PathBuf>,
 }
 
 /// The nodes of this process.
@@ -181,6 +181,8 @@ fn node(wanted: &NodesWanted, name: &str, authority: &Pair, pair: &Pair) -> Node
         eviction: wanted.options.eviction,
         strangers_stay: wanted.options.strangers_stay,
         downward: wanted.downward,
+        // Of every node of this process, not only of this one.
+        private: wanted.private.iter().cloned().chain([wanted.folder.path.clone()]).collect(),
         ..NodeSettings::new(name, server, wanted.runtime.clone(), folder)
     }
 }

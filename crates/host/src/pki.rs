@@ -113,6 +113,8 @@ pub struct Pki {
     pub admin: Pair,
     /// Signs service account tokens.
     pub service_account: ServiceAccountKey,
+    /// The names and addresses of the server, which no node may have.
+    names: BTreeSet<String>,
 }
 
 /// A P-256 key in PKCS#8 PEM form.
@@ -171,6 +173,7 @@ impl Pki {
             admin: new_admin(&issuer, now)?,
             authority,
             service_account: ServiceAccountKey(KeyPair::generate()?.serialize_pem()),
+            names: names.clone(),
         })
     }
 
@@ -197,7 +200,7 @@ impl Pki {
             None => files.write_pair("admin", new_admin(&issuer(&authority, now)?, now)?)?,
         };
         let service_account = ServiceAccountKey(files.service_account_key()?);
-        Ok(Pki { authority, serving, admin, service_account })
+        Ok(Pki { authority, serving, admin, service_account, names: names.clone() })
     }
 }
 
@@ -235,7 +238,7 @@ impl Files<'_> {
 
     fn write(&self, name: &str, text: &str) -> Result<(), PkiError> {
         let path = self.path.join(name);
-        folder::write_private(&path, text.as_bytes()).map_err(|error| self.failed(path, error))
+        tenure_files::replace(&path, text.as_bytes()).map_err(|error| self.failed(path, error))
     }
 
     fn read_pair(&self, name: &str) -> Result<Option<Pair>, PkiError> {

@@ -1,9 +1,11 @@
-//! CertificateSigningRequest and ClusterTrustBundle as stored; signing is a signer's work.
+//! CertificateSigningRequest and ClusterTrustBundle as stored (R136a). Who may approve and sign is
+//! asked elsewhere; signing is a signer's work.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tenure_machinery::validate::{objects, text, validate_frozen};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
 
+use crate::certificate_request::{self, bytes, check_certificates};
 use crate::stored::{keep, set_status, spec, texts};
 
 /// Rules of CertificateSigningRequest.
@@ -12,6 +14,38 @@ pub(crate) struct CertificateSigningRequestRules;
 pub(crate) struct ClusterTrustBundleRules;
 
 const SECONDS_MIN: i64 = 600;
+/// Who signs what no signer was named for, in versions before this one.
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+/// What the two halves of a signer's name may have together.
+const PATH_BYTES_MAX: usize = 253 + 63 + 1;
+/// Decisions: they are true, and stand once made.
+const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
+/// What a certificate may be for.
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
 
 impl Rules for CertificateSigningRequestRules {
     fn prepare_create(&self, object: &mut Object, _cx: &Cx) {
@@ -27,59 +61,88 @@ impl Rules for CertificateSigningRequestRules {
         // Approval writes conditions and nothing else of the status.
         let conditions = object.at(&["status", "conditions"]).cloned();
         keep(object, old, "status");
-        if let Some(conditions) = conditions {
-            object.map_mut("status").insert("conditions".to_owned(), conditions);
-        }
-        stamp(object, cx);
+        let status = object.map_mut("status");
+        match conditions {
+            Some(conditions) => status.insert("conditions".to_owned(), conditions),
+            None => status.remove("conditions"),
+        };
+        stamp(object, old, cx);
     }
 
-    fn prepare_status(&self, object: &mut Object, _old: &Object, cx: &Cx) {
-        stamp(object, cx);
+    fn prepare_status(&self, object: &mut Object, old: &Object, cx: &Cx) {
+        stamp(object, old, cx);
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
         let spec = spec(object);
-        if text(spec, "request").is_empty() {
-            errors.invalid(&path.field("request"), "\"\"", "must be a PEM certificate request");
+        if let Err(why) = certificate_request::of(object) {
+            errors.invalid(&path.field("request"), "\"\"", &why);
         }
-        if texts(spec, "usages").is_empty() {
-            errors.required(&path.field("usages"), "");
-        }
+        validate_usages(spec, &path, errors);
         let signer = text(spec, "signerName");
-        let domain = signer.split_once('/').map(|(domain, _)| domain).unwrap_or_default();
-        if signer.is_empty() {
-            errors.required(&path.field("signerName"), "");
-        } else if name::dns_subdomain(domain).is_some() || !domain.contains('.') {
-            let why = "must be a domain and a name, such as example.com/signer";
+        if signer == LEGACY_SIGNER {
+            let why = "the legacy signerName is not allowed via this API version";
             errors.invalid(&path.field("signerName"), format_args!("{signer:?}"), why);
+        } else {
+            validate_signer(signer, &path.field("signerName"), errors);
         }
         if let Some(seconds) = spec.int_at(&["expirationSeconds"])
             && seconds < SECONDS_MIN
         {
-            let why = format!("must be at least {SECONDS_MIN}");
+            let why = format!("may not specify a duration less than {SECONDS_MIN} seconds");
             errors.invalid(&path.field("expirationSeconds"), seconds, &why);
         }
         validate_conditions(object, errors);
+        validate_certificate(object, errors);
     }
 
+    /// The plain path keeps the status, so what changed came by `approval`.
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_conditions_kept(object, old, errors);
+        let certificate = Path::Root.field("status");
+        if object.at(&["status", "certificate"]) != old.at(&["status", "certificate"]) {
+            let why = "updates may not set certificate content";
+            errors.forbidden(&certificate.field("certificate"), why);
+        }
     }
 
     fn validate_status(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_conditions(object, errors);
         validate_conditions_kept(object, old, errors);
+        let status = Path::Root.field("status");
+        for kind in ["Approved", "Denied"] {
+            let (now, before) = (conditions(object, kind), conditions(old, kind));
+            if now.len() > before.len() {
+                let why = format!("updates may not add a condition of type {kind:?}");
+                errors.forbidden(&status.field("conditions"), &why);
+            } else if now.len() == before.len() && now != before {
+                let why = format!("updates may not modify a condition of type {kind:?}");
+                errors.forbidden(&status.field("conditions"), &why);
+            }
+        }
+        validate_certificate(object, errors);
+        let before = old.str_at(&["status", "certificate"]).unwrap_or_default();
+        let now = object.str_at(&["status", "certificate"]).unwrap_or_default();
+        if !before.is_empty() && now != before {
+            let why = "updates may not modify existing certificate content";
+            errors.forbidden(&status.field("certificate"), why);
+        }
     }
 }
 
 impl Rules for ClusterTrustBundleRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
-        if text(spec(object), "trustBundle").is_empty() {
-            errors.required(&path.field("trustBundle"), "");
+        let bundle = text(spec(object), "trustBundle");
+        if let Err(why) = check_certificates(bundle.as_bytes(), true) {
+            errors.invalid(&path.field("trustBundle"), "<value omitted>", &why);
         }
-        let signer = text(spec(object), "signerName").replace('/', ":");
+        let signer = text(spec(object), "signerName");
+        if !signer.is_empty() {
+            validate_signer(signer, &path.field("signerName"), errors);
+        }
+        let signer = signer.replace('/', ":");
         let named = object.name().starts_with(&format!("{signer}:"));
         let fits = if signer.is_empty() { !object.name().contains(':') } else { named };
         if !fits {
@@ -95,88 +158,122 @@ impl Rules for ClusterTrustBundleRules {
     }
 }
 
-/// Conditions get the time of the write where they have none.
-fn stamp(object: &mut Object, cx: &Cx) {
+/// Conditions get the time of the write where they have none, or that of the same condition before.
+fn stamp(object: &mut Object, old: &Object, cx: &Cx) {
+    let before = |kind: &str, status: &str| {
+        conditions(old, kind)
+            .into_iter()
+            .find(|condition| text(condition, "status") == status)
+            .and_then(|condition| condition.get("lastTransitionTime").cloned())
+    };
     let Some(status) = crate::stored::member(object, "status") else { return };
     for condition in tenure_machinery::validate::objects_mut(status, "conditions") {
-        condition.set_default("status", "True");
         condition.set_default("lastUpdateTime", cx.now.as_str());
-        condition.set_default("lastTransitionTime", cx.now.as_str());
+        let since = before(text(condition, "type"), text(condition, "status"));
+        let now = || Value::from(cx.now.as_str());
+        condition.set_default("lastTransitionTime", since.unwrap_or_else(now));
     }
 }
 
-fn decisions(object: &Object) -> Vec<&str> {
+fn conditions<'a>(object: &'a Object, kind: &str) -> Vec<&'a Object> {
     let Some(status) = object.map_at(&["status"]) else { return Vec::new() };
-    objects(status, "conditions").map(|(_, condition)| text(condition, "type")).collect()
+    let all = objects(status, "conditions").map(|(_, condition)| condition);
+    all.filter(|condition| text(condition, "type") == kind).collect()
+}
+
+fn validate_usages(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let usages = texts(spec, "usages");
+    let path = path.field("usages");
+    if usages.is_empty() {
+        errors.required(&path, "");
+    }
+    for (index, usage) in usages.iter().enumerate() {
+        if !USAGES.contains(usage) {
+            errors.not_supported(&path.index(index), usage, &USAGES);
+        }
+        if usages.iter().take(index).any(|other| other == usage) {
+            errors.duplicate(&path.index(index), format_args!("{usage:?}"));
+        }
+    }
+}
+
+/// A domain with a dot, one slash, and a name.
+fn validate_signer(signer: &str, path: &Path<'_>, errors: &mut Errors) {
+    if signer.is_empty() {
+        return errors.required(path, "");
+    }
+    let shown = format_args!("{signer:?}");
+    let halves = signer.split_once('/').filter(|(_, rest)| !rest.contains('/'));
+    let Some((domain, rest)) = halves else {
+        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        return errors.invalid(path, shown, why);
+    };
+    if let Some(why) = domain.split('.').find_map(name::dns_label) {
+        errors.invalid(path, shown, why);
+    } else if let Some(why) = name::dns_subdomain(domain) {
+        errors.invalid(path, shown, why);
+    } else if !domain.contains('.') {
+        errors.invalid(path, shown, "should be a domain with two labels separated by a dot");
+    }
+    if let Some(why) = rest.split('.').find_map(name::dns_subdomain) {
+        errors.invalid(path, shown, why);
+    } else if rest.len() > PATH_BYTES_MAX {
+        errors.too_long(path, PATH_BYTES_MAX);
+    }
+}
+
+fn validate_certificate(object: &Object, errors: &mut Errors) {
+    let certificate = object.str_at(&["status", "certificate"]).unwrap_or_default();
+    if certificate.is_empty() {
+        return;
+    }
+    if let Err(why) = bytes(certificate).and_then(|pem| check_certificates(&pem, false)) {
+        let status = Path::Root.field("status");
+        errors.invalid(&status.field("certificate"), "<certificate data>", &why);
+    }
 }
 
 fn validate_conditions(object: &Object, errors: &mut Errors) {
     let status = Path::Root.field("status");
     let list = status.field("conditions");
-    let types = decisions(object);
-    for (index, kind) in types.iter().enumerate() {
+    let Some(status) = object.map_at(&["status"]) else { return };
+    let mut types: Vec<&str> = Vec::new();
+    for (index, condition) in objects(status, "conditions") {
         let place = list.index(index);
+        let kind = text(condition, "type");
         if kind.is_empty() {
             errors.required(&place.field("type"), "");
         }
-        if types.iter().take(index).any(|other| other == kind) {
+        let allowed: &[&str] =
+            if DECISIONS.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        match text(condition, "status") {
+            "" => errors.required(&place.field("status"), ""),
+            own if !allowed.contains(&own) => {
+                errors.not_supported(&place.field("status"), own, allowed);
+            }
+            _ => {}
+        }
+        if types.contains(&kind) {
             errors.duplicate(&place.field("type"), format_args!("{kind:?}"));
         }
+        types.push(kind);
     }
     if types.contains(&"Approved") && types.contains(&"Denied") {
-        errors.invalid(&list, format_args!("{types:?}"), "Approved and Denied exclude each other");
+        let why = "Approved and Denied conditions are mutually exclusive";
+        errors.invalid(&list, format_args!("{types:?}"), why);
     }
 }
 
 /// A decision stands.
 fn validate_conditions_kept(object: &Object, old: &Object, errors: &mut Errors) {
     let status = Path::Root.field("status");
-    let now = decisions(object);
-    for kind in ["Approved", "Denied", "Failed"] {
-        if decisions(old).contains(&kind) && !now.contains(&kind) {
-            let why = format!("{kind} cannot be taken back");
+    for kind in DECISIONS {
+        if conditions(object, kind).len() < conditions(old, kind).len() {
+            let why = format!("updates may not remove a condition of type {kind:?}");
             errors.forbidden(&status.field("conditions"), &why);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    //! Rules of spec/api-server.md.
-    use serde_json::json;
-
-    use crate::check::{faults, row, updated};
-
-    const GROUP: &str = "certificates.k8s.io";
-
-    #[test]
-    fn r136_signing_requests() {
-        let kind = row(GROUP, "CertificateSigningRequest");
-        assert_eq!(
-            faults(&kind, json!({"spec": {}})),
-            [
-                "spec.request FieldValueInvalid",
-                "spec.usages FieldValueRequired",
-                "spec.signerName FieldValueRequired",
-            ]
-        );
-        let old = json!({"spec": {"request": "AA==", "signerName": "example.com/s"}});
-        let new = json!({"spec": {"request": "AQ=="}, "status": {"certificate": "AA=="}});
-        let after = updated(&kind, old.clone(), new);
-        assert_eq!(
-            (after["spec"].clone(), after["status"].clone()),
-            (old["spec"].clone(), json!({}))
-        );
-    }
-
-    #[test]
-    fn r136_trust_bundles_are_named_after_their_signer() {
-        let kind = row(GROUP, "ClusterTrustBundle");
-        let bundle = |name: &str| {
-            json!({"metadata": {"name": name},
-            "spec": {"signerName": "example.com/s", "trustBundle": "x"}})
-        };
-        assert!(faults(&kind, bundle("example.com:s:a")).is_empty());
-        assert_eq!(faults(&kind, bundle("other")), ["metadata.name FieldValueInvalid"]);
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ mod api_service;
 mod autoscaler;
 pub mod autoscaler_v1;
 mod certificate;
+pub mod certificate_request;
 mod config;
 mod disruption;
 pub mod downward;

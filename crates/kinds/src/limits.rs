@@ -1,11 +1,13 @@
 //! LimitRange and ResourceQuota as stored; enforcing them is admission's work.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::validate::{objects, objects_mut, text};
-use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
+use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
 
-use crate::stored::{keep, member, set_status, spec};
+use crate::stored::{keep, member, set_status, spec, texts};
 
 /// Rules of LimitRange.
 pub(crate) struct LimitRangeRules;
@@ -32,14 +34,64 @@ impl Rules for LimitRangeRules {
         for (index, limit) in objects(spec(object), "limits") {
             let path = list.index(index);
             let kind = text(limit, "type");
+            validate_type(kind, &path.field("type"), errors);
             if seen.contains(&kind) {
                 errors.duplicate(&path.field("type"), format_args!("{kind:?}"));
             }
             seen.push(kind);
+            validate_names(limit, kind, &path, errors);
             validate_order(limit, &path, errors);
+            validate_ratio(limit, &path, errors);
         }
     }
 }
+
+/// Names that quotas know without a prefix.
+const QUOTA_NAMES: [&str; 19] = [
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+/// Those that are counted.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+/// Those of pods, which scopes of pods may choose among.
+const OF_PODS: [&str; 7] =
+    ["cpu", "limits.cpu", "limits.memory", "memory", "pods", "requests.cpu", "requests.memory"];
+const SCOPES: [&str; 7] = [
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+];
 
 impl Rules for ResourceQuotaRules {
     fn prepare_create(&self, object: &mut Object, _cx: &Cx) {
@@ -55,17 +107,223 @@ impl Rules for ResourceQuotaRules {
         let path = root.field("hard");
         let Some(hard) = spec(object).map_at(&["hard"]) else { return };
         for (resource, value) in hard {
-            if Quantity::from_value(value).is_none_or(Quantity::is_negative) {
-                errors.invalid(&path.key(resource), value, "must not be negative");
-            }
+            validate_limit(resource, value, &path.key(resource), errors);
         }
+        validate_scopes(spec(object), hard, &root, errors);
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
-        if spec(object).get("scopes") != spec(old).get("scopes") {
+        let scopes = |quota: &Object| -> BTreeSet<String> {
+            texts(spec(quota), "scopes").into_iter().map(str::to_owned).collect()
+        };
+        if scopes(object) != scopes(old) {
             let root = Path::Root.field("spec");
             let value = spec(object).get("scopes").unwrap_or(&Value::Null);
             errors.invalid(&root.field("scopes"), value, "field is immutable");
+        }
+    }
+
+    fn validate_status(&self, object: &Object, _old: &Object, errors: &mut Errors) {
+        let root = Path::Root.field("status");
+        for list in ["hard", "used"] {
+            let path = root.field(list);
+            for (resource, value) in object.map_at(&["status", list]).into_iter().flatten() {
+                validate_limit(resource, value, &path.key(resource), errors);
+            }
+        }
+    }
+}
+
+fn is_huge(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+fn is_quota_name(name: &str) -> bool {
+    QUOTA_NAMES.contains(&name) || is_huge(name) || name.starts_with("requests.hugepages-")
+}
+
+/// Whether a name belongs to Kubernetes: without a prefix, or with its.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// One limit of a quota: its name and its amount.
+fn validate_limit(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(why) = name::qualified_name(name) {
+        errors.invalid(path, format_args!("{name:?}"), why);
+    }
+    if !name.contains('/') && !is_quota_name(name) {
+        errors.invalid(path, format_args!("{name:?}"), "must be a standard resource for quota");
+    }
+    let amount = Quantity::from_value(value);
+    if amount.is_none_or(Quantity::is_negative) {
+        errors.invalid(path, value, "must be greater than or equal to 0");
+    }
+    let counted = COUNTED.contains(&name) || (!is_native(name) && !name.starts_with("requests."));
+    if counted && amount.is_some_and(|amount| !amount.is_whole()) {
+        errors.invalid(path, value, "must be an integer");
+    }
+}
+
+/// Whether a scope can choose among the objects that a limit is about.
+fn fits(scope: &str, limit: &str) -> bool {
+    match scope {
+        "BestEffort" => limit == "pods",
+        "VolumeAttributesClass" => matches!(limit, "persistentvolumeclaims" | "requests.storage"),
+        _ if SCOPES.contains(&scope) => OF_PODS.contains(&limit),
+        _ => true,
+    }
+}
+
+fn validate_scopes(spec: &Object, hard: &Object, root: &Path<'_>, errors: &mut Errors) {
+    let misfits = |scope: &str| {
+        hard.keys().filter(|limit| is_quota_name(limit) && !fits(scope, limit)).count()
+    };
+    let clash = |scopes: &[&str]| {
+        [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]]
+            .iter()
+            .filter(|pair| pair.iter().all(|scope| scopes.contains(scope)))
+            .count()
+    };
+    let path = root.field("scopes");
+    let scopes = texts(spec, "scopes");
+    let shown = spec.get("scopes").unwrap_or(&Value::Null);
+    for scope in &scopes {
+        if !SCOPES.contains(scope) {
+            errors.invalid(&path, shown, "unsupported scope");
+        }
+        for _ in 0..misfits(scope) {
+            errors.invalid(&path, shown, "unsupported scope applied to resource");
+        }
+    }
+    for _ in 0..clash(&scopes) {
+        errors.invalid(&path, shown, "conflicting scopes");
+    }
+    let Some(selector) = spec.map_at(&["scopeSelector"]) else { return };
+    let of = root.field("scopeSelector");
+    let path = of.field("matchExpressions");
+    let mut chosen = Vec::new();
+    for (_, wanted) in objects(selector, "matchExpressions") {
+        let (scope, operator) = (text(wanted, "scopeName"), text(wanted, "operator"));
+        let values = wanted.list_at(&["values"]).len();
+        if !SCOPES.contains(&scope) {
+            let why = "unsupported scope";
+            errors.invalid(&path.field("scopeName"), format_args!("{scope:?}"), why);
+        }
+        for _ in 0..misfits(scope) {
+            errors.invalid(&path, "", "unsupported scope applied to resource");
+        }
+        let named = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+        if SCOPES.contains(&scope) && !named && operator != "Exists" {
+            let why = format!("must be 'Exists' when the scope is {scope}");
+            errors.invalid(&path.field("operator"), format_args!("{operator:?}"), &why);
+        }
+        match (operator, values) {
+            ("In" | "NotIn", 0) => {
+                let why = "must be at least one value when `operator` is 'In' or 'NotIn'";
+                errors.required(&path.field("values"), why);
+            }
+            ("Exists" | "DoesNotExist", 1..) => {
+                let why = "must be no value when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.invalid(&path.field("values"), "", why);
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
+            _ => {
+                let why = "not a valid selector operator";
+                errors.invalid(&path.field("operator"), format_args!("{operator:?}"), why);
+            }
+        }
+        chosen.push(scope);
+    }
+    for _ in 0..clash(&chosen) {
+        errors.invalid(&path, "", "conflicting scopes");
+    }
+}
+
+fn validate_type(kind: &str, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(why) = name::qualified_name(kind) {
+        errors.invalid(path, format_args!("{kind:?}"), why);
+    } else if !kind.contains('/') && !TYPES.contains(&kind) {
+        let why = "must be a standard limit type or fully qualified";
+        errors.invalid(path, format_args!("{kind:?}"), why);
+    }
+}
+
+const TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
+
+/// Which resources each list of a limit may name, and which lists each type may have.
+fn validate_names(limit: &Object, kind: &str, path: &Path<'_>, errors: &mut Errors) {
+    for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+        let at = path.field(list);
+        let values = limit.map_at(&[list]).into_iter().flatten();
+        if kind == "Pod" && list.starts_with("default") {
+            if values.count() > 0 {
+                errors.forbidden(&at, "may not be specified when `type` is 'Pod'");
+            }
+            continue;
+        }
+        for (resource, _) in values {
+            validate_resource(resource, kind, &at.key(resource), errors);
+        }
+    }
+    let storage = |list: &str| limit.at(&[list, "storage"]).is_some();
+    if kind == "PersistentVolumeClaim" && !storage("min") && !storage("max") {
+        let why = "either minimum or maximum storage value is required, but neither was provided";
+        errors.required(&path.field("limits"), why);
+    }
+}
+
+fn validate_resource(resource: &str, kind: &str, path: &Path<'_>, errors: &mut Errors) {
+    let shown = format_args!("{resource:?}");
+    if let Some(why) = name::qualified_name(resource) {
+        errors.invalid(path, shown, why);
+        return;
+    }
+    let prefixed = resource.contains('/');
+    let standard = is_quota_name(resource) || resource == "storage";
+    let of_containers =
+        ["cpu", "memory", "ephemeral-storage"].contains(&resource) || is_huge(resource);
+    if !prefixed && !standard {
+        let why = "must be a standard resource type or fully qualified";
+        errors.invalid(path, shown, why);
+    }
+    if !matches!(kind, "Pod" | "Container") {
+        return;
+    }
+    if !prefixed && !of_containers {
+        errors.invalid(path, shown, "must be a standard resource for containers");
+    } else if prefixed && !is_native(resource) {
+        let quota = format!("requests.{resource}");
+        if resource.starts_with("requests.") || name::qualified_name(&quota).is_some() {
+            errors.invalid(path, shown, "doesn't follow extended resource name standard");
+        }
+    }
+}
+
+/// A ratio is at least one and reaches no further than from min to max.
+fn validate_ratio(limit: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let amount =
+        |list: &str, resource: &str| limit.at(&[list, resource]).and_then(Quantity::from_value);
+    let at = path.field("maxLimitRequestRatio");
+    for (resource, value) in limit.map_at(&["maxLimitRequestRatio"]).into_iter().flatten() {
+        let Some(ratio) = Quantity::from_value(value) else { continue };
+        if ratio < Quantity::from_units(1) {
+            errors.invalid(&at.key(resource), value, "ratio is less than 1");
+        }
+        if let (Some(min), Some(max)) = (amount("min", resource), amount("max", resource))
+            && !min.is_zero()
+            && !max.exceeds_ratio(min, ratio)
+            && max != min.multiplied(ratio)
+        {
+            errors.invalid(&at.key(resource), value, "ratio is greater than max/min");
+        }
+    }
+    let at = path.field("defaultRequest");
+    for (resource, value) in limit.map_at(&["defaultRequest"]).into_iter().flatten() {
+        let (own, other) = (Quantity::from_value(value), amount("default", resource));
+        let overcommits = is_native(resource) && !is_huge(resource);
+        if !overcommits && other.is_some() && own != other {
+            errors.invalid(&at.key(resource), value, "must equal the default limit");
         }
     }
 }
@@ -82,7 +340,9 @@ fn lend(limit: &mut Object, from: &str, to: &str) {
 fn validate_order(limit: &Object, path: &Path<'_>, errors: &mut Errors) {
     let amount =
         |list: &str, resource: &str| limit.at(&[list, resource]).and_then(Quantity::from_value);
-    let ladder = ["min", "defaultRequest", "default", "max"];
+    let whole = text(limit, "type") == "Pod";
+    let ladder: &[&str] =
+        if whole { &["min", "max"] } else { &["min", "defaultRequest", "default", "max"] };
     for (position, high) in ladder.iter().enumerate() {
         let Some(values) = limit.map_at(&[high]) else { continue };
         for resource in values.keys() {
@@ -92,7 +352,9 @@ fn validate_order(limit: &Object, path: &Path<'_>, errors: &mut Errors) {
                     continue;
                 };
                 if below > above {
-                    let shown = if *high == "max" { low } else { high };
+                    // A request that is too much is at fault, whatever it is compared with.
+                    let low_is_shown = *high == "max" || *low == "defaultRequest";
+                    let shown = if low_is_shown { low } else { high };
                     let place = path.field(shown);
                     let why = format!("{low} is more than {high}");
                     let value = format!("\"{}\"", below.canonical());
@@ -127,5 +389,55 @@ mod tests {
     fn r136_quotas_are_not_negative() {
         let body = json!({"spec": {"hard": {"pods": "-1"}}});
         assert_eq!(faults(&row("", "ResourceQuota"), body), ["spec.hard[pods] FieldValueInvalid"]);
+    }
+
+    #[test]
+    fn r250_limits_that_mean_nothing_are_refused() {
+        let of = |limit: serde_json::Value| {
+            faults(&row("", "LimitRange"), json!({"spec": {"limits": [limit]}}))
+        };
+        let limit = |rest: &str| format!("spec.limits[0].{rest}");
+        assert_eq!(of(json!({"type": "Node"})), [limit("type FieldValueInvalid")]);
+        assert_eq!(
+            of(json!({"type": "Pod", "default": {"cpu": "1"}})),
+            [limit("default FieldValueForbidden")]
+        );
+        assert_eq!(
+            of(json!({"type": "PersistentVolumeClaim"})),
+            [limit("limits FieldValueRequired")]
+        );
+        let storage = json!({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}});
+        assert!(of(storage).is_empty());
+        assert_eq!(
+            of(json!({"type": "Container", "max": {"pods": "1"}})).first(),
+            Some(&limit("max[pods] FieldValueInvalid"))
+        );
+        assert_eq!(
+            of(json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "500m"}})),
+            [limit("maxLimitRequestRatio[cpu] FieldValueInvalid")]
+        );
+        let wide = json!({"type": "Pod", "min": {"cpu": "1"}, "max": {"cpu": "2"},
+            "maxLimitRequestRatio": {"cpu": "3"}});
+        assert_eq!(of(wide), [limit("maxLimitRequestRatio[cpu] FieldValueInvalid")]);
+        let exact = json!({"type": "Pod", "min": {"cpu": "1"}, "max": {"cpu": "2"},
+            "maxLimitRequestRatio": {"cpu": "2"}});
+        assert!(of(exact).is_empty());
+    }
+
+    #[test]
+    fn r253_quotas_that_mean_nothing_are_refused() {
+        let of = |spec: serde_json::Value| faults(&row("", "ResourceQuota"), json!({"spec": spec}));
+        assert_eq!(of(json!({"hard": {"nodes": "1"}})), ["spec.hard[nodes] FieldValueInvalid"]);
+        assert!(of(json!({"hard": {"count/widgets.example.com": "1", "cpu": "1"}})).is_empty());
+        assert_eq!(of(json!({"hard": {"pods": "1500m"}})), ["spec.hard[pods] FieldValueInvalid"]);
+        let both = json!({"hard": {"pods": "1"}, "scopes": ["BestEffort", "NotBestEffort"]});
+        assert_eq!(of(both), ["spec.scopes FieldValueInvalid"]);
+        let misfit = json!({"hard": {"services": "1"}, "scopes": ["Terminating"]});
+        assert_eq!(of(misfit), ["spec.scopes FieldValueInvalid"]);
+        let unknown = json!({"hard": {"pods": "1"}, "scopes": ["Nope"]});
+        assert_eq!(of(unknown), ["spec.scopes FieldValueInvalid"]);
+        let empty = json!({"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [
+            {"scopeName": "PriorityClass", "operator": "In"}]}});
+        assert_eq!(of(empty), ["spec.scopeSelector.matchExpressions.values FieldValueRequired"]);
     }
 }

@@ -4,8 +4,9 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::pod_security::Policy;
 
-use crate::stored::{keep, set_status, texts};
+use crate::stored::{is_new, keep, set_status, texts};
 
 /// Rules of Namespace.
 pub(crate) struct NamespaceRules;
@@ -53,7 +54,30 @@ impl Rules for NamespaceRules {
                 errors.invalid(&path.index(index), format_args!("{finalizer:?}"), why);
             }
         }
+        if is_new(object) {
+            policy_faults(object, errors);
+        }
     }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        let (mut now, mut before) = (Errors::new(), Errors::new());
+        policy_faults(object, &mut now);
+        policy_faults(old, &mut before);
+        let faults = |of: &Errors| -> Vec<(String, String)> {
+            of.causes().iter().map(|one| (one.field.clone(), one.message.clone())).collect()
+        };
+        // What is stored stays valid.
+        if faults(&now) != faults(&before) {
+            policy_faults(object, errors);
+        }
+    }
+}
+
+/// What is wrong with the labels that say which pods a namespace allows: a mistake must not open it.
+fn policy_faults(namespace: &Object, errors: &mut Errors) {
+    let labels = namespace.map_at(&["metadata", "labels"]).into_iter().flatten();
+    let labels = labels.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+    Policy::from_labels(labels, errors);
 }
 
 #[cfg(test)]
@@ -62,7 +86,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::check::{created, faults, row, updated};
+    use crate::check::{created, faults, row, update_faults, updated};
 
     #[test]
     fn r136_namespace_label_finalizer_and_phase() {
@@ -82,6 +106,23 @@ mod tests {
             faults(&row("", "Namespace"), json!({"metadata": {"name": name}})),
             ["metadata.name FieldValueInvalid", "metadata.labels FieldValueInvalid"]
         );
+    }
+
+    #[test]
+    fn r167_labels_of_pod_security_are_checked_when_they_change() {
+        let kind = row("", "Namespace");
+        let labelled = |level: &str| json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
+        let fault = ["metadata.labels[pod-security.kubernetes.io/enforce] FieldValueInvalid"];
+        assert_eq!(faults(&kind, labelled("basline")), fault);
+        assert!(faults(&kind, labelled("baseline")).is_empty());
+        let stored = |level: &str| {
+            let mut namespace = labelled(level);
+            namespace["metadata"]["resourceVersion"] = json!("1");
+            namespace
+        };
+        assert_eq!(update_faults(&kind, stored("baseline"), stored("Baseline")), fault);
+        assert_eq!(update_faults(&kind, stored("nope"), stored("neither")), fault);
+        assert!(update_faults(&kind, stored("nope"), stored("nope")).is_empty());
     }
 
     #[test]

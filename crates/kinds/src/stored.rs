@@ -31,3 +31,8 @@ pub(crate) fn spec(object: &Object) -> &Object {
 pub(crate) fn texts<'a>(object: &'a Object, member: &str) -> Vec<&'a str> {
     object.list_at(&[member]).iter().filter_map(Value::as_str).collect()
 }
+
+/// Whether the object is being made: only stored objects have a version.
+pub(crate) fn is_new(object: &Object) -> bool {
+    object.str_at(&["metadata", "resourceVersion"]).is_none_or(str::is_empty)
+}

@@ -50,10 +50,34 @@ pub struct Kind {
     pub dependents: Dependents,
     /// Field selectors beyond `metadata.name` and `metadata.namespace`: label → where its value is.
     pub fields: Vec<SelectableField>,
+    /// Who acts on its objects; what nobody acts on says so with every write.
+    pub acted_on: ActedOn,
     /// Warning sent with every request to this kind, if it is deprecated.
     pub deprecated: Option<Text>,
     /// Defaults, preparation and validation.
     pub rules: Box<dyn Rules>,
+}
+
+/// Who acts on the objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActedOn {
+    /// This part of the cluster, or whoever reads such objects for themselves.
+    By(&'static str),
+    /// This part, but not on all of it.
+    Partly(&'static str, &'static [Ignored]),
+    /// Nobody, for this reason.
+    Nobody(&'static str),
+}
+
+/// A member that nobody acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Where it is.
+    pub path: &'static [&'static str],
+    /// The text it has then; empty for any value.
+    pub value: &'static str,
+    /// Why nobody acts on it.
+    pub why: &'static str,
 }
 
 /// Which requests a kind offers.

@@ -111,10 +111,28 @@ impl Quantity {
         Quantity { nano: self.nano.saturating_add(other.nano), format }
     }
 
+    /// The difference, written like the first.
+    #[must_use]
+    pub fn minus(self, other: Quantity) -> Quantity {
+        Quantity { nano: self.nano.saturating_sub(other.nano), format: self.format }
+    }
+
     /// The product with a whole number.
     #[must_use]
     pub fn times(self, factor: i64) -> Quantity {
         Quantity { nano: self.nano.saturating_mul(i128::from(factor)), format: self.format }
+    }
+
+    /// The product with another amount.
+    #[must_use]
+    pub fn multiplied(self, other: Quantity) -> Quantity {
+        Quantity { nano: self.nano.saturating_mul(other.nano) / NANO, format: self.format }
+    }
+
+    /// Whether it is more than `ratio` times as much as another.
+    #[must_use]
+    pub fn exceeds_ratio(self, other: Quantity, ratio: Quantity) -> bool {
+        self.nano.saturating_mul(NANO) > other.nano.saturating_mul(ratio.nano)
     }
 
     /// The canonical text: no fraction, the largest suffix of the family that stays exact.

@@ -68,17 +68,22 @@ fn pod(pod: &Object, usage: &mut Usage) {
     }
 }
 
-/// What a pod asks for in all: its containers together, or one of those that come first if that is
-/// more, and what the pod itself costs; what it says as a whole goes before that.
+/// What a pod is charged for: what it asks for in all, and what the pod itself costs.
 fn asked(pod: &Object, side: &str) -> Usage {
+    let mut together = asked_by_containers(pod, side);
+    let mut overhead = amounts(pod.map_at(&["spec", "overhead"]));
+    // What has no limit does not get one.
+    overhead.retain(|name, _| side == "requests" || together.contains_key(name));
+    add(&mut together, &overhead);
+    together
+}
+
+/// What a pod asks for in all, as `requests` or `limits`: its containers together, or one of those that come
+/// first if that is more; what it says as a whole goes before that.
+#[must_use]
+pub fn asked_by_containers(pod: &Object, side: &str) -> Usage {
     let mut together = Usage::new();
     let mut first = Usage::new();
-    let add = |to: &mut Usage, from: &Usage| {
-        for (name, amount) in from {
-            let sum = to.get(name).map_or(*amount, |known| known.plus(*amount));
-            to.insert(name.clone(), sum);
-        }
-    };
     let mut beside = Usage::new();
     for container in objects(pod.list_at(&["spec", "initContainers"])) {
         let mut needs = amounts(container.map_at(&["resources", side]));
@@ -102,18 +107,23 @@ fn asked(pod: &Object, side: &str) -> Usage {
         together.insert(name, most);
     }
     together.extend(amounts(pod.map_at(&["spec", "resources", side])));
-    let mut overhead = amounts(pod.map_at(&["spec", "overhead"]));
-    // What has no limit does not get one.
-    overhead.retain(|name, _| side == "requests" || together.contains_key(name));
-    add(&mut together, &overhead);
     together
+}
+
+fn add(to: &mut Usage, from: &Usage) {
+    for (name, amount) in from {
+        let sum = to.get(name).map_or(*amount, |known| known.plus(*amount));
+        to.insert(name.clone(), sum);
+    }
 }
 
 fn objects(list: &[Value]) -> impl Iterator<Item = &Object> {
     list.iter().filter_map(Value::as_object)
 }
 
-fn amounts(map: Option<&Object>) -> Usage {
+/// The amounts of a list of resources; what is no amount is left out.
+#[must_use]
+pub fn amounts(map: Option<&Object>) -> Usage {
     let amount =
         |(name, value): (&String, &Value)| Some((name.clone(), Quantity::from_value(value)?));
     map.into_iter().flatten().filter_map(amount).collect()
@@ -124,13 +134,20 @@ fn service(service: &Object, usage: &mut Usage) {
     let (balancers, nodes) = match service.str_at(&["spec", "type"]) {
         Some("NodePort") => (0, ports),
         Some("LoadBalancer") => {
-            let nodes = service.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(false);
-            (1, if nodes { ports } else { 0 })
+            let all = service.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(false);
+            (1, if all { ports } else { chosen_node_ports(service) })
         }
         _ => (0, 0),
     };
     usage.insert("services.loadbalancers".to_owned(), Quantity::from_units(balancers));
     usage.insert("services.nodeports".to_owned(), Quantity::from_units(nodes));
+}
+
+/// How many ports of a service name their node port.
+fn chosen_node_ports(service: &Object) -> i64 {
+    let ports = objects(service.list_at(&["spec", "ports"]));
+    let chosen = ports.filter(|port| port.int_at(&["nodePort"]).is_some_and(|port| port != 0));
+    i64::try_from(chosen.count()).unwrap_or(i64::MAX)
 }
 
 fn claim(claim: &Object, usage: &mut Usage) {
@@ -140,7 +157,10 @@ fn claim(claim: &Object, usage: &mut Usage) {
         usage.insert(of_class("persistentvolumeclaims"), Quantity::from_units(1));
     }
     let asked = claim.at(&["spec", "resources", "requests", "storage"]);
-    if let Some(amount) = asked.and_then(Quantity::from_value) {
+    // What a resize has taken already is used until it is given back.
+    let taken = claim.at(&["status", "allocatedResources", "storage"]);
+    let taken = taken.and_then(Quantity::from_value).unwrap_or(Quantity::ZERO);
+    if let Some(amount) = asked.and_then(Quantity::from_value).map(|amount| amount.max(taken)) {
         usage.insert("requests.storage".to_owned(), amount);
         if !class.is_empty() {
             usage.insert(of_class("requests.storage"), amount);
@@ -148,7 +168,33 @@ fn claim(claim: &Object, usage: &mut Usage) {
     }
 }
 
-/// Whether the scopes of a quota let it look at an object; only pods have scopes.
+/// What one usage has more than another.
+#[must_use]
+pub fn increase(now: &Usage, before: &Usage) -> Usage {
+    let more = |(name, amount): (&String, &Quantity)| {
+        let known = before.get(name).copied().unwrap_or(Quantity::ZERO);
+        (*amount > known).then(|| (name.clone(), amount.minus(known)))
+    };
+    now.iter().filter_map(more).collect()
+}
+
+/// Whether an update may change what an object uses, or which quotas look at it.
+#[must_use]
+pub fn may_change(group: &str, plural: &str, old: &Object, new: &Object) -> bool {
+    if !group.is_empty() {
+        return false;
+    }
+    match plural {
+        "pods" => ended(old) != ended(new) || old.map_at(&["spec"]) != new.map_at(&["spec"]),
+        "services" | "persistentvolumeclaims" => {
+            of(group, plural, old) != of(group, plural, new)
+                || attributes_classes(old) != attributes_classes(new)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the scopes of a quota let it look at an object; only pods and claims have scopes.
 #[must_use]
 pub fn in_scope(quota: &Object, group: &str, plural: &str, object: &Object) -> bool {
     let scopes = quota.list_at(&["spec", "scopes"]);
@@ -156,14 +202,57 @@ pub fn in_scope(quota: &Object, group: &str, plural: &str, object: &Object) -> b
     if scopes.is_empty() && chosen.is_empty() {
         return true;
     }
-    if (group, plural) != ("", "pods") {
-        return false;
-    }
-    scopes.iter().filter_map(Value::as_str).all(|scope| pod_in(object, scope, "Exists", &[]))
+    let is_in: fn(&Object, &str, &str, &[Value]) -> bool = match (group, plural) {
+        ("", "pods") => pod_in,
+        ("", "persistentvolumeclaims") => claim_in,
+        _ => return false,
+    };
+    scopes.iter().filter_map(Value::as_str).all(|scope| is_in(object, scope, "Exists", &[]))
         && objects(chosen).all(|wanted| {
             let text = |name: &str| wanted.str_at(&[name]).unwrap_or_default();
-            pod_in(object, text("scopeName"), text("operator"), wanted.list_at(&["values"]))
+            is_in(object, text("scopeName"), text("operator"), wanted.list_at(&["values"]))
         })
+}
+
+/// The classes of attributes that a claim has, wants, or is on its way to.
+fn attributes_classes(claim: &Object) -> BTreeSet<&str> {
+    [
+        &["spec", "volumeAttributesClassName"][..],
+        &["status", "currentVolumeAttributesClassName"],
+        &["status", "modifyVolumeStatus", "targetVolumeAttributesClassName"],
+    ]
+    .into_iter()
+    .filter_map(|path| claim.str_at(path))
+    .filter(|class| !class.is_empty())
+    .collect()
+}
+
+fn claim_in(claim: &Object, scope: &str, operator: &str, values: &[Value]) -> bool {
+    if scope != "VolumeAttributesClass" {
+        return false;
+    }
+    let classes = attributes_classes(claim);
+    let listed = |class: &&str| values.iter().any(|value| value.as_str() == Some(class));
+    match operator {
+        "In" => classes.iter().any(listed),
+        "NotIn" => classes.is_empty() || !classes.iter().all(listed),
+        "DoesNotExist" => classes.is_empty(),
+        _ => !classes.is_empty(),
+    }
+}
+
+/// Whether a pod has a say about pods of other namespaces: whom it runs beside, or not.
+fn reaches_other_namespaces(pod: &Object) -> bool {
+    let crosses = |term: &Object| {
+        !term.list_at(&["namespaces"]).is_empty() || term.map_at(&["namespaceSelector"]).is_some()
+    };
+    ["podAffinity", "podAntiAffinity"].into_iter().any(|side| {
+        let of = |list: &str| objects(pod.list_at(&["spec", "affinity", side, list]));
+        of("requiredDuringSchedulingIgnoredDuringExecution").any(crosses)
+            || of("preferredDuringSchedulingIgnoredDuringExecution")
+                .filter_map(|weighted| weighted.map_at(&["podAffinityTerm"]))
+                .any(crosses)
+    })
 }
 
 fn pod_in(pod: &Object, scope: &str, operator: &str, values: &[Value]) -> bool {
@@ -181,6 +270,7 @@ fn pod_in(pod: &Object, scope: &str, operator: &str, values: &[Value]) -> bool {
         "NotTerminating" => !ends,
         "BestEffort" => !effort(),
         "NotBestEffort" => effort(),
+        "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
         "PriorityClass" => {
             let class = pod.str_at(&["spec", "priorityClassName"]).unwrap_or_default();
             let listed = values.iter().any(|value| value.as_str() == Some(class));

@@ -56,6 +56,8 @@ pub struct AgentConfig {
     pub settings: Settings,
     /// Whether `hostPath` volumes are allowed.
     pub host_path: bool,
+    /// What of this machine no pod may be given.
+    pub private: Vec<PathBuf>,
     /// Whether pods are put out when the node runs short (R112).
     pub eviction: bool,
     /// How long a sandbox of no pod stays (R154).
@@ -170,9 +172,13 @@ impl Agent {
             path: config.root.clone(),
             source,
         };
-        std::fs::create_dir_all(&config.root).map_err(|error| unusable(error.into()))?;
+        tenure_files::make_folder(&config.root).map_err(|error| unusable(error.into()))?;
         std::fs::create_dir_all(&config.logs).map_err(|error| unusable(error.into()))?;
-        let options = VolumeOptions { root: config.root.clone(), host_path: config.host_path };
+        let options = VolumeOptions {
+            root: config.root.clone(),
+            host_path: config.host_path,
+            private: config.private.clone(),
+        };
         let volumes = Volumes::open(options).map_err(|error| unusable(error.into()))?;
         let name = config.identity.name.clone();
         let (events, carrying) = Events::new(client.clone(), name.clone());
@@ -252,11 +258,14 @@ async fn keep_node(registrar: Arc<Registrar>) {
 async fn ask_about(runtime: Arc<dyn Runtime>, about: watch::Sender<Result<About, String>>) {
     loop {
         let found = runtime.about().await.map_err(|error| error.to_string());
-        let wait = if found.is_ok() { COMPARE_EVERY } else { AWAY_EVERY };
+        let able = found.as_ref().is_ok_and(|about| about.unable.is_none());
+        let wait = if able { COMPARE_EVERY } else { AWAY_EVERY };
         about.send_if_modified(|known| {
             let same = match (&*known, &found) {
                 (Ok(known), Ok(found)) => {
-                    known.version == found.version && known.isolation == found.isolation
+                    known.version == found.version
+                        && known.isolation == found.isolation
+                        && known.unable == found.unable
                 }
                 (Err(known), Err(found)) => known == found,
                 _ => false,

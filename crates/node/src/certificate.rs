@@ -2,8 +2,7 @@
 //! server for it, keeps it in its folder, and asks again before it ends (R133). Who is let in by the
 //! port is not decided here.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -98,7 +97,7 @@ impl Keeper {
     fn show(&self, shown: &Shown, pair: &Pair) -> Result<Duration, Failed> {
         shown.put(certified(pair)?);
         // One that cannot be kept is asked for again at the next start.
-        if let Err(error) = write(&self.file(), &self.text(pair)) {
+        if let Err(error) = tenure_files::replace(&self.file(), self.text(pair).as_bytes()) {
             tracing::warn!(%error, "the node's certificate could not be kept");
         }
         Ok(renew_in(&pair.0).unwrap_or(ASK_AGAIN).max(ASK_AGAIN))
@@ -192,18 +191,6 @@ fn renew_in(certificate: &str) -> Option<Duration> {
     let due = from.timestamp().saturating_add(life / 5 * 4);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     Some(Duration::from_secs(u64::try_from(due).ok()?.saturating_sub(now)))
-}
-
-/// Writes a file that only its owner reads; who reads meanwhile sees the old one or the new one.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let fresh = path.with_extension("pem.new");
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(fresh, path)
 }
 
 #[cfg(test)]

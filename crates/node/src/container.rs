@@ -141,6 +141,7 @@ pub(crate) fn security(pod: &Object, container: &Object) -> Security {
         privileged: flag("privileged").unwrap_or_default(),
         read_only_root: flag("readOnlyRootFilesystem").unwrap_or_default(),
         no_new_privileges: flag("allowPrivilegeEscalation") == Some(false),
+        allow_escalation: flag("allowPrivilegeEscalation") == Some(true),
         add: capabilities("add"),
         drop: capabilities("drop"),
     }

@@ -41,31 +41,41 @@ impl ServerGate {
                 (caller.user.clone(), groups)
             }
         };
+        for subresource in asked.subresources {
+            if self.may(&user, &groups, asked.verb, subresource).await? {
+                return Ok(());
+            }
+        }
+        Err(Refusal::Forbidden(format!(
+            "Forbidden (user={user}, verb={}, resource=nodes, subresource(s)={:?})",
+            asked.verb, asked.subresources
+        )))
+    }
+
+    /// Whether the server lets a user do this to the node.
+    async fn may(
+        &self,
+        user: &str,
+        groups: &[String],
+        verb: &str,
+        subresource: &str,
+    ) -> Result<bool, Refusal> {
         let question = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
                 "user": user, "groups": groups,
                 "resourceAttributes": {
-                    "verb": asked.verb, "group": "", "version": "v1", "resource": "nodes",
-                    "subresource": asked.subresource, "name": self.node,
+                    "verb": verb, "group": "", "version": "v1", "resource": "nodes",
+                    "subresource": subresource, "name": self.node,
                 },
             },
         });
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let allowed = match self.client.post(path, &object(question)).await {
-            Ok(answer) => answer.bool_at(&["status", "allowed"]) == Some(true),
-            Err(error) => {
-                return Err(Refusal::Forbidden(format!("nobody can be asked: {error}")));
-            }
-        };
-        if allowed {
-            return Ok(());
+        match self.client.post(path, &object(question)).await {
+            Ok(answer) => Ok(answer.bool_at(&["status", "allowed"]) == Some(true)),
+            Err(error) => Err(Refusal::Forbidden(format!("nobody can be asked: {error}"))),
         }
-        Err(Refusal::Forbidden(format!(
-            "Forbidden (user={user}, verb={}, resource=nodes, subresource={})",
-            asked.verb, asked.subresource
-        )))
     }
 
     /// Whose token it is.
@@ -96,7 +106,7 @@ impl Gate for ServerGate {
         asked: &'a Asked,
     ) -> BoxFuture<'a, Result<(), Refusal>> {
         Box::pin(async move {
-            let key = format!("{caller:?} {} {}", asked.verb, asked.subresource);
+            let key = format!("{caller:?} {} {:?}", asked.verb, asked.subresources);
             if let Some((at, answer)) = self.answers().get(&key)
                 && at.elapsed() < BELIEVED
             {

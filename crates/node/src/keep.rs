@@ -83,11 +83,9 @@ impl Keeper {
     /// # Errors
     /// The folder cannot be made, or the system gives no thread.
     pub(crate) fn open(root: &Path, volumes: Volumes) -> io::Result<Keeper> {
-        use std::os::unix::fs::DirBuilderExt as _;
         let folder = root.join("kept");
         for below in ["pods", "configmaps"] {
-            let place = folder.join(below);
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+            tenure_files::make_folder(&folder.join(below))?;
         }
         let (out, inbox) = mpsc::channel();
         let (writing, memory) = (folder.clone(), volumes.clone());
@@ -213,19 +211,13 @@ fn write(
 
 /// Replaces a file whole, or removes it: whoever reads sees the old or the new.
 pub(crate) fn write_file(path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
     let Some(bytes) = bytes else {
         return match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
     };
-    let fresh = path.with_extension("new");
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    file.write_all(bytes)?;
-    std::fs::rename(&fresh, path)
+    tenure_files::replace_unsynced(path, bytes)
 }
 
 #[cfg(test)]
@@ -242,7 +234,7 @@ mod tests {
     }
 
     fn keeper(root: &Path) -> Keeper {
-        let options = VolumeOptions { root: root.to_owned(), host_path: false };
+        let options = VolumeOptions { root: root.to_owned(), ..VolumeOptions::default() };
         Keeper::open(root, Volumes::open(options).unwrap()).unwrap()
     }
 

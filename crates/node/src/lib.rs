@@ -15,6 +15,7 @@ pub mod logs;
 pub mod node;
 mod objects;
 pub mod pods;
+pub mod private;
 mod probe;
 pub mod register;
 pub mod runtime;

@@ -35,6 +35,8 @@ pub enum RuntimeChoice {
         images: Images,
         /// Whether pods may ask for privileges and for files of the node.
         allow_privileged: bool,
+        /// Whether pods are plain processes that nothing isolates.
+        plain: bool,
     },
     /// A container runtime behind a socket.
     Cri {
@@ -86,6 +88,8 @@ pub struct NodeSettings {
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
     pub strangers_stay: Duration,
+    /// What of this machine no pod may ever be given, besides `folder`: keys, kubeconfigs, data.
+    pub private: Vec<PathBuf>,
 }
 
 impl NodeSettings {
@@ -111,6 +115,7 @@ impl NodeSettings {
             downward: Settings::default(),
             eviction: false,
             strangers_stay: STRANGERS_STAY,
+            private: Vec::new(),
         }
     }
 }
@@ -160,7 +165,8 @@ impl Node {
     ///
     /// # Errors
     /// Its runtime, folder or port cannot be used.
-    pub async fn start(settings: NodeSettings) -> Result<Node, NodeError> {
+    pub async fn start(mut settings: NodeSettings) -> Result<Node, NodeError> {
+        settings.folder = absolute(&settings.folder);
         let address = settings.address.unwrap_or_else(address_of_machine);
         let runtime = runtime(&settings, address).await?;
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| NodeError::Listen {
@@ -201,6 +207,7 @@ impl Node {
             backoff: settings.backoff,
             settings: settings.downward,
             host_path: allows_host_path(&settings.runtime),
+            private: private(&settings),
             eviction: settings.eviction,
             strangers_stay: settings.strangers_stay,
         })?;
@@ -283,7 +290,7 @@ impl Node {
         }
         while ends.join_next().await.is_some() {}
         if remove {
-            let options = crate::volume::VolumeOptions { root: volumes, host_path: false };
+            let options = crate::volume::VolumeOptions { root: volumes, ..Default::default() };
             let cleared = tokio::task::spawn_blocking(move || {
                 let volumes = crate::volume::Volumes::open(options)?;
                 let done = volumes.pods().iter().try_for_each(|uid| volumes.tear_down(uid));
@@ -307,17 +314,25 @@ pub async fn runtime(
 ) -> Result<Arc<dyn Runtime>, RuntimeError> {
     Ok(match &settings.runtime {
         #[cfg(target_os = "linux")]
-        RuntimeChoice::Process { images, allow_privileged } => {
+        RuntimeChoice::Process { images, allow_privileged, plain } => {
             let process = ProcessSettings {
                 images: images.clone(),
                 allow_privileged: *allow_privileged,
+                plain: *plain,
                 node_address: address,
-                masked: vec![settings.folder.clone()],
+                private: private(settings),
                 ..ProcessSettings::new(settings.folder.join("process"))
             };
             let runtime = ProcessRuntime::open(process).await?;
             if let Some(danger) = runtime.danger() {
                 tracing::warn!(node = settings.name, "{danger}");
+            }
+            if let Some(why) = runtime.missing_wall() {
+                tracing::error!(
+                    node = settings.name,
+                    "no pod is run: pods cannot be isolated: {why}; `--isolation none` runs them \
+                     without isolation"
+                );
             }
             Arc::new(runtime)
         }
@@ -335,6 +350,17 @@ pub async fn runtime(
     })
 }
 
+/// What no pod may be given. On a node of a real runtime its own folder is for its administrator to
+/// give, as `/var/lib/kubelet` is.
+fn private(settings: &NodeSettings) -> Vec<PathBuf> {
+    let mut all = settings.private.clone();
+    #[cfg(target_os = "linux")]
+    if matches!(settings.runtime, RuntimeChoice::Process { .. }) {
+        all.push(settings.folder.clone());
+    }
+    all
+}
+
 /// Files of the node are privileges on a developer's machine, and the usual thing on a real node.
 fn allows_host_path(runtime: &RuntimeChoice) -> bool {
     match runtime {
@@ -342,6 +368,11 @@ fn allows_host_path(runtime: &RuntimeChoice) -> bool {
         RuntimeChoice::Process { allow_privileged, .. } => *allow_privileged,
         RuntimeChoice::Cri { .. } | RuntimeChoice::Given(_) => true,
     }
+}
+
+/// The folder by a name that holds wherever this process goes.
+fn absolute(folder: &std::path::Path) -> PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
 /// The folder, or the nearest above it that is there.

@@ -8,6 +8,8 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -293,6 +295,33 @@ impl Around {
     }
 }
 
+/// The most that a file with variables may have.
+const ENV_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Reads a file that a container wrote. It may have put anything there: what leads out of the folder, is
+/// no plain file or is too long is refused, and nothing is waited for.
+fn read_beneath(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    let folder = rustix::fs::open(
+        folder,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let held = rustix::fs::openat2(&folder, path, flags, Mode::empty(), within)?;
+    let file = std::fs::File::from(held);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other(format!("{path:?} is no file")));
+    }
+    let mut bytes = Vec::new();
+    file.take(ENV_FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > ENV_FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("{path:?} has more than 64 KiB")));
+    }
+    Ok(bytes)
+}
+
 impl Sources for Around {
     fn services(&self) -> Result<&[Arc<Object>], String> {
         let services = self.services.as_deref();
@@ -313,11 +342,43 @@ impl Sources for Around {
         if path.split('/').any(|element| element == "..") || path.starts_with('/') {
             return Err(format!("{path:?} leads out of the volume"));
         }
-        std::fs::read(folder.join(path)).map_err(|error| error.to_string())
+        read_beneath(folder, path).map_err(|error| error.to_string())
     }
 
     fn token(&self, wanted: &TokenWanted) -> Result<Vec<u8>, String> {
         let token = self.tokens.get(wanted).cloned();
         token.ok_or_else(|| "failed to fetch token: there is none yet".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use super::*;
+
+    #[test]
+    fn r61j_a_file_with_variables_leads_nowhere_else_and_blocks_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("env"), "K='v'").unwrap();
+        std::os::unix::fs::symlink("env", at("inside")).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", at("outside")).unwrap();
+        std::os::unix::fs::symlink("../..", at("up")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("endless")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        std::fs::File::create(at("long")).unwrap().set_len(1 << 40).unwrap();
+        for name in ["env", "inside"] {
+            assert_eq!(read_beneath(folder.path(), name).unwrap(), b"K='v'", "{name}");
+        }
+        for name in ["outside", "up/etc/hostname", "endless", "pipe", "long", "absent", "."] {
+            assert!(read_beneath(folder.path(), name).is_err(), "{name}");
+        }
     }
 }

@@ -172,6 +172,12 @@ impl Registrar {
             "Starting",
             "Starting kubelet.".to_owned(),
         );
+        let unable = about.borrow().as_ref().ok().and_then(|about| about.unable.clone());
+        if let Some(why) = unable {
+            let node = Subject::node(&self.identity.name);
+            let message = format!("pods cannot be isolated: {why}");
+            self.events.tell(&node, Grade::Warning, "NodeNotReady", message);
+        }
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -388,11 +394,17 @@ impl Registrar {
                 "kubelet has sufficient PID available",
             ),
             match about {
+                Ok(About { unable: Some(why), .. }) => {
+                    let message = format!("pods cannot be isolated: {why}");
+                    said("Ready", false, "KubeletNotReady", &message)
+                }
                 Ok(_) => said("Ready", true, "KubeletReady", "kubelet is posting ready status"),
                 Err(why) => said("Ready", false, "KubeletNotReady", why),
             },
         ];
-        if let Ok(about) = about {
+        if let Ok(about) = about
+            && about.unable.is_none()
+        {
             let open: Vec<&str> = about
                 .isolation
                 .iter()

@@ -33,6 +33,12 @@ pub trait Runtime: Send + Sync + 'static {
     /// Name, version and what it isolates.
     fn about(&self) -> Answer<'_, About>;
 
+    /// Whether paths of mounts are opened by somebody else, who follows links: what a container may
+    /// change must not be given by such a path.
+    fn opens_paths(&self) -> bool {
+        false
+    }
+
     /// The image as it is on this node, pulled if the policy says so.
     fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image>;
 
@@ -70,6 +76,12 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Ids of sandboxes whose containers changed. A receiver that fell behind looks at all.
     fn changes(&self) -> broadcast::Receiver<String>;
+
+    /// The node's id of a pod's user 0, where pods have users of their own and volumes must belong to
+    /// them; none where users of pods are users of the node.
+    fn first_id(&self, _pod_uid: &str) -> Option<u32> {
+        None
+    }
 
     /// Runs a command to its end, for probes and hooks.
     fn run<'a>(
@@ -136,6 +148,8 @@ pub struct About {
     pub isolation: Vec<(String, Result<(), String>)>,
     /// What whoever lets pods run here must know first; said at the start and by `tenure node info`.
     pub danger: Option<String>,
+    /// Why no pod can be run at present.
+    pub unable: Option<String>,
 }
 
 /// An image somebody wants.
@@ -188,7 +202,8 @@ pub struct SandboxConfig {
     pub host_pid: bool,
     /// Use the memory segments of the node.
     pub host_ipc: bool,
-    /// Whether users of the node are used; `false` asks for a user namespace.
+    /// Whether users of the node are used; `false` asks for a user namespace. `process` gives every
+    /// pod one.
     pub host_users: bool,
     /// One process namespace for all containers.
     pub share_processes: bool,
@@ -232,11 +247,15 @@ pub struct Security {
     pub read_only_root: bool,
     /// `allowPrivilegeEscalation` is false.
     pub no_new_privileges: bool,
+    /// `allowPrivilegeEscalation` is true. Where nothing is said, `process` gives none and `cri` does as
+    /// upstream.
+    pub allow_escalation: bool,
     /// Capabilities to add.
     pub add: Vec<String>,
     /// Capabilities to drop.
     pub drop: Vec<String>,
-    /// Type of `seccompProfile` and, for `Localhost`, its file; none: no filter, as upstream.
+    /// Type of `seccompProfile` and, for `Localhost`, its file; none: `process` filters, and `cri` does
+    /// as upstream.
     pub seccomp: Option<(String, String)>,
 }
 

@@ -16,6 +16,8 @@ mod body;
 mod command;
 mod facts;
 mod forward;
+#[doc(hidden)]
+pub mod fuzzing;
 mod listen;
 mod log;
 mod port;
@@ -31,6 +33,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tenure_machinery::NodePath;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::logs::Watcher;
@@ -100,11 +103,17 @@ impl Service {
         F: Future<Output = Result<(), Refused>> + Send + 'static,
     {
         let answer = service_fn(move |request: Request<Incoming>| {
-            let (service, allowed) = (Arc::clone(&self), gate(Asked::of(&request)));
+            // Judged and routed by one and the same path (R133a).
+            let path = NodePath::parse(request.uri().path());
+            let allowed = path.as_ref().map(|path| gate(Asked::of(&request, path)));
+            let service = Arc::clone(&self);
             async move {
-                let answered = match allowed.await {
-                    Ok(()) => service.call(request).await,
-                    Err(refused) => Err(refused),
+                let answered = match (path, allowed) {
+                    (Some(path), Some(allowed)) => match allowed.await {
+                        Ok(()) => service.call(request, &path).await,
+                        Err(refused) => Err(refused),
+                    },
+                    _ => Err(Refused::bad("the path cannot be read\n")),
                 };
                 Ok::<_, Infallible>(answered.unwrap_or_else(|Refused(code, why)| text(code, why)))
             }
@@ -119,11 +128,8 @@ impl Service {
         }
     }
 
-    async fn call(self: Arc<Service>, request: Request<Incoming>) -> Answered {
-        let path = request.uri().path().to_owned();
-        let parts: Vec<String> =
-            path.split('/').filter(|part| !part.is_empty()).map(percent_decode).collect();
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    async fn call(self: Arc<Service>, request: Request<Incoming>, path: &NodePath) -> Answered {
+        let parts = path.segments();
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let streams = matches!(*request.method(), Method::GET | Method::POST);
         match parts.as_slice() {

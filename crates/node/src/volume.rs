@@ -6,6 +6,7 @@
 //! ```text
 //!   <root>/pods/<uid>/volumes/<name>/   the folder a container sees, on disk
 //!   <root>/memory/<uid>/<name>/         the same in memory: one file system for the whole node
+//!   <root>/pods/<uid>/subpaths/<name>   a part of a volume, held for a runtime that opens paths
 //! ```
 
 mod empty;
@@ -13,19 +14,24 @@ mod execute;
 mod folder;
 mod host_path;
 mod medium;
+mod owner;
 mod retire;
+mod sub_path;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 pub use tenure_downward::{File, Payload};
 
+use crate::private::PrivatePaths;
 use crate::runtime::{Mount, PodKey};
 
 use self::folder::Folder;
+use self::owner::Owner;
 
 /// A volume as it should be.
 #[derive(Clone)]
@@ -36,6 +42,8 @@ pub struct VolumeWanted {
     pub source: Source,
     /// `fsGroup` of the pod.
     pub fs_group: Option<u32>,
+    /// The node's id of the pod's user 0: all that is made here belongs to users from there on.
+    pub first_id: u32,
     /// Paths inside the volume that are mount points of other volumes (R69).
     pub nested: Vec<String>,
 }
@@ -79,6 +87,9 @@ pub struct MountWanted {
     pub sub_path: String,
     /// `mountPropagation`.
     pub propagation: Option<String>,
+    /// A name among those of the pod, for a runtime that opens the path by itself: a `sub_path` that a
+    /// container may change meanwhile is bound under it (R69c).
+    pub bound_as: Option<String>,
 }
 
 /// Why a volume is not as it should be; the text of an event.
@@ -93,6 +104,8 @@ pub struct VolumeOptions {
     pub root: PathBuf,
     /// Whether `hostPath` is allowed.
     pub host_path: bool,
+    /// What of this machine is never given, whatever is allowed.
+    pub private: Vec<PathBuf>,
 }
 
 /// Called after every single operation on the file system, with its number.
@@ -109,6 +122,7 @@ pub struct Volumes {
 
 struct Inner {
     options: VolumeOptions,
+    private: PrivatePaths,
     memory: medium::Memory,
     hook: Option<Hook>,
     known: Mutex<KnownVolumes>,
@@ -125,6 +139,8 @@ type KnownVolumes = HashMap<(String, String), Arc<Mutex<Known>>>;
 #[derive(Default)]
 struct Known {
     place: Option<PathBuf>,
+    /// The node's id of the pod's user 0.
+    first_id: u32,
     /// Files the agent keeps current: never to be written by a container (R68).
     files: bool,
     /// What was written last, and when that was seen to be so.
@@ -151,7 +167,10 @@ impl Volumes {
         options.root = std::fs::canonicalize(&options.root)
             .map_err(|error| VolumeError(format!("{}: {error}", options.root.display())))?;
         let memory = medium::Memory::find(&options.root);
+        let private = PrivatePaths::resolve(&options.private)
+            .map_err(|error| VolumeError(error.to_string()))?;
         let inner = Inner {
+            private,
             options,
             memory,
             hook,
@@ -174,6 +193,7 @@ impl Volumes {
         let _writing = pod_lock.read().unwrap_or_else(PoisonError::into_inner);
         let known = self.known(&pod.uid, &wanted.name);
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.first_id = wanted.first_id;
         match &wanted.source {
             Source::Files { payload, memory } => {
                 known.files = true;
@@ -181,9 +201,9 @@ impl Volumes {
             }
             Source::EmptyDir { memory, limit } => {
                 let place = self.disk(&pod.uid).join(&wanted.name);
-                empty::set_up(&place, *memory, *limit, wanted.fs_group)
+                empty::set_up(&place, *memory, *limit, Owner::of(wanted))
                     .map_err(|error| VolumeError(error.to_string()))?;
-                make_nested(&place, &wanted.nested)?;
+                make_nested(&place, wanted)?;
                 known.place = Some(place);
                 Ok(())
             }
@@ -195,7 +215,9 @@ impl Volumes {
                             .to_owned(),
                     ));
                 }
-                known.place = Some(host_path::check(path, kind).map_err(VolumeError)?);
+                let private = &self.inner.private;
+                let place = host_path::check(path, kind, private).map_err(VolumeError)?;
+                known.place = Some(place);
                 Ok(())
             }
         }
@@ -211,18 +233,38 @@ impl Volumes {
         let from = if wanted.sub_path.is_empty() {
             place
         } else {
-            folder::sub_path(&place, &wanted.sub_path, !known.files).map_err(|error| {
+            let owner = (!known.files).then(|| Owner::root(known.first_id));
+            let failed = |error: std::io::Error| {
                 VolumeError(format!(
                     "failed to prepare subPath for volumeMount \"{}\": \"{}\": {error}",
                     wanted.volume, wanted.sub_path
                 ))
-            })?
+            };
+            let held = folder::sub_path(&place, &wanted.sub_path, owner).map_err(failed)?;
+            match &wanted.bound_as {
+                // Only the agent writes there, so the path leads where it led.
+                Some(name) if !known.files => self.bind(pod, name, &held).map_err(failed)?,
+                _ => folder::path_of(&held).map_err(failed)?,
+            }
         };
         Ok(Mount {
             at: wanted.at.clone(),
             from,
             read_only: wanted.read_only || known.files,
             propagation: wanted.propagation.clone(),
+        })
+    }
+
+    /// Gives what is held a path that nobody but the agent changes (R69c).
+    fn bind(&self, pod: &PodKey, name: &str, held: &OwnedFd) -> std::io::Result<PathBuf> {
+        plain_name(name).map_err(std::io::Error::other)?;
+        let pod_lock = self.pod_lock(&pod.uid);
+        let _writing = pod_lock.read().unwrap_or_else(PoisonError::into_inner);
+        sub_path::bind(&self.folder(&pod.uid), name, held).map_err(|error| {
+            std::io::Error::other(format!(
+                "the volume is written by containers, so a part of it must be bound before the \
+                 runtime opens it, and this agent cannot: {error}"
+            ))
         })
     }
 
@@ -236,6 +278,8 @@ impl Volumes {
         let told = |path: &Path, error: std::io::Error| {
             VolumeError(format!("{}: {error}", path.display()))
         };
+        let own = self.folder(pod_uid);
+        sub_path::release_all(&own).map_err(|error| told(&own, error))?;
         let disk = self.disk(pod_uid);
         medium::unmount_below(&disk).map_err(|error| told(&disk, error))?;
         let pods = self.inner.options.root.join("pods");
@@ -307,6 +351,9 @@ impl Volumes {
 
     /// Gives back what the node lent: for an agent whose pods are all gone for good.
     pub fn close(&self) {
+        for uid in names(&self.inner.options.root.join("pods")) {
+            sub_path::release_all(&self.folder(&uid)).unwrap_or_default();
+        }
         medium::unmount_below(&self.inner.options.root.join("pods")).unwrap_or_default();
         self.inner.memory.drop_all();
     }
@@ -338,9 +385,9 @@ impl Volumes {
         let place = base.join(&wanted.name);
         let first = !place.exists();
         let hook = self.inner.hook.as_ref();
-        let made = Folder::make(&base, &wanted.name, hook).map_err(|error| told(&error));
+        let made = Folder::make(&base, wanted, hook).map_err(|error| told(&error));
         let done = made.and_then(|folder| {
-            folder.make_nested(&wanted.nested).map_err(|error| told(&error))?;
+            folder.make_nested(wanted).map_err(|error| told(&error))?;
             folder.write(payload, wanted, durable, &known.retired).map_err(|error| told(&error))
         });
         match done {
@@ -459,7 +506,7 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
 }
 
-fn make_nested(place: &Path, nested: &[String]) -> Result<(), VolumeError> {
+fn make_nested(place: &Path, wanted: &VolumeWanted) -> Result<(), VolumeError> {
     let held = Folder::at(place).map_err(|error| VolumeError(error.to_string()))?;
-    held.make_nested(nested).map_err(|error| VolumeError(error.to_string()))
+    held.make_nested(wanted).map_err(|error| VolumeError(error.to_string()))
 }

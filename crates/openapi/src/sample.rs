@@ -90,6 +90,7 @@ fn row(
         returns_deleted: false,
         dependents: Dependents::Delete,
         fields: Vec::new(),
+        acted_on: tenure_machinery::kind::ActedOn::By("nobody but tests"),
         deprecated: None,
         rules: Box::new(NoRules),
     }

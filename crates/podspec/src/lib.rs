@@ -11,7 +11,9 @@ mod container;
 mod defaults;
 mod downward;
 mod env;
+pub mod limit_range;
 mod placement;
+pub mod pod_security;
 mod probe;
 mod qos;
 mod references;
@@ -31,8 +33,8 @@ pub use references::{ReferenceKind, References, references, template_references}
 pub use resources::validate_resource_requirements;
 pub use spec::{Options, validate_pod, validate_pod_create, validate_pod_spec, validate_template};
 pub use update::{
-    prepare_ephemeral_update, prepare_resize, validate_ephemeral_update, validate_pod_update,
-    validate_resize,
+    prepare_ephemeral_update, prepare_resize, validate_annotation_update,
+    validate_ephemeral_update, validate_pod_update, validate_resize,
 };
 
 #[cfg(test)]

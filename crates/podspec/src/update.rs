@@ -13,7 +13,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// An ordinary update: images, deadline, added tolerations, removed gates.
 pub fn validate_pod_update(new: &Object, old: &Object, errors: &mut Errors) {
-    validate_annotations(new, old, errors);
+    validate_annotation_update(new, old, errors);
     let (empty, other) = (Object::new(), Object::new());
     let new = new.map_at(&["spec"]).unwrap_or(&empty);
     let old = old.map_at(&["spec"]).unwrap_or(&other);
@@ -158,7 +158,8 @@ fn only_adds(new: &Value, old: &Value) -> bool {
     names.iter().all(|name| list(new, name).starts_with(&list(old, name)))
 }
 
-fn validate_annotations(new: &Object, old: &Object, errors: &mut Errors) {
+/// What is a mirror of a pod that a node runs from a file stays one, and nothing else becomes one.
+pub fn validate_annotation_update(new: &Object, old: &Object, errors: &mut Errors) {
     let at = Path::Root.field("metadata");
     let at = at.field("annotations");
     let key = ["metadata", "annotations", MIRROR];
@@ -173,8 +174,17 @@ fn validate_annotations(new: &Object, old: &Object, errors: &mut Errors) {
     }
 }
 
+/// Keeps what a client may otherwise write of the metadata: whoever may change a part of a pod only
+/// changes nothing of whose it is, what selects it and what holds it.
+fn keep_metadata(new: &mut Object, old: &Object) {
+    for member in ["labels", "annotations", "finalizers", "ownerReferences", "generateName"] {
+        put(new.map_mut("metadata"), member, old.at(&["metadata", member]).cloned());
+    }
+}
+
 /// Lets an update through `ephemeralcontainers` touch that list alone.
 pub fn prepare_ephemeral_update(new: &mut Object, old: &Object) {
+    keep_metadata(new, old);
     let containers = new.at(&["spec", "ephemeralContainers"]).cloned();
     for member in ["spec", "status"] {
         put(new, member, old.get(member).cloned());
@@ -184,6 +194,7 @@ pub fn prepare_ephemeral_update(new: &mut Object, old: &Object) {
 
 /// Lets an update through `resize` touch resources alone; changed lists are left for validation.
 pub fn prepare_resize(new: &mut Object, old: &Object) {
+    keep_metadata(new, old);
     put(new, "status", old.get("status").cloned());
     let (Some(asked), Some(spec)) = (new.map_at(&["spec"]), old.map_at(&["spec"])) else { return };
     let mut spec = spec.clone();
@@ -209,7 +220,7 @@ pub fn prepare_resize(new: &mut Object, old: &Object) {
 
 /// An update through `ephemeralcontainers`: containers may be added, none changed or removed.
 pub fn validate_ephemeral_update(new: &Object, old: &Object, errors: &mut Errors) {
-    validate_annotations(new, old, errors);
+    validate_annotation_update(new, old, errors);
     if old.str_at(&["metadata", "annotations", MIRROR]).is_some() {
         errors.forbidden(&Path::Root, "static pods do not support ephemeral containers");
         return;

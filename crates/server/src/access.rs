@@ -15,8 +15,10 @@ use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Who};
 use tenure_world::{Change, LockStep, Record, World};
 
 use crate::authenticate::User;
+use crate::permit::Basis;
 use crate::reference::{self, Authorizer, References, Standing};
 use crate::registry::Kinds;
+use crate::revocation::Revocations;
 
 /// The authorizers as they stand.
 #[derive(Default)]
@@ -24,6 +26,7 @@ pub struct Access {
     rbac: ArcSwap<Rbac>,
     standing: Standing,
     settings: References,
+    revocations: Revocations,
 }
 
 impl Access {
@@ -48,17 +51,22 @@ impl Access {
     /// Why the user may do it; `None` when nothing allows it.
     #[must_use]
     pub fn may(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
-        let held = self.may_without_references(user, asked);
+        self.decide(user, asked).map(|(_, reason)| reason)
+    }
+
+    /// As [`Access::may`], with what allows it.
+    pub(crate) fn decide(&self, user: &User, asked: &Asked<'_>) -> Option<(Basis, String)> {
+        let held = self.may_without_references(user, asked).map(|why| (Basis::Roles, why));
         // Who only observes wants to know of what roles allow as well.
         if held.is_some() && self.settings.authorizer != Authorizer::Observe {
             return held;
         }
-        held.or(self.standing.may(user, asked))
+        held.or(self.standing.may(user, asked).map(|why| (Basis::Reference, why)))
     }
 
-    /// As [`Access::may`], for one who was allowed before and looks again.
-    pub(crate) fn still_may(&self, user: &User, asked: &Asked<'_>) -> bool {
-        self.may_without_references(user, asked).is_some() || self.standing.still_may(user, asked)
+    /// How often roles and bindings were taken away.
+    pub(crate) fn revocations(&self) -> &Revocations {
+        &self.revocations
     }
 
     /// What references allow.
@@ -171,6 +179,8 @@ impl LockStep for Feed {
         if changes.peek().is_none() {
             return;
         }
+        // What is new takes nothing away.
+        let takes_away = changes.clone().any(|change| change.before.is_some());
         let mut rbac = Rbac::clone(&self.access.rbac.load());
         for change in changes {
             match (&change.after, &change.before, kept(&change.key)) {
@@ -185,6 +195,9 @@ impl LockStep for Feed {
             }
         }
         self.access.rbac.store(Arc::new(rbac));
+        if takes_away {
+            self.access.revocations.note();
+        }
     }
 }
 

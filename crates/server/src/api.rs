@@ -11,8 +11,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::upgrade::OnUpgrade;
 use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::Retention;
-use tenure_machinery::Failure;
+use tenure_machinery::request_info::Prefix;
 use tenure_machinery::status::Details;
+use tenure_machinery::{Failure, ResourcePath, name};
 use tenure_token::Keys;
 use tenure_world::Handle;
 use tokio::sync::watch;
@@ -21,23 +22,25 @@ use crate::access::{Access, refusal};
 use crate::admit::{OwnerChecks, Policies, Turns};
 use crate::answer;
 use crate::aside::Aside;
-pub(crate) use crate::asked::Asked;
 use crate::audit::{Audit, Trail};
 use crate::authenticate::token::Tokens;
-use crate::authenticate::{User, authenticate, impersonate, unauthorized, user_of_certificate};
+use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
 use crate::beside::{self, Beside};
-use crate::body::Body;
+use crate::body::{Body, Counted};
 use crate::clock::Chance;
 use crate::connect::{self, Dialer};
 use crate::dispatch;
+use crate::fair::{self, Limits, Seat, Shares};
 use crate::metrics::Metrics;
 use crate::negotiate::media_type;
 use crate::node;
+use crate::permit::{Basis, Caller, Permit};
 use crate::recorder::Recorder;
 use crate::reference::{self, Sight};
-use crate::registry::Kinds;
+use crate::registry::{Kinds, Served};
 use crate::request::Request;
-use crate::route::{ResourcePath, Route};
+pub(crate) use crate::request_line::RequestLine;
+use crate::route::Route;
 use crate::sign::Signer;
 use crate::system;
 
@@ -58,8 +61,9 @@ const AUDIT_ID_BYTES_MAX: usize = 64;
 /// Who is on the other end of a connection, as TLS saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// The user its verified certificate names, read once for all requests of the connection.
-    pub(crate) user: Option<User>,
+    /// The user its verified certificate names, and the second at which that ends; read once for all requests
+    /// of the connection.
+    pub(crate) user: Option<(User, i64)>,
     /// Whether it showed a certificate that proves nothing.
     pub(crate) untrusted: bool,
     /// Where it is.
@@ -70,7 +74,11 @@ impl Peer {
     /// The holder of a verified client certificate in DER form, or nobody.
     #[must_use]
     pub fn new(certificate: Option<&[u8]>) -> Peer {
-        Peer { user: certificate.and_then(user_of_certificate), ..Peer::default() }
+        match certificate.and_then(user_of_certificate) {
+            // What the server shows to nodes is worth nothing to itself (downward-api R133b).
+            Some((user, _)) if user.name == connect::NODE_CLIENT => Peer::untrusted(),
+            user => Peer { user, ..Peer::default() },
+        }
     }
 
     /// A client that showed a certificate which proves nothing.
@@ -115,6 +123,8 @@ pub struct ApiConfig {
     pub downward: Downward,
     /// The policies of users, fed by the world.
     pub policies: Arc<Policies>,
+    /// How much runs at a time.
+    pub limits: Limits,
 }
 
 /// The API server without its socket.
@@ -130,7 +140,10 @@ pub struct Api {
     pub(crate) metrics: Metrics,
     pub(crate) audit: Option<Arc<Audit>>,
     /// Where checks go that take long.
-    pub(crate) aside: Aside,
+    pub(crate) aside: Arc<Aside>,
+    /// How much runs at a time, and who is next.
+    pub(crate) shares: Shares,
+    pub(crate) limits: Limits,
     pub(crate) owners: OwnerChecks,
     /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
     /// (ownership R48).
@@ -154,7 +167,9 @@ impl Api {
     #[must_use]
     pub fn new(config: ApiConfig) -> Api {
         let issuer = format!("https://{}", config.address);
-        let mut metrics = Metrics::new().with_references(config.access.standing().tally());
+        let shares = Shares::new(config.limits);
+        let tally = config.access.standing().tally();
+        let mut metrics = Metrics::new().with_references(tally).with_shares(&shares);
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
             metrics = metrics.with_audit(written, lost);
@@ -171,7 +186,9 @@ impl Api {
             chance: Chance::default(),
             metrics,
             audit: config.audit,
-            aside: Aside::default(),
+            aside: Arc::default(),
+            shares,
+            limits: config.limits,
             owners: config.owners,
             collects_garbage: config.collects_garbage,
             retention: Arc::new(config.retention),
@@ -216,23 +233,23 @@ impl Api {
         let id = audit_id(self, request.headers());
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, body) = request.into_parts();
-        let asked = Asked::new(&parts);
-        let _running = self.metrics.in_flight(asked.mutating());
+        let line = Arc::new(RequestLine::new(&parts));
+        let _running = self.metrics.in_flight(line.mutating());
         let audit = self.audit.as_ref();
         let mut trail =
-            Trail::begin(audit, &parts, asked.resource(), asked.verb, peer.address, &id);
-        let mut response =
-            match self.answer(&asked, &parts, (body, upgrade), peer, &mut trail).await {
-                Ok(response) => response,
-                Err(failure) => answer::failure(&failure),
-            };
+            Trail::begin(audit, &parts, line.resource(), line.owned_verb(), peer.address, &id);
+        let mut response = match self.answer(&line, &parts, (body, upgrade), peer, &mut trail).await
+        {
+            Ok(response) => response,
+            Err(failure) => answer::failure(&failure),
+        };
         if parts.method == Method::HEAD {
             *response.body_mut() = crate::body::full("");
         }
         // Only served resources become labels, so hostile paths cannot make metrics grow.
-        let (group, resource) = asked.served_resource(&self.kinds.current());
+        let (group, resource) = line.served_resource(&self.kinds.current());
         self.metrics.observe(
-            asked.verb,
+            line.verb(),
             group,
             resource,
             response.status().as_u16(),
@@ -248,7 +265,7 @@ impl Api {
 
     async fn answer<B>(
         &self,
-        asked: &Asked,
+        line: &Arc<RequestLine>,
         parts: &http::request::Parts,
         (body, upgrade): (B, OnUpgrade),
         peer: &Peer,
@@ -258,36 +275,40 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if line.is_malformed() {
+            return Err(Failure::bad_request("an escape in the path is broken"));
+        }
         let headers = &parts.headers;
-        let user = authenticate(peer, headers, &self.tokens).map_err(|why| {
+        // Before the first decision: what is taken away from now on is looked at again.
+        let generation = self.access.revocations().generation();
+        let (user, credential) = authenticate(peer, headers, &self.tokens).map_err(|why| {
             trail.refused(why);
             unauthorized()
         })?;
         trail.user(&user);
-        let user = match impersonate(user, headers, &self.access) {
-            Ok(user) => user,
-            Err(failure) => {
+        let attributes = line.attributes();
+        let caller = Caller::new(user, credential, headers, &attributes, &self.access)
+            .inspect_err(|failure| {
                 if failure.code == 403 {
                     trail.decided(false, "");
                 }
-                return Err(failure);
-            }
-        };
-        if header(headers, "impersonate-user").is_some_and(|name| !name.is_empty()) {
-            trail.acting(&user);
+            })?;
+        if let Some(impersonator) = &caller.impersonator {
+            trail.acting(&caller.user, impersonator.constraint);
         }
-        let attributes = asked.attributes();
-        let reason = self.access.may(&user, &attributes);
-        let (reason, why) = match reason {
-            Some(reason) => (Some(reason), String::new()),
-            None => self.node_may(&user, asked),
+        let user = Arc::clone(&caller.user);
+        let decision = self.access.decide(&user, &attributes);
+        let (decision, why) = match decision {
+            Some(decision) => (Some(decision), String::new()),
+            None => self.node_may(&user, line),
         };
-        let reason = reason.or_else(|| self.sees_part(&user, &attributes));
-        trail.decided(reason.is_some(), reason.as_deref().unwrap_or_default());
+        let decision = decision.or_else(|| self.sees_part(&user, &attributes));
+        let reason = decision.as_ref().map(|(_, reason)| reason.as_str());
+        trail.decided(decision.is_some(), reason.unwrap_or_default());
         if let Some(recorder) = &self.recorder {
-            recorder.request(self.access.standing(), &user, asked, headers, reason.is_some());
+            recorder.request(self.access.standing(), &user, line, headers, decision.is_some());
         }
-        if reason.is_none() {
+        let Some((basis, _)) = decision else {
             let mut failure = refusal(&user, &attributes);
             let hint = self.access.standing().hint(&user, &attributes).unwrap_or_default();
             let why = if why.is_empty() { hint } else { &why };
@@ -295,40 +316,51 @@ impl Api {
                 failure.message = format!("{}: {why}", failure.message);
             }
             return Err(failure);
-        }
-        match &asked.route {
+        };
+        let permit = Permit::new(&self.access, line, caller, basis, generation);
+        match line.route() {
             Route::Resource(path) if let Some(door) = connect::door(path) => {
                 let ending = trail.streams();
-                let call = connect::Call { door, path, asked, parts, user: &user, upgrade, ending };
+                let user = &user;
+                let call = connect::Call { door, path, line, parts, user, permit, upgrade, ending };
                 Box::pin(connect::answer(self, call, body)).await
             }
-            Route::Resource(path) => self.resource(asked, path, headers, body, user, trail).await,
-            Route::Other(path) if beside::leads_to(path) => beside::answer(self, asked).await,
-            _ => system::answer(self, asked, headers),
+            Route::Resource(path) => {
+                self.resource(line, path, headers, body, (user, permit), trail).await
+            }
+            Route::Other(path) if beside::leads_to(path) => beside::answer(self, &user, line).await,
+            // Whoever watches over the server is answered also when it is busy.
+            Route::Other(path) if system::is_probe(path) => {
+                system::answer(self, &user, line, headers).await
+            }
+            _ => {
+                let seat = self.shares.enter(&user, false, || 1).await?;
+                if seat.as_ref().is_some_and(Seat::has_waited) {
+                    permit.check(&self.world)?;
+                }
+                fair::on(seat, system::answer(self, &user, line, headers)).await
+            }
         }
     }
 
     /// Whether somebody may read a collection as far as references lead there (referential authorization R155).
-    fn sees_part(&self, user: &User, asked: &tenure_rbac::Asked<'_>) -> Option<String> {
+    fn sees_part(&self, user: &User, asked: &tenure_rbac::Asked<'_>) -> Option<(Basis, String)> {
         if node::node_of(user).is_some() {
             return None;
         }
         Sight::of(&self.access, user, asked)?;
-        Some("reference: what is referenced is shown".to_owned())
+        Some((Basis::References, "reference: what is referenced is shown".to_owned()))
     }
 
     /// Whether a node may do it because of what is bound to it; else why not, if it is a node.
-    fn node_may(&self, user: &User, asked: &Asked) -> (Option<String>, String) {
+    fn node_may(&self, user: &User, line: &RequestLine) -> (Option<(Basis, String)>, String) {
         if node::node_of(user).is_none() {
             return (None, String::new());
         }
-        let selected =
-            tenure_core::selector::FieldSelector::parse(asked.query.text("fieldSelector"))
-                .ok()
-                .and_then(|fields| fields.exact("spec.nodeName").map(str::to_owned));
+        let selected = line.selected_node();
         let state = self.world.current();
-        match node::may(&state, user, &asked.attributes(), selected.as_deref()) {
-            Some(Ok(())) => (Some("Node: allowed".to_owned()), String::new()),
+        match node::may(&state, user, &line.attributes(), selected.as_deref()) {
+            Some(Ok(())) => (Some((Basis::Node, "Node: allowed".to_owned())), String::new()),
             Some(Err(why)) => (None, why),
             None => (None, String::new()),
         }
@@ -336,11 +368,11 @@ impl Api {
 
     async fn resource<B>(
         &self,
-        asked: &Asked,
+        line: &RequestLine,
         path: &ResourcePath,
         headers: &HeaderMap,
         body: B,
-        user: User,
+        (user, permit): (Arc<User>, Permit),
         trail: &mut Trail,
     ) -> Result<Response<Body>, Failure>
     where
@@ -354,28 +386,31 @@ impl Api {
         let served = registry
             .find(&path.group, &path.version, &path.resource)
             .filter(|served| !path.deeper && fits(path, served.kind.namespaced))
+            .filter(|_| path.prefix != Some(Prefix::Proxy))
             .ok_or_else(no_such_resource)?;
         if !path.subresource.is_empty() && served.kind.subresource(&path.subresource).is_none() {
             return Err(no_such_resource());
         }
-        let verb = asked.verb;
+        check_path(served, path)?;
+        let verb = line.verb();
         // A custom kind has no path to create across namespaces (R133).
-        let nowhere = served.kind.namespaced && path.namespace.is_empty();
+        let nowhere = served.kind.namespaced && path.object_namespace().is_empty();
         if served.custom.is_some() && verb == "create" && nowhere {
             return Err(no_such_resource());
         }
-        if !offers(served, path, verb, &asked.method) {
+        if !offers(served, path, verb, &line.method) {
             return Err(Failure::method_not_allowed(
-                &asked.method.as_str().to_lowercase(),
+                &line.method.as_str().to_lowercase(),
                 &path.resource,
             ));
         }
         let mut request = Request {
             served: Arc::clone(served),
-            namespace: path.namespace.clone(),
+            namespace: path.object_namespace().to_owned(),
             name: path.name.clone(),
             subresource: path.subresource.clone(),
-            query: asked.query.clone(),
+            verb: line.owned_verb(),
+            query: line.query().clone(),
             accept: header(headers, ACCEPT.as_str()).map(str::to_owned),
             content_type: media_type(header(headers, CONTENT_TYPE.as_str())),
             agent: header(headers, USER_AGENT.as_str()).unwrap_or_default().to_owned(),
@@ -383,6 +418,7 @@ impl Api {
                 text.split(',').any(|coding| coding.trim().starts_with("gzip"))
             }),
             user,
+            permit,
             body: Bytes::new(),
             warnings: Vec::new(),
             annotations: Vec::new(),
@@ -392,23 +428,37 @@ impl Api {
             request.warn(deprecated.as_ref());
         }
         let work = async {
-            if asked.mutating() {
+            let mut charge = None;
+            if line.mutating() {
+                let most = body.size_hint().upper().unwrap_or(BODY_BYTES_MAX as u64);
+                charge = self.shares.bytes(&request.user, most.min(BODY_BYTES_MAX as u64))?;
                 request.body = read_body(body).await?;
                 trail.body(&request.served, &request.content_type, &request.body);
             }
-            dispatch::dispatch(self, verb, &mut request).await
+            let width = || self.width(line, &request);
+            let seat = self.shares.enter(&request.user, line.mutating(), width).await?;
+            if line.mutating() || seat.as_ref().is_some_and(Seat::has_waited) {
+                // Whoever sends a body slowly, or waited for a turn, is not allowed more by that.
+                request.permit.check(&self.world)?;
+            }
+            let response = fair::on(seat, dispatch::dispatch(self, verb, &mut request)).await?;
+            if !line.mutating() {
+                charge = self.shares.bytes(&request.user, Counted::bytes_of(&response))?;
+            }
+            // What is written is written: its answer stands in for its body, which is about as long.
+            Ok(Counted::held(response, charge))
         };
         let result = if verb == "watch" {
             work.await
         } else {
             // A collection may take as long to delete as to read (ownership R66).
-            let quick = asked.mutating() && verb != "deletecollection";
+            let quick = line.mutating() && verb != "deletecollection";
             let most = if quick { WRITE_DEADLINE } else { DEADLINE };
-            let limit = asked.query.timeout()?.unwrap_or(most).min(most);
+            let limit = line.query().timeout()?.unwrap_or(most).min(most);
             let late = || Failure::new(504, "Timeout", "the request took too long");
             tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
         };
-        if asked.mutating() && reference::brings_origins(&request.served.kind) {
+        if line.mutating() && reference::brings_origins(&request.served.kind) {
             // What a strategy adds is there when its writer hears of it; beyond that, a little later.
             let filled = self.access.standing().filled();
             let _ = tokio::time::timeout(FILL_MOST, filled).await;
@@ -420,30 +470,58 @@ impl Api {
     }
 }
 
-/// Whether the path names a namespace just where the kind needs one.
-pub(crate) fn fits(path: &ResourcePath, namespaced: bool) -> bool {
-    if !namespaced {
-        return path.namespace.is_empty();
+impl Api {
+    /// How many seats a request takes: more for what is about many objects, or brings many bytes.
+    fn width(&self, line: &RequestLine, request: &Request) -> u32 {
+        if !matches!(line.verb(), "list" | "watch" | "deletecollection") {
+            return fair::width_of_bytes(request.body.len());
+        }
+        if line.is_about_one() {
+            return 1;
+        }
+        let prefix = request.served.collection(&request.namespace);
+        let limit = line.query().number("limit").ok().flatten().unwrap_or_default();
+        let most = usize::try_from(limit).ok().filter(|limit| *limit > 0);
+        let most = most.unwrap_or(usize::MAX).min(fair::OBJECTS_COUNTED_MAX);
+        fair::width_of_objects(self.world.current().count_up_to(&prefix, most))
     }
-    !path.namespace.is_empty() || path.name.is_empty()
 }
 
-pub(crate) fn offers(
-    served: &crate::registry::Served,
-    path: &ResourcePath,
-    verb: &str,
-    method: &Method,
-) -> bool {
+/// Whether the path names a namespace just where the kind needs one.
+pub(crate) fn fits(path: &ResourcePath, namespaced: bool) -> bool {
+    if namespaced { path.in_namespace || path.name.is_empty() } else { !path.in_namespace }
+}
+
+/// Refuses a path that leads to a resource but names no object there (R2).
+pub(crate) fn check_path(served: &Served, path: &ResourcePath) -> Result<(), Failure> {
+    if path.name.is_empty() {
+        let needs_name = !path.subresource.is_empty();
+        return if needs_name {
+            Err(Failure::bad_request("name must be provided"))
+        } else {
+            Ok(())
+        };
+    }
+    if served.kind.namespaced && path.namespace.is_empty() {
+        return Err(Failure::bad_request("a namespace must be provided"));
+    }
+    match name::path_segment(&path.name) {
+        Some(why) => Err(Failure::bad_request(format!("the name in the path {why}"))),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn offers(served: &Served, path: &ResourcePath, verb: &str, method: &Method) -> bool {
     use tenure_machinery::kind::Verbs;
-    let reads = matches!(*method, Method::GET | Method::HEAD);
-    if (path.watch || matches!(verb, "get" | "list" | "watch")) && !reads {
+    // HEAD is authorized as a read, but nothing answers it.
+    if matches!(verb, "get" | "list" | "watch") && *method != Method::GET {
         return false;
     }
     if !path.subresource.is_empty() {
         let verb = if verb == "deletecollection" { "delete" } else { verb };
         return served.kind.subresource(&path.subresource).is_some_and(|s| s.verbs.contains(&verb));
     }
-    let all_namespaces = served.kind.namespaced && path.namespace.is_empty();
+    let all_namespaces = served.kind.namespaced && path.object_namespace().is_empty();
     let shape = match verb {
         "create" => {
             path.name.is_empty() && (!all_namespaces || served.kind.verbs == Verbs::CreateOnly)

@@ -1,47 +1,81 @@
-//! Checks that take long, made aside so that others are answered meanwhile (dependencies R18).
+//! Work that takes long, done aside so that others are answered meanwhile (dependencies R18).
 //!
 //! ```text
 //!   check in haste ──► done, on the spot                     (nearly always)
-//!        └─ gave up ──► a place in line ──► check with time, on a thread that may be kept
+//!        └─ gave up ──► line of the user ──► check with time, on a thread of its own
+//!   long lists ──► a part at a time ──┘
 //! ```
 //!
-//! Few checks run at a time and few wait; whoever finds the line full is told to come again. What is
-//! checked, and when a check gives up, never lives here.
+//! Few threads do such work, users take turns, and few pieces wait; whoever finds the line full is told
+//! to come again. The threads give way to those that answer requests. What is checked or made, and when
+//! a check gives up, never lives here.
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use tenure_machinery::status::Details;
 use tenure_machinery::{Errors, Failure};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
 
-/// How many checks run at a time.
-const RUNNING_MAX: usize = 2;
-/// How many run or wait.
-const PLACES: usize = 18;
-/// How long a check may wait and run; a spent budget of rules takes half a second.
+use crate::authenticate::User;
+use crate::fair::{self, Flow, Lines, Room, too_many};
+
+/// How much work may wait.
+const ROOM: Room = Room { user: 16, owner: 24, all: 64 };
+/// How long work may wait and run; a spent budget of rules takes half a second.
 const DEADLINE: Duration = Duration::from_secs(15);
+/// How far the threads step back behind those that answer requests.
+const NICE: i32 = 5;
 
-/// A place for checks that take long.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads for work that takes long.
 pub(crate) struct Aside {
-    places: Semaphore,
-    running: Arc<Semaphore>,
+    shared: Arc<Shared>,
+    threads: usize,
+    started: Once,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    ready: Condvar,
+}
+
+struct Queue {
+    lines: Lines<Work>,
+    ended: bool,
 }
 
 impl Default for Aside {
+    /// Half of the processors, so that the others are left to requests.
     fn default() -> Aside {
-        Aside::new(RUNNING_MAX, PLACES)
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Aside::new((processors / 2).max(1), ROOM)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.ready.notify_all();
     }
 }
 
 impl Aside {
-    fn new(running: usize, places: usize) -> Aside {
-        Aside { places: Semaphore::new(places), running: Arc::new(Semaphore::new(running)) }
+    fn new(threads: usize, room: Room) -> Aside {
+        let queue = Mutex::new(Queue { lines: Lines::new(room), ended: false });
+        let shared = Arc::new(Shared { queue, ready: Condvar::new() });
+        Aside { shared, threads, started: Once::new() }
     }
 
     /// Checks on the spot; if that would take long, checks again aside. Hands back what it checked.
-    pub(crate) async fn check<T, F>(&self, what: T, check: F) -> Result<(T, Errors), Failure>
+    pub(crate) async fn check<T, F>(
+        &self,
+        user: &User,
+        what: T,
+        check: F,
+    ) -> Result<(T, Errors), Failure>
     where
         T: Send + 'static,
         F: Fn(&T, &mut Errors) + Send + 'static,
@@ -56,36 +90,135 @@ impl Aside {
             check(&what, &mut errors);
             (what, errors)
         };
-        Box::pin(self.run(with_time)).await
+        Box::pin(self.run(user, with_time)).await
     }
 
-    /// Does work on a thread that may be kept.
-    pub(crate) async fn run<T, W>(&self, work: W) -> Result<T, Failure>
+    /// Does work on a thread that may be kept, in turn with the work of others.
+    pub(crate) async fn run<T, W>(&self, user: &User, work: W) -> Result<T, Failure>
     where
         T: Send + 'static,
         W: FnOnce() -> T + Send + 'static,
     {
-        let _place = self.places.try_acquire().map_err(|_| busy())?;
-        let done = async {
-            let turn =
-                Arc::clone(&self.running).acquire_owned().await.map_err(Failure::internal)?;
-            // The thread keeps its turn, also when nobody waits for the answer any more.
-            let work = move || {
-                let made = work();
-                drop(turn);
-                made
-            };
-            spawn_blocking(work).await.map_err(|_| Failure::internal("a check was cut short"))
-        };
-        let late = |_| Failure::new(504, "Timeout", "the check of the object took too long");
-        tokio::time::timeout(DEADLINE, done).await.map_err(late)?
+        let (work, made) = answering(work);
+        let refused = self.shared.lock().lines.push(Flow::of(user), work).err();
+        if let Some(refused) = refused {
+            // This one, or the last of a longer line, which hears of it when it is dropped.
+            drop(refused);
+        }
+        self.wake();
+        // Whoever waits here works elsewhere.
+        fair::rest();
+        let late = |_| Failure::new(504, "Timeout", "the work took too long");
+        match tokio::time::timeout(DEADLINE, made).await.map_err(late)? {
+            Ok(Made::Done(made)) => Ok(made),
+            Ok(Made::Failed) => Err(Failure::internal("a check was cut short")),
+            Err(_) => Err(too_many("too many objects are waiting for their check")),
+        }
+    }
+
+    /// As [`Aside::run`], for work that has its bound elsewhere and no deadline.
+    pub(crate) async fn go_on<T, W>(&self, user: &str, work: W) -> Option<T>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> T + Send + 'static,
+    {
+        let (work, made) = answering(work);
+        self.shared.lock().lines.push_always(Flow::named(user), work);
+        self.wake();
+        match made.await {
+            Ok(Made::Done(made)) => Some(made),
+            _ => None,
+        }
+    }
+
+    /// How much waits.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.lock().lines.len()
+    }
+
+    fn wake(&self) {
+        self.started.call_once(|| {
+            for _ in 0..self.threads {
+                let shared = Arc::clone(&self.shared);
+                let thread = thread::Builder::new().name("aside".to_owned());
+                if let Err(error) = thread.spawn(move || shared.work()) {
+                    tracing::error!(%error, "a thread for long work could not be started");
+                }
+            }
+        });
+        self.shared.ready.notify_one();
     }
 }
 
-fn busy() -> Failure {
-    let why = "too many objects are waiting for their check, please try again later";
-    let details = Details { retry_after_seconds: 1, ..Details::default() };
-    Failure::new(429, "TooManyRequests", why).with(details)
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until the end.
+    fn work(&self) {
+        // Of this thread alone; where it is not allowed, the system shares as it likes.
+        let _ = rustix::process::nice(NICE);
+        while let Some(work) = self.next() {
+            // Whoever waits is told by the line that breaks.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+        }
+    }
+
+    fn next(&self) -> Option<Work> {
+        let mut queue = self.lock();
+        loop {
+            if queue.ended {
+                return None;
+            }
+            if let Some(work) = queue.lines.pop() {
+                return Some(work);
+            }
+            queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What came of work.
+enum Made<T> {
+    Done(T),
+    Failed,
+}
+
+/// Tells the end of work, also when it ends by a panic.
+struct Ending<T>(Option<oneshot::Sender<Made<T>>>);
+
+impl<T> Ending<T> {
+    fn tell(mut self, made: T) {
+        if let Some(done) = self.0.take() {
+            let _ = done.send(Made::Done(made));
+        }
+    }
+}
+
+impl<T> Drop for Ending<T> {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            let _ = done.send(Made::Failed);
+        }
+    }
+}
+
+/// Work that tells its result, unless nobody waits for it any more when its turn comes.
+fn answering<T, W>(work: W) -> (Work, oneshot::Receiver<Made<T>>)
+where
+    T: Send + 'static,
+    W: FnOnce() -> T + Send + 'static,
+{
+    let (done, made) = oneshot::channel();
+    let work = move || {
+        if done.is_closed() {
+            return;
+        }
+        let ending = Ending(Some(done));
+        ending.tell(work());
+    };
+    (Box::new(work), made)
 }
 
 #[cfg(test)]
@@ -98,6 +231,10 @@ mod tests {
 
     use super::*;
 
+    fn aside(threads: usize, places: usize) -> Aside {
+        Aside::new(threads, Room { user: places, owner: places, all: places })
+    }
+
     /// Gives up in haste.
     fn long(_: &(), errors: &mut Errors) {
         errors.give_up();
@@ -105,10 +242,10 @@ mod tests {
 
     #[tokio::test]
     async fn r18_a_quick_check_stays_on_its_thread() {
-        let aside = Aside::new(0, 0);
+        let aside = aside(0, 0);
         let here = thread::current().id();
         let quick = move |(): &(), _: &mut Errors| assert_eq!(thread::current().id(), here);
-        assert!(aside.check((), quick).await.unwrap().1.is_empty());
+        assert!(aside.check(&User::anonymous(), (), quick).await.unwrap().1.is_empty());
     }
 
     #[tokio::test]
@@ -119,31 +256,39 @@ mod tests {
             errors.required(&tenure_machinery::Path::Root.field("a"), "");
             errors.give_up();
         };
-        let (_, errors) = Aside::new(1, 1).check((), check).await.unwrap();
+        let (_, errors) = aside(1, 1).check(&User::anonymous(), (), check).await.unwrap();
         assert!(!errors.gave_up());
         assert_eq!(errors.causes().len(), 1);
     }
 
     #[tokio::test]
     async fn r18_a_full_line_is_refused() {
-        let aside = Aside::new(1, 1);
+        let (aside, user) = (aside(1, 1), User::anonymous());
         let (release, held) = mpsc::channel::<()>();
-        let held = Mutex::new(held);
-        let holding = aside.check((), move |(), errors| {
+        let (begin, begun) = oneshot::channel();
+        let held = Mutex::new((held, Some(begin)));
+        let holding = aside.check(&user, (), move |(), errors| {
             errors.give_up();
             if !errors.is_hasty() {
-                held.lock().unwrap().recv().unwrap();
+                let mut held = held.lock().unwrap();
+                held.1.take().unwrap().send(()).unwrap();
+                held.0.recv().unwrap();
             }
         });
-        let second = async {
-            let refused = aside.check((), long).await.err().unwrap();
-            release.send(()).unwrap();
-            refused
+        let others = async {
+            begun.await.unwrap();
+            let third = async {
+                let refused = aside.check(&user, (), long).await.err().unwrap();
+                release.send(()).unwrap();
+                refused
+            };
+            tokio::join!(aside.check(&user, (), long), third)
         };
-        let (first, refused) = tokio::join!(holding, second);
+        let (first, (second, refused)) = tokio::join!(holding, others);
+        assert!(second.is_ok());
         assert!(first.is_ok());
         assert_eq!((refused.code, refused.reason), (429, "TooManyRequests"));
-        assert!(aside.check((), long).await.is_ok());
+        assert!(aside.check(&user, (), long).await.is_ok());
     }
 
     #[tokio::test]
@@ -152,13 +297,13 @@ mod tests {
             assert!(errors.is_hasty(), "as a fault in a rule would");
             errors.give_up();
         };
-        let aside = Aside::new(1, 1);
-        assert_eq!(aside.check((), check).await.err().unwrap().code, 500);
-        assert!(aside.check((), long).await.is_ok(), "its place is free again");
+        let aside = aside(1, 1);
+        assert_eq!(aside.check(&User::anonymous(), (), check).await.err().unwrap().code, 500);
+        assert!(aside.check(&User::anonymous(), (), long).await.is_ok(), "its place is free again");
     }
 
     #[tokio::test(start_paused = true)]
     async fn r18_a_check_that_gets_no_turn_fails_at_its_deadline() {
-        assert_eq!(Aside::new(0, 1).check((), long).await.err().unwrap().code, 504);
+        assert_eq!(aside(0, 1).check(&User::anonymous(), (), long).await.err().unwrap().code, 504);
     }
 }

@@ -12,8 +12,10 @@ use http::{Method, Response, StatusCode};
 use tenure_core::Revision;
 use tenure_machinery::Failure;
 
+use crate::access::refusal;
 use crate::answer;
-use crate::api::{Api, Asked, not_found_text};
+use crate::api::{Api, RequestLine, not_found_text};
+use crate::authenticate::User;
 use crate::body::{Body, full};
 
 /// The ownership graph, under upstream's name.
@@ -48,22 +50,27 @@ pub(crate) fn leads_to(path: &str) -> bool {
 }
 
 /// Answers such a path.
-pub(crate) async fn answer(api: &Api, asked: &Asked) -> Result<Response<Body>, Failure> {
+pub(crate) async fn answer(
+    api: &Api,
+    user: &User,
+    line: &RequestLine,
+) -> Result<Response<Body>, Failure> {
     let Some(beside) = api.beside.get() else { return Ok(not_found_text()) };
-    let wanted = if asked.path == SETTLE { Method::POST } else { Method::GET };
-    if asked.method != wanted {
-        let method = asked.method.as_str().to_lowercase();
-        return Err(Failure::method_not_allowed(&method, &asked.path));
+    let wanted = if line.path() == SETTLE { Method::POST } else { Method::GET };
+    if line.method != wanted {
+        let method = line.method.as_str().to_lowercase();
+        return Err(Failure::method_not_allowed(&method, line.path()));
     }
-    if asked.path == SETTLE {
-        let limit = asked.query.timeout()?.unwrap_or(SETTLE_MOST).min(SETTLE_MOST);
+    if line.path() == SETTLE {
+        let limit = line.query().timeout()?.unwrap_or(SETTLE_MOST).min(SETTLE_MOST);
         let settled = beside.settle(api.world.current().revision());
         let late = |_| Failure::new(504, "Timeout", "the engines are still at work");
         let revision = tokio::time::timeout(limit, settled).await.map_err(late)?;
         return Ok(answer::text(StatusCode::OK, format!("settled at revision {revision}\n")));
     }
-    if asked.path == VOLUMES {
-        let (namespace, name) = (asked.query.text("namespace"), asked.query.text("pod"));
+    if line.path() == VOLUMES {
+        let (namespace, name) = (line.query().text("namespace"), line.query().text("pod"));
+        must_read_volumes(api, user, namespace)?;
         let Some(volumes) = beside.volumes(namespace, name) else {
             let why = format!("no pod {namespace}/{name} is on a simulated node");
             return Err(Failure::new(404, "NotFound", why));
@@ -73,10 +80,29 @@ pub(crate) async fn answer(api: &Api, asked: &Asked) -> Result<Response<Body>, F
         response.headers_mut().insert(CONTENT_TYPE, json);
         return Ok(response);
     }
-    let uids = asked.query.all("uid").map(str::to_owned).collect();
+    let uids = line.query().all("uid").map(str::to_owned).collect();
     let graph = beside.graph(uids).await;
     let mut response = Response::new(full(Bytes::from(graph)));
     let dot = HeaderValue::from_static("text/vnd.graphviz");
     response.headers_mut().insert(CONTENT_TYPE, dot);
     Ok(response)
+}
+
+/// Files are made of what pods mention, so whoever sees them must be able to read all of that there: a
+/// right to paths says nothing about namespaces (spec/downward-api.md R162).
+fn must_read_volumes(api: &Api, user: &User, namespace: &str) -> Result<(), Failure> {
+    for resource in ["pods", "configmaps", "secrets"] {
+        let asked = tenure_rbac::Asked::Resource {
+            verb: "get",
+            group: "",
+            resource,
+            subresource: "",
+            namespace,
+            name: "",
+        };
+        if api.access.may_without_references(user, &asked).is_none() {
+            return Err(refusal(user, &asked));
+        }
+    }
+    Ok(())
 }

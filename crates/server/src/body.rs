@@ -8,10 +8,13 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use http::Response;
 use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use tokio::sync::mpsc;
+
+use crate::fair::Charge;
 
 /// What every handler answers with.
 pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -20,6 +23,53 @@ pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 #[must_use]
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that somebody answers for while it is on its way (R241).
+pub struct Counted {
+    body: Body,
+    _charge: Charge,
+}
+
+/// A mark on a response whose body is counted already.
+#[derive(Clone)]
+struct IsCounted;
+
+impl Counted {
+    /// A response that holds what it was charged with until its body is gone.
+    pub(crate) fn held(mut response: Response<Body>, charge: Option<Charge>) -> Response<Body> {
+        response.extensions_mut().insert(IsCounted);
+        let Some(charge) = charge else { return response };
+        response.map(|body| BodyExt::boxed_unsync(Counted { body, _charge: charge }))
+    }
+
+    /// How many bytes a response brings that nobody answers for yet.
+    pub(crate) fn bytes_of(response: &Response<Body>) -> u64 {
+        if response.extensions().get::<IsCounted>().is_some() {
+            return 0;
+        }
+        http_body::Body::size_hint(response.body()).exact().unwrap_or_default()
+    }
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// How much of a sliced body is gathered before it is handed to the socket.

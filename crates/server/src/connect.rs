@@ -14,28 +14,31 @@ mod options;
 mod proxy;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
-use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_machinery::{Failure, NodePath, Object, ObjectExt, ResourcePath};
 
-use crate::access::refusal;
 use crate::admit::Operation;
 use crate::admit::policy::{self, Subject};
 use crate::answer;
-use crate::api::{Api, Asked, fits, header, no_such_resource, offers, read_body};
+use crate::api::{Api, RequestLine, check_path, fits, header, no_such_resource, offers, read_body};
 use crate::audit::Ending;
 use crate::authenticate::User;
 use crate::body::{Body, full};
 use crate::internal;
+use crate::permit::Permit;
 use crate::read::get;
 use crate::registry::Served;
-use crate::route::ResourcePath;
 
-pub use dial::{Connecting, Dialer, NodeDialer, Wire};
+pub use dial::{Connecting, Dialer, NODE_CLIENT, NodeDialer, Wire};
+
+/// How long the body of a request may take that is passed on.
+const BODY_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a client wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +87,10 @@ pub(crate) fn door(path: &ResourcePath) -> Option<Door> {
 pub(crate) struct Call<'a> {
     pub(crate) door: Door,
     pub(crate) path: &'a ResourcePath,
-    pub(crate) asked: &'a Asked,
+    pub(crate) line: &'a RequestLine,
     pub(crate) parts: &'a http::request::Parts,
-    pub(crate) user: &'a User,
+    pub(crate) user: &'a Arc<User>,
+    pub(crate) permit: Permit,
     /// The connection, if the client wants to speak something else on it.
     pub(crate) upgrade: OnUpgrade,
     /// Held until the stream ends.
@@ -105,22 +109,24 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let (path, method) = (call.path, &call.asked.method);
+    let (path, method) = (call.path, &call.line.method);
     let registry = api.kinds.current();
     let served = registry
         .find(&path.group, &path.version, &path.resource)
         .filter(|served| fits(path, served.kind.namespaced))
         .filter(|_| !path.deeper || call.door.is_proxy())
         .ok_or_else(no_such_resource)?;
-    if !offers(served, path, call.asked.verb, method) {
+    check_path(served, path)?;
+    if !offers(served, path, call.line.verb(), method) {
         return Err(Failure::method_not_allowed(&method.as_str().to_lowercase(), &path.resource));
     }
     match call.door {
         Door::Log => log(api, served, call).await,
         Door::Node | Door::Pod | Door::Service => {
             // What is behind a proxy may want a body; streams have none before they are streams.
-            let body = if call.asked.mutating() { read_body(body).await? } else { Bytes::new() };
+            let body = if call.line.mutating() { sent(body).await? } else { Bytes::new() };
             enforce(api, served, &call).await?;
+            call.permit.check(&api.world)?;
             match call.door {
                 Door::Node => node(api, served, call, body).await,
                 _ => proxy::answer(api, served, call, body).await,
@@ -130,11 +136,21 @@ where
     }
 }
 
+/// A body that is passed on, if it comes in time: a sender that stalls holds nothing for ever (R133e).
+async fn sent<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let late = |_| Failure::new(504, "Timeout", "the body of the request took too long");
+    tokio::time::timeout(BODY_LIMIT, read_body(body)).await.map_err(late)?
+}
+
 /// A log, as text (R116, R123).
 async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body>, Failure> {
-    let options = options::log(&call.asked.query, &call.path.name)?;
+    let options = options::log(call.line.query(), &call.path.name)?;
     let pod = pod(api, served, call.path)?;
-    let container = container(&pod, call.asked.query.text("container"))?;
+    let container = container(&pod, call.line.query().text("container"))?;
     let Some(node) = node_name(&pod) else {
         // Nobody has taken the pod yet, so there is nothing to read and nothing wrong.
         let mut response = Response::new(full(""));
@@ -143,6 +159,7 @@ async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body
     };
     must_be_real(api, node)?;
     let place = place(&call.path.namespace, &call.path.name);
+    let container = options::escape(&container);
     let path = format!("/containerLogs/{place}/{container}?{options}");
     let target = Target { node: node.to_owned(), path };
     let response = carry::send(api, &target, Method::GET, HeaderMap::new(), Bytes::new()).await?;
@@ -150,7 +167,8 @@ async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body
         return Err(log_failure(response, &call.path.name).await);
     }
     let running = api.metrics.long_running("CONNECT", "", "pods");
-    let body = carry::body(response.into_body(), api.stop.clone(), running);
+    let hold = call.permit.hold(&api.world);
+    let body = carry::body(response.into_body(), api.stop.clone(), running, hold);
     Ok(answer::respond(StatusCode::OK, "text/plain", body))
 }
 
@@ -176,27 +194,19 @@ async fn stream(
     call: Call<'_>,
 ) -> Result<Response<Body>, Failure> {
     // A WebSocket begins with GET, and reading is not what it does (R132).
-    let create = tenure_rbac::Asked::Resource {
-        verb: "create",
-        group: "",
-        resource: "pods",
-        subresource: &call.path.subresource,
-        namespace: &call.path.namespace,
-        name: &call.path.name,
-    };
-    if api.access.may(call.user, &create).is_none() {
-        return Err(refusal(call.user, &create));
-    }
+    let permit = call.permit.also("create")?;
     enforce(api, served, &call).await?;
+    permit.check(&api.world)?;
     let pod = pod(api, served, call.path)?;
     let place = place(&call.path.namespace, &call.path.name);
     let path = match call.door {
-        Door::Forward => format!("/portForward/{place}?{}", options::forward(&call.asked.query)?),
+        Door::Forward => format!("/portForward/{place}?{}", options::forward(call.line.query())?),
         _ => {
-            let container = container(&pod, call.asked.query.text("container"))?;
+            let container = container(&pod, call.line.query().text("container"))?;
+            let container = options::escape(&container);
             let what = if call.door == Door::Attach { "attach" } else { "exec" };
             let commands = call.door == Door::Exec;
-            format!("/{what}/{place}/{container}?{}", options::streams(&call.asked.query, commands))
+            format!("/{what}/{place}/{container}?{}", options::streams(call.line.query(), commands))
         }
     };
     let Some(node) = node_name(&pod) else {
@@ -210,8 +220,9 @@ async fn stream(
     let target = Target { node: node.to_owned(), path };
     let running = api.metrics.long_running("CONNECT", "", "pods");
     let headers = forwarded(&call.parts.headers);
-    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending };
-    carry::through(api, target, &call.asked.method, headers, Bytes::new(), held).await
+    let hold = permit.hold(&api.world);
+    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending, hold };
+    carry::through(api, target, &call.line.method, headers, Bytes::new(), held).await
 }
 
 /// Asks the policies whether a connection may be opened.
@@ -222,9 +233,9 @@ async fn enforce(api: &Api, served: &Arc<Served>, call: &Call<'_>) -> Result<(),
     let path = call.path;
     let mut request = internal::request(served, &path.namespace, &path.name, "");
     path.subresource.clone_into(&mut request.subresource);
-    request.user = call.user.clone();
+    request.user = Arc::clone(call.user);
     let kind = options::kind(call.door);
-    let options = options::object(&call.asked.query, call.door, kind);
+    let options = options::object(call.line.query(), call.door, kind);
     let subject = Subject {
         operation: Operation::Connect,
         old: None,
@@ -242,13 +253,20 @@ async fn node(
     call: Call<'_>,
     body: Bytes,
 ) -> Result<Response<Body>, Failure> {
-    let state = api.world.current();
-    get::stored(&state, served, "", &call.path.name)?;
-    let target = Target { node: call.path.name.clone(), path: proxy::rest(&call.parts.uri, 5) };
+    get::stored(&api.world.current(), served, "", &call.path.name)?;
+    let (path, query) = proxy::rest(&call.parts.uri, 5);
+    let Some(path) = NodePath::parse(&path) else {
+        return Err(Failure::bad_request("the path cannot be passed on to a node"));
+    };
+    // What runs something on a node needs the right to create, whatever the method is (R132a).
+    let permit = if path.streams() { call.permit.also("create")? } else { call.permit };
+    let path = format!("{path}{query}");
+    let target = Target { node: call.path.name.clone(), path };
     let running = api.metrics.long_running("CONNECT", "", "nodes");
     let headers = forwarded(&call.parts.headers);
-    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending };
-    carry::through(api, target, &call.asked.method, headers, body, held).await
+    let hold = permit.hold(&api.world);
+    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending, hold };
+    carry::through(api, target, &call.line.method, headers, body, held).await
 }
 
 fn pod(api: &Api, served: &Served, path: &ResourcePath) -> Result<Object, Failure> {

@@ -11,20 +11,18 @@ use tenure_machinery::Failure;
 use crate::answer::{self, Found};
 use crate::api::Api;
 use crate::authenticate::token;
-use crate::body::Body;
+use crate::body::{Body, Counted};
 use crate::negotiate::Offer;
-use crate::node;
 use crate::pods;
 use crate::query::ListOptions;
 use crate::read::{get, list, watch};
-use crate::reference::Sight;
 use crate::request::Request;
 use crate::review;
 use crate::write::delete::{self, DeleteOptions, Deleted};
 use crate::write::{apply, create, patch, scale, update};
 
-/// Watches live 30 to 60 minutes unless the client says otherwise (R112).
-const WATCH_MINUTES: u32 = 30;
+/// No watch lives longer (R112).
+const WATCH_SECONDS_MAX: u32 = 60 * 60;
 
 /// Answers a request whose kind, subresource and verb are offered.
 pub(crate) async fn dispatch(
@@ -52,8 +50,8 @@ pub(crate) async fn dispatch(
         ("", "deletecollection") => delete_collection(api, request).await,
         ("scale", "get") => {
             request.wanted(Offer::PlainOnly)?;
-            let state = api.world.current();
-            let record = get::stored(&state, &request.served, &request.namespace, &request.name)?;
+            let state = request.permit.newest(&api.world, None).await?;
+            let record = get::shown(&state, &request.served, &request.namespace, &request.name)?;
             let found =
                 Found::Object(scale::view(&request.served, &request.served.read(&record)?)?);
             respond(request, StatusCode::OK, &found, Offer::Object)
@@ -105,8 +103,8 @@ async fn get_object(api: &Api, request: &Request) -> Result<Response<Body>, Fail
             Failure::bad_request(format!("resourceVersion: `{text}` is not a whole number"))
         })?),
     };
-    let state = get::not_older_than(&api.world, revision).await?;
-    let record = get::stored(&state, &request.served, &request.namespace, &request.name)?;
+    let state = request.permit.newest(&api.world, revision).await?;
+    let record = get::shown(&state, &request.served, &request.namespace, &request.name)?;
     answer::object(StatusCode::OK, &request.served, &Found::Record(record), wanted, style)
 }
 
@@ -114,19 +112,17 @@ async fn list_objects(api: &Api, request: &Request) -> Result<Response<Body>, Fa
     let wanted = request.wanted(Offer::List)?;
     let style = request.style()?;
     let options = ListOptions::read(&request.query, false)?;
-    let sight = sight(api, request, &options, "list");
-    let (served, namespace) = (&request.served, &request.namespace);
-    let page = list::page(&api.world, served, namespace, &options, sight.as_ref()).await?;
-    list::respond(&request.served, &page, wanted, style)
+    let page = list::page(api, request, &options).await?;
+    list::respond(api, &request.user, &request.served, page, wanted, style)
 }
 
 async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::Watch)?;
     let style = request.style()?;
     let options = ListOptions::read(&request.query, true)?;
-    let lease = lease(api, request, &options);
-    let sight = sight(api, request, &options, "watch");
-    let seconds = WATCH_MINUTES * 60 + api.chance.below(WATCH_MINUTES * 60);
+    let lifetime = lifetime(&options, || {
+        u64::from(WATCH_SECONDS_MAX / 2 + api.chance.below(WATCH_SECONDS_MAX / 2))
+    });
     let asked = watch::Asked {
         served: Arc::clone(&request.served),
         namespace: request.namespace.clone(),
@@ -134,67 +130,30 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
         options,
         shape: wanted.shape,
         include: style.include,
-        lifetime: Duration::from_secs(u64::from(seconds)),
+        lifetime,
         events: api.metrics.watch_events(&request.served.kind.group, &request.served.kind.plural),
         running: api.metrics.long_running(
             "WATCH",
             &request.served.kind.group,
             &request.served.kind.plural,
         ),
-        lease,
-        sight,
+        permit: request.permit.clone(),
     };
-    watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await
+    let open = api.shares.watch(&request.user)?;
+    let response = watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await?;
+    Ok(Counted::held(response, open))
 }
 
-/// What is seen of a collection by one who may not read the whole of it (referential authorization R155).
-fn sight(api: &Api, request: &Request, options: &ListOptions, verb: &'static str) -> Option<Sight> {
-    let named = !request.name.is_empty() || options.fields.exact("metadata.name").is_some();
-    if named || node::node_of(&request.user).is_some() {
-        return None;
-    }
-    let kind = &request.served.kind;
-    let asked = tenure_rbac::Asked::Resource {
-        verb,
-        group: &kind.group,
-        resource: &kind.plural,
-        subresource: "",
-        namespace: &request.namespace,
-        name: "",
+/// How long a watch lives: as long as its client says within the bound, else half of it and more (R112).
+fn lifetime(options: &ListOptions, or_else: impl FnOnce() -> u64) -> Duration {
+    let seconds = match options.timeout_seconds {
+        Some(seconds) if seconds < 0 => 0,
+        Some(seconds) if (1..=i64::from(WATCH_SECONDS_MAX)).contains(&seconds) => {
+            seconds.unsigned_abs()
+        }
+        _ => or_else(),
     };
-    Sight::of(&api.access, &request.user, &asked)
-}
-
-/// What a watch of one object must go on to hold, if nothing but a reference allows it.
-fn lease(api: &Api, request: &Request, options: &ListOptions) -> Option<watch::Lease> {
-    let kind = &request.served.kind;
-    let name = match request.name.as_str() {
-        "" => options.fields.exact("metadata.name")?.to_owned(),
-        name => name.to_owned(),
-    };
-    let asked = tenure_rbac::Asked::Resource {
-        verb: "watch",
-        group: &kind.group,
-        resource: &kind.plural,
-        subresource: "",
-        namespace: &request.namespace,
-        name: &name,
-    };
-    // What a node may watch because of what is bound to it is looked at elsewhere.
-    let is_held = api.access.may_without_references(&request.user, &asked).is_some();
-    let selected = options.fields.exact("spec.nodeName");
-    let of_node = || node::may(&api.world.current(), &request.user, &asked, selected);
-    if is_held || of_node() == Some(Ok(())) {
-        return None;
-    }
-    Some(watch::Lease {
-        access: Arc::clone(&api.access),
-        user: request.user.clone(),
-        group: kind.group.to_string(),
-        resource: kind.plural.to_string(),
-        namespace: request.namespace.clone(),
-        name,
-    })
+    Duration::from_secs(seconds)
 }
 
 async fn delete_object(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
@@ -225,7 +184,7 @@ async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<
     let deleting = DeleteOptions::read(request)?;
     delete::warn_of_kept_pods(request, &deleting);
     let served = Arc::clone(&request.served);
-    let page = list::page(&api.world, &served, &request.namespace, &options, None).await?;
+    let page = list::page(api, request, &options).await?;
     for record in &page.records {
         match delete::one(api, request, &deleting, record.namespace(), record.name()).await {
             Ok(_) => {}
@@ -233,7 +192,7 @@ async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<
             Err(failure) => return Err(failure),
         }
     }
-    list::respond(&served, &page, wanted, style)
+    list::respond(api, &request.user, &served, page, wanted, style)
 }
 
 /// The Status that answers bindings and evictions.

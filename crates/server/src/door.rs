@@ -387,7 +387,7 @@ impl Door {
         let served = self.served(standing.key())?;
         let old = standing.object(&served)?;
         let mut request = self.request(actor, &served, old.namespace(), old.name());
-        admit::validate(&self.api, &request, Operation::Delete, Some(&old), None)
+        admit::validate(&self.api, &mut request, Operation::Delete, Some(&old), None)
             .and_then(|()| {
                 let subject = Subject {
                     operation: Operation::Delete,
@@ -519,10 +519,10 @@ impl Door {
 
     fn request(&self, actor: Actor, served: &Arc<Served>, namespace: &str, name: &str) -> Request {
         let mut request = internal::request(served, namespace, name, actor.manager);
-        request.user = User {
+        request.user = Arc::new(User {
             name: format!("system:serviceaccount:kube-system:{}", actor.account),
-            ..request.user
-        };
+            ..User::clone(&request.user)
+        });
         request
     }
 }

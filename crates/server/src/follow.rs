@@ -130,7 +130,7 @@ fn see(api: &Api, change: &Change, tasks: &mut BTreeSet<Task>) {
     tasks.extend(protected.into_iter().map(Task::Protect));
     tasks.extend(definitions.into_iter().map(Task::Define));
     let mut requests = BTreeSet::new();
-    sign::touches(change, &mut requests);
+    sign::touches(&api.world.current(), change, &mut requests);
     tasks.extend(requests.into_iter().map(Task::Sign));
     tasks.extend(touches(change).map(Task::Tend));
 }

@@ -1,5 +1,6 @@
 //! Requests that the server makes of itself, through the same door as everybody.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use tenure_world::{Guard, Proposal, Refused, Write};
 
 use crate::api::{Api, no_such_resource};
 use crate::authenticate::User;
+use crate::permit::Permit;
 use crate::query::{FieldValidation, Query, WriteOptions};
 use crate::registry::Served;
 use crate::request::Request;
@@ -23,16 +25,18 @@ pub(crate) fn request(served: &Arc<Served>, namespace: &str, name: &str, agent: 
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         subresource: String::new(),
+        verb: Cow::Borrowed(""),
         query: Query::default(),
         accept: None,
         content_type: String::new(),
         agent: agent.to_owned(),
         gzip: false,
-        user: User {
+        user: Arc::new(User {
             name: format!("system:{agent}"),
             groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
             ..User::default()
-        },
+        }),
+        permit: Permit::of_server(),
         body: Bytes::new(),
         warnings: Vec::new(),
         annotations: Vec::new(),

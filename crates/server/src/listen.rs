@@ -32,8 +32,10 @@ use tokio_rustls::server::TlsStream;
 use crate::api::{Api, Peer};
 use crate::body::{Body, full};
 
+mod connections;
 mod tls;
 
+use connections::{Connections, Held};
 use tls::Shown;
 pub use tls::{Tls, TlsError};
 
@@ -69,11 +71,12 @@ pub async fn serve(
     api: Arc<Api>,
     stop: watch::Receiver<bool>,
 ) -> usize {
+    let most = api.limits.connections;
     let answer = move |request, peer: Arc<Peer>| {
         let api = Arc::clone(&api);
         async move { api.call(request, &peer).await }
     };
-    serve_with(listener, tls, stop, GRACE, answer).await
+    serve_with(listener, tls, stop, (GRACE, most), answer).await
 }
 
 /// [`serve`] with any handler behind the socket.
@@ -81,7 +84,7 @@ async fn serve_with<H, F>(
     listener: TcpListener,
     tls: Tls,
     mut stop: watch::Receiver<bool>,
-    grace: Duration,
+    (grace, most): (Duration, usize),
     answer: H,
 ) -> usize
 where
@@ -91,17 +94,23 @@ where
     let acceptor = TlsAcceptor::from(tls.config());
     let server = Arc::new(Protocols::new());
     let mut connections = JoinSet::new();
+    let places = Connections::new(most);
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
             accepted = listener.accept() => match accepted {
                 Ok((socket, address)) => {
+                    let Some(held) = places.add() else {
+                        tracing::debug!(most, "no room for one more connection");
+                        continue;
+                    };
                     let connection = Connection {
                         server: Arc::clone(&server),
                         tls: tls.clone(),
                         stop: stop.clone(),
                         address: address.ip(),
                         answer: answer.clone(),
+                        held,
                     };
                     connections.spawn(connection.run(socket, acceptor.clone()));
                 }
@@ -188,6 +197,7 @@ struct Connection<H> {
     stop: watch::Receiver<bool>,
     address: IpAddr,
     answer: H,
+    held: Held,
 }
 
 impl<H, F> Connection<H>
@@ -199,9 +209,11 @@ where
     async fn run(mut self, socket: TcpStream, acceptor: TlsAcceptor) {
         // Without it, small answers wait for the client's delayed acknowledgement.
         let _ = socket.set_nodelay(true);
+        let activity = self.held.activity();
         let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(socket));
         let stream = tokio::select! {
             () = stopped(&mut self.stop) => return,
+            () = activity.closed() => return,
             done = handshake => match done {
                 Ok(Ok(stream)) => stream,
                 Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
@@ -223,9 +235,13 @@ where
         };
         let peer = Arc::new(peer.at(self.address));
         let answer = self.answer;
+        let activity = self.held.activity();
+        let busy = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
-            let reply = answer(request, Arc::clone(&peer));
-            async move { Ok::<_, Infallible>(or_500(reply).await) }
+            let busy = busy.request();
+            // Boxed because hyper keeps room for it as long as the connection lives, and it is large.
+            let reply = Box::pin(answer(request, Arc::clone(&peer)));
+            async move { Ok::<_, Infallible>(busy.until_sent(or_500(reply).await)) }
         });
         let builder = if http2 { &self.server.http2 } else { &self.server.http1 };
         let mut connection =
@@ -233,6 +249,11 @@ where
         let result = tokio::select! {
             result = connection.as_mut() => result,
             () = stopped(&mut self.stop) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            () = activity.closed() => {
+                // A request that has just begun is still answered.
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::fair::Shares;
 use crate::reference::Tally;
 
 /// The media type of [`Metrics::render`].
@@ -102,6 +103,16 @@ struct StoredLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StoreLabels {
+    storage_cluster_id: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KeptLabels {
+    of: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabels {
     request_kind: &'static str,
 }
@@ -114,6 +125,9 @@ pub struct Metrics {
     long_running: Family<VerbLabels, Gauge>,
     watch_events: Family<ResourceLabels, Counter>,
     stored: Family<StoredLabels, Gauge>,
+    store_bytes: Family<StoreLabels, Gauge>,
+    store_quota: Gauge,
+    kept: Family<KeptLabels, Gauge>,
     mutating: Gauge,
     read_only: Gauge,
     memory: Gauge,
@@ -171,6 +185,9 @@ impl Metrics {
             long_running: Family::default(),
             watch_events: Family::default(),
             stored: Family::default(),
+            store_bytes: Family::default(),
+            store_quota: Gauge::default(),
+            kept: Family::default(),
             mutating: in_flight.get_or_create_owned(&KindLabels { request_kind: "mutating" }),
             read_only: in_flight.get_or_create_owned(&KindLabels { request_kind: "readOnly" }),
             memory: Gauge::default(),
@@ -195,6 +212,13 @@ impl Metrics {
     #[must_use]
     pub(crate) fn with_references(mut self, tally: &Tally) -> Metrics {
         tally.register(&mut self.registry);
+        self
+    }
+
+    /// Shows how much runs, waits and is refused.
+    #[must_use]
+    pub(crate) fn with_shares(mut self, shares: &Shares) -> Metrics {
+        shares.register(&mut self.registry);
         self
     }
 
@@ -231,6 +255,23 @@ impl Metrics {
             "apiserver_storage_objects",
             "Objects stored, by resource",
             self.stored.clone(),
+        );
+        registry.register_with_unit(
+            "apiserver_storage_size",
+            "Bytes of all stored objects, with what is kept beside them, as the quota counts them",
+            Unit::Bytes,
+            self.store_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "tenure_store_quota",
+            "Bytes that all stored objects may have together; 0 for no bound",
+            Unit::Bytes,
+            self.store_quota.clone(),
+        );
+        registry.register(
+            "tenure_kept_entries",
+            "How much is kept in memory under names; clients cannot make it grow without bound",
+            self.kept.clone(),
         );
         registry.register_with_unit(
             "process_resident_memory",
@@ -295,6 +336,26 @@ impl Metrics {
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.stored.get_or_create(&StoredLabels { resource }).set(count);
+    }
+
+    /// Sets how many bytes are stored, of how many; call it just before [`Metrics::render`].
+    pub fn set_storage_bytes(&self, bytes: u64, quota: Option<u64>) {
+        let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let labels = StoreLabels { storage_cluster_id: "tenure" };
+        self.store_bytes.get_or_create(&labels).set(number(bytes));
+        self.store_quota.set(number(quota.unwrap_or_default()));
+    }
+
+    /// Sets how many entries of something are kept; call it just before [`Metrics::render`].
+    pub fn set_kept(&self, of: &'static str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.kept.get_or_create(&KeptLabels { of }).set(count);
+    }
+
+    /// How many resources have label values of their own.
+    #[must_use]
+    pub fn resources_known(&self) -> usize {
+        self.resources.read().unwrap_or_else(|poison| poison.into_inner()).known
     }
 
     /// Forgets the counts of stored objects, so that resources which no longer exist vanish.

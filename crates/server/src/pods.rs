@@ -5,26 +5,32 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::status::{Details, StatusCause};
-use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_world::{Guard, Record, Write};
+use tenure_machinery::validate::validate_labels;
+use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path, meta, name};
+use tenure_world::{Guard, Record, World, Write};
 
-use crate::admit::Operation;
 use crate::admit::policy::{self, Subject};
+use crate::admit::{self, Operation};
 use crate::answer;
 use crate::api::Api;
 use crate::body::Body;
 use crate::clock::now;
 use crate::dispatch::created_status;
+use crate::internal;
 use crate::negotiate::Offer;
+use crate::node;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::decide::{Step, decide};
 use crate::write::decode;
 use crate::write::delete::{self, DeleteOptions};
 
 const RACES_MAX: usize = 256;
+/// What the pods of a node's own files carry; nobody else gives it to a pod.
+const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Binds a pod to a node, once.
 pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
@@ -39,12 +45,9 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
             "metadata.name: name in URL does not match name in Binding object",
         ));
     }
+    node::restrict_posted(request)?;
+    check_target(&binding)?;
     enforce(api, request, &binding, ("", "v1", "Binding"), options.dry_run).await?;
-    let node = binding.str_at(&["target", "name"]).unwrap_or_default().to_owned();
-    // A pod bound to a name that no node can have could never be changed again.
-    if tenure_machinery::name::dns_subdomain(&node).is_some() {
-        return Err(Failure::bad_request("target.name: a binding names a node"));
-    }
     let pods = api
         .kinds
         .current()
@@ -69,6 +72,45 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
     Err(Failure::conflict("", "pods/binding", &name, "the pod keeps changing"))
 }
 
+/// A binding names a node, and a pod bound to a name that no node can have could never be changed again.
+fn check_target(binding: &Object) -> Result<(), Failure> {
+    let target = |member| binding.str_at(&["target", member]).unwrap_or_default();
+    if !matches!(target("kind"), "" | "Node") {
+        let why = format!("target.kind: a pod is bound to a Node, not to a {:?}", target("kind"));
+        return Err(Failure::bad_request(why));
+    }
+    match name::dns_subdomain(target("name")) {
+        Some(_) => Err(Failure::bad_request("target.name: a binding names a node")),
+        None => Ok(()),
+    }
+}
+
+/// Gives a pod the annotations and labels of its binding, as far as an update of the pod could have.
+fn take_metadata(pod: &mut Object, binding: &Object) -> Result<(), Failure> {
+    let mirror = |pod: &Object| pod.at(&["metadata", "annotations", MIRROR]).cloned();
+    let before = mirror(pod);
+    for member in ["annotations", "labels"] {
+        if let Some(said) = binding.map_at(&["metadata", member]).filter(|said| !said.is_empty()) {
+            let own = pod.map_mut("metadata").map_mut(member);
+            own.extend(said.iter().map(|(key, value)| (key.clone(), value.clone())));
+            let mut errors = Errors::new();
+            let path = Path::Root.field("metadata");
+            match member {
+                "labels" => validate_labels(own, &path.field(member), &mut errors),
+                _ => meta::validate_annotations(own, &path.field(member), &mut errors),
+            }
+            if let Some(cause) = errors.causes().first() {
+                return Err(Failure::bad_request(format!("{}: {}", cause.field, cause.message)));
+            }
+        }
+    }
+    if mirror(pod) != before {
+        let why = format!("metadata.annotations: a binding may not make a mirror pod ({MIRROR})");
+        return Err(Failure::bad_request(why));
+    }
+    Ok(())
+}
+
 /// Asks the policies about what is posted to a pod.
 async fn enforce(
     api: &Api,
@@ -79,7 +121,9 @@ async fn enforce(
 ) -> Result<(), Failure> {
     let (operation, new) = (Operation::Create, Some(posted));
     let subject = Subject { operation, old: None, new, dry_run, kind: Some(kind) };
-    policy::enforce(api, request, subject).await
+    policy::enforce(api, request, subject).await?;
+    // Expressions may take long.
+    request.permit.check(&api.world)
 }
 
 /// Binds the pod that a record holds as a Binding says; `None` when the pod has moved.
@@ -93,18 +137,17 @@ pub(crate) async fn assign(
 ) -> Result<Option<Arc<Record>>, Failure> {
     let node = binding.str_at(&["target", "name"]).unwrap_or_default();
     let mut pod = pods.read(record)?;
-    if let Some(uid) = binding.str_at(&["metadata", "uid"]).filter(|uid| !uid.is_empty())
-        && uid != record.uid()
-    {
-        let why = format!("the binding is for the pod with uid {uid}, not {}", record.uid());
-        return Err(Failure::conflict("", "pods/binding", record.name(), &why));
+    let version = record.revision().to_string();
+    for (member, own) in [("uid", record.uid()), ("resourceVersion", version.as_str())] {
+        let wanted = binding.str_at(&["metadata", member]).unwrap_or(own);
+        if !wanted.is_empty() && wanted != own {
+            let why = format!("the binding is for the pod with {member} {wanted}, not {own}");
+            return Err(Failure::conflict("", "pods/binding", record.name(), &why));
+        }
     }
     check_bindable(&pod, record.name(), node)?;
     pod.map_mut("spec").insert("nodeName".into(), node.into());
-    if let Some(annotations) = binding.map_at(&["metadata", "annotations"]) {
-        let own = pod.map_mut("metadata").map_mut("annotations");
-        own.extend(annotations.iter().map(|(k, v)| (k.clone(), v.clone())));
-    }
+    take_metadata(&mut pod, binding)?;
     set_condition(
         &mut pod,
         json!({
@@ -138,14 +181,23 @@ fn check_bindable(pod: &Object, name: &str, node: &str) -> Result<(), Failure> {
     Err(Failure::conflict("", "pods/binding", name, &why))
 }
 
-fn set_condition(pod: &mut Object, condition: Value) {
-    let kind = condition.get("type").cloned();
+/// Sets a condition; the time of one that said the same already stays.
+fn set_condition(pod: &mut Object, mut condition: Value) {
     let conditions =
         pod.map_mut("status").entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-    if let Value::Array(list) = conditions {
-        list.retain(|other| other.get("type") != kind.as_ref());
+    let Value::Array(list) = conditions else { return };
+    let Some(known) = list.iter_mut().find(|other| other.get("type") == condition.get("type"))
+    else {
         list.push(condition);
+        return;
+    };
+    if known.get("status") == condition.get("status")
+        && let (Some(since), Some(new)) =
+            (known.get("lastTransitionTime").cloned(), condition.as_object_mut())
+    {
+        new.insert("lastTransitionTime".into(), since);
     }
+    *known = condition;
 }
 
 /// Deletes a pod unless a budget forbids it.
@@ -166,82 +218,116 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
         Some(_) => return Err(Failure::bad_request("deleteOptions: must be an object")),
     };
     options.dry_run |= dry_run;
+    node::restrict_eviction(api, request)?;
     enforce(api, request, &eviction, ("policy", "v1", "Eviction"), options.dry_run).await?;
-    let key = request.served.key(&request.namespace, &request.name);
-    let Some(record) = api.world.current().get(&key).cloned() else {
-        return Err(missing(&request.served, &request.name));
-    };
-    let pod = request.served.read(&record)?;
-    let free = matches!(pod.str_at(&["status", "phase"]), Some("Pending" | "Succeeded" | "Failed"))
-        || pod.str_at(&["metadata", "deletionTimestamp"]).is_some();
-    if !free {
-        spend_budget(api, request, &pod, options.dry_run).await?;
-    }
-    // A pod that must stand at a certain version may not be moved by the mark.
-    if !options.dry_run && options.uid.is_none() && options.version.is_none() {
-        mark_evicted(api, &request.served, &key).await?;
-    }
-    let (namespace, name) = (request.namespace.clone(), request.name.clone());
-    delete::one(api, request, &options, &namespace, &name).await?;
+    remove_evicted(api, request, &options).await?;
     answer::json_value(StatusCode::CREATED, &created_status(), wanted.format, style)
 }
 
-/// Takes one disruption from the budget that covers the pod, if there is one.
-async fn spend_budget(
+/// Marks, charges and deletes a pod that is evicted. Whatever may refuse is asked before anything is
+/// written, and what is written first is one transaction (R142a).
+async fn remove_evicted(
     api: &Api,
-    request: &Request,
-    pod: &Object,
-    dry_run: bool,
+    request: &mut Request,
+    options: &DeleteOptions,
 ) -> Result<(), Failure> {
-    let served = api
-        .kinds
-        .current()
-        .find("policy", "v1", "poddisruptionbudgets")
-        .cloned()
-        .ok_or_else(crate::api::no_such_resource)?;
+    let served = &Arc::clone(&request.served);
+    let key = served.key(&request.namespace, &request.name);
     for _ in 0..RACES_MAX {
         let state = api.world.current();
-        let budgets = served.collection(&request.namespace);
-        let mut covering = state
-            .range(&budgets, None)
-            .filter_map(|record| Some((Arc::clone(record), served.read(record).ok()?)))
-            .filter(|(_, budget)| selects(budget, pod));
-        let Some((record, mut budget)) = covering.next() else { return Ok(()) };
-        if covering.next().is_some() {
-            return Err(Failure::internal(
-                "this pod has more than one PodDisruptionBudget, which the eviction subresource does not support",
-            ));
+        let Some(record) = state.get(&key) else { return Err(missing(served, &request.name)) };
+        let old = served.read(record)?;
+        admit::validate(api, request, Operation::Delete, Some(&old), None)?;
+        let mut extras = Extras::default();
+        if !needs_no_budget(&old) {
+            spend_budget(api, &state, &old, &mut extras)?;
         }
-        let number = |path: &[&str]| budget.int_at(path).unwrap_or(0);
-        if !ready(pod) && may_go_unready(&budget) {
+        delete::check_preconditions(request, options, record)?;
+        let mut pod = old.clone();
+        set_condition(
+            &mut pod,
+            json!({
+                "type": "DisruptionTarget", "status": "True",
+                "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+                "lastProbeTime": null, "lastTransitionTime": now(),
+            }),
+        );
+        if options.dry_run {
             return Ok(());
         }
-        if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
-            return Err(exhausted(&record, "is still being looked at"));
-        }
-        let allowed = number(&["status", "disruptionsAllowed"]);
-        if allowed <= 0 {
-            let why = format!(
-                "needs {} healthy pods and has {} currently",
-                number(&["status", "desiredHealthy"]),
-                number(&["status", "currentHealthy"]),
-            );
-            return Err(exhausted(&record, &why));
-        }
-        if dry_run {
+        let step = decide(&served.kind, api.collects_garbage, options, &pod);
+        let removes = matches!(step, Step::Remove(_));
+        let new = match step {
+            Step::Mark(marked) => marked,
+            // Whoever watches sees why the pod goes before it is gone.
+            Step::Keep | Step::Remove(_) => pod,
+        };
+        if new == old && !removes {
             return Ok(());
         }
-        let status = budget.map_mut("status");
-        status.insert("disruptionsAllowed".into(), (allowed - 1).into());
-        status.map_mut("disruptedPods").insert(pod.name().to_owned(), now().into());
         let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-        let write = Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &budget)? };
-        match propose(&api.world, own, write, Extras::default()).await? {
+        let write = Write::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? };
+        match propose(&api.world, own, write, extras).await? {
+            Outcome::Committed(_) if removes => {
+                return delete::finish(api, request, options, &key, record.uid()).await;
+            }
             Outcome::Committed(_) => return Ok(()),
             Outcome::Moved(_) | Outcome::Retry(_) => {}
         }
     }
-    Err(Failure::internal("the budget keeps changing"))
+    Err(Failure::internal("the pod and its budget keep changing"))
+}
+
+/// A pod that has ended, never began or goes already disrupts nothing.
+fn needs_no_budget(pod: &Object) -> bool {
+    matches!(pod.str_at(&["status", "phase"]), Some("Pending" | "Succeeded" | "Failed"))
+        || pod.str_at(&["metadata", "deletionTimestamp"]).is_some()
+}
+
+/// Takes one disruption from the budget that covers the pod, if there is one, to be committed with what
+/// becomes of the pod.
+fn spend_budget(
+    api: &Api,
+    state: &World,
+    pod: &Object,
+    extras: &mut Extras,
+) -> Result<(), Failure> {
+    let served = internal::find(api, "policy", "poddisruptionbudgets")?;
+    let budgets = served.collection(pod.namespace());
+    let mut covering = state
+        .range(&budgets, None)
+        .filter_map(|record| Some((record, served.read(record).ok()?)))
+        .filter(|(_, budget)| selects(budget, pod));
+    let Some((record, mut budget)) = covering.next() else { return Ok(()) };
+    if covering.next().is_some() {
+        return Err(Failure::internal(
+            "this pod has more than one PodDisruptionBudget, which the eviction subresource does not support",
+        ));
+    }
+    let number = |path: &[&str]| budget.int_at(path).unwrap_or(0);
+    if !ready(pod) && may_go_unready(&budget) {
+        return Ok(());
+    }
+    if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
+        return Err(exhausted(record, "is still being looked at"));
+    }
+    let allowed = number(&["status", "disruptionsAllowed"]);
+    if allowed <= 0 {
+        let why = format!(
+            "needs {} healthy pods and has {} currently",
+            number(&["status", "desiredHealthy"]),
+            number(&["status", "currentHealthy"]),
+        );
+        return Err(exhausted(record, &why));
+    }
+    let status = budget.map_mut("status");
+    status.insert("disruptionsAllowed".into(), (allowed - 1).into());
+    status.map_mut("disruptedPods").insert(pod.name().to_owned(), now().into());
+    let key = record.key();
+    extras.guards.push(Guard::At { key: Arc::clone(key), revision: Some(record.revision()) });
+    let draft = draft(&served, &budget)?;
+    extras.writes.push(Write::Put { key: Arc::clone(key), draft });
+    Ok(())
 }
 
 fn ready(pod: &Object) -> bool {
@@ -258,29 +344,6 @@ fn may_go_unready(budget: &Object) -> bool {
     let number = |name: &str| budget.int_at(&["status", name]).unwrap_or(0);
     budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == Some("AlwaysAllow")
         || (number("desiredHealthy") > 0 && number("currentHealthy") >= number("desiredHealthy"))
-}
-
-/// Writes into a pod why it goes.
-async fn mark_evicted(api: &Api, pods: &Served, key: &str) -> Result<(), Failure> {
-    for _ in 0..RACES_MAX {
-        let Some(record) = api.world.current().get(key).cloned() else { return Ok(()) };
-        let mut pod = pods.read(&record)?;
-        set_condition(
-            &mut pod,
-            json!({
-                "type": "DisruptionTarget", "status": "True",
-                "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
-                "lastProbeTime": null, "lastTransitionTime": now(),
-            }),
-        );
-        let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-        let write = Write::Put { key: Arc::clone(record.key()), draft: draft(pods, &pod)? };
-        match propose(&api.world, own, write, Extras::default()).await? {
-            Outcome::Committed(_) => return Ok(()),
-            Outcome::Moved(_) | Outcome::Retry(_) => {}
-        }
-    }
-    Err(Failure::internal("the pod keeps changing"))
 }
 
 fn exhausted(record: &Record, why: &str) -> Failure {

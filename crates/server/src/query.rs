@@ -1,113 +1,10 @@
-//! Query parameters: typed, with the answers for bad ones.
+//! The options that query parameters make, with the answers for bad ones.
 
 use tenure_core::Revision;
 use tenure_core::selector::{FieldSelector, LabelSelector};
 use tenure_machinery::{Errors, Failure, Path};
 
-use crate::route::percent_decode;
-
-/// The parameters of a request, in order, decoded.
-#[derive(Clone, Debug, Default)]
-pub struct Query {
-    pairs: Vec<(String, String)>,
-}
-
-impl Query {
-    /// Reads `a=b&c=d`.
-    #[must_use]
-    pub fn parse(text: Option<&str>) -> Query {
-        let pairs = text
-            .unwrap_or_default()
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                (percent_decode(name, true).into_owned(), percent_decode(value, true).into_owned())
-            })
-            .collect();
-        Query { pairs }
-    }
-
-    /// The first value of a parameter; `None` when absent.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
-    }
-
-    /// All values of a parameter.
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.pairs.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str())
-    }
-
-    /// A value other than empty.
-    #[must_use]
-    pub fn text(&self, name: &str) -> &str {
-        self.get(name).unwrap_or_default()
-    }
-
-    /// A truth value as the API reads it: present and neither `false` nor `0`.
-    #[must_use]
-    pub fn flag(&self, name: &str) -> bool {
-        self.optional_flag(name).unwrap_or(false)
-    }
-
-    /// As [`Query::flag`], telling absence apart.
-    #[must_use]
-    pub fn optional_flag(&self, name: &str) -> Option<bool> {
-        self.get(name).map(|value| !matches!(value, "false" | "0" | "False" | "FALSE"))
-    }
-
-    /// A whole number; 400 when it is none.
-    pub fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
-        match self.get(name) {
-            None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| {
-                Failure::bad_request(format!("{name}: `{text}` is not a whole number"))
-            }),
-        }
-    }
-
-    /// Checks `timeout`, which may shorten the server's own deadline (R7).
-    pub fn timeout(&self) -> Result<Option<std::time::Duration>, Failure> {
-        match self.get("timeout") {
-            None | Some("") => Ok(None),
-            Some(text) => parse_duration(text)
-                .ok_or_else(|| Failure::bad_request(format!("timeout: `{text}` is not a duration")))
-                .map(|d| (!d.is_zero()).then_some(d)),
-        }
-    }
-}
-
-/// A duration as Go writes it: `300ms`, `1.5h`, `2h45m`.
-#[must_use]
-pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
-    if text == "0" {
-        return Some(std::time::Duration::ZERO);
-    }
-    let mut seconds = 0.0_f64;
-    let mut rest = text;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(digits);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let scale = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        seconds += number.parse::<f64>().ok()? * scale;
-        rest = tail;
-    }
-    std::time::Duration::try_from_secs_f64(seconds).ok()
-}
+pub use tenure_machinery::query::{Query, parse_duration};
 
 /// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +32,8 @@ pub struct ListOptions {
     pub revision: Option<Revision>,
     /// How `revision` is meant.
     pub matching: Match,
-    /// How long a watch lives.
-    pub timeout_seconds: Option<u64>,
+    /// How long a watch lives, as the client has it.
+    pub timeout_seconds: Option<i64>,
     /// Whether a watch gets bookmarks.
     pub bookmarks: bool,
     /// Whether a watch begins with the state.
@@ -174,7 +71,7 @@ impl ListOptions {
             token,
             revision,
             matching,
-            timeout_seconds: timeout.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0),
+            timeout_seconds: timeout,
             bookmarks: query.flag("allowWatchBookmarks"),
             initial_events: query.optional_flag("sendInitialEvents"),
         })

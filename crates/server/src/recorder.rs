@@ -46,8 +46,7 @@ use http::header::USER_AGENT;
 use serde_json::{Value, json};
 use tenure_rbac::Asked;
 
-use crate::api::header;
-use crate::asked as request;
+use crate::api::{RequestLine, header};
 use crate::authenticate::User;
 use crate::clock::now;
 use crate::reference::Standing;
@@ -118,22 +117,22 @@ impl Recorder {
         &self,
         standing: &Standing,
         user: &User,
-        request: &request::Asked,
+        line: &RequestLine,
         headers: &HeaderMap,
         allowed: bool,
     ) {
-        let asked = request.attributes();
+        let asked = line.attributes();
         let Asked::Resource { verb, group, resource, subresource: "", .. } = asked else { return };
         let held = group.is_empty() && matches!(resource, "secrets" | "configmaps");
         let reads = matches!(verb, "get" | "list" | "watch");
         if !reads || !(held || standing.is_pointed_at(group, resource)) {
             return;
         }
-        let text = |name| request.query.text(name);
+        let text = |name| line.query().text(name);
         let fresh = match verb {
             "list" => text("continue").is_empty(),
             "watch" => {
-                request.query.flag("sendInitialEvents")
+                line.query().flag("sendInitialEvents")
                     || matches!(text("resourceVersion"), "" | "0")
             }
             _ => false,
@@ -144,7 +143,8 @@ impl Recorder {
     }
 
     fn saw(&self, user: &User, asked: &Asked<'_>, agent: &str, came: Outcome) {
-        let Asked::Resource { verb, group, resource, namespace, name, .. } = *asked else { return };
+        let Asked::Resource { verb, group, resource, name, .. } = *asked else { return };
+        let namespace = asked.object_namespace();
         if name.len() > NAME_MAX || namespace.len() > NAME_MAX {
             return;
         }
@@ -159,6 +159,11 @@ impl Recorder {
         };
         let now = now();
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).add(key, now, came);
+    }
+
+    /// How many distinct reads are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).entries.len()
     }
 
     /// What was recorded; of one user, if one is named.

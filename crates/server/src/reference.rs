@@ -16,6 +16,7 @@ mod feeds;
 mod fill;
 mod filtered;
 mod prepare;
+mod recent;
 mod standing;
 mod tally;
 mod tell;

@@ -1,5 +1,6 @@
 //! One request to a resource, as handlers see it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use tenure_world::Guard;
 use crate::answer::{Include, Style};
 use crate::authenticate::User;
 use crate::negotiate::{Offer, Wanted, negotiate};
+use crate::permit::Permit;
 use crate::query::Query;
 use crate::registry::Served;
 
@@ -22,6 +24,8 @@ pub struct Request {
     pub name: String,
     /// Such as `status`; empty for the object itself.
     pub subresource: String,
+    /// The verb that was authorized; empty for requests of the server itself.
+    pub verb: Cow<'static, str>,
     /// Decoded query parameters.
     pub query: Query,
     /// The Accept header.
@@ -33,7 +37,9 @@ pub struct Request {
     /// Whether the client takes gzip.
     pub gzip: bool,
     /// Who asks.
-    pub user: User,
+    pub user: Arc<User>,
+    /// What they may do, and in which states.
+    pub(crate) permit: Permit,
     /// The body, read whole.
     pub body: Bytes,
     /// Texts for Warning headers, in order.
@@ -78,6 +84,14 @@ impl Request {
         let agent = self.agent.split('/').next().unwrap_or_default();
         let name: String = agent.chars().filter(|c| !c.is_control()).take(128).collect();
         if name.is_empty() { "unknown".to_owned() } else { name }
+    }
+
+    /// The namespace that access to what the path names is checked in; a Namespace is in itself.
+    #[must_use]
+    pub fn access_namespace(&self) -> &str {
+        let kind = &self.served.kind;
+        let of_namespace = kind.group.is_empty() && kind.kind == "Namespace";
+        if of_namespace { &self.name } else { &self.namespace }
     }
 
     /// Tells the client something, once.

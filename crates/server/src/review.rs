@@ -54,7 +54,7 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
         }
         "SelfSubjectRulesReview" => rules(api, &request.user, &review)?,
         "ReferenceReview" => reference::status(api, &request.user, &review),
-        _ => token::review(api, &review),
+        _ => token::review(api, &review)?,
     };
     review.insert("status".into(), status);
     answer::json_value(StatusCode::CREATED, &Value::Object(review), wanted.format, style)
@@ -95,13 +95,13 @@ fn access(api: &Api, user: &User, review: &Object) -> Value {
             {
                 let state = api.world.current();
                 let node = || {
-                    // A question names no selector, so it is judged as if the right one was given.
-                    let own = node::node_of(user);
-                    let may = node::may(&state, user, &question, own)?;
+                    let selected = check::selected(asked, "spec.nodeName");
+                    let may = node::may(&state, user, &question, selected)?;
                     may.ok().map(|()| "Node: allowed".to_owned())
                 };
                 let by_selector = || {
-                    let name = check::selected_name(asked).filter(|_| text("name").is_empty())?;
+                    let name = check::selected(asked, "metadata.name")
+                        .filter(|_| text("name").is_empty())?;
                     let Asked::Resource { verb, group, resource, subresource, namespace, .. } =
                         question
                     else {

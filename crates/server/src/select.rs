@@ -34,6 +34,11 @@ enum FieldAt {
 const OWNER_UID: &str = "metadata.ownerReferences.uid";
 
 impl Selection {
+    /// What a look at one object costs: one, and more for selectors with very many terms.
+    pub(crate) fn cost(&self) -> usize {
+        1 + (self.labels.requirements().len() + self.fields.len()) / 8
+    }
+
     /// Checks that the kind knows every field (R13).
     pub(crate) fn new(
         served: &Served,

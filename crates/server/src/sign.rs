@@ -7,7 +7,8 @@
 //!       ──► not so                ──► Denied, with a sentence
 //! ```
 //!
-//! Requests to other signers wait for those. Keys of authorities never come here.
+//! Requests to other signers wait for those, and so do requests that no node of the cluster made: nobody
+//! is approved by asking. Keys of authorities never come here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use crate::node::node_of;
 use crate::write::commit::{Extras, draft, propose};
 
 const PREFIX: &str = "/registry/certificatesigningrequests/";
+/// Where nodes are stored.
+const NODES: &str = "/registry/minions/";
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
 /// What the certificate of a server is for.
 const USAGES: [&str; 3] = ["digital signature", "key encipherment", "server auth"];
@@ -60,10 +63,16 @@ pub(crate) fn stamp(user: &User, object: &mut Object) {
     }
 }
 
-/// What a change may have brought.
-pub(crate) fn touches(change: &Change, keys: &mut BTreeSet<Arc<str>>) {
-    if change.after.is_some() && change.key.starts_with(PREFIX) {
+/// What a change may have brought: a request, or the node that one was made by.
+pub(crate) fn touches(state: &World, change: &Change, keys: &mut BTreeSet<Arc<str>>) {
+    if change.after.is_none() {
+        return;
+    }
+    if change.key.starts_with(PREFIX) {
         keys.insert(Arc::clone(&change.key));
+    }
+    if change.before.is_none() && change.key.starts_with(NODES) {
+        keys.extend(all(state));
     }
 }
 
@@ -79,7 +88,8 @@ pub(crate) async fn settle(api: &Api, key: &str) -> Result<(), Failure> {
     let Some(record) = state.get(key).filter(|record| !record.deleting()) else { return Ok(()) };
     let served = internal::find(api, "certificates.k8s.io", "certificatesigningrequests")?;
     let old = served.read(record)?;
-    let Some(new) = answered(&old, signer.as_ref()) else { return Ok(()) };
+    let known = |node: &str| state.get(&format!("{NODES}{node}")).is_some();
+    let Some(new) = answered(&old, signer.as_ref(), known) else { return Ok(()) };
     let key = Arc::clone(Record::key(record));
     let own = Guard::At { key: Arc::clone(&key), revision: Some(record.revision()) };
     let write = Write::Put { key, draft: draft(&served, &new)? };
@@ -88,13 +98,19 @@ pub(crate) async fn settle(api: &Api, key: &str) -> Result<(), Failure> {
 }
 
 /// The request with its answer; `None` where there is nothing to say.
-fn answered(request: &Object, signer: &dyn Signer) -> Option<Object> {
+fn answered(request: &Object, signer: &dyn Signer, known: impl Fn(&str) -> bool) -> Option<Object> {
     let ours = request.str_at(&["spec", "signerName"]) == Some(SIGNER);
     let conditions = request.list_at(&["status", "conditions"]);
     if !ours || !conditions.is_empty() || request.at(&["status", "certificate"]).is_some() {
         return None;
     }
-    let (kind, reason, message, certificate) = match certificate(request, signer) {
+    let user = User {
+        name: request.str_at(&["spec", "username"]).unwrap_or_default().to_owned(),
+        groups: texts(request, "groups"),
+        ..User::default()
+    };
+    let node = node_of(&user).filter(|node| !node.is_empty() && known(node))?;
+    let (kind, reason, message, certificate) = match certificate(request, node, signer) {
         Ok(certificate) => {
             ("Approved", "NodeServes", "a node asked for itself".into(), certificate)
         }
@@ -113,18 +129,13 @@ fn answered(request: &Object, signer: &dyn Signer) -> Option<Object> {
     Some(new)
 }
 
-fn certificate(request: &Object, signer: &dyn Signer) -> Result<String, String> {
-    let texts = |name: &str| -> Vec<String> {
-        let list = request.list_at(&["spec", name]).iter().filter_map(Value::as_str);
-        list.map(str::to_owned).collect()
-    };
-    let user = User {
-        name: request.str_at(&["spec", "username"]).unwrap_or_default().to_owned(),
-        groups: texts("groups"),
-        ..User::default()
-    };
-    let node = node_of(&user).ok_or("only nodes are given certificates for what nodes serve")?;
-    let usages = texts("usages");
+fn texts(request: &Object, name: &str) -> Vec<String> {
+    let list = request.list_at(&["spec", name]).iter().filter_map(Value::as_str);
+    list.map(str::to_owned).collect()
+}
+
+fn certificate(request: &Object, node: &str, signer: &dyn Signer) -> Result<String, String> {
+    let usages = texts(request, "usages");
     if !usages.iter().any(|usage| usage == "server auth")
         || usages.iter().any(|usage| !USAGES.contains(&usage.as_str()))
     {
@@ -164,25 +175,33 @@ mod tests {
     fn r133_a_node_gets_a_certificate_for_itself_and_nobody_else_gets_one() {
         let usages = ["digital signature", "server auth"];
         let good = request("system:node:a", "system:nodes", &usages, "text");
-        let new = answered(&good, &Echo).unwrap();
+        let known = |node: &str| node == "a";
+        let new = answered(&good, &Echo, known).unwrap();
         let signed = new.str_at(&["status", "certificate"]).unwrap();
         assert_eq!(STANDARD.decode(signed).unwrap(), b"for a");
         assert_eq!(new.list_at(&["status", "conditions"])[0]["type"], "Approved");
-        assert!(answered(&new, &Echo).is_none(), "an answer stands");
-        for bad in [
+        assert!(answered(&new, &Echo, known).is_none(), "an answer stands");
+        // Nobody is approved by asking, and only nodes of the cluster are answered.
+        for other in [
             request("system:node:a", "system:masters", &usages, "text"),
             request("kubernetes-admin", "system:nodes", &usages, "text"),
+            request("system:node:", "system:nodes", &usages, "text"),
+            request("system:node:b", "system:nodes", &usages, "text"),
+        ] {
+            assert!(answered(&other, &Echo, known).is_none(), "{other:?}");
+        }
+        for bad in [
             request("system:node:a", "system:nodes", &["server auth", "client auth"], "text"),
             request("system:node:a", "system:nodes", &["digital signature"], "text"),
             request("system:node:a", "system:nodes", &usages, "bad"),
         ] {
-            let new = answered(&bad, &Echo).unwrap();
+            let new = answered(&bad, &Echo, known).unwrap();
             assert_eq!(new.list_at(&["status", "conditions"])[0]["type"], "Denied", "{new:?}");
             assert!(new.at(&["status", "certificate"]).is_none());
         }
         let mut other = good.clone();
         other.map_mut("spec").insert("signerName".to_owned(), "example.com/own".into());
-        assert!(answered(&other, &Echo).is_none());
+        assert!(answered(&other, &Echo, known).is_none());
     }
 
     #[test]
@@ -196,6 +215,6 @@ mod tests {
         stamp(&user, &mut object);
         assert_eq!(object.str_at(&["spec", "username"]), Some("system:node:own"));
         assert_eq!(object.list_at(&["spec", "groups"]), [Value::from("system:authenticated")]);
-        assert!(answered(&object, &Echo).unwrap().at(&["status", "certificate"]).is_none());
+        assert!(answered(&object, &Echo, |_| true).is_none());
     }
 }

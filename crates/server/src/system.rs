@@ -1,7 +1,7 @@
 //! Paths outside resources: health, version, discovery, OpenAPI, metrics (R37–R49).
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
@@ -13,10 +13,11 @@ use tenure_rbac::Who;
 use tenure_world::Status;
 
 use crate::answer::{self, Style};
-use crate::api::{Api, Asked, header, no_such_resource, not_found_text};
+use crate::api::{Api, RequestLine, header, no_such_resource, not_found_text};
+use crate::authenticate::User;
 use crate::body::{Body, full};
 use crate::negotiate::{Format, Offer, negotiate, wants_aggregated_discovery};
-use crate::recorder;
+use crate::recorder::{self, Recorder};
 use crate::registry::Registry;
 use crate::route::Route;
 
@@ -30,10 +31,16 @@ const OPENAPI_PROTOBUF: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
 ];
 
+/// So many objects are counted on the spot.
+const COUNTED_AT_ONCE: usize = 2_000;
+
 /// How long a document may be kept under its own hash (R47).
 const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// Documents that are made from the tables when first asked for, and kept.
+///
+/// INVARIANT: each is kept under a name made of served groups and versions, never of what a client
+/// wrote, so there are as many as the tables have documents (R200).
 #[derive(Default)]
 pub(crate) struct Documents {
     kept: Mutex<HashMap<String, Bytes>>,
@@ -68,20 +75,26 @@ fn kept_bytes(
     Some(bytes)
 }
 
+/// Whether a path asks how the server fares.
+pub(crate) fn is_probe(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next();
+    matches!(first, Some("healthz" | "livez" | "readyz"))
+}
+
 /// Answers a path that names no resource.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     api: &Api,
-    asked: &Asked,
+    user: &User,
+    line: &RequestLine,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Failure> {
-    if !matches!(asked.method, Method::GET | Method::HEAD) {
-        return Err(Failure::method_not_allowed(
-            &asked.method.as_str().to_lowercase(),
-            &asked.path,
-        ));
+    // What is not part of the API takes HEAD as well.
+    let takes_head = matches!(line.route(), Route::Other(path) if !is_version(path));
+    if line.method != Method::GET && !(takes_head && line.method == Method::HEAD) {
+        return Err(Failure::method_not_allowed(&line.method.as_str().to_lowercase(), line.path()));
     }
-    let registry = &*api.kinds.current();
-    match &asked.route {
+    let registry = &api.kinds.current();
+    match line.route() {
         Route::CoreVersions => versions(api, registry, headers, true),
         Route::Groups => versions(api, registry, headers, false),
         Route::Group(group) => {
@@ -97,25 +110,26 @@ pub(crate) fn answer(
                 Ok(not_found_text())
             })
         }
-        Route::Other(path) => other(api, registry, asked, path.trim_end_matches('/'), headers),
+        Route::Other(path) => other(api, user, registry, line, path, headers).await,
         Route::Resource(_) => Err(no_such_resource()),
     }
 }
 
-fn other(
+async fn other(
     api: &Api,
-    registry: &Registry,
-    asked: &Asked,
+    user: &User,
+    registry: &Arc<Registry>,
+    line: &RequestLine,
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Failure> {
     match path {
-        "" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(registry) }).to_string()))),
-        "/version" => Ok(json_bytes(Bytes::from(version().to_string()))),
-        "/metrics" => Ok(metrics(api, registry)),
-        recorder::PATH => recorded(api, asked),
-        "/openapi/v2" => Ok(openapi_whole(registry, headers)),
-        "/openapi/v3" => openapi_index(registry),
+        "/" => Ok(json_bytes(Bytes::from(json!({ "paths": paths(registry) }).to_string()))),
+        path if is_version(path) => Ok(json_bytes(Bytes::from(version().to_string()))),
+        "/metrics" => metrics(api, user, registry).await,
+        recorder::PATH => recorded(api, line),
+        "/openapi/v2" => openapi_whole(api, user, registry, headers).await,
+        "/openapi/v3" => openapi_index(api, user, registry).await,
         "/.well-known/openid-configuration" => {
             Ok(json_bytes(Bytes::from(api.tokens.configuration().to_string())))
         }
@@ -125,12 +139,12 @@ fn other(
         }
         _ => {
             if let Some(document) = path.strip_prefix("/openapi/v3/") {
-                return openapi_document(registry, asked, document, headers);
+                return openapi_document(api, user, registry, line, document, headers).await;
             }
-            let mut segments = path.trim_start_matches('/').split('/');
+            let mut segments = path.strip_prefix('/').unwrap_or_default().split('/');
             match (segments.next(), segments.next(), segments.next()) {
                 (Some(probe @ ("healthz" | "livez" | "readyz")), check, None) => {
-                    Ok(health(api, asked, probe, check))
+                    Ok(health(api, line, probe, check))
                 }
                 _ => Ok(not_found_text()),
             }
@@ -138,13 +152,17 @@ fn other(
     }
 }
 
+fn is_version(path: &str) -> bool {
+    matches!(path, "/version" | "/version/")
+}
+
 /// Who has read what (referential authorization R135).
-fn recorded(api: &Api, asked: &Asked) -> Result<Response<Body>, Failure> {
+fn recorded(api: &Api, line: &RequestLine) -> Result<Response<Body>, Failure> {
     let Some(recorder) = &api.recorder else {
         let why = "nothing is recorded; start the server with --record-access";
         return Err(Failure::new(404, "NotFound", why));
     };
-    let user = Some(asked.query.text("user")).filter(|user| !user.is_empty());
+    let user = Some(line.query().text("user")).filter(|user| !user.is_empty());
     let mut shown = recorder.show(user);
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("filteredLists".to_owned(), api.access.standing().filters_lists().into());
@@ -233,40 +251,72 @@ fn compressed(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Respons
     answer::sliced(StatusCode::OK, media, [bytes].into_iter().collect(), style)
 }
 
-/// `/openapi/v2`: one document, protobuf only for those who name it (R50).
-fn openapi_whole(registry: &Registry, headers: &HeaderMap) -> Response<Body> {
-    let accept = header(headers, "accept").unwrap_or_default();
-    let protobuf = OPENAPI_PROTOBUF.iter().any(|media| accept.contains(media));
-    let document = |kinds: &[&Kind]| v2::document(kinds, &|kind| registry.custom_schema(kind));
-    let (bytes, media) = if protobuf {
-        let made = |kinds: &[&Kind]| Some(Bytes::from(v2::protobuf(&document(kinds))));
-        (kept_bytes(registry, "openapi v2 protobuf", made), OPENAPI_PROTOBUF[0])
-    } else {
-        (kept(registry, "openapi v2", |kinds| Some(document(kinds))), "application/json")
-    };
-    let mut response = tagged(bytes.unwrap_or_default(), media, headers);
-    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
-    response
+/// A large document: made aside if it is not kept, because that takes long.
+async fn kept_aside(
+    api: &Api,
+    user: &User,
+    registry: &Arc<Registry>,
+    name: String,
+    make: impl FnOnce(&Registry, &[&Kind]) -> Option<Bytes> + Send + 'static,
+) -> Result<Option<Bytes>, Failure> {
+    if let Some(bytes) = registry.documents.lock().get(&name).cloned() {
+        return Ok(Some(bytes));
+    }
+    let registry = Arc::clone(registry);
+    let work = move || kept_bytes(&registry, &name, |kinds| make(&registry, kinds));
+    api.aside.run(user, work).await
 }
 
-fn openapi_index(registry: &Registry) -> Result<Response<Body>, Failure> {
-    let bytes = kept(registry, "openapi index", |kinds| {
-        Some(v3::index(kinds, &|kind| registry.custom_schema(kind)))
-    });
+/// `/openapi/v2`: one document, protobuf only for those who name it (R50).
+async fn openapi_whole(
+    api: &Api,
+    user: &User,
+    registry: &Arc<Registry>,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
+    let accept = header(headers, "accept").unwrap_or_default();
+    let protobuf = OPENAPI_PROTOBUF.iter().any(|media| accept.contains(media));
+    let (name, media) = match protobuf {
+        true => ("openapi v2 protobuf", OPENAPI_PROTOBUF[0]),
+        false => ("openapi v2", "application/json"),
+    };
+    let made = move |registry: &Registry, kinds: &[&Kind]| {
+        let document = v2::document(kinds, &|kind| registry.custom_schema(kind));
+        let text = || Bytes::from(document.to_string());
+        Some(if protobuf { Bytes::from(v2::protobuf(&document)) } else { text() })
+    };
+    let bytes = kept_aside(api, user, registry, name.to_owned(), made).await?;
+    let mut response = tagged(bytes.unwrap_or_default(), media, headers);
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+async fn openapi_index(
+    api: &Api,
+    user: &User,
+    registry: &Arc<Registry>,
+) -> Result<Response<Body>, Failure> {
+    let made = |registry: &Registry, kinds: &[&Kind]| {
+        let index = v3::index(kinds, &|kind| registry.custom_schema(kind));
+        Some(Bytes::from(index.to_string()))
+    };
+    let bytes = kept_aside(api, user, registry, "openapi index".to_owned(), made).await?;
     Ok(json_bytes(bytes.unwrap_or_default()))
 }
 
 /// `/openapi/v3/apis/apps/v1?hash=…`: immutable under its right hash, elsewhere a redirect (R47).
-fn openapi_document(
-    registry: &Registry,
-    asked: &Asked,
+async fn openapi_document(
+    api: &Api,
+    user: &User,
+    registry: &Arc<Registry>,
+    line: &RequestLine,
     document: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Failure> {
-    let mut segments = document.split('/');
-    let (group, version) = match (segments.next(), segments.next(), segments.next()) {
-        (Some("api"), Some(version), None) => ("", version),
-        (Some("apis"), Some(group), Some(version)) => (group, version),
+    let segments: Vec<&str> = document.splitn(4, '/').collect();
+    let (group, version) = match segments.as_slice() {
+        ["api", version] => ("", *version),
+        ["apis", group, version] => (*group, *version),
         _ => return Ok(not_found_text()),
     };
     if !registry.has_version(group, version) {
@@ -275,19 +325,22 @@ fn openapi_document(
     let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
     let hash =
         v3::hash(&kinds, group, version, &|kind| registry.custom_schema(kind)).unwrap_or_default();
-    let given = asked.query.text("hash");
+    let given = line.query().text("hash");
     if !given.is_empty() && given != hash {
         let mut response = Response::new(full(""));
         *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
-        if let Ok(to) = HeaderValue::from_str(&format!("{}?hash={hash}", asked.path)) {
+        if let Ok(to) = HeaderValue::from_str(&format!("{}?hash={hash}", line.path())) {
             response.headers_mut().insert(LOCATION, to);
         }
         return Ok(response);
     }
-    let bytes = kept(registry, &format!("openapi {document}"), |kinds| {
-        v3::document(kinds, group, version, &|kind| registry.custom_schema(kind))
-    })
-    .ok_or_else(no_such_resource)?;
+    let name = format!("openapi {group}/{version}");
+    let (group, version) = (group.to_owned(), version.to_owned());
+    let made = move |registry: &Registry, kinds: &[&Kind]| {
+        let schema = |kind: &Kind| registry.custom_schema(kind);
+        Some(Bytes::from(v3::document(kinds, &group, &version, &schema)?.to_string()))
+    };
+    let bytes = kept_aside(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
     let mut response = compressed(bytes, "application/json", headers);
     if !given.is_empty() {
         let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
@@ -355,12 +408,32 @@ fn paths(registry: &Registry) -> Vec<String> {
     paths
 }
 
-fn metrics(api: &Api, registry: &Registry) -> Response<Body> {
+async fn metrics(
+    api: &Api,
+    user: &User,
+    registry: &Arc<Registry>,
+) -> Result<Response<Body>, Failure> {
     let state = api.world.current();
+    let (counted, of) = (Arc::clone(&state), Arc::clone(registry));
+    let count = move || {
+        of.kinds().iter().map(|served| counted.count(&served.prefix)).collect::<Vec<usize>>()
+    };
+    let few = state.len() <= COUNTED_AT_ONCE;
+    let counts = if few { count() } else { api.aside.run(user, count).await? };
     api.metrics.clear_storage_objects();
-    for served in registry.kinds() {
-        let count = state.count(&served.prefix);
+    for (served, count) in registry.kinds().iter().zip(counts) {
         api.metrics.set_storage_objects(&served.kind.group, &served.kind.plural, count);
+    }
+    api.metrics.set_storage_bytes(state.bytes(), api.world.quota());
+    api.shares.measure();
+    for (of, count) in [
+        ("documents", registry.documents.lock().len()),
+        ("metric_resources", api.metrics.resources_known()),
+        ("quota_turns", api.turns.count()),
+        ("long_work", api.aside.waiting()),
+        ("access_records", api.recorder.as_ref().map_or(0, Recorder::count)),
+    ] {
+        api.metrics.set_kept(of, count);
     }
     measure_references(api);
     let mut text = api.metrics.render();
@@ -371,7 +444,7 @@ fn metrics(api: &Api, registry: &Registry) -> Response<Body> {
     let mut response = Response::new(full(text));
     let media = HeaderValue::from_static(crate::metrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, media);
-    response
+    Ok(response)
 }
 
 /// Looks up how much there is of references; who may write origins everywhere is asked of roles
@@ -397,7 +470,7 @@ fn measure_references(api: &Api) {
 }
 
 /// The health paths: all checks, one check, or all with a line each (R43).
-fn health(api: &Api, asked: &Asked, probe: &str, check: Option<&str>) -> Response<Body> {
+fn health(api: &Api, line: &RequestLine, probe: &str, check: Option<&str>) -> Response<Body> {
     let stopping = *api.stop.borrow();
     let storage = matches!(api.world.status(), Status::Running);
     let mut checks = vec![
@@ -409,7 +482,10 @@ fn health(api: &Api, asked: &Asked, probe: &str, check: Option<&str>) -> Respons
     if probe == "readyz" {
         checks.push(("shutdown", !stopping));
     }
-    let excluded: Vec<&str> = asked.query.all("exclude").collect();
+    // A full store is no reason to send nobody here: reads and deletes are served, and needed (R245).
+    let full = api.world.quota().is_some_and(|quota| api.world.current().bytes() >= quota);
+    checks.push(("store-quota", true));
+    let excluded: Vec<&str> = line.query().all("exclude").collect();
     checks.retain(|(name, _)| !excluded.contains(name));
     if let Some(wanted) = check {
         checks.retain(|(name, _)| *name == wanted);
@@ -419,12 +495,15 @@ fn health(api: &Api, asked: &Asked, probe: &str, check: Option<&str>) -> Respons
     }
     let passed = checks.iter().all(|(_, ok)| *ok);
     let code = if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-    if passed && asked.query.get("verbose").is_none() {
+    if passed && line.query().get("verbose").is_none() {
         return answer::text(code, "ok");
     }
     let mut text = String::new();
     for (name, ok) in checks {
         text += &match ok {
+            true if full && name == "store-quota" => {
+                format!("[+]{name} ok: full, only what makes the store smaller is taken\n")
+            }
             true => format!("[+]{name} ok\n"),
             false => format!("[-]{name} failed: reason withheld\n"),
         };

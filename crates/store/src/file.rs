@@ -125,7 +125,7 @@ impl FileLog {
         if !path.exists() {
             create(dir, options).map_err(failed)?;
         }
-        let file = folder::open_private(&path).map_err(|e| failed(e.into()))?;
+        let file = tenure_files::open_or_create(&path).map_err(|e| failed(e.into()))?;
         let database = builder(options).create_file(file).map_err(|e| failed(e.into()))?;
         let meta = tables::read_meta(&database).map_err(failed)?;
         let mut log = FileLog::start(database, meta, options).map_err(failed)?;
@@ -387,9 +387,9 @@ fn builder(options: FileOptions) -> Builder {
 fn create(dir: &Path, options: FileOptions) -> Result<(), Trouble> {
     let new = dir.join(NEW_LOG_NAME);
     folder::remove_if_there(&new)?;
-    let database = builder(options).create_file(folder::open_private(&new)?)?;
+    let database = builder(options).create_file(tenure_files::create_new(&new)?)?;
     tables::initialise(&database)?;
     drop(database);
-    folder::publish(&new, &dir.join(LOG_NAME))?;
+    tenure_files::publish(&new, &dir.join(LOG_NAME))?;
     Ok(())
 }

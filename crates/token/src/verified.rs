@@ -25,6 +25,8 @@ pub struct Verified {
     pub id: String,
     /// When the holder should long have asked for a new one.
     pub warn_after: Option<i64>,
+    /// Until when it counts, in seconds since 1970.
+    pub expires_at: i64,
 }
 
 /// An object as the host found it.
@@ -45,9 +47,9 @@ impl Standing<'_> {
 
 impl Verified {
     pub(crate) fn new(claims: Claims, audiences: Vec<String>) -> Verified {
-        let Claims { subject, bound, node, id, warn_after, .. } = claims;
+        let Claims { subject, bound, node, id, warn_after, expires_at, .. } = claims;
         let Subject { namespace, name, uid } = subject;
-        Verified { namespace, name, uid, audiences, bound, node, id, warn_after }
+        Verified { namespace, name, uid, audiences, bound, node, id, warn_after, expires_at }
     }
 
     /// Whether the account and the bound object, as found now, are the ones the token means.
@@ -71,6 +73,15 @@ impl Verified {
             }
             _ => Ok(()),
         }
+    }
+
+    /// When it counts no longer at the latest, with the account and the bound object as found: the first second
+    /// at which it is refused.
+    #[must_use]
+    pub fn ends_at(&self, account: Option<Standing<'_>>, bound: Option<Standing<'_>>) -> i64 {
+        let deleted = [account, bound].into_iter().flatten().filter_map(|found| found.deleted_at);
+        let end = deleted.fold(self.expires_at, i64::min);
+        end.saturating_add(LEEWAY_SECONDS).saturating_add(1)
     }
 
     /// The user it speaks for.

@@ -33,6 +33,8 @@ pub struct Options {
     pub history_bytes: u64,
     /// The largest object that is taken; not more than the log takes.
     pub value_bytes_max: usize,
+    /// How many bytes the objects may have, what is kept beside them included; `None` for no bound.
+    pub quota: Option<u64>,
     /// How many proposals may wait before further ones are refused as busy.
     pub queue: usize,
 }
@@ -45,6 +47,7 @@ impl Default for Options {
             sync_every: None,
             history_bytes: 64 << 20,
             value_bytes_max: DEFAULT_VALUE_BYTES_MAX,
+            quota: None,
             queue: 4096,
         }
     }
@@ -78,6 +81,7 @@ pub struct Handle {
     shared: Arc<Shared>,
     layout: Arc<dyn Layout>,
     value_bytes_max: usize,
+    quota: Option<u64>,
     queue: SyncSender<Message>,
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
@@ -110,7 +114,7 @@ impl std::fmt::Debug for Handle {
 /// # Errors
 /// The log cannot be read, holds something that is not an object, or a thread cannot be started.
 pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError> {
-    let Options { layout, mut indexes, sync_every, history_bytes, value_bytes_max, queue } =
+    let Options { layout, mut indexes, sync_every, history_bytes, value_bytes_max, quota, queue } =
         options;
     let (world, recorder) = replay::replay(&mut *log, &*layout, history_bytes)?;
     for index in &mut indexes {
@@ -130,6 +134,7 @@ pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError
         shared: shared.clone(),
         dispatcher: dispatcher.thread().clone(),
         sync_every,
+        quota,
         sync_due: None,
     };
     let sequencer = std::thread::Builder::new()
@@ -137,7 +142,7 @@ pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError
         .spawn(move || sequencer.run(receiver))
         .map_err(OpenError::Thread)?;
     let threads = Arc::new(Mutex::new(vec![sequencer, dispatcher]));
-    Ok(Handle { shared, layout, value_bytes_max, queue: sender, threads })
+    Ok(Handle { shared, layout, value_bytes_max, quota, queue: sender, threads })
 }
 
 impl Handle {
@@ -225,6 +230,12 @@ impl Handle {
             Some(reason) => Status::Stopped(reason.clone()),
             None => Status::Running,
         }
+    }
+
+    /// How many bytes the objects may have; `None` for no bound.
+    #[must_use]
+    pub fn quota(&self) -> Option<u64> {
+        self.quota
     }
 
     /// How many watches there are.

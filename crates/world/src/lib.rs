@@ -15,6 +15,7 @@ mod history;
 mod ownership;
 mod past;
 mod proposal;
+mod quota;
 mod record;
 mod replay;
 mod scan;

@@ -229,6 +229,14 @@ pub enum Refused {
         /// How large it may be.
         bytes_max: usize,
     },
+    /// The store holds as much as it may; nothing that makes it larger is taken.
+    #[error("the store is full: it holds {used} of {quota} bytes")]
+    Full {
+        /// How many bytes it holds.
+        used: u64,
+        /// How many it may hold.
+        quota: u64,
+    },
     /// The proposal names a key twice, or an empty one.
     #[error("the proposal may not write `{0}` once more")]
     Key(Arc<str>),

@@ -361,6 +361,11 @@ impl Prepared {
         self.draft.bytes.len()
     }
 
+    /// Whether it is on its way out.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.header.deleted != Span::ABSENT
+    }
+
     /// Puts the revision in.
     pub(crate) fn number(self, revision: Revision) -> Record {
         let Prepared { key, draft, mut header } = self;

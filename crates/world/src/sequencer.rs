@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::history::{Change, Recent, Recorder};
 use crate::proposal::{Committed, Guard, LockStep, Ready, Refused};
+use crate::quota;
 use crate::record::Record;
 use crate::shared::Shared;
 use crate::snapshot::{Objects, World};
@@ -62,6 +63,8 @@ pub(crate) struct Sequencer {
     pub(crate) dispatcher: Thread,
     /// Bring written commits to the disk at least this often; `None` when the log always does.
     pub(crate) sync_every: Option<Duration>,
+    /// How many bytes the objects may have; `None` for no bound.
+    pub(crate) quota: Option<u64>,
     /// When the commits written since the last sync are due.
     pub(crate) sync_due: Option<Instant>,
 }
@@ -205,7 +208,9 @@ impl Sequencer {
         let mut answers = Vec::with_capacity(batch.len());
         for Submitted { guards, writes, answer } in batch {
             let recent = Recent { log: &self.recorder, batch: &changes };
-            let outcome = number(&guards, writes, &mut objects, revision, &recent);
+            let outcome = hold(&guards, &objects, &recent)
+                .and_then(|()| quota::check(&objects, &writes, self.quota))
+                .map(|()| number(writes, &mut objects, revision));
             let outcome = outcome.map(|numbered| {
                 revision = numbered.committed.revision;
                 commits.extend(numbered.commit);
@@ -267,17 +272,16 @@ fn gather(first: Box<Submitted>, queue: &Receiver<Message>) -> (Vec<Submitted>, 
     (batch, None)
 }
 
-/// Checks one proposal against the state of its batch and carries it out there.
-fn number(
-    guards: &[Guard],
-    writes: Vec<Ready>,
-    objects: &mut Objects,
-    revision: Revision,
-    recent: &Recent<'_>,
-) -> Result<Numbered, Refused> {
+/// Checks the guards of one proposal against the state of its batch.
+fn hold(guards: &[Guard], objects: &Objects, recent: &Recent<'_>) -> Result<(), Refused> {
     for (index, guard) in guards.iter().enumerate() {
         guard.check(objects, recent).map_err(|current| Refused::Guard { index, current })?;
     }
+    Ok(())
+}
+
+/// Carries one proposal out on the state of its batch.
+fn number(writes: Vec<Ready>, objects: &mut Objects, revision: Revision) -> Numbered {
     let next = revision.next();
     let mut changes = Vec::with_capacity(writes.len());
     let mut lines = Vec::with_capacity(writes.len());
@@ -305,10 +309,10 @@ fn number(
     }
     if changes.is_empty() {
         let committed = Committed { revision, records };
-        return Ok(Numbered { commit: None, changes, committed });
+        return Numbered { commit: None, changes, committed };
     }
     let commit = Commit { revision: next, writes: lines };
-    Ok(Numbered { commit: Some(commit), changes, committed: Committed { revision: next, records } })
+    Numbered { commit: Some(commit), changes, committed: Committed { revision: next, records } }
 }
 
 /// One write as the log stores it.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use tenure_core::Revision;
 
+use crate::quota::weight;
 use crate::record::{Owner, Record};
 
 /// Records by key, in the order of the bytes of the key, and the same records by owner.
@@ -16,6 +17,8 @@ pub(crate) struct Objects {
     records: OrdMap<Arc<str>, Arc<Record>>,
     // INVARIANT: holds (mark of the uid, key) for every owner reference of every record.
     owned: OrdSet<(u64, Arc<str>)>,
+    // INVARIANT: the sum of what the records count.
+    bytes: u64,
 }
 
 impl Objects {
@@ -23,9 +26,16 @@ impl Objects {
         self.records.get(key)
     }
 
+    /// What all records count together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Puts a record at its key and gives back the one that was there.
     pub(crate) fn insert(&mut self, key: Arc<str>, record: Arc<Record>) -> Option<Arc<Record>> {
         let before = self.records.insert(key, record.clone());
+        self.bytes += weight(&record);
+        self.bytes -= before.as_deref().map_or(0, weight);
         let same = before
             .as_ref()
             .is_some_and(|before| before.owners().map(uid).eq(record.owners().map(uid)));
@@ -40,6 +50,7 @@ impl Objects {
 
     pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Record>> {
         let before = self.records.remove(key);
+        self.bytes -= before.as_deref().map_or(0, weight);
         self.forget_owners(before.as_deref());
         before
     }
@@ -137,6 +148,18 @@ impl World {
     #[must_use]
     pub fn count(&self, prefix: &str) -> usize {
         self.range(prefix, None).count()
+    }
+
+    /// The same, or `most` if there are more; a large collection is not walked to its end.
+    #[must_use]
+    pub fn count_up_to(&self, prefix: &str, most: usize) -> usize {
+        self.range(prefix, None).take(most).count()
+    }
+
+    /// How many bytes all records count towards the quota, with what is kept beside them.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.objects.bytes()
     }
 
     /// How many records there are.

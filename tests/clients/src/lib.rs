@@ -4,5 +4,5 @@
 pub mod server;
 pub mod wire;
 
-pub use server::Server;
+pub use server::{Operator, Server};
 pub use wire::{Access, Answer, Connection};

@@ -3,6 +3,8 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -45,21 +47,39 @@ impl Server {
     /// about nodes it has none, as real clients' recordings had none, and without one about its
     /// address it takes any free port.
     pub fn start(flags: &[&str]) -> Result<Server> {
+        Server::start_as(Operator::Caller, flags)
+    }
+
+    /// As [`Server::start`], run by this operator, in a folder of the operator's own.
+    pub fn start_as(operator: Operator, flags: &[&str]) -> Result<Server> {
+        Server::start_within(operator, &std::env::temp_dir(), &[], flags)
+    }
+
+    /// As [`Server::start_as`], with the operator's folder in another one than that of temporary files,
+    /// and with a command in front of the program.
+    pub fn start_within(
+        operator: Operator,
+        parent: &Path,
+        before: &[&str],
+        flags: &[&str],
+    ) -> Result<Server> {
         let without_nodes: &[&str] =
             if flags.contains(&"--nodes") { &[] } else { &["--nodes", "0"] };
         let anywhere: &[&str] =
             if flags.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
-        let folder = TempDir::with_prefix("tenure-client-")?;
+        let folder = TempDir::with_prefix_in("tenure-client-", parent)?;
         let kubeconfig = folder.path().join("kubeconfig");
         let errors = folder.path().join("stderr");
+        let mut command = operator.command_after(folder.path(), before)?;
         let begin = Instant::now();
-        let mut child = Command::new(binary()?)
+        let mut child = command
             .arg("up")
             .args(flags)
             .args(without_nodes)
             .args(anywhere)
             .arg("--kubeconfig")
             .arg(&kubeconfig)
+            .current_dir(folder.path())
             .env("HOME", folder.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
@@ -125,21 +145,25 @@ impl Server {
         Access::read(&self.kubeconfig)
     }
 
+    /// The number of its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The memory it holds now, in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
-        self.status_bytes("VmRSS:")
+        Server::resident_bytes_of(self.id())
+    }
+
+    /// The memory that a server's process holds now, for whoever looks from another thread.
+    pub fn resident_bytes_of(process: u32) -> Result<u64> {
+        status_bytes(process, "VmRSS:")
     }
 
     /// The most memory it ever held, in bytes.
     pub fn peak_bytes(&self) -> Result<u64> {
-        self.status_bytes("VmHWM:")
-    }
-
-    fn status_bytes(&self, key: &str) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        let kilobytes = line.and_then(|rest| rest.trim().strip_suffix(" kB"));
-        Ok(kilobytes.with_context(|| format!("no {key} in status"))?.trim().parse::<u64>()? * 1024)
+        status_bytes(self.id(), "VmHWM:")
     }
 
     /// The processor time it has used so far.
@@ -175,11 +199,70 @@ impl Server {
     }
 }
 
+fn status_bytes(process: u32, key: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    let kilobytes = line.and_then(|rest| rest.trim().strip_suffix(" kB"));
+    Ok(kilobytes.with_context(|| format!("no {key} in status"))?.trim().parse::<u64>()? * 1024)
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // It may have ended already, which is what is wanted here.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Who runs a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// Whoever runs the test.
+    Caller,
+    /// Somebody who is not root, whoever runs the test.
+    Ordinary,
+}
+
+/// The user that is nobody in particular on every machine.
+const NOBODY: u32 = 65534;
+
+impl Operator {
+    /// Both kinds of operator where the test can be both, else the one that it is.
+    #[must_use]
+    pub fn all() -> &'static [Operator] {
+        if rustix::process::geteuid().is_root() {
+            &[Operator::Caller, Operator::Ordinary]
+        } else {
+            &[Operator::Caller]
+        }
+    }
+
+    /// The program under test, to be run by this operator with `folder` as its own.
+    pub fn command(self, folder: &Path) -> Result<Command> {
+        self.command_after(folder, &[])
+    }
+
+    fn command_after(self, folder: &Path, before: &[&str]) -> Result<Command> {
+        let binary = binary()?;
+        let after = |binary: PathBuf| match before.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(binary);
+                command
+            }
+            None => Command::new(binary),
+        };
+        if self == Operator::Caller || !rustix::process::geteuid().is_root() {
+            return Ok(after(binary));
+        }
+        // The build may lie where only root reads.
+        let copy = folder.join("tenure");
+        fs::copy(&binary, &copy)?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        chown(folder, Some(NOBODY), Some(NOBODY))?;
+        let mut command = after(copy);
+        command.uid(NOBODY).gid(NOBODY).env("TMPDIR", folder);
+        Ok(command)
     }
 }
 

@@ -146,6 +146,12 @@ impl Connection {
         self.answer().await
     }
 
+    /// The bytes of a request with a JSON body, for whoever sends them piece by piece.
+    #[must_use]
+    pub fn request(&self, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
+        with_head(method, path, "application/json", Some(body), &self.bearer)
+    }
+
     /// Writes bytes as they are.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write_all(bytes).await?;

@@ -2,6 +2,7 @@
 //!
 //! A function that is not in this table is refused when an expression is compiled.
 
+pub(crate) mod authorizer;
 pub(crate) mod convert;
 pub(crate) mod lists;
 pub(crate) mod math;
@@ -177,6 +178,11 @@ fn read_type(text: &str) -> Option<Type> {
         "cidr" => Type::Opaque(Opaque::Cidr),
         "semver" => Type::Opaque(Opaque::Semver),
         "format" => Type::Opaque(Opaque::Format),
+        "authorizer" => Type::Opaque(Opaque::Authorizer),
+        "pathCheck" => Type::Opaque(Opaque::PathCheck),
+        "groupCheck" => Type::Opaque(Opaque::GroupCheck),
+        "resourceCheck" => Type::Opaque(Opaque::ResourceCheck),
+        "decision" => Type::Opaque(Opaque::Decision),
         "A" | "K" => Type::Param(0),
         "B" | "V" => Type::Param(1),
         _ => return None,

@@ -4,8 +4,8 @@ use super::Charge::{
     Add, Contains, In, One, Order, Own, Regex, Scan, ScanSecond, Sets, Smaller, Traverse,
 };
 use super::{
-    Charge, Declared, Run, convert, lists, math, named, net, operators, optional, printf, quantity,
-    regexes, semver, strings, times, url,
+    Charge, Declared, Run, authorizer, convert, lists, math, named, net, operators, optional,
+    printf, quantity, regexes, semver, strings, times, url,
 };
 
 const fn row(
@@ -243,6 +243,21 @@ pub(crate) static TABLE: &[Declared] = &[
     row("format.byte", One, named::byte, FORMAT),
     row("format.date", One, named::date, FORMAT),
     row("format.datetime", One, named::datetime, FORMAT),
+    // Rights. A check pays for itself.
+    row("path", One, authorizer::path, &["authorizer_path: authorizer.(string) -> pathCheck"]),
+    row("group", One, authorizer::group, &["authorizer_group: authorizer.(string) -> groupCheck"]),
+    row("serviceAccount", One, authorizer::service_account, &["authorizer_serviceaccount: authorizer.(string, string) -> authorizer"]),
+    row("resource", One, authorizer::resource, &["groupcheck_resource: groupCheck.(string) -> resourceCheck"]),
+    row("subresource", One, authorizer::subresource, &["resourcecheck_subresource: resourceCheck.(string) -> resourceCheck"]),
+    row("namespace", One, authorizer::namespace, &["resourcecheck_namespace: resourceCheck.(string) -> resourceCheck"]),
+    row("name", One, authorizer::name, &["resourcecheck_name: resourceCheck.(string) -> resourceCheck"]),
+    row("fieldSelector", ScanSecond, authorizer::field_selector, &["authorizer_fieldselector: resourceCheck.(string) -> resourceCheck"]),
+    row("labelSelector", ScanSecond, authorizer::label_selector, &["authorizer_labelselector: resourceCheck.(string) -> resourceCheck"]),
+    row("check", Own, authorizer::check, &["pathcheck_check: pathCheck.(string) -> decision", "resourcecheck_check: resourceCheck.(string) -> decision"]),
+    row("errored", One, authorizer::errored, &["decision_errored: decision.() -> bool"]),
+    row("error", One, authorizer::error, &["decision_error: decision.() -> string"]),
+    row("allowed", One, authorizer::allowed, &["decision_allowed: decision.() -> bool"]),
+    row("reason", One, authorizer::reason, &["decision_reason: decision.() -> string"]),
     // Mathematics.
     row("math.greatest", Own, math::greatest, GREATEST),
     row("math.least", Own, math::least, GREATEST),

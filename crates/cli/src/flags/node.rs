@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::LogFormat;
 
@@ -27,6 +27,15 @@ pub(crate) enum RuntimeFlag {
     /// A container runtime behind a socket.
     Cri(PathBuf),
     /// Nothing at all.
+    None,
+}
+
+/// What keeps pods from the machine they run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Isolation {
+    /// Namespaces, users and filters; no pod runs where they cannot be had
+    Full,
+    /// Nothing: pods are processes of this user and can do what this user can
     None,
 }
 
@@ -80,6 +89,10 @@ pub(crate) struct NodeFlags {
     /// Let pods ask for privileges and files of this machine, with `process`
     #[arg(long)]
     pub(crate) allow_privileged_process: bool,
+
+    /// What keeps pods from this machine and from each other, with `process`
+    #[arg(long, value_name = "KIND", default_value = "full")]
+    pub(crate) isolation: Isolation,
 
     /// Put every pod into the network of this machine, with `cri`
     #[arg(long)]
@@ -141,4 +154,8 @@ pub(crate) struct NodeInfo {
     /// What runs pods: `process` or `cri=SOCKET`
     #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = runtime)]
     pub(crate) runtime: RuntimeFlag,
+
+    /// What keeps pods from this machine and from each other, with `process`
+    #[arg(long, value_name = "KIND", default_value = "full")]
+    pub(crate) isolation: Isolation,
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tenure_host::FEATURES;
+use tenure_host::{FEATURES, Limits};
 
 use super::offline::DATA_DIR_HELP;
-use super::{NodeFlags, RuntimeFlag, node, time};
+use super::{NodeFlags, RuntimeFlag, bytes, node, time};
 
 pub(super) const UP_EXAMPLES: &str = "\
 Examples:
@@ -57,6 +57,23 @@ pub(crate) struct Up {
     /// When a write is acknowledged
     #[arg(long, value_name = "DURABILITY", default_value = "strict")]
     pub(crate) durability: DurabilityFlag,
+
+    /// How many bytes all objects may have together, such as `2Gi`; 0 sets no bound [default: half of the
+    /// memory, at most 8Gi]
+    ///
+    /// Beyond it, writes that add something are refused; reads and deletes are served.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) store_quota: Option<u64>,
+
+    /// How many requests that read run at a time, of everybody but administrators; others wait their turn
+    #[arg(long, value_name = "N", default_value_t = Limits::default().reads)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) max_requests_inflight: u32,
+
+    /// As --max-requests-inflight, for requests that write
+    #[arg(long, value_name = "N", default_value_t = Limits::default().writes)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) max_mutating_requests_inflight: u32,
 
     /// Whether owner references need rights: to delete the dependent, to finalize a blocked owner
     ///

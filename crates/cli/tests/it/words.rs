@@ -81,6 +81,8 @@ fn help_of_up_names_every_flag_and_default() {
         "--image-map <IMAGE>",
         "--image-dir <FOLDER>",
         "--allow-privileged-process",
+        "--isolation <KIND>",
+        "[default: full]",
         "--cri-host-network",
         "--eviction",
         "--audit-log <FILE>",

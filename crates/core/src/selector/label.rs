@@ -105,14 +105,19 @@ impl LabelRule {
         match self {
             Self::Equals(value) => label == Some(value),
             Self::NotEquals(value) => label != Some(value),
-            Self::In(values) => label.is_some_and(|label| values.iter().any(|v| v == label)),
-            Self::NotIn(values) => label.is_none_or(|label| values.iter().all(|v| v != label)),
+            Self::In(values) => label.is_some_and(|label| has(values, label)),
+            Self::NotIn(values) => label.is_none_or(|label| !has(values, label)),
             Self::Exists => label.is_some(),
             Self::Missing => label.is_none(),
             Self::Greater(limit) => integer(label).is_some_and(|number| number > *limit),
             Self::Less(limit) => integer(label).is_some_and(|number| number < *limit),
         }
     }
+}
+
+/// Values are sorted, so that a selector of many costs no more than one of few.
+fn has(values: &[String], label: &str) -> bool {
+    values.binary_search_by(|value| value.as_str().cmp(label)).is_ok()
 }
 
 fn integer(label: Option<&str>) -> Option<i64> {

@@ -10,6 +10,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 
+use serde_json::{Map, Value};
+
 use crate::GROUP;
 use crate::decide::Rbac;
 use crate::role::{Binding, Role, RoleRef, Who};
@@ -19,6 +21,38 @@ use crate::rule::{Asked, Quoted, Rule, has_or_star, reaches};
 ///
 /// Lists multiply, so a small body could otherwise keep the server busy for hours.
 const PARTS_MAX: usize = 1 << 16;
+
+/// What garbage collection and the server itself change; none of it says who may do what.
+const UPKEEP: [&str; 5] =
+    ["ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation"];
+
+type Object = Map<String, Value>;
+
+/// A role or binding that somebody writes.
+#[derive(Clone, Copy, Debug)]
+pub struct RoleWrite<'a> {
+    /// What stands; `None` when it is created.
+    pub old: Option<&'a Object>,
+    /// What it becomes.
+    pub new: &'a Object,
+    /// The name in the path of the request, empty for a POST.
+    pub path_name: &'a str,
+}
+
+/// Whether a change leaves what an object says as it was: all but what lets it be collected.
+///
+/// Labels are something that is said: aggregated roles gather by them.
+#[must_use]
+pub fn is_upkeep(old: &Object, new: &Object) -> bool {
+    let told = |object: &Object| {
+        let mut told = object.clone();
+        if let Some(metadata) = told.get_mut("metadata").and_then(Value::as_object_mut) {
+            UPKEEP.iter().for_each(|member| drop(metadata.remove(*member)));
+        }
+        told
+    };
+    told(old) == told(new)
+}
 
 /// Why a role or binding may not be written by somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +91,34 @@ impl Escalation {
 }
 
 impl Rbac {
+    /// Whether somebody may write the role or binding. Every change is judged by what the object then hands out, also
+    /// one that leaves its rules as they are: with a label more, an aggregated role may gather them.
+    ///
+    /// `may` asks the whole chain of authorizers on behalf of `who`.
+    pub fn check_write(
+        &self,
+        who: &Who<'_>,
+        write: &RoleWrite<'_>,
+        may: impl FnOnce(&Asked<'_>) -> bool,
+    ) -> Result<(), Escalation> {
+        if write.old.is_some_and(|old| is_upkeep(old, write.new)) {
+            return Ok(());
+        }
+        match write.new.get("kind").and_then(Value::as_str) {
+            Some("Role" | "ClusterRole") => {
+                let role = Role::from_object(write.new);
+                let before = write.old.map(Role::from_object);
+                let gathered = before.is_some_and(|before| before.is_aggregated());
+                self.check_role(who, &role, write.path_name, gathered, may)
+            }
+            // A binding to nothing that is known hands out nothing; validation has its word on it.
+            _ => match Binding::from_object(write.new) {
+                Some(binding) => self.check_binding(who, &binding, may),
+                None => Ok(()),
+            },
+        }
+    }
+
     /// Whether somebody may create the role, or change it into this.
     ///
     /// `asked_name` is the name in the request's path, empty for a POST.
@@ -76,8 +138,7 @@ impl Rbac {
         }
         let held = self.rules_for(who, &role.namespace);
         refuse_missing(missing(&held, &role.rules))?;
-        let gathers = role.gathers.as_ref().is_some_and(|selectors| !selectors.is_empty());
-        if (gathers || gathered) && !missing(&held, &everything()).is_empty() {
+        if (role.is_aggregated() || gathered) && !missing(&held, &everything()).is_empty() {
             return Err(Escalation::Gathers);
         }
         Ok(())

@@ -25,8 +25,8 @@ mod sorted;
 
 pub use aggregate::{RoleChange, aggregate};
 pub use decide::{Decision, Granted, Rbac};
-pub use escalate::{Escalation, missing};
-pub use impersonate::impersonation;
+pub use escalate::{Escalation, RoleWrite, is_upkeep, missing};
+pub use impersonate::{Identity, Impersonated, impersonate, service_account};
 pub use reconcile::{Reconciled, reconcile};
 pub use role::{Binding, Role, RoleRef, Subject, Who};
 pub use rule::{Asked, Rule};

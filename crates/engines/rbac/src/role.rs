@@ -45,6 +45,14 @@ pub struct Role {
     pub gathers: Option<Vec<LabelSelector>>,
 }
 
+impl Role {
+    /// Whether its rules come from other roles.
+    #[must_use]
+    pub fn is_aggregated(&self) -> bool {
+        self.gathers.as_ref().is_some_and(|selectors| !selectors.is_empty())
+    }
+}
+
 /// The role that a binding hands out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RoleRef {

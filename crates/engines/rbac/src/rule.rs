@@ -42,6 +42,46 @@ impl<'a> Asked<'a> {
             Self::Path { .. } => "",
         }
     }
+
+    /// The namespace of the object itself: a Namespace is asked about in itself, but is in none.
+    #[must_use]
+    pub fn object_namespace(&self) -> &'a str {
+        match *self {
+            Self::Resource { resource: "namespaces", namespace, name, .. } if namespace == name => {
+                ""
+            }
+            _ => self.namespace(),
+        }
+    }
+
+    /// What is to be done.
+    #[must_use]
+    pub fn verb(&self) -> &'a str {
+        match self {
+            Self::Resource { verb, .. } | Self::Path { verb, .. } => verb,
+        }
+    }
+
+    /// The same question about another verb.
+    #[must_use]
+    pub fn with_verb<'b>(&self, verb: &'b str) -> Asked<'b>
+    where
+        'a: 'b,
+    {
+        match *self {
+            Self::Resource { group, resource, subresource, namespace, name, .. } => {
+                Asked::Resource { verb, group, resource, subresource, namespace, name }
+            }
+            Self::Path { path, .. } => Asked::Path { verb, path },
+        }
+    }
+
+    /// What must be allowed as well when a request that was allowed this turns out to create the object: a PUT or
+    /// an applied configuration of one that is not there (R160). `None` for a request that says it creates.
+    #[must_use]
+    pub fn to_create(&self) -> Option<Asked<'a>> {
+        (self.verb() != "create").then(|| self.with_verb("create"))
+    }
 }
 
 /// What a role allows: verbs on resources, or verbs on paths.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 use smallvec::SmallVec;
 
-use crate::extract::{self, Expressions, TargetType};
+use crate::extract::{self, Evaluation, Expressions, TargetType};
 use crate::index::Index;
 use crate::model::{Class, Consumer, Grant, Obj, ServedType, Strategy, Subject};
 use crate::nearest::{Code, Nearest, Needed};
@@ -147,6 +147,7 @@ pub fn check_detached<'a>(
     let served = |object: &Obj<'_>| facts.served.iter().find(|row| is_type(&row.resource, object));
     let mut matches: SmallVec<[Match<'a>; 8]> = SmallVec::new();
     let strategies = facts.strategies.iter().filter(|row| is_type(&row.origin, &query.origin));
+    let mut evaluation = Evaluation::new(facts.expressions);
     for strategy in strategies {
         let Some(paths) = active_version(strategy, served(&query.origin)) else { continue };
         let class = extract::class(paths.class_path.as_ref(), origin);
@@ -163,7 +164,7 @@ pub fn check_detached<'a>(
                 target,
                 query.origin.namespace,
                 origin,
-                facts.expressions,
+                &mut evaluation,
                 &mut |name, namespace| {
                     points |= (name, namespace) == (query.target.name, query.target.namespace);
                 },
@@ -266,6 +267,7 @@ pub fn references_of<'a>(
     expressions: &dyn Expressions,
 ) -> Vec<FoundReference<'a>> {
     let mut all = Vec::new();
+    let mut evaluation = Evaluation::new(expressions);
     let row = |resource: &crate::Resource| served.iter().find(|row| row.resource == *resource);
     for strategy in strategies {
         if strategy.origin.group != origin.group || strategy.origin.resource != origin.resource {
@@ -291,7 +293,7 @@ pub fn references_of<'a>(
                 target_type,
                 origin.namespace,
                 object,
-                expressions,
+                &mut evaluation,
                 &mut keep,
                 &mut |_| {},
             );

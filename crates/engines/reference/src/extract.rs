@@ -17,13 +17,36 @@ use crate::key::{ONES, zeros};
 use crate::model::{Class, Finder, ReferencePath};
 use crate::path::{Found, Overflow, Path, RESULTS_MAX, member};
 
-/// Evaluates expressions for the engine (R79), within the budget of the API.
+/// What all expressions together may cost in one object, in the units of CEL: commits wait for them (R79).
+pub const OBJECT_COST_MAX: u64 = 100_000;
+
+/// Evaluates expressions for the engine (R79).
 pub trait Expressions {
-    /// The value of an expression over `self`, as JSON.
+    /// The value of an expression over `self`, as JSON. What it costs is taken from `units`.
     ///
     /// # Errors
     /// What went wrong, in words for the object's author.
-    fn evaluate(&self, expression: &str, object: &Value) -> Result<Value, String>;
+    fn evaluate(&self, expression: &str, object: &Value, units: &mut u64) -> Result<Value, String>;
+}
+
+/// The evaluation of the expressions of one object.
+pub(crate) struct Evaluation<'e> {
+    expressions: &'e dyn Expressions,
+    /// What is left for it.
+    units: u64,
+}
+
+impl<'e> Evaluation<'e> {
+    pub(crate) fn new(expressions: &'e dyn Expressions) -> Evaluation<'e> {
+        Evaluation { expressions, units: OBJECT_COST_MAX }
+    }
+
+    fn evaluate(&mut self, expression: &str, object: &Value) -> Result<Value, String> {
+        if self.units == 0 {
+            return Err("the expressions before it have cost what one object may cost".into());
+        }
+        self.expressions.evaluate(expression, object, &mut self.units)
+    }
 }
 
 /// No expression can be evaluated: references found by one do not exist.
@@ -31,7 +54,7 @@ pub trait Expressions {
 pub struct NoExpressions;
 
 impl Expressions for NoExpressions {
-    fn evaluate(&self, _expression: &str, _object: &Value) -> Result<Value, String> {
+    fn evaluate(&self, _: &str, _: &Value, _: &mut u64) -> Result<Value, String> {
         Err("expressions are not evaluated here".into())
     }
 }
@@ -90,7 +113,7 @@ pub(crate) fn references(
     target: TargetType<'_>,
     origin_namespace: &str,
     object: &Value,
-    expressions: &dyn Expressions,
+    evaluation: &mut Evaluation<'_>,
     keep: &mut Sink<'_>,
     drop: &mut dyn FnMut(Dropped),
 ) -> Result<(), Failed> {
@@ -112,7 +135,7 @@ pub(crate) fn references(
             }
         }
         Finder::Expression(expression) => {
-            let value = expressions.evaluate(expression, object).map_err(Failed::Expression)?;
+            let value = evaluation.evaluate(expression, object).map_err(Failed::Expression)?;
             for result in flattened(&value)? {
                 raw(from_result(result));
             }

@@ -49,7 +49,7 @@ pub use event::{
     Event, Kind, Moved, Need, Origin, OriginName, Outputs, Report, Synced, TargetId, Transition,
 };
 pub use explain::{Explanation, Reader, Witness};
-pub use extract::{Dropped, Expressions, Failed, NoExpressions, is_name};
+pub use extract::{Dropped, Expressions, Failed, NoExpressions, OBJECT_COST_MAX, is_name};
 pub use index::Index;
 pub use json::Unusable;
 pub use model::{

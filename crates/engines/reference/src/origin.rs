@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::counts::Counts;
 use crate::event::{Moved, Origin, OriginName, Outputs, Report};
-use crate::extract::{self, Dropped, Failed, TargetType};
+use crate::extract::{self, Dropped, Evaluation, Failed, TargetType};
 use crate::index::Index;
 use crate::intern::NONE;
 use crate::key::Key;
@@ -175,6 +175,7 @@ impl Index {
         out: &mut Outputs,
     ) -> SmallVec<[u32; 8]> {
         let mut classes = SmallVec::new();
+        let mut evaluation = Evaluation::new(&*self.expressions);
         for id in sources {
             let Some(Some(source)) = self.sources.get(*id as usize) else { continue };
             let (spec, resource) = (&source.spec, source.target);
@@ -190,7 +191,7 @@ impl Index {
                 TargetType { namespaced: spec.namespaced, kind: &spec.kind },
                 origin.name.namespace,
                 origin.object,
-                &*self.expressions,
+                &mut evaluation,
                 &mut |name, namespace| {
                     let is_own = namespace == origin.name.namespace;
                     let namespace = if is_own { from } else { words.hold_namespace(namespace) };

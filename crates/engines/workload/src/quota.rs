@@ -13,7 +13,6 @@ use tenure_machinery::{Object, ObjectExt, usage};
 
 use crate::controller::{Change, Controller, Key, Outcome, Pass};
 use crate::intent::{Door, Intent};
-use crate::pod;
 use crate::resource::Resource;
 use crate::view::View;
 
@@ -36,11 +35,10 @@ impl Controller for Quotas {
         }
         let Some(object) = change.object().filter(|_| change.resource.namespaced()) else { return };
         let counts = match (change.before, change.after) {
-            // An object that stays uses the same, but for pods that end and claims that grow.
+            // An object that stays uses the same, but for pods, services and claims that change.
             (Some(before), Some(after)) => {
-                pod::terminal(before) != pod::terminal(after)
-                    || before.at(&["spec", "resources"]) != after.at(&["spec", "resources"])
-                    || before.at(&["spec", "type"]) != after.at(&["spec", "type"])
+                let (group, plural) = (change.resource.group(), change.resource.plural());
+                usage::may_change(group, plural, before, after)
             }
             _ => true,
         };

@@ -27,13 +27,17 @@ impl Pki {
 #[derive(Debug)]
 pub struct NodeSigner {
     authority: Pair,
+    /// Whoever trusts the authority would take a node of such a name for the server.
+    reserved: BTreeSet<String>,
 }
 
 impl NodeSigner {
     /// Signs with the authority of these certificates.
     #[must_use]
     pub fn new(pki: &Pki) -> NodeSigner {
-        NodeSigner { authority: pki.authority.clone() }
+        let mut reserved = servers_names();
+        reserved.extend(pki.names.iter().cloned());
+        NodeSigner { authority: pki.authority.clone(), reserved }
     }
 }
 
@@ -51,9 +55,10 @@ impl Signer for NodeSigner {
         if asked.params.subject_alt_names.iter().any(|name| *name != own) {
             return Err(format!("the certificate may name nothing but `{node}`"));
         }
-        // Whoever trusts the authority would take such a node for the server.
-        if servers_names().contains(node) {
-            return Err(format!("`{node}` is a name of the server"));
+        if self.reserved.contains(&node.to_ascii_lowercase()) {
+            return Err(format!(
+                "`{node}` is a name of the server; give the node another with `--node-name`"
+            ));
         }
         let now = SystemTime::now();
         let failed = |error: &dyn std::fmt::Display| format!("no certificate: {error}");
@@ -119,7 +124,8 @@ mod tests {
 
     #[test]
     fn r133_a_certificate_names_the_node_that_asks_and_nothing_else() {
-        let pki = Pki::in_memory(&BTreeSet::new(), SystemTime::now()).unwrap();
+        let names = serving_names([192, 0, 2, 7].into(), [10, 0, 0, 1].into(), Some("Box"));
+        let pki = Pki::in_memory(&names, SystemTime::now()).unwrap();
         let signer = NodeSigner::new(&pki);
         let (user, group) = ("system:node:a", "system:nodes");
         for names in [&["a"][..], &[]] {
@@ -133,6 +139,8 @@ mod tests {
             (user, "system:masters", &["a"], "a"),
             ("system:node:kubernetes", group, &["kubernetes"], "kubernetes"),
             ("system:node:127.0.0.1", group, &["127.0.0.1"], "127.0.0.1"),
+            ("system:node:box", group, &["box"], "box"),
+            ("system:node:192.0.2.7", group, &["192.0.2.7"], "192.0.2.7"),
         ] {
             let why = signer.sign(&request(user, group, names), node).unwrap_err();
             assert!(!why.is_empty());

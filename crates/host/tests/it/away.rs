@@ -30,6 +30,7 @@ fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent {
         features: Vec::new(),
     };
     Agent::start(AgentConfig {
+        private: Vec::new(),
         identity,
         server: server.clone(),
         runtime: Arc::new(runtime.clone()),
@@ -69,7 +70,7 @@ fn variable(runtime: &Scripted, name: &str, variable: &str) -> Option<String> {
 }
 
 fn volumes(folder: &Path) -> Volumes {
-    Volumes::open(VolumeOptions { root: folder.join("agent"), host_path: false }).unwrap()
+    Volumes::open(VolumeOptions { root: folder.join("agent"), ..VolumeOptions::default() }).unwrap()
 }
 
 async fn start(folder: &Path) -> (ControlPlane, Server, Client) {

@@ -20,14 +20,16 @@ pub(super) fn authentication() -> Vec<Kind> {
             "selfsubjectreviews",
             "api.authentication.v1.SelfSubjectReview",
             NoRules,
-        ),
+        )
+        .acted_on_by("the server, which answers"),
         row(
             AUTHENTICATION,
             "TokenReview",
             "tokenreviews",
             "api.authentication.v1.TokenReview",
             NoRules,
-        ),
+        )
+        .acted_on_by("the server, which answers"),
     ];
     rows.into_iter().map(|row| row.cluster().verbs(Verbs::CreateOnly).done()).collect()
 }
@@ -41,7 +43,8 @@ pub(super) fn authorization() -> Vec<Kind> {
             "localsubjectaccessreviews",
             "api.authorization.v1.LocalSubjectAccessReview",
             NoRules,
-        ),
+        )
+        .acted_on_by("the server, which answers"),
         row(
             AUTHORIZATION,
             "SelfSubjectAccessReview",
@@ -49,6 +52,7 @@ pub(super) fn authorization() -> Vec<Kind> {
             "api.authorization.v1.SelfSubjectAccessReview",
             NoRules,
         )
+        .acted_on_by("the server, which answers")
         .cluster(),
         row(
             AUTHORIZATION,
@@ -57,6 +61,7 @@ pub(super) fn authorization() -> Vec<Kind> {
             "api.authorization.v1.SelfSubjectRulesReview",
             NoRules,
         )
+        .acted_on_by("the server, which answers")
         .cluster(),
         row(
             AUTHORIZATION,
@@ -65,6 +70,7 @@ pub(super) fn authorization() -> Vec<Kind> {
             "api.authorization.v1.SubjectAccessReview",
             NoRules,
         )
+        .acted_on_by("the server, which answers")
         .cluster(),
     ];
     rows.into_iter().map(|row| row.verbs(Verbs::CreateOnly).done()).collect()
@@ -80,11 +86,14 @@ pub(super) fn rbac() -> Vec<Kind> {
             "api.rbac.v1.ClusterRoleBinding",
             ClusterBindingRules,
         )
+        .acted_on_by("authorization")
         .cluster(),
         row(RBAC, "ClusterRole", "clusterroles", "api.rbac.v1.ClusterRole", ClusterRoleRules)
+            .acted_on_by("authorization")
             .cluster(),
-        row(RBAC, "RoleBinding", "rolebindings", "api.rbac.v1.RoleBinding", BindingRules),
-        row(RBAC, "Role", "roles", "api.rbac.v1.Role", RoleRules),
+        row(RBAC, "RoleBinding", "rolebindings", "api.rbac.v1.RoleBinding", BindingRules)
+            .acted_on_by("authorization"),
+        row(RBAC, "Role", "roles", "api.rbac.v1.Role", RoleRules).acted_on_by("authorization"),
     ];
     let named = |row: Row| row.named(NameRule::PathSegment).put_creates().done();
     rows.into_iter().map(named).collect()
@@ -101,6 +110,7 @@ pub(super) fn reference() -> Vec<Kind> {
             "dev.tenure.api.reference.v1alpha1.ClusterReferenceConsumer",
             NoRules,
         )
+        .acted_on_by("referential authorization")
         .cluster()
         .short(&["crc"]),
         row(
@@ -110,6 +120,7 @@ pub(super) fn reference() -> Vec<Kind> {
             "dev.tenure.api.reference.v1alpha1.ReferenceGrant",
             NoRules,
         )
+        .acted_on_by("referential authorization")
         .short(&["rg"]),
         row(
             REFERENCE,
@@ -118,6 +129,7 @@ pub(super) fn reference() -> Vec<Kind> {
             "dev.tenure.api.reference.v1alpha1.ReferenceStrategy",
             NoRules,
         )
+        .acted_on_by("referential authorization")
         .cluster()
         .short(&["refstrat"]),
     ];
@@ -132,6 +144,7 @@ pub(super) fn reference_reviews() -> Vec<Kind> {
         "referencereviews",
         "dev.tenure.api.reference.v1alpha1.ReferenceReview",
         NoRules,
-    );
+    )
+    .acted_on_by("the server, which answers");
     vec![review.cluster().verbs(Verbs::CreateOnly).done()]
 }

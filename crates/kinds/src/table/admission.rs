@@ -2,7 +2,7 @@
 //!
 //! Mutating policies are served as v1; the facts of that version are those of v1beta1.
 
-use tenure_machinery::kind::{Kind, NoRules, StatusMeta};
+use tenure_machinery::kind::{Ignored, Kind, NoRules, StatusMeta};
 
 use super::row::{Row, row};
 use crate::admission::{
@@ -22,21 +22,24 @@ pub(super) fn admission() -> Vec<Kind> {
             "mutatingadmissionpolicies",
             "api.admissionregistration.v1beta1.MutatingAdmissionPolicy",
             MutatingPolicyRules,
-        ),
+        )
+        .ignored("no object is changed by it"),
         row(
             ADMISSION,
             "MutatingAdmissionPolicyBinding",
             "mutatingadmissionpolicybindings",
             "api.admissionregistration.v1beta1.MutatingAdmissionPolicyBinding",
             PolicyBindingRules { validating: false },
-        ),
+        )
+        .ignored("mutating policies are not applied"),
         row(
             ADMISSION,
             "MutatingWebhookConfiguration",
             "mutatingwebhookconfigurations",
             "api.admissionregistration.v1.MutatingWebhookConfiguration",
             MutatingWebhookRules,
-        ),
+        )
+        .ignored("no webhook is called: nothing is changed by it"),
         row(
             ADMISSION,
             "ValidatingAdmissionPolicy",
@@ -44,6 +47,7 @@ pub(super) fn admission() -> Vec<Kind> {
             "api.admissionregistration.v1.ValidatingAdmissionPolicy",
             ValidatingPolicyRules,
         )
+        .acted_on_by("admission")
         .status("ValidatingAdmissionPolicy", StatusMeta::Frozen),
         row(
             ADMISSION,
@@ -51,19 +55,28 @@ pub(super) fn admission() -> Vec<Kind> {
             "validatingadmissionpolicybindings",
             "api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
             PolicyBindingRules { validating: true },
-        ),
+        )
+        .acted_on_by("admission"),
         row(
             ADMISSION,
             "ValidatingWebhookConfiguration",
             "validatingwebhookconfigurations",
             "api.admissionregistration.v1.ValidatingWebhookConfiguration",
             ValidatingWebhookRules,
-        ),
+        )
+        .ignored("no webhook is called: nothing is refused by it"),
     ];
     let extends =
         |row: Row| row.cluster().category("api-extensions").counted().needs_version().done();
     rows.into_iter().map(extends).collect()
 }
+
+/// What nobody acts on in a definition: webhooks are not called.
+const CONVERTED: &[Ignored] = &[Ignored {
+    path: &["spec", "conversion", "strategy"],
+    value: "Webhook",
+    why: "no webhook is called: versions differ in apiVersion only",
+}];
 
 /// `apiextensions.k8s.io`; the rules of definitions are the server's, which also serves them.
 pub(super) fn extensions() -> Vec<Kind> {
@@ -75,6 +88,7 @@ pub(super) fn extensions() -> Vec<Kind> {
             "apiextensions_apiserver.apiextensions.v1.CustomResourceDefinition",
             NoRules,
         )
+        .acted_on_partly("the server, which serves the kind", CONVERTED)
         .cluster()
         .short(&["crd", "crds"])
         .category("api-extensions")

@@ -24,19 +24,23 @@ pub(super) fn apps() -> Vec<Kind> {
             "controllerrevisions",
             "api.apps.v1.ControllerRevision",
             ControllerRevisionRules,
-        ),
+        )
+        .acted_on_by("StatefulSets and DaemonSets"),
         row(APPS, "DaemonSet", "daemonsets", "api.apps.v1.DaemonSet", DaemonSetRules)
+            .acted_on_by("its controller")
             .short(&["ds"])
             .category("all")
             .counted()
             .status("DaemonSet", StatusMeta::Open),
         row(APPS, "Deployment", "deployments", "api.apps.v1.Deployment", DeploymentRules)
+            .acted_on_by("its controller")
             .short(&["deploy"])
             .category("all")
             .counted()
             .scale()
             .status("Deployment", StatusMeta::KeepLabels),
         row(APPS, "ReplicaSet", "replicasets", "api.apps.v1.ReplicaSet", ReplicaSetRules)
+            .acted_on_by("its controller")
             .short(&["rs"])
             .category("all")
             .counted()
@@ -44,6 +48,7 @@ pub(super) fn apps() -> Vec<Kind> {
             .scale()
             .status("ReplicaSet", StatusMeta::Open),
         row(APPS, "StatefulSet", "statefulsets", "api.apps.v1.StatefulSet", StatefulSetRules)
+            .acted_on_by("its controller")
             .short(&["sts"])
             .category("all")
             .counted()
@@ -57,12 +62,14 @@ pub(super) fn apps() -> Vec<Kind> {
 pub(super) fn batch() -> Vec<Kind> {
     let rows = [
         row(BATCH, "CronJob", "cronjobs", "api.batch.v1.CronJob", CronJobRules)
+            .acted_on_by("its controller")
             .short(&["cj"])
             .category("all")
             .named(NameRule::CronJob)
             .counted()
             .status("CronJob", StatusMeta::Open),
         row(BATCH, "Job", "jobs", "api.batch.v1.Job", JobRules)
+            .acted_on_by("its controller")
             .category("all")
             .counted()
             .dependents(Dependents::Orphan)
@@ -82,6 +89,7 @@ pub(super) fn policy() -> Vec<Kind> {
             "api.policy.v1.PodDisruptionBudget",
             PodDisruptionBudgetRules,
         )
+        .acted_on_by("the disruption controller and evictions")
         .short(&["pdb"])
         .counted()
         .needs_version()
@@ -101,6 +109,7 @@ pub(super) fn scheduling() -> Vec<Kind> {
             "api.scheduling.v1.PriorityClass",
             PriorityClassRules,
         )
+        .acted_on_by("admission and the scheduler")
         .cluster()
         .short(&["pc"])
         .done(),

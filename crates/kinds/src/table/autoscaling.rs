@@ -18,6 +18,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.autoscaling.v2.HorizontalPodAutoscaler",
             AutoscalerRules,
         )
+        .ignored("nothing measures pods here, so that nothing is scaled")
         .short(&["hpa"])
         .category("all")
         .counted()
@@ -30,6 +31,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.autoscaling.v1.HorizontalPodAutoscaler",
             AutoscalerV1Rules,
         )
+        .ignored("nothing measures pods here, so that nothing is scaled")
         .short(&["hpa"])
         .category("all")
         .counted()

@@ -3,7 +3,7 @@
 //!
 //! Where a kind is served as v1 but its facts are listed under a beta, the row names the beta type.
 
-use tenure_machinery::kind::{Dependents, Kind, NameRule, NoRules, StatusMeta};
+use tenure_machinery::kind::{Dependents, Ignored, Kind, NameRule, NoRules, StatusMeta};
 
 use super::row::{Row, row};
 use crate::api_service::ApiServiceRules;
@@ -17,6 +17,13 @@ const EVENTS: (&str, &str) = ("events.k8s.io", "v1");
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
 const FLOW: (&str, &str) = ("flowcontrol.apiserver.k8s.io", "v1");
 
+/// What nobody acts on in an APIService: other servers are not called.
+const FORWARDED: &[Ignored] = &[Ignored {
+    path: &["spec", "service"],
+    value: "",
+    why: "requests are not forwarded to other servers",
+}];
+
 /// `apiregistration.k8s.io`.
 pub(super) fn registration() -> Vec<Kind> {
     vec![
@@ -27,6 +34,7 @@ pub(super) fn registration() -> Vec<Kind> {
             "kube_aggregator.apiregistration.v1.APIService",
             ApiServiceRules,
         )
+        .acted_on_partly("discovery", FORWARDED)
         .cluster()
         .category("api-extensions")
         .stored_at("apiregistration.k8s.io/apiservices")
@@ -40,6 +48,7 @@ pub(super) fn registration() -> Vec<Kind> {
 pub(super) fn events() -> Vec<Kind> {
     vec![
         row(EVENTS, "Event", "events", "api.events.v1.Event", NewEventRules)
+            .acted_on_by("whoever reads it; it expires")
             .short(&["ev"])
             .put_creates()
             .dependents(Dependents::Unsupported)
@@ -67,6 +76,7 @@ pub(super) fn certificates() -> Vec<Kind> {
             "api.certificates.v1.CertificateSigningRequest",
             CertificateSigningRequestRules,
         )
+        .acted_on_by("the signers of the server")
         .cluster()
         .short(&["csr"])
         .field("spec.signerName", "")
@@ -79,6 +89,7 @@ pub(super) fn certificates() -> Vec<Kind> {
             "api.certificates.v1beta1.ClusterTrustBundle",
             ClusterTrustBundleRules,
         )
+        .acted_on_by("the node agent")
         .cluster()
         .needs_version()
         .named(NameRule::PathSegment)
@@ -90,6 +101,7 @@ pub(super) fn certificates() -> Vec<Kind> {
             "api.certificates.v1beta1.PodCertificateRequest",
             NoRules,
         )
+        .acted_on_by("whoever signs for its signer")
         .needs_version()
         .field("spec.signerName", "")
         .field("spec.podName", "")
@@ -109,6 +121,7 @@ pub(super) fn coordination() -> Vec<Kind> {
             "api.coordination.v1.Lease",
             LeaseRules,
         )
+        .acted_on_by("whoever holds it; the node controllers, for nodes")
         .needs_version()
         .put_creates()
         .done(),
@@ -125,6 +138,7 @@ pub(super) fn node() -> Vec<Kind> {
             "api.node.v1.RuntimeClass",
             RuntimeClassRules,
         )
+        .acted_on_by("admission and the container runtime")
         .cluster()
         .needs_version()
         .put_creates()
@@ -136,6 +150,7 @@ pub(super) fn node() -> Vec<Kind> {
 pub(super) fn flow_control() -> Vec<Kind> {
     let rows = [
         row(FLOW, "FlowSchema", "flowschemas", "api.flowcontrol.v1.FlowSchema", NoRules)
+            .ignored("requests are not sorted by it")
             .status("FlowSchema", StatusMeta::Frozen),
         row(
             FLOW,
@@ -144,6 +159,7 @@ pub(super) fn flow_control() -> Vec<Kind> {
             "api.flowcontrol.v1.PriorityLevelConfiguration",
             NoRules,
         )
+        .ignored("requests are not limited by it")
         .status("PriorityLevelConfiguration", StatusMeta::Frozen),
     ];
     rows.into_iter().map(|row| row.cluster().counted().done()).collect()
@@ -159,6 +175,7 @@ pub(super) fn storage_migration() -> Vec<Kind> {
             "api.storagemigration.v1beta1.StorageVersionMigration",
             NoRules,
         )
+        .ignored("nothing is written anew for it")
         .cluster()
         .needs_version()
         .status("StorageVersionMigration", StatusMeta::Frozen)

@@ -23,9 +23,14 @@ const UPDATE: &[&str] = &["update"];
 /// All of them, by plural.
 pub(super) fn rows() -> Vec<Kind> {
     let rows = [
-        row(V1, "Binding", "bindings", "api.core.v1.Binding", NoRules).verbs(Verbs::CreateOnly),
-        row(V1, "ConfigMap", "configmaps", "api.core.v1.ConfigMap", ConfigMapRules).short(&["cm"]),
+        row(V1, "Binding", "bindings", "api.core.v1.Binding", NoRules)
+            .acted_on_by("the server, which binds the pod")
+            .verbs(Verbs::CreateOnly),
+        row(V1, "ConfigMap", "configmaps", "api.core.v1.ConfigMap", ConfigMapRules)
+            .acted_on_by("the node agent, for the pods that mention it")
+            .short(&["cm"]),
         row(V1, "Endpoints", "endpoints", "api.core.v1.Endpoints", EndpointsRules)
+            .acted_on_by("the endpoints controller")
             .short(&["ep"])
             .stored_at("services/endpoints")
             .put_creates()
@@ -34,9 +39,11 @@ pub(super) fn rows() -> Vec<Kind> {
             ),
         event(),
         row(V1, "LimitRange", "limitranges", "api.core.v1.LimitRange", LimitRangeRules)
+            .acted_on_by("admission")
             .short(&["limits"])
             .put_creates(),
         row(V1, "Namespace", "namespaces", "api.core.v1.Namespace", NamespaceRules)
+            .acted_on_by("the namespace controller")
             .cluster()
             .short(&["ns"])
             .verbs(Verbs::NoDeleteCollection)
@@ -46,6 +53,7 @@ pub(super) fn rows() -> Vec<Kind> {
             .sub("finalize", "Namespace", UPDATE)
             .status("Namespace", StatusMeta::Open),
         row(V1, "Node", "nodes", "api.core.v1.Node", NodeRules)
+            .acted_on_by("the scheduler and the node controllers")
             .cluster()
             .short(&["no"])
             .stored_at("minions")
@@ -56,15 +64,20 @@ pub(super) fn rows() -> Vec<Kind> {
         volume(),
         pod(),
         row(V1, "PodTemplate", "podtemplates", "api.core.v1.PodTemplate", PodTemplateRules)
+            .acted_on_by("whoever reads it")
             .counted()
             .returned(),
         replication_controller(),
         row(V1, "ResourceQuota", "resourcequotas", "api.core.v1.ResourceQuota", ResourceQuotaRules)
+            .acted_on_by("admission and its controller")
             .short(&["quota"])
             .returned()
             .status("ResourceQuota", StatusMeta::Open),
-        row(V1, "Secret", "secrets", "api.core.v1.Secret", SecretRules).field("type", ""),
+        row(V1, "Secret", "secrets", "api.core.v1.Secret", SecretRules)
+            .acted_on_by("the node agent, for the pods that mention it")
+            .field("type", ""),
         row(V1, "ServiceAccount", "serviceaccounts", "api.core.v1.ServiceAccount", NoRules)
+            .acted_on_by("admission and the issuer of tokens")
             .short(&["sa"])
             .returned()
             .foreign("token", "TokenRequest", ("authentication.k8s.io", "v1"), CREATE),
@@ -75,6 +88,7 @@ pub(super) fn rows() -> Vec<Kind> {
 
 fn event() -> Row {
     row(V1, "Event", "events", "api.core.v1.Event", EventRules)
+        .acted_on_by("whoever reads it; it expires")
         .short(&["ev"])
         .put_creates()
         .dependents(Dependents::Unsupported)
@@ -99,6 +113,7 @@ fn claim() -> Row {
         "api.core.v1.PersistentVolumeClaim",
         PersistentVolumeClaimRules,
     )
+    .acted_on_by("the volume binder and the node agent")
     .short(&["pvc"])
     .returned()
     .status("PersistentVolumeClaim", StatusMeta::Open)
@@ -112,6 +127,7 @@ fn volume() -> Row {
         "api.core.v1.PersistentVolume",
         PersistentVolumeRules,
     )
+    .acted_on_by("the volume binder")
     .cluster()
     .short(&["pv"])
     .returned()
@@ -120,6 +136,7 @@ fn volume() -> Row {
 
 fn pod() -> Row {
     row(V1, "Pod", "pods", "api.core.v1.Pod", PodRules)
+        .acted_on_by("the scheduler and the node agent")
         .short(&["po"])
         .category("all")
         .counted()
@@ -154,6 +171,7 @@ fn replication_controller() -> Row {
         "api.core.v1.ReplicationController",
         ReplicationControllerRules,
     )
+    .acted_on_by("its controller")
     .short(&["rc"])
     .category("all")
     .stored_at("controllers")
@@ -166,6 +184,7 @@ fn replication_controller() -> Row {
 
 fn service() -> Row {
     row(V1, "Service", "services", "api.core.v1.Service", ServiceRules)
+        .acted_on_by("the endpoints controllers and the proxy of the server")
         .short(&["svc"])
         .category("all")
         .stored_at("services/specs")

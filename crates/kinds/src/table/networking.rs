@@ -21,14 +21,17 @@ pub(super) fn networking() -> Vec<Kind> {
             "api.networking.v1.IngressClass",
             IngressClassRules,
         )
+        .acted_on_by("the ingress controllers that you run")
         .cluster()
         .counted(),
         row(NETWORKING, "Ingress", "ingresses", "api.networking.v1.Ingress", IngressRules)
+            .acted_on_by("the ingress controllers that you run")
             .short(&["ing"])
             .stored_at("ingress")
             .counted()
             .status("Ingress", StatusMeta::Open),
         row(NETWORKING, "IPAddress", "ipaddresses", "api.networking.v1.IPAddress", IpAddressRules)
+            .acted_on_by("the server, which gives addresses to Services")
             .named(NameRule::PathSegment)
             .cluster()
             .short(&["ip"]),
@@ -39,6 +42,7 @@ pub(super) fn networking() -> Vec<Kind> {
             "api.networking.v1.NetworkPolicy",
             NetworkPolicyRules,
         )
+        .ignored("no traffic is filtered by it")
         .short(&["netpol"])
         .counted(),
         row(
@@ -48,6 +52,7 @@ pub(super) fn networking() -> Vec<Kind> {
             "api.networking.v1.ServiceCIDR",
             ServiceCidrRules,
         )
+        .ignored("addresses of Services come from one range, whatever it says")
         .cluster()
         .status("ServiceCIDR", StatusMeta::Frozen),
     ];
@@ -64,6 +69,7 @@ pub(super) fn discovery() -> Vec<Kind> {
             "api.discovery.v1.EndpointSlice",
             EndpointSliceRules,
         )
+        .acted_on_by("the proxy of the server")
         .counted()
         .done(),
     ]

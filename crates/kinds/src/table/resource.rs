@@ -12,6 +12,7 @@ const RESOURCE: (&str, &str) = ("resource.k8s.io", "v1");
 pub(super) fn resource() -> Vec<Kind> {
     let rows = [
         row(RESOURCE, "DeviceClass", "deviceclasses", "api.resource.v1.DeviceClass", NoRules)
+            .ignored("devices are not allocated")
             .cluster()
             .counted(),
         row(
@@ -21,11 +22,13 @@ pub(super) fn resource() -> Vec<Kind> {
             "api.resource.v1alpha3.DeviceTaintRule",
             NoRules,
         )
+        .ignored("devices are not allocated")
         .cluster()
         .counted()
         .needs_version()
         .status("DeviceTaintRule", StatusMeta::Frozen),
         row(RESOURCE, "ResourceClaim", "resourceclaims", "api.resource.v1.ResourceClaim", NoRules)
+            .acted_on_by("the authorization of nodes")
             .status("ResourceClaim", StatusMeta::Frozen),
         row(
             RESOURCE,
@@ -33,8 +36,10 @@ pub(super) fn resource() -> Vec<Kind> {
             "resourceclaimtemplates",
             "api.resource.v1.ResourceClaimTemplate",
             NoRules,
-        ),
+        )
+        .ignored("no claims are made of it"),
         row(RESOURCE, "ResourceSlice", "resourceslices", "api.resource.v1.ResourceSlice", NoRules)
+            .acted_on_by("the authorization of nodes")
             .cluster()
             .counted()
             .field("spec.nodeName", "")

@@ -1,7 +1,8 @@
 //! How a row is written down: the plain case in one call, every exception in one word.
 
 use tenure_machinery::kind::{
-    Dependents, Kind, NameRule, Rules, SelectableField, StatusMeta, Subresource, Verbs,
+    ActedOn, Dependents, Ignored, Kind, NameRule, Rules, SelectableField, StatusMeta, Subresource,
+    Verbs,
 };
 
 /// Verbs of a status-like subresource.
@@ -41,6 +42,7 @@ pub(super) fn row(
         returns_deleted: false,
         dependents: Dependents::Delete,
         fields: Vec::new(),
+        acted_on: ActedOn::By(""),
         deprecated: None,
         rules: Box::new(rules),
     })
@@ -100,6 +102,22 @@ impl Row {
     /// Treats dependents in another way when DELETE does not say.
     pub(super) fn dependents(mut self, dependents: Dependents) -> Row {
         self.0.dependents = dependents;
+        self
+    }
+    /// Is acted on by this part of the cluster, or by whoever reads it for themselves; each row says so, or
+    /// that nobody does.
+    pub(super) fn acted_on_by(mut self, who: &'static str) -> Row {
+        self.0.acted_on = ActedOn::By(who);
+        self
+    }
+    /// Is acted on, but for some members.
+    pub(super) fn acted_on_partly(mut self, who: &'static str, but: &'static [Ignored]) -> Row {
+        self.0.acted_on = ActedOn::Partly(who, but);
+        self
+    }
+    /// Is stored and not acted on: why.
+    pub(super) fn ignored(mut self, why: &'static str) -> Row {
+        self.0.acted_on = ActedOn::Nobody(why);
         self
     }
     /// Warns on every request.

@@ -14,10 +14,12 @@ const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 pub(super) fn rows() -> Vec<Kind> {
     let rows = [
         row(STORAGE, "CSIDriver", "csidrivers", "api.storage.v1.CSIDriver", CsiDriverRules)
+            .ignored("no CSI driver is called for volumes")
             .cluster()
             .needs_version()
             .returned(),
         row(STORAGE, "CSINode", "csinodes", "api.storage.v1.CSINode", CsiNodeRules)
+            .acted_on_by("the authorization of nodes")
             .cluster()
             .needs_version()
             .returned(),
@@ -28,6 +30,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.storage.v1.CSIStorageCapacity",
             CsiStorageCapacityRules,
         )
+        .ignored("the scheduler does not look at the capacity of storage")
         .needs_version(),
         row(
             STORAGE,
@@ -36,6 +39,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.storage.v1.StorageClass",
             StorageClassRules,
         )
+        .acted_on_by("admission and the volume binder")
         .cluster()
         .short(&["sc"])
         .returned(),
@@ -46,6 +50,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.storage.v1.VolumeAttachment",
             VolumeAttachmentRules,
         )
+        .acted_on_by("the authorization of nodes")
         .cluster()
         .needs_version()
         .returned()
@@ -57,6 +62,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.storage.v1.VolumeAttributesClass",
             VolumeAttributesClassRules,
         )
+        .ignored("volumes are not modified by it")
         .cluster()
         .short(&["vac"])
         .returned(),

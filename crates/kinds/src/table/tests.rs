@@ -1,6 +1,6 @@
 //! Rules of spec/api-server.md.
 
-use tenure_machinery::kind::{Dependents, Kind, NameRule, StatusMeta, Verbs};
+use tenure_machinery::kind::{ActedOn, Dependents, Kind, NameRule, StatusMeta, Verbs};
 
 use super::{GROUP_ORDER, builtin};
 
@@ -237,4 +237,45 @@ fn r13_field_selectors() {
     assert_eq!(labels("Service"), ["spec.clusterIP", "spec.type"]);
     assert_eq!(labels("Event").len(), 11);
     assert_eq!(labels("Pod").len(), 10);
+}
+
+#[test]
+fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
+    let rows = builtin();
+    for row in &rows {
+        let said = match row.acted_on {
+            ActedOn::By(who) => who,
+            ActedOn::Partly(who, but) => {
+                assert!(but.iter().all(|part| !part.path.is_empty() && !part.why.is_empty()));
+                who
+            }
+            ActedOn::Nobody(why) => why,
+        };
+        assert!(!said.is_empty(), "{}: who acts on it? say so in its row", row.kind);
+    }
+    // Whoever makes one of these work takes it off, and the warning with it.
+    assert_eq!(
+        names(&rows, |row| matches!(row.acted_on, ActedOn::Nobody(_))),
+        [
+            "CSIDriver",
+            "CSIStorageCapacity",
+            "DeviceClass",
+            "DeviceTaintRule",
+            "FlowSchema",
+            "HorizontalPodAutoscaler",
+            "HorizontalPodAutoscaler",
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+            "MutatingWebhookConfiguration",
+            "NetworkPolicy",
+            "PriorityLevelConfiguration",
+            "ResourceClaimTemplate",
+            "ServiceCIDR",
+            "StorageVersionMigration",
+            "ValidatingWebhookConfiguration",
+            "VolumeAttributesClass",
+        ]
+    );
+    let partly = names(&rows, |row| matches!(row.acted_on, ActedOn::Partly(..)));
+    assert_eq!(partly, ["APIService", "CustomResourceDefinition"]);
 }

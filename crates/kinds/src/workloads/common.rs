@@ -11,10 +11,7 @@ use tenure_podspec::selector::{
 use tenure_podspec::text::non_negative;
 use tenure_podspec::{default_pod_template, validate_template};
 
-/// Whether the object is being created: only stored objects have a version.
-pub(super) fn is_new(object: &Object) -> bool {
-    object.str_at(&["metadata", "resourceVersion"]).is_none_or(str::is_empty)
-}
+pub(super) use crate::stored::is_new;
 
 /// Restores the stored status.
 pub(super) fn keep_status(object: &mut Object, old: &Object) {

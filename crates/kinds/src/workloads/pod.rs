@@ -5,7 +5,8 @@ use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::text;
 use tenure_podspec::{
     default_pod_spec, default_pod_template, prepare_ephemeral_update, prepare_resize, qos_class,
-    validate_pod, validate_pod_create, validate_pod_update, validate_template,
+    validate_annotation_update, validate_pod, validate_pod_create, validate_pod_update,
+    validate_template,
 };
 
 use super::common::{is_new, keep_status, shown};
@@ -74,6 +75,7 @@ impl Rules for PodRules {
     }
 
     fn validate_status(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        validate_annotation_update(object, old, errors);
         let empty = Object::new();
         let status = object.map_at(&["status"]).unwrap_or(&empty);
         let path = Path::Root.field("status");

@@ -27,6 +27,7 @@ fn kind(name_rule: NameRule, namespaced: bool, type_name: &'static str) -> Kind 
         returns_deleted: false,
         dependents: Dependents::Delete,
         fields: vec![],
+        acted_on: crate::kind::ActedOn::By("nobody but tests"),
         deprecated: None,
         rules: Box::new(NoRules),
     }

@@ -446,6 +446,7 @@ impl Cri {
             version: version.runtime_version,
             isolation: isolation.collect(),
             danger: None,
+            unable: None,
         })
     }
 }
@@ -473,6 +474,10 @@ impl Known {
 impl Runtime for Cri {
     fn about(&self) -> Answer<'_, About> {
         self.describe().boxed()
+    }
+
+    fn opens_paths(&self) -> bool {
+        true
     }
 
     fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image> {

@@ -12,14 +12,17 @@ mod contain;
 mod image;
 mod init;
 mod keep;
+mod landlock;
 mod launch;
 mod link;
+mod listening;
 mod log;
 mod nurse;
 mod oci;
 mod order;
 mod raw;
 mod root;
+mod seccomp;
 mod session;
 mod shim;
 mod signal;
@@ -27,13 +30,14 @@ mod state;
 mod tap;
 mod tar;
 mod tell;
+mod users;
 mod wire;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
@@ -48,6 +52,7 @@ use super::{
     About, Answer, Container, ContainerConfig, Duplex, Image, ImageWanted, Ran, Runtime,
     RuntimeError, Sandbox, SandboxConfig, Session, Streams,
 };
+use crate::private::PrivatePaths;
 
 /// How this runtime is set up.
 #[derive(Debug, Clone)]
@@ -58,17 +63,19 @@ pub struct ProcessSettings {
     pub program: Option<PathBuf>,
     /// What image names mean.
     pub images: Images,
-    /// `--allow-privileged-process`: `privileged`, `hostPID` and further capabilities.
+    /// `--allow-privileged-process`: `privileged`, `hostPID`, `hostIPC` and further capabilities.
     pub allow_privileged: bool,
-    /// Further folders of the node that no container may see; `state` never is.
-    pub masked: Vec<PathBuf>,
+    /// What no container may ever see; `state` never is.
+    pub private: Vec<PathBuf>,
     /// The address of pods on the node's network.
     pub node_address: IpAddr,
     /// Bytes of a log file before it is put aside.
     pub log_size: u64,
     /// How many log files a container has, the current one among them.
     pub log_files: usize,
-    /// Give every container no walls at all, as where the kernel allows none.
+    /// How many processes and threads a container may have.
+    pub processes_max: u64,
+    /// `--isolation none`: containers are plain processes without any walls (R142).
     pub plain: bool,
 }
 
@@ -81,10 +88,11 @@ impl ProcessSettings {
             program: None,
             images: Images::default(),
             allow_privileged: false,
-            masked: Vec::new(),
+            private: Vec::new(),
             node_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             log_size: 10 << 20,
             log_files: 5,
+            processes_max: 4096,
             plain: false,
         }
     }
@@ -93,17 +101,19 @@ impl ProcessSettings {
 /// Which walls this node can give, and why not the others.
 #[derive(Debug, Clone)]
 struct Abilities {
-    /// No mounts, processes or names of its own: volumes are links (R142).
-    plain: Option<String>,
-    /// Not root: every container is in a user namespace with one user.
+    /// Not root: every container is in a user namespace with one user. Else each pod has a range.
     single: bool,
     groups: Result<Groups, String>,
+    landlock: Result<(), String>,
 }
 
 /// Runs containers as processes of the node.
 pub struct ProcessRuntime {
     settings: Arc<ProcessSettings>,
+    private: PrivatePaths,
     abilities: Abilities,
+    /// The wall that could not be built when it was last tried: no pod runs without it (R142).
+    missing: Mutex<Option<String>>,
     keep: Arc<Keep>,
     /// The process that makes shims, once there is one.
     nurse: tokio::sync::Mutex<Option<UnixStream>>,
@@ -114,41 +124,73 @@ impl ProcessRuntime {
     pub async fn open(mut settings: ProcessSettings) -> Result<ProcessRuntime, RuntimeError> {
         let failed =
             |error: std::io::Error| RuntimeError::Failed(format!("the runtime's folder: {error}"));
-        std::fs::create_dir_all(&settings.state).map_err(failed)?;
+        tenure_files::make_folder(&settings.state).map_err(failed)?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(&settings.state, mode).map_err(failed)?;
         settings.state = std::fs::canonicalize(&settings.state).map_err(failed)?;
+        let private = private(&settings).map_err(failed)?;
         let keep = Keep::open(&settings.state).map_err(failed)?;
-        let single = !rustix::process::geteuid().is_root();
+        let single = !users::are_ours();
         let groups = Groups::find();
-        let mut runtime = ProcessRuntime {
+        let landlock = landlock::supported();
+        let runtime = ProcessRuntime {
             settings: Arc::new(settings),
-            abilities: Abilities { plain: None, single, groups },
+            private,
+            abilities: Abilities { single, groups, landlock },
+            missing: Mutex::default(),
             keep,
             nurse: tokio::sync::Mutex::default(),
         };
-        runtime.abilities.plain = runtime.try_walls().await?;
+        runtime.look_for_walls().await?;
         Ok(runtime)
+    }
+
+    async fn look_for_walls(&self) -> Result<(), RuntimeError> {
+        let missing = self.try_walls().await?;
+        *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = missing;
+        Ok(())
+    }
+
+    fn missing(&self) -> Option<String> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Nothing is run where a wall is missing.
+    fn check_walls(&self) -> Result<(), RuntimeError> {
+        match self.missing() {
+            None => Ok(()),
+            Some(why) => Err(RuntimeError::Failed(format!("this node cannot isolate pods: {why}"))),
+        }
+    }
+
+    fn clear_groups(&self, container: &str) {
+        if let Ok(groups) = &self.abilities.groups {
+            groups.clear(container);
+        }
     }
 }
 
 impl Runtime for ProcessRuntime {
     fn about(&self) -> Answer<'_, About> {
         Box::pin(async {
+            if self.missing().is_some() {
+                // Whoever is told what is missing may mend it.
+                self.look_for_walls().await?;
+            }
             Ok(About {
                 name: "process".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 scheme: "process".to_owned(),
                 isolation: self.isolation(),
                 danger: self.danger(),
+                unable: self.missing(),
             })
         })
     }
 
     fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image> {
         Box::pin(async {
-            let cache = self.settings.state.join(".images");
-            let found = match self.settings.images.find(&wanted.name, &cache) {
+            let found = match self.find_image(&wanted.name) {
                 Err(RuntimeError::Image { reason: "ErrImagePull", .. })
                     if wanted.policy == "Never" =>
                 {
@@ -171,11 +213,16 @@ impl Runtime for ProcessRuntime {
 
     fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> Answer<'a, Sandbox> {
         Box::pin(async {
-            if config.host_pid && !self.settings.allow_privileged {
-                return Err(refused("hostPID"));
-            }
-            if (config.security.privileged) && !self.settings.allow_privileged {
-                return Err(refused("privileged"));
+            self.check_walls()?;
+            let privileges = [
+                (config.host_pid, "hostPID"),
+                (config.host_ipc, "hostIPC"),
+                (config.security.privileged, "privileged"),
+            ];
+            if let Some((_, field)) = privileges.into_iter().find(|(asked, _)| *asked)
+                && !self.settings.allow_privileged
+            {
+                return Err(refused(field));
             }
             let failed = |error: std::io::Error| RuntimeError::Failed(error.to_string());
             let id = state::fresh_id().map_err(failed)?;
@@ -186,7 +233,7 @@ impl Runtime for ProcessRuntime {
             };
             let record = self.sandbox_record(id.clone(), config, address);
             self.keep.add_sandbox(record.clone()).map_err(failed)?;
-            if config.share_processes && self.abilities.plain.is_none() && !self.abilities.single {
+            if config.share_processes && !self.settings.plain && !self.abilities.single {
                 let started = self.start_pause(&record).await;
                 if let Err(error) = started {
                     self.keep.remove_sandbox(&id);
@@ -209,13 +256,16 @@ impl Runtime for ProcessRuntime {
     fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()> {
         Box::pin(async {
             self.stop_sandbox(sandbox).await?;
+            let containers = self.keep.containers_of(sandbox);
             self.keep.remove_sandbox(sandbox);
+            containers.iter().for_each(|id| self.clear_groups(id));
             Ok(())
         })
     }
 
     fn create<'a>(&'a self, sandbox: &'a str, config: &'a ContainerConfig) -> Answer<'a, String> {
         Box::pin(async {
+            self.check_walls()?;
             let record = self.keep.sandbox_record(sandbox)?;
             let turn = self.keep.turn(sandbox);
             let _turn = turn.lock().await;
@@ -242,6 +292,7 @@ impl Runtime for ProcessRuntime {
         Box::pin(async {
             self.stop_container(container, None, Duration::ZERO).await?;
             self.keep.remove(container);
+            self.clear_groups(container);
             Ok(())
         })
     }
@@ -256,6 +307,11 @@ impl Runtime for ProcessRuntime {
 
     fn changes(&self) -> broadcast::Receiver<String> {
         self.keep.changes()
+    }
+
+    fn first_id(&self, pod_uid: &str) -> Option<u32> {
+        let has_range = !self.abilities.single && !self.settings.plain;
+        has_range.then(|| self.keep.first_id(pod_uid))
     }
 
     fn run<'a>(
@@ -288,21 +344,25 @@ impl Runtime for ProcessRuntime {
     }
 
     fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Duplex>> {
-        Box::pin(async move {
-            let address = self.keep.sandbox_record(sandbox)?.address;
-            let mut problem = None;
-            // Who listens for all listens on the pod's address too; the others chose one of these.
-            for host in [address, IpAddr::V4(Ipv4Addr::LOCALHOST), "::1".parse().unwrap_or(address)]
-            {
-                match tokio::net::TcpStream::connect((host, port)).await {
-                    Ok(stream) => return Ok(Box::new(stream) as Box<dyn Duplex>),
-                    Err(error) => problem = problem.or(Some(error)),
-                }
-            }
-            let problem = problem.map_or_else(String::new, |error| error.to_string());
-            Err(RuntimeError::Failed(format!("connect to port {port} of the pod: {problem}")))
-        })
+        Box::pin(self.connect_port(sandbox, port))
     }
+}
+
+/// What no container may see. The node's programs are shown to all, so nothing of it may lie there.
+fn private(settings: &ProcessSettings) -> Result<PrivatePaths, std::io::Error> {
+    let mut paths = settings.private.clone();
+    paths.push(settings.state.clone());
+    let private = PrivatePaths::resolve(&paths)?;
+    for shown in root::shown_folders() {
+        if let Some(path) = private.shown_by(&shown) {
+            return Err(std::io::Error::other(format!(
+                "{} holds keys or data of this cluster, and pods see {}: keep it elsewhere",
+                path.display(),
+                shown.display()
+            )));
+        }
+    }
+    Ok(private)
 }
 
 fn wanted(streams: Streams) -> Wanted {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
+use tenure_machinery::NodePath;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,8 +38,8 @@ pub struct Caller {
 pub struct Asked {
     /// `get`, `create` and so on.
     pub verb: &'static str,
-    /// The subresource of `nodes` that must be allowed.
-    pub subresource: &'static str,
+    /// The subresources of `nodes` of which one must be allowed.
+    pub subresources: &'static [&'static str],
     token: Option<String>,
 }
 
@@ -62,32 +63,16 @@ pub trait Gate: Send + Sync + 'static {
 }
 
 impl Asked {
-    pub(super) fn of<B>(request: &Request<B>) -> Asked {
-        let path = request.uri().path();
-        let first = path.split('/').find(|part| !part.is_empty()).unwrap_or_default();
-        let streams = matches!(first, "exec" | "attach" | "portForward" | "portProxy" | "run");
-        let verb = match *request.method() {
-            // A WebSocket begins with GET; running commands is no reading (R132).
-            _ if streams => "create",
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE => "delete",
-            _ => "get",
-        };
-        let subresource = match first {
-            "stats" => "stats",
-            "metrics" => "metrics",
-            "healthz" => "healthz",
-            "pods" | "runningpods" => "pods",
-            _ => "proxy",
-        };
+    /// What a request asks, by the path that it is routed by.
+    pub(super) fn of<B>(request: &Request<B>, path: &NodePath) -> Asked {
+        let verb = path.verb(request.method().as_str());
+        let subresources = path.subresources();
         let bearer = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = bearer.and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
         });
-        Asked { verb, subresource, token }
+        Asked { verb, subresources, token }
     }
 }
 

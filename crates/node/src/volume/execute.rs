@@ -10,16 +10,18 @@ use rustix::io::Errno;
 use tenure_downward::FsOp;
 
 use super::Hook;
+use super::owner::Owner;
 
 /// Does what a plan says, and tells somebody of every step.
 pub(super) struct Hands {
     hook: Option<Hook>,
+    owner: Owner,
     steps: AtomicUsize,
 }
 
 impl Hands {
-    pub(super) fn new(hook: Option<Hook>) -> Hands {
-        Hands { hook, steps: AtomicUsize::new(0) }
+    pub(super) fn new(hook: Option<Hook>, owner: Owner) -> Hands {
+        Hands { hook, owner, steps: AtomicUsize::new(0) }
     }
 
     fn step(&self) {
@@ -39,7 +41,8 @@ impl Hands {
         match op {
             FsOp::MkDir { path } => {
                 let (parent, name) = parent(root, path)?;
-                Ok(rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?)
+                rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
+                self.owner.take(&parent, name)
             }
             FsOp::WriteFile { path, bytes } => {
                 let (parent, name) = parent(root, path)?;
@@ -49,6 +52,7 @@ impl Hands {
                     | OFlags::NOFOLLOW
                     | OFlags::CLOEXEC;
                 let file = rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o600))?;
+                self.owner.take(&parent, name)?;
                 self.step();
                 std::fs::File::from(file).write_all(&bytes.0)
             }
@@ -58,14 +62,16 @@ impl Hands {
             }
             FsOp::Chown { path, owner, group } => {
                 let (parent, name) = parent(root, path)?;
-                let owner = owner.map(Uid::from_raw);
-                let group = group.map(Gid::from_raw);
+                let on_node = |id: Option<u32>| id.map(|id| self.owner.on_node(id)).transpose();
+                let owner = on_node(*owner)?.map(Uid::from_raw);
+                let group = on_node(*group)?.map(Gid::from_raw);
                 Ok(rustix::fs::chownat(&parent, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
             }
             FsOp::Sync { path } => Ok(rustix::fs::fsync(open(root, path)?)?),
             FsOp::Symlink { path, target } => {
                 let (parent, name) = parent(root, path)?;
-                Ok(rustix::fs::symlinkat(target, &parent, name)?)
+                rustix::fs::symlinkat(target, &parent, name)?;
+                self.owner.take(&parent, name)
             }
             FsOp::Rename { from, to } => Ok(rustix::fs::renameat(root, from, root, to)?),
             FsOp::Unlink { path } => {
@@ -138,7 +144,7 @@ mod tests {
         }
         let bytes = tenure_downward::writer::Hidden(b"x".to_vec());
         let write = FsOp::WriteFile { path: "link/x".to_owned(), bytes };
-        assert!(Hands::new(None).run(&root, &write).is_err());
+        assert!(Hands::new(None, Owner::default()).run(&root, &write).is_err());
         assert!(std::fs::read_dir(outside.path()).unwrap().next().is_none());
     }
 }

@@ -13,6 +13,7 @@ use tenure_downward::writer::{DATA, GRACE_MS, generation_name};
 use tenure_downward::{DirState, Entry, Manner, Payload, plan_recovery, plan_write};
 
 use super::execute::Hands;
+use super::owner::Owner;
 use super::{Hook, VolumeWanted};
 
 /// A volume's folder.
@@ -22,10 +23,16 @@ pub(super) struct Folder {
 }
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+const FOLDER_PATH: OFlags = FOLDER.union(OFlags::PATH);
 
 impl Folder {
     /// Makes the folder of a volume, if it is not there.
-    pub(super) fn make(base: &Path, name: &str, hook: Option<&Hook>) -> io::Result<Folder> {
+    pub(super) fn make(
+        base: &Path,
+        wanted: &VolumeWanted,
+        hook: Option<&Hook>,
+    ) -> io::Result<Folder> {
+        let (name, owner) = (wanted.name.as_str(), Owner::root(wanted.first_id));
         std::fs::create_dir_all(base)?;
         let held = rustix::fs::open(base, FOLDER, Mode::empty())?;
         match rustix::fs::mkdirat(&held, name, Mode::from_raw_mode(0o777)) {
@@ -33,33 +40,37 @@ impl Folder {
                 // Whatever the umask is: a container of any user reads here.
                 let mode = Mode::from_raw_mode(0o777);
                 rustix::fs::chmodat(&held, name, mode, AtFlags::empty())?;
+                owner.take(&held, name)?;
             }
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        Folder::open(base, name, hook)
+        let mut folder = Folder::open(base, name, hook)?;
+        folder.hands = Hands::new(hook.cloned(), owner);
+        Ok(folder)
     }
 
     /// Opens the folder of a volume that is there.
     pub(super) fn open(base: &Path, name: &str, hook: Option<&Hook>) -> io::Result<Folder> {
         let base = rustix::fs::open(base, FOLDER, Mode::empty())?;
         let root = rustix::fs::openat(&base, name, FOLDER, Mode::empty())?;
-        Ok(Folder { root, hands: Hands::new(hook.cloned()) })
+        Ok(Folder { root, hands: Hands::new(hook.cloned(), Owner::default()) })
     }
 
     /// Opens any folder.
     pub(super) fn at(path: &Path) -> io::Result<Folder> {
         let root = rustix::fs::open(path, FOLDER, Mode::empty())?;
-        Ok(Folder { root, hands: Hands::new(None) })
+        Ok(Folder { root, hands: Hands::new(None, Owner::default()) })
     }
 
     /// Makes the mount points of other volumes (R69).
-    pub(super) fn make_nested(&self, nested: &[String]) -> io::Result<()> {
-        for path in nested {
+    pub(super) fn make_nested(&self, wanted: &VolumeWanted) -> io::Result<()> {
+        for path in &wanted.nested {
             let mut held = rustix::io::fcntl_dupfd_cloexec(&self.root, 3)?;
             for name in inside(Path::new(path))? {
                 match rustix::fs::mkdirat(&held, name, Mode::from_raw_mode(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
+                    Ok(()) => Owner::root(wanted.first_id).take(&held, name)?,
+                    Err(Errno::EXIST) => {}
                     Err(error) => return Err(named(path, error)),
                 }
                 let next = rustix::fs::openat(&held, name, FOLDER, Mode::empty());
@@ -292,30 +303,88 @@ pub(super) fn remove_tree(base: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     remove_entry(base, &name)
 }
 
+/// Folders below folders are moved up before they are emptied, so that no depth needs more than three
+/// descriptors: a container may have made thousands of folders, one in another.
 fn remove_entry(base: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    match rustix::fs::openat(base, name, FOLDER, Mode::empty()) {
-        Ok(inner) => {
-            let mut names = Vec::new();
-            each(inner.as_fd(), |name, _| {
-                names.push(name.to_owned());
-                Ok(())
-            })?;
-            for name in names {
-                remove_entry(inner.as_fd(), &name)?;
-            }
-            match rustix::fs::unlinkat(base, name, AtFlags::REMOVEDIR) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
-                Err(error) => Err(error.into()),
-            }
+    let Some(top) = unlink_or_open(base, name)? else { return Ok(()) };
+    let mut moved = 0_u64;
+    loop {
+        let names = names_in(top.as_fd())?;
+        if names.is_empty() {
+            return remove_empty(base, name);
         }
-        Err(Errno::NOENT) => Ok(()),
+        for name in names {
+            let Some(inner) = unlink_or_open(top.as_fd(), &name)? else { continue };
+            for below in names_in(inner.as_fd())? {
+                if unlink_or_open(inner.as_fd(), &below)?.is_some() {
+                    move_up(inner.as_fd(), &below, top.as_fd(), &mut moved)?;
+                }
+            }
+            remove_empty(top.as_fd(), &name)?;
+        }
+    }
+}
+
+fn names_in(folder: BorrowedFd<'_>) -> io::Result<Vec<std::ffi::CString>> {
+    let mut names = Vec::new();
+    each(folder, |name, _| {
+        names.push(name.to_owned());
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+/// Removes what is no folder; a folder is opened, so that what is in it can be removed.
+fn unlink_or_open(base: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<OwnedFd>> {
+    let open = || rustix::fs::openat(base, name, FOLDER, Mode::empty());
+    let opened = match open() {
+        Err(Errno::ACCESS) => {
+            let held = rustix::fs::openat(base, name, FOLDER_PATH, Mode::empty())?;
+            // Its owner closed it to everybody, and we are its owner.
+            rustix::fs::chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), Mode::RWXU)?;
+            open()
+        }
+        other => other,
+    };
+    match opened {
+        Ok(inner) => {
+            // What cannot be written cannot be emptied; what is not ours to change, the next call tells.
+            let _ = rustix::fs::fchmod(&inner, Mode::RWXU);
+            Ok(Some(inner))
+        }
+        Err(Errno::NOENT) => Ok(None),
         Err(Errno::NOTDIR | Errno::LOOP | Errno::MLINK) => {
             match rustix::fs::unlinkat(base, name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Ok(()) | Err(Errno::NOENT) => Ok(None),
                 Err(error) => Err(error.into()),
             }
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+fn remove_empty(base: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    match rustix::fs::unlinkat(base, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Moves a folder to another one, under a name that nothing has there.
+fn move_up(
+    from: BorrowedFd<'_>,
+    name: &CStr,
+    to: BorrowedFd<'_>,
+    moved: &mut u64,
+) -> io::Result<()> {
+    loop {
+        let free = format!("..removed-{moved}");
+        *moved += 1;
+        match rustix::fs::renameat(from, name, to, free.as_str()) {
+            // Something has that name; an empty folder would have been replaced, which is as well.
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+            other => return Ok(other?),
+        }
     }
 }
 
@@ -344,8 +413,16 @@ fn named(path: &str, error: Errno) -> io::Error {
     io::Error::other(format!("{path}: {}", io::Error::from(error)))
 }
 
-/// Resolves a path inside a volume, through links that stay inside, to one without links (R69a).
-pub(super) fn sub_path(place: &Path, path: &str, make: bool) -> io::Result<PathBuf> {
+/// Where something that is held is now, as a path without links.
+pub(super) fn path_of(held: &OwnedFd) -> io::Result<PathBuf> {
+    let link = format!("/proc/self/fd/{}", held.as_raw_fd());
+    let found = rustix::fs::readlinkat(CWD, link, Vec::new())?;
+    Ok(PathBuf::from(std::ffi::OsString::from(found.to_string_lossy().into_owned())))
+}
+
+/// Resolves a path inside a volume, through links that stay inside, and holds what is there (R69a). What
+/// is missing is made for this owner, if there is one.
+pub(super) fn sub_path(place: &Path, path: &str, owner: Option<Owner>) -> io::Result<OwnedFd> {
     let names = inside(Path::new(path))?;
     let root = rustix::fs::open(place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -356,9 +433,10 @@ pub(super) fn sub_path(place: &Path, path: &str, make: bool) -> io::Result<PathB
         let parent = walked.clone();
         walked.push(name);
         match open(&walked) {
-            Err(Errno::NOENT) if make => {
+            Err(Errno::NOENT) if owner.is_some() => {
                 let parent = open(&parent)?;
                 rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o750))?;
+                owner.unwrap_or_default().take(&parent, name)?;
             }
             Err(Errno::XDEV | Errno::LOOP) => {
                 return Err(io::Error::other("it leads out of the volume"));
@@ -366,8 +444,36 @@ pub(super) fn sub_path(place: &Path, path: &str, make: bool) -> io::Result<PathB
             other => drop(other?),
         }
     }
-    let held = open(&walked)?;
-    let link = format!("/proc/self/fd/{}", held.as_raw_fd());
-    let found = rustix::fs::readlinkat(CWD, link, Vec::new())?;
-    Ok(PathBuf::from(std::ffi::OsString::from(found.to_string_lossy().into_owned())))
+    Ok(open(&walked)?)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use super::*;
+
+    #[test]
+    fn r85_folders_of_any_depth_and_closed_ones_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let top = base.path().join("volume");
+        std::fs::create_dir_all(top.join("closed/inner/deeper")).unwrap();
+        std::fs::write(top.join("closed/inner/file"), "x").unwrap();
+        std::fs::write(top.join("..removed-0"), "a name that is used here").unwrap();
+        std::os::unix::fs::symlink("/", top.join("closed/link")).unwrap();
+        let mut held = rustix::fs::open(&top, FOLDER, Mode::empty()).unwrap();
+        for _ in 0..30_000 {
+            rustix::fs::mkdirat(&held, "d", Mode::RWXU).unwrap();
+            held = rustix::fs::openat(&held, "d", FOLDER, Mode::empty()).unwrap();
+        }
+        drop(held);
+        for (name, mode) in
+            [("closed/inner/deeper", 0o000), ("closed/inner", 0o000), ("closed", 0o500)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(top.join(name), mode).unwrap();
+        }
+        remove(base.path(), "volume").unwrap();
+        assert!(!top.exists());
+        assert!(Path::new("/").join("etc").exists());
+    }
 }

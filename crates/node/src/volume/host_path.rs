@@ -3,13 +3,28 @@
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use crate::private::PrivatePaths;
+
 /// Checks what is at a path against what the pod says is there, and makes it where the pod says so.
-pub(super) fn check(path: &Path, kind: &str) -> Result<PathBuf, String> {
+/// What is private is neither given nor written to, by whatever name.
+pub(super) fn check(path: &Path, kind: &str, private: &PrivatePaths) -> Result<PathBuf, String> {
     if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
         return Err(format!("hostPath must be absolute and without '..': {}", path.display()));
     }
     let failed = |what: &str| format!("hostPath type check failed: {} {what}", path.display());
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    let allowed = |path: PathBuf| match private.shown_by(&path) {
+        Some(kept) => Err(format!(
+            "hostPath {} shows {}, which no pod may see: it holds keys or data of this cluster",
+            path.display(),
+            kept.display()
+        )),
+        None => Ok(path),
+    };
+    // Before anything is made there.
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
+    allowed(std::fs::canonicalize(there).map_err(told)?.join(rest))?;
     match kind {
         "DirectoryOrCreate" if !path.exists() => std::fs::create_dir_all(path).map_err(told)?,
         "FileOrCreate" if !path.exists() => {
@@ -36,5 +51,5 @@ pub(super) fn check(path: &Path, kind: &str) -> Result<PathBuf, String> {
             _ => "is not a block device",
         }));
     }
-    std::fs::canonicalize(path).map_err(told)
+    allowed(std::fs::canonicalize(path).map_err(told)?)
 }

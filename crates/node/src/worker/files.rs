@@ -227,6 +227,7 @@ impl Filling {
             name: self.volume.str_at(&["name"]).unwrap_or_default().to_owned(),
             source,
             fs_group: container::fs_group(&self.pod),
+            first_id: self.shared.runtime.first_id(&self.key.uid).unwrap_or(0),
             nested: nested(&self.pod, self.volume.str_at(&["name"]).unwrap_or_default()),
         };
         let (volumes, key) = (Arc::clone(&self.shared.volumes), self.key.clone());

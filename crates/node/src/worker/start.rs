@@ -255,7 +255,9 @@ impl Starting {
         let env = build_env(pod, container, &view, &around)
             .map_err(|error| self.misconfigured(error.message))?;
         let mut mounts = Vec::new();
-        for mount in container.list_at(&["volumeMounts"]).iter().filter_map(Value::as_object) {
+        let opens = shared.runtime.opens_paths();
+        let listed = container.list_at(&["volumeMounts"]).iter().filter_map(Value::as_object);
+        for (index, mount) in listed.enumerate() {
             let text = |name: &str| mount.str_at(&[name]).unwrap_or_default().to_owned();
             let sub_path = match mount.str_at(&["subPathExpr"]).filter(|text| !text.is_empty()) {
                 Some(text) => env.expand_path(text).map_err(|error| self.misconfigured(error))?,
@@ -267,6 +269,7 @@ impl Starting {
                 read_only: mount.bool_at(&["readOnly"]).unwrap_or_default(),
                 sub_path,
                 propagation: mount.str_at(&["mountPropagation"]).map(str::to_owned),
+                bound_as: opens.then(|| format!("{}.{index}", self.spec.name)),
             };
             let found = shared.volumes.mount(&self.key, &wanted);
             mounts.push(found.map_err(|error| self.misconfigured(error.to_string()))?);

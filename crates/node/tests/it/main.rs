@@ -13,3 +13,4 @@ mod logs;
 mod process;
 mod streams;
 mod volume;
+mod walls;

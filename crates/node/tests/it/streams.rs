@@ -507,12 +507,13 @@ impl tenure_node::serve::Gate for Porter {
     ) -> futures::future::BoxFuture<'a, Result<(), tenure_node::serve::Refusal>> {
         use tenure_node::serve::Refusal;
         let who = if caller.token.as_deref() == Some("secret") { "bearer" } else { &caller.user };
-        let answer = match (who, asked.verb, asked.subresource) {
+        let answer = match (who, asked.verb, asked.subresources) {
             ("", ..) => Err(Refusal::Unknown),
-            ("bearer", "get", "healthz") | ("api", ..) => Ok(()),
+            ("bearer", "get", ["healthz", ..]) | ("api", ..) => Ok(()),
             _ => Err(Refusal::Forbidden(format!(
                 "{who} may not {} {}",
-                asked.verb, asked.subresource
+                asked.verb,
+                asked.subresources.join(" or ")
             ))),
         };
         Box::pin(std::future::ready(answer))
@@ -566,7 +567,7 @@ async fn r133_the_nodes_own_port_asks_who_is_there() {
         (None, "", "/healthz", 401, "Unauthorized"),
         (None, "Bearer wrong", "/healthz", 401, "Unauthorized"),
         (None, "Bearer secret", "/healthz", 200, "ok"),
-        (None, "Bearer secret", "/pods", 403, "bearer may not get pods"),
+        (None, "Bearer secret", "/pods", 403, "bearer may not get pods or proxy"),
         (Some(&eve), "", "/exec/shop/web/main?output=1", 403, "eve may not create proxy"),
         (Some(&eve), "", "/stats/summary", 403, "eve may not get stats"),
         (Some(&api), "", "/healthz", 200, "ok"),

@@ -51,7 +51,7 @@ impl House {
 }
 
 fn options(root: &Path) -> VolumeOptions {
-    VolumeOptions { root: root.to_owned(), host_path: false }
+    VolumeOptions { root: root.to_owned(), ..VolumeOptions::default() }
 }
 
 fn pod() -> PodKey {
@@ -73,6 +73,7 @@ fn files(payload: Payload, memory: bool) -> VolumeWanted {
         name: "v".to_owned(),
         source: Source::Files { payload, memory },
         fs_group: None,
+        first_id: 0,
         nested: Vec::new(),
     }
 }
@@ -353,6 +354,7 @@ fn r68_files_are_read_only_whatever_the_mount_says() {
         name: "e".to_owned(),
         source: Source::EmptyDir { memory: false, limit: None },
         fs_group: None,
+        first_id: 0,
         nested: Vec::new(),
     };
     house.volumes.set_up(&pod(), &empty).unwrap();
@@ -409,6 +411,7 @@ fn r69a_a_sub_path_that_leads_out_is_refused() {
         name: "e".to_owned(),
         source: Source::EmptyDir { memory: false, limit: None },
         fs_group: None,
+        first_id: 0,
         nested: Vec::new(),
     };
     house.volumes.set_up(&pod(), &empty).unwrap();
@@ -425,6 +428,69 @@ fn r69a_a_sub_path_that_leads_out_is_refused() {
         assert!(error.contains("it leads out of the volume"), "{bad}: {error}");
     }
     assert!(!house.folder.path().join("new").exists());
+}
+
+#[test]
+fn r69c_a_part_that_a_runtime_opens_cannot_be_exchanged_meanwhile() {
+    let house = House::new();
+    let empty = VolumeWanted {
+        first_id: 0,
+        name: "e".to_owned(),
+        source: Source::EmptyDir { memory: false, limit: None },
+        fs_group: None,
+        nested: Vec::new(),
+    };
+    house.volumes.set_up(&pod(), &empty).unwrap();
+    let place = house.mount("e", "");
+    let wanted = |sub_path: &str| MountWanted {
+        volume: "e".to_owned(),
+        at: "/x".to_owned(),
+        sub_path: sub_path.to_owned(),
+        bound_as: Some("c.0".to_owned()),
+        ..MountWanted::default()
+    };
+    let given = match house.volumes.mount(&pod(), &wanted("x")) {
+        Ok(mount) => mount.from,
+        Err(error) if rustix::process::geteuid().is_root() => panic!("{error}"),
+        Err(error) => {
+            // Who may not bind gives no path at all.
+            assert!(error.to_string().contains("this agent cannot"), "{error}");
+            assert!(!house.folder.path().join("pods/uid-1/subpaths/c.0").exists());
+            return;
+        }
+    };
+    std::fs::write(place.join("x/own"), "own").unwrap();
+    // What another container of the pod does between the agent's look and the runtime's.
+    std::fs::rename(place.join("x"), place.join("y")).unwrap();
+    std::os::unix::fs::symlink("/etc", place.join("x")).unwrap();
+    assert!(
+        given.starts_with(house.folder.path().canonicalize().unwrap().join("pods/uid-1/subpaths"))
+    );
+    assert_eq!(names_in(&given), ["own"], "the path leads where it led");
+    assert!(house.volumes.mount(&pod(), &wanted("x")).is_err(), "the next start sees the link");
+    // A new start takes the place over, files are bound as well.
+    let again = house.volumes.mount(&pod(), &wanted("y/own")).unwrap().from;
+    assert_eq!((&again, std::fs::read_to_string(&again).unwrap()), (&given, "own".to_owned()));
+    // An agent that comes back knows what is mounted, and nothing behind a mount is lost.
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("kept"), "kept").unwrap();
+    let held = std::fs::File::open(outside.path()).unwrap();
+    let other = house.folder.path().join("pods/uid-1/subpaths/d.0");
+    std::fs::create_dir(&other).unwrap();
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
+    rustix::mount::mount_bind(path.as_str(), &other).unwrap();
+    drop(held);
+    let returned = Volumes::open(options(house.folder.path())).unwrap();
+    returned.tear_down("uid-1").unwrap();
+    assert!(!house.folder.path().join("pods/uid-1").exists());
+    assert_eq!(std::fs::read_to_string(outside.path().join("kept")).unwrap(), "kept");
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(house.folder.path().to_str().unwrap()), "{mounts}");
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
 #[test]
@@ -556,6 +622,7 @@ fn an_empty_folder_keeps_its_content_and_has_a_limit_in_memory() {
         name: format!("e-{memory}"),
         source: Source::EmptyDir { memory, limit },
         fs_group: None,
+        first_id: 0,
         nested: Vec::new(),
     };
     house.volumes.set_up(&pod(), &wanted(false, None)).unwrap();
@@ -581,12 +648,14 @@ fn r147_a_path_of_the_node_is_refused_unless_allowed_and_checked_by_its_kind() {
         name: "h".to_owned(),
         source: Source::HostPath { path: path.into(), kind: kind.to_owned() },
         fs_group: None,
+        first_id: 0,
         nested: Vec::new(),
     };
     let error = house.volumes.set_up(&pod(), &wanted("/etc", "")).unwrap_err().to_string();
     assert!(error.contains("--allow-privileged-process"), "{error}");
     let folder = tempfile::tempdir().unwrap();
-    let open = VolumeOptions { root: folder.path().join("agent"), host_path: true };
+    let open =
+        VolumeOptions { root: folder.path().join("agent"), host_path: true, private: Vec::new() };
     let volumes = Volumes::open(open).unwrap();
     let made = folder.path().join("made");
     volumes.set_up(&pod(), &wanted(made.to_str().unwrap(), "DirectoryOrCreate")).unwrap();

@@ -109,6 +109,28 @@ fn r139_gated_pods_may_be_narrowed() {
 }
 
 #[test]
+fn r139_whoever_may_change_a_part_of_a_pod_changes_nothing_of_its_metadata() {
+    let mut old = old_pod();
+    let metadata = json!({"name": "p", "labels": {"app": "web"}, "finalizers": ["example.com/f"]});
+    old.insert("metadata".to_owned(), metadata);
+    for prepare in [crate::prepare_ephemeral_update, crate::prepare_resize] {
+        let mut new = old.clone();
+        let other = json!({
+            "name": "p", "resourceVersion": "7", "labels": {"app": "bank"}, "generateName": "g",
+            "annotations": {"kubernetes.io/config.mirror": "x"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}],
+        });
+        new.insert("metadata".to_owned(), other);
+        prepare(&mut new, &old);
+        let kept = json!({
+            "name": "p", "resourceVersion": "7",
+            "labels": {"app": "web"}, "finalizers": ["example.com/f"],
+        });
+        assert_eq!(new.get("metadata"), Some(&kept));
+    }
+}
+
+#[test]
 fn r139_ephemeral_containers_are_only_added() {
     let debug = json!({"name": "d", "image": "example.com/debug:1"});
     let mut old = old_pod();

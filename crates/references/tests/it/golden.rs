@@ -21,7 +21,7 @@ struct Golden {
 struct Cel;
 
 impl Expressions for Cel {
-    fn evaluate(&self, expression: &str, object: &Value) -> Result<Value, String> {
+    fn evaluate(&self, expression: &str, object: &Value, _: &mut u64) -> Result<Value, String> {
         crate::cel::evaluate(expression, object)
     }
 }

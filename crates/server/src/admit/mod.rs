@@ -1,32 +1,47 @@
 //! Admission: what the cluster has to say about a write, in one visible order (R161).
 //!
 //! ```text
-//!   mutate     namespace lifecycle → service account → priority → toleration seconds → storage protection → who asks for a certificate
-//!   validate   what nodes may touch → rights handed out → owner references → what pods read of themselves → namespace lifecycle (deletes)
-//!              → policies
+//!   restrict   what nodes may touch, on the object as it was sent
+//!   mutate     namespace lifecycle → limit ranges → service account → taint of new nodes → priority → toleration seconds
+//!              → storage class and protection → runtime class → ingress class → who asks for a certificate
+//!              → rights handed out, then what roles gather
+//!   validate   the right to create, where an update does → limit ranges → pod security → default priority
+//!              → growth of claims → rights on signers → owner references → what pods read of themselves
+//!              → namespace lifecycle (deletes) → policies
 //!   allocate   service addresses and node ports, what quotas allow, in the same transaction
 //! ```
 
+mod certificate;
 mod counterparts;
+mod creation;
 mod downward;
+mod ignored;
+mod ingress;
+mod limit_range;
 mod namespace;
 mod ownership;
 mod pod;
+mod pod_security;
 pub(crate) mod policy;
+mod priority;
 mod quota;
 mod rbac;
 mod reference;
 mod retention;
+mod runtime_class;
 mod service;
 mod storage;
 
 pub use ownership::OwnerChecks;
+pub(crate) use pod_security::existing as judge_existing_pods;
 pub use policy::Policies;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
 pub use service::first_address as first_service_address;
 pub use tenure_kinds::downward::Downward;
 pub use tenure_kinds::retention::Retention;
+
+use std::sync::Arc;
 
 use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt};
 use tenure_world::World;
@@ -52,13 +67,32 @@ pub enum Operation {
     Connect,
 }
 
+/// Refuses what a node may not write, before anything of the object is dropped or filled in.
+pub(crate) fn restrict(
+    api: &Api,
+    request: &Request,
+    old: Option<&Object>,
+    new: &Object,
+) -> Result<(), Failure> {
+    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+    node::restrict(api, request, operation, old, Some(new))
+}
+
+/// The state in which a new object is judged.
+pub(crate) async fn state_for_new(api: &Api, request: &Request, object: &Object) -> Arc<World> {
+    match (request.served.kind.group.as_ref(), request.served.kind.kind.as_ref()) {
+        ("", "Pod") => pod::with_account(api, object).await,
+        _ => api.world.current(),
+    }
+}
+
 /// Changes the object as the cluster wants it, or refuses.
 pub fn mutate(
     api: &Api,
     state: &World,
     request: &Request,
     operation: Operation,
-    _old: Option<&Object>,
+    old: Option<&Object>,
     object: &mut Object,
     extras: &mut Extras,
 ) -> Result<(), Failure> {
@@ -67,11 +101,23 @@ pub fn mutate(
         custom::must_not_be_going(&request.served, object.name())?;
         namespace::must_exist(state, request, object, extras)?;
     }
+    limit_range::fill(state, request, operation, old, object)?;
     match (kind.group.as_ref(), kind.kind.as_ref(), operation) {
         ("", "Pod", Operation::Create) => {
             pod::service_account(api, state, object)?;
-            pod::priority(state, object)?;
+            priority::resolve(state, object)?;
             pod::toleration_seconds(object);
+            runtime_class::apply(state, object)?;
+        }
+        ("", "Pod", Operation::Update) if request.subresource.is_empty() => {
+            if let Some(old) = old {
+                priority::keep(object, old);
+            }
+            pod::toleration_seconds(object);
+        }
+        ("", "Node", Operation::Create) => pod::taint_new_node(object),
+        ("networking.k8s.io", "Ingress", Operation::Create) => {
+            ingress::default_class(state, object);
         }
         ("", "PersistentVolume" | "PersistentVolumeClaim", Operation::Create) => {
             storage::protect(kind, object);
@@ -83,8 +129,14 @@ pub fn mutate(
         ("certificates.k8s.io", "CertificateSigningRequest", Operation::Create) => {
             sign::stamp(&request.user, object);
         }
-        (tenure_rbac::GROUP, "ClusterRole", _) => {
-            rbac::gather(api, state, request, operation, object, extras)?;
+        (tenure_rbac::GROUP, kind, _) => {
+            // What is judged is what the writer said, before a gathered role gets its rules.
+            if operation != Operation::Delete {
+                rbac::may_hand_out(api, request, old, object)?;
+            }
+            if kind == "ClusterRole" {
+                rbac::gather(api, state, request, operation, object, extras)?;
+            }
         }
         _ => {}
     }
@@ -94,17 +146,38 @@ pub fn mutate(
 /// Refuses what may not happen.
 pub(crate) fn validate(
     api: &Api,
-    request: &Request,
+    request: &mut Request,
     operation: Operation,
     old: Option<&Object>,
     new: Option<&Object>,
 ) -> Result<(), Failure> {
-    node::restrict(request, operation, old, new)?;
-    if let (tenure_rbac::GROUP, Some(new)) = (request.served.kind.group.as_ref(), new) {
-        rbac::may_hand_out(api, request, old, new)?;
+    if operation == Operation::Create {
+        creation::must_be_allowed(api, request)?;
+    }
+    if operation == Operation::Delete {
+        node::restrict(api, request, operation, old, new)?;
+    }
+    if request.served.kind.group == "certificates.k8s.io" {
+        match (request.served.kind.kind.as_ref(), new) {
+            ("CertificateSigningRequest", new) => {
+                certificate::may_decide(api, request, operation, old, new)?;
+            }
+            ("ClusterTrustBundle", Some(new)) => certificate::may_attest(api, request, old, new)?,
+            _ => {}
+        }
+    }
+    if let Some(new) = new {
+        let state = api.world.current();
+        limit_range::refuse(&state, request, operation, old, new)?;
+        pod_security::judge(api, request, operation, old, new)?;
+        priority::one_default(&state, request, new)?;
+        storage::may_grow(&state, request, old, new)?;
+        pod::may_resize(&state, request, new)?;
+        pod::may_debug(&state, request, new)?;
     }
     if let Some(new) = new {
         reference::may_hand_out(api, request, old, new)?;
+        policy::may_read_parameters(api, request, old, new)?;
         ownership::may_refer(api, request, operation, old, new)?;
         downward::may_read_owners(api, request, old, new)?;
     }
@@ -142,6 +215,7 @@ pub(crate) fn warnings(
     warnings.extend(retention::warnings(api, state, request, old, new));
     warnings.extend(downward::warnings(request, old, new));
     warnings.extend(counterparts::warnings(api, state, request, old, new));
+    warnings.extend(ignored::warnings(request, new));
     warnings
 }
 
@@ -160,10 +234,7 @@ pub fn allocate(
     if request.served.kind.kind == "CustomResourceDefinition" && request.subresource.is_empty() {
         custom::settle(state, object, &now());
     }
-    if old.is_none() {
-        quota::charge(state, request, object, extras)?;
-    }
-    Ok(())
+    quota::charge(state, request, old, object, extras)
 }
 
 /// Gives back what a removed object had taken, in the transaction that removes it.

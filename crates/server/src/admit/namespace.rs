@@ -45,7 +45,13 @@ pub(super) fn must_exist(
         let details = failure.details.as_deref().cloned().unwrap_or_default();
         return Err(failure.with(Details { causes: vec![cause], ..details }));
     }
-    extras.guards.push(Guard::Living { key: key.as_str().into(), uid: record.uid().into() });
+    let is_pod = kind.group.is_empty() && kind.kind == "Pod";
+    extras.guards.push(if is_pod {
+        // Which pods it allows is said in its labels: whoever is let in is let in by what they say then.
+        Guard::At { key: key.as_str().into(), revision: Some(record.revision()) }
+    } else {
+        Guard::Living { key: key.as_str().into(), uid: record.uid().into() }
+    });
     Ok(())
 }
 

@@ -97,7 +97,7 @@ pub(super) fn may_refer(
         group: &kind.group,
         resource: &kind.plural,
         subresource: &request.subresource,
-        namespace: new.namespace(),
+        namespace: request.access_namespace(),
         name: new.name(),
     };
     let registry = api.kinds.current();

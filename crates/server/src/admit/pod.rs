@@ -1,15 +1,62 @@
-//! What admission adds to pods: account, token volume, priority, tolerations (R138, R165).
+//! What admission adds to pods and their nodes: account, token volume, tolerations, the first taint (R138, R165, R254).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_machinery::quantity::Quantity;
+use tenure_machinery::{Failure, Object, ObjectExt, usage};
 use tenure_world::World;
 
 use crate::api::Api;
+use crate::clock::seconds_after;
+use crate::request::Request;
+use crate::{fair, node};
 
+const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 const TOKEN_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// How long a new pod waits for the account of a namespace that was just made.
+const ACCOUNT_WAIT: Duration = Duration::from_secs(1);
+/// For how many seconds a namespace counts as just made.
+const NEW_SECONDS: i64 = 10;
+
+/// The state in which a new pod is judged. Whoever makes a namespace and a pod in it at once need not know
+/// that the namespace gets its account a moment later (R165).
+pub(crate) async fn with_account(api: &Api, pod: &Object) -> Arc<World> {
+    let begin = Instant::now();
+    let named = pod.str_at(&["spec", "serviceAccountName"]).unwrap_or_default();
+    let account = format!("/registry/serviceaccounts/{}/default", pod.namespace());
+    let namespace = format!("/registry/namespaces/{}", pod.namespace());
+    loop {
+        let state = api.world.current();
+        let left = ACCOUNT_WAIT.saturating_sub(begin.elapsed());
+        let is_new = |state: &World| {
+            let made = state.get(&namespace).filter(|record| !record.deleting());
+            // Times of one form are in order as texts are.
+            made.is_some_and(|record| record.created() >= seconds_after(-NEW_SECONDS).as_str())
+        };
+        let waits = matches!(named, "" | "default") && state.get(&account).is_none();
+        if !waits || left.is_zero() || !is_new(&state) {
+            return state;
+        }
+        fair::rest();
+        api.world.wait_for(state.revision().next(), left).await;
+    }
+}
 
 /// Fills in the account, checks that it exists, mounts its token.
 pub(super) fn service_account(api: &Api, state: &World, pod: &mut Object) -> Result<(), Failure> {
+    if node::is_mirror(pod) {
+        // What a node runs from a file is not changed, or the node would not know it again.
+        return match node::mirror_credential(pod) {
+            Some(what) => {
+                let why = format!("a mirror pod may not {what}");
+                Err(Failure::forbidden("", "pods", pod.name(), &why))
+            }
+            None => Ok(()),
+        };
+    }
     let namespace = pod.namespace().to_owned();
     let pod_name = pod.name().to_owned();
     let spec = pod.map_mut("spec");
@@ -28,6 +75,8 @@ pub(super) fn service_account(api: &Api, state: &World, pod: &mut Object) -> Res
     };
     let stored: Object = serde_json::from_slice(record.bytes()).map_err(Failure::internal)?;
     pull_secrets(spec, &stored);
+    mountable_only(&stored, spec, &["initContainers", "containers"])
+        .map_err(|why| Failure::forbidden("", "pods", &pod_name, &why))?;
     let automount = spec
         .get("automountServiceAccountToken")
         .and_then(Value::as_bool)
@@ -47,8 +96,83 @@ fn pull_secrets(spec: &mut Object, account: &Object) {
     }
 }
 
+/// Where an account asks that its pods use no Secrets but those it lists: what they use besides.
+fn mountable_only(account: &Object, spec: &Object, lists: &[&str]) -> Result<(), String> {
+    let asks = account.str_at(&["metadata", "annotations", ENFORCE_MOUNTABLE]);
+    if !asks.is_some_and(|text| matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")) {
+        return Ok(());
+    }
+    let names = |list: &'static str| {
+        let entries = account.list_at(&[list]).iter();
+        entries.filter_map(|entry| entry.get("name").and_then(Value::as_str))
+    };
+    let refuse = |what: &str, name: &str| {
+        let account = account.name();
+        Err(format!("{what} {name:?} is not allowed: service account {account} does not list it"))
+    };
+    let listed = |name: &str| names("secrets").any(|known| known == name);
+    let objects = |list: &'_ [Value]| -> Vec<Object> {
+        list.iter().filter_map(Value::as_object).cloned().collect()
+    };
+    for list in lists {
+        for container in objects(spec.list_at(&[list])) {
+            let keys = objects(container.list_at(&["env"]));
+            let keys =
+                keys.iter().filter_map(|env| env.str_at(&["valueFrom", "secretKeyRef", "name"]));
+            let whole = objects(container.list_at(&["envFrom"]));
+            let whole = whole.iter().filter_map(|from| from.str_at(&["secretRef", "name"]));
+            if let Some(name) = keys.chain(whole).find(|name| !listed(name)) {
+                return refuse("the environment from secret", name);
+            }
+        }
+    }
+    if lists.contains(&"containers") {
+        for volume in objects(spec.list_at(&["volumes"])) {
+            let name = volume.str_at(&["secret", "secretName"]);
+            if let Some(name) = name.filter(|name| !listed(name)) {
+                return refuse("a volume with secret", name);
+            }
+        }
+        for pull in objects(spec.list_at(&["imagePullSecrets"])) {
+            let name = pull.str_at(&["name"]).unwrap_or_default().to_owned();
+            if !names("imagePullSecrets").any(|known| known == name) {
+                return refuse("the pull secret", &name);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Debug containers are bound to what the account of their pod may use, like all others (R165).
+pub(super) fn may_debug(state: &World, request: &Request, new: &Object) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    if kind.kind != "Pod" || !kind.group.is_empty() || request.subresource != "ephemeralcontainers"
+    {
+        return Ok(());
+    }
+    let refuse = |why: &str| Err(Failure::forbidden("", "pods", new.name(), why));
+    let namespace = new.namespace();
+    let Some(account) = new.str_at(&["spec", "serviceAccountName"]).filter(|n| !n.is_empty())
+    else {
+        return refuse("no service account specified for the pod");
+    };
+    let Some(record) = state.get(&format!("/registry/serviceaccounts/{namespace}/{account}"))
+    else {
+        return refuse(&format!("service account {namespace}/{account} not found"));
+    };
+    let stored: Object = serde_json::from_slice(record.bytes()).map_err(Failure::internal)?;
+    let spec = new.map_at(&["spec"]).cloned().unwrap_or_default();
+    mountable_only(&stored, &spec, &["ephemeralContainers"]).or_else(|why| refuse(&why))
+}
+
 fn mount_token(api: &Api, spec: &mut Object) {
-    let volume = format!("kube-api-access-{}", api.chance.suffix());
+    // A volume that is there under such a name is the one to use.
+    let known = spec.list_at(&["volumes"]).iter().find_map(|volume| {
+        let name = volume.get("name")?.as_str()?;
+        name.starts_with("kube-api-access-").then(|| name.to_owned())
+    });
+    let has_volume = known.is_some();
+    let volume = known.unwrap_or_else(|| format!("kube-api-access-{}", api.chance.suffix()));
     let mut used = false;
     for list in ["initContainers", "containers"] {
         let Some(Value::Array(containers)) = spec.get_mut(list) else { continue };
@@ -65,7 +189,7 @@ fn mount_token(api: &Api, spec: &mut Object) {
             }
         }
     }
-    if !used {
+    if has_volume || !used {
         return;
     }
     let volumes = spec.entry("volumes").or_insert_with(|| Value::Array(Vec::new()));
@@ -90,42 +214,6 @@ fn mount_token(api: &Api, spec: &mut Object) {
     }
 }
 
-/// Resolves the priority class, or the global default, or zero.
-pub(super) fn priority(state: &World, pod: &mut Object) -> Result<(), Failure> {
-    let pod_name = pod.name().to_owned();
-    let spec = pod.map_mut("spec");
-    let named = spec.str_at(&["priorityClassName"]).filter(|n| !n.is_empty()).map(str::to_owned);
-    let class: Option<Object> = match &named {
-        Some(name) => {
-            let record =
-                state.get(&format!("/registry/priorityclasses/{name}")).ok_or_else(|| {
-                    let why = format!("no PriorityClass with name {name} was found");
-                    Failure::forbidden("", "pods", &pod_name, &why)
-                })?;
-            serde_json::from_slice(record.bytes()).ok()
-        }
-        None => state
-            .range("/registry/priorityclasses/", None)
-            .filter_map(|record| serde_json::from_slice::<Object>(record.bytes()).ok())
-            .find(|class| class.bool_at(&["globalDefault"]) == Some(true)),
-    };
-    let value = class.as_ref().and_then(|class| class.int_at(&["value"])).unwrap_or(0);
-    let policy = class.as_ref().and_then(|class| class.str_at(&["preemptionPolicy"]));
-    let policy = policy.unwrap_or("PreemptLowerPriority").to_owned();
-    if let (None, Some(class)) = (&named, &class) {
-        spec.insert("priorityClassName".into(), class.name().into());
-    }
-    if spec.int_at(&["priority"]).is_some_and(|asked| asked != value) {
-        let why = format!(
-            "the integer value of priority must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
-        );
-        return Err(Failure::forbidden("", "pods", &pod_name, &why));
-    }
-    spec.insert("priority".into(), value.into());
-    spec.set_default("preemptionPolicy", policy);
-    Ok(())
-}
-
 /// Tolerates an unready or unreachable node for five minutes, unless the pod says otherwise.
 pub(super) fn toleration_seconds(pod: &mut Object) {
     let spec = pod.map_mut("spec");
@@ -144,4 +232,46 @@ pub(super) fn toleration_seconds(pod: &mut Object) {
             }));
         }
     }
+}
+
+/// Keeps pods from a new node until it is found ready.
+pub(super) fn taint_new_node(node: &mut Object) {
+    const KEY: &str = "node.kubernetes.io/not-ready";
+    let taints = node.map_mut("spec").entry("taints").or_insert_with(|| Value::Array(Vec::new()));
+    let Value::Array(list) = taints else { return };
+    let known = list.iter().filter_map(Value::as_object).any(|taint| {
+        taint.str_at(&["key"]) == Some(KEY) && taint.str_at(&["effect"]) == Some("NoSchedule")
+    });
+    if !known {
+        list.push(json!({ "key": KEY, "effect": "NoSchedule" }));
+    }
+}
+
+/// Refuses to give a pod more than its node can ever have.
+pub(super) fn may_resize(state: &World, request: &Request, new: &Object) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    if kind.kind != "Pod" || !kind.group.is_empty() || request.subresource != "resize" {
+        return Ok(());
+    }
+    let Some(node) = new.str_at(&["spec", "nodeName"]).filter(|name| !name.is_empty()) else {
+        return Ok(());
+    };
+    let refuse = |why: &str| Err(Failure::forbidden("", "pods", new.name(), why));
+    let Some(record) = state.get(&format!("/registry/minions/{node}")) else {
+        return refuse(&format!("node {node:?} not found"));
+    };
+    if let Some(os) = record.label("kubernetes.io/os").filter(|os| *os != "linux") {
+        return refuse(&format!("pods are resized on linux nodes only, node {node:?} is {os:?}"));
+    }
+    let stored: Object = serde_json::from_slice(record.bytes()).map_err(Failure::internal)?;
+    let wanted = usage::asked_by_containers(new, "requests");
+    for resource in ["cpu", "memory"] {
+        let most = stored.at(&["status", "allocatable", resource]).and_then(Quantity::from_value);
+        let most = most.unwrap_or(Quantity::ZERO);
+        if wanted.get(resource).is_some_and(|wanted| *wanted > most) {
+            let most = most.canonical();
+            return refuse(&format!("node {node:?} has no more {resource} for pods than {most}"));
+        }
+    }
+    Ok(())
 }

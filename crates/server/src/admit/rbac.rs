@@ -1,7 +1,8 @@
 //! Nobody hands out more than they hold; gathered roles follow their parts (R157, R158).
 
+use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_rbac::{Binding, Escalation, GROUP, Role, RoleChange, Rule};
+use tenure_rbac::{Escalation, GROUP, Role, RoleChange, RoleWrite, Rule};
 use tenure_world::{Guard, World, Write};
 
 use crate::access::who;
@@ -20,27 +21,9 @@ pub(super) fn may_hand_out(
     let rbac = api.access.rbac();
     let who = who(&request.user);
     let may = |asked: &tenure_rbac::Asked<'_>| api.access.may(&request.user, asked).is_some();
-    let checked = match request.served.kind.kind.as_ref() {
-        "Role" | "ClusterRole" => {
-            let role = Role::from_object(new);
-            let before = old.map(Role::from_object);
-            // Writing the same rules again hands out nothing.
-            if before.as_ref().is_some_and(|b| b.rules == role.rules && b.gathers == role.gathers) {
-                return Ok(());
-            }
-            let gathered = before.is_some_and(|before| before.gathers.is_some());
-            rbac.check_role(&who, &role, &request.name, gathered, may)
-        }
-        _ => match Binding::from_object(new) {
-            Some(binding) if old.and_then(Binding::from_object).as_ref() == Some(&binding) => {
-                Ok(())
-            }
-            Some(binding) => rbac.check_binding(&who, &binding, may),
-            None => Ok(()),
-        },
-    };
+    let write = RoleWrite { old, new, path_name: &request.name };
     let plural = request.served.kind.plural.as_ref();
-    checked.map_err(|escalation| match escalation {
+    rbac.check_write(&who, &write, may).map_err(|escalation| match escalation {
         Escalation::RoleAbsent => Failure::not_found(GROUP, plural, new.name()),
         other => Failure::forbidden(GROUP, plural, new.name(), &other.message(&who)),
     })
@@ -61,7 +44,11 @@ pub(super) fn gather(
         _ => RoleChange::Put(&own),
     };
     for (name, rules) in api.access.rbac().aggregates(change) {
-        let rules = rules.iter().map(Rule::to_value).collect();
+        // Upstream's controller leaves no list where it finds no rule.
+        let rules = match rules.as_slice() {
+            [] => Value::Null,
+            rules => rules.iter().map(Rule::to_value).collect(),
+        };
         if name == own.name {
             object.insert("rules".into(), rules);
             continue;

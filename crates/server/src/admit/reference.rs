@@ -16,9 +16,6 @@ use crate::request::Request;
 const VERBS: [&str; 3] = ["get", "list", "watch"];
 /// What somebody may who selects namespaces by labels, beside what they grant (D9).
 const SELECT: &str = "grant-selector";
-/// What garbage collection and the server itself change (R102).
-const UPKEEP: [&str; 5] =
-    ["ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation"];
 
 /// Refuses an object that would let others read what its writer may not (R100–R105).
 pub(super) fn may_hand_out(
@@ -29,7 +26,7 @@ pub(super) fn may_hand_out(
 ) -> Result<(), Failure> {
     let kind = &request.served.kind;
     let Some(of) = ReferenceKind::of(kind) else { return Ok(()) };
-    if old.is_some_and(|old| is_upkeep(old, new)) {
+    if old.is_some_and(|old| tenure_rbac::is_upkeep(old, new)) {
         return Ok(());
     }
     let asker = Asker { api, request };
@@ -60,19 +57,6 @@ pub(super) fn may_hand_out(
     let who = format!("user {:?} (groups=[{}])", request.user.name, groups.join(" "));
     let why = format!("{who} {}", lacks.join("; "));
     Err(Failure::forbidden(GROUP, &kind.plural, new.name(), &why))
-}
-
-/// Whether a change leaves what the object says as it was.
-fn is_upkeep(old: &Object, new: &Object) -> bool {
-    let said = |object: &Object| {
-        let mut said = object.clone();
-        let metadata = said.map_mut("metadata");
-        UPKEEP.iter().for_each(|member| {
-            metadata.remove(*member);
-        });
-        said
-    };
-    said(old) == said(new)
 }
 
 /// The writer, asked about.

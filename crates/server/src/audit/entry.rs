@@ -1,5 +1,6 @@
 //! One line of the audit log: what it says, and what it never says.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::net::IpAddr;
 
@@ -8,6 +9,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tenure_machinery::Failure;
+use tenure_machinery::query::percent_decode;
 use tenure_schema::TypeId;
 
 use super::Level;
@@ -43,11 +45,13 @@ pub(crate) struct Entry {
     pub(crate) stage: Stage,
     pub(crate) id: String,
     pub(crate) uri: String,
-    pub(crate) verb: &'static str,
+    pub(crate) verb: Cow<'static, str>,
     /// Who asked; `None` when no credential was believed.
     pub(crate) user: Option<User>,
     /// On whose behalf.
     pub(crate) acting: Option<User>,
+    /// The verb that limits it, if one does.
+    pub(crate) constraint: Option<&'static str>,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) agent: String,
     pub(crate) object: Option<ObjectRef>,
@@ -164,10 +168,14 @@ impl Entry {
             },
         );
         say("requestURI", self.uri.as_str().into());
-        say("verb", self.verb.into());
+        say("verb", (*self.verb).into());
         say("user", self.user.as_ref().map_or_else(|| json!({}), user_info));
         if let Some(user) = &self.acting {
             say("impersonatedUser", user_info(user));
+        }
+        if let Some(constraint) = self.constraint {
+            let told = json!({ "impersonationConstraint": constraint });
+            say("authenticationMetadata", told);
         }
         let sources = self.sources.iter().map(ToString::to_string);
         say("sourceIPs", sources.collect());
@@ -241,7 +249,7 @@ impl Entry {
             media if media.ends_with("+json") => "application/json",
             media => media,
         };
-        let expected = match self.verb {
+        let expected = match &*self.verb {
             "delete" | "deletecollection" => {
                 Expected::named("apimachinery.meta.v1.DeleteOptions", "DeleteOptions")
             }
@@ -305,7 +313,7 @@ pub(super) fn uri(uri: &http::Uri) -> String {
 
 /// A name may be written with escapes, so it is read the way a server would.
 fn is_credential(name: &str) -> bool {
-    let name = crate::route::percent_decode(name, true);
+    let name = percent_decode(name, true).unwrap_or(Cow::Borrowed(name));
     ["access_token", "id_token", "token"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 

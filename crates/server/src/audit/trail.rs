@@ -1,12 +1,13 @@
 //! What becomes known of a request on its way, and the promise that it is written down.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
-use tenure_machinery::Failure;
+use tenure_machinery::{Failure, ResourcePath};
 
 use super::entry::{self, ObjectRef, Stage};
 use super::tail::Tail;
@@ -15,7 +16,6 @@ use crate::authenticate::User;
 use crate::body::Body;
 use crate::registry::Served;
 use crate::request::Request;
-use crate::route::ResourcePath;
 
 /// The client left before it was answered; what it asked for may have happened all the same.
 const CLIENT_LEFT: u16 = 499;
@@ -55,7 +55,7 @@ impl Trail {
         audit: Option<&Arc<Audit>>,
         parts: &http::request::Parts,
         path: Option<&ResourcePath>,
-        verb: &'static str,
+        verb: Cow<'static, str>,
         address: Option<IpAddr>,
         id: &str,
     ) -> Trail {
@@ -96,7 +96,7 @@ impl Trail {
             level: Level::Metadata,
             id: id(),
             uri: object.path(),
-            verb,
+            verb: verb.into(),
             user: Some(account(&request.user.name)),
             agent: request.agent.clone(),
             object: Some(object),
@@ -149,9 +149,10 @@ impl Trail {
     }
 
     /// On whose behalf.
-    pub(crate) fn acting(&mut self, user: &User) {
+    pub(crate) fn acting(&mut self, user: &User, constraint: Option<&'static str>) {
         if let Some(entry) = self.entry() {
             entry.acting = Some(user.clone());
+            entry.constraint = constraint;
         }
     }
 

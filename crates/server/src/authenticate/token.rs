@@ -1,14 +1,10 @@
 //! Service-account tokens: believed against the state, issued on request (R143, R149).
 
-use std::sync::Arc;
-
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_token::{
-    BoundKind, Issuing, Keys, Refused, Standing, Subject, Verified, bound_asked, grant, verify,
-};
-use tenure_world::{Handle, Record, World};
+use tenure_token::{BoundKind, Issuing, Keys, Refused, Subject, bound_asked, grant, verify};
+use tenure_world::Handle;
 
 use crate::admit::{Operation, policy};
 use crate::answer;
@@ -17,6 +13,8 @@ use crate::authenticate::User;
 use crate::body::Body;
 use crate::negotiate::Offer;
 use crate::node;
+use crate::permit::Credential;
+use crate::permit::credential::{self, Token, key_of};
 use crate::query::WriteOptions;
 use crate::read::get;
 use crate::request::Request;
@@ -51,23 +49,22 @@ impl Tokens {
     }
 
     /// The user a token speaks for, if it is believed and what it is bound to still stands.
-    pub(crate) fn user(&self, token: &str) -> Result<User, Refused> {
-        self.review(token, &[&self.issuer]).map(|(user, _)| user)
+    pub(crate) fn believe(&self, token: &str) -> Result<(User, Credential), Refused> {
+        let (user, token) = self.verify(token, &[&self.issuer])?;
+        Ok((user, Credential::Token(Box::new(token))))
     }
 
-    /// As [`Tokens::user`], for these audiences; answers the ones that fit as well.
-    pub(crate) fn review(
-        &self,
-        token: &str,
-        audiences: &[&str],
-    ) -> Result<(User, Vec<String>), Refused> {
+    /// The same for these audiences; answers the ones that fit.
+    fn review(&self, token: &str, audiences: &[&str]) -> Result<(User, Vec<String>), Refused> {
+        self.verify(token, audiences).map(|(user, token)| (user, token.verified.audiences))
+    }
+
+    fn verify(&self, token: &str, audiences: &[&str]) -> Result<(User, Token), Refused> {
         let now = jiff::Timestamp::now().as_second();
         let verified = verify(&self.keys, token, now, &self.issuer, audiences)?;
         let state = self.world.current();
-        let account = state
-            .get(&format!("/registry/serviceaccounts/{}/{}", verified.namespace, verified.name));
-        let bound = bound_record(&state, &verified);
-        verified.stands(now, account.map(standing), bound.map(standing))?;
+        let (account, bound) = credential::found(&verified, &state);
+        verified.stands(now, account, bound)?;
         let mut groups = verified.groups();
         groups.push("system:authenticated".to_owned());
         let user = User {
@@ -76,29 +73,8 @@ impl Tokens {
             groups,
             extra: verified.extra(),
         };
-        Ok((user, verified.audiences))
+        Ok((user, Token { verified, believed_at: state.revision() }))
     }
-}
-
-fn bound_record<'a>(state: &'a World, verified: &Verified) -> Option<&'a Arc<Record>> {
-    let bound = verified.bound.as_ref()?;
-    state.get(&bound_key(bound.kind, &verified.namespace, &bound.name))
-}
-
-fn bound_key(kind: BoundKind, namespace: &str, name: &str) -> String {
-    match kind {
-        BoundKind::Pod => format!("/registry/pods/{namespace}/{name}"),
-        BoundKind::Secret => format!("/registry/secrets/{namespace}/{name}"),
-        BoundKind::Node => format!("/registry/minions/{name}"),
-    }
-}
-
-fn standing(record: &Arc<Record>) -> Standing<'_> {
-    let deleted_at = record
-        .deleted()
-        .and_then(|text| text.parse::<jiff::Timestamp>().ok())
-        .map(jiff::Timestamp::as_second);
-    Standing { uid: record.uid(), deleted_at }
 }
 
 /// POST `serviceaccounts/{name}/token`.
@@ -114,7 +90,7 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
     )?;
     let state = api.world.current();
     let account = get::stored(&state, &request.served, &request.namespace, &request.name)?;
-    node::restrict_token(&state, request, &body)?;
+    node::restrict_token(api, &state, request, &body)?;
     let posted = policy::Subject {
         operation: Operation::Create,
         old: None,
@@ -137,12 +113,12 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
         uid: account.uid().to_owned(),
     };
     let bound = bound_asked(&body)
-        .and_then(|(kind, name)| state.get(&bound_key(kind, &request.namespace, name)))
+        .and_then(|(kind, name)| state.get(&key_of(kind, &request.namespace, name)))
         .and_then(|record| serde_json::from_slice::<Object>(record.bytes()).ok());
     let node = bound
         .as_ref()
         .and_then(|pod| pod.str_at(&["spec", "nodeName"]))
-        .and_then(|node| state.get(&bound_key(BoundKind::Node, "", node)))
+        .and_then(|node| state.get(&key_of(BoundKind::Node, "", node)))
         .and_then(|record| serde_json::from_slice::<Object>(record.bytes()).ok());
     let issuing = Issuing {
         issuer: api.tokens.issuer(),
@@ -156,18 +132,21 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
 }
 
 /// The status of a TokenReview.
-pub(crate) fn review(api: &Api, review: &Object) -> Value {
+pub(crate) fn review(api: &Api, review: &Object) -> Result<Value, Failure> {
     let token = review.str_at(&["spec", "token"]).unwrap_or_default();
+    if token.is_empty() {
+        return Err(Failure::bad_request("spec.token: a review needs a token"));
+    }
     let asked: Vec<&str> =
         review.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str).collect();
     let own = [api.tokens.issuer()];
     let audiences: &[&str] = if asked.is_empty() { &own } else { &asked };
-    match api.tokens.review(token, audiences) {
+    Ok(match api.tokens.review(token, audiences) {
         Ok((user, audiences)) => json!({
             "authenticated": true,
             "user": crate::review::user_info(&user),
             "audiences": audiences,
         }),
         Err(refused) => json!({ "user": {}, "error": refused.to_string() }),
-    }
+    })
 }

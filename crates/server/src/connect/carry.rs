@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, TRANSFER_ENCODING};
@@ -21,12 +22,15 @@ use crate::api::Api;
 use crate::audit::Ending;
 use crate::body::{Body, full};
 use crate::metrics::Running;
+use crate::permit::Hold;
 use crate::read::get;
 
 /// What is carried at once, in each direction of an upgraded connection.
 const CARRY_BYTES: usize = 16 * 1024;
 /// The longest sentence of a node that is passed on.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
+/// How long a node may take to begin its answer, or to say what is wrong (R133e).
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// Sends a request to a node over a connection of its own.
 pub(super) async fn send(
@@ -36,8 +40,11 @@ pub(super) async fn send(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response<Incoming>, Failure> {
+    // A node's owner says where it is: what is found there is for the log, not for who asks (R133d).
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::internal(format!("error dialing backend: {error}"))
+        let node = &target.node;
+        tracing::warn!(node, %error, "a node cannot be reached");
+        Failure::internal(format!("error dialing backend: node {node:?} cannot be reached"))
     };
     let dialer = api.dialer.get().ok_or_else(|| failed(&"no node can be reached from here"))?;
     let nodes = api.kinds.current().find("", "v1", "nodes").cloned();
@@ -58,7 +65,8 @@ pub(super) async fn send(
             tracing::debug!(%error, "the connection to a node ended early");
         }
     });
-    sender.send_request(request).await.map_err(|error| failed(&error))
+    let answered = tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await;
+    answered.map_err(|_| failed(&"it does not answer"))?.map_err(|error| failed(&error))
 }
 
 /// Sends a request to a node and gives its answer as it is. If both sides switch to another protocol,
@@ -80,16 +88,18 @@ pub(super) struct Held {
     pub(super) upgrade: OnUpgrade,
     pub(super) running: Running,
     pub(super) ending: Ending,
+    /// What lets it go on; the stream ends with it (R260).
+    pub(super) hold: Hold,
 }
 
 /// Gives an answer as it is, and carries the bytes of what the connection may have become.
 pub(super) fn relay(api: &Api, mut answered: Response<Incoming>, held: Held) -> Response<Body> {
-    let Held { upgrade, running, ending } = held;
+    let Held { upgrade, running, ending, mut hold } = held;
     if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (mut parts, rest) = answered.into_parts();
         parts.headers.remove(CONNECTION);
         parts.headers.remove(TRANSFER_ENCODING);
-        let carried = self::body(rest, api.stop.clone(), running);
+        let carried = self::body(rest, api.stop.clone(), running, hold);
         return Response::from_parts(parts, carried);
     }
     let theirs = hyper::upgrade::on(&mut answered);
@@ -101,38 +111,50 @@ pub(super) fn relay(api: &Api, mut answered: Response<Incoming>, held: Held) -> 
         let carried =
             copy_bidirectional_with_sizes(&mut client, &mut node, CARRY_BYTES, CARRY_BYTES);
         tokio::select! {
+            biased;
+            () = hold.ended() => {}
+            _ = stop.wait_for(|asked| *asked) => {}
             carried = carried => {
                 if let Err(error) = carried {
                     tracing::debug!(%error, "a stream to a node broke");
                 }
             }
-            _ = stop.wait_for(|asked| *asked) => {}
         }
     });
     let (parts, _) = answered.into_parts();
     Response::from_parts(parts, full(""))
 }
 
-/// A node's answer as a body of ours; ends when the server does.
-pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, running: Running) -> Body {
-    let stopped: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+/// A node's answer as a body of ours; ends when the server does, and with the right to it.
+pub(super) fn body(
+    from: Incoming,
+    stop: watch::Receiver<bool>,
+    running: Running,
+    mut hold: Hold,
+) -> Body {
+    let ended: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
         let mut stop = stop;
-        let _ = stop.wait_for(|asked| *asked).await;
+        tokio::select! {
+            () = hold.ended() => {}
+            _ = stop.wait_for(|asked| *asked) => {}
+        }
     });
-    Carried { from, stopped, _running: running }.boxed_unsync()
+    Carried { from, ended, _running: running }.boxed_unsync()
 }
 
 /// A short sentence out of a node's answer.
 pub(super) async fn text(from: Incoming) -> String {
-    match Limited::new(from, TEXT_BYTES_MAX).collect().await {
-        Ok(collected) => String::from_utf8_lossy(&collected.to_bytes()).into_owned(),
-        Err(error) => format!("the answer of the node could not be read: {error}"),
+    let read = Limited::new(from, TEXT_BYTES_MAX).collect();
+    match tokio::time::timeout(ANSWER_LIMIT, read).await {
+        Ok(Ok(collected)) => String::from_utf8_lossy(&collected.to_bytes()).into_owned(),
+        Ok(Err(error)) => format!("the answer of the node could not be read: {error}"),
+        Err(_) => "the answer of the node does not end".to_owned(),
     }
 }
 
 struct Carried {
     from: Incoming,
-    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     _running: Running,
 }
 
@@ -144,9 +166,11 @@ impl http_body::Body for Carried {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.from).poll_frame(context) {
-            return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
+        // First, so that nothing is carried after the end.
+        if self.ended.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
         }
-        self.stopped.as_mut().poll(context).map(|()| None)
+        let frame = Pin::new(&mut self.from).poll_frame(context);
+        frame.map(|frame| frame.map(|frame| frame.map_err(io::Error::other)))
     }
 }

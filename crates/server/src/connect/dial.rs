@@ -6,17 +6,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tenure_machinery::{Object, ObjectExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::authenticate::user_of_certificate;
+use crate::node::node_of;
+
 /// How long a node may take to answer the call.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
 /// The port of a node that names none.
 const PORT: i64 = 10250;
+
+/// Who the server is to nodes, and to nobody else: it never takes this certificate itself (R133b).
+pub const NODE_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// A connection to a node.
 pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -47,9 +55,14 @@ impl NodeDialer {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
         roots.add(authority)?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .build()
+                .map_err(|error| rustls::Error::General(error.to_string()))?;
         let config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(OnlyNodes(verifier)));
         let mut config = config.with_client_auth_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(NodeDialer { tls: TlsConnector::from(Arc::new(config)) })
@@ -88,6 +101,55 @@ impl NodeDialer {
 impl Dialer for NodeDialer {
     fn dial<'a>(&'a self, name: &'a str, node: &'a Object) -> Connecting<'a> {
         Box::pin(self.reach(name, node))
+    }
+}
+
+/// Checks a certificate as any client does, and that it was signed for a node, and for this one: the
+/// server's own, and whatever else the authority signs, is none of a node (R133b).
+///
+/// No session is resumed past this check: the handshakes of one configuration are all full ones to the
+/// verifier, or continue one that it passed for the same name.
+#[derive(Debug)]
+struct OnlyNodes(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for OnlyNodes {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified = self.0.verify_server_cert(certificate, others, name, ocsp, now)?;
+        let user = user_of_certificate(certificate).map(|(user, _)| user);
+        let node = user.as_ref().and_then(node_of).filter(|node| !node.is_empty());
+        if node.is_some_and(|node| node == name.to_str()) {
+            return Ok(verified);
+        }
+        Err(CertificateError::ApplicationVerificationFailure.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }
 

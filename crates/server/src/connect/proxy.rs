@@ -8,6 +8,8 @@
 //!
 //! The node gives a plain connection to the port; the request is spoken here.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
@@ -20,6 +22,9 @@ use crate::api::{Api, no_such_resource};
 use crate::body::Body;
 use crate::read::get;
 use crate::registry::Served;
+
+/// How long a program in a pod may take to begin its answer: some hold requests until there is news (R133e).
+const BACKEND_LIMIT: Duration = Duration::from_secs(600);
 
 /// A port of a pod, and the node that it is on.
 struct Backend {
@@ -58,29 +63,42 @@ pub(super) async fn answer(
     });
     let headers = passed_on(&call.parts.headers);
     let host = format!("{}:{}", backend.pod, backend.port);
-    let path = rest(&call.parts.uri, 7);
-    let request = head(call.asked.method.clone(), &path, &host, headers, &body)?
+    let (path, query) = rest(&call.parts.uri, 7);
+    let path = format!("{path}{query}");
+    let request = head(call.line.method.clone(), &path, &host, headers, &body)?
         .body(Full::new(body))
         .map_err(|_| Failure::bad_request("the path cannot be passed on"))?;
-    let answered = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
+    let answered = tokio::time::timeout(BACKEND_LIMIT, sender.send_request(request)).await;
+    let answered = answered.map_err(|_| unreachable(&"it does not answer"))?;
+    let answered = answered.map_err(|error| unreachable(&error))?;
     let running = api.metrics.long_running("CONNECT", "", &call.path.resource);
-    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending };
+    let hold = call.permit.hold(&api.world);
+    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending, hold };
     Ok(carry::relay(api, answered, held))
 }
 
-/// What is left of a path after so many segments, with its query: as it came, escapes and all.
-pub(super) fn rest(uri: &Uri, segments: usize) -> String {
-    let mut path = uri.path();
+/// What is left of a path after so many segments, and its query with its question mark: as they came,
+/// escapes and all.
+pub(super) fn rest(uri: &Uri, segments: usize) -> (String, String) {
+    let mut path = uri.path().trim_start_matches('/');
     for _ in 0..segments {
-        // Empty segments count for nothing, as where the path was taken apart.
-        path = path.trim_start_matches('/');
-        path = path.find('/').and_then(|at| path.get(at..)).unwrap_or_default();
+        path = behind_slash(path);
     }
-    let path = if path.is_empty() { "/" } else { path };
-    match uri.query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path.to_owned(),
-    }
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    (format!("/{path}"), query)
+}
+
+/// What follows the first slash; an escaped one ends a segment too, as where the path was taken apart.
+fn behind_slash(path: &str) -> &str {
+    let slash = |at: &usize| {
+        let from = path.get(*at..).unwrap_or_default();
+        from.starts_with('/') || from.get(..3).is_some_and(|text| text.eq_ignore_ascii_case("%2f"))
+    };
+    let behind = path.char_indices().map(|(at, _)| at).find(slash).and_then(|at| {
+        let from = path.get(at..)?;
+        from.strip_prefix('/').or_else(|| from.get(3..))
+    });
+    behind.unwrap_or_default()
 }
 
 /// `[scheme:]name[:port]`.
@@ -235,7 +253,8 @@ mod tests {
             (5, "/api/v1/nodes/proxy/proxy/healthz", "/healthz"),
             (5, "/api/v1/nodes/n/proxy/", "/"),
         ] {
-            assert_eq!(rest(&path.parse().unwrap(), segments), wanted, "{path}");
+            let (path, query) = rest(&path.parse().unwrap(), segments);
+            assert_eq!(format!("{path}{query}"), wanted, "{path}");
         }
     }
 

@@ -69,6 +69,11 @@ struct Running {
 
 /// A server whose paths say what the handler does.
 async fn start(grace: Duration) -> Running {
+    start_with(grace, 1_000).await
+}
+
+/// The same, with room for so many connections.
+async fn start_with(grace: Duration, most: usize) -> Running {
     let authority = Authority::new();
     let (certificate, key) = authority.sign("server");
     let tls = Tls::new(vec![certificate], key, authority.certificate.clone()).unwrap();
@@ -80,7 +85,7 @@ async fn start(grace: Duration) -> Running {
         let stop = handler_stop.clone();
         async move { handle(request, &peer, stop).await }
     };
-    let done = tokio::spawn(serve_with(listener, tls, stopping, grace, answer));
+    let done = tokio::spawn(serve_with(listener, tls, stopping, (grace, most), answer));
     Running { authority, address, stop, done }
 }
 
@@ -238,6 +243,32 @@ async fn a_panic_is_500_and_other_requests_go_on() {
     assert_eq!(panicked.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert!(text(panicked).await.contains("\"reason\":\"InternalError\""));
     assert_eq!(text(slow.await.unwrap()).await, "slow");
+}
+
+#[tokio::test]
+async fn r243_without_room_idle_connections_give_way_and_watches_stay() {
+    let server = start_with(GRACE, 2).await;
+    let mut watching = server.http2().await;
+    let watch = watching.send_request(get("/watch")).await.unwrap();
+    let mut idle = server.connect("http/1.1", None).await.unwrap();
+    let mut newcomer = server.http2().await;
+    text(newcomer.send_request(get("/")).await.unwrap()).await;
+    // Who had not asked for anything is gone, or never was given its place.
+    let mut byte = [0];
+    let left = tokio::time::timeout(Duration::from_secs(5), idle.read(&mut byte)).await;
+    assert!(matches!(left.unwrap(), Ok(0) | Err(_)), "the idle connection is still open");
+    server.stop.send(true).unwrap();
+    assert_eq!(text(watch).await, "{\"event\":1}\n");
+}
+
+#[tokio::test]
+async fn r243_without_room_and_without_idle_connections_nobody_else_comes_in() {
+    let server = start_with(GRACE, 1).await;
+    let mut watching = server.http2().await;
+    let watch = watching.send_request(get("/watch")).await.unwrap();
+    assert!(server.connect("http/1.1", None).await.is_err());
+    server.stop.send(true).unwrap();
+    assert_eq!(text(watch).await, "{\"event\":1}\n");
 }
 
 #[tokio::test]

@@ -3,24 +3,32 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_kinds::retention::OPTED_IN_TEXT;
 use tenure_machinery::Failure;
 use tenure_machinery::status::Details;
-use tenure_world::{At, Handle, Record, World};
+use tenure_world::{Handle, Record, World};
 
-use crate::answer::{self, Columns, Found, Style};
+use crate::answer::{self, Columns, Style};
+use crate::api::Api;
+use crate::authenticate::User;
 use crate::body::Body;
-use crate::negotiate::{Format, MetaVersion, Shape, Wanted};
+use crate::negotiate::{Shape, Wanted};
+use crate::permit::{Permit, Redeemed};
 use crate::query::{ListOptions, Match};
-use crate::read::get::not_older_than;
+use crate::read::long;
+use crate::read::parts::{Layout, Parts, Shown};
 use crate::read::token::Token;
 use crate::reference::Sight;
 use crate::registry::Served;
+use crate::request::Request;
 use crate::select::Selection;
+
+/// What is read and written on the spot: a look at so many objects, so many bytes of an answer.
+const SHORT_OBJECTS: usize = 512;
+const SHORT_BYTES: u64 = 256 * 1024;
 
 /// One page of a collection.
 pub(crate) struct Page {
@@ -34,51 +42,66 @@ pub(crate) struct Page {
     pub remaining: Option<usize>,
 }
 
-/// Reads one page; with a sight, of what is seen.
+/// Reads one page; for one who sees a part, of what is seen.
 pub(crate) async fn page(
-    world: &Handle,
-    served: &Served,
-    namespace: &str,
+    api: &Api,
+    request: &Request,
     options: &ListOptions,
-    sight: Option<&Sight>,
 ) -> Result<Page, Failure> {
+    let served = &request.served;
     let selection = Selection::new(served, &options.labels, &options.fields)?;
     let token = options.token.as_deref().map(Token::decode).transpose()?;
-    let state = state(world, options, token.as_ref()).await?;
-    let prefix = served.collection(namespace);
-    let after = token.map(|token| format!("{prefix}{}", token.after));
+    let permit = &request.permit;
+    let sight = permit.sight()?;
+    let state = state(permit, &api.world, options, token.as_ref()).await?;
+    let prefix = served.collection(&request.namespace);
+    let after = token.as_ref().map(|token| format!("{prefix}{}", token.after));
     // The state comes first: what is seen is never older than it, so a watch from its revision misses nothing.
-    let chosen = Chosen { selection: &selection, sight };
-    Ok(collect(&state, &prefix, after.as_deref(), &chosen, options.limit))
+    let chosen = Chosen { selection, sight: sight.clone() };
+    let limit = options.limit;
+    let short = collect(&state, &prefix, after.as_deref(), &chosen, limit, SHORT_OBJECTS);
+    let mut page = match short {
+        Some(page) => page,
+        None => {
+            let long =
+                move || collect(&state, &prefix, after.as_deref(), &chosen, limit, usize::MAX);
+            let page = api.aside.run(&request.user, long).await?;
+            // It may have waited.
+            permit.check(&api.world)?;
+            page.ok_or_else(|| Failure::internal("a list without an end"))?
+        }
+    };
+    if let Some(sight) = &sight {
+        let seen = sight.was_seen(&page.records, page.revision).map_err(|gone| {
+            let failure = expired(page.revision, gone.oldest);
+            token.as_ref().map_or(failure.clone(), |token| resumable(failure, token))
+        })?;
+        page.records = seen;
+    }
+    Ok(page)
 }
 
 async fn state(
+    permit: &Permit,
     world: &Handle,
     options: &ListOptions,
     token: Option<&Token>,
-) -> Result<Arc<World>, Failure> {
+) -> Result<Redeemed, Failure> {
     if let Some(token) = token {
         return match token.revision {
-            None => Ok(world.current()),
-            Some(revision) => exact(world, revision).map_err(|failure| resumable(failure, token)),
+            None => permit.newest(world, None).await,
+            Some(revision) => {
+                permit.exact(world, revision).map_err(|failure| resumable(failure, token))
+            }
         };
     }
     match (options.revision, options.matching) {
-        (Some(revision), Match::Exact) => exact(world, revision),
+        (Some(revision), Match::Exact) => permit.exact(world, revision),
         (Some(revision), Match::Unset) if revision > Revision::ZERO && options.limit > 0 => {
-            exact(world, revision)
+            permit.exact(world, revision)
         }
-        (revision, _) => not_older_than(world, revision).await,
+        (revision, _) => permit.newest(world, revision).await,
     }
-}
-
-fn exact(world: &Handle, revision: Revision) -> Result<Arc<World>, Failure> {
-    world.at(revision).map_err(|error| match error {
-        At::Compacted(oldest) => expired(revision, oldest),
-        At::Future(current) => Failure::bad_request(format!(
-            "resourceVersion: {revision} is newer than the current {current}"
-        )),
-    })
 }
 
 /// 410 for a revision that history no longer holds.
@@ -101,14 +124,15 @@ fn resumable(mut failure: Failure, token: &Token) -> Failure {
 }
 
 /// What of a collection is listed.
-struct Chosen<'a> {
-    selection: &'a Selection,
-    sight: Option<&'a Sight>,
+struct Chosen {
+    selection: Selection,
+    sight: Option<Sight>,
 }
 
-impl Chosen<'_> {
+impl Chosen {
     fn holds(&self, record: &Record) -> bool {
-        self.selection.matches(record) && self.sight.is_none_or(|sight| sight.sees(record))
+        let sees = |sight: &Sight| sight.sees(record);
+        self.selection.matches(record) && self.sight.as_ref().is_none_or(sees)
     }
 
     fn is_everything(&self) -> bool {
@@ -116,26 +140,38 @@ impl Chosen<'_> {
     }
 }
 
+/// Reads a page; none if that takes a look at more objects than `most`.
 fn collect(
-    state: &World,
+    state: &Redeemed,
     prefix: &str,
     after: Option<&str>,
-    chosen: &Chosen<'_>,
+    chosen: &Chosen,
     limit: usize,
-) -> Page {
+    most: usize,
+) -> Option<Page> {
     let revision = state.revision();
-    let mut walk = candidates(state, prefix, after, chosen.selection);
+    let mut looked = 0;
+    let mut walk = candidates(state, prefix, after, &chosen.selection);
     let mut records = Vec::new();
     let mut next = None;
     let mut remaining = None;
     for record in walk.by_ref() {
+        looked += chosen.selection.cost();
+        if looked > most {
+            return None;
+        }
         if !chosen.holds(record) {
             continue;
         }
         if limit > 0 && records.len() == limit {
             // This one starts the next page; what is left is it and everything behind it.
-            let rest = walk.count() + 1;
-            remaining = chosen.is_everything().then_some(rest);
+            if chosen.is_everything() {
+                let rest = walk.take(most.saturating_sub(looked).saturating_add(1)).count();
+                if looked.saturating_add(rest) > most {
+                    return None;
+                }
+                remaining = Some(rest + 1);
+            }
             next = records.last().map(|last: &Arc<Record>| Token {
                 revision: Some(revision),
                 after: last.key().strip_prefix(prefix).unwrap_or(last.key()).to_owned(),
@@ -144,7 +180,7 @@ fn collect(
         }
         records.push(Arc::clone(record));
     }
-    Page { records, revision, next, remaining }
+    Some(Page { records, revision, next, remaining })
 }
 
 /// What a page is chosen from, in key order: the collection, or what an owner that is asked for owns.
@@ -162,102 +198,60 @@ fn candidates<'a>(
     }
 }
 
-/// A page as a response.
+/// A page as a response: a short one at once, a long one while it is sent.
 pub(crate) fn respond(
-    served: &Served,
-    page: &Page,
+    api: &Api,
+    user: &User,
+    served: &Arc<Served>,
+    page: Page,
     wanted: Wanted,
     style: Style,
 ) -> Result<Response<Body>, Failure> {
-    match (wanted.shape, wanted.format) {
-        (Shape::Plain, Format::Json) if !style.pretty => Ok(plain(served, page, style)),
-        (Shape::Metadata(version), Format::Json) if !style.pretty => {
-            Ok(metadata(page, version, style))
+    let parts = parts(served, page, wanted, style);
+    let (bytes, exact) = parts.size();
+    if parts.left() <= SHORT_OBJECTS && bytes <= SHORT_BYTES {
+        let media = Layout::of(wanted.format, style.pretty).media();
+        let slices = VecDeque::from([parts.whole()]);
+        return Ok(answer::sliced(StatusCode::OK, media, slices, style));
+    }
+    long::respond(api, user, parts, exact.then_some(bytes), style.gzip)
+}
+
+fn parts(served: &Arc<Served>, page: Page, wanted: Wanted, style: Style) -> Parts {
+    let layout = Layout::of(wanted.format, style.pretty);
+    let custom = served.custom.is_some();
+    let of = |page: Page| (Arc::clone(served), page.records);
+    match wanted.shape {
+        Shape::Plain => {
+            let shell = json!({
+                "kind": format!("{}List", served.kind.kind),
+                "apiVersion": served.api_version,
+                "metadata": list_meta(&page, custom),
+                "items": [],
+            });
+            Parts::new(of(page), Shown::Plain, layout, (&shell, "items"))
         }
-        (Shape::Plain, _) => {
-            let value = serde_json::from_slice::<Value>(&gathered(plain_slices(served, page)))
-                .map_err(Failure::internal)?;
-            answer::json_value(StatusCode::OK, &value, wanted.format, style)
+        Shape::Metadata(version) => {
+            let shell = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": version.api_version(),
+                "metadata": list_meta(&page, false),
+                "items": [],
+            });
+            Parts::new(of(page), Shown::Metadata(version), layout, (&shell, "items"))
         }
-        (Shape::Metadata(version), _) => {
-            let value = serde_json::from_slice::<Value>(&gathered(metadata_slices(page, version)))
-                .map_err(Failure::internal)?;
-            answer::json_value(StatusCode::OK, &value, wanted.format, style)
-        }
-        (Shape::Table(version), _) => {
-            let table = table(served, page, version, style)?;
-            answer::json_value(StatusCode::OK, &table, wanted.format, style)
+        Shape::Table(version) => {
+            let opted_in = page.records.iter().any(|record| record.contains(OPTED_IN_TEXT));
+            let columns = Columns::of(served, opted_in);
+            let mut table = answer::table_head(served, version, Some(columns));
+            table.insert("metadata".into(), list_meta(&page, false));
+            let printed = custom || tenure_table::has_printer(&served.kind);
+            let none = page.records.is_empty() && !printed;
+            table.insert("rows".into(), if none { Value::Null } else { json!([]) });
+            let shown = Shown::Row(version, columns, style.include);
+            Parts::new(of(page), shown, layout, (&Value::Object(table), "rows"))
         }
     }
-}
-
-fn plain(served: &Served, page: &Page, style: Style) -> Response<Body> {
-    answer::sliced(StatusCode::OK, "application/json", plain_slices(served, page), style)
-}
-
-fn metadata(page: &Page, version: MetaVersion, style: Style) -> Response<Body> {
-    answer::sliced(StatusCode::OK, "application/json", metadata_slices(page, version), style)
-}
-
-fn plain_slices(served: &Served, page: &Page) -> VecDeque<Bytes> {
-    let head = format!(
-        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
-        served.kind.kind,
-        served.api_version,
-        list_meta(page, served.custom.is_some())
-    );
-    // Items of built-in lists carry no kind and apiVersion, those of custom lists do (R19).
-    let typed = served.custom.is_some();
-    let items = page.records.iter().map(|record| match (served.shows_verbatim(record), typed) {
-        (true, true) => (Bytes::new(), record.bytes().clone()),
-        (true, false) => (Bytes::from_static(b"{"), record.typeless()),
-        (false, _) => {
-            let mut object = served.read(record).unwrap_or_default();
-            if !typed {
-                object.remove("kind");
-                object.remove("apiVersion");
-            }
-            (Bytes::new(), Bytes::from(Value::Object(object).to_string()))
-        }
-    });
-    joined(head, items, "")
-}
-
-fn metadata_slices(page: &Page, version: MetaVersion) -> VecDeque<Bytes> {
-    let api_version = version.api_version();
-    let head = format!(
-        "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
-        list_meta(page, false)
-    );
-    let before = Bytes::from(format!(
-        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{api_version}\",\"metadata\":"
-    ));
-    joined(head, page.records.iter().map(|record| (before.clone(), record.metadata())), "}")
-}
-
-fn joined(
-    head: String,
-    items: impl Iterator<Item = (Bytes, Bytes)>,
-    after_each: &'static str,
-) -> VecDeque<Bytes> {
-    let mut slices = VecDeque::new();
-    slices.push_back(Bytes::from(head));
-    for (at, (before, item)) in items.enumerate() {
-        if at > 0 {
-            slices.push_back(Bytes::from_static(b","));
-        }
-        slices.push_back(before);
-        slices.push_back(item);
-        if !after_each.is_empty() {
-            slices.push_back(Bytes::from_static(after_each.as_bytes()));
-        }
-    }
-    slices.push_back(Bytes::from_static(b"]}"));
-    slices
-}
-
-fn gathered(slices: VecDeque<Bytes>) -> Vec<u8> {
-    slices.into_iter().flatten().collect()
 }
 
 fn list_meta(page: &Page, custom: bool) -> Value {
@@ -273,29 +267,4 @@ fn list_meta(page: &Page, custom: bool) -> Value {
         map.insert("continue".into(), "".into());
     }
     meta
-}
-
-fn table(
-    served: &Served,
-    page: &Page,
-    version: MetaVersion,
-    style: Style,
-) -> Result<Value, Failure> {
-    let opted_in = page.records.iter().any(|record| record.contains(OPTED_IN_TEXT));
-    let columns = Columns::of(served, opted_in);
-    let mut table = answer::table_head(served, version, Some(columns));
-    table.insert("metadata".into(), list_meta(page, false));
-    let rows = page
-        .records
-        .iter()
-        .map(|record| {
-            let found = Found::Record(Arc::clone(record));
-            let object = found.object(served)?;
-            Ok(answer::row(served, object.as_ref(), version, style.include, columns))
-        })
-        .collect::<Result<Vec<_>, Failure>>()?;
-    let printed = served.custom.is_some() || tenure_table::has_printer(&served.kind);
-    let none = rows.is_empty() && !printed;
-    table.insert("rows".into(), if none { Value::Null } else { Value::Array(rows) });
-    Ok(Value::Object(table))
 }

@@ -2,5 +2,7 @@
 
 pub(crate) mod get;
 pub(crate) mod list;
+mod long;
+mod parts;
 pub(crate) mod token;
 pub(crate) mod watch;

@@ -16,16 +16,13 @@ use tenure_world::{Change, Handle, Interest, Record, Watch, WatchEnded};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::access::{Access, refusal};
 use crate::answer::{self, Columns, Found, Include};
-use crate::authenticate::User;
 use crate::body::{Body, Live};
 use crate::metrics::Running;
 use crate::negotiate::{MetaVersion, Shape};
+use crate::permit::{Hold, Permit};
 use crate::query::ListOptions;
-use crate::read::get::not_older_than;
 use crate::read::list::expired;
-use crate::reference::Sight;
 use crate::registry::{Kinds, Served};
 use crate::select::Selection;
 
@@ -56,48 +53,8 @@ pub(crate) struct Asked {
     pub events: Counter,
     /// Counts this watch while it is open.
     pub running: Running,
-    /// What must go on holding; none for a watch that is allowed once and for all.
-    pub lease: Option<Lease>,
-    /// What is seen of the collection; none for one who may read the whole of it.
-    pub sight: Option<Sight>,
-}
-
-/// The right to watch one object because something refers to it; the watch ends with it (referential
-/// authorization R123).
-pub(crate) struct Lease {
-    /// Who may do what.
-    pub access: Arc<Access>,
-    /// Who watches.
-    pub user: User,
-    /// What is watched.
-    pub group: String,
-    /// Its resource.
-    pub resource: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl Lease {
-    fn asked(&self) -> tenure_rbac::Asked<'_> {
-        tenure_rbac::Asked::Resource {
-            verb: "watch",
-            group: &self.group,
-            resource: &self.resource,
-            subresource: "",
-            namespace: &self.namespace,
-            name: &self.name,
-        }
-    }
-
-    /// Passes, or says that the right is gone.
-    fn check(&self) -> Result<(), Failure> {
-        if self.access.still_may(&self.user, &self.asked()) {
-            return Ok(());
-        }
-        Err(refusal(&self.user, &self.asked()))
-    }
+    /// What must go on holding.
+    pub permit: Permit,
 }
 
 /// What a watch begins with.
@@ -114,12 +71,11 @@ struct Begun {
 pub(crate) async fn start(
     world: &Handle,
     kinds: &Arc<Kinds>,
-    mut asked: Asked,
+    asked: Asked,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<Body>, Failure> {
-    // Looked at before the lease is, so that nothing is missed between the two.
-    let revoked = asked.lease.as_ref().map(|lease| lease.access.standing().revocations());
-    asked.lease.as_ref().map_or(Ok(()), Lease::check)?;
+    // Before anything is read, so that nothing is missed in between.
+    let hold = asked.permit.hold(world);
     let selection = Selection::new(&asked.served, &asked.options.labels, &asked.options.fields)?;
     let prefix = asked.served.collection(&asked.namespace);
     let only = Some(asked.only.as_str()).filter(|name| !name.is_empty());
@@ -137,7 +93,7 @@ pub(crate) async fn start(
         served: Arc::clone(&asked.served),
         columns: None,
     };
-    let begun = match asked.sight.take() {
+    let begun = match asked.permit.sight()? {
         Some(sight) => filtered::begin(world, &asked, sight, &selection).await,
         None => begin(world, &asked, &selection).await,
     };
@@ -155,24 +111,19 @@ pub(crate) async fn start(
         Err(failure) => return Err(failure),
     };
     let options = &asked.options;
-    let lifetime = options.timeout_seconds.map_or(asked.lifetime, Duration::from_secs);
     let stream = Stream {
         selection,
         encoder,
         sender,
         bookmarks: options.bookmarks,
         closing_bookmark: options.initial_events == Some(true) && options.bookmarks,
-        // A lifetime beyond what clocks hold is as good as none.
-        deadline: Instant::now()
-            .checked_add(lifetime)
-            .unwrap_or_else(|| Instant::now() + asked.lifetime),
+        deadline: Instant::now() + asked.lifetime,
         stop,
         events: asked.events,
         _running: asked.running,
         replaced: kinds.replacements(),
         kinds: Arc::clone(kinds),
-        lease: asked.lease,
-        revoked,
+        hold,
     };
     tokio::spawn(stream.run(cursor, begun));
     Ok(response)
@@ -190,9 +141,10 @@ fn starts_after(world: &Handle, options: &ListOptions) -> Option<Revision> {
 async fn begin(world: &Handle, asked: &Asked, selection: &Selection) -> Result<Begun, Failure> {
     let glass = None;
     if let Some(after) = starts_after(world, &asked.options) {
+        asked.permit.since(world, after)?;
         return Ok(Begun { initial: Vec::new(), after, glass });
     }
-    let state = not_older_than(world, asked.options.revision).await?;
+    let state = asked.permit.newest(world, asked.options.revision).await?;
     let initial: Vec<Arc<Record>> = state
         .range(&asked.served.collection(&asked.namespace), None)
         .filter(|record| asked.only.is_empty() || record.name() == asked.only)
@@ -214,9 +166,8 @@ struct Stream {
     _running: Running,
     kinds: Arc<Kinds>,
     replaced: watch::Receiver<u64>,
-    lease: Option<Lease>,
-    /// Tells when the lease may be gone.
-    revoked: Option<watch::Receiver<std::time::Instant>>,
+    /// What lets it go on.
+    hold: Hold,
 }
 
 impl Stream {
@@ -230,12 +181,14 @@ impl Stream {
             .is_some_and(|now| now.same_as(served))
     }
 
-    /// Passes, or tells the client that its right is gone and ends.
-    async fn is_leased(&self) -> bool {
-        let Some(Err(failure)) = self.lease.as_ref().map(Lease::check) else { return true };
-        let _ = self.send(self.encoder.error(&failure)).await;
-        if let (Some(lease), Some(revoked)) = (&self.lease, &self.revoked) {
-            lease.access.standing().tally().ended(revoked.borrow().elapsed());
+    /// Whether what was read up to now may be sent. If not, the stream ends: a client whose role or credential
+    /// is gone hears of it when it asks again (R260), one whose reference is gone at once (referential
+    /// authorization R123).
+    async fn is_permitted(&mut self) -> bool {
+        let Err(failure) = self.hold.check() else { return true };
+        if self.hold.is_by_reference() {
+            let _ = self.send(self.encoder.error(&failure)).await;
+            self.hold.count_revocation();
         }
         false
     }
@@ -258,6 +211,10 @@ impl Stream {
             self.events.inc();
             if chunk.len() > GATHER_BYTES {
                 self.send(chunk.split().freeze()).await?;
+                // A client may take as long as it likes for each of them.
+                if !self.is_permitted().await {
+                    return None;
+                }
             }
         }
         if self.closing_bookmark {
@@ -302,7 +259,7 @@ impl Stream {
                 }
                 () = self.sender.closed() => return,
                 _ = self.stop.changed() => return,
-                () = changed(self.revoked.as_mut()) => {}
+                () = self.hold.changed() => {}
                 _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
                     if !self.is_still_served() {
                         // What happened before the end is told first.
@@ -310,7 +267,7 @@ impl Stream {
                             let Ok(Some(change)) = cursor.try_next() else { break };
                             self.change(&mut chunk, &change);
                         }
-                        if !chunk.is_empty() {
+                        if !chunk.is_empty() && self.is_permitted().await {
                             let _ = self.send(chunk.freeze()).await;
                         }
                         return;
@@ -318,7 +275,7 @@ impl Stream {
                 }
             }
             // Nothing is told after the right has gone, not even what happened just before.
-            if !self.is_leased().await {
+            if !self.is_permitted().await {
                 return;
             }
             if !chunk.is_empty() && self.send(chunk.freeze()).await.is_none() {
@@ -347,14 +304,6 @@ impl Stream {
 
     async fn send(&self, chunk: Bytes) -> Option<()> {
         tokio::time::timeout(STALLED, self.sender.send(chunk)).await.ok()?.ok()
-    }
-}
-
-/// Waits for a revocation; for ever where there is nothing to revoke.
-async fn changed<T>(revoked: Option<&mut watch::Receiver<T>>) {
-    let Some(revoked) = revoked else { return std::future::pending().await };
-    if revoked.changed().await.is_err() {
-        std::future::pending().await
     }
 }
 

@@ -1,14 +1,22 @@
 //! Expressions of strategies, evaluated for the engine within the budget of one call (R79).
+//!
+//! Commits wait for them. What one may cost takes about two milliseconds, what all expressions of one object may
+//! cost together about ten; what an expression makes is read only as far as it can be references.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tenure_cel::{Bindings, Budget, CALL_COST_MAX, Env, Key, List, Map, Program, Shape, Type};
+use tenure_cel::{Bindings, Budget, Env, Key, List, Map, Program, Shape, Type};
 use tenure_reference::Expressions;
+use tenure_reference::path::RESULTS_MAX;
 
 /// How many expressions are kept compiled.
 const KEPT_MAX: usize = 1024;
+/// What one evaluation may cost.
+const CALL_COST_MAX: u64 = 20_000;
+/// What it costs to compile an expression that is not kept.
+const COMPILE_COST: u64 = 5_000;
 
 /// Compiles an expression over `self`, or says what is wrong with it.
 pub(super) fn compile(expression: &str) -> Result<Program, String> {
@@ -30,7 +38,7 @@ pub(super) struct Cel {
 }
 
 impl Cel {
-    fn program(&self, expression: &str) -> Compiled {
+    fn program(&self, expression: &str, units: &mut u64) -> Compiled {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = kept.get(expression) {
             return Arc::clone(program);
@@ -39,6 +47,7 @@ impl Cel {
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
+        *units = units.saturating_sub(COMPILE_COST);
         let program = Arc::new(compile(expression));
         kept.insert(expression.to_owned(), Arc::clone(&program));
         program
@@ -46,39 +55,151 @@ impl Cel {
 }
 
 impl Expressions for Cel {
-    fn evaluate(&self, expression: &str, object: &Value) -> Result<Value, String> {
-        let program = self.program(expression);
+    fn evaluate(&self, expression: &str, object: &Value, units: &mut u64) -> Result<Value, String> {
+        let program = self.program(expression, units);
         let program = program.as_ref().as_ref().map_err(Clone::clone)?;
         let shape = Shape::any();
         let seen =
             tenure_cel::Value::from_json(object, &shape).map_err(|error| error.to_string())?;
         let bindings = Bindings::new().bind("self", seen);
-        let mut budget = Budget::new(CALL_COST_MAX);
-        let made = program.eval(&bindings, &mut budget).map_err(|error| error.to_string())?;
-        Ok(json(&made))
+        let most = CALL_COST_MAX.min(*units);
+        let mut budget = Budget::new(most);
+        let made = program.eval(&bindings, &mut budget).map_err(|error| error.to_string());
+        *units = units.saturating_sub(most.saturating_sub(budget.remaining()));
+        Ok(results(&made?))
     }
 }
 
-/// A value as JSON; what has no form there is null, and no reference.
-fn json(value: &tenure_cel::Value<'_>) -> Value {
+/// What an expression made, as far as it can be references: a list in the list is opened, nothing else is copied.
+///
+/// A value may hold the object many times over without having cost anything.
+fn results(made: &tenure_cel::Value<'_>) -> Value {
     use tenure_cel::Value as Made;
-    match value {
-        Made::Bool(truth) => (*truth).into(),
-        Made::Int(number) => (*number).into(),
-        Made::Uint(number) => (*number).into(),
-        Made::String(text) => Value::String((**text).to_owned()),
-        Made::List(List::Json(items, _)) => Value::Array(items.to_vec()),
-        Made::List(List::Made(items)) => items.iter().map(json).collect(),
-        Made::Map(Map::Json(map, _)) | Made::Object(map, _) => Value::Object((*map).clone()),
-        Made::Map(Map::Made(map)) => {
-            let named = map.iter().filter_map(|(key, value)| match key {
-                Key::String(name) => Some(((**name).to_owned(), json(value))),
-                _ => None,
-            });
-            Value::Object(named.collect())
+    let list = match made {
+        Made::List(list) => list,
+        Made::Raw(Value::Array(items)) => {
+            return items.iter().take(RESULTS_MAX + 1).map(json_reference).collect();
         }
-        Made::Optional(Some(inner)) => json(inner),
-        Made::Raw(raw) => (*raw).clone(),
+        Made::Optional(Some(inner)) => return results(inner),
+        _ => return Value::Null,
+    };
+    let mut found = Vec::new();
+    for_each(list, &mut |item| {
+        match item {
+            Item::Made(Made::List(inner)) => for_each(inner, &mut |item| {
+                found.push(item.reference());
+                found.len() <= RESULTS_MAX
+            }),
+            Item::Json(Value::Array(inner)) => {
+                found.extend(inner.iter().take(RESULTS_MAX + 1).map(json_reference));
+            }
+            item => found.push(item.reference()),
+        }
+        found.len() <= RESULTS_MAX
+    });
+    Value::Array(found)
+}
+
+/// One of a list: of the object, or made.
+enum Item<'l, 'v> {
+    Json(&'l Value),
+    Made(&'l tenure_cel::Value<'v>),
+}
+
+/// Calls for one after the other, until it is enough.
+fn for_each<'v>(list: &List<'v>, each: &mut dyn FnMut(Item<'_, 'v>) -> bool) {
+    match list {
+        List::Json(items, _) => drop(items.iter().all(|item| each(Item::Json(item)))),
+        List::Made(items) => drop(items.iter().all(|item| each(Item::Made(item)))),
+    }
+}
+
+impl Item<'_, '_> {
+    /// The name, or the name and the namespace; null for what is no reference.
+    fn reference(&self) -> Value {
+        use tenure_cel::Value as Made;
+        match self {
+            Item::Json(value) => json_reference(value),
+            Item::Made(Made::String(name)) => Value::String((**name).to_owned()),
+            Item::Made(Made::Map(Map::Json(map, _)) | Made::Object(map, _)) => members(map),
+            Item::Made(Made::Map(Map::Made(map))) => {
+                let named = map.iter().filter_map(|(key, value)| match (key, value) {
+                    (Key::String(key), Made::String(text)) if is_member(key) => {
+                        Some(((**key).to_owned(), Value::String((**text).to_owned())))
+                    }
+                    _ => None,
+                });
+                Value::Object(named.collect())
+            }
+            Item::Made(Made::Optional(Some(inner))) => Item::Made(inner).reference(),
+            Item::Made(Made::Raw(raw)) => json_reference(raw),
+            Item::Made(_) => Value::Null,
+        }
+    }
+}
+
+fn json_reference(value: &Value) -> Value {
+    match value {
+        Value::String(name) => Value::String(name.clone()),
+        Value::Object(map) => members(map),
         _ => Value::Null,
+    }
+}
+
+fn members(map: &serde_json::Map<String, Value>) -> Value {
+    let texts = map.iter().filter(|(key, value)| is_member(key) && value.is_string());
+    Value::Object(texts.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+fn is_member(key: &str) -> bool {
+    matches!(key, "name" | "namespace")
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/referential-authorization.md.
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn r79_what_an_expression_makes_is_read_as_far_as_it_is_references() {
+        let cel = Cel::default();
+        let object = json!({
+            "one": { "name": "a", "namespace": "n", "data": { "k": "v" } },
+            "many": [{ "name": "b", "data": 1 }, "c", 7, ["d"]],
+        });
+        let made = |expression: &str| cel.evaluate(expression, &object, &mut 100_000).unwrap();
+        let one = json!({ "name": "a", "namespace": "n" });
+        assert_eq!(made("[self.one, dyn('x'), dyn(1)]"), json!([one, "x", null]));
+        assert_eq!(made("[self.many]"), json!([{ "name": "b" }, "c", null, null]));
+        assert_eq!(made("[[{'name': dyn('y'), 'z': self.many}]]"), json!([{ "name": "y" }]));
+        assert_eq!(made("self.many"), json!([{ "name": "b" }, "c", null, "d"]));
+    }
+
+    #[test]
+    fn r79_an_object_held_many_times_over_is_not_copied() {
+        let object =
+            json!({ "items": vec![json!({ "name": "n", "data": "x".repeat(500) }); 2_000] });
+        let expression = "self.items.map(x, [self.items, self.items, self.items, self.items])";
+        let begin = std::time::Instant::now();
+        // As many copies would take gigabytes.
+        let _ = Cel::default().evaluate(expression, &object, &mut 100_000);
+        assert!(begin.elapsed() < std::time::Duration::from_secs(5));
+    }
+
+    #[test]
+    fn r79_what_one_object_may_cost_is_spent_by_all_expressions() {
+        let object = json!({ "items": vec![json!("a"); 2_000] });
+        let (cel, mut units) = (Cel::default(), 100_000);
+        let hostile = "self.items.map(x, self.items.exists(y, y == 'b') ? x : 'c')";
+        let mut calls = 0;
+        while units > 0 {
+            let failed = cel.evaluate(hostile, &object, &mut units).unwrap_err();
+            assert!(failed.contains("cost"), "{failed}");
+            calls += 1;
+        }
+        assert!(calls <= 6, "{calls}");
     }
 }

@@ -11,7 +11,7 @@
 //! undone. Where the moves are forgotten, or the rights of the client have changed, it is told to list again. What is
 //! seen is decided by the engine; nothing is sent from here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure_core::Revision;
@@ -28,7 +28,10 @@ const KEPT_MAX: usize = 1 << 16;
 
 /// Something that changes what somebody sees.
 struct Move {
+    /// Clients that know of this revision may know of it.
     revision: Revision,
+    /// The commit that brought it, or the last one before it.
+    state: Revision,
     what: What,
 }
 
@@ -118,7 +121,7 @@ impl Moves {
         let subjects = out.subjects.iter();
         let subjects = subjects.map(|(group, name)| What::Subject(*group, name.clone()));
         let moves: Vec<Arc<Move>> =
-            targets.chain(subjects).map(|what| Arc::new(Move { revision, what })).collect();
+            targets.chain(subjects).map(|what| Arc::new(Move { revision, state, what })).collect();
         let mut kept = self.lock();
         publish(index);
         if !moves.is_empty() {
@@ -147,10 +150,18 @@ impl Kept {
     }
 
     fn after(&self, revision: Revision) -> Result<impl Iterator<Item = &Move>, Forgotten> {
+        self.after_by(revision, |made| made.revision)
+    }
+
+    fn after_by(
+        &self,
+        revision: Revision,
+        at: impl Fn(&Move) -> Revision,
+    ) -> Result<impl Iterator<Item = &Move>, Forgotten> {
         if revision < self.since {
             return Err(Forgotten { oldest: self.since });
         }
-        let from = self.moves.partition_point(|made| made.revision <= revision);
+        let from = self.moves.partition_point(|made| at(made) <= revision);
         Ok(self.moves.range(from..).map(|made| &**made))
     }
 }
@@ -289,14 +300,36 @@ impl Sight {
         Ok((Moved::Some(targets.cloned().collect()), state))
     }
 
+    /// Those of the records of a state that were seen in it, of those that are seen now (R180).
+    pub(crate) fn was_seen(
+        &self,
+        records: &[Arc<Record>],
+        state: Revision,
+    ) -> Result<Vec<Arc<Record>>, Forgotten> {
+        let then = self.then_by(state, |made| made.state)?;
+        let unseen = then.seen.iter().filter(|(_, seen)| !**seen);
+        let unseen: BTreeSet<(&str, &str)> =
+            unseen.map(|(target, _)| (&*target.namespace, &*target.name)).collect();
+        let seen = records.iter().filter(|of| !unseen.contains(&(of.namespace(), of.name())));
+        Ok(seen.cloned().collect())
+    }
+
     /// What was seen at a revision, beside what is seen now.
     pub(crate) fn then(&self, revision: Revision) -> Result<Then, Forgotten> {
+        self.then_by(revision, |made| made.revision)
+    }
+
+    fn then_by(
+        &self,
+        revision: Revision,
+        at: impl Fn(&Move) -> Revision,
+    ) -> Result<Then, Forgotten> {
         let Some(moves) = self.moves() else { return Ok(Then::default()) };
         let kept = moves.lock();
         // Under the lock: the view is that of the moves.
         let view = self.access.standing().view();
         let mut since: BTreeMap<&Target, Vec<(Revision, &Transition)>> = BTreeMap::new();
-        for made in kept.after(revision)? {
+        for made in kept.after_by(revision, at)? {
             if self.is_me(&made.what) {
                 return Err(Forgotten { oldest: made.revision });
             }
@@ -346,7 +379,7 @@ mod tests {
 
     fn subject(revision: u64) -> Arc<Move> {
         let what = What::Subject(false, "contour".to_owned());
-        Arc::new(Move { revision: Revision(revision), what })
+        Arc::new(Move { revision: Revision(revision), state: Revision(revision), what })
     }
 
     #[test]

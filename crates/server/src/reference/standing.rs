@@ -22,6 +22,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use super::expression::Cel;
 use super::feeds::Feeds;
 use super::filtered::Moves;
+use super::recent::{MovedSince, RecentMoves};
 use super::tally::Tally;
 use super::tell::Teller;
 use super::{Authorizer, References};
@@ -61,6 +62,8 @@ pub(crate) struct Standing {
     authorizer: Authorizer,
     /// What changed whose sight, where collections are filtered.
     moves: Option<Moves>,
+    /// What moved lately, for permits.
+    recent: RecentMoves,
 }
 
 impl Default for Standing {
@@ -91,6 +94,7 @@ impl Standing {
             turn: Arc::default(),
             authorizer: settings.authorizer,
             moves: settings.filtered_lists.then(Moves::default),
+            recent: RecentMoves::default(),
         }
     }
 
@@ -129,6 +133,39 @@ impl Standing {
     /// As [`Standing::may`], for one who was allowed before and looks again: without the why, and not counted.
     pub(crate) fn still_may(&self, user: &User, asked: &Asked<'_>) -> bool {
         attributes(user, asked).is_some_and(|asked| self.decide(&asked))
+    }
+
+    /// What a reader of a state must know beside [`Standing::still_may`]: what moved with a later commit (R180).
+    pub(crate) fn moved_after_state(
+        &self,
+        user: &User,
+        asked: &Asked<'_>,
+        state: Revision,
+    ) -> MovedSince {
+        let asked = attributes(user, asked);
+        asked.map(|asked| self.recent.after_state(&asked, state)).unwrap_or_default()
+    }
+
+    /// The same for one who reads on from a revision: what a client that knows it may not know.
+    pub(crate) fn moved_after(
+        &self,
+        user: &User,
+        asked: &Asked<'_>,
+        revision: Revision,
+    ) -> MovedSince {
+        let asked = attributes(user, asked);
+        asked.map(|asked| self.recent.after_revision(&asked, revision)).unwrap_or_default()
+    }
+
+    /// The same for one who has looked before, at a number of [`Standing::moved_until`].
+    pub(crate) fn moved_from(&self, user: &User, asked: &Asked<'_>, number: u64) -> MovedSince {
+        let asked = attributes(user, asked);
+        asked.map(|asked| self.recent.since_number(&asked, number)).unwrap_or_default()
+    }
+
+    /// As long as this stays the same, so does every decision.
+    pub(crate) fn moved_until(&self) -> u64 {
+        self.recent.published()
     }
 
     /// Whether references let it be read at this moment.
@@ -315,6 +352,7 @@ impl Standing {
 
     /// Everything up to a revision has been told; what happened on the way is nobody's to know.
     pub(super) fn start(&self, at: Revision) {
+        self.recent.start(at);
         if let Some(moves) = &self.moves {
             moves.start(at);
         }
@@ -322,6 +360,7 @@ impl Standing {
 
     /// Lets readers see the index as it is; open watches look again if something may be gone.
     pub(super) fn publish(&self, index: &mut Index, revision: Revision, out: &Outputs) {
+        self.recent.note(revision, false, index, out);
         self.publish_as_of(index, (revision, revision), out);
     }
 
@@ -331,6 +370,7 @@ impl Standing {
             Some(moves) => moves.note(at, index, out, publish),
             None => publish(index),
         }
+        self.recent.publish();
         if !out.subjects.is_empty() || out.transitions.iter().any(|moved| !moved.live) {
             self.revoked.send_replace(Instant::now());
         }
@@ -339,6 +379,8 @@ impl Standing {
     /// The same between two commits. What moves then moved after everything that clients have seen, so it counts
     /// as of the revision that comes next: who goes on from an earlier one is told of it, or lists again.
     pub(super) fn publish_late(&self, index: &mut Index, out: &Outputs) {
+        // The newest commit may say nothing to the index, and clients know of it.
+        self.recent.note(self.reached(), true, index, out);
         let (next, state) = (Revision(self.applied().0.saturating_add(1)), self.applied());
         self.publish_as_of(index, (next, state), out);
     }
@@ -353,9 +395,10 @@ impl Standing {
 }
 
 fn attributes<'a>(user: &'a User, asked: &Asked<'a>) -> Option<Attributes<'a>> {
-    let Asked::Resource { verb, group, resource, subresource, namespace, name } = *asked else {
+    let Asked::Resource { verb, group, resource, subresource, name, .. } = *asked else {
         return None;
     };
+    let namespace = asked.object_namespace();
     let (user, groups) = (user.name.as_str(), user.groups.as_slice());
     Some(Attributes { user, groups, verb, group, resource, subresource, namespace, name })
 }

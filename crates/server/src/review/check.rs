@@ -150,12 +150,11 @@ pub(super) fn ignored(resource: &Object) -> String {
     said.join("; ")
 }
 
-/// The name that a field selector asks for by exactly one requirement (referential authorization R94).
-pub(super) fn selected_name(resource: &Object) -> Option<&str> {
+/// The value that a field selector asks for by exactly one requirement (referential authorization R94).
+pub(super) fn selected<'a>(resource: &'a Object, field: &str) -> Option<&'a str> {
     let requirements = resource.list_at(&["fieldSelector", "requirements"]).iter();
-    let mut named = requirements
-        .filter_map(Value::as_object)
-        .filter(|one| one.str_at(&["key"]) == Some("metadata.name"));
+    let mut named =
+        requirements.filter_map(Value::as_object).filter(|one| one.str_at(&["key"]) == Some(field));
     let (Some(one), None) = (named.next(), named.next()) else { return None };
     match one.list_at(&["values"]) {
         [Value::String(name)] if one.str_at(&["operator"]) == Some("In") => Some(name),

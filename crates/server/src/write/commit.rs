@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tenure_machinery::status::Details;
+use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object};
 use tenure_world::{Committed, Draft, Guard, Handle, Proposal, Record, Refused, Write};
 
 use crate::api::Api;
+use crate::permit::Permit;
 use crate::reference;
 use crate::registry::Served;
 
@@ -83,17 +84,36 @@ pub(crate) async fn propose(
 /// authorization R174).
 pub(crate) async fn propose_object(
     api: &Api,
+    permit: &Permit,
     (served, object): (&Served, &Object),
     own: Guard,
     write: Write,
     extras: Extras,
 ) -> Result<Outcome, Failure> {
     let prepared = reference::prepare(api, served, object).await;
+    // What was waited for meanwhile may have taken long.
+    permit.check(&api.world)?;
     let outcome = propose(&api.world, own, write, extras).await?;
     if let (Some(prepared), Outcome::Committed(_)) = (prepared, &outcome) {
         prepared.stored();
     }
     Ok(outcome)
+}
+
+/// The answer to a write that would make a full store larger: 500 as upstream's, because clients know no
+/// better code (R245).
+fn store_full(used: u64, quota: u64) -> Failure {
+    let why = format!(
+        "database space exceeded: the store holds {used} of {quota} bytes; delete objects, or start \
+         the server with a larger --store-quota"
+    );
+    let cause = StatusCause {
+        reason: "StoreQuotaExceeded".to_owned(),
+        message: why.clone(),
+        field: String::new(),
+    };
+    Failure::new(500, "InternalError", why)
+        .with(Details { causes: vec![cause], ..Details::default() })
 }
 
 /// What the client is told when nothing can be written.
@@ -105,6 +125,7 @@ pub(crate) fn refused_failure(refused: &Refused) -> Failure {
             "too many writes are waiting, please try again later",
         )
         .with(Details { retry_after_seconds: 1, ..Details::default() }),
+        Refused::Full { used, quota } => store_full(*used, *quota),
         other => Failure::internal(other),
     }
 }

@@ -15,7 +15,6 @@ use crate::api::Api;
 use crate::clock::now;
 use crate::query::WriteOptions;
 use crate::reference::Around;
-use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose_object};
 use crate::write::managed::Fields;
@@ -91,6 +90,7 @@ pub(crate) async fn prepare(
     let cx = Cx { now: now(), uid: api.chance.uid(), subresource: None, unlabelled };
     wipe_system_metadata(&mut object);
     served.kind.rules.default(&mut object);
+    admit::restrict(api, request, None, &object)?;
     admit::settle_retention(api, request, None, &mut object);
     api.downward.settle(&served.kind, &mut object, None);
     let manager = request.manager(options.manager.as_deref());
@@ -100,14 +100,14 @@ pub(crate) async fn prepare(
     decode::settle_empty(&served, &mut object);
     fill_system_metadata(&mut object, &served.kind, &cx);
 
-    let state = api.world.current();
+    let state = admit::state_for_new(api, request, &object).await;
     let mut extras = Extras::default();
     admit::mutate(api, &state, request, Operation::Create, None, &mut object, &mut extras)?;
     for repeated in meta::dedupe_owner_references(&mut object) {
         request.warn(repeated);
     }
     served.kind.rules.prepare_create(&mut object, &cx);
-    let mut object = validate(api, &served, object).await?;
+    let mut object = validate(api, request, object).await?;
     admit::validate(api, request, Operation::Create, None, Some(&object))?;
     let subject = Subject {
         operation: Operation::Create,
@@ -144,6 +144,7 @@ async fn attempt(
     let _turn = api.turns.wait(&api.world.current(), object.namespace()).await;
     let Ready { key, object, mut extras } = prepare(api, request, options, object, fields).await?;
     if options.dry_run {
+        request.permit.check(&api.world)?;
         return Ok(Attempt::Done(Found::Object(object)));
     }
     let served = &request.served;
@@ -152,7 +153,7 @@ async fn attempt(
     // The first guard is the object's own, those after it are of what goes with it.
     let relied_from = 1 + extras.guards.len();
     extras.guards.extend(request.relied_on.iter().cloned());
-    match propose_object(api, (served, &object), own, write, extras).await? {
+    match propose_object(api, &request.permit, (served, &object), own, write, extras).await? {
         Outcome::Committed(committed) => committed
             .records
             .into_iter()
@@ -168,7 +169,8 @@ async fn attempt(
     }
 }
 
-async fn validate(api: &Api, served: &Arc<Served>, object: Object) -> Result<Object, Failure> {
+async fn validate(api: &Api, request: &Request, object: Object) -> Result<Object, Failure> {
+    let served = &request.served;
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
     let (downward, around) = (api.downward, Around::now(api));
     let check = move |object: &Object, errors: &mut Errors| {
@@ -181,7 +183,7 @@ async fn validate(api: &Api, served: &Arc<Served>, object: Object) -> Result<Obj
         reference::validate(&of.kind, object, None, &around, errors);
         admit::check_expressions(&of.kind, object, None, errors);
     };
-    let (object, errors) = api.aside.check(object, check).await?;
+    let (object, errors) = api.aside.check(&request.user, object, check).await?;
     if errors.is_empty() {
         return Ok(object);
     }

@@ -101,8 +101,17 @@ fn parse_protobuf(body: &[u8], expected: Expected<'_>) -> Result<Object, Failure
     Ok(object)
 }
 
+/// As [`check_size`], for what a patch made.
+pub(crate) fn check_object_size(object: &Object) -> Result<(), Failure> {
+    check_values(object.values())
+}
+
 /// A small body may hold very many objects, and each grows when its members are filled in.
 pub(crate) fn check_size(value: &Value) -> Result<(), Failure> {
+    check_values(std::iter::once(value))
+}
+
+fn check_values<'a>(values: impl Iterator<Item = &'a Value>) -> Result<(), Failure> {
     fn count(value: &Value, left: &mut usize) {
         match value {
             Value::Object(map) => {
@@ -116,7 +125,7 @@ pub(crate) fn check_size(value: &Value) -> Result<(), Failure> {
         }
     }
     let mut left = OBJECTS_MAX;
-    count(value, &mut left);
+    values.for_each(|value| count(value, &mut left));
     if left > 0 {
         return Ok(());
     }

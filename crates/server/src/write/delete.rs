@@ -224,10 +224,9 @@ pub(crate) async fn attempt(
     options: &DeleteOptions,
     state: &World,
     record: &Arc<Record>,
-    mut extras: Extras,
+    extras: Extras,
 ) -> Result<Option<Deleted>, Failure> {
-    let served = &Arc::clone(&request.served);
-    let old = served.read(record)?;
+    let old = request.served.read(record)?;
     admit::validate(api, request, Operation::Delete, Some(&old), None)?;
     let subject = Subject {
         operation: Operation::Delete,
@@ -237,7 +236,45 @@ pub(crate) async fn attempt(
         kind: None,
     };
     policy::enforce(api, request, subject).await?;
+    // Expressions may take long.
+    request.permit.check(&api.world)?;
     check_preconditions(request, options, record)?;
+    carry_out(api, request, options, state, record, old, extras).await
+}
+
+/// Deletes what was decided to go, although it may have moved since: whoever had to be asked was asked
+/// about this object, and it is marked for all to see. Another under its name stays.
+pub(crate) async fn finish(
+    api: &Api,
+    request: &Request,
+    options: &DeleteOptions,
+    key: &str,
+    uid: &str,
+) -> Result<(), Failure> {
+    loop {
+        let state = api.world.current();
+        let Some(record) = state.get(key).filter(|record| record.uid() == uid) else {
+            return Ok(());
+        };
+        let old = request.served.read(record)?;
+        let extras = Extras::default();
+        if carry_out(api, request, options, &state, record, old, extras).await?.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+/// Does to an object what its deletion means; `None` when it, or what `extras` rely on, has moved.
+async fn carry_out(
+    api: &Api,
+    request: &Request,
+    options: &DeleteOptions,
+    state: &World,
+    record: &Arc<Record>,
+    old: Object,
+    mut extras: Extras,
+) -> Result<Option<Deleted>, Failure> {
+    let served = &request.served;
     let step = decide(&served.kind, api.collects_garbage, options, &old);
     let removes = matches!(step, Step::Remove(_));
     let new = match step {
@@ -266,7 +303,7 @@ pub(crate) async fn attempt(
     }
 }
 
-fn check_preconditions(
+pub(crate) fn check_preconditions(
     request: &Request,
     options: &DeleteOptions,
     record: &Record,

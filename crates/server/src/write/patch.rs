@@ -110,6 +110,7 @@ pub(crate) fn warn_of_kept(request: &mut Request, old: &Object, new: &Object) {
 pub(crate) fn read_patch(body: &[u8], kind: PatchType) -> Result<Value, Failure> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| Failure::bad_request(format!("the patch is not JSON: {error}")))?;
+    decode::check_size(&value)?;
     match (kind, &value) {
         (PatchType::Json, Value::Array(_))
         | (PatchType::Merge | PatchType::Strategic, Value::Object(_)) => Ok(value),
@@ -134,7 +135,9 @@ pub(crate) fn apply(
             tenure_patch::strategic::apply(&TypeSchema::new(facts(), type_id), old, patch)
         }
     };
-    result.map_err(failed)
+    let patched = result.map_err(failed)?;
+    decode::check_object_size(&patched)?;
+    Ok(patched)
 }
 
 pub(crate) fn failed(error: PatchError) -> Failure {

@@ -58,9 +58,12 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
                 if !version_of(&body).is_empty() {
                     return Err(missing(&served, &request.name));
                 }
-                let found =
-                    create::from_object(api, request, &options, body, Fields::Written).await?;
-                return Ok(Updated::Created(found));
+                let object = body.clone();
+                match create::from_object(api, request, &options, object, Fields::Written).await {
+                    // Somebody else was first: what stands now is updated.
+                    Err(failure) if failure.reason == "AlreadyExists" => continue,
+                    result => return result.map(Updated::Created),
+                }
             }
             return Err(missing(&served, &request.name));
         };
@@ -118,11 +121,12 @@ pub(crate) async fn store(
     // From here on the object counts as stored: rules for new objects do not apply.
     set_version(&mut new, record.revision());
     kind.rules.default(&mut new);
+    admit::restrict(api, request, Some(&old), &new)?;
     admit::settle_retention(api, request, Some(&old), &mut new);
     api.downward.settle(kind, &mut new, Some(&old));
     if subresource == Some("status") {
         new = status_only(new, &old, kind.status.unwrap_or(StatusMeta::Frozen));
-    } else if kind.status.is_some() {
+    } else if kind.status.is_some() && subresource != Some("approval") {
         copy_member(&mut new, &old, "status");
     }
     let manager = request.manager(options.manager.as_deref());
@@ -144,7 +148,7 @@ pub(crate) async fn store(
     if kind.generation && subresource != Some("status") {
         move_generation(kind, &mut new, &old);
     }
-    let (mut new, old) = validate(api, &served, new, old, subresource).await?;
+    let (mut new, old) = validate(api, request, new, old, subresource).await?;
     admit::validate(api, request, Operation::Update, Some(&old), Some(&new))?;
     let subject = Subject {
         operation: Operation::Update,
@@ -154,6 +158,7 @@ pub(crate) async fn store(
         kind: None,
     };
     policy::enforce(api, request, subject).await?;
+    admit::judge_existing_pods(api, &state, request, &old, &new).await?;
     for warning in admit::warnings(api, &state, request, Some(&old), &new) {
         request.warn(warning);
     }
@@ -165,6 +170,10 @@ pub(crate) async fn store(
     }
     admit::allocate(api, &state, request, Some(&old), &mut new, &mut extras)?;
     managed::settle(&old, &mut new);
+    if new == old || options.dry_run {
+        // What answers with an object is allowed at that moment, written or not.
+        request.permit.check(&api.world)?;
+    }
     if new == old {
         return Ok(Stored::Done(Found::Record(Arc::clone(record))));
     }
@@ -184,7 +193,7 @@ pub(crate) async fn store(
         admit::release(api, &state, request, &old, &mut extras)?;
     }
     extras.guards.extend(request.relied_on.iter().cloned());
-    match propose_object(api, (&served, &new), own, write, extras).await? {
+    match propose_object(api, &request.permit, (&served, &new), own, write, extras).await? {
         Outcome::Committed(_) if gone => Ok(Stored::Done(Found::Object(new))),
         Outcome::Committed(committed) => committed
             .records
@@ -206,11 +215,12 @@ fn subresource_name(text: &str) -> Option<&'static str> {
 
 async fn validate(
     api: &Api,
-    served: &Arc<Served>,
+    request: &Request,
     new: Object,
     old: Object,
     subresource: Option<&'static str>,
 ) -> Result<(Object, Object), Failure> {
+    let served = &request.served;
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
     let (downward, around) = (api.downward, Around::now(api));
     let check = move |(new, old): &(Object, Object), errors: &mut Errors| {
@@ -222,7 +232,7 @@ async fn validate(
         reference::validate(&of.kind, new, Some(old), &around, errors);
         admit::check_expressions(&of.kind, new, Some(old), errors);
     };
-    let (both, errors) = api.aside.check((new, old), check).await?;
+    let (both, errors) = api.aside.check(&request.user, (new, old), check).await?;
     if errors.is_empty() {
         return Ok(both);
     }

@@ -82,11 +82,22 @@ async fn r151_no_credential_is_anonymous_and_a_wrong_one_is_refused() {
         message.contains("User \"system:anonymous\" cannot list resource \"pods\""),
         "{message}"
     );
-    for wrong in ["Bearer wrong", "Bearer a.b.c", "Basic YTpi", "Bearer", "nonsense"] {
+    for wrong in ["Bearer wrong", "Bearer a.b.c", "Bearer a b", "bearer x"] {
         for path in ["/healthz", PODS] {
             let answer = house.ask_as(&nobody, "GET", path, &[("authorization", wrong)], "").await;
             answer.fails(401, "Unauthorized");
         }
+    }
+    // What is no bearer token is no credential.
+    for none in
+        ["Basic YTpi", "Bearer", "Bearer ", "Bearer  x", "Bearer\tx", "nonsense", "Negotiate x"]
+    {
+        let headers = [("authorization", none)];
+        house.ask_as(&nobody, "GET", "/healthz", &headers, "").await.with(200);
+        house.ask_as(&nobody, "GET", PODS, &headers, "").await.fails(403, "Forbidden");
+        // A certificate that proves nothing is one, and no other scheme makes up for it.
+        let answer = house.ask_as(&Peer::untrusted(), "GET", PODS, &headers, "").await;
+        answer.fails(401, "Unauthorized");
     }
     let known = identity(&house, &peer("u", &["devs"]), &[]).await.with(201);
     let groups = &known["status"]["userInfo"]["groups"];
@@ -274,7 +285,7 @@ async fn r155_a_cluster_binding_holds_everywhere() {
 }
 
 #[tokio::test]
-async fn r155_names_bound_a_rule_and_a_selector_of_one_name_fits_it() {
+async fn r155_names_bound_a_rule_and_a_selector_of_one_name_fits_reads() {
     let house = House::new().await;
     let who = peer("u", &[]);
     house.config_map("a").await;
@@ -296,7 +307,11 @@ async fn r155_names_bound_a_rule_and_a_selector_of_one_name_fits_it() {
         ("POST", "", 403),
         ("DELETE", "", 403),
         ("DELETE", "/b", 403),
-        ("DELETE", "?fieldSelector=metadata.name%3Da", 200),
+        // A selector narrows what is read; it names nothing that is written.
+        ("DELETE", "?fieldSelector=metadata.name%3Da", 403),
+        ("POST", "?fieldSelector=metadata.name%3Da", 403),
+        ("GET", "/a?fieldSelector=metadata.name%3Db", 200),
+        ("DELETE", "/a", 200),
     ] {
         let path = format!("{CONFIG_MAPS}{rest}");
         assert_eq!(code(&house, &who, method, &path).await, wanted, "{method} {path}");

@@ -58,6 +58,7 @@ async fn r168_a_line_says_who_asked_what_and_what_came_of_it() {
         "responseStatus": { "metadata": {}, "code": 201 },
         "annotations": {
             "authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "",
+            "pod-security.kubernetes.io/enforce-policy": "privileged:latest",
         },
     });
     assert_eq!(rest, wanted);

@@ -214,7 +214,12 @@ async fn r123_who_cannot_be_answered_is_told_why() {
         ),
         ("gone", "", 404, "the server could not find the requested resource ( pods/log gone)"),
         ("broken", "", 500, "Internal error occurred: the disk is on fire"),
-        ("lost", "", 500, "Internal error occurred: error dialing backend: connection refused"),
+        (
+            "lost",
+            "",
+            500,
+            "Internal error occurred: error dialing backend: node \"away\" cannot be reached",
+        ),
         ("none", "", 404, "pods \"none\" not found"),
     ] {
         let answer = house.get(&format!("{PODS}/{pod}/log?{query}")).await;
@@ -245,7 +250,7 @@ async fn r125_streams_need_a_pod_on_a_node_and_a_connection_to_turn_into_one() {
             "lost/exec?command=x",
             &UPGRADE,
             500,
-            "Internal error occurred: error dialing backend: connection refused",
+            "Internal error occurred: error dialing backend: node \"away\" cannot be reached",
         ),
         (
             "PUT",
@@ -288,6 +293,49 @@ async fn r132_a_websocket_needs_the_right_to_create() {
     assert_eq!(house.ask_as(&rita, "GET", &format!("{PODS}/web/log"), &[], "").await.code, 200);
     let nobody = peer("nobody", &[]);
     assert_eq!(house.ask_as(&nobody, "GET", &format!("{PODS}/web/log"), &[], "").await.code, 403);
+}
+
+#[tokio::test]
+async fn r132a_what_runs_something_on_a_node_needs_the_right_to_create() {
+    let house = house().await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    for (user, verb) in [("rita", "get"), ("carl", "create")] {
+        let role = json!({
+            "metadata": {"name": user},
+            "rules": [{"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": [verb]}],
+        });
+        house.made(&format!("{rbac}/clusterroles"), role).await;
+        let binding = json!({
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        house.made(&format!("{rbac}/clusterrolebindings"), binding).await;
+    }
+    let (rita, carl) = (peer("rita", &[]), peer("carl", &[]));
+    let proxy = "/api/v1/nodes/n/proxy";
+    let ask = async |peer: &tenure_server::Peer, method: &str, path: &str| {
+        house.ask_as(peer, method, &format!("{proxy}{path}"), &[], "").await.code
+    };
+    for path in [
+        "/exec/shop/web/main",
+        "//exec/shop/web/main",
+        "/%65xec/shop/web/main",
+        "/exec%2Fshop/web/main",
+        "/attach/shop/web/main",
+        "/run/shop/web/main",
+        "/portForward/shop/web",
+        "/portProxy/shop/web/80",
+        "/cri/exec/token",
+    ] {
+        assert_eq!(ask(&rita, "GET", path).await, 403, "{path}");
+        assert_eq!(ask(&carl, "POST", path).await, 200, "{path}");
+    }
+    assert_eq!(ask(&rita, "GET", "/stats/summary").await, 200);
+    assert_eq!(ask(&rita, "GET", "/Exec/shop/web/main").await, 200, "nothing of a node is there");
+    for path in ["/pods/%2e%2e/exec/a/b/c", "/./exec/a/b/c", "/pods/..;/exec", "/%zz"] {
+        assert_eq!(ask(&rita, "GET", path).await, 400, "{path}");
+    }
 }
 
 /// Speaks HTTP/1.1 to the server over a pipe, as the socket does.
@@ -355,7 +403,9 @@ async fn r133_a_node_is_asked_through_its_proxy() {
     for (method, path, theirs) in [
         ("GET", "/api/v1/nodes/n/proxy", "GET / "),
         ("GET", "/api/v1/nodes/n/proxy/stats/summary?a=%20b", "GET /stats/summary?a=%20b "),
-        ("POST", "/api/v1/nodes/n/proxy/run/a%2Fb", "POST /run/a%2Fb body"),
+        ("POST", "/api/v1/nodes/n/proxy/run/a%2Fb", "POST /run/a/b body"),
+        // One spelling reaches the node, so that it reads what was judged here (R133a).
+        ("GET", "/api/v1/nodes/n/proxy//%73tats/", "GET /stats/ "),
     ] {
         let body = if method == "POST" { "body" } else { "" };
         let headers = [
@@ -411,7 +461,7 @@ async fn r133_a_port_of_a_pod_is_asked_through_its_proxy() {
         (
             "lost:80/proxy",
             500,
-            "Internal error occurred: error dialing backend: connection refused",
+            "Internal error occurred: error dialing backend: node \"away\" cannot be reached",
         ),
     ] {
         let answer = house.get(&format!("{PODS}/{path}")).await;
@@ -456,5 +506,124 @@ async fn r133_a_service_is_asked_through_a_ready_endpoint() {
     ] {
         let answer = get(path).await;
         assert_eq!((answer.code, answer.json["message"].as_str().unwrap()), (code, why), "{path}");
+    }
+}
+
+/// Nodes whose connections stand and say nothing, or fail in ways that tell what is there.
+struct Odd;
+
+impl Dialer for Odd {
+    fn dial<'a>(&'a self, name: &'a str, _node: &'a Object) -> Connecting<'a> {
+        Box::pin(async move {
+            match name {
+                "mute" => {
+                    let (near, far) = tokio::io::duplex(4096);
+                    tokio::spawn(async move {
+                        let _held = far;
+                        std::future::pending::<()>().await;
+                    });
+                    Ok(Box::new(near) as _)
+                }
+                "closed" => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                _ => Err(io::Error::other("10.0.0.1:22 does not prove that it is a node: SSH")),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn r133d_what_stands_where_a_node_says_it_is_stays_in_the_log() {
+    let house = House::new().await;
+    house.api.put_dialer(Arc::new(Odd));
+    for node in ["closed", "other"] {
+        house.made("/api/v1/nodes", named(node)).await;
+        let answer = house.get(&format!("/api/v1/nodes/{node}/proxy/pods")).await;
+        let said = answer.fails(500, "InternalError")["message"].to_string();
+        assert_eq!(
+            said.replace(node, "NODE"),
+            "\"Internal error occurred: error dialing backend: node \\\"NODE\\\" cannot be reached\""
+        );
+    }
+}
+
+#[tokio::test]
+async fn r133e_neither_a_silent_node_nor_a_slow_sender_is_waited_for_for_ever() {
+    let house = House::new().await;
+    house.api.put_dialer(Arc::new(Odd));
+    house.made("/api/v1/nodes", named("mute")).await;
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let answer = house.get("/api/v1/nodes/mute/proxy/pods").await;
+    answer.fails(500, "InternalError");
+    assert!(began.elapsed() < Duration::from_secs(90), "{:?}", began.elapsed());
+    let request = Request::builder().method("POST").uri("/api/v1/nodes/mute/proxy/run");
+    let request = request.body(crate::http::Silence).unwrap();
+    let began = tokio::time::Instant::now();
+    let answered = Box::pin(house.api.call(request, admin())).await;
+    assert_eq!(answered.status(), 504);
+    assert!(began.elapsed() < Duration::from_secs(90), "{:?}", began.elapsed());
+}
+
+/// Engines that show one file to whoever gets so far.
+struct Shows;
+
+impl tenure_server::beside::Beside for Shows {
+    fn graph(&self, _uids: Vec<String>) -> tenure_server::beside::Asking<'_, String> {
+        Box::pin(async { String::new() })
+    }
+    fn settle(
+        &self,
+        upto: tenure_core::Revision,
+    ) -> tenure_server::beside::Asking<'_, tenure_core::Revision> {
+        Box::pin(async move { upto })
+    }
+    fn volumes(&self, _namespace: &str, _name: &str) -> Option<Value> {
+        Some(json!({ "text": "what a ConfigMap holds" }))
+    }
+    fn collected(&self, _upto: tenure_core::Revision) -> tenure_server::beside::Asking<'_, ()> {
+        Box::pin(async {})
+    }
+    fn metrics(&self) -> String {
+        String::new()
+    }
+}
+
+#[tokio::test]
+async fn r162_files_are_shown_to_who_may_read_what_they_are_made_of() {
+    let house = House::new().await;
+    house.api.put_beside(Arc::new(Shows));
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let group = "rbac.authorization.k8s.io";
+    for (name, rules, place) in [
+        ("path", json!([{ "verbs": ["get"], "nonResourceURLs": ["/debug/*"] }]), ""),
+        (
+            "objects",
+            json!([{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods", "configmaps", "secrets"] }]),
+            "namespaces/default/",
+        ),
+    ] {
+        let role = json!({ "metadata": { "name": name }, "rules": rules });
+        house.made(&format!("{RBAC}/clusterroles"), role).await;
+        let kind = if place.is_empty() { "clusterrolebindings" } else { "rolebindings" };
+        let subject = |name| json!({ "apiGroup": group, "kind": "User", "name": name });
+        let subjects = match name {
+            "path" => json!([subject("path"), subject("both")]),
+            _ => json!([subject("both")]),
+        };
+        let binding = json!({
+            "metadata": { "name": name }, "subjects": subjects,
+            "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+        });
+        house.made(&format!("{RBAC}/{place}{kind}"), binding).await;
+    }
+    for (who, namespace, code) in [
+        ("path", "default", 403),
+        ("both", "default", 200),
+        ("both", "kube-system", 403),
+        ("both", "", 403),
+    ] {
+        let path = format!("/debug/simulated/volumes?namespace={namespace}&pod=p");
+        let answer = house.ask_as(&peer(who, &[]), "GET", &path, &[], "").await;
+        assert_eq!(answer.code, code, "{who} {namespace:?}: {}", answer.text());
     }
 }

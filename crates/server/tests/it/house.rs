@@ -14,7 +14,7 @@ use tenure_kinds::retention::Retention;
 use tenure_server::admit::{OwnerChecks, Policies};
 use tenure_server::reference::References;
 use tenure_server::rules::Rules;
-use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Peer, bootstrap, follow};
+use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Limits, Peer, bootstrap, follow};
 use tenure_store::MemoryLog;
 use tenure_token::Keys;
 use tenure_world::{Change, Handle, LockStep, Options, World};
@@ -42,6 +42,8 @@ struct Plan {
     owners: OwnerChecks,
     collects_garbage: bool,
     history_bytes: u64,
+    quota: Option<u64>,
+    limits: Limits,
     retention: Retention,
     references: References,
     lags: bool,
@@ -55,6 +57,8 @@ impl Default for Plan {
             owners: OwnerChecks::default(),
             collects_garbage: false,
             history_bytes: Options::default().history_bytes,
+            quota: None,
+            limits: Limits::default(),
             retention: Retention::default(),
             references: References::default(),
             lags: false,
@@ -151,6 +155,16 @@ impl House {
         House::built(Plan { collects_garbage, audit, history_bytes, ..Plan::default() }).await
     }
 
+    /// A server whose objects may have so many bytes.
+    pub async fn bounded(quota: u64) -> House {
+        House::built(Plan { quota: Some(quota), ..Plan::default() }).await
+    }
+
+    /// A server on which so much runs at a time.
+    pub async fn limited(limits: Limits) -> House {
+        House::built(Plan { limits, ..Plan::default() }).await
+    }
+
     /// A server that treats owner references in another way.
     pub async fn checking(owners: OwnerChecks) -> House {
         House::built(Plan { owners, ..Plan::default() }).await
@@ -188,6 +202,7 @@ impl House {
             retention: Retention::default(),
             downward,
             policies: Arc::clone(&self.policies),
+            limits: Limits::default(),
         }));
         let (kinds, access) = (Arc::clone(&self.kinds), Arc::clone(&self.access));
         let policies = Arc::clone(&self.policies);
@@ -201,6 +216,8 @@ impl House {
             owners,
             collects_garbage,
             history_bytes,
+            quota,
+            limits,
             retention,
             references,
             lags,
@@ -214,7 +231,7 @@ impl House {
             referring = Box::new(Late { index: referring, held: Vec::new() });
         }
         let indexes = vec![kinds.feed(), access.feed(), referring, policies.feed()];
-        let options = Options { layout, indexes, history_bytes, ..Options::default() };
+        let options = Options { layout, indexes, history_bytes, quota, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api::new(ApiConfig {
@@ -231,6 +248,7 @@ impl House {
             retention,
             downward: Downward::default(),
             policies: Arc::clone(&policies),
+            limits,
         }));
         Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
         tokio::spawn(follow::run(Arc::clone(&api)));

@@ -87,13 +87,67 @@ async fn r3_watch_is_on_unless_its_value_says_no() {
 }
 
 #[tokio::test]
-async fn r3_head_is_a_get_without_a_body() {
+async fn r3_head_is_authorized_as_a_read_and_answered_by_no_resource() {
     let house = House::new().await;
     house.config_map("a").await;
-    for (path, code) in [("a", 200), ("none", 404)] {
-        let answer = house.ask("HEAD", &format!("{CONFIG_MAPS}/{path}"), &[], "").await;
+    let nobody = Peer::default();
+    for (path, code, to_nobody) in [
+        ("/api/v1/namespaces/default/configmaps/a", 405, 403),
+        ("/api/v1/namespaces/default/configmaps", 405, 403),
+        ("/version", 405, 403),
+        ("/api", 405, 403),
+        // The verb of other paths is the method itself, and nobody has `head`.
+        ("/healthz", 200, 403),
+    ] {
+        let answer = house.ask("HEAD", path, &[], "").await;
         assert_eq!((answer.code, answer.bytes.len()), (code, 0), "{path}");
-        assert_eq!(answer.header("content-type"), JSON);
+        assert_eq!(house.ask_as(&nobody, "HEAD", path, &[], "").await.code, to_nobody, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn r3_methods_that_mean_nothing_need_every_verb() {
+    let house = House::new().await;
+    house.config_map("a").await;
+    for method in ["OPTIONS", "TRACE", "FOO"] {
+        let path = format!("{CONFIG_MAPS}/a");
+        house.ask(method, &path, &[], "").await.fails(405, "MethodNotAllowed");
+        let answer = house.ask_as(&Peer::default(), method, &path, &[], "").await;
+        answer.fails(403, "Forbidden");
+    }
+}
+
+#[tokio::test]
+async fn r2_a_path_is_served_as_it_was_authorized() {
+    let house = House::new().await;
+    house.config_map("a").await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for (path, code) in [
+        (format!("/{maps}/a"), 404),
+        ("/api//v1/namespaces/default/configmaps/a".to_owned(), 404),
+        ("/apis//v1/namespaces/default/configmaps/a".to_owned(), 404),
+        ("/apis//v1".to_owned(), 404),
+        ("//healthz".to_owned(), 404),
+        ("/healthz/".to_owned(), 404),
+        ("/metrics/".to_owned(), 404),
+        ("/api/v1/namespaces//configmaps".to_owned(), 200),
+        ("/api/v1/namespaces//configmaps/a".to_owned(), 400),
+        ("/api/v1/namespaces//namespaces/default".to_owned(), 404),
+        ("/api/v1/namespaces/default//configmaps/a".to_owned(), 404),
+        (format!("{maps}//a"), 404),
+        (format!("{maps}/a/"), 200),
+        (format!("{maps}/"), 200),
+        (format!("{maps}/."), 400),
+        (format!("{maps}/.."), 400),
+        (format!("{maps}/a%2F"), 200),
+        (format!("{maps}%2Fa"), 200),
+        (format!("{maps}/a%25"), 400),
+        (format!("{maps}/%zz"), 400),
+        ("/api/v1/namespaces/default/pods//status".to_owned(), 400),
+        ("/api/v1/proxy/namespaces/default/configmaps/a".to_owned(), 404),
+        ("/api/v1/watch".to_owned(), 404),
+    ] {
+        assert_eq!(house.get(&path).await.code, code, "{path}");
     }
 }
 
@@ -160,6 +214,20 @@ async fn r5_the_root_lists_every_path_in_order() {
 }
 
 #[tokio::test]
+async fn r6_patches_with_very_many_objects_are_413() {
+    let house = House::new().await;
+    house.made(DEPLOYMENTS, deployment("d")).await;
+    let path = format!("{DEPLOYMENTS}/d");
+    let many = vec![json!({}); 70_000];
+    let merge = json!({ "spec": { "template": { "spec": { "containers": many } } } });
+    house.merge(&path, merge.clone()).await.fails(413, "RequestEntityTooLarge");
+    house.patch(&path, STRATEGIC, merge).await.fails(413, "RequestEntityTooLarge");
+    let add = json!([{ "op": "add", "path": "/spec/template/spec/containers", "value": many }]);
+    let answer = house.patch(&path, "application/json-patch+json", add).await;
+    answer.fails(413, "RequestEntityTooLarge");
+}
+
+#[tokio::test]
 async fn r6_bodies_above_three_mebibytes_are_413() {
     let house = House::new().await;
     let headers = [("content-type", JSON)];
@@ -203,7 +271,7 @@ async fn r7_the_client_may_shorten_the_deadline() {
 }
 
 /// A body that never comes.
-struct Silence;
+pub(crate) struct Silence;
 
 impl http_body::Body for Silence {
     type Data = Bytes;

@@ -1,7 +1,8 @@
 //! Rules of spec/downward-api.md: what users forbid with ValidatingAdmissionPolicies (R59), and how such
-//! a policy behaves towards every other request.
+//! a policy behaves towards every other request. Rules of spec/api-server.md: who may name parameters (R161a).
 
 use serde_json::{Value, json};
+use tenure_server::Peer;
 
 use crate::house::*;
 
@@ -483,9 +484,16 @@ async fn r59_expressions_that_cannot_run_are_refused_with_their_field() {
         ),
         (validations("variables.a == 1"), "spec.validations[0].expression", "undefined field 'a'"),
         (
-            validations("authorizer.path('/x').check('get').allowed()"),
+            json!({ "validations": [{
+                "expression": "true", "messageExpression": "authorizer.path('/x').check('get').reason()",
+            }] }),
+            "spec.validations[0].messageExpression",
+            "undeclared reference to 'authorizer'",
+        ),
+        (
+            validations("authorizer.group('').check('get').allowed()"),
             "spec.validations[0].expression",
-            "the variable authorizer is not offered",
+            "found no matching overload for 'check'",
         ),
         (
             json!({ "validations": [{ "expression": "true", "messageExpression": "1" }] }),
@@ -531,4 +539,193 @@ async fn r59_an_expression_that_takes_long_is_run_aside_and_stopped() {
         (0..4000).map(|number| (format!("k{number}"), json!("value"))).collect();
     let status = house.post(CONFIG_MAPS, map("y", Value::Object(data))).await.fails(422, "Invalid");
     assert!(message(&status).contains("cost limit exceeded"), "{status}");
+}
+
+#[tokio::test]
+async fn r164_a_policy_asks_what_the_writer_may_do() {
+    let house = House::new().await;
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"] },
+        { "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["known"], "verbs": ["get"] },
+    ]);
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    house.made(roles, json!({ "metadata": { "name": "r" }, "rules": rules })).await;
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+    let binding = json!({
+        "metadata": { "name": "r" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r" },
+        "subjects": [{ "kind": "User", "name": "writer", "apiGroup": "rbac.authorization.k8s.io" }],
+    });
+    house.made(bindings, binding).await;
+    let writer = peer("writer", &[]);
+    let secrets = "authorizer.group('').resource('secrets').namespace('default')";
+    let account = "authorizer.serviceAccount('default', 'default').group('').resource('pods')";
+    let twice = "authorizer.path('/a').check('get').allowed() || authorizer.path('/b').check('get').allowed()";
+    for (count, (expression, holds)) in [
+        (format!("{secrets}.name('known').check('get').allowed()"), true),
+        (format!("{secrets}.name('other').check('get').allowed()"), false),
+        (format!("{secrets}.check('get').allowed()"), false),
+        (format!("{secrets}.namespace('').name('known').check('get').allowed()"), false),
+        (format!("{secrets}.subresource('x').name('known').check('get').allowed()"), false),
+        (
+            format!("!{secrets}.check('get').errored() && {secrets}.check('get').error() == ''"),
+            true,
+        ),
+        ("authorizer.requestResource.check('create').allowed()".to_owned(), true),
+        ("authorizer.requestResource.check('delete').allowed()".to_owned(), false),
+        ("authorizer.path('/healthz').check('get').allowed()".to_owned(), true),
+        ("authorizer.path('/metrics').check('get').allowed()".to_owned(), false),
+        (format!("{account}.check('list').allowed()"), false),
+        // Three checks are more than one expression can afford, two are not.
+        (format!("!({twice})"), true),
+        (format!("!({twice} || authorizer.path('/c').check('get').allowed())"), false),
+        (
+            "authorizer.serviceAccount('a.b', 'x').path('/').check('get').allowed() || true"
+                .to_owned(),
+            true,
+        ),
+        ("authorizer.path(' ').check('get').allowed()".to_owned(), false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("p{count}");
+        house.made(POLICIES, policy(&name, validations(&expression))).await;
+        house.made(BINDINGS, self::binding(&name, &name, json!({}))).await;
+        let body = map(&name, json!({})).to_string();
+        let headers = [("content-type", JSON)];
+        let answer = house.ask_as(&writer, "POST", CONFIG_MAPS, &headers, body).await;
+        assert_eq!(answer.code, if holds { 201 } else { 422 }, "{expression}: {}", answer.text());
+        house.delete(&format!("{BINDINGS}/{name}")).await.with(200);
+    }
+}
+
+/// Somebody who may write policies and bindings of both kinds, and whatever these rules say.
+async fn policy_writer(house: &House, name: &str, rules: Value) -> Peer {
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let mut all = vec![json!({
+        "verbs": ["*"], "apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"],
+    })];
+    all.extend(rules.as_array().unwrap().clone());
+    house
+        .made(
+            &format!("{RBAC}/clusterroles"),
+            json!({ "metadata": { "name": name }, "rules": all }),
+        )
+        .await;
+    let reference =
+        json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name });
+    let subject = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name });
+    let binding = json!({
+        "metadata": { "name": name }, "roleRef": reference, "subjects": [subject],
+    });
+    house.made(&format!("{RBAC}/clusterrolebindings"), binding).await;
+    peer(name, &[])
+}
+
+async fn sent(house: &House, who: &Peer, method: &str, path: &str, body: &Value) -> Answer {
+    let media = if method == "PATCH" { MERGE } else { JSON };
+    house.ask_as(who, method, path, &[("content-type", media)], body.to_string()).await
+}
+
+#[tokio::test]
+async fn r161a_what_a_writer_reads_is_what_parameters_may_be() {
+    let house = House::new().await;
+    let secret = json!({ "metadata": { "name": "top" }, "stringData": { "password": "hunter2" } });
+    house.made("/api/v1/namespaces/kube-system/secrets", secret).await;
+    let rule = |verb: &str, names: Value| {
+        json!([{
+            "verbs": [verb], "apiGroups": [""], "resources": ["secrets"], "resourceNames": names,
+        }])
+    };
+    let nobody = policy_writer(&house, "nobody", json!([])).await;
+    let named = policy_writer(&house, "named", rule("get", json!(["top"]))).await;
+    let reader = policy_writer(&house, "reader", rule("get", json!([]))).await;
+    let spec = json!({
+        "paramKind": { "apiVersion": "v1", "kind": "Secret" },
+        "validations": [{
+            "expression": "false", "messageExpression": "string(params.data['password'])",
+        }],
+    });
+    let leaks = policy("leaks", spec.clone());
+    let top = json!({ "name": "top", "namespace": "kube-system" });
+    let reads = |more: Value| {
+        let mut reference = json!({ "parameterNotFoundAction": "Deny" });
+        reference.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        binding("reads", "leaks", json!({ "paramRef": reference }))
+    };
+    let before = house.revision();
+    for who in [&nobody, &named] {
+        let answer = sent(&house, who, "POST", POLICIES, &leaks).await;
+        assert_eq!(fields(&answer.fails(422, "Invalid")), ["spec.paramKind"]);
+        // Without the policy it is not known what would be read.
+        let answer = sent(&house, who, "POST", BINDINGS, &reads(top.clone())).await;
+        assert_eq!(fields(&answer.fails(422, "Invalid")), ["spec.paramRef"]);
+    }
+    assert_eq!(house.revision(), before);
+    sent(&house, &reader, "POST", POLICIES, &leaks).await.with(201);
+    for reference in [
+        top.clone(),
+        json!({ "name": "top" }),
+        json!({ "selector": {}, "namespace": "kube-system" }),
+        json!({ "selector": {} }),
+    ] {
+        let answer = sent(&house, &nobody, "POST", BINDINGS, &reads(reference)).await;
+        assert_eq!(fields(&answer.fails(422, "Invalid")), ["spec.paramRef"]);
+    }
+    // Reading one object is enough to name it, and not to select.
+    sent(&house, &named, "POST", BINDINGS, &reads(json!({ "selector": {} }))).await.with(422);
+    sent(&house, &reader, "POST", BINDINGS, &reads(json!({ "selector": {} }))).await.with(422);
+    sent(&house, &named, "POST", BINDINGS, &reads(top)).await.with(201);
+    // What stands stays writable; what it reads does not change.
+    let path = format!("{BINDINGS}/reads");
+    let label = json!({ "metadata": { "labels": { "a": "b" } } });
+    sent(&house, &nobody, "PATCH", &path, &label).await.with(200);
+    for change in [
+        json!({ "spec": { "paramRef": { "name": "other" } } }),
+        json!({ "spec": { "paramRef": { "namespace": "default" } } }),
+        json!({ "spec": { "policyName": "none" } }),
+    ] {
+        let answer = sent(&house, &nobody, "PATCH", &path, &change).await;
+        assert_eq!(fields(&answer.fails(422, "Invalid")), ["spec.paramRef"]);
+    }
+    let none = json!({ "spec": { "paramRef": null } });
+    sent(&house, &nobody, "PATCH", &path, &none).await.with(200);
+    let path = format!("{POLICIES}/leaks");
+    sent(&house, &nobody, "PATCH", &path, &label).await.with(200);
+    for kind in [json!({ "kind": "ConfigMap" }), json!({ "apiVersion": "example.com/v1" })] {
+        let change = json!({ "spec": { "paramKind": kind } });
+        let answer = sent(&house, &nobody, "PATCH", &path, &change).await;
+        assert_eq!(fields(&answer.fails(422, "Invalid")), ["spec.paramKind"]);
+    }
+    let plain = json!({ "spec": { "paramKind": null, "validations": [{ "expression": "true" }] } });
+    sent(&house, &nobody, "PATCH", &path, &plain).await.with(200);
+    house.made(POLICIES, policy("of-the-administrator", spec)).await;
+}
+
+#[tokio::test]
+async fn r161a_mutating_policies_are_no_way_around() {
+    let house = House::new().await;
+    let nobody = policy_writer(&house, "nobody", json!([])).await;
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+    let mutation = json!({
+        "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": "Object{}" },
+    });
+    let body = policy(
+        "m",
+        json!({
+            "paramKind": { "apiVersion": "v1", "kind": "Secret" },
+            "mutations": [mutation], "reinvocationPolicy": "Never",
+        }),
+    );
+    let answer = sent(&house, &nobody, "POST", path, &body).await;
+    assert_eq!(fields(&answer.fails(422, "Invalid")), ["spec.paramKind"]);
+    house.made(path, body).await;
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
+    let reference = json!({ "name": "x", "parameterNotFoundAction": "Deny" });
+    let body = json!({
+        "metadata": { "name": "m" }, "spec": { "policyName": "m", "paramRef": reference },
+    });
+    let answer = sent(&house, &nobody, "POST", path, &body).await;
+    assert_eq!(fields(&answer.fails(422, "Invalid")), ["spec.paramRef"]);
 }

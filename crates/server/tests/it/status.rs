@@ -160,7 +160,7 @@ async fn r151_no_credential_is_anonymous_and_a_wrong_one_is_401() {
     );
     assert_eq!(refused["details"], json!({ "kind": "configmaps" }));
     for path in [CONFIG_MAPS, "/healthz", "/version"] {
-        for credential in ["Bearer wrong", "Basic eDp5", "nonsense"] {
+        for credential in ["Bearer wrong", "Bearer a b"] {
             let headers = [("authorization", credential)];
             let answer = house.ask_as(&nobody, "GET", path, &headers, "").await;
             let status = answer.fails(401, "Unauthorized");

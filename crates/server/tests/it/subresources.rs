@@ -273,6 +273,45 @@ async fn r141_pods_that_go_or_wait_are_not_bound() {
 }
 
 #[tokio::test]
+async fn r141_a_binding_writes_what_an_update_could() {
+    let house = House::new().await;
+    house.made(PODS, pod("p")).await;
+    let made = house.get(&format!("{PODS}/p")).await.with(200);
+    let path = format!("{PODS}/p/binding");
+    let before = house.revision();
+    let long = "x".repeat(300 * 1024);
+    for (metadata, kind, code) in [
+        (json!({ "annotations": { "bad key!!": "x" } }), "Node", 400),
+        (json!({ "annotations": { "big": long } }), "Node", 400),
+        (json!({ "annotations": { "kubernetes.io/config.mirror": "x" } }), "Node", 400),
+        (json!({ "labels": { "a b": "x" } }), "Node", 400),
+        (json!({ "labels": { "a": "not a value" } }), "Node", 400),
+        (json!({}), "Pod", 400),
+        (json!({ "uid": "another" }), "Node", 409),
+        (json!({ "resourceVersion": "1" }), "Node", 409),
+    ] {
+        let body = json!({ "metadata": metadata, "target": { "kind": kind, "name": "n" } });
+        for dry in ["?dryRun=All", ""] {
+            let answer = house.post(&format!("{path}{dry}"), body.clone()).await;
+            assert_eq!(answer.code, code, "{body}: {}", answer.text());
+        }
+        let mut named = body;
+        named["metadata"]["name"] = json!("p");
+        let answer = house.post("/api/v1/namespaces/default/bindings", named).await;
+        assert_eq!(answer.code, code, "{}", answer.text());
+    }
+    assert_eq!(house.revision(), before);
+    let metadata = json!({
+        "uid": made["metadata"]["uid"], "resourceVersion": version(&made),
+        "labels": { "zone": "z" }, "annotations": { "example.com/a": "b" },
+    });
+    house.made(&path, json!({ "metadata": metadata, "target": { "name": "n" } })).await;
+    let live = house.get(&format!("{PODS}/p")).await.with(200);
+    assert_eq!(live["metadata"]["labels"], json!({ "app": "a", "zone": "z" }));
+    assert_eq!(live["metadata"]["annotations"], json!({ "example.com/a": "b" }));
+}
+
+#[tokio::test]
 async fn r142_an_eviction_spends_the_budget() {
     let house = House::new().await;
     let budget = json!({

@@ -356,6 +356,23 @@ async fn r112_a_watch_ends_after_its_time() {
 }
 
 #[tokio::test]
+async fn r112_no_watch_lives_longer_than_an_hour() {
+    let house = House::new().await;
+    house.made(SECRETS, named("a")).await;
+    for seconds in ["7200", "9223372036854775807"] {
+        let mut stream = house.watch(&format!("{SECRETS}?watch=1&timeoutSeconds={seconds}")).await;
+        stream.expect(&["ADDED a"]).await;
+        tokio::time::pause();
+        pass(&mut stream, 29 * 60).await;
+        pass(&mut stream, 31 * 60).await;
+        assert_eq!(stream.next().await, None, "{seconds}");
+        tokio::time::resume();
+    }
+    let now = format!("{SECRETS}?watch=1&timeoutSeconds=-1&resourceVersion={}", house.revision());
+    assert_eq!(house.watch(&now).await.next().await, None);
+}
+
+#[tokio::test]
 async fn r113_a_slow_client_holds_nobody_up_and_misses_nothing() {
     let house = House::new().await;
     let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", house.revision());

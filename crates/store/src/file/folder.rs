@@ -1,8 +1,7 @@
 //! The data folder: private, locked, and changed so that a crash leaves it whole.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use super::OpenError;
@@ -22,9 +21,9 @@ pub(super) fn prepare(dir: &Path) -> Result<FolderLock, OpenError> {
         path: dir.display().to_string(),
         cause: in_words(&error),
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(unusable)?;
+    tenure_files::make_folder(dir).map_err(unusable)?;
     let path = dir.join(LOCK_NAME);
-    let mut file = open_private(&path).map_err(unusable)?;
+    let mut file = tenure_files::open_or_create(&path).map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -46,21 +45,6 @@ fn holder(file: &mut File) -> String {
         Err(_) => None,
     };
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
-}
-
-/// Opens a file for reading and writing that nobody else may read.
-pub(super) fn open_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-/// Moves a finished file to its place, so that it survives a power cut there.
-pub(super) fn publish(new: &Path, place: &Path) -> io::Result<()> {
-    File::open(new)?.sync_all()?;
-    fs::rename(new, place)?;
-    match place.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => File::open(dir)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
 }
 
 pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -93,10 +93,9 @@ pub(crate) fn write(
     if path.symlink_metadata().is_ok() {
         return Err(SaveError::Exists { path: path.display().to_string() });
     }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let result = write_partial(path, &partial, position, fill);
+    let (partial, file) =
+        tenure_files::create_beside(path).map_err(|error| failed(path, &in_words(&error)))?;
+    let result = write_partial(path, &partial, file, position, fill);
     if result.is_err() {
         // The partial file is of no use to anybody; its removal is a courtesy.
         let _ = fs::remove_file(&partial);
@@ -107,13 +106,12 @@ pub(crate) fn write(
 fn write_partial(
     path: &Path,
     partial: &Path,
+    file: fs::File,
     position: Replayed,
     fill: impl FnOnce(&mut Sink) -> Result<(), SaveError>,
 ) -> Result<(), SaveError> {
     let trouble = |trouble: Trouble| failed(path, &trouble.to_string());
     let io = |error: io::Error| failed(path, &in_words(&error));
-    folder::remove_if_there(partial).map_err(io)?;
-    let file = folder::open_private(partial).map_err(io)?;
     let database =
         builder(FileOptions::default()).create_file(file).map_err(|e| trouble(e.into()))?;
     tables::initialise(&database).map_err(trouble)?;
@@ -124,7 +122,7 @@ fn write_partial(
     tables::write_meta(&sink.database, Meta { last, compacted, unsynced: false })
         .map_err(trouble)?;
     drop(sink);
-    folder::publish(partial, path).map_err(io)
+    tenure_files::publish(partial, path).map_err(io)
 }
 
 /// Makes a data folder from a snapshot; revisions go on where nobody has been.
@@ -139,7 +137,7 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<(), RestoreError> {
     }
     let _lock = folder::prepare(dir)?;
     let (new, place) = (dir.join(NEW_LOG_NAME), dir.join(LOG_NAME));
-    let copied = copy(snapshot, &new).and_then(|()| Ok(folder::publish(&new, &place)?));
+    let copied = copy(snapshot, &new).and_then(|()| Ok(tenure_files::publish(&new, &place)?));
     copied.map_err(|trouble| {
         // The folder was empty before, so a second attempt should find it empty again.
         let _ = fs::remove_file(&new);
@@ -152,8 +150,9 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<(), RestoreError> {
 }
 
 fn copy(snapshot: &Path, new: &Path) -> Result<(), Trouble> {
-    io::copy(&mut fs::File::open(snapshot)?, &mut folder::open_private(new)?)?;
-    let database = builder(FileOptions::default()).create_file(folder::open_private(new)?)?;
+    io::copy(&mut fs::File::open(snapshot)?, &mut tenure_files::create_new(new)?)?;
+    let database =
+        builder(FileOptions::default()).create_file(tenure_files::open_or_create(new)?)?;
     let meta = tables::read_meta(&database)?;
     let (newest, _) = tables::newest_and_count(&database)?;
     // The server that wrote the snapshot may have gone on afterwards.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tenure_machinery::kind::{
-    Dependents, Kind, NameRule, SelectableField, StatusMeta, Subresource, Text, Verbs,
+    ActedOn, Dependents, Kind, NameRule, SelectableField, StatusMeta, Subresource, Text, Verbs,
 };
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
@@ -184,6 +184,7 @@ fn row(crd: &Object, version: CustomVersion, engine: Option<&dyn RuleEngine>) ->
         returns_deleted: false,
         dependents: Dependents::Delete,
         fields: version.selectable_fields.iter().map(|path| selectable(path)).collect(),
+        acted_on: ActedOn::By("whoever defined it"),
         deprecated: version.deprecation_warning.map(Text::Owned),
         rules: Box::new(CustomResourceRules {
             api_version: format!("{group}/{}", version.name),

@@ -8,6 +8,7 @@
 //! Used by tests and by `cargo xtask sim`; never shipped.
 #![expect(clippy::indexing_slicing, reason = "a tool for tests may fail loudly")]
 
+pub mod access;
 pub mod attach;
 pub mod check;
 pub mod fixture;

@@ -7,14 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use tenure_sim::run::{Failure, Trial, try_seed};
-use tenure_sim::{reference, retention};
+use tenure_sim::{access, reference, retention};
 
 const USAGE: &str = "usage: tenure-sim [--seed N] [--histories N] [--runs N]\n       \
                      tenure-sim retention [--seed N] [--histories N] [--events N]\n       \
-                     tenure-sim reference [--seed N] [--steps N]";
+                     tenure-sim reference [--seed N] [--steps N]\n       \
+                     tenure-sim access [--seed N] [--decisions N]";
 
 /// The exit code of words that mean nothing; a violation has 1.
 const MISUSED: u8 = 2;
+
+/// So many worlds of roles ask about everything that is built in.
+const COVERING: u64 = 100;
 
 /// How many changes a world of references lives through.
 const STEPS_EACH: u64 = 500;
@@ -24,6 +28,7 @@ fn main() -> ExitCode {
     let (mut seed, mut histories, mut runs) = (None, 100_000, 10_000);
     let (mut retaining, mut events) = (false, 4);
     let (mut referring, mut steps) = (false, 1_000_000);
+    let (mut deciding, mut decisions) = (false, 10_000_000);
     if arguments.iter().any(|word| word == "--help" || word == "-h") {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
@@ -40,6 +45,11 @@ fn main() -> ExitCode {
                 referring = true;
                 Some(())
             }
+            "access" => {
+                deciding = true;
+                Some(())
+            }
+            "--decisions" if deciding => number().map(|n| decisions = n),
             "--steps" if referring => number().map(|n| steps = n),
             "--events" if retaining => number().map(|n| events = n as usize),
             "--seed" => number().map(|n| seed = Some(n)),
@@ -59,6 +69,10 @@ fn main() -> ExitCode {
     if referring {
         let seeds = seed.map_or(0..steps.div_ceil(STEPS_EACH), |seed| seed..seed + 1);
         return refer(seeds);
+    }
+    if deciding {
+        let worlds = decisions.div_ceil(access::DECISIONS_EACH);
+        return decide(seed.map_or(0..worlds, |seed| seed..seed + 1));
     }
     // One seed is tried in every way; without one, all seeds from zero on.
     let trials = [
@@ -124,6 +138,41 @@ fn refer(seeds: Range<u64>) -> ExitCode {
         println!("  {change:?}");
     }
     ExitCode::FAILURE
+}
+
+/// Random roles and request lines, decided twice.
+fn decide(seeds: Range<u64>) -> ExitCode {
+    let begin = Instant::now();
+    let worlds = seeds.end - seeds.start;
+    println!("Access: {worlds} seeds of {} decisions", access::DECISIONS_EACH);
+    let all_seen: Mutex<access::Seen> = Mutex::default();
+    let trial = |seed| {
+        let seen = access::try_seed(seed, access::DECISIONS_EACH)?;
+        all_seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).merge(seen);
+        Ok(())
+    };
+    let failed = many(seeds, begin, trial, |failure: &access::Failure| failure.seed);
+    if let Some(failure) = failed {
+        println!("seed {} fails: {}", failure.seed, failure.what);
+        println!("with these roles and bindings:");
+        for line in &failure.world {
+            println!("  {line}");
+        }
+        return ExitCode::FAILURE;
+    }
+    let seen = all_seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    println!(
+        "{} decisions, {} of them allowed; {} created by updating, {} wrote roles or bindings",
+        seen.decisions, seen.allowed, seen.creations, seen.writes
+    );
+    // A few worlds need not meet everything.
+    let missing = seen.missing();
+    if worlds >= COVERING && !missing.is_empty() {
+        println!("never asked about: {}", missing.join(", "));
+        return ExitCode::FAILURE;
+    }
+    println!("no difference; {} s", begin.elapsed().as_secs());
+    ExitCode::SUCCESS
 }
 
 /// Tries seeds on all cores; the failure with the smallest seed.

@@ -11,6 +11,7 @@
 mod contract;
 mod group;
 mod model;
+mod quota;
 mod record;
 mod support;
 mod watch;

@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod attacks;
 mod bad_input;
 mod crash;
 mod guide;

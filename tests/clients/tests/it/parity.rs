@@ -10,7 +10,7 @@ use serde_json::json;
 use tenure_client_tests::{Server, server::root};
 
 /// Every file of recordings.
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
     "api-core.json",
     "apply.json",
     "crd.json",
@@ -18,6 +18,8 @@ const FILES: [&str; 7] = [
     "watchlist.json",
     "ownership.json",
     "workloads.json",
+    "security.json",
+    "access.json",
 ];
 
 #[test]
@@ -53,6 +55,16 @@ fn ownership() {
 #[test]
 fn workloads() {
     replay(FILES[6]);
+}
+
+#[test]
+fn security() {
+    replay(FILES[7]);
+}
+
+#[test]
+fn access() {
+    replay(FILES[8]);
 }
 
 #[test]

@@ -347,6 +347,8 @@ pub(super) const BINDINGS: &[BoundFacts] = &[
     bound("system:kube-controller-manager", &[User("system:kube-controller-manager")]),
     bound("system:kube-dns", &[Account("kube-dns")]),
     bound("system:kube-scheduler", &[User("system:kube-scheduler")]),
+    // The server itself, as nodes know it; it takes no such caller (downward-api R133b).
+    bound("system:kubelet-api-admin", &[User("kube-apiserver-kubelet-client")]),
     bound("system:monitoring", &[Group("system:monitoring")]),
     bound("system:node", &[]),
     bound("system:node-proxier", &[User("system:kube-proxy")]),

@@ -1,9 +1,10 @@
 //! Rule R158 of `spec/api-server.md`.
 
+use serde_json::{Value, json};
 use tenure_core::selector::LabelSelector;
-use tenure_rbac::{Asked, Escalation, Rbac, Role, Rule, Who, missing};
+use tenure_rbac::{Asked, Escalation, Rbac, Role, RoleWrite, Rule, Who, is_upkeep, missing};
 
-use crate::fixture::{binding, holding, named, role, rule, urls};
+use crate::fixture::{binding, holding, named, object, role, rule, urls};
 
 fn who(user: &str) -> Who<'_> {
     Who { user, groups: &[] }
@@ -192,4 +193,78 @@ fn r158_the_refusal_lists_what_is_not_held() {
                     {APIGroups:[\"apps\"], Resources:[\"*\"], Verbs:[\"get\"]}\n\
                     {NonResourceURLs:[\"/x\"], Verbs:[\"get\"]}";
     assert_eq!(refused.message(&who), expected);
+}
+
+/// What becomes of a write by somebody who holds `get pods` everywhere.
+fn write(old: Option<&Value>, new: &Value) -> Result<(), Escalation> {
+    let rbac = holding(&[rule("get", "core", "pods")]);
+    let who = who("u");
+    let old = old.map(|old| object(old.clone()));
+    let new = object(new.clone());
+    let name = if old.is_some() { "r" } else { "" };
+    let write = RoleWrite { old: old.as_ref(), new: &new, path_name: name };
+    rbac.check_write(&who, &write, |asked| rbac.allows(&who, asked).is_allowed())
+}
+
+#[test]
+fn r158_labels_on_a_stronger_role_are_judged_by_its_rules() {
+    for kind in ["ClusterRole", "Role"] {
+        let namespace = if kind == "Role" { "shop" } else { "" };
+        let role = |labels: Value, verb: &str| {
+            json!({
+                "kind": kind, "metadata": { "name": "r", "namespace": namespace, "labels": labels },
+                "rules": [{ "verbs": [verb], "apiGroups": [""], "resources": ["pods"] }],
+            })
+        };
+        let plain = |verb| role(json!({}), verb);
+        let labelled = |verb| role(json!({ "aggregate-to-view": "true" }), verb);
+        assert!(write(Some(&plain("delete")), &labelled("delete")).is_err(), "one more label");
+        assert!(write(Some(&labelled("delete")), &plain("delete")).is_err(), "one label less");
+        assert_eq!(write(Some(&plain("get")), &labelled("get")), Ok(()), "rules that are held");
+        assert_eq!(write(Some(&plain("delete")), &plain("delete")), Ok(()), "nothing");
+    }
+}
+
+#[test]
+fn r158_what_garbage_collection_changes_hands_out_nothing() {
+    let role = |metadata: Value| {
+        json!({
+            "kind": "ClusterRole", "metadata": metadata,
+            "rules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }],
+        })
+    };
+    let old = role(json!({ "name": "r" }));
+    for (metadata, free) in [
+        (json!({ "name": "r", "finalizers": ["a/b"] }), true),
+        (json!({ "name": "r", "ownerReferences": [{ "name": "x" }] }), true),
+        (json!({ "name": "r", "managedFields": [] }), true),
+        (json!({ "name": "r", "annotations": { "a": "b" } }), false),
+        (json!({ "name": "r", "labels": { "a": "b" } }), false),
+        (json!({ "name": "r", "finalizers": [], "labels": { "a": "b" } }), false),
+    ] {
+        let new = role(metadata);
+        assert_eq!(write(Some(&old), &new).is_ok(), free, "{new}");
+        assert_eq!(is_upkeep(&object(old.clone()), &object(new.clone())), free, "{new}");
+    }
+    assert!(write(None, &old).is_err(), "a new role is judged whatever its metadata");
+}
+
+#[test]
+fn r158_a_binding_to_a_stronger_role_is_not_touched() {
+    let mut rbac = holding(&[rule("get", "core", "pods")]);
+    rbac.put_role(role("", "strong", &[rule("*", "*", "*")]));
+    let who = who("u");
+    let binding = |subjects: Value, labels: Value| {
+        object(json!({
+            "kind": "RoleBinding", "metadata": { "name": "b", "namespace": "shop", "labels": labels },
+            "roleRef": { "kind": "ClusterRole", "name": "strong" }, "subjects": subjects,
+        }))
+    };
+    let boss = json!([{ "kind": "User", "name": "boss" }]);
+    let old = binding(boss.clone(), json!({}));
+    for new in [binding(json!([]), json!({})), binding(boss, json!({ "a": "b" }))] {
+        let write = RoleWrite { old: Some(&old), new: &new, path_name: "b" };
+        let may = |asked: &Asked<'_>| rbac.allows(&who, asked).is_allowed();
+        assert!(rbac.check_write(&who, &write, may).is_err(), "{new:?}");
+    }
 }

@@ -9,6 +9,7 @@
 mod aggregation;
 mod escalation;
 mod fixture;
+mod impersonation;
 mod model;
 mod rules;
 mod standing;

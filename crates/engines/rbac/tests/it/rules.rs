@@ -1,65 +1,9 @@
 //! Rules R152, R154, R155, R159 and R160 of `spec/api-server.md`.
 
 use serde_json::json;
-use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Subject, Who, impersonation};
+use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Subject, Who};
 
 use crate::fixture::{binding, holding, may, named, object, role, rule, urls, why};
-
-#[test]
-fn r152_impersonation_asks_about_every_part_of_the_identity() {
-    let groups = ["devs".to_owned()];
-    let extra = [("scopes".to_owned(), "view".to_owned())];
-    let questions = impersonation("jane", &groups, "u-1", &extra);
-    let ask = |group, resource, subresource, namespace, name| Asked::Resource {
-        verb: "impersonate",
-        group,
-        resource,
-        subresource,
-        namespace,
-        name,
-    };
-    let expected = [
-        ask("", "users", "", "", "jane"),
-        ask("", "groups", "", "", "devs"),
-        ask("authentication.k8s.io", "uids", "", "", "u-1"),
-        ask("authentication.k8s.io", "userextras", "scopes", "", "view"),
-    ];
-    assert_eq!(questions, expected);
-}
-
-#[test]
-fn r152_a_service_account_is_asked_about_in_its_namespace() {
-    let none: [(String, String); 0] = [];
-    let groups: [String; 0] = [];
-    let ask = |user| impersonation(user, &groups, "", &none);
-    let account = |namespace, name| Asked::Resource {
-        verb: "impersonate",
-        group: "",
-        resource: "serviceaccounts",
-        subresource: "",
-        namespace,
-        name,
-    };
-    assert_eq!(ask("system:serviceaccount:shop:web"), [account("shop", "web")]);
-    for user in [
-        "system:serviceaccount:shop",
-        "system:serviceaccount::web",
-        "system:serviceaccount:shop:",
-        "system:serviceaccount:shop:web:x",
-        "system:serviceaccount:shop:Web",
-        "system:serviceaccount:-shop:web",
-    ] {
-        let users = Asked::Resource {
-            verb: "impersonate",
-            group: "",
-            resource: "users",
-            subresource: "",
-            namespace: "",
-            name: user,
-        };
-        assert_eq!(ask(user), [users], "{user}");
-    }
-}
 
 #[test]
 fn r154_the_engine_has_no_opinion_where_no_role_speaks() {

@@ -58,7 +58,7 @@ fn r156_objects_are_labelled_annotated_and_said_once() {
         assert_eq!(metadata["namespace"].as_str().unwrap_or_default(), namespace);
         assert!(seen.insert((resource, namespace, name)));
     }
-    assert_eq!(seen.len(), 143);
+    assert_eq!(seen.len(), 144);
 }
 
 #[test]

@@ -14,8 +14,8 @@ pub(super) type Group = (PathBuf, Vec<(String, String)>);
 pub(super) enum Groups {
     /// One tree for all.
     Unified(PathBuf),
-    /// A tree for memory and one for processors.
-    Split { memory: Option<PathBuf>, cpu: Option<PathBuf> },
+    /// A tree for memory, one for processors and one for the number of processes.
+    Split { memory: Option<PathBuf>, cpu: Option<PathBuf>, pids: Result<PathBuf, String> },
 }
 
 impl Groups {
@@ -29,25 +29,59 @@ impl Groups {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").map_err(|e| e.to_string())?;
         let memory = split(&mounts, "memory", &own);
         let cpu = split(&mounts, "cpu", &own);
-        match (memory, cpu) {
-            (Err(why), Err(_)) => Err(why),
-            (memory, cpu) => Ok(Groups::Split { memory: memory.ok(), cpu: cpu.ok() }),
+        let pids = split(&mounts, "pids", &own);
+        match (memory, cpu, pids) {
+            (Err(why), Err(_), Err(_)) => Err(why),
+            (memory, cpu, pids) => Ok(Groups::Split { memory: memory.ok(), cpu: cpu.ok(), pids }),
         }
     }
 
-    /// The groups of one container; none where it has no limits.
-    pub(super) fn of(&self, id: &str, limits: &Limits) -> Vec<Group> {
+    /// Whether memory and processors can be limited; why not.
+    pub(super) fn limit_resources(&self) -> Result<(), String> {
+        match self {
+            Groups::Split { memory: None, .. } => Err("memory cannot be limited".to_owned()),
+            Groups::Split { cpu: None, .. } => Err("processors cannot be limited".to_owned()),
+            Groups::Unified(_) | Groups::Split { .. } => Ok(()),
+        }
+    }
+
+    /// Whether the number of processes can be limited; why not.
+    pub(super) fn limit_processes(&self) -> Result<(), String> {
+        match self {
+            Groups::Unified(_) => Ok(()),
+            Groups::Split { pids, .. } => pids.as_ref().map(drop).map_err(Clone::clone),
+        }
+    }
+
+    /// Removes the groups of a container whose shim could not.
+    pub(super) fn clear(&self, id: &str) {
+        let roots = match self {
+            Groups::Unified(root) => vec![root],
+            Groups::Split { memory, cpu, pids } => {
+                memory.iter().chain(cpu).chain(pids.as_ref().ok()).collect()
+            }
+        };
+        for root in roots {
+            let _ = std::fs::remove_dir(root.join(id));
+        }
+    }
+
+    /// The groups of one container: all are limited in their number of processes.
+    pub(super) fn of(&self, id: &str, limits: &Limits, processes_max: u64) -> Vec<Group> {
+        let processes = ("pids.max".to_owned(), processes_max.to_string());
         match self {
             Groups::Unified(root) => {
-                let settings = unified_settings(limits);
-                if settings.is_empty() { Vec::new() } else { vec![(root.join(id), settings)] }
+                let settings = [vec![processes], unified_settings(limits)].concat();
+                vec![(root.join(id), settings)]
             }
-            Groups::Split { memory, cpu } => {
+            Groups::Split { memory, cpu, pids } => {
                 let memory = memory.as_ref().map(|root| (root, memory_settings(limits)));
                 let cpu = cpu.as_ref().map(|root| (root, cpu_settings(limits)));
+                let pids = pids.as_ref().ok().map(|root| (root, vec![processes]));
                 memory
                     .into_iter()
                     .chain(cpu)
+                    .chain(pids)
                     .filter(|(_, settings)| !settings.is_empty())
                     .map(|(root, settings)| (root.join(id), settings))
                     .collect()
@@ -173,16 +207,31 @@ mod tests {
             memory: Some(1 << 20),
             oom_score: None,
         };
-        let unified = Groups::Unified("/g".into()).of("c", &limits);
+        let unified = Groups::Unified("/g".into()).of("c", &limits, 4096);
         assert_eq!(unified[0].0, Path::new("/g/c"));
         assert!(unified[0].1.contains(&("memory.max".to_owned(), "1048576".to_owned())));
         assert!(unified[0].1.contains(&("cpu.max".to_owned(), "50000 100000".to_owned())));
         assert!(unified[0].1.contains(&("cpu.weight".to_owned(), "39".to_owned())));
-        let split = Groups::Split { memory: Some("/m".into()), cpu: Some("/c".into()) };
-        assert_eq!(split.of("c", &limits).len(), 2);
-        assert!(split.of("c", &Limits::default()).is_empty());
+        let pids = Ok("/p".into());
+        let split = Groups::Split { memory: Some("/m".into()), cpu: Some("/c".into()), pids };
+        assert_eq!(split.of("c", &limits, 4096).len(), 3);
+    }
+
+    #[test]
+    fn r141_processes_are_limited_where_nothing_else_is() {
+        let wanted = vec![("pids.max".to_owned(), "4096".to_owned())];
         let best = Limits { cpu_shares: Some(2), ..Limits::default() };
-        assert!(split.of("c", &best).is_empty());
+        for limits in [Limits::default(), best] {
+            let unified = Groups::Unified("/g".into()).of("c", &limits, 4096);
+            assert_eq!(unified, [("/g/c".into(), wanted.clone())]);
+            let pids = Ok("/p".into());
+            let split = Groups::Split { memory: Some("/m".into()), cpu: None, pids };
+            assert_eq!(split.of("c", &limits, 4096), [("/p/c".into(), wanted.clone())]);
+            assert_eq!(split.limit_processes(), Ok(()));
+        }
+        let none = Groups::Split { memory: Some("/m".into()), cpu: None, pids: Err("no".into()) };
+        assert!(none.of("c", &Limits::default(), 4096).is_empty());
+        assert_eq!(none.limit_processes(), Err("no".to_owned()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A container from its making to its end, and the commands that run beside it. What the agent asks
 //! for in which order is its own affair.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
@@ -9,8 +10,8 @@ use super::keep::Held;
 use super::link::Link;
 use super::state::{self, ContainerRecord, SandboxRecord};
 use super::wire::{self, Ask, Exited, Tell, Wanted};
-use super::{ProcessRuntime, session, signal};
-use crate::runtime::{ContainerState, Ran, RuntimeError};
+use super::{ProcessRuntime, listening, session, signal};
+use crate::runtime::{ContainerState, Duplex, Ran, RuntimeError};
 
 /// What a probe or a hook may say.
 const OUTPUT_MAX: u64 = 16 << 10;
@@ -30,6 +31,7 @@ impl ProcessRuntime {
             tty: false,
             stdin: false,
             pause: true,
+            own_users: !self.abilities.single,
         };
         let order = self.pause_order(sandbox, self.keep.place(&sandbox.id, &id));
         self.make_container(record, order).await?;
@@ -135,6 +137,42 @@ impl ProcessRuntime {
         }
         let folder = self.keep.folder(container)?;
         Link::connect(&folder).map_err(|error| RuntimeError::Away(error.to_string()))
+    }
+
+    /// A connection to a port on which a process of the pod listens, and to no other of the node (R148).
+    pub(super) async fn connect_port(
+        &self,
+        sandbox: &str,
+        port: u16,
+    ) -> Result<Box<dyn Duplex>, RuntimeError> {
+        let address = self.keep.sandbox_record(sandbox)?.address;
+        let failed = |why: &dyn std::fmt::Display| {
+            RuntimeError::Failed(format!("connect to port {port} of the pod: {why}"))
+        };
+        let mut problem = None;
+        // Who listens for all listens on the pod's address too; the others chose one of these.
+        for host in [address, Ipv4Addr::LOCALHOST.into(), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            let shims = self.keep.shims_of(sandbox);
+            let looking =
+                tokio::task::spawn_blocking(move || listening::sockets_of_pod(&shims, host, port));
+            let looked = looking.await.map_err(|error| failed(&error))?;
+            let Some(sockets) = looked.map_err(|error| failed(&error))? else { continue };
+            match tokio::net::TcpStream::connect((host, port)).await {
+                Ok(stream) => {
+                    // Somebody else may have begun to listen since; a pod that listens no more may have
+                    // wanted this one connection.
+                    let now = listening::sockets_at(host, port).map_err(|error| failed(&error))?;
+                    if now.is_subset(&sockets) {
+                        return Ok(Box::new(stream));
+                    }
+                }
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        Err(match problem {
+            Some(error) => failed(&error),
+            None => failed(&"connection refused: no process of the pod listens on it"),
+        })
     }
 
     pub(super) async fn run_command(

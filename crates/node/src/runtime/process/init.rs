@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::launch::{self, Streams};
 use super::raw::{self, Alone};
 use super::root::{self, Entered};
+use super::users;
 use super::wire::{self, Inbox, Order};
 
 /// The signal by which a shim asks for the end of all, where killing this process would not do.
@@ -30,14 +31,25 @@ pub(super) enum Report {
 }
 
 /// The whole life of the first process.
-pub(super) fn live(alone: Alone, order: &Order, streams: Option<Streams>, shim: &UnixStream) -> ! {
-    // Nothing of a container may outlive its shim.
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    let (streams, entered) = match set_up(order, streams, shim) {
+pub(super) fn live(
+    alone: Alone,
+    order: &Order,
+    streams: Option<Streams>,
+    users: Option<&OwnedFd>,
+    shim: &UnixStream,
+) -> ! {
+    end_with_shim();
+    let (streams, entered) = match set_up(order, streams, users, shim) {
         Ok(ready) => ready,
         Err(message) => fail(shim, false, message),
     };
-    let left = entered.map_or(Ok(()), root::let_go);
+    launch::set_oom_score(order);
+    let mut left = entered.map_or(Ok(()), root::let_go);
+    if let Some(users) = users.filter(|_| left.is_ok()) {
+        left = users::enter(users).map_err(|error| format!("become a user of the pod: {error}"));
+        // A change of user forgets this.
+        end_with_shim();
+    }
     let go: io::Result<Option<bool>> = wire::receive(shim, &mut Inbox::default());
     if !matches!(go, Ok(Some(true))) {
         raw::exit(0);
@@ -63,6 +75,11 @@ pub(super) fn live(alone: Alone, order: &Order, streams: Option<Streams>, shim: 
     }
 }
 
+/// Nothing of a container may outlive its shim.
+fn end_with_shim() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}
+
 fn fail(shim: &UnixStream, command: bool, message: String) -> ! {
     let _ = wire::send(shim, &Report::Failed { command, message }, &[]);
     raw::exit(128)
@@ -71,6 +88,7 @@ fn fail(shim: &UnixStream, command: bool, message: String) -> ! {
 fn set_up(
     order: &Order,
     streams: Option<Streams>,
+    users: Option<&OwnedFd>,
     shim: &UnixStream,
 ) -> Result<(Streams, Option<Entered>), String> {
     let walls = &order.walls;
@@ -85,7 +103,7 @@ fn set_up(
     }
     let mut entered = None;
     if walls.mount {
-        entered = Some(root::enter(order)?);
+        entered = Some(root::enter(order, users)?);
     } else {
         root::link_all(order)?;
     }
@@ -97,7 +115,10 @@ fn set_up(
             let (held, theirs) = launch::terminal(devices.as_fd())
                 .map_err(|error| format!("make a terminal: {error}"))?;
             ours = Some(held);
-            launch::terminal_streams(theirs).map_err(|error| format!("a terminal: {error}"))?
+            let streams = launch::terminal_streams(theirs);
+            let streams = streams.map_err(|error| format!("a terminal: {error}"))?;
+            streams.give(order);
+            streams
         }
         (None, None) => return Err("there are no terminals here".to_owned()),
     };

@@ -11,11 +11,15 @@ use tokio::sync::{broadcast, watch};
 
 use super::link::Link;
 use super::state::{self, ContainerRecord, SandboxRecord};
-use super::wire::{Ask, Exited, Running, Tell};
+use super::users;
+use super::wire::{Ask, Exited, Process, Running, Tell};
 use crate::runtime::{Container, ContainerState, RuntimeError, Sandbox};
 
 /// How long a container may take from its start to the record of it.
 const STARTING_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// How many ranges of users are remembered for pods without a sandbox.
+const FIRST_IDS_MAX: usize = 1024;
 
 /// All that is known.
 pub(super) struct Keep {
@@ -29,6 +33,8 @@ struct Known {
     sandboxes: BTreeMap<String, SandboxRecord>,
     containers: BTreeMap<String, Held>,
     turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
+    /// The first id of pods that may have no sandbox yet: their volumes have owners before.
+    first_ids: BTreeMap<String, u32>,
 }
 
 /// One container.
@@ -240,6 +246,36 @@ impl Keep {
         IpAddr::V4(Ipv4Addr::LOCALHOST)
     }
 
+    /// The node's id of a pod's user 0: a range that no other pod here has; the same for the same pod.
+    pub(super) fn first_id(&self, uid: &str) -> u32 {
+        let mut known = self.known();
+        let of_sandbox = |record: &SandboxRecord| record.first_id.filter(|_| record.pod.uid == uid);
+        let found = known.sandboxes.values().find_map(of_sandbox);
+        if let Some(found) = found.or_else(|| known.first_ids.get(uid).copied()) {
+            return found;
+        }
+        let mut hasher = std::hash::DefaultHasher::new();
+        uid.hash(&mut hasher);
+        let begin = hasher.finish();
+        if known.first_ids.len() > FIRST_IDS_MAX {
+            // Pods that are gone; who still has a sandbox is known by that.
+            known.first_ids.clear();
+        }
+        let sandboxes = known.sandboxes.values().filter_map(|record| record.first_id);
+        let taken: Vec<u32> = sandboxes.chain(known.first_ids.values().copied()).collect();
+        let mut steps =
+            (0..=taken.len() as u64).map(|step| users::first_of(begin.wrapping_add(step)));
+        let first =
+            steps.find(|first| !taken.contains(first)).unwrap_or_else(|| users::first_of(begin));
+        known.first_ids.insert(uid.to_owned(), first);
+        first
+    }
+
+    /// A process in the user namespace of a pod.
+    pub(super) fn holder_of_users(&self, sandbox: &str) -> Option<i32> {
+        self.known().alive(sandbox, |held| held.record.own_users)
+    }
+
     pub(super) fn sandbox_record(&self, id: &str) -> Result<SandboxRecord, RuntimeError> {
         let known = self.known();
         let record = known.sandboxes.get(id);
@@ -334,6 +370,13 @@ impl Keep {
     /// The first process of any container of a pod that lives.
     pub(super) fn first_process_of(&self, sandbox: &str) -> Option<i32> {
         self.known().alive(sandbox, |_| true)
+    }
+
+    /// The shims of the containers of a pod that were started.
+    pub(super) fn shims_of(&self, sandbox: &str) -> Vec<Process> {
+        let known = self.known();
+        let of = known.containers.values().filter(|held| held.record.sandbox == sandbox);
+        of.filter_map(|held| held.running.as_ref()).map(|running| running.shim).collect()
     }
 
     /// The process that holds the process namespace of a pod.

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,11 +11,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::process::{Gid, Uid};
+use rustix::fs::FileType;
+use rustix::process::{DumpableBehavior, Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::raw;
 use super::wire::Order;
+use super::{raw, seccomp};
 
 /// What a process has as input, output and error.
 pub(super) struct Streams {
@@ -25,8 +26,40 @@ pub(super) struct Streams {
     pub(super) tty: bool,
 }
 
+impl Streams {
+    /// Gives them to the user of the command, so that it can open `/dev/stdout` again. Whoever calls has
+    /// a name for that user. Only pipes and terminals are the command's own: `/dev/null` is the node's.
+    pub(super) fn give(&self, order: &Order) {
+        let uid = order.walls.first_id().unwrap_or(0).saturating_add(order.uid);
+        for stream in [&self.stdin, &self.stdout, &self.stderr] {
+            let is_pipe = rustix::fs::fstat(stream)
+                .is_ok_and(|seen| FileType::from_raw_mode(seen.st_mode) == FileType::Fifo);
+            if is_pipe || rustix::termios::isatty(stream) {
+                let _ = rustix::fs::fchown(stream, Some(Uid::from_raw(uid)), None);
+            }
+        }
+    }
+}
+
+/// Sets how likely the kernel ends this process first. To ask to be spared takes a privilege of the
+/// node; to do without it is no reason to fail.
+pub(super) fn set_oom_score(order: &Order) {
+    if let Some(score) = order.oom_score {
+        let _ = std::fs::write("/proc/self/oom_score_adj", score.to_string());
+    }
+}
+
 /// Becomes the command; comes back only with the reason why not.
 pub(super) fn become_command(order: &Order, command: &[String], streams: &Streams) -> String {
+    if let Err(error) = raw::close_others_on_exec() {
+        return format!("keep descriptors of the node from the command: {error}");
+    }
+    // Until it is the command, this process holds descriptors of the node, and others in the container
+    // would find them in /proc as soon as it is no more than they are. The command begins anew.
+    let hidden = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    if let Err(error) = hidden {
+        return format!("keep this process from others in the container: {error}");
+    }
     match prepare(order, streams) {
         Err(problem) => problem,
         Ok(()) => run(order, command),
@@ -39,17 +72,9 @@ fn prepare(order: &Order, streams: &Streams) -> Result<(), String> {
     if streams.tty {
         told("take the terminal", rustix::process::ioctl_tiocsctty(&streams.stdin))?;
     }
-    for stream in [&streams.stdin, &streams.stdout, &streams.stderr] {
-        // So that `/dev/stdout` can be opened again by the user; a closed input cannot be given.
-        let _ = rustix::fs::fchown(stream, Some(Uid::from_raw(order.uid)), None);
-    }
     told("standard input", rustix::stdio::dup2_stdin(&streams.stdin))?;
     told("standard output", rustix::stdio::dup2_stdout(&streams.stdout))?;
     told("standard error", rustix::stdio::dup2_stderr(&streams.stderr))?;
-    if let Some(score) = order.oom_score {
-        // To ask to be spared takes a privilege; to do without it is no reason to fail.
-        let _ = std::fs::write("/proc/self/oom_score_adj", score.to_string());
-    }
     told("let signals through", raw::release_signals())?;
     become_user(order)
 }
@@ -60,6 +85,11 @@ fn told<T>(what: &str, done: Result<T, impl std::fmt::Display>) -> Result<T, Str
 
 fn become_user(order: &Order) -> Result<(), String> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    limit_processes(order)?;
+    if !order.no_new_privileges {
+        // Without that promise only whoever may do everything here can set a filter.
+        filter_calls(order)?;
+    }
     if let Some(bits) = order.capabilities {
         let keep = CapabilitySet::from_bits_retain(bits);
         for number in 0..64_u32 {
@@ -95,10 +125,46 @@ fn become_user(order: &Order) -> Result<(), String> {
     told("end with the shim", rustix::process::set_parent_process_death_signal(signal))
 }
 
+/// Counted by the kernel for each user of each user namespace, so that pods do not share it.
+fn limit_processes(order: &Order) -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit};
+    let Some(max) = order.processes_max else { return Ok(()) };
+    let had = rustix::process::getrlimit(Resource::Nproc).maximum;
+    let max = had.map_or(max, |had| had.min(max));
+    let limit = Rlimit { current: Some(max), maximum: Some(max) };
+    told("limit processes", rustix::process::setrlimit(Resource::Nproc, limit))
+}
+
+fn filter_calls(order: &Order) -> Result<(), String> {
+    if !order.filter_calls {
+        return Ok(());
+    }
+    let all = CapabilitySet::all();
+    let capabilities = order.capabilities.map_or(all, CapabilitySet::from_bits_retain);
+    told("filter calls to the kernel", seccomp::restrict(capabilities))
+}
+
 /// The group of a user by the container's own list of users; 0 if it has no entry.
 fn group_of(uid: u32) -> u32 {
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let users = users_file();
     user_entry(&users, uid).and_then(|fields| fields.get(3)?.parse().ok()).unwrap_or(0)
+}
+
+/// The container's own list of users. The container may have written anything there, so what is no
+/// file is not waited for, and what is too long is not read.
+fn users_file() -> String {
+    use rustix::fs::{Mode, OFlags};
+    const BYTES_MAX: u64 = 1 << 20;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let Ok(held) = rustix::fs::open("/etc/passwd", flags, Mode::empty()) else {
+        return String::new();
+    };
+    let file = std::fs::File::from(held);
+    let mut text = String::new();
+    if file.metadata().is_ok_and(|seen| seen.is_file()) {
+        let _ = file.take(BYTES_MAX).read_to_string(&mut text);
+    }
+    text
 }
 
 fn user_entry(users: &str, uid: u32) -> Option<Vec<&str>> {
@@ -130,12 +196,17 @@ fn run(order: &Order, command: &[String]) -> String {
     for (name, value) in &order.env {
         process.env(name, OsStr::from_bytes(&value.0));
     }
+    if order.no_new_privileges
+        && let Err(problem) = filter_calls(order)
+    {
+        return problem;
+    }
     let error = process.exec();
     format!("exec {:?}: {error}", path.display())
 }
 
 fn home(uid: u32) -> OsString {
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let users = users_file();
     let entry = user_entry(&users, uid).and_then(|fields| fields.get(5).copied());
     entry.filter(|home| !home.is_empty()).unwrap_or("/").into()
 }

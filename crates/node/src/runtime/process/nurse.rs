@@ -7,14 +7,18 @@ use std::path::PathBuf;
 
 use super::link::Link;
 use super::wire::{self, Ask, Tell};
-use super::{ARGUMENT, ProcessRuntime};
+use super::{ARGUMENT, ProcessRuntime, seccomp};
 use crate::runtime::RuntimeError;
 
 impl ProcessRuntime {
-    /// Makes a container that does nothing; says why there are no walls.
+    /// Makes a container that does nothing; says which wall cannot be built. Without walls there is
+    /// nothing to try.
     pub(super) async fn try_walls(&self) -> Result<Option<String>, RuntimeError> {
         if self.settings.plain {
-            return Ok(Some("walls are switched off".to_owned()));
+            return Ok(None);
+        }
+        if let Err(why) = seccomp::supported() {
+            return Ok(Some(why));
         }
         let folder = self.settings.state.join(".trial");
         let order = self.trial_order(folder.clone());

@@ -7,19 +7,19 @@ use rustix::thread::CapabilitySet;
 
 use super::image::Found;
 use super::state::{ContainerRecord, SandboxRecord};
-use super::wire::{Order, Root, Walls};
+use super::users;
+use super::wire::{Order, Root, Users, Walls};
 use super::{ProcessRuntime, refused};
 use crate::runtime::{ContainerConfig, Hidden, Mount, RuntimeError, Security};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What containers may do by default everywhere.
-const USUAL: [CapabilitySet; 14] = [
+/// What containers may do by default everywhere, but for making device files.
+const USUAL: [CapabilitySet; 13] = [
     CapabilitySet::CHOWN,
     CapabilitySet::DAC_OVERRIDE,
     CapabilitySet::FSETID,
     CapabilitySet::FOWNER,
-    CapabilitySet::MKNOD,
     CapabilitySet::NET_RAW,
     CapabilitySet::SETGID,
     CapabilitySet::SETUID,
@@ -46,8 +46,8 @@ impl ProcessRuntime {
         if security.privileged && !self.settings.allow_privileged {
             return Err(refused("privileged"));
         }
-        let cache = self.settings.state.join(".images");
-        let found = self.settings.images.find(&config.image, &cache)?;
+        let filter_calls = self.filters_calls(security)?;
+        let found = self.find_image(&config.image)?;
         let command = command(config, &found);
         if command.is_empty() {
             return Err(RuntimeError::Failed(format!(
@@ -64,16 +64,25 @@ impl ProcessRuntime {
         self.set_user(&mut order, security, &found);
         order.walls.read_only = security.read_only_root;
         order.walls.privileged = security.privileged;
+        let walled = !self.settings.plain && !security.privileged;
+        order.filter_calls = walled && filter_calls;
+        order.own_abstract_sockets = walled && self.abilities.landlock.is_ok();
+        order.processes_max = walled.then_some(self.settings.processes_max);
+        if security.privileged && !self.abilities.single {
+            // Who may do everything on this machine is somebody of this machine.
+            order.walls.users = Users::Node;
+        }
+        check_users(&order)?;
         order.root = match found.root {
             Root::Folder { path, .. } => Root::Folder { path, read_only: security.read_only_root },
             Root::Host => Root::Host,
         };
-        if self.abilities.plain.is_some() {
+        if self.settings.plain {
             let root = order.folder.join("root").into_os_string().into_encoded_bytes();
             order.env.push(("TENURE_ROOT".to_owned(), Hidden(root)));
         }
         if let Ok(groups) = &self.abilities.groups {
-            order.groups_of_control = groups.of(id, &config.limits);
+            order.groups_of_control = groups.of(id, &config.limits, self.settings.processes_max);
         }
         order.oom_score = config.limits.oom_score;
         order.log = Some(sandbox.logs.join(&config.log));
@@ -95,8 +104,28 @@ impl ProcessRuntime {
             tty: config.tty,
             stdin: config.stdin,
             pause: false,
+            own_users: order.walls.first_id().is_some(),
         };
         Ok((record, order))
+    }
+
+    /// What an image name means here. A folder with keys or data of the cluster in it is no image.
+    pub(super) fn find_image(&self, name: &str) -> Result<Found, RuntimeError> {
+        let cache = self.settings.state.join(".images");
+        let mut found = self.settings.images.find(name, &cache)?;
+        if let Root::Folder { path, .. } = &mut found.root {
+            let refused = |message: String| RuntimeError::Image { reason: "ErrImagePull", message };
+            *path = std::fs::canonicalize(&*path)
+                .map_err(|error| refused(format!("image folder {}: {error}", path.display())))?;
+            if let Some(private) = self.private.held_by(path) {
+                return Err(refused(format!(
+                    "image folder {} holds {}, which no pod may see",
+                    path.display(),
+                    private.display()
+                )));
+            }
+        }
+        Ok(found)
     }
 
     /// The order for the process that holds a pod's process namespace.
@@ -109,12 +138,13 @@ impl ProcessRuntime {
     /// The order for a container that only shows which walls there are.
     pub(super) fn trial_order(&self, folder: PathBuf) -> Order {
         let single = self.abilities.single;
+        let first = users::first_of(0);
         let walls = Walls {
             mount: true,
             pid: true,
             uts: true,
             ipc: true,
-            user: single,
+            users: if single { Users::One } else { Users::Range { first, of: None } },
             single,
             ..Walls::default()
         };
@@ -122,23 +152,29 @@ impl ProcessRuntime {
     }
 
     fn base_order(&self, sandbox: &SandboxRecord, folder: PathBuf) -> Order {
-        let plain = self.abilities.plain.is_some();
+        let plain = self.settings.plain;
         let single = self.abilities.single;
-        let mut masked = self.settings.masked.clone();
-        masked.push(self.settings.state.clone());
+        let users = match (plain, single) {
+            (true, _) => Users::Node,
+            (false, true) => Users::One,
+            (false, false) => Users::Range {
+                first: self.keep.first_id(&sandbox.pod.uid),
+                of: self.keep.holder_of_users(&sandbox.id),
+            },
+        };
         let walls = Walls {
             mount: !plain,
             pid: !plain && !sandbox.host_pid,
-            // A user namespace of another container cannot be entered from this one's.
             pid_of: self.keep.pause_of(&sandbox.id),
             uts: !plain && !sandbox.host_network,
             ipc: !plain && !sandbox.host_ipc,
-            ipc_of: if plain || single || sandbox.host_ipc || !sandbox.host_users {
+            // What a container of one user makes is no other's.
+            ipc_of: if plain || single || sandbox.host_ipc {
                 None
             } else {
                 self.keep.first_process_of(&sandbox.id)
             },
-            user: !plain && (single || !sandbox.host_users),
+            users,
             single: !plain && single,
             ..Walls::default()
         };
@@ -148,7 +184,6 @@ impl ProcessRuntime {
         );
         Order {
             folder,
-            masked,
             hostname: sandbox.hostname.clone(),
             hosts: if sandbox.host_network { String::new() } else { hosts },
             resolver: sandbox.resolver.clone(),
@@ -164,12 +199,29 @@ impl ProcessRuntime {
         order.uid = security.uid.or(image_uid).unwrap_or(0);
         order.gid = security.gid.or(image_gid.filter(|_| security.uid.is_none()));
         order.groups.clone_from(&security.groups);
-        order.no_new_privileges = security.no_new_privileges;
-        if self.abilities.plain.is_some() && self.abilities.single {
+        // A plain process of the operator's may become whom the operator may, unless the pod says no.
+        order.no_new_privileges = security.no_new_privileges
+            || !(self.settings.plain || security.allow_escalation || security.privileged);
+        if self.settings.plain && self.abilities.single {
             // Without a namespace an ordinary user can be nobody else.
             order.uid = rustix::process::geteuid().as_raw();
             order.gid = Some(rustix::process::getegid().as_raw());
             order.walls.single = true;
+        }
+    }
+
+    /// Whether calls to the kernel are filtered: `RuntimeDefault`, also where nothing is said.
+    fn filters_calls(&self, security: &Security) -> Result<bool, RuntimeError> {
+        match security.seccomp.as_ref().map(|(kind, _)| kind.as_str()) {
+            None | Some("RuntimeDefault") => Ok(true),
+            Some("Unconfined") if self.settings.allow_privileged || self.settings.plain => {
+                Ok(false)
+            }
+            Some("Unconfined") => Err(refused("seccompProfile.type Unconfined")),
+            Some(other) => Err(RuntimeError::Refused(format!(
+                "seccompProfile.type {other} is not there on this node: its containers have the \
+                 filter of RuntimeDefault"
+            ))),
         }
     }
 
@@ -194,6 +246,18 @@ impl ProcessRuntime {
             set |= one.unwrap_or(CapabilitySet::all());
         }
         Ok(Some(set.bits()))
+    }
+}
+
+/// A pod with a range of users has no others.
+fn check_users(order: &Order) -> Result<(), RuntimeError> {
+    let all = order.groups.iter().chain(&order.gid).chain([&order.uid]);
+    match all.max().filter(|id| order.walls.first_id().is_some() && **id >= users::USERS) {
+        Some(id) => Err(RuntimeError::Refused(format!(
+            "user or group {id} is not one of the {} that a pod has on this node",
+            users::USERS
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -4,6 +4,11 @@
 //! Every path of the container is resolved below the new root, never through a link of the node:
 //! the place of a mount is a descriptor, not a name.
 
+mod base;
+mod kernel;
+
+pub(super) use base::shown_folders;
+
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -13,23 +18,13 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+};
 
-use super::raw;
+use super::raw::{self, Restrict};
 use super::wire::{Order, Root};
 use crate::runtime::Mount;
-
-/// Folders of the node that a container gets anew.
-const OWN: [&str; 6] = ["proc", "sys", "dev", "tmp", "run", "lost+found"];
-
-/// Devices that are safe to show.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-
-/// Settings of the kernel that a container may read at most.
-const PROC_READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
-
-/// Files of the kernel that a container may not read.
-const PROC_HIDDEN: [&str; 5] = ["kcore", "keys", "latency_stats", "timer_list", "sched_debug"];
 
 /// A link that leads to a link that leads to a link: more than this and it is a circle.
 const LINKS_MAX: usize = 16;
@@ -41,14 +36,15 @@ fn at<T>(what: impl std::fmt::Display, done: Result<T, impl std::fmt::Display>) 
     done.map_err(|error| format!("{what}: {error}"))
 }
 
-/// Builds the root of a container and moves this process there.
-pub(super) fn enter(order: &Order) -> Outcome<Entered> {
+/// Builds the root of a container and moves this process there. `users` are those it will be entered
+/// with.
+pub(super) fn enter(order: &Order, users: Option<&OwnedFd>) -> Outcome<Entered> {
     let slave = order.mounts.iter().any(|mount| mount.propagation.as_deref() != Some("None"));
     let slave = slave && order.mounts.iter().any(|mount| mount.propagation.is_some());
     let kind =
         if slave { MountPropagationFlags::DOWNSTREAM } else { MountPropagationFlags::PRIVATE };
     at("make mounts private", rustix::mount::mount_change("/", kind | MountPropagationFlags::REC))?;
-    let mut stage = Stage::begin(order)?;
+    let mut stage = Stage::begin(order, users)?;
     stage.base(order)?;
     stage.kernel(order)?;
     stage.files(order)?;
@@ -104,150 +100,55 @@ struct Stage {
     scratch: OwnedFd,
     /// Layers that were put over folders of the node to make mount points; read-only in the end.
     covers: Vec<OwnedFd>,
+    /// Whether the root is the image's folder itself; read-only in the end, whatever the container asks for.
+    bound: bool,
     /// Whether this is a user namespace of our own.
     user: bool,
+    /// The node's id of the container's user 0, if whoever builds the root is somebody else.
+    owner: Option<u32>,
+    /// The container may use devices and programs that change the user.
+    privileged: bool,
 }
 
 impl Stage {
-    fn begin(order: &Order) -> Outcome<Stage> {
+    fn begin(order: &Order, users: Option<&OwnedFd>) -> Outcome<Stage> {
         let path = order.folder.join("root");
         let scratch = order.folder.join("scratch");
         for folder in [&path, &scratch] {
             at(folder.display(), std::fs::create_dir_all(folder))?;
         }
-        at("mount scratch", tmpfs(&scratch, c"mode=0755"))?;
+        let owner = order.walls.first_id();
+        let mut bound = false;
+        at("mount scratch", tmpfs(&scratch, "mode=0755", None))?;
         let scratch = at("open scratch", open_folder(&scratch))?;
         match &order.root {
-            Root::Host => at("mount root", tmpfs(&path, c"mode=0755,size=4m"))?,
+            Root::Host => at("mount root", tmpfs(&path, "mode=0755,size=4m", owner))?,
             Root::Folder { path: lower, .. } => {
                 let held = at(lower.display(), open_folder(lower))?;
+                // Where the file system cannot, its files belong to nobody and can be read all the same.
+                let mapped = users.map(|users| mapped(&held, users, &scratch));
+                let held = mapped.and_then(Result::ok).unwrap_or(held);
                 let target = at(path.display(), open_folder(&path))?;
                 let upper = at("make a layer", layer(&scratch, "root", &held))?;
-                let layered = overlay(&held, &target, &scratch, &upper, order.walls.user);
+                let layered = overlay(&held, &target, &scratch, &upper, order.walls.single);
                 if layered.is_err() {
                     // No layers here: the folder itself, read-only at the end.
                     at(lower.display(), rustix::mount::mount_bind_recursive(lower, &path))?;
+                    bound = true;
                 }
             }
         }
         let root = at(path.display(), open_folder(&path))?;
-        Ok(Stage { path, root, scratch, covers: Vec::new(), user: order.walls.user })
-    }
-
-    /// The files of the node, read-only, with folders to write that nobody else sees.
-    fn base(&mut self, order: &Order) -> Outcome<()> {
-        if order.root != Root::Host {
-            return Ok(());
-        }
-        at("show the node's files", populate(Path::new("/"), &self.path, &OWN))?;
-        let stage = at("a path", CString::new(self.path.as_os_str().as_bytes()))?;
-        at("make the node's files read-only", raw::read_only_recursive(&stage, false))?;
-        // The root itself stays open until every mount has its place.
-        at("open the root", rustix::mount::mount_remount(&self.path, MountFlags::BIND, ""))?;
-        for hidden in &order.masked {
-            if let Ok(place) = self.open(hidden) {
-                at(hidden.display(), self.fresh(&place, c"mode=0700,size=4k"))?;
-            }
-        }
-        for (name, options) in
-            [("/tmp", c"mode=1777"), ("/run", c"mode=0755"), ("/var/tmp", c"mode=1777")]
-        {
-            let place = self.place(Path::new(name), true)?;
-            at(name, self.fresh(&place, options))?;
-            if order.walls.read_only {
-                at(name, self.lock(Path::new(name), false))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// `/proc`, `/sys` and the smallest `/dev`.
-    fn kernel(&mut self, order: &Order) -> Outcome<()> {
-        self.proc(order)?;
-        let sys = self.place(Path::new("/sys"), true)?;
-        at("/sys", rustix::mount::mount_bind_recursive("/sys", link(&sys)))?;
-        at("/sys", self.lock(Path::new("/sys"), false))?;
-        let dev = self.place(Path::new("/dev"), true)?;
-        if order.walls.privileged {
-            return at("/dev", rustix::mount::mount_bind_recursive("/dev", link(&dev)));
-        }
-        at("/dev", self.fresh(&dev, c"mode=0755,size=64k"))?;
-        let dev = at("/dev", self.open(Path::new("/dev")))?;
-        for name in DEVICES {
-            let from = Path::new("/dev").join(name);
-            if from.exists() {
-                let place = at(name, file_in(&dev, name.as_ref()))?;
-                at(name, rustix::mount::mount_bind(&from, link(&place)))?;
-            }
-        }
-        for (name, target) in [
-            ("fd", "/proc/self/fd"),
-            ("stdin", "/proc/self/fd/0"),
-            ("stdout", "/proc/self/fd/1"),
-            ("stderr", "/proc/self/fd/2"),
-            ("ptmx", "pts/ptmx"),
-        ] {
-            at(name, rustix::fs::symlinkat(target, &dev, name))?;
-        }
-        for (name, kind, options) in [
-            ("pts", "devpts", c"newinstance,ptmxmode=0666,mode=0620"),
-            ("shm", "tmpfs", c"mode=1777,size=64m"),
-            ("mqueue", "mqueue", c""),
-        ] {
-            let place = at(name, folder_in(&dev, name.as_ref()))?;
-            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-            let flags = if name == "pts" { flags & !MountFlags::NODEV } else { flags };
-            let done = rustix::mount::mount(name, link(&place), kind, flags, options);
-            // A kernel without message queues still runs nearly everything.
-            if name != "mqueue" {
-                at(name, done)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn proc(&mut self, order: &Order) -> Outcome<()> {
-        let place = self.place(Path::new("/proc"), true)?;
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        let own = order.walls.pid || order.walls.pid_of.is_some();
-        let mounted = own && rustix::mount::mount("proc", link(&place), "proc", flags, c"").is_ok();
-        if !mounted {
-            return at("/proc", rustix::mount::mount_bind_recursive("/proc", link(&place)));
-        }
-        if order.walls.privileged {
-            return Ok(());
-        }
-        for name in PROC_READ_ONLY {
-            let path = Path::new("/proc").join(name);
-            if let Ok(from) = self.open(&path)
-                && rustix::mount::mount_bind(link(&from), link(&from)).is_ok()
-            {
-                at(name, self.lock(&path, false))?;
-            }
-        }
-        for name in PROC_HIDDEN {
-            if let Ok(place) = self.open(&Path::new("/proc").join(name)) {
-                let _ = rustix::mount::mount_bind("/dev/null", link(&place));
-            }
-        }
-        Ok(())
-    }
-
-    /// `/etc/hosts` and `/etc/resolv.conf`, unless the pod brings its own.
-    fn files(&mut self, order: &Order) -> Outcome<()> {
-        for (name, text) in [("/etc/hosts", &order.hosts), ("/etc/resolv.conf", &order.resolver)] {
-            let brought = order.mounts.iter().any(|mount| Path::new(&mount.at) == Path::new(name));
-            if brought || text.is_empty() {
-                continue;
-            }
-            let base = Path::new(name).file_name().unwrap_or_default();
-            let file = at(name, file_in(&self.scratch, base))?;
-            at(name, std::fs::write(link(&file), text))?;
-            at(name, std::fs::set_permissions(link(&file), PermissionsExt::from_mode(0o644)))?;
-            let place = self.place(Path::new(name), false)?;
-            at(name, rustix::mount::mount_bind(link(&file), link(&place)))?;
-        }
-        Ok(())
+        Ok(Stage {
+            path,
+            root,
+            scratch,
+            covers: Vec::new(),
+            bound,
+            user: order.walls.single,
+            owner,
+            privileged: order.walls.privileged,
+        })
     }
 
     fn volume(&mut self, mount: &Mount) -> Outcome<()> {
@@ -270,21 +171,25 @@ impl Stage {
         let folder = at(name, rustix::fs::fstat(&from))?.st_mode & 0o170_000 == 0o040_000;
         let place = self.place(Path::new(name), folder)?;
         at(name, rustix::mount::mount_bind_recursive(link(&from), link(&place)))?;
-        if mount.read_only {
-            at(name, self.lock(Path::new(name), true))?;
-        }
-        Ok(())
+        let restrict = Restrict {
+            read_only: mount.read_only,
+            no_devices: !self.privileged,
+            no_set_uid: !self.privileged,
+        };
+        at(name, self.restrict(Path::new(name), restrict))
     }
 
     /// Closes what was open only while mounts found their places.
     fn finish(&mut self, order: &Order) -> Outcome<()> {
         for cover in &self.covers {
             let path = at("a path", CString::new(link(cover)))?;
-            at("close a layer", raw::read_only_recursive(&path, false))?;
+            at("close a layer", raw::restrict_recursive(&path, Restrict::CLOSED))?;
         }
-        let open = matches!(order.root, Root::Folder { read_only: false, .. });
+        let open = matches!(order.root, Root::Folder { read_only: false, .. }) && !self.bound;
         if !open {
-            let flags = MountFlags::BIND | MountFlags::RDONLY;
+            let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+            // The folder is that of every pod with this image.
+            flags.set(MountFlags::NODEV | MountFlags::NOSUID, self.bound);
             at("close the root", rustix::mount::mount_remount(&self.path, flags, ""))?;
         }
         Ok(())
@@ -351,8 +256,14 @@ impl Stage {
         name: &OsStr,
         folder: bool,
     ) -> Outcome<OwnedFd> {
-        let make =
-            |held: &OwnedFd| if folder { folder_in(held, name) } else { file_in(held, name) };
+        let owner = self.owner;
+        let make = |held: &OwnedFd| {
+            let made = if folder { folder_in(held, name) } else { file_in(held, name) }?;
+            if owner.is_some() {
+                std::os::unix::fs::chown(link(&made), owner, owner)?;
+            }
+            Ok::<_, io::Error>(made)
+        };
         match make(held) {
             Ok(made) => Ok(made),
             Err(_) => {
@@ -375,22 +286,23 @@ impl Stage {
         // No layers here: a folder in memory that shows each entry of the covered one.
         let from = PathBuf::from(link(held));
         let staging = folder_in(&self.scratch, format!("copy-{number}").as_ref())?;
-        tmpfs(Path::new(&link(&staging)), c"mode=0755,size=4m")?;
+        tmpfs(Path::new(&link(&staging)), "mode=0755,size=4m", self.owner)?;
         let staging = PathBuf::from(format!("{}/copy-{number}", link(&self.scratch)));
         populate(&from, &staging, &[])?;
         let place = self.open(path)?;
         Ok(rustix::mount::mount_bind_recursive(&staging, link(&place))?)
     }
 
-    fn fresh(&self, place: &OwnedFd, options: &std::ffi::CStr) -> io::Result<()> {
-        tmpfs(Path::new(&link(place)), options)
+    /// An empty file system in memory, of the container's user 0.
+    fn fresh(&self, place: &OwnedFd, options: &str) -> io::Result<()> {
+        tmpfs(Path::new(&link(place)), options, self.owner)
     }
 
-    /// Makes what is mounted at a path read-only.
-    fn lock(&self, path: &Path, nodev: bool) -> io::Result<()> {
+    /// Takes abilities from what is mounted at a path and below it.
+    fn restrict(&self, path: &Path, restrict: Restrict) -> io::Result<()> {
         let place = self.open(path)?;
         let name = CString::new(link(&place)).map_err(io::Error::other)?;
-        raw::read_only_recursive(&name, nodev)
+        raw::restrict_recursive(&name, restrict)
     }
 }
 
@@ -418,9 +330,24 @@ fn file_in(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o644))?)
 }
 
-fn tmpfs(path: &Path, options: &std::ffi::CStr) -> io::Result<()> {
+fn tmpfs(path: &Path, options: &str, owner: Option<u32>) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    Ok(rustix::mount::mount("tmpfs", path, "tmpfs", flags, options)?)
+    let owner = owner.map_or_else(String::new, |id| format!(",uid={id},gid={id}"));
+    let options = format!("{options}{owner}");
+    let options = CString::new(options).map_err(io::Error::other)?;
+    Ok(rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str())?)
+}
+
+/// The same files, belonging to the users of a pod as they belong to users of the node.
+fn mapped(folder: &OwnedFd, users: &OwnedFd, scratch: &OwnedFd) -> io::Result<OwnedFd> {
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let flags = clone | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE;
+    let tree = rustix::mount::open_tree(folder, c"", flags)?;
+    raw::map_users(&tree, users)?;
+    let place = folder_in(scratch, "image".as_ref())?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(&tree, c"", &place, c"", flags)?;
+    open_folder(Path::new(&format!("{}/image", link(scratch))))
 }
 
 /// An empty layer that looks like the folder it will cover.

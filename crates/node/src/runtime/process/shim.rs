@@ -126,6 +126,8 @@ struct Shim {
     order: Order,
     init: Pid,
     init_held: OwnedFd,
+    /// The user namespace of the pod, if it has a range of users.
+    users: Option<OwnedFd>,
     channel: UnixStream,
     inbox: Inbox,
     log: Option<Log>,

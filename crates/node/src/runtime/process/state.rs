@@ -9,7 +9,7 @@
 //!                                /shim             the shim's socket
 //! ```
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,9 @@ pub(super) struct SandboxRecord {
     pub(super) host_network: bool,
     pub(super) host_pid: bool,
     pub(super) host_ipc: bool,
-    pub(super) host_users: bool,
+    /// The node's id of the pod's user 0; none where pods have no range of users.
+    #[serde(default)]
+    pub(super) first_id: Option<u32>,
     pub(super) share_processes: bool,
     pub(super) resolver: String,
     /// Somebody stopped it; nothing may be made in it any more.
@@ -53,15 +55,14 @@ pub(super) struct ContainerRecord {
     pub(super) stdin: bool,
     /// Holds the process namespace of its sandbox and is no container of the pod.
     pub(super) pause: bool,
+    /// It is in the user namespace of its pod.
+    #[serde(default)]
+    pub(super) own_users: bool,
 }
 
 /// Writes a record whole or not at all.
 pub(super) fn save(path: &Path, record: &impl Serialize) -> io::Result<()> {
-    let fresh = path.with_extension("tmp");
-    let mut file = std::fs::File::create(&fresh)?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    drop(file);
-    std::fs::rename(fresh, path)
+    tenure_files::replace_unsynced(path, &serde_json::to_vec(record)?)
 }
 
 /// Reads a record; nothing if it is not there or is not one.

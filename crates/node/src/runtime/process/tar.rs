@@ -134,6 +134,9 @@ fn place(root: &OwnedFd, head: &Head, body: &mut impl Read) -> io::Result<()> {
         return clear(&parent);
     }
     if let Some(hidden) = plain.strip_prefix(".wh.") {
+        if matches!(hidden, "" | "." | "..") {
+            return Err(io::Error::other(format!("{plain:?} hides nothing")));
+        }
         return crate::volume::remove_tree_at(&parent, hidden);
     }
     let mode = Mode::from_raw_mode(head.mode & 0o7777);

@@ -151,8 +151,6 @@ pub(super) struct Order {
     pub(super) root: Root,
     /// What else it sees, in order.
     pub(super) mounts: Vec<Mount>,
-    /// Folders of the node it never sees.
-    pub(super) masked: Vec<PathBuf>,
     /// The name it sees as its own; empty: that of the node.
     pub(super) hostname: String,
     /// `/etc/hosts`, unless a mount is there.
@@ -171,6 +169,12 @@ pub(super) struct Order {
     pub(super) capabilities: Option<u64>,
     /// Never more privileges than at the start.
     pub(super) no_new_privileges: bool,
+    /// Its calls to the kernel are filtered.
+    pub(super) filter_calls: bool,
+    /// It reaches no abstract sockets but its own.
+    pub(super) own_abstract_sockets: bool,
+    /// How many processes its user may have; none: as many as the agent's.
+    pub(super) processes_max: Option<u64>,
     /// How likely the kernel ends it first.
     pub(super) oom_score: Option<i64>,
     /// Control groups and what is written there.
@@ -192,7 +196,7 @@ pub(super) struct Order {
 /// What a container sees as `/`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Root {
-    /// The node's own files, read-only.
+    /// The node's own programs, read-only.
     #[default]
     Host,
     /// A folder, with a layer of its own above it unless that is read-only.
@@ -220,9 +224,9 @@ pub(super) struct Walls {
     pub(super) ipc: bool,
     /// Join those of this process instead.
     pub(super) ipc_of: Option<i32>,
-    /// Own users.
-    pub(super) user: bool,
-    /// Of those there is only one: the agent's own.
+    /// Whose users it has.
+    pub(super) users: Users,
+    /// There is only one user it can be.
     pub(super) single: bool,
     /// `/tmp` and its like may not be written either.
     pub(super) read_only: bool,
@@ -230,7 +234,32 @@ pub(super) struct Walls {
     pub(super) privileged: bool,
 }
 
+/// Whose users a container has.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Users {
+    /// Those of the node.
+    #[default]
+    Node,
+    /// One: the agent's own, in a namespace of its own.
+    One,
+    /// A range of the node's ids that is the pod's alone.
+    Range {
+        /// The node's id of the container's user 0.
+        first: u32,
+        /// Join the namespace of this process, a container of the same pod.
+        of: Option<i32>,
+    },
+}
+
 impl Walls {
+    /// The node's id of the container's user 0, where it has a range.
+    pub(super) fn first_id(&self) -> Option<u32> {
+        match self.users {
+            Users::Range { first, .. } => Some(first),
+            Users::Node | Users::One => None,
+        }
+    }
+
     /// Whether the kernel ends everything in the container with its first process.
     pub(super) fn own_processes(&self) -> bool {
         self.pid && self.pid_of.is_none()

@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
-use tenure_cel::{CompileError, Env, Program, Shape, Type, compile};
+use tenure_cel::{CompileError, Env, Opaque, Program, Shape, Type, compile};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
 
@@ -14,6 +14,12 @@ use super::matching::Matching;
 
 /// What comes before the name of a variable of a policy.
 const VARIABLES: &str = "variables";
+/// The expression that words a refusal.
+const MESSAGE: &str = "messageExpression";
+/// Who answers what the user may do.
+pub(super) const AUTHORIZER: &str = "authorizer";
+/// The same about the resource of the request.
+pub(super) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
 /// A policy, ready to run.
 pub(super) struct Policy {
@@ -173,8 +179,7 @@ impl Compiler {
         for (index, one) in objects(spec, "validations") {
             let at = |member| ("validations", index, member);
             let rule = self.one(at("expression"), text(one, "expression"), Answer::Truth);
-            let member = "messageExpression";
-            let computed = self.one(at(member), text(one, member), Answer::Text);
+            let computed = self.one(at(MESSAGE), text(one, MESSAGE), Answer::Text);
             let Some(expression) = rule else { continue };
             let said = text(one, "message").trim();
             let message = if said.is_empty() {
@@ -215,6 +220,9 @@ impl Compiler {
         }
         let why = match compile(text, &self.env) {
             Err(CompileError { message }) => refusal(&message),
+            Ok(program) if member == MESSAGE && uses_authorizer(&program) => {
+                refusal("undeclared reference to 'authorizer': messages know no rights")
+            }
             Ok(program) => match answer.fault(program.result_type()) {
                 Some(why) => why,
                 None => {
@@ -231,10 +239,12 @@ impl Compiler {
 }
 
 fn refusal(message: &str) -> String {
-    if message.contains("undeclared reference to 'authorizer'") {
-        return "the variable authorizer is not offered by this server".to_owned();
-    }
     format!("compilation failed: {message}")
+}
+
+/// Whether an expression asks what somebody may do.
+pub(super) fn uses_authorizer(program: &Program) -> bool {
+    program.uses(AUTHORIZER) || program.uses(REQUEST_RESOURCE)
 }
 
 /// What every expression of a policy may name.
@@ -244,7 +254,9 @@ fn env(params: bool) -> Env {
         .with_shape("object", any)
         .with_shape("oldObject", any)
         .with_shape("namespaceObject", &NAMESPACE)
-        .with_shape("request", &REQUEST);
+        .with_shape("request", &REQUEST)
+        .with_type(AUTHORIZER, Type::Opaque(Opaque::Authorizer))
+        .with_type(REQUEST_RESOURCE, Type::Opaque(Opaque::ResourceCheck));
     let env = if params { env.with_shape("params", any) } else { env };
     // Nothing has this name by itself, but a variable that is not there is told of as a member.
     env.with_shape(VARIABLES, &NOTHING)

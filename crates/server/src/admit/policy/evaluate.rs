@@ -1,9 +1,17 @@
 //! Runs the expressions of a policy on one request. Who is told, and how, is decided beside this.
 
-use tenure_cel::{Bindings, Budget, EvalError, EvalErrorKind, MATCH_COST_MAX, Map, Value};
+use std::sync::Arc;
+
+use tenure_cel::{
+    Access, AccessCheck, Authorize, Bindings, Budget, EvalError, EvalErrorKind, MATCH_COST_MAX,
+    Map, Value,
+};
 use tenure_machinery::Object;
 
-use super::compile::{ANY, Expression, NAMESPACE, Policy, REQUEST, Validation};
+use super::compile::{
+    ANY, AUTHORIZER, Expression, NAMESPACE, Policy, REQUEST, REQUEST_RESOURCE, Validation,
+    uses_authorizer,
+};
 
 /// The longest message that an expression may compute, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
@@ -13,6 +21,8 @@ const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 const RUN_COST: u64 = 4;
 /// What a run in haste may cost: about a millisecond.
 const HASTY_COST_MAX: u64 = 20_000;
+/// How many checks of rights a run in haste makes: what they count for fits into every budget.
+const HASTY_CHECKS_MAX: u64 = 6;
 
 /// What expressions see.
 #[derive(Clone, Copy)]
@@ -22,6 +32,14 @@ pub(super) struct Seen<'a> {
     pub(super) request: &'a Object,
     pub(super) namespace: Option<&'a Object>,
     pub(super) params: Option<&'a Object>,
+    pub(super) rights: Rights<'a>,
+}
+
+/// Who answers what the user may do, and what the request is about.
+#[derive(Clone, Copy)]
+pub(super) struct Rights<'a> {
+    pub(super) authorizer: &'a dyn Authorize,
+    pub(super) request: &'a Arc<AccessCheck>,
 }
 
 /// What a policy has to say against a request.
@@ -214,6 +232,12 @@ impl<'a> Run<'a> {
     /// Runs one expression whose variables are there.
     fn alone(&mut self, expression: &'a Expression) -> Result<Made<'a>, Long> {
         let mut bindings = self.bindings();
+        if uses_authorizer(&expression.program) {
+            let Rights { authorizer, request } = self.seen.rights;
+            bindings = bindings
+                .bind(AUTHORIZER, Value::Access(Access::new(authorizer)))
+                .bind(REQUEST_RESOURCE, Value::Access(Access::of(authorizer, request)));
+        }
         for place in &expression.needs {
             let variable = self.policy.variables.get(*place);
             if let (Some(variable), Some(Some(made))) = (variable, self.variables.get(*place)) {
@@ -248,7 +272,7 @@ impl<'a> Run<'a> {
 
 fn budget(pace: Pace, most: Option<u64>) -> Budget {
     match (pace, most) {
-        (Pace::Hasty, _) => Budget::new(HASTY_COST_MAX),
+        (Pace::Hasty, _) => Budget::hasty(HASTY_COST_MAX, HASTY_CHECKS_MAX),
         (Pace::WithTime, Some(most)) => Budget::new(most),
         (Pace::WithTime, None) => Budget::for_object(),
     }

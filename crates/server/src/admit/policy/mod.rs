@@ -7,6 +7,7 @@
 //!
 //! The language lives in crate `cel`. Reviews are not looked at: they write nothing.
 
+mod authorize;
 mod compile;
 mod evaluate;
 mod matching;
@@ -22,6 +23,7 @@ use tenure_machinery::validate::text;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::{Change, LockStep, Record, World};
 
+pub(super) use authorize::may_read_parameters;
 pub(super) use compile::check;
 pub(crate) use subject::Subject;
 
@@ -240,7 +242,7 @@ async fn aside(api: &Api, request: &Request, subject: &Subject<'_>) -> Result<To
         let mut cases = cases.iter();
         cases.try_for_each(|case| case.judge(&owned, Pace::WithTime, &mut told)).map(|()| told)
     };
-    api.aside.run(work).await?.map_err(unfinished)
+    api.aside.run(&request.user, work).await?.map_err(unfinished)
 }
 
 /// With time nothing is too long; whatever is must not pass for allowed.

@@ -4,14 +4,17 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
+use tenure_cel::{AccessCheck, AccessDecision, Authorize};
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::Record;
 
-use super::evaluate::Seen;
+use super::evaluate::{Rights, Seen};
 use super::matching::{Matching, Place, Question};
 use super::read;
+use crate::access::Access;
 use crate::admit::{Operation, namespace};
 use crate::api::Api;
+use crate::authenticate::User;
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::scale;
@@ -62,7 +65,36 @@ pub(super) struct Asked<'a> {
     old: Option<Cow<'a, Object>>,
     kind: Option<Name>,
     user: Value,
+    authorizer: Authorizer,
     dry_run: bool,
+}
+
+/// Answers what the user of a request, or an account, may do.
+struct Authorizer {
+    access: Arc<Access>,
+    user: Arc<User>,
+}
+
+impl Authorize for Authorizer {
+    fn decide(&self, check: &AccessCheck, verb: &str) -> AccessDecision {
+        let account =
+            check.account.as_ref().map(|(namespace, name)| User::account(namespace, name));
+        let user = account.as_ref().unwrap_or(&*self.user);
+        let about = if check.path.is_empty() {
+            tenure_rbac::Asked::Resource {
+                verb,
+                group: &check.group,
+                resource: &check.resource,
+                subresource: &check.subresource,
+                namespace: &check.namespace,
+                name: &check.name,
+            }
+        } else {
+            tenure_rbac::Asked::Path { verb, path: &check.path }
+        };
+        let reason = self.access.may(user, &about);
+        AccessDecision { allowed: reason.is_some(), reason: reason.unwrap_or_default() }
+    }
 }
 
 impl<'a> Asked<'a> {
@@ -93,6 +125,7 @@ impl<'a> Asked<'a> {
             user: json!({
                 "username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra,
             }),
+            authorizer: Authorizer { access: Arc::clone(&api.access), user: Arc::clone(user) },
             dry_run: subject.dry_run,
         }
     }
@@ -113,6 +146,7 @@ impl<'a> Asked<'a> {
             old: object(self.old),
             kind: self.kind,
             user: self.user,
+            authorizer: self.authorizer,
             dry_run: self.dry_run,
         }
     }
@@ -173,6 +207,8 @@ impl<'a> Asked<'a> {
             new: self.form(self.new.as_deref(), place),
             old: self.form(self.old.as_deref(), place),
             request: self.request(place),
+            authorizer: &self.authorizer,
+            resource: Arc::new(self.resource()),
             namespace: self
                 .namespace_record
                 .as_ref()
@@ -202,6 +238,20 @@ impl<'a> Asked<'a> {
             custom.show(&mut object);
         }
         Some(Cow::Owned(object))
+    }
+
+    /// What the request is about, to ask what else may be done to it.
+    fn resource(&self) -> AccessCheck {
+        let kind = self.served.first().map(|served| &served.kind);
+        let namespace = if self.is_namespace() { &self.name } else { &self.namespace };
+        AccessCheck {
+            group: kind.map(|kind| kind.group.to_string()).unwrap_or_default(),
+            resource: kind.map(|kind| kind.plural.to_string()).unwrap_or_default(),
+            subresource: self.subresource.to_string(),
+            namespace: namespace.to_string(),
+            name: self.name.to_string(),
+            ..AccessCheck::default()
+        }
     }
 
     fn request(&self, place: usize) -> Object {
@@ -283,6 +333,8 @@ pub(super) struct LookedAt<'a> {
     new: Option<Cow<'a, Object>>,
     old: Option<Cow<'a, Object>>,
     request: Object,
+    authorizer: &'a Authorizer,
+    resource: Arc<AccessCheck>,
     namespace: Option<&'a Object>,
 }
 
@@ -294,6 +346,7 @@ impl LookedAt<'_> {
             request: &self.request,
             namespace: self.namespace,
             params: None,
+            rights: Rights { authorizer: self.authorizer, request: &self.resource },
         }
     }
 }

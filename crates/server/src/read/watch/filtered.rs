@@ -20,9 +20,8 @@ use tenure_world::{At, Handle, Record, Watch, WatchEnded, World};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Asked, BOOKMARK_EVERY, Begun, Stream, changed, starts_after};
+use super::{Asked, BOOKMARK_EVERY, Begun, Stream, starts_after};
 use crate::access::refusal;
-use crate::read::get::not_older_than;
 use crate::read::list::expired;
 use crate::reference::{Forgotten, Moved, Sight, Then};
 use crate::registry::Served;
@@ -75,17 +74,19 @@ pub(super) async fn begin(
     let Some(after) = starts_after(world, &asked.options) else {
         // The moves are noted first: what changes while the state is looked at is looked at again.
         let next = sight.end();
-        let state = not_older_than(world, asked.options.revision).await?;
+        let state = asked.permit.newest(world, asked.options.revision).await?;
         let seen = state.range(&prefix, None);
         let seen = seen.filter(|record| selection.matches(record) && sight.sees(record));
-        let initial: Vec<Arc<Record>> = seen.cloned().collect();
+        let seen: Vec<Arc<Record>> = seen.cloned().collect();
+        let forgotten = |gone: Forgotten| expired(state.revision(), gone.oldest);
+        let initial = sight.was_seen(&seen, state.revision()).map_err(forgotten)?;
         let shown = initial.iter().map(|record| (Arc::clone(record.key()), Arc::clone(record)));
         let (shown, after) = (shown.collect(), state.revision());
         let glass = Some(glass(sight, shown, next, after));
         return Ok(Begun { initial, after, glass });
     };
     let forgotten = |gone: Forgotten| expired(after, gone.oldest);
-    not_older_than(world, Some(after)).await?;
+    asked.permit.newest(world, Some(after)).await?;
     let past = at(world, after)?;
     let next = sight.number_after(after).map_err(forgotten)?;
     let seen = past.range(&prefix, None);
@@ -148,6 +149,7 @@ impl Stream {
                         Err(WatchEnded::Stopped) => return,
                     },
                     () = changed(glass.moved.as_mut()) => (false, false),
+                    () = self.hold.changed() => (false, false),
                     () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => (true, false),
                     () = tokio::time::sleep_until(self.deadline) => (self.bookmarks, true),
                     () = self.sender.closed() => return,
@@ -166,6 +168,9 @@ impl Stream {
                     return;
                 }
             };
+            if !self.is_permitted().await {
+                return;
+            }
             let mut chunk = BytesMut::new();
             // An object that comes into sight has an old version; a client must not go on from there.
             let goes_back = told.iter().any(|told| told.at <= before);
@@ -297,5 +302,13 @@ impl Glass {
             }
             (Some(_), Some(_)) => {}
         }
+    }
+}
+
+/// Waits until something moves; for ever where nothing does.
+async fn changed<T>(moved: Option<&mut watch::Receiver<T>>) {
+    let Some(moved) = moved else { return std::future::pending().await };
+    if moved.changed().await.is_err() {
+        std::future::pending().await
     }
 }

@@ -8,6 +8,7 @@ mod filtered;
 mod hammer;
 mod many;
 mod modes;
+mod permits;
 mod reviews;
 mod selectors;
 mod telling;

@@ -16,6 +16,7 @@
 //!   apply     server-side apply
 //!   custom    from a definition to the first object of its kind
 //!   workload  the controllers on simulated nodes: time until all pods are Ready, cost of rest
+//!   overload  one user who asks for too much: how others fare, and the memory it takes
 //!   access    who may do what: over HTTP, and the engine alone
 //! ```
 
@@ -28,6 +29,7 @@ mod files;
 mod life;
 mod measure;
 mod node;
+mod overload;
 mod ownership;
 mod reference;
 mod retention;
@@ -52,7 +54,7 @@ type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
 /// What can be measured, by the name that chooses it.
-const MEASURES: [(&str, Take); 27] = [
+const MEASURES: [(&str, Take); 31] = [
     ("start", || Box::pin(life::start())),
     ("rest", || Box::pin(life::rest())),
     ("inside", || Box::pin(life::inside())),
@@ -79,6 +81,10 @@ const MEASURES: [(&str, Take); 27] = [
     ("shared settings", || Box::pin(files::shared())),
     ("simulated", || Box::pin(workload::simulated())),
     ("decision", || Box::pin(async { access::decisions() })),
+    ("fairness", || Box::pin(overload::fairness())),
+    ("overload watches", || Box::pin(overload::watches())),
+    ("overload lists", || Box::pin(overload::lists())),
+    ("overload quota", || Box::pin(overload::quota())),
     ("many", || Box::pin(life::many())),
 ];
 

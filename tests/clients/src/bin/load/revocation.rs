@@ -120,7 +120,7 @@ async fn prepare(server: &Server, admin: &mut Connection) -> Result<Access> {
     Access::bearer(server.kubeconfig(), token)
 }
 
-async fn post(connection: &mut Connection, path: &str, body: &Value) -> Result<Value> {
+pub(super) async fn post(connection: &mut Connection, path: &str, body: &Value) -> Result<Value> {
     let answer = connection.send("POST", path, Some(body.to_string().as_bytes())).await?;
     ensure!(answer.code == 201, "{path}: {}", String::from_utf8_lossy(&answer.body));
     answer.json()

@@ -37,6 +37,11 @@ impl Kubectl {
         command
     }
 
+    /// What the server wrote to its log so far.
+    pub(crate) fn server_said(&self) -> String {
+        self.server.said()
+    }
+
     /// The file with the rights of the administrator.
     pub(crate) fn kubeconfig(&self) -> &std::path::Path {
         self.server.kubeconfig()

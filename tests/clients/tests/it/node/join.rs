@@ -158,13 +158,16 @@ fn r133_an_impostor_on_the_port_of_a_node_is_not_talked_to() {
     agent.leave();
     let address = format!("127.0.0.1:{port}");
     impostor.join_at(&other, &address);
-    let why = format!("{address} does not prove that it is node second");
+    // Who asks learns nothing of what is at the address; the server's log does (R133d).
+    let why = "node \"second\" cannot be reached";
     for arguments in [&["logs", "web"][..], &["exec", "web", "--", "true"]] {
         let output = house.kubectl.command(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(&why), "{said}");
-        assert!(output.stdout.is_empty(), "{output:?}");
+        assert!(!output.status.success() && said.contains(why), "{said}");
+        assert!(output.stdout.is_empty() && !said.contains(&address), "{output:?}");
     }
+    let log = house.kubectl.server_said();
+    assert!(log.contains(&format!("{address} does not prove that it is node second")), "{log}");
     impostor.leave();
 
     // The node itself is known again, with the certificate that it kept.

@@ -14,6 +14,7 @@ use crate::runtime::process::launch::{self, Streams};
 use crate::runtime::process::log::Stream;
 use crate::runtime::process::raw;
 use crate::runtime::process::tap::Tap;
+use crate::runtime::process::users;
 use crate::runtime::process::wire::{self, Ask, Tell, Wanted};
 
 impl Shim {
@@ -66,16 +67,20 @@ impl Shim {
         kinds.set(ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION, ipc);
         let groups = &self.order.groups_of_control;
         let init = self.init_held.as_fd();
+        let users = self.users.as_ref();
+        let order = &self.order;
+        streams.give(order);
         let spawned = init::spawn(self.alone, &self.order, command, streams, || {
             for (folder, _) in groups {
                 // Its own number is another one in there; zero means the writer.
                 let _ = std::fs::write(folder.join("cgroup.procs"), "0");
             }
-            if kinds.is_empty() {
-                return Ok(());
+            launch::set_oom_score(order);
+            if !kinds.is_empty() {
+                rustix::thread::move_into_thread_name_spaces(init, kinds)
+                    .map_err(|error| format!("enter the container: {error}"))?;
             }
-            rustix::thread::move_into_thread_name_spaces(init, kinds)
-                .map_err(|error| format!("enter the container: {error}"))
+            users.map_or(Ok(()), users::enter).map_err(|error| format!("become its user: {error}"))
         });
         let failed = match spawned {
             Ok(Ok(pid)) => {

@@ -6,15 +6,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use rustix::pipe::PipeFlags;
-use rustix::process::{Pid, PidfdFlags, WaitOptions};
+use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 
 use super::Shim;
 use crate::runtime::process::init;
+use crate::runtime::process::landlock;
 use crate::runtime::process::launch::Streams;
 use crate::runtime::process::log::{Log, Stream};
 use crate::runtime::process::raw::{self, Alone};
-use crate::runtime::process::wire::{Inbox, Order};
+use crate::runtime::process::users;
+use crate::runtime::process::wire::{Inbox, Order, Users};
 
 /// Makes the first process and waits until its surroundings are there.
 pub(super) fn make(alone: Alone, order: Order) -> Result<Shim, String> {
@@ -33,13 +35,17 @@ pub(super) fn make(alone: Alone, order: Order) -> Result<Shim, String> {
             let _ = std::fs::write(folder.join(file), value);
         }
     }
-    leave(alone, &order)?;
+    let users = leave(alone, &order)?;
+    // Here and not in the first process, so that commands which come later are on the same side.
+    if order.own_abstract_sockets {
+        landlock::restrict().map_err(|error| told("restrict abstract sockets", &error))?;
+    }
     let pipes = Pipes::make(&order).map_err(|error| told("make pipes", &error))?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| told("make a channel", &error))?;
     let forked = raw::fork(alone).map_err(|error| told("make the first process", &error))?;
     let Some(init) = forked else {
         drop((ours, pipes.stdin, pipes.outputs));
-        init::live(alone, &order, pipes.theirs, &theirs);
+        init::live(alone, &order, pipes.theirs, users.as_ref(), &theirs);
     };
     drop((theirs, pipes.theirs));
     for (folder, _) in &order.groups_of_control {
@@ -52,6 +58,7 @@ pub(super) fn make(alone: Alone, order: Order) -> Result<Shim, String> {
         order,
         init,
         init_held,
+        users,
         channel: ours,
         inbox: Inbox::default(),
         log,
@@ -76,13 +83,18 @@ fn join_group(folder: &std::path::Path, pid: Pid) {
     let _ = std::fs::write(folder.join("cgroup.procs"), pid.as_raw_nonzero().to_string());
 }
 
-/// Leaves the namespaces that concern the shim's children.
-fn leave(alone: Alone, order: &Order) -> Result<(), String> {
+/// Leaves the namespaces that concern the shim's children; gives the one of the pod's users, which
+/// they enter later.
+fn leave(alone: Alone, order: &Order) -> Result<Option<OwnedFd>, String> {
     let told = |what: &str, error: io::Error| format!("{what}: {error}");
     let walls = &order.walls;
-    if walls.user {
-        own_users(alone, order).map_err(|error| told("make a user namespace", error))?;
-    }
+    // Before the process namespace: the process that makes it must not be the first in there.
+    let users = match walls.users {
+        Users::Node => Ok(None),
+        Users::One => one_user(order).map(|()| None),
+        Users::Range { first, of } => users::namespace(alone, first, of).map(Some),
+    };
+    let users = users.map_err(|error| told("make a user namespace", error))?;
     // The first process will not know the numbers of the node's processes any more.
     if let Some(other) = walls.ipc_of {
         init::join(other, ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION)
@@ -95,37 +107,17 @@ fn leave(alone: Alone, order: &Order) -> Result<(), String> {
         raw::unshare(UnshareFlags::NEWPID)
             .map_err(|error| told("make a process namespace", error))?;
     }
-    Ok(())
+    Ok(users)
 }
 
-fn own_users(alone: Alone, order: &Order) -> io::Result<()> {
+/// A user namespace with one user: whoever this is.
+fn one_user(order: &Order) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    if order.walls.single {
-        raw::unshare(UnshareFlags::NEWUSER)?;
-        std::fs::write("/proc/self/setgroups", "deny")?;
-        std::fs::write("/proc/self/uid_map", format!("{} {} 1", order.uid, uid.as_raw()))?;
-        let inside = order.gid.unwrap_or(0);
-        return std::fs::write("/proc/self/gid_map", format!("{inside} {} 1", gid.as_raw()));
-    }
-    // Only somebody who stayed outside may map more than one user.
-    let me = rustix::process::getpid().as_raw_nonzero();
-    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    let Some(outside) = raw::fork(alone)? else {
-        drop(writer);
-        let _ = rustix::io::read(&reader, &mut [0; 1]);
-        let map = "0 0 4294967295";
-        let done = std::fs::write(format!("/proc/{me}/uid_map"), map)
-            .and_then(|()| std::fs::write(format!("/proc/{me}/gid_map"), map));
-        raw::exit(i32::from(done.is_err()));
-    };
-    let left = raw::unshare(UnshareFlags::NEWUSER);
-    drop((reader, writer));
-    let status = rustix::process::waitpid(Some(outside), WaitOptions::empty())?;
-    left?;
-    match status {
-        Some((_, status)) if status.exit_status() == Some(0) => Ok(()),
-        _ => Err(io::Error::other("users could not be mapped")),
-    }
+    raw::unshare(UnshareFlags::NEWUSER)?;
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{} {} 1", order.uid, uid.as_raw()))?;
+    let inside = order.gid.unwrap_or(0);
+    std::fs::write("/proc/self/gid_map", format!("{inside} {} 1", gid.as_raw()))
 }
 
 /// Both ends of a container's streams.
@@ -154,11 +146,10 @@ impl Pipes {
         }
         let (out, stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (err, stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        Ok(Pipes {
-            stdin,
-            outputs: vec![(Stream::Out, out), (Stream::Err, err)],
-            theirs: Some(Streams { stdin: theirs_in, stdout, stderr, tty: false }),
-        })
+        let theirs = Streams { stdin: theirs_in, stdout, stderr, tty: false };
+        theirs.give(order);
+        let outputs = vec![(Stream::Out, out), (Stream::Err, err)];
+        Ok(Pipes { stdin, outputs, theirs: Some(theirs) })
     }
 }
 

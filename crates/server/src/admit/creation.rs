@@ -1,0 +1,30 @@
+//! Whoever creates by updating must be allowed to create the very object (R160).
+//!
+//! The one place that knows: every way to make an object comes through here after it was validated and before it
+//! is stored, again on every attempt, so an object that vanishes between decision and write changes nothing.
+
+use tenure_machinery::Failure;
+use tenure_rbac::Asked;
+
+use crate::access::refusal;
+use crate::api::Api;
+use crate::request::Request;
+
+/// Refuses a creation that the request line did not ask for, unless its sender may create that object.
+pub(super) fn must_be_allowed(api: &Api, request: &Request) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    let asked = Asked::Resource {
+        verb: &request.verb,
+        group: &kind.group,
+        resource: &kind.plural,
+        subresource: &request.subresource,
+        namespace: request.access_namespace(),
+        name: &request.name,
+    };
+    match asked.to_create() {
+        Some(needed) if api.access.may(&request.user, &needed).is_none() => {
+            Err(refusal(&request.user, &needed))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,185 @@
+//! A permit that is held while a stream is open: a watch, a log, a command, a forwarded port.
+//!
+//! ```text
+//!   a right was taken away ──┐
+//!   an account, pod … went  ─┼──► look again ──► it holds, or the stream ends
+//!   the credential ends     ─┘
+//! ```
+//!
+//! Nobody looks again but when something has happened. How a stream ends is said by whoever has it.
+
+use std::time::Duration;
+
+use tenure_machinery::Failure;
+use tenure_world::{Handle, Interest, Watch, WatchEnded};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Basis, Granted, Permit};
+use crate::read::list::expired;
+
+/// See the head of this file.
+pub(crate) struct Hold {
+    permit: Permit,
+    world: Handle,
+    /// Wakes after a role was taken away.
+    roles: Option<watch::Receiver<u64>>,
+    /// Wakes after a reference was.
+    references: Option<watch::Receiver<std::time::Instant>>,
+    /// What the credential ends with.
+    relied_on: Vec<Watch>,
+    /// When the credential ends.
+    expires: Option<Instant>,
+    /// The revocations and moves that were looked at.
+    generation: u64,
+    moved: u64,
+}
+
+impl Hold {
+    pub(super) fn new(permit: &Permit, world: &Handle) -> Hold {
+        let (permit, world) = (permit.clone(), world.clone());
+        let mut hold = Hold {
+            permit,
+            world,
+            roles: None,
+            references: None,
+            relied_on: Vec::new(),
+            expires: None,
+            generation: 0,
+            moved: 0,
+        };
+        if let Some(granted) = hold.permit.granted.clone() {
+            hold.subscribe(&granted);
+        }
+        hold
+    }
+
+    /// What happens from now on is heard of; what happened before is looked at by the first check.
+    fn subscribe(&mut self, granted: &Granted) {
+        let is_master = granted.caller.user.groups.iter().any(|group| group == "system:masters");
+        let references = granted.access.standing();
+        if !is_master || granted.caller.impersonator.is_some() {
+            self.roles = Some(granted.access.revocations().subscribe());
+        }
+        if matches!(granted.basis, Basis::Reference | Basis::References) {
+            self.references = Some(references.revocations());
+        }
+        self.generation = granted.generation;
+        self.moved = references.moved_until();
+        self.follow_credential(granted);
+    }
+
+    /// Follows the objects that the credential ends with, from the newest state on.
+    fn follow_credential(&mut self, granted: &Granted) {
+        let state = self.world.current();
+        let credential = &granted.caller.credential;
+        let watch = |key| self.world.watch(state.revision(), Interest::Key(key)).ok();
+        self.relied_on = credential.keys().into_iter().filter_map(watch).collect();
+        let left = credential.seconds_left(&state).map(Duration::from_secs);
+        self.expires = left.and_then(|left| Instant::now().checked_add(left));
+    }
+
+    /// Whether a reference is what it rests on: the client is told when it goes (referential authorization R123).
+    pub(crate) fn is_by_reference(&self) -> bool {
+        let granted = self.permit.granted.as_ref();
+        granted.is_some_and(|granted| granted.basis == Basis::Reference)
+    }
+
+    /// How long ago a reference was last taken away, if one is what it rests on.
+    pub(crate) fn count_revocation(&self) {
+        if let (Some(granted), Some(revoked)) = (&self.permit.granted, &self.references) {
+            granted.access.standing().tally().ended(revoked.borrow().elapsed());
+        }
+    }
+
+    /// Passes if everything up to now may be sent. Asked after it was read and before it is sent.
+    pub(crate) fn check(&mut self) -> Result<(), Failure> {
+        let Some(granted) = self.permit.granted.clone() else { return Ok(()) };
+        let is_expired = self.expires.is_some_and(|end| end <= Instant::now());
+        let relies_on_moved =
+            self.relied_on.iter_mut().any(|of| !matches!(of.try_next(), Ok(None)));
+        let generation = granted.access.revocations().generation();
+        let moved = granted.access.standing().moved_until();
+        let by_node = granted.basis == Basis::Node;
+        let same = generation == self.generation && (moved == self.moved || !self.is_referential());
+        if same && !is_expired && !relies_on_moved && !by_node {
+            return Ok(());
+        }
+        if relies_on_moved || is_expired {
+            self.follow_credential(&granted);
+        }
+        granted.check(&self.world.current(), true)?;
+        let from = std::mem::replace(&mut self.moved, moved);
+        self.generation = generation;
+        if granted.basis == Basis::Reference && from != moved {
+            unbroken(&granted, from, &self.world)?;
+        }
+        Ok(())
+    }
+
+    fn is_referential(&self) -> bool {
+        self.references.is_some()
+    }
+
+    /// Waits until it may hold no longer; then it is to be checked.
+    pub(crate) async fn changed(&mut self) {
+        let Hold { roles, references, relied_on, expires, .. } = self;
+        tokio::select! {
+            () = changed(roles.as_mut()) => {}
+            () = changed(references.as_mut()) => {}
+            () = any_ready(relied_on) => {}
+            () = until(*expires) => {}
+        }
+    }
+
+    /// Waits until it holds no longer.
+    pub(crate) async fn ended(&mut self) {
+        while self.check().is_ok() {
+            self.changed().await;
+        }
+    }
+}
+
+/// What was lost and gained again since it was looked at may not have held in between: its client lists again.
+fn unbroken(granted: &Granted, from: u64, world: &Handle) -> Result<(), Failure> {
+    let (user, asked) = (&granted.caller.user, granted.line.attributes());
+    let moved = granted.access.standing().moved_from(user, &asked, from);
+    if (moved.forgotten || moved.broken) && !granted.has_role() {
+        let now = world.current().revision();
+        return Err(expired(moved.newest, now));
+    }
+    Ok(())
+}
+
+/// Waits for a revocation; for ever where there is nothing to revoke.
+async fn changed<T>(revoked: Option<&mut watch::Receiver<T>>) {
+    let Some(revoked) = revoked else { return std::future::pending().await };
+    if revoked.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+async fn any_ready(of: &mut [Watch]) {
+    match of {
+        [] => std::future::pending().await,
+        [one] => ready(one).await,
+        [one, other, ..] => tokio::select! {
+            () = ready(one) => {}
+            () = ready(other) => {}
+        },
+    }
+}
+
+/// Waits for a change; for ever once nothing changes any more.
+async fn ready(of: &mut Watch) {
+    if let Err(WatchEnded::Stopped) = of.ready().await {
+        std::future::pending().await
+    }
+}
+
+async fn until(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}

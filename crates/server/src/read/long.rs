@@ -1,0 +1,184 @@
+//! Long answers: made while they are sent, a part at a time, and let go when nobody reads them.
+//!
+//! ```text
+//!   Parts ──► made aside, in turn with other users ──► two parts wait ──► socket
+//!                                                          └─ nobody takes them: cut off
+//! ```
+//!
+//! A client that lists much and reads nothing holds a few parts, not the list.
+
+use std::io;
+use std::io::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
+use http::{Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use tenure_machinery::Failure;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use crate::answer;
+use crate::api::Api;
+use crate::aside::Aside;
+use crate::authenticate::User;
+use crate::body::{Body, Counted};
+use crate::read::parts::Parts;
+
+/// An answer of which nothing is taken for this long is cut off.
+const STALLED: Duration = Duration::from_secs(30);
+/// An answer that takes longer than this is cut off: it holds a state of the past.
+const LONGEST: Duration = Duration::from_secs(120);
+/// How many parts wait for the socket.
+const PARTS_WAITING: usize = 2;
+
+/// A response that is made while it is sent; `size` says how long it is, if that is known.
+pub(crate) fn respond(
+    api: &Api,
+    user: &User,
+    parts: Parts,
+    size: Option<u64>,
+    gzip: bool,
+) -> Result<Response<Body>, Failure> {
+    let charge = api.shares.stream(user)?;
+    let (sender, parts_made) = mpsc::channel(PARTS_WAITING);
+    let left = size.filter(|_| !gzip);
+    let body = Made { parts: parts_made, left, ended: false };
+    let media = parts.media();
+    let mut response = answer::respond(StatusCode::OK, media, BodyExt::boxed_unsync(body));
+    if gzip {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
+    let making = Making { parts, encoder, ended: false };
+    let made = send(making, Arc::clone(&api.aside), user.name.clone(), sender);
+    tokio::spawn(made);
+    Ok(Counted::held(response, charge))
+}
+
+/// What the maker of an answer says to the socket.
+enum Part {
+    Bytes(Bytes),
+    End,
+}
+
+/// An answer being made.
+struct Making {
+    parts: Parts,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+    ended: bool,
+}
+
+impl Making {
+    /// Whether the next part is no more than a copy of what is stored.
+    fn is_quick(&self) -> bool {
+        self.encoder.is_none() && self.parts.are_copies()
+    }
+
+    /// The next part; none at the end, or if it could not be made.
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let part = self.parts.next_part();
+            let Some(encoder) = self.encoder.as_mut() else {
+                self.ended = part.is_none();
+                return part;
+            };
+            let Some(part) = part else {
+                let rest = self.encoder.take()?.finish().ok()?;
+                // The next look finds no part and no encoder, and that is the end.
+                return Some(Bytes::from(rest));
+            };
+            encoder.write_all(&part).ok()?;
+            let written = std::mem::take(encoder.get_mut());
+            if !written.is_empty() {
+                return Some(Bytes::from(written));
+            }
+        }
+    }
+}
+
+/// Makes all parts, as fast as they are taken.
+async fn send(
+    mut making: Making,
+    aside: Arc<Aside>,
+    user: String,
+    sender: mpsc::Sender<Part>,
+) -> Option<()> {
+    let end = Instant::now() + LONGEST;
+    loop {
+        let part = if making.is_quick() {
+            making.next()
+        } else {
+            let work = move || {
+                let part = making.next();
+                (making, part)
+            };
+            let part;
+            (making, part) = aside.go_on(&user, work).await?;
+            part
+        };
+        let last = part.is_none();
+        if last && !making.ended {
+            return None;
+        }
+        let part = part.map_or(Part::End, Part::Bytes);
+        let most = STALLED.min(end.saturating_duration_since(Instant::now()));
+        timeout(most, sender.send(part)).await.ok()?.ok()?;
+        if last {
+            return Some(());
+        }
+    }
+}
+
+/// The socket's end.
+struct Made {
+    parts: mpsc::Receiver<Part>,
+    /// How many bytes are left, if that is known.
+    left: Option<u64>,
+    ended: bool,
+}
+
+impl http_body::Body for Made {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        self.parts.poll_recv(cx).map(|part| match part {
+            Some(Part::Bytes(bytes)) => {
+                self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+                Some(Ok(Frame::data(bytes)))
+            }
+            Some(Part::End) => {
+                self.ended = true;
+                None
+            }
+            None => {
+                self.ended = true;
+                Some(Err(io::Error::other("the answer was cut off: it was not read in time")))
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
