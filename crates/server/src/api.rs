@@ -142,7 +142,7 @@ pub struct Api {
     /// Where checks go that take long.
     pub(crate) aside: Arc<Aside>,
     /// How much runs at a time, and who is next.
-    pub(crate) shares: Shares,
+    pub(crate) shares: Arc<Shares>,
     pub(crate) limits: Limits,
     pub(crate) owners: OwnerChecks,
     /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
@@ -167,7 +167,7 @@ impl Api {
     #[must_use]
     pub fn new(config: ApiConfig) -> Api {
         let issuer = format!("https://{}", config.address);
-        let shares = Shares::new(config.limits);
+        let shares = Arc::new(Shares::new(config.limits));
         let tally = config.access.standing().tally();
         let mut metrics = Metrics::new().with_references(tally).with_shares(&shares);
         if let Some(audit) = &config.audit {
@@ -322,7 +322,9 @@ impl Api {
             Route::Resource(path) if let Some(door) = connect::door(path) => {
                 let ending = trail.streams();
                 let user = &user;
-                let call = connect::Call { door, path, line, parts, user, permit, upgrade, ending };
+                let open = self.shares.node_connection(user)?;
+                let call =
+                    connect::Call { door, path, line, parts, user, permit, upgrade, ending, open };
                 Box::pin(connect::answer(self, call, body)).await
             }
             Route::Resource(path) => {
@@ -430,8 +432,7 @@ impl Api {
         let work = async {
             let mut charge = None;
             if line.mutating() {
-                let most = body.size_hint().upper().unwrap_or(BODY_BYTES_MAX as u64);
-                charge = self.shares.bytes(&request.user, most.min(BODY_BYTES_MAX as u64))?;
+                charge = self.shares.bytes(&request.user, body_bytes_max(&body))?;
                 request.body = read_body(body).await?;
                 trail.body(&request.served, &request.content_type, &request.body);
             }
@@ -560,6 +561,12 @@ fn audit_id(api: &Api, headers: &HeaderMap) -> String {
     // The text is ASCII, so every place is between two letters.
     own.map(|text| text.get(..AUDIT_ID_BYTES_MAX).unwrap_or(text).to_owned())
         .unwrap_or_else(|| api.chance.uid())
+}
+
+/// How many bytes a body may bring.
+pub(crate) fn body_bytes_max(body: &impl http_body::Body) -> u64 {
+    let most = BODY_BYTES_MAX as u64;
+    body.size_hint().upper().map_or(most, |upper| upper.min(most))
 }
 
 pub(crate) async fn read_body<B>(body: B) -> Result<Bytes, Failure>

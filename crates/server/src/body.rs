@@ -184,18 +184,25 @@ impl http_body::Body for Gzipped {
     }
 }
 
+/// A part of a body that is sent as it happens.
+pub(crate) struct Chunk {
+    pub(crate) bytes: Bytes,
+    /// Held until the socket asks for what comes next (R241).
+    pub(crate) charge: Option<Charge>,
+}
+
 /// A body that is sent as it happens; ends when the sender is dropped.
-pub struct Live {
-    chunks: mpsc::Receiver<Bytes>,
+pub(crate) struct Live {
+    chunks: mpsc::Receiver<Chunk>,
+    given: Option<Charge>,
 }
 
 impl Live {
     /// The body and the end to feed it. The queue is short: a client that stops reading makes the sender
     /// wait, and nothing piles up.
-    #[must_use]
-    pub fn channel() -> (mpsc::Sender<Bytes>, Body) {
+    pub(crate) fn channel() -> (mpsc::Sender<Chunk>, Body) {
         let (sender, chunks) = mpsc::channel(2);
-        (sender, BodyExt::boxed_unsync(Live { chunks }))
+        (sender, BodyExt::boxed_unsync(Live { chunks, given: None }))
     }
 }
 
@@ -207,6 +214,13 @@ impl http_body::Body for Live {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        self.chunks.poll_recv(cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+        // Whoever asks for more has taken what was given.
+        self.given = None;
+        let next = self.chunks.poll_recv(cx);
+        next.map(|next| {
+            let Chunk { bytes, charge } = next?;
+            self.given = charge;
+            Some(Ok(Frame::data(bytes)))
+        })
     }
 }

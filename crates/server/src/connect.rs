@@ -26,11 +26,15 @@ use tenure_machinery::{Failure, NodePath, Object, ObjectExt, ResourcePath};
 use crate::admit::Operation;
 use crate::admit::policy::{self, Subject};
 use crate::answer;
-use crate::api::{Api, RequestLine, check_path, fits, header, no_such_resource, offers, read_body};
+use crate::api::{
+    Api, RequestLine, body_bytes_max, check_path, fits, header, no_such_resource, offers, read_body,
+};
 use crate::audit::Ending;
 use crate::authenticate::User;
 use crate::body::{Body, full};
+use crate::fair::Charge;
 use crate::internal;
+use crate::listen::Busy;
 use crate::permit::Permit;
 use crate::read::get;
 use crate::registry::Served;
@@ -95,6 +99,22 @@ pub(crate) struct Call<'a> {
     pub(crate) upgrade: OnUpgrade,
     /// Held until the stream ends.
     pub(crate) ending: Ending,
+    /// The client's part of the connections to nodes, likewise.
+    pub(crate) open: Option<Charge>,
+}
+
+impl Call<'_> {
+    /// What is held while the request is answered, or what it became goes on; `resource` is what it counts as.
+    fn held(self, api: &Api, permit: &Permit, resource: &str) -> carry::Held {
+        carry::Held {
+            upgrade: self.upgrade,
+            place: self.parts.extensions.get::<Busy>().cloned(),
+            running: api.metrics.long_running("CONNECT", "", resource),
+            open: self.open,
+            ending: self.ending,
+            hold: permit.hold(&api.world),
+        }
+    }
 }
 
 /// Where a request goes: a node, and a path there.
@@ -124,7 +144,12 @@ where
         Door::Log => log(api, served, call).await,
         Door::Node | Door::Pod | Door::Service => {
             // What is behind a proxy may want a body; streams have none before they are streams.
-            let body = if call.line.mutating() { sent(body).await? } else { Bytes::new() };
+            let (_charge, body) = if call.line.mutating() {
+                let charge = api.shares.bytes(call.user, body_bytes_max(&body))?;
+                (charge, sent(body).await?)
+            } else {
+                (None, Bytes::new())
+            };
             enforce(api, served, &call).await?;
             call.permit.check(&api.world)?;
             match call.door {
@@ -166,9 +191,8 @@ async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body
     if !response.status().is_success() {
         return Err(log_failure(response, &call.path.name).await);
     }
-    let running = api.metrics.long_running("CONNECT", "", "pods");
-    let hold = call.permit.hold(&api.world);
-    let body = carry::body(response.into_body(), api.stop.clone(), running, hold);
+    let permit = call.permit.clone();
+    let body = carry::body(response.into_body(), api.stop.clone(), call.held(api, &permit, "pods"));
     Ok(answer::respond(StatusCode::OK, "text/plain", body))
 }
 
@@ -218,11 +242,9 @@ async fn stream(
         return Err(Failure::bad_request("Upgrade request required"));
     }
     let target = Target { node: node.to_owned(), path };
-    let running = api.metrics.long_running("CONNECT", "", "pods");
-    let headers = forwarded(&call.parts.headers);
-    let hold = permit.hold(&api.world);
-    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending, hold };
-    carry::through(api, target, &call.line.method, headers, Bytes::new(), held).await
+    let (line, headers) = (call.line, forwarded(&call.parts.headers));
+    let held = call.held(api, &permit, "pods");
+    carry::through(api, target, &line.method, headers, Bytes::new(), held).await
 }
 
 /// Asks the policies whether a connection may be opened.
@@ -259,14 +281,12 @@ async fn node(
         return Err(Failure::bad_request("the path cannot be passed on to a node"));
     };
     // What runs something on a node needs the right to create, whatever the method is (R132a).
-    let permit = if path.streams() { call.permit.also("create")? } else { call.permit };
+    let permit = if path.streams() { call.permit.also("create")? } else { call.permit.clone() };
     let path = format!("{path}{query}");
     let target = Target { node: call.path.name.clone(), path };
-    let running = api.metrics.long_running("CONNECT", "", "nodes");
-    let headers = forwarded(&call.parts.headers);
-    let hold = permit.hold(&api.world);
-    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending, hold };
-    carry::through(api, target, &call.line.method, headers, body, held).await
+    let (line, headers) = (call.line, forwarded(&call.parts.headers));
+    let held = call.held(api, &permit, "nodes");
+    carry::through(api, target, &line.method, headers, body, held).await
 }
 
 fn pod(api: &Api, served: &Served, path: &ResourcePath) -> Result<Object, Failure> {

@@ -138,6 +138,8 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
             &request.served.kind.plural,
         ),
         permit: request.permit.clone(),
+        user: Arc::clone(&request.user),
+        shares: Arc::clone(&api.shares),
     };
     let open = api.shares.watch(&request.user)?;
     let response = watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await?;

@@ -23,9 +23,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -35,7 +37,8 @@ use crate::body::{Body, full};
 mod connections;
 mod tls;
 
-use connections::{Connections, Held};
+pub(crate) use connections::Busy;
+use connections::{Connections, Held, LOOK_EVERY};
 use tls::Shown;
 pub use tls::{Tls, TlsError};
 
@@ -46,6 +49,10 @@ pub const GRACE: Duration = Duration::from_secs(5);
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long an HTTP/1.1 client may take for a request head; hyper counts idle time as well.
 const HEAD_LIMIT: Duration = Duration::from_secs(90);
+/// How long a connection that gives way may take for a request that has just begun.
+const LAST_REQUEST_LIMIT: Duration = Duration::from_secs(60);
+/// How long a client may leave what was sent to it where it is.
+const STALLED_MILLISECONDS: u32 = 30_000;
 /// How long accepting rests when the system has no file descriptor left.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
@@ -71,12 +78,26 @@ pub async fn serve(
     api: Arc<Api>,
     stop: watch::Receiver<bool>,
 ) -> usize {
-    let most = api.limits.connections;
+    let bounds = Bounds { connections: api.limits.connections, ..Bounds::default() };
     let answer = move |request, peer: Arc<Peer>| {
         let api = Arc::clone(&api);
         async move { api.call(request, &peer).await }
     };
-    serve_with(listener, tls, stop, (GRACE, most), answer).await
+    serve_with(listener, tls, stop, bounds, answer).await
+}
+
+/// How many there may be, and how long.
+struct Bounds {
+    connections: usize,
+    /// How often is looked for clients that take nothing.
+    look_every: Duration,
+    grace: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { connections: usize::MAX, look_every: LOOK_EVERY, grace: GRACE }
+    }
 }
 
 /// [`serve`] with any handler behind the socket.
@@ -84,7 +105,7 @@ async fn serve_with<H, F>(
     listener: TcpListener,
     tls: Tls,
     mut stop: watch::Receiver<bool>,
-    (grace, most): (Duration, usize),
+    Bounds { connections: most, look_every, grace }: Bounds,
     answer: H,
 ) -> usize
 where
@@ -95,6 +116,8 @@ where
     let server = Arc::new(Protocols::new());
     let mut connections = JoinSet::new();
     let places = Connections::new(most);
+    let mut look = tokio::time::interval(look_every);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
@@ -116,6 +139,12 @@ where
                 }
                 Err(error) => rest_after(&error).await,
             },
+            _ = look.tick() => {
+                let stalled = places.cut_stalled();
+                if stalled > 0 {
+                    tracing::debug!(stalled, "connections are cut: their clients take nothing");
+                }
+            }
             // Ended connections leave the set as they end, or it would grow for ever.
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
@@ -197,7 +226,7 @@ struct Connection<H> {
     stop: watch::Receiver<bool>,
     address: IpAddr,
     answer: H,
-    held: Held,
+    held: Arc<Held>,
 }
 
 impl<H, F> Connection<H>
@@ -209,11 +238,13 @@ where
     async fn run(mut self, socket: TcpStream, acceptor: TlsAcceptor) {
         // Without it, small answers wait for the client's delayed acknowledgement.
         let _ = socket.set_nodelay(true);
+        // What the system holds for a client that takes nothing is let go as well.
+        let _ = sockopt::set_tcp_user_timeout(&socket, STALLED_MILLISECONDS);
         let activity = self.held.activity();
         let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(socket));
         let stream = tokio::select! {
             () = stopped(&mut self.stop) => return,
-            () = activity.closed() => return,
+            () = activity.gives_way() => return,
             done = handshake => match done {
                 Ok(Ok(stream)) => stream,
                 Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
@@ -236,9 +267,11 @@ where
         let peer = Arc::new(peer.at(self.address));
         let answer = self.answer;
         let activity = self.held.activity();
-        let busy = Arc::clone(&activity);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let busy = busy.request();
+        let held = self.held;
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let busy = held.request();
+            // Whoever turns the connection into something else keeps its place with it.
+            request.extensions_mut().insert(busy.clone());
             // Boxed because hyper keeps room for it as long as the connection lives, and it is large.
             let reply = Box::pin(answer(request, Arc::clone(&peer)));
             async move { Ok::<_, Infallible>(busy.until_sent(or_500(reply).await)) }
@@ -252,11 +285,13 @@ where
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            () = activity.closed() => {
+            () = activity.gives_way() => {
                 // A request that has just begun is still answered.
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                tokio::time::timeout(LAST_REQUEST_LIMIT, connection).await.unwrap_or(Ok(()))
             }
+            // There is nothing to be said to somebody who does not listen.
+            () = activity.stalled() => return,
         };
         if let Err(error) = result {
             tracing::debug!(error, "connection ended early");

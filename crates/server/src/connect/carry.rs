@@ -21,6 +21,8 @@ use super::{Target, head};
 use crate::api::Api;
 use crate::audit::Ending;
 use crate::body::{Body, full};
+use crate::fair::Charge;
+use crate::listen::Busy;
 use crate::metrics::Running;
 use crate::permit::Hold;
 use crate::read::get;
@@ -82,11 +84,16 @@ pub(super) async fn through(
     Ok(relay(api, send(api, &target, method.clone(), headers, body).await?, held))
 }
 
-/// What a client holds while it is answered: its connection, its place in the count of open requests,
-/// and its last line in the audit log.
+/// What a client holds while it is answered.
 pub(super) struct Held {
     pub(super) upgrade: OnUpgrade,
+    /// The place of its connection, which it keeps when the connection becomes a stream (R243).
+    pub(super) place: Option<Busy>,
+    /// Its place in the count of open requests.
     pub(super) running: Running,
+    /// Its part of the connections to nodes (R241).
+    pub(super) open: Option<Charge>,
+    /// Its last line in the audit log.
     pub(super) ending: Ending,
     /// What lets it go on; the stream ends with it (R260).
     pub(super) hold: Hold,
@@ -94,18 +101,17 @@ pub(super) struct Held {
 
 /// Gives an answer as it is, and carries the bytes of what the connection may have become.
 pub(super) fn relay(api: &Api, mut answered: Response<Incoming>, held: Held) -> Response<Body> {
-    let Held { upgrade, running, ending, mut hold } = held;
     if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (mut parts, rest) = answered.into_parts();
         parts.headers.remove(CONNECTION);
         parts.headers.remove(TRANSFER_ENCODING);
-        let carried = self::body(rest, api.stop.clone(), running, hold);
-        return Response::from_parts(parts, carried);
+        return Response::from_parts(parts, self::body(rest, api.stop.clone(), held));
     }
+    let Held { upgrade, place, running, open, ending, mut hold } = held;
     let theirs = hyper::upgrade::on(&mut answered);
     let mut stop = api.stop.clone();
     tokio::spawn(async move {
-        let _held = (running, ending);
+        let _held = (place, running, open, ending);
         let (Ok(client), Ok(node)) = tokio::join!(upgrade, theirs) else { return };
         let (mut client, mut node) = (TokioIo::new(client), TokioIo::new(node));
         let carried =
@@ -126,12 +132,8 @@ pub(super) fn relay(api: &Api, mut answered: Response<Incoming>, held: Held) -> 
 }
 
 /// A node's answer as a body of ours; ends when the server does, and with the right to it.
-pub(super) fn body(
-    from: Incoming,
-    stop: watch::Receiver<bool>,
-    running: Running,
-    mut hold: Hold,
-) -> Body {
+pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, held: Held) -> Body {
+    let Held { running, open, mut hold, .. } = held;
     let ended: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
         let mut stop = stop;
         tokio::select! {
@@ -139,7 +141,7 @@ pub(super) fn body(
             _ = stop.wait_for(|asked| *asked) => {}
         }
     });
-    Carried { from, ended, _running: running }.boxed_unsync()
+    Carried { from, ended, _held: (running, open) }.boxed_unsync()
 }
 
 /// A short sentence out of a node's answer.
@@ -155,7 +157,7 @@ pub(super) async fn text(from: Incoming) -> String {
 struct Carried {
     from: Incoming,
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _running: Running,
+    _held: (Running, Option<Charge>),
 }
 
 impl http_body::Body for Carried {

@@ -71,10 +71,8 @@ pub(super) async fn answer(
     let answered = tokio::time::timeout(BACKEND_LIMIT, sender.send_request(request)).await;
     let answered = answered.map_err(|_| unreachable(&"it does not answer"))?;
     let answered = answered.map_err(|error| unreachable(&error))?;
-    let running = api.metrics.long_running("CONNECT", "", &call.path.resource);
-    let hold = call.permit.hold(&api.world);
-    let held = carry::Held { upgrade: call.upgrade, running, ending: call.ending, hold };
-    Ok(carry::relay(api, answered, held))
+    let (path, permit) = (call.path, call.permit.clone());
+    Ok(carry::relay(api, answered, call.held(api, &permit, &path.resource)))
 }
 
 /// What is left of a path after so many segments, and its query with its question mark: as they came,

@@ -55,6 +55,10 @@ const STREAM_BYTES: u64 = 4 << 20;
 /// Watches that are open.
 const WATCHES: Bounds = Bounds { user: 10_000, owner: 20_000, all: 40_000, always: 100 };
 
+/// Requests and streams that are passed on to nodes. Each takes a connection more than a watch does, and
+/// something on the node.
+const NODE_CONNECTIONS: Bounds = Bounds { user: 1_000, owner: 2_000, all: 4_000, always: 20 };
+
 /// How much of the server is handed out at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -112,11 +116,16 @@ impl Gates {
 const READS: &str = "readOnly";
 const WRITES: &str = "mutating";
 
-/// How many watches may be open, so that as many as all can have leave room for other connections.
-fn watches(connections: usize) -> Bounds {
-    let part = |of_ten: u64| connections as u64 * of_ten / 10;
-    let Bounds { user, owner, all, always } = WATCHES;
-    Bounds { user: user.min(part(6)), owner: owner.min(part(7)), all: all.min(part(8)), always }
+/// Of what takes connections, only so many hundredths of all there may be for a user, for the accounts of a
+/// namespace and for all, so that some are left for everything else (R243).
+fn within(connections: usize, bounds: Bounds, [user, owner, all]: [u64; 3]) -> Bounds {
+    let part = |hundredths: u64| connections as u64 * hundredths / 100;
+    Bounds {
+        user: bounds.user.min(part(user)),
+        owner: bounds.owner.min(part(owner)),
+        all: bounds.all.min(part(all)),
+        always: bounds.always,
+    }
 }
 
 /// The shares of one server.
@@ -125,6 +134,7 @@ pub(crate) struct Shares {
     workload: Gates,
     bytes: Arc<Budget>,
     watches: Arc<Budget>,
+    node_connections: Arc<Budget>,
     shown: Shown,
 }
 
@@ -155,7 +165,8 @@ impl Shares {
             system: Gates::new("system", limits, &shown),
             workload: Gates::new("workload", limits, &shown),
             bytes: Budget::new(BYTES),
-            watches: Budget::new(watches(limits.connections)),
+            watches: Budget::new(within(limits.connections, WATCHES, [60, 70, 80])),
+            node_connections: Budget::new(within(limits.connections, NODE_CONNECTIONS, [5, 7, 10])),
             shown,
         }
     }
@@ -175,6 +186,7 @@ impl Shares {
         }
         self.shown.budget("bytes", self.bytes.load());
         self.shown.budget("watches", self.watches.load());
+        self.shown.budget("node_connections", self.node_connections.load());
     }
 
     /// A seat for the work of a user, once it is the user's turn; none for those who need none.
@@ -214,6 +226,12 @@ impl Shares {
     /// Counts a watch while it is open.
     pub(crate) fn watch(&self, user: &User) -> Result<Option<Charge>, Failure> {
         take(&self.watches, user, 1).ok_or_else(|| too_many("too many of your watches are open"))
+    }
+
+    /// Counts a request or a stream that is passed on to a node, until it ends.
+    pub(crate) fn node_connection(&self, user: &User) -> Result<Option<Charge>, Failure> {
+        let many = || too_many("too many of your connections to nodes are open");
+        take(&self.node_connections, user, 1).ok_or_else(many)
     }
 }
 

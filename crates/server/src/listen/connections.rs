@@ -1,18 +1,22 @@
-//! How many connections there may be, and which one gives way when there is no room (api-server R243).
+//! How many connections there may be, which one gives way when there is no room, and which one is cut
+//! because its client takes nothing any more (api-server R243).
 //!
 //! ```text
-//!   accept ──► room? ─ yes ─► held until it ends
+//!   accept ──► room? ─ yes ─► held until it ends, or until what it became ends
 //!                └── no ──► the one that has been idle for longest is closed; none is idle: refused
+//!
+//!   an answer ──► a piece is given to the socket ──► is it asked for the next one?
+//!                                                     └── not for 30 s: the connection is cut
 //! ```
 //!
 //! What keeps connections busy has bounds of its own: seats, queues, bytes and watches (`fair`).
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Response;
@@ -22,10 +26,23 @@ use tokio::sync::Notify;
 
 use crate::body::Body;
 
+/// How often the age of unread pieces is looked at.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Pieces are counted by the look they were given after. Whoever has not taken one for three looks in full
+/// is cut, so that nobody is who took something within 30 s, and everybody who took nothing for 40 s.
+const AGES: usize = 5;
+
+/// What a connection holds of an answer is a piece; the rest waits where it is counted (R241).
+const PIECE_BYTES: usize = 64 * 1024;
+/// The end of a longer answer is said apart, so that whoever does not take its last piece is seen.
+const SAID_AT_ONCE_BYTES: usize = 4 * 1024;
+
 /// All connections of one listener.
 pub(super) struct Connections {
     most: usize,
     begin: Instant,
+    /// How often was looked for clients that take nothing.
+    looks: Arc<AtomicUsize>,
     open: Mutex<Open>,
 }
 
@@ -42,7 +59,11 @@ pub(super) struct Activity {
     requests: AtomicU32,
     /// When it was last busy, in milliseconds.
     last_busy: AtomicU64,
-    closed: Notify,
+    gives_way: Notify,
+    stalled: Notify,
+    looks: Arc<AtomicUsize>,
+    /// How many answers wait for the client to take a piece, by the age of the piece.
+    unread: [AtomicU32; AGES],
 }
 
 /// A place among the connections, until this is dropped.
@@ -54,11 +75,16 @@ pub(super) struct Held {
 
 impl Connections {
     pub(super) fn new(most: usize) -> Arc<Connections> {
-        Arc::new(Connections { most: most.max(1), begin: Instant::now(), open: Mutex::default() })
+        Arc::new(Connections {
+            most: most.max(1),
+            begin: Instant::now(),
+            looks: Arc::default(),
+            open: Mutex::default(),
+        })
     }
 
     /// A place for one more; none if all are taken by connections that are busy.
-    pub(super) fn add(self: &Arc<Connections>) -> Option<Held> {
+    pub(super) fn add(self: &Arc<Connections>) -> Option<Arc<Held>> {
         let mut open = self.lock();
         if open.by_number.len() >= self.most {
             let idle = open.by_number.iter().filter(|(_, activity)| activity.is_idle());
@@ -66,12 +92,23 @@ impl Connections {
                 idle.min_by_key(|(_, activity)| activity.last_busy.load(Ordering::Relaxed));
             let number = longest.map(|(number, _)| *number)?;
             // Its place is free at once, its socket a moment later.
-            open.by_number.remove(&number)?.closed.notify_one();
+            open.by_number.remove(&number)?.gives_way.notify_one();
         }
-        let (number, activity) = (open.next, Arc::new(Activity::new(self.begin)));
+        let (number, activity) = (open.next, Arc::new(Activity::new(self)));
         open.next += 1;
         open.by_number.insert(number, Arc::clone(&activity));
-        Some(Held { connections: Arc::clone(self), number, activity })
+        Some(Arc::new(Held { connections: Arc::clone(self), number, activity }))
+    }
+
+    /// Cuts the connections whose clients have taken nothing for long; call it at every look.
+    pub(super) fn cut_stalled(&self) -> usize {
+        let look = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
+        // The place that the next look will count in holds the oldest.
+        let oldest = (look + 1) % AGES;
+        let open = self.lock();
+        let stalled =
+            open.by_number.values().filter(|a| a.unread[oldest].load(Ordering::Relaxed) > 0);
+        stalled.inspect(|activity| activity.stalled.notify_one()).count()
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -84,6 +121,12 @@ impl Held {
     pub(super) fn activity(&self) -> Arc<Activity> {
         Arc::clone(&self.activity)
     }
+
+    /// A request begins; it ends when this is dropped.
+    pub(super) fn request(self: &Arc<Held>) -> Busy {
+        self.activity.requests.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
 }
 
 impl Drop for Held {
@@ -93,26 +136,28 @@ impl Drop for Held {
 }
 
 impl Activity {
-    fn new(begin: Instant) -> Activity {
+    fn new(connections: &Connections) -> Activity {
         let activity = Activity {
-            begin,
+            begin: connections.begin,
             requests: AtomicU32::new(0),
             last_busy: AtomicU64::new(0),
-            closed: Notify::new(),
+            gives_way: Notify::new(),
+            stalled: Notify::new(),
+            looks: Arc::clone(&connections.looks),
+            unread: Default::default(),
         };
         activity.was_busy();
         activity
     }
 
     /// Resolves when another connection got its place.
-    pub(super) async fn closed(&self) {
-        self.closed.notified().await;
+    pub(super) async fn gives_way(&self) {
+        self.gives_way.notified().await;
     }
 
-    /// A request begins; it ends when this is dropped.
-    pub(super) fn request(self: &Arc<Activity>) -> Busy {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
+    /// Resolves when its client has taken nothing for long.
+    pub(super) async fn stalled(&self) {
+        self.stalled.notified().await;
     }
 
     fn is_idle(&self) -> bool {
@@ -125,27 +170,71 @@ impl Activity {
     }
 }
 
-/// A request that is being answered.
-pub(super) struct Busy(Arc<Activity>);
+/// A request that is being answered, or a stream that it became. Its connection keeps its place meanwhile.
+pub(crate) struct Busy(Arc<Held>);
+
+impl Clone for Busy {
+    fn clone(&self) -> Busy {
+        self.0.request()
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.was_busy();
-        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+        let activity = &self.0.activity;
+        activity.was_busy();
+        activity.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Busy {
     /// The answer, which keeps its connection busy until the last byte is sent.
     pub(super) fn until_sent(self, response: Response<Body>) -> Response<Body> {
-        response.map(|body| BodyExt::boxed_unsync(Sending { body, _busy: self }))
+        response.map(|body| {
+            let mut sending =
+                Sending { body, rest: Bytes::new(), given: 0, unread: None, busy: self };
+            // A client that leaves no room for the first byte takes nothing either.
+            sending.give();
+            BodyExt::boxed_unsync(sending)
+        })
     }
 }
 
-/// A body on its way.
+/// A body on its way, a piece at a time.
+///
+/// HTTP/2 asks a body for more only while its client has room for it, HTTP/1.1 while the socket has. So an
+/// answer that is not asked is one that is not read, and nothing else tells so.
 struct Sending {
     body: Body,
-    _busy: Busy,
+    /// What the body gave and the socket did not get yet.
+    rest: Bytes,
+    given: usize,
+    /// The age of the piece that the client is to take; none while the answer waits for its maker.
+    unread: Option<usize>,
+    busy: Busy,
+}
+
+impl Sending {
+    /// The client is to take something.
+    fn give(&mut self) {
+        let activity = &self.busy.0.activity;
+        let age = activity.looks.load(Ordering::Relaxed) % AGES;
+        activity.unread[age].fetch_add(1, Ordering::Relaxed);
+        self.unread = Some(age);
+    }
+
+    /// The client has taken what it was given.
+    fn taken(&mut self) {
+        if let Some(age) = self.unread.take() {
+            self.busy.0.activity.unread[age].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.taken();
+    }
 }
 
 impl http_body::Body for Sending {
@@ -156,15 +245,34 @@ impl http_body::Body for Sending {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        self.taken();
+        if self.rest.is_empty() {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                other => return other,
+            }
+        }
+        let length = self.rest.len().min(PIECE_BYTES);
+        let piece = self.rest.split_to(length);
+        self.given = self.given.saturating_add(length);
+        self.give();
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.given <= SAID_AT_ONCE_BYTES && self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (rest, mut hint) = (self.rest.len() as u64, self.body.size_hint());
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint.set_lower(hint.lower().saturating_add(rest));
+        hint
     }
 }
 
@@ -182,7 +290,7 @@ mod tests {
         let second = connections.add().unwrap();
         std::thread::sleep(Duration::from_millis(3));
         // The first was busy since, so the second has been idle for longer.
-        drop(first.activity().request());
+        drop(first.request());
         let third = connections.add().unwrap();
         let open: Vec<u64> = connections.lock().by_number.keys().copied().collect();
         assert_eq!(open, [first.number, third.number]);
@@ -194,11 +302,78 @@ mod tests {
     fn r243_busy_connections_stay_and_one_more_is_refused() {
         let connections = Connections::new(1);
         let held = connections.add().unwrap();
-        let busy = held.activity().request();
+        let busy = held.request();
         assert!(connections.add().is_none());
         let response = busy.until_sent(Response::new(crate::body::full("x")));
         assert!(connections.add().is_none(), "the answer is not sent yet");
         drop(response);
+        assert!(connections.add().is_some());
+    }
+
+    /// Asks a body once, as a socket with room does.
+    fn ask(response: &mut Response<Body>) -> Poll<Option<usize>> {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let polled = http_body::Body::poll_frame(Pin::new(response.body_mut()), &mut cx);
+        polled.map(|frame| frame.map(|frame| frame.unwrap().into_data().unwrap().len()))
+    }
+
+    fn looks(connections: &Connections) -> [usize; 3] {
+        [(); 3].map(|()| connections.cut_stalled())
+    }
+
+    #[test]
+    fn r243_a_connection_whose_client_takes_nothing_is_cut() {
+        let connections = Connections::new(2);
+        let held = connections.add().unwrap();
+        let mut response = held.request().until_sent(Response::new(crate::body::full("x")));
+        assert_eq!(looks(&connections), [0, 0, 0], "there is time");
+        assert_eq!(ask(&mut response), Poll::Ready(Some(1)));
+        assert_eq!(looks(&connections), [0, 0, 0], "the piece is younger than the answer");
+        assert_eq!(connections.cut_stalled(), 1);
+        drop(response);
+        assert_eq!(connections.cut_stalled(), 0);
+    }
+
+    #[test]
+    fn r243_a_watch_without_events_is_not_unread() {
+        let connections = Connections::new(1);
+        let held = connections.add().unwrap();
+        let (_sender, body) = crate::body::Live::channel();
+        let mut response = held.request().until_sent(Response::new(body));
+        assert_eq!(ask(&mut response), Poll::Pending);
+        for _ in 0..2 * AGES {
+            assert_eq!(connections.cut_stalled(), 0);
+        }
+    }
+
+    #[test]
+    fn r243_a_long_answer_is_given_in_pieces_and_ends_apart() {
+        let connections = Connections::new(1);
+        let held = connections.add().unwrap();
+        let long = PIECE_BYTES * 2 + 1;
+        let mut response =
+            held.request().until_sent(Response::new(crate::body::full(vec![b'x'; long])));
+        let size = |response: &Response<Body>| {
+            http_body::Body::size_hint(response.body()).exact().unwrap()
+        };
+        assert_eq!(size(&response), long as u64);
+        assert_eq!(ask(&mut response), Poll::Ready(Some(PIECE_BYTES)));
+        assert_eq!(size(&response), (PIECE_BYTES + 1) as u64);
+        assert_eq!(ask(&mut response), Poll::Ready(Some(PIECE_BYTES)));
+        assert_eq!(ask(&mut response), Poll::Ready(Some(1)));
+        assert!(!http_body::Body::is_end_stream(response.body()), "nobody took it yet");
+        assert!(connections.add().is_none());
+        assert_eq!(ask(&mut response), Poll::Ready(None));
+    }
+
+    #[test]
+    fn r243_what_a_connection_became_keeps_its_place() {
+        let connections = Connections::new(1);
+        let held = connections.add().unwrap();
+        let stream = held.request().clone();
+        drop(held);
+        assert!(connections.add().is_none());
+        drop(stream);
         assert!(connections.add().is_some());
     }
 }

@@ -69,11 +69,15 @@ struct Running {
 
 /// A server whose paths say what the handler does.
 async fn start(grace: Duration) -> Running {
-    start_with(grace, 1_000).await
+    start_with(Bounds { grace, ..Bounds::default() }).await
 }
 
 /// The same, with room for so many connections.
-async fn start_with(grace: Duration, most: usize) -> Running {
+async fn start_for(connections: usize) -> Running {
+    start_with(Bounds { connections, ..Bounds::default() }).await
+}
+
+async fn start_with(bounds: Bounds) -> Running {
     let authority = Authority::new();
     let (certificate, key) = authority.sign("server");
     let tls = Tls::new(vec![certificate], key, authority.certificate.clone()).unwrap();
@@ -85,7 +89,7 @@ async fn start_with(grace: Duration, most: usize) -> Running {
         let stop = handler_stop.clone();
         async move { handle(request, &peer, stop).await }
     };
-    let done = tokio::spawn(serve_with(listener, tls, stopping, (grace, most), answer));
+    let done = tokio::spawn(serve_with(listener, tls, stopping, bounds, answer));
     Running { authority, address, stop, done }
 }
 
@@ -100,6 +104,7 @@ async fn handle(
             tokio::time::sleep(Duration::from_millis(300)).await;
             Response::new(full("slow"))
         }
+        "/long" => Response::new(full(vec![b'x'; 1 << 20])),
         "/never" => std::future::pending().await,
         "/watch" => {
             let (sender, mut receiver) = tokio::sync::mpsc::channel::<Bytes>(4);
@@ -247,7 +252,7 @@ async fn a_panic_is_500_and_other_requests_go_on() {
 
 #[tokio::test]
 async fn r243_without_room_idle_connections_give_way_and_watches_stay() {
-    let server = start_with(GRACE, 2).await;
+    let server = start_for(2).await;
     let mut watching = server.http2().await;
     let watch = watching.send_request(get("/watch")).await.unwrap();
     let mut idle = server.connect("http/1.1", None).await.unwrap();
@@ -263,12 +268,40 @@ async fn r243_without_room_idle_connections_give_way_and_watches_stay() {
 
 #[tokio::test]
 async fn r243_without_room_and_without_idle_connections_nobody_else_comes_in() {
-    let server = start_with(GRACE, 1).await;
+    let server = start_for(1).await;
     let mut watching = server.http2().await;
     let watch = watching.send_request(get("/watch")).await.unwrap();
     assert!(server.connect("http/1.1", None).await.is_err());
     server.stop.send(true).unwrap();
     assert_eq!(text(watch).await, "{\"event\":1}\n");
+}
+
+/// Without a window an HTTP/2 body is not even asked for its bytes, so nothing else ends such a stream.
+#[tokio::test]
+async fn r243_a_client_that_leaves_no_window_is_cut_and_one_that_reads_is_not() {
+    let look_every = Duration::from_millis(50);
+    let server = start_with(Bounds { look_every, ..Bounds::default() }).await;
+    for window in [0, 1_000] {
+        for path in ["/watch", "/long"] {
+            let stream = server.connect("h2", None).await.unwrap();
+            let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+            builder.initial_stream_window_size(window);
+            let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+            let connection = tokio::spawn(connection);
+            let answer = sender.send_request(get(path)).await.unwrap();
+            if (window, path) == (1_000, "/watch") {
+                // Its one event fits, and what never comes is not unread.
+                tokio::time::sleep(look_every * 10).await;
+                assert!(!connection.is_finished());
+                continue;
+            }
+            let cut = tokio::time::timeout(Duration::from_secs(10), connection).await;
+            assert!(cut.is_ok(), "window {window}, {path}");
+            drop(answer);
+        }
+    }
+    let mut reader = server.http2().await;
+    assert_eq!(text(reader.send_request(get("/long")).await.unwrap()).await.len(), 1 << 20);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Watches: a cursor, a filter and a socket (R103–R113).
 
 mod filtered;
+mod outlet;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,13 @@ use tenure_core::Revision;
 use tenure_kinds::retention::opted_in;
 use tenure_machinery::{Failure, Object};
 use tenure_world::{Change, Handle, Interest, Record, Watch, WatchEnded};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::answer::{self, Columns, Found, Include};
-use crate::body::{Body, Live};
+use crate::authenticate::User;
+use crate::body::Body;
+use crate::fair::Shares;
 use crate::metrics::Running;
 use crate::negotiate::{MetaVersion, Shape};
 use crate::permit::{Hold, Permit};
@@ -26,8 +29,8 @@ use crate::read::list::expired;
 use crate::registry::{Kinds, Served};
 use crate::select::Selection;
 
-/// A socket that takes nothing for this long is closed; the client resumes from its last version.
-const STALLED: Duration = Duration::from_secs(30);
+use outlet::{Outlet, Room};
+
 /// Events that wait together travel together, up to about this many bytes.
 const GATHER_BYTES: usize = 64 * 1024;
 /// How often a watch that asked for bookmarks gets one.
@@ -55,6 +58,17 @@ pub(crate) struct Asked {
     pub running: Running,
     /// What must go on holding.
     pub permit: Permit,
+    /// Who answers for what waits for the client.
+    pub user: Arc<User>,
+    /// Of which that is a part.
+    pub shares: Arc<Shares>,
+}
+
+/// What there is to tell about one object.
+struct Event {
+    kind: &'static str,
+    bytes: Bytes,
+    record: Arc<Record>,
 }
 
 /// What a watch begins with.
@@ -85,7 +99,7 @@ pub(crate) async fn start(
         }
         _ => Interest::Prefix(prefix.clone()),
     };
-    let (sender, body) = Live::channel();
+    let (outlet, body) = Outlet::new(Arc::clone(&asked.shares), Arc::clone(&asked.user));
     let response = answer::respond(StatusCode::OK, "application/json", body);
     let encoder = Encoder {
         shape: asked.shape,
@@ -105,7 +119,8 @@ pub(crate) async fn start(
         Ok(begun) => begun,
         Err(failure) if failure.code == 410 => {
             // The stream is accepted and says so in its one event (R107).
-            drop(sender.try_send(encoder.error(&failure)));
+            let room = outlet.room(0).await;
+            room.into_iter().for_each(|room| room.send(encoder.error(&failure)));
             return Ok(response);
         }
         Err(failure) => return Err(failure),
@@ -114,7 +129,7 @@ pub(crate) async fn start(
     let stream = Stream {
         selection,
         encoder,
-        sender,
+        outlet,
         bookmarks: options.bookmarks,
         closing_bookmark: options.initial_events == Some(true) && options.bookmarks,
         deadline: Instant::now() + asked.lifetime,
@@ -157,7 +172,7 @@ async fn begin(world: &Handle, asked: &Asked, selection: &Selection) -> Result<B
 struct Stream {
     selection: Selection,
     encoder: Encoder,
-    sender: mpsc::Sender<Bytes>,
+    outlet: Outlet,
     bookmarks: bool,
     closing_bookmark: bool,
     deadline: Instant,
@@ -187,10 +202,17 @@ impl Stream {
     async fn is_permitted(&mut self) -> bool {
         let Err(failure) = self.hold.check() else { return true };
         if self.hold.is_by_reference() {
-            let _ = self.send(self.encoder.error(&failure)).await;
+            self.fail(&failure).await;
             self.hold.count_revocation();
         }
         false
+    }
+
+    /// The last event of a stream that cannot go on.
+    async fn fail(&self, failure: &Failure) {
+        if let Some(room) = self.outlet.room(0).await {
+            room.send(self.encoder.error(failure));
+        }
     }
 
     async fn run(mut self, mut cursor: Watch, begun: Begun) {
@@ -205,72 +227,45 @@ impl Stream {
     }
 
     async fn send_initial(&mut self, initial: Vec<Arc<Record>>, at: Revision) -> Option<()> {
-        let mut chunk = BytesMut::new();
-        for record in initial {
-            self.encoder.event(&mut chunk, "ADDED", record.bytes(), &record);
-            self.events.inc();
-            if chunk.len() > GATHER_BYTES {
-                self.send(chunk.split().freeze()).await?;
-                // A client may take as long as it likes for each of them.
-                if !self.is_permitted().await {
-                    return None;
-                }
-            }
-        }
-        if self.closing_bookmark {
-            self.encoder.bookmark(&mut chunk, at, true);
-        }
-        if chunk.is_empty() { Some(()) } else { self.send(chunk.freeze()).await }
+        let added =
+            |record: Arc<Record>| Event { kind: "ADDED", bytes: record.bytes().clone(), record };
+        let bookmark = self.closing_bookmark.then_some((at, true));
+        self.tell(initial.into_iter().map(added), bookmark).await
     }
 
     /// Sends live events until the client leaves, time is up, the server stops or history is gone.
     async fn follow(&mut self, cursor: &mut Watch, mut told: Revision) {
         let mut bookmark_at = Instant::now() + BOOKMARK_EVERY;
         loop {
-            let mut chunk = BytesMut::new();
+            let (mut events, mut bookmark, mut ends) = (Vec::new(), None, false);
             tokio::select! {
                 next = cursor.next() => match next {
                     Ok(change) => {
                         told = change.revision;
-                        self.change(&mut chunk, &change);
-                        while chunk.len() < GATHER_BYTES {
-                            let Ok(Some(change)) = cursor.try_next() else { break };
-                            told = change.revision;
-                            self.change(&mut chunk, &change);
-                        }
+                        events.extend(self.event(&change));
+                        told = self.gather_events(cursor, &mut events).unwrap_or(told);
                     }
                     Err(WatchEnded::Compacted { oldest }) => {
-                        let line = self.encoder.error(&expired(told, oldest));
-                        let _ = self.send(line).await;
-                        return;
+                        return self.fail(&expired(told, oldest)).await;
                     }
                     Err(WatchEnded::Stopped) => return,
                 },
                 () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => {
                     bookmark_at = Instant::now() + BOOKMARK_EVERY;
-                    self.encoder.bookmark(&mut chunk, cursor.delivered().max(told), false);
+                    bookmark = Some((cursor.delivered().max(told), false));
                 }
                 () = tokio::time::sleep_until(self.deadline) => {
-                    if self.bookmarks {
-                        self.encoder.bookmark(&mut chunk, cursor.delivered().max(told), false);
-                        let _ = self.send(chunk.freeze()).await;
-                    }
-                    return;
+                    bookmark = self.bookmarks.then(|| (cursor.delivered().max(told), false));
+                    ends = true;
                 }
-                () = self.sender.closed() => return,
+                () = self.outlet.closed() => return,
                 _ = self.stop.changed() => return,
                 () = self.hold.changed() => {}
                 _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
                     if !self.is_still_served() {
                         // What happened before the end is told first.
-                        while chunk.len() < GATHER_BYTES {
-                            let Ok(Some(change)) = cursor.try_next() else { break };
-                            self.change(&mut chunk, &change);
-                        }
-                        if !chunk.is_empty() && self.is_permitted().await {
-                            let _ = self.send(chunk.freeze()).await;
-                        }
-                        return;
+                        self.gather_events(cursor, &mut events);
+                        ends = true;
                     }
                 }
             }
@@ -278,32 +273,77 @@ impl Stream {
             if !self.is_permitted().await {
                 return;
             }
-            if !chunk.is_empty() && self.send(chunk.freeze()).await.is_none() {
+            if self.tell(events, bookmark).await.is_none() || ends {
                 return;
             }
         }
     }
 
-    /// The event type is relative to the filter (R105).
-    fn change(&mut self, chunk: &mut BytesMut, change: &Change) {
-        let was = change.before.as_ref().filter(|record| self.selection.matches(record));
-        let is = change.after.as_ref().filter(|record| self.selection.matches(record));
-        match (was, is) {
-            (None, Some(record)) => self.encoder.event(chunk, "ADDED", record.bytes(), record),
-            (Some(_), Some(record)) => {
-                self.encoder.event(chunk, "MODIFIED", record.bytes(), record)
-            }
-            (Some(record), None) => {
-                let last = change.last_state().unwrap_or_default();
-                self.encoder.event(chunk, "DELETED", &last, record);
-            }
-            (None, None) => return,
+    /// Adds the events that wait together; the revision of the last change, if there was one.
+    fn gather_events(&self, cursor: &mut Watch, events: &mut Vec<Event>) -> Option<Revision> {
+        let mut last = None;
+        let mut bytes: usize = events.iter().map(|event| event.bytes.len()).sum();
+        while bytes < GATHER_BYTES {
+            let Ok(Some(change)) = cursor.try_next() else { break };
+            last = Some(change.revision);
+            let event = self.event(&change);
+            bytes += event.as_ref().map_or(0, |event| event.bytes.len());
+            events.extend(event);
         }
-        self.events.inc();
+        last
     }
 
-    async fn send(&self, chunk: Bytes) -> Option<()> {
-        tokio::time::timeout(STALLED, self.sender.send(chunk)).await.ok()?.ok()
+    /// What a change is to this watch; the type is relative to the filter (R105).
+    fn event(&self, change: &Change) -> Option<Event> {
+        let was = change.before.as_ref().filter(|record| self.selection.matches(record));
+        let is = change.after.as_ref().filter(|record| self.selection.matches(record));
+        let (kind, bytes, record) = match (was, is) {
+            (None, Some(record)) => ("ADDED", record.bytes().clone(), record),
+            (Some(_), Some(record)) => ("MODIFIED", record.bytes().clone(), record),
+            (Some(record), None) => ("DELETED", change.last_state().unwrap_or_default(), record),
+            (None, None) => return None,
+        };
+        Some(Event { kind, bytes, record: Arc::clone(record) })
+    }
+
+    /// Tells events as fast as the client takes them, and a bookmark after them. Nothing is encoded before
+    /// there is room for it. None if the stream has come to its end.
+    async fn tell(
+        &mut self,
+        events: impl IntoIterator<Item = Event>,
+        bookmark: Option<(Revision, bool)>,
+    ) -> Option<()> {
+        let mut chunk = BytesMut::new();
+        let mut room = None;
+        for Event { kind, bytes, record } in events {
+            if chunk.len() + bytes.len() > GATHER_BYTES
+                && let Some(full) = room.take()
+            {
+                Room::send(full, chunk.split().freeze());
+            }
+            if room.is_none() {
+                room = Some(self.room(bytes.len()).await?);
+            }
+            self.encoder.event(&mut chunk, kind, &bytes, &record);
+            self.events.inc();
+        }
+        if let Some((at, ends_initial)) = bookmark {
+            if room.is_none() {
+                room = Some(self.room(0).await?);
+            }
+            self.encoder.bookmark(&mut chunk, at, ends_initial);
+        }
+        if let Some(room) = room {
+            room.send(chunk.freeze());
+        }
+        Some(())
+    }
+
+    /// Room for about so many bytes. A client may take as long as it likes to make some, so what lets the
+    /// stream go on is looked at again.
+    async fn room(&mut self, bytes: usize) -> Option<Room> {
+        let room = self.outlet.room(bytes).await?;
+        self.is_permitted().await.then_some(room)
     }
 }
 

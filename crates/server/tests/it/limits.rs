@@ -3,12 +3,13 @@
 //! What clients send leaves nothing behind, long answers are made in parts, users have their turns, and a
 //! full store is told clearly.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tenure_server::{Limits, Peer};
+use tenure_server::{Body, Limits, Peer};
 use tokio::task::JoinSet;
 
 use crate::house::*;
@@ -255,6 +256,88 @@ async fn r241_answers_that_nobody_reads_have_a_bound() {
     assert_eq!(metric(&house, r#"tenure_held{of="bytes"}"#).await, 0);
 }
 
+/// Reads so much of an answer that does not end.
+async fn read(response: http::Response<Body>, bytes: usize) {
+    let (mut body, mut have) = (response.into_body(), 0);
+    while have < bytes {
+        have += body.frame().await.unwrap().unwrap().into_data().unwrap().len();
+    }
+}
+
+#[tokio::test]
+async fn r241_events_that_nobody_reads_have_a_bound() {
+    let house = House::new().await;
+    filled(&house, 1, 1_000_000).await;
+    may_everything(&house, &["mallory", "alice"]).await;
+    let watch = || build("GET", &format!("{CONFIG_MAPS}?watch=1"), &[], "");
+    let (mallory, alice) = (peer("mallory", &[]), peer("alice", &[]));
+    let mut unread = Vec::new();
+    for _ in 0..100 {
+        unread.push(house.send(&mallory, watch()).await);
+    }
+    for round in 0..4 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let label = json!({ "metadata": { "labels": { "round": round.to_string() } } });
+        house.merge(&format!("{CONFIG_MAPS}/m-0000"), label).await.with(200);
+    }
+    let held = metric(&house, r#"tenure_held{of="bytes"}"#).await;
+    assert!((50 << 20..=64 << 20).contains(&held), "{held}");
+    // Others hear of everything, and so does whoever is left when there is room again.
+    read(house.send(&alice, watch()).await, 1_000_000).await;
+    unread.truncate(20);
+    for response in unread {
+        read(response, 5_000_000).await;
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(metric(&house, r#"tenure_held{of="bytes"}"#).await, 0);
+}
+
+#[tokio::test]
+async fn r242_documents_are_compressed_once() {
+    let house = House::new().await;
+    let gzip = [("accept-encoding", "gzip")];
+    for path in ["/openapi/v2", "/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1"] {
+        let (first, again) =
+            (house.ask("GET", path, &gzip, "").await, house.ask("GET", path, &gzip, "").await);
+        assert_eq!(first.header("content-encoding"), "gzip", "{path}");
+        assert!(first.header("vary").contains("Accept-Encoding"), "{path}");
+        assert_eq!(first.bytes.as_ptr(), again.bytes.as_ptr(), "{path} is compressed again");
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(&first.bytes[..]).read_to_end(&mut plain).unwrap();
+        assert!(plain == house.get(path).await.bytes, "{path} differs");
+    }
+    let yaml = [("accept", "application/yaml")];
+    let (first, again) = (
+        house.ask("GET", "/api/v1", &yaml, "").await,
+        house.ask("GET", "/api/v1", &yaml, "").await,
+    );
+    assert_eq!(first.header("content-type"), "application/yaml");
+    assert_eq!(first.bytes.as_ptr(), again.bytes.as_ptr(), "it is laid out again");
+}
+
+#[tokio::test]
+async fn r241_documents_that_nobody_reads_have_a_bound() {
+    let house = House::new().await;
+    let (mallory, alice) = (peer("mallory", &[]), peer("alice", &[]));
+    for headers in [[].as_slice(), &[("accept-encoding", "gzip")]] {
+        let ask = || build("GET", "/openapi/v2", headers, "");
+        let one = house.ask("GET", "/openapi/v2", headers, "").await.bytes.len();
+        let mut unread = Vec::new();
+        let refused = loop {
+            let response = house.send(&mallory, ask()).await;
+            if response.status() != 200 {
+                break response;
+            }
+            unread.push(response);
+            assert!(unread.len() * one <= 64 << 20, "64 MiB in all");
+        };
+        assert_eq!(refused.status(), 429);
+        assert_eq!(house.send(&alice, ask()).await.status(), 200, "others are served");
+        drop(unread);
+        assert_eq!(metric(&house, r#"tenure_held{of="bytes"}"#).await, 0);
+    }
+}
+
 #[tokio::test]
 async fn r242_an_answer_that_nobody_reads_is_cut_off() {
     let house = House::new().await;
@@ -318,7 +401,7 @@ async fn r169_health_and_administrators_do_not_wait() {
 }
 
 /// Lets some users do everything with objects of the core group.
-async fn may_everything(house: &House, names: &[&str]) {
+pub(crate) async fn may_everything(house: &House, names: &[&str]) {
     let group = "rbac.authorization.k8s.io";
     let rules = json!([{ "verbs": ["*"], "apiGroups": [""], "resources": ["*"] }]);
     let role = json!({ "metadata": { "name": "everything" }, "rules": rules });

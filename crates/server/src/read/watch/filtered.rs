@@ -13,14 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use tenure_core::Revision;
 use tenure_machinery::Failure;
 use tenure_world::{At, Handle, Record, Watch, WatchEnded, World};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Asked, BOOKMARK_EVERY, Begun, Stream, starts_after};
+use super::{Asked, BOOKMARK_EVERY, Begun, Event, Stream, starts_after};
 use crate::access::refusal;
 use crate::read::list::expired;
 use crate::reference::{Forgotten, Moved, Sight, Then};
@@ -49,12 +48,10 @@ pub(super) struct Glass {
     looked: bool,
 }
 
-/// What there is to tell about one object.
+/// What there is to tell, and when it happened.
 struct Told {
     at: Revision,
-    kind: &'static str,
-    bytes: Bytes,
-    record: Arc<Record>,
+    event: Event,
 }
 
 /// Begins a watch by one who sees a part.
@@ -152,7 +149,7 @@ impl Stream {
                     () = self.hold.changed() => (false, false),
                     () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => (true, false),
                     () = tokio::time::sleep_until(self.deadline) => (self.bookmarks, true),
-                    () = self.sender.closed() => return,
+                    () = self.outlet.closed() => return,
                     _ = self.stop.changed() => return,
                     _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
                         (false, !self.is_still_served())
@@ -163,26 +160,19 @@ impl Stream {
             };
             let told = match self.look(cursor, &mut glass).await {
                 Ok(told) => told,
-                Err(failure) => {
-                    let _ = self.send(self.encoder.error(&failure)).await;
-                    return;
-                }
+                Err(failure) => return self.fail(&failure).await,
             };
             if !self.is_permitted().await {
                 return;
             }
-            let mut chunk = BytesMut::new();
             // An object that comes into sight has an old version; a client must not go on from there.
             let goes_back = told.iter().any(|told| told.at <= before);
-            for Told { kind, bytes, record, .. } in told {
-                self.encoder.event(&mut chunk, kind, &bytes, &record);
-                self.events.inc();
-            }
-            if bookmark || (goes_back && self.bookmarks) {
+            let bookmark = (bookmark || (goes_back && self.bookmarks)).then(|| {
                 bookmark_at = Instant::now() + BOOKMARK_EVERY;
-                self.encoder.bookmark(&mut chunk, glass.told, false);
-            }
-            if !chunk.is_empty() && self.send(chunk.freeze()).await.is_none() {
+                (glass.told, false)
+            });
+            let events = told.into_iter().map(|told| told.event);
+            if self.tell(events, bookmark).await.is_none() {
                 return;
             }
             if ends {
@@ -269,17 +259,13 @@ impl Glass {
     fn tell(&mut self, key: Arc<str>, is: Option<Arc<Record>>, told: &mut Vec<Told>) {
         let was = self.shown.get(&key).cloned();
         let doubtful = self.doubtful.remove(&key);
-        let shown = |kind, record: &Arc<Record>| Told {
-            at: record.revision(),
-            kind,
-            bytes: record.bytes().clone(),
-            record: Arc::clone(record),
+        let shown = |kind, record: &Arc<Record>| {
+            let (at, bytes) = (record.revision(), record.bytes().clone());
+            Told { at, event: Event { kind, bytes, record: Arc::clone(record) } }
         };
         let gone = |record: Arc<Record>, at| Told {
             at,
-            kind: "DELETED",
-            bytes: record.with_revision(at),
-            record,
+            event: Event { kind: "DELETED", bytes: record.with_revision(at), record },
         };
         match (was, is) {
             (None, None) => told.extend(doubtful.map(|record| gone(record, self.told))),

@@ -134,9 +134,7 @@ async fn r120_r122_access_ends_with_any_leg_of_the_join() {
 #[tokio::test]
 async fn r43_access_revives_with_the_api_of_the_origin() {
     let (house, contour) = town().await;
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    house.delete(&format!("{definitions}/gateways.gateway.networking.k8s.io")).await.with(200);
-    house.until("/apis/gateway.networking.k8s.io/v1/gateways", 404).await;
+    unserve_gateways(&house).await;
     assert_eq!(house.reads(&contour, &format!("{LOCAL}/local")).await, 403);
     serve_gateways(&house, &["v1"]).await;
     house.made(&gateways_path(), gateway("contour")).await;

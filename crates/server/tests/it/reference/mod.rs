@@ -19,6 +19,7 @@ mod warnings;
 use serde_json::{Value, json};
 use tenure_server::Peer;
 
+use crate::custom::DEFINITIONS;
 use crate::house::*;
 
 pub const GROUP: &str = "/apis/reference.authorization.k8s.io/v1alpha1";
@@ -135,10 +136,18 @@ pub fn definition(versions: &[&str]) -> Value {
 
 /// Serves Gateways in these versions.
 pub async fn serve_gateways(house: &House, versions: &[&str]) {
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    house.made(definitions, definition(versions)).await;
+    house.made(DEFINITIONS, definition(versions)).await;
     let newest = versions[0];
     house.until(&format!("/apis/gateway.networking.k8s.io/{newest}/gateways"), 200).await;
+}
+
+/// Ends the serving of Gateways. A kind is gone a moment before its definition is, so the definition is
+/// what is waited for.
+pub async fn unserve_gateways(house: &House) {
+    let path = format!("{DEFINITIONS}/gateways.gateway.networking.k8s.io");
+    house.delete(&path).await.with(200);
+    house.until(&path, 404).await;
+    house.get("/apis/gateway.networking.k8s.io/v1/gateways").await.with(404);
 }
 
 /// A user with these rules, in a namespace or in all of them.

@@ -34,9 +34,7 @@ async fn r34_r37_r43_what_is_not_served_is_told_and_revives() {
     let told = house.told(STRATEGIES, other).await;
     assert!(starts(&told, "versions: none is served, so the strategy is inert"), "{told:?}");
     // The definition goes; what is stored stays, can be written, and is shown as inert again.
-    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    house.delete(&format!("{definition}/gateways.gateway.networking.k8s.io")).await.with(200);
-    house.until("/apis/gateway.networking.k8s.io/v1/gateways", 404).await;
+    unserve_gateways(&house).await;
     let stored = house.get(&format!("{STRATEGIES}/s")).await.with(200);
     assert_eq!(stored["origin"], gateways());
     let labelled = with(stored, "/metadata/labels", json!({ "a": "b" }));
