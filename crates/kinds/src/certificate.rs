@@ -70,6 +70,7 @@ impl Rules for CertificateSigningRequestRules {
     }
 
     fn prepare_status(&self, object: &mut Object, old: &Object, cx: &Cx) {
+        keep_decisions(object, old);
         stamp(object, old, cx);
     }
 
@@ -159,6 +160,24 @@ impl Rules for ClusterTrustBundleRules {
 }
 
 /// Conditions get the time of the write where they have none, or that of the same condition before.
+/// Decisions are repeated by whoever writes a status, and stay as they were made. One more or one less is left
+/// to be refused.
+fn keep_decisions(object: &mut Object, old: &Object) {
+    for kind in ["Approved", "Denied"] {
+        let before = conditions(old, kind);
+        if conditions(object, kind).len() != before.len() {
+            continue;
+        }
+        let Some(status) = crate::stored::member(object, "status") else { return };
+        let now = tenure_machinery::validate::objects_mut(status, "conditions");
+        let now = now.filter(|condition| text(condition, "type") == kind);
+        for (now, before) in now.zip(before) {
+            now.clone_from(before);
+        }
+    }
+}
+
+/// When a condition was written, and since when it holds.
 fn stamp(object: &mut Object, old: &Object, cx: &Cx) {
     let before = |kind: &str, status: &str| {
         conditions(old, kind)

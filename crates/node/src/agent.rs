@@ -15,11 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenure_downward::Settings;
-use tenure_lifecycle::{Backoff, Phase, Refusal, Room, asked, fits};
+use tenure_lifecycle::{Backoff, Refusal, Room, asked, fits};
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::admission::{final_phase, judge, reason};
 use crate::client::{Client, ClientError, Server};
 use crate::events::Events;
 use crate::evict;
@@ -367,7 +368,11 @@ impl Loop {
                     self.found = by_pod(found);
                     return;
                 }
-                Err(error) => tracing::warn!(%error, "what runs on this node cannot be told"),
+                Err(error) => {
+                    tracing::warn!(
+                        %error, "what runs on this node cannot be told"
+                    )
+                }
             }
             tokio::time::sleep(AWAY_EVERY).await;
         }
@@ -454,18 +459,16 @@ impl Loop {
 
     /// Why the node does not take a pod, if it does not (R111).
     fn refused(&self, pod: &Object) -> Option<Refusal> {
-        let begun = pod.str_at(&["status", "startTime"]).is_some();
-        if begun || final_phase(pod) || pod.at(&["metadata", "deletionTimestamp"]).is_some() {
-            return None;
-        }
-        let node = self.shared.node.borrow().clone()?;
-        let others: Vec<_> = self
-            .cares
-            .values()
-            .filter(|care| !care.gone && !self.is_over(&care.pod))
-            .map(|care| asked(&care.pod))
-            .collect();
-        fits(pod, &asked(pod), &node, &self.shared.room, &others).err()
+        judge(pod, || {
+            let node = self.shared.node.borrow().clone()?;
+            let others: Vec<_> = self
+                .cares
+                .values()
+                .filter(|care| !care.gone && !self.is_over(&care.pod))
+                .map(|care| asked(&care.pod))
+                .collect();
+            fits(pod, &asked(pod), &node, &self.shared.room, &others).err()
+        })
     }
 
     /// Whether a pod needs nothing any more, as the agent last told.
@@ -551,24 +554,6 @@ fn by_pod(found: Vec<Sandbox>) -> HashMap<String, Vec<Sandbox>> {
 
 fn uid(pod: &Object) -> String {
     pod.str_at(&["metadata", "uid"]).unwrap_or_default().to_owned()
-}
-
-fn final_phase(pod: &Object) -> bool {
-    pod.str_at(&["status", "phase"]).and_then(Phase::read).is_some_and(Phase::is_final)
-}
-
-/// The reason of an event, which must be one of the known words.
-fn reason(word: &str) -> &'static str {
-    match word {
-        "OutOfcpu" => "OutOfcpu",
-        "OutOfmemory" => "OutOfmemory",
-        "OutOfpods" => "OutOfpods",
-        "OutOfephemeral-storage" => "OutOfephemeral-storage",
-        "NodeAffinity" => "NodeAffinity",
-        "NodePorts" => "NodePorts",
-        "PodOSNotSupported" => "PodOSNotSupported",
-        _ => "UnexpectedAdmissionError",
-    }
 }
 
 /// A task that ends with this value.

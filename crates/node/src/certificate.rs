@@ -85,7 +85,10 @@ impl Keeper {
                     rest
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the server has signed no certificate for this node");
+                    tracing::warn!(
+                        %error,
+                        "the server has signed no certificate for this node"
+                    );
                     ASK_AGAIN
                 }
             };

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt as _};
 
-use crate::runtime::{Dns, Limits, PodKey, SandboxConfig, Security};
+use crate::runtime::{Dns, ImageUser, Limits, PodKey, SandboxConfig, Security};
 
 /// The longest name a machine may have.
 const HOSTNAME_MAX: usize = 63;
@@ -153,6 +153,22 @@ pub(crate) fn refuses_root(pod: &Object, container: &Object) -> bool {
     own.or_else(|| pod.bool_at(&["spec", "securityContext", "runAsNonRoot"])).unwrap_or_default()
 }
 
+/// Why a container that must not run as root could do so, in upstream's words.
+pub(crate) fn may_be_root(asked: Option<u32>, image: Option<&ImageUser>) -> Option<String> {
+    match (asked, image) {
+        (Some(0), _) => Some("container's runAsUser breaks non-root policy".to_owned()),
+        (Some(_), _) | (None, Some(ImageUser::Number(1..))) => None,
+        (None, None | Some(ImageUser::Number(0))) => {
+            Some("container has runAsNonRoot and image will run as root".to_owned())
+        }
+        // Only the image knows whose name it is, and an image may say that it is root's.
+        (None, Some(ImageUser::Name(name))) => Some(format!(
+            "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user \
+             is non-root"
+        )),
+    }
+}
+
 /// The `fsGroup` of a pod.
 pub(crate) fn fs_group(pod: &Object) -> Option<u32> {
     u32::try_from(pod.int_at(&["spec", "securityContext", "fsGroup"])?).ok()
@@ -211,6 +227,7 @@ pub(crate) fn hosts(pod: &Object, address: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    //! Rules of spec/downward-api.md.
     use serde_json::json;
 
     use super::*;
@@ -232,6 +249,27 @@ mod tests {
         assert!(found.no_new_privileges && !found.privileged);
         assert_eq!(found.drop, ["ALL"]);
         assert!(!refuses_root(pod, container) && refuses_root(pod, &Object::new()));
+    }
+
+    #[test]
+    fn r143b_who_must_not_be_root_has_a_number_that_is_not_roots() {
+        let of = |asked, image: &str| may_be_root(asked, ImageUser::read(image).as_ref());
+        assert_eq!(of(Some(5), "root"), None);
+        assert_eq!(of(None, "7:app"), None);
+        assert_eq!(of(Some(0), "7").unwrap(), "container's runAsUser breaks non-root policy");
+        for root in ["", "0", "0:7", ":7"] {
+            let why = of(None, root).unwrap();
+            assert_eq!(why, "container has runAsNonRoot and image will run as root", "{root}");
+        }
+        for name in ["app", "-1", "4294967296"] {
+            assert_eq!(
+                of(None, &format!("{name}:7")).unwrap(),
+                format!(
+                    "container has runAsNonRoot and image has non-numeric user ({name}), cannot \
+                     verify user is non-root"
+                )
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The node agent: runs the pods bound to its node, keeps their files current and tells the server
 //! the truth about them. It reaches the server over HTTP as any kubelet does.
 
+mod admission;
 pub mod agent;
 mod ask;
 mod certificate;
@@ -22,6 +23,7 @@ pub mod runtime;
 pub mod serve;
 pub mod spdy;
 mod strangers;
+mod sysctl;
 pub mod volume;
 mod worker;
 

@@ -271,7 +271,9 @@ impl Node {
         let found = match runtime.list().await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(%error, "what runs on the node cannot be told, so it runs on");
+                tracing::warn!(
+                    %error, "what runs on the node cannot be told, so it runs on"
+                );
                 return;
             }
         };
@@ -284,7 +286,10 @@ impl Node {
                     done = runtime.remove_sandbox(&sandbox.id).await;
                 }
                 if let Err(error) = done {
-                    tracing::warn!(%error, sandbox = sandbox.id, "a sandbox could not be ended");
+                    tracing::warn!(
+                        %error, sandbox = sandbox.id,
+                        "a sandbox could not be ended"
+                    );
                 }
             });
         }

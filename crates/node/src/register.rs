@@ -205,7 +205,9 @@ impl Registrar {
                         self.say_ready(before, ready(&node));
                         self.node.send_replace(Some(Arc::new(node)));
                     }
-                    Err(error) => tracing::debug!(%error, "the node could not be written"),
+                    Err(error) => {
+                        tracing::debug!(%error, "the node could not be written")
+                    }
                 }
             } else {
                 let known = self.node.borrow().as_ref().and_then(|node| {

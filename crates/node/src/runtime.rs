@@ -168,10 +168,33 @@ pub struct Image {
     pub reference: String,
     /// What the status shows as `imageID`.
     pub id: String,
-    /// The user the image asks for, if it is a number.
-    pub uid: Option<u32>,
+    /// The user the image asks for; none: root.
+    pub uid: Option<ImageUser>,
     /// Whether it was pulled just now.
     pub pulled: bool,
+}
+
+/// The user an image asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageUser {
+    /// By number.
+    Number(u32),
+    /// By name: whose number it is, only the image's own files say.
+    Name(String),
+}
+
+impl ImageUser {
+    /// Reads `USER` of an image; a group behind a colon is not looked at.
+    #[must_use]
+    pub fn read(text: &str) -> Option<ImageUser> {
+        match text.split(':').next().unwrap_or_default() {
+            "" => None,
+            user => Some(match user.parse() {
+                Ok(number) => ImageUser::Number(number),
+                Err(_) => ImageUser::Name(user.to_owned()),
+            }),
+        }
+    }
 }
 
 /// Whose sandbox or container it is.

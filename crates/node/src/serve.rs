@@ -14,6 +14,7 @@
 
 mod body;
 mod command;
+mod connections;
 mod facts;
 mod forward;
 #[doc(hidden)]

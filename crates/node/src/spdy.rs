@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const STREAM_QUEUE: usize = 4;
 const WRITE_QUEUE: usize = 8;
 /// Streams that were opened and not yet taken.
 const ACCEPT_QUEUE: usize = 8;
-/// Streams that may be open at once.
+/// Streams that there may be at once, those included that say nothing more and that somebody still holds.
 const STREAMS_MAX: usize = 512;
 /// How often the other side is asked whether it is there.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -78,20 +78,42 @@ impl Drop for End {
     }
 }
 
-/// The streams whose bytes somebody may still read.
+/// The streams of a connection.
 #[derive(Default)]
 struct Table {
+    // INVARIANT: a stream is here until its reader and all its writers are dropped, whatever the other
+    // side says: what counts is what it makes us hold.
     open: Mutex<BTreeMap<u32, Entry>>,
 }
 
 struct Entry {
-    bytes: mpsc::Sender<Bytes>,
-    reset: Arc<AtomicBool>,
+    /// `None` once the other side writes no more.
+    bytes: Option<mpsc::Sender<Bytes>>,
+    reset: watch::Sender<bool>,
+}
+
+/// A place among the streams, until this is dropped.
+struct Place {
+    id: u32,
+    table: Arc<Table>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.table.lock().remove(&self.id);
+    }
 }
 
 impl Table {
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u32, Entry>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The other side writes no more on a stream.
+    fn finish(&self, stream: u32) {
+        if let Some(entry) = self.lock().get_mut(&stream) {
+            entry.bytes = None;
+        }
     }
 }
 
@@ -107,17 +129,16 @@ pub struct Stream {
 
 /// What the other side writes on a stream.
 pub struct StreamReader {
-    id: u32,
     bytes: mpsc::Receiver<Bytes>,
-    table: Arc<Table>,
+    _place: Arc<Place>,
 }
 
 /// What we write on a stream. Dropping it without [`StreamWriter::finish`] says nothing to anybody.
 #[derive(Clone)]
 pub struct StreamWriter {
-    id: u32,
     frames: mpsc::Sender<Frame>,
-    reset: Arc<AtomicBool>,
+    reset: watch::Receiver<bool>,
+    place: Arc<Place>,
 }
 
 /// The other side is gone, or has reset the stream.
@@ -217,12 +238,13 @@ impl Connection {
 
 fn stream(id: u32, headers: Headers, table: &Arc<Table>, frames: &mpsc::Sender<Frame>) -> Stream {
     let (sender, bytes) = mpsc::channel(STREAM_QUEUE);
-    let reset = Arc::new(AtomicBool::new(false));
-    table.lock().insert(id, Entry { bytes: sender, reset: Arc::clone(&reset) });
+    let (told, reset) = watch::channel(false);
+    table.lock().insert(id, Entry { bytes: Some(sender), reset: told });
+    let place = Arc::new(Place { id, table: Arc::clone(table) });
     Stream {
         headers,
-        reader: StreamReader { id, bytes, table: Arc::clone(table) },
-        writer: StreamWriter { id, frames: frames.clone(), reset },
+        reader: StreamReader { bytes, _place: Arc::clone(&place) },
+        writer: StreamWriter { frames: frames.clone(), reset, place },
     }
 }
 
@@ -233,17 +255,16 @@ impl StreamReader {
     }
 }
 
-impl Drop for StreamReader {
-    fn drop(&mut self) {
-        self.table.lock().remove(&self.id);
-    }
-}
-
 impl StreamWriter {
     /// The number of the stream.
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.id
+        self.place.id
+    }
+
+    /// Resolves when the other side has reset the stream, or is gone: it wants neither direction.
+    pub async fn gone(&self) {
+        let _ = self.reset.clone().wait_for(|reset| *reset).await;
     }
 
     /// Writes, once there is room.
@@ -251,22 +272,22 @@ impl StreamWriter {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.send(Frame::Data { stream: self.id, bytes, fin: false }).await
+        self.send(Frame::Data { stream: self.id(), bytes, fin: false }).await
     }
 
     /// Says that nothing more comes on this stream.
     pub async fn finish(self) {
-        let fin = Frame::Data { stream: self.id, bytes: Bytes::new(), fin: true };
+        let fin = Frame::Data { stream: self.id(), bytes: Bytes::new(), fin: true };
         let _ = self.send(fin).await;
     }
 
     /// Ends the stream in both directions.
     pub async fn reset(self) {
-        let _ = self.send(Frame::Reset { stream: self.id, status: CANCEL }).await;
+        let _ = self.send(Frame::Reset { stream: self.id(), status: CANCEL }).await;
     }
 
     async fn send(&self, frame: Frame) -> Result<(), Gone> {
-        if self.reset.load(Ordering::Relaxed) {
+        if *self.reset.borrow() {
             return Err(Gone);
         }
         self.frames.send(frame).await.map_err(|_| Gone)
@@ -305,23 +326,24 @@ impl Reader {
                 self.opened(stream, headers, fin).await;
             }
             Frame::Data { stream, bytes, fin } => {
-                let entry = self.table.lock().get(&stream).map(|entry| entry.bytes.clone());
-                if let Some(queue) = entry.filter(|_| !bytes.is_empty()) {
+                let queue = self.table.lock().get(&stream).and_then(|entry| entry.bytes.clone());
+                if let Some(queue) = queue.filter(|_| !bytes.is_empty()) {
                     // Nobody may want them any more; then they are passed over.
                     let _ = queue.send(bytes).await;
                 }
                 if fin {
-                    self.table.lock().remove(&stream);
+                    self.table.finish(stream);
                 }
             }
             Frame::Reply { stream, fin, .. } | Frame::Headers { stream, fin, .. } => {
                 if fin {
-                    self.table.lock().remove(&stream);
+                    self.table.finish(stream);
                 }
             }
             Frame::Reset { stream, .. } => {
-                if let Some(entry) = self.table.lock().remove(&stream) {
-                    entry.reset.store(true, Ordering::Relaxed);
+                self.table.finish(stream);
+                if let Some(entry) = self.table.lock().get(&stream) {
+                    entry.reset.send_replace(true);
                 }
             }
             Frame::Ping { id } => {
@@ -348,7 +370,7 @@ impl Reader {
         };
         let stream = stream(id, headers, &self.table, &frames);
         if fin {
-            self.table.lock().remove(&id);
+            self.table.finish(id);
         }
         let reply = Frame::Reply { stream: id, headers: Headers::default(), fin: false };
         let _ = frames.send(reply).await;

@@ -7,6 +7,7 @@
 //!   <root>/pods/<uid>/volumes/<name>/   the folder a container sees, on disk
 //!   <root>/memory/<uid>/<name>/         the same in memory: one file system for the whole node
 //!   <root>/pods/<uid>/subpaths/<name>   a part of a volume, held for a runtime that opens paths
+//!   <root>/pods/<uid>/empty/<name>      says that a volume is an emptyDir, whatever is in it
 //! ```
 
 mod empty;
@@ -200,7 +201,10 @@ impl Volumes {
                 self.write_files(pod, wanted, payload, *memory, &mut known)
             }
             Source::EmptyDir { memory, limit } => {
+                known.files = false;
                 let place = self.disk(&pod.uid).join(&wanted.name);
+                empty::mark(&self.folder(&pod.uid), &wanted.name)
+                    .map_err(|error| VolumeError(error.to_string()))?;
                 empty::set_up(&place, *memory, *limit, Owner::of(wanted))
                     .map_err(|error| VolumeError(error.to_string()))?;
                 make_nested(&place, wanted)?;
@@ -215,6 +219,7 @@ impl Volumes {
                             .to_owned(),
                     ));
                 }
+                known.files = false;
                 let private = &self.inner.private;
                 let place = host_path::check(path, kind, private).map_err(VolumeError)?;
                 known.place = Some(place);
@@ -440,6 +445,10 @@ impl Volumes {
                 let known = self.known(&uid, &name);
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 known.place = Some(base.join(&name));
+                if base != memory.join(&uid) && empty::is_marked(&self.folder(&uid), &name) {
+                    // What a container wrote is its own, whatever it is called.
+                    continue;
+                }
                 match folder.recover(&HashMap::new()) {
                     Ok(Some(left)) => {
                         known.files = true;
@@ -451,7 +460,10 @@ impl Volumes {
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        tracing::warn!(volume = %base.join(&name).display(), %error, "not recovered");
+                        tracing::warn!(
+                            volume = %base.join(&name).display(), %error,
+                            "not recovered"
+                        );
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! Who may do what: a chain of authorizers, fed in lock step with the log (R154, R155).
 //!
 //! ```text
-//!   commit ──► Feed ──► Rbac (replaced whole) ──► may(user, asked)
-//!                └────► what is referenced ─────────┘
+//!   commit ──► Feed ──► Rbac (a copy that shares what stays) ──► may(user, asked)
+//!                └────► what is referenced ─────────────────────────┘
 //! ```
 //!
 //! A grant or its removal holds from the commit on; there is no window in which an old one still reads.

@@ -17,7 +17,7 @@ use crate::reference;
 use crate::registry::Served;
 
 /// Responses above this size are gzipped for clients that accept it (R26).
-const GZIP_FROM_BYTES: u64 = 128 * 1024;
+pub(crate) const GZIP_FROM_BYTES: u64 = 128 * 1024;
 
 /// What a handler found or made.
 pub enum Found {

@@ -1,6 +1,7 @@
 //! Who asks: client certificates, service-account tokens, nobody; and on whose behalf (R148–R152).
 
 pub mod token;
+pub(crate) mod websocket;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use tenure_rbac::{Asked, Identity, Impersonated, service_account};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::access::{Access, refusal};
-use crate::api::{Peer, header};
+use crate::api::Peer;
 use crate::permit::Credential;
 use token::Tokens;
 
@@ -86,8 +87,12 @@ pub(crate) fn authenticate(
     if credentials.next().is_some() {
         return Err("there is more than one Authorization header");
     }
-    match credential.and_then(bearer_token) {
-        Some(token) => tokens.believe(token).map_err(|refused| refused.reason.sentence()),
+    let token: Option<Cow<'_, str>> = match credential.and_then(bearer_token) {
+        Some(token) => Some(std::str::from_utf8(token).map_err(|_| "the token is no text")?.into()),
+        None => websocket::token(headers)?,
+    };
+    match token {
+        Some(token) => tokens.believe(&token).map_err(|refused| refused.reason.sentence()),
         // A token may say who a client with a worthless certificate is; without one it must not
         // pass as anonymous.
         None if peer.untrusted => Err("the client certificate is not trusted"),
@@ -95,12 +100,13 @@ pub(crate) fn authenticate(
     }
 }
 
-/// What stands behind `Bearer`. Other schemes bring no credential that is known here, and neither does this one
-/// without a token.
-fn bearer_token(credential: &http::HeaderValue) -> Option<&str> {
-    let text = credential.to_str().ok()?.trim_matches([' ', '\t']);
-    let (scheme, token) = text.split_once(' ')?;
-    (scheme.eq_ignore_ascii_case("bearer") && !token.starts_with(' ')).then_some(token)
+/// The word behind `Bearer`. Other schemes bring no credential that is known here, and neither does this one
+/// without a token. Bytes, because what cannot be read as text is a wrong token and not none.
+fn bearer_token(credential: &http::HeaderValue) -> Option<&[u8]> {
+    let mut words = credential.as_bytes().trim_ascii().splitn(3, |byte| *byte == b' ');
+    let scheme = words.next()?;
+    let token = words.next()?;
+    (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
 }
 
 /// The user a certificate names, and the second since 1970 at which it ends; `None` when it names none.
@@ -141,24 +147,22 @@ pub(crate) fn impersonate(
         return Ok(None);
     }
     let unreadable = |(key, value): (&http::HeaderName, &http::HeaderValue)| {
-        key.as_str().starts_with("impersonate-") && value.to_str().is_err()
+        key.as_str().starts_with("impersonate-") && std::str::from_utf8(value.as_bytes()).is_err()
     };
     // What cannot be read must not count as not said.
     if headers.iter().any(unreadable) {
-        return Err(Failure::bad_request("an impersonation header is not plain text"));
+        return Err(Failure::bad_request("an impersonation header is not text"));
     }
-    let texts = |name: &str| -> Vec<String> {
-        let values = headers.get_all(name).iter();
-        values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
-    };
-    let name = header(headers, "impersonate-user").unwrap_or_default().to_owned();
-    let groups = texts("impersonate-group");
-    let uid = header(headers, "impersonate-uid").unwrap_or_default().to_owned();
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
+    let name = first("impersonate-user");
+    let groups: Vec<String> = headers.get_all("impersonate-group").iter().map(text).collect();
+    let uid = first("impersonate-uid");
     let mut pairs: Vec<(String, String)> = Vec::new();
     for (key, value) in headers {
         if let Some(key) = key.as_str().strip_prefix("impersonate-extra-") {
             let key = percent_decode(key, false).map_or_else(|| key.to_owned(), Cow::into_owned);
-            pairs.push((key, value.to_str().unwrap_or_default().to_owned()));
+            pairs.push((key, text(value)));
         }
     }
     if name.is_empty() {
@@ -187,5 +191,62 @@ fn own_node(user: &User) -> Option<&str> {
     match user.extra.get(NODE_NAME)?.as_slice() {
         [node] => Some(node),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/api-server.md.
+
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn r151_the_token_is_the_word_behind_the_scheme() {
+        for (credential, token) in [
+            (&b"Bearer abc"[..], Some(&b"abc"[..])),
+            (b" bEaReR abc ", Some(b"abc")),
+            (b"Bearer abc more", Some(b"abc")),
+            (b"Bearer \xff", Some(b"\xff")),
+            (b"Bearer  abc", None),
+            (b"Bearer", None),
+            (b"Basic abc", None),
+            (b"", None),
+        ] {
+            let credential = HeaderValue::from_bytes(credential).unwrap();
+            assert_eq!(bearer_token(&credential), token, "{credential:?}");
+        }
+    }
+
+    #[test]
+    fn r151_a_websocket_brings_its_token_among_its_protocols() {
+        let bearer = "base64url.bearer.authorization.k8s.io";
+        for (upgrade, protocols, token, left) in [
+            ("websocket", "v5.channel.k8s.io, BEARER.YWJj", Ok(Some("abc")), "v5.channel.k8s.io"),
+            ("WebSocket", "BEARER.YWJj,a,b", Ok(Some("abc")), "a,b"),
+            ("websocket", "v5.channel.k8s.io", Ok(None), "v5.channel.k8s.io"),
+            ("websocket", "a,BEARER.", Ok(None), "a"),
+            ("SPDY/3.1", "a,BEARER.YWJj", Ok(None), "a"),
+            ("websocket", "BEARER.YWJj", Err(()), ""),
+            ("websocket", "a,BEARER.YWJj,BEARER.YWJj", Err(()), "a"),
+            ("websocket", "a,BEARER.YW=", Err(()), "a"),
+            ("websocket", "a,BEARER._w", Err(()), "a"),
+        ] {
+            let protocols = protocols.replace("BEARER", bearer);
+            let mut headers = HeaderMap::new();
+            headers.insert("connection", HeaderValue::from_static("keep-alive, Upgrade"));
+            headers.insert("upgrade", HeaderValue::from_static(upgrade));
+            headers.insert("sec-websocket-protocol", HeaderValue::from_str(&protocols).unwrap());
+            let found = websocket::token(&headers).map_err(drop);
+            assert_eq!(
+                found.as_ref().map(Option::as_deref),
+                token.as_ref().map(|t| *t),
+                "{protocols}"
+            );
+            let without = websocket::without_token(&headers);
+            let without = without.as_ref().and_then(|value| value.to_str().ok());
+            assert_eq!(without.unwrap_or_default(), left, "{protocols}");
+        }
     }
 }

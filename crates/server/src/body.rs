@@ -43,12 +43,12 @@ impl Counted {
         response.map(|body| BodyExt::boxed_unsync(Counted { body, _charge: charge }))
     }
 
-    /// How many bytes a response brings that nobody answers for yet.
+    /// How many bytes a response may bring that nobody answers for yet.
     pub(crate) fn bytes_of(response: &Response<Body>) -> u64 {
         if response.extensions().get::<IsCounted>().is_some() {
             return 0;
         }
-        http_body::Body::size_hint(response.body()).exact().unwrap_or_default()
+        http_body::Body::size_hint(response.body()).upper().unwrap_or_default()
     }
 }
 
@@ -156,6 +156,13 @@ struct Gzipped {
 impl http_body::Body for Gzipped {
     type Data = Bytes;
     type Error = std::io::Error;
+
+    /// What is left holds that much memory until it is sent, however short it becomes.
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = SizeHint::new();
+        hint.set_upper(self.slices.left.saturating_add(GATHER_BYTES as u64));
+        hint
+    }
 
     fn poll_frame(
         mut self: Pin<&mut Self>,

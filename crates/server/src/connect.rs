@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
@@ -30,7 +32,7 @@ use crate::api::{
     Api, RequestLine, body_bytes_max, check_path, fits, header, no_such_resource, offers, read_body,
 };
 use crate::audit::Ending;
-use crate::authenticate::User;
+use crate::authenticate::{User, websocket};
 use crate::body::{Body, full};
 use crate::fair::Charge;
 use crate::internal;
@@ -257,7 +259,10 @@ async fn enforce(api: &Api, served: &Arc<Served>, call: &Call<'_>) -> Result<(),
     path.subresource.clone_into(&mut request.subresource);
     request.user = Arc::clone(call.user);
     let kind = options::kind(call.door);
-    let options = options::object(call.line.query(), call.door, kind);
+    let mut options = options::object(call.line.query(), call.door, kind);
+    if let Some(path) = policy::proxied_path(path, call.line.path()) {
+        options.insert("path".to_owned(), path.into());
+    }
     let subject = Subject {
         operation: Operation::Connect,
         old: None,
@@ -361,8 +366,17 @@ fn forwarded(headers: &HeaderMap) -> HeaderMap {
             || text.starts_with("sec-websocket-")
             || KEPT.contains(&text)
     };
-    let kept = headers.iter().filter(|(name, _)| keep(name));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    carried(headers, keep)
+}
+
+/// Some of the headers, and never a token among the protocols of a WebSocket.
+fn carried(headers: &HeaderMap, keep: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    let kept = headers.iter().filter(|(name, _)| keep(name) && *name != SEC_WEBSOCKET_PROTOCOL);
+    let mut kept: HeaderMap = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if let Some(protocols) = websocket::without_token(headers) {
+        kept.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
+    }
+    kept
 }
 
 /// The head of a request to a node.

@@ -71,8 +71,13 @@ impl RequestLine {
         self.resource().is_some_and(|path| !path.checked_name().is_empty())
     }
 
-    /// The node whose pods are selected, if just one is.
+    /// The node whose pods are selected, if just one is. Selectors narrow what is read or deleted as a
+    /// collection, and not by the old form of a watch (R3).
     pub(crate) fn selected_node(&self) -> Option<String> {
+        let narrows = matches!(self.verb(), "list" | "watch" | "deletecollection");
+        if !narrows || self.resource().is_none_or(|path| path.prefix.is_some()) {
+            return None;
+        }
         let fields = FieldSelector::parse(self.query().text("fieldSelector"));
         fields.ok().and_then(|fields| fields.exact("spec.nodeName").map(str::to_owned))
     }

@@ -35,6 +35,8 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
     let mut review = decode::body(request, options.validation)?;
     let served = std::sync::Arc::clone(&request.served);
+    check::wipe(&mut review);
+    decode::settle_namespace(request, &mut review)?;
     if served.kind.kind.ends_with("SubjectAccessReview") {
         check::check(&served.kind.kind, &request.namespace, &review)?;
     }
@@ -45,14 +47,20 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
     managed::record(&served, None, &mut review, &manager, None, &now());
     let status = match served.kind.kind.as_ref() {
         "SelfSubjectReview" => {
-            review.map_mut("metadata").insert("creationTimestamp".into(), now().into());
+            // Nothing of what was sent comes back.
+            review.insert("metadata".into(), json!({ "creationTimestamp": now() }));
             json!({ "userInfo": user_info(&request.user) })
         }
         "SelfSubjectAccessReview" => access(api, &request.user, &review),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             access(api, &subject(&review), &review)
         }
-        "SelfSubjectRulesReview" => rules(api, &request.user, &review)?,
+        "SelfSubjectRulesReview" => {
+            let status = rules(api, &request.user, &review)?;
+            review.insert("metadata".into(), json!({}));
+            review.insert("spec".into(), json!({}));
+            status
+        }
         "ReferenceReview" => reference::status(api, &request.user, &review),
         _ => token::review(api, &review)?,
     };
@@ -95,8 +103,8 @@ fn access(api: &Api, user: &User, review: &Object) -> Value {
             {
                 let state = api.world.current();
                 let node = || {
-                    let selected = check::selected(asked, "spec.nodeName");
-                    let may = node::may(&state, user, &question, selected)?;
+                    let selected = check::selected_node(asked);
+                    let may = node::may(&state, user, &question, selected.as_deref())?;
                     may.ok().map(|()| "Node: allowed".to_owned())
                 };
                 let by_selector = || {
@@ -163,5 +171,14 @@ fn rules(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
             "resources": [resource.resource], "resourceNames": names,
         }));
     }
-    Ok(json!({ "incomplete": false, "resourceRules": resources, "nonResourceRules": paths }))
+    let is_node = node::node_of(user).is_some();
+    let mut status = json!({
+        "incomplete": is_node, "resourceRules": resources, "nonResourceRules": paths,
+    });
+    if let (Some(map), true) = (status.as_object_mut(), is_node) {
+        // What a node may do depends on its pods.
+        let why = "node authorizer does not support user rule resolution";
+        map.insert("evaluationError".into(), why.into());
+    }
+    Ok(status)
 }

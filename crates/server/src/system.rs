@@ -1,7 +1,8 @@
 //! Paths outside resources: health, version, discovery, OpenAPI, metrics (R37–R49).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod documents;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
@@ -12,14 +13,17 @@ use tenure_openapi::{discovery, v2, v3};
 use tenure_rbac::Who;
 use tenure_world::Status;
 
-use crate::answer::{self, Style};
+use crate::answer;
 use crate::api::{Api, RequestLine, header, no_such_resource, not_found_text};
 use crate::authenticate::User;
-use crate::body::{Body, full};
+use crate::body::{Body, Counted, full};
 use crate::negotiate::{Format, Offer, negotiate, wants_aggregated_discovery};
 use crate::recorder::{self, Recorder};
 use crate::registry::Registry;
 use crate::route::Route;
+
+pub(crate) use documents::Documents;
+use documents::{Document, kept, kept_aside};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// The Kubernetes release whose behaviour is served.
@@ -36,44 +40,6 @@ const COUNTED_AT_ONCE: usize = 2_000;
 
 /// How long a document may be kept under its own hash (R47).
 const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
-
-/// Documents that are made from the tables when first asked for, and kept.
-///
-/// INVARIANT: each is kept under a name made of served groups and versions, never of what a client
-/// wrote, so there are as many as the tables have documents (R200).
-#[derive(Default)]
-pub(crate) struct Documents {
-    kept: Mutex<HashMap<String, Bytes>>,
-}
-
-impl Documents {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bytes>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The document of that name, made from the kinds of a registry.
-fn kept(
-    registry: &Registry,
-    name: &str,
-    make: impl FnOnce(&[&Kind]) -> Option<Value>,
-) -> Option<Bytes> {
-    kept_bytes(registry, name, |kinds| Some(Bytes::from(make(kinds)?.to_string())))
-}
-
-fn kept_bytes(
-    registry: &Registry,
-    name: &str,
-    make: impl FnOnce(&[&Kind]) -> Option<Bytes>,
-) -> Option<Bytes> {
-    if let Some(bytes) = registry.documents.lock().get(name).cloned() {
-        return Some(bytes);
-    }
-    let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
-    let bytes = make(&kinds)?;
-    registry.documents.lock().insert(name.to_owned(), bytes.clone());
-    Some(bytes)
-}
 
 /// Whether a path asks how the server fares.
 pub(crate) fn is_probe(path: &str) -> bool {
@@ -94,9 +60,22 @@ pub(crate) async fn answer(
         return Err(Failure::method_not_allowed(&line.method.as_str().to_lowercase(), line.path()));
     }
     let registry = &api.kinds.current();
+    let response = made(api, user, registry, line, headers).await?;
+    // Documents are as long as lists, and whoever does not read them holds them as well (R241).
+    let charge = api.shares.bytes(user, Counted::bytes_of(&response))?;
+    Ok(Counted::held(response, charge))
+}
+
+async fn made(
+    api: &Api,
+    user: &User,
+    registry: &Arc<Registry>,
+    line: &RequestLine,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
     match line.route() {
-        Route::CoreVersions => versions(api, registry, headers, true),
-        Route::Groups => versions(api, registry, headers, false),
+        Route::CoreVersions => versions(api, user, registry, headers, true).await,
+        Route::Groups => versions(api, user, registry, headers, false).await,
         Route::Group(group) => {
             let document = |kinds: &[&Kind]| discovery::group(kinds, group);
             plain(registry, headers, &format!("group {group}"), document, || Ok(not_found_text()))
@@ -175,8 +154,9 @@ fn json_bytes(bytes: Bytes) -> Response<Body> {
 }
 
 /// `/api` and `/apis`, legacy or aggregated.
-fn versions(
+async fn versions(
     api: &Api,
+    user: &User,
     registry: &Registry,
     headers: &HeaderMap,
     core: bool,
@@ -184,14 +164,15 @@ fn versions(
     let accept = header(headers, "accept");
     if wants_aggregated_discovery(accept) {
         let name = if core { "aggregated core" } else { "aggregated groups" };
-        let bytes = kept(registry, name, |kinds| {
+        let document = kept(registry, name, |kinds| {
             Some(if core {
                 discovery::aggregated_core(kinds)
             } else {
                 discovery::aggregated_groups(kinds)
             })
         });
-        return Ok(tagged(bytes.unwrap_or_default(), AGGREGATED, headers));
+        let document = document.ok_or_else(no_such_resource)?;
+        return tagged(api, user, &document, AGGREGATED, headers).await;
     }
     let address = api.address.to_string();
     let name = if core { "core versions" } else { "groups" };
@@ -215,56 +196,37 @@ fn plain(
 ) -> Result<Response<Body>, Failure> {
     // Clients that speak protobuf first accept JSON behind it.
     let wanted = negotiate(header(headers, "accept"), Offer::PlainOnly)?;
-    let Some(bytes) = kept(registry, name, document) else { return missing() };
+    let Some(document) = kept(registry, name, document) else { return missing() };
     match wanted.format {
-        Format::Json => Ok(json_bytes(bytes)),
+        Format::Json => Ok(json_bytes(document.bytes())),
         Format::Yaml => {
-            let value: Value = serde_json::from_slice(&bytes).map_err(Failure::internal)?;
-            answer::json_value(StatusCode::OK, &value, Format::Yaml, Style::default())
+            Ok(answer::respond(StatusCode::OK, "application/yaml", full(document.yaml()?)))
         }
     }
 }
 
 /// A document with a strong tag, or 304 for a client that has it (R40).
-fn tagged(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body> {
-    let tag = tenure_openapi::etag(&bytes);
-    let known =
-        header(headers, IF_NONE_MATCH.as_str()).is_some_and(|text| text.contains(tag.as_str()));
+async fn tagged(
+    api: &Api,
+    user: &User,
+    document: &Arc<Document>,
+    media: &'static str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
+    let tag = document.tag();
+    let known = header(headers, IF_NONE_MATCH.as_str()).is_some_and(|text| text.contains(tag));
     let mut response = if known {
         let mut response = Response::new(full(""));
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        compressed(bytes, media, headers)
+        documents::respond(api, user, document, media, headers).await?
     };
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-    if let Ok(value) = HeaderValue::from_str(&tag) {
+    if let Ok(value) = HeaderValue::from_str(tag) {
         response.headers_mut().insert(ETAG, value);
     }
-    response
-}
-
-/// A document, gzipped for those who take that.
-fn compressed(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body> {
-    let gzip = header(headers, "accept-encoding").is_some_and(|text| text.contains("gzip"));
-    let style = Style { gzip, ..Style::default() };
-    answer::sliced(StatusCode::OK, media, [bytes].into_iter().collect(), style)
-}
-
-/// A large document: made aside if it is not kept, because that takes long.
-async fn kept_aside(
-    api: &Api,
-    user: &User,
-    registry: &Arc<Registry>,
-    name: String,
-    make: impl FnOnce(&Registry, &[&Kind]) -> Option<Bytes> + Send + 'static,
-) -> Result<Option<Bytes>, Failure> {
-    if let Some(bytes) = registry.documents.lock().get(&name).cloned() {
-        return Ok(Some(bytes));
-    }
-    let registry = Arc::clone(registry);
-    let work = move || kept_bytes(&registry, &name, |kinds| make(&registry, kinds));
-    api.aside.run(user, work).await
+    Ok(response)
 }
 
 /// `/openapi/v2`: one document, protobuf only for those who name it (R50).
@@ -285,8 +247,9 @@ async fn openapi_whole(
         let text = || Bytes::from(document.to_string());
         Some(if protobuf { Bytes::from(v2::protobuf(&document)) } else { text() })
     };
-    let bytes = kept_aside(api, user, registry, name.to_owned(), made).await?;
-    let mut response = tagged(bytes.unwrap_or_default(), media, headers);
+    let document = kept_aside(api, user, registry, name.to_owned(), made).await?;
+    let document = document.ok_or_else(no_such_resource)?;
+    let mut response = tagged(api, user, &document, media, headers).await?;
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
@@ -300,8 +263,8 @@ async fn openapi_index(
         let index = v3::index(kinds, &|kind| registry.custom_schema(kind));
         Some(Bytes::from(index.to_string()))
     };
-    let bytes = kept_aside(api, user, registry, "openapi index".to_owned(), made).await?;
-    Ok(json_bytes(bytes.unwrap_or_default()))
+    let document = kept_aside(api, user, registry, "openapi index".to_owned(), made).await?;
+    Ok(json_bytes(document.ok_or_else(no_such_resource)?.bytes()))
 }
 
 /// `/openapi/v3/apis/apps/v1?hash=…`: immutable under its right hash, elsewhere a redirect (R47).
@@ -322,9 +285,7 @@ async fn openapi_document(
     if !registry.has_version(group, version) {
         return Ok(not_found_text());
     }
-    let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
-    let hash =
-        v3::hash(&kinds, group, version, &|kind| registry.custom_schema(kind)).unwrap_or_default();
+    let hash = openapi_hash(api, user, registry, group, version).await?;
     let given = line.query().text("hash");
     if !given.is_empty() && given != hash {
         let mut response = Response::new(full(""));
@@ -340,8 +301,8 @@ async fn openapi_document(
         let schema = |kind: &Kind| registry.custom_schema(kind);
         Some(Bytes::from(v3::document(kinds, &group, &version, &schema)?.to_string()))
     };
-    let bytes = kept_aside(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
-    let mut response = compressed(bytes, "application/json", headers);
+    let kept = kept_aside(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
+    let mut response = documents::respond(api, user, &kept, "application/json", headers).await?;
     if !given.is_empty() {
         let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
         response.headers_mut().insert(CACHE_CONTROL, forever);
@@ -350,6 +311,24 @@ async fn openapi_document(
         }
     }
     Ok(response)
+}
+
+/// What the index says of a document. Schemas of custom kinds are long, so they are hashed aside, and once.
+async fn openapi_hash(
+    api: &Api,
+    user: &User,
+    registry: &Arc<Registry>,
+    group: &str,
+    version: &str,
+) -> Result<String, Failure> {
+    let name = format!("openapi hash {group}/{version}");
+    let (group, version) = (group.to_owned(), version.to_owned());
+    let made = move |registry: &Registry, kinds: &[&Kind]| {
+        let schema = |kind: &Kind| registry.custom_schema(kind);
+        v3::hash(kinds, &group, &version, &schema).map(Bytes::from)
+    };
+    let hash = kept_aside(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
+    Ok(String::from_utf8_lossy(&hash.bytes()).into_owned())
 }
 
 /// The version clients compare with their own (R37).
@@ -427,7 +406,7 @@ async fn metrics(
     api.metrics.set_storage_bytes(state.bytes(), api.world.quota());
     api.shares.measure();
     for (of, count) in [
-        ("documents", registry.documents.lock().len()),
+        ("documents", registry.documents.count()),
         ("metric_resources", api.metrics.resources_known()),
         ("quota_turns", api.turns.count()),
         ("long_work", api.aside.waiting()),

@@ -2,9 +2,11 @@
 //!
 //! The result is data; the server writes it in the transaction that made it necessary.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+
+use tenure_core::selector::LabelSelector;
 
 use crate::decide::Rbac;
 use crate::role::Role;
@@ -22,6 +24,14 @@ pub enum RoleChange<'a> {
 }
 
 impl Rbac {
+    /// The other ClusterRoles that a role selects.
+    pub fn gathered_by<'a>(&'a self, role: &'a Role) -> impl Iterator<Item = &'a Role> {
+        self.cluster_roles().filter(|other| {
+            let mut selectors = role.gathers.iter().flatten();
+            other.name != role.name && selectors.any(|selector| selects(selector, other))
+        })
+    }
+
     /// What aggregated ClusterRoles must hold after a change, where that differs from what they hold.
     ///
     /// A role that is being put is listed when the rules it comes with are not the gathered ones.
@@ -86,18 +96,23 @@ fn gather(
     gathered: &BTreeMap<&str, Vec<Rule>>,
 ) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
+    let mut seen: BTreeSet<&Rule> = BTreeSet::new();
     for selector in role.gathers.iter().flatten() {
         for source in roles.values().filter(|source| source.name != role.name) {
-            if !selector.matches(|key| source.labels.get(key).map(String::as_str)) {
+            if !selects(selector, source) {
                 continue;
             }
             let offered = gathered.get(source.name.as_str()).unwrap_or(&source.rules);
             for rule in offered {
-                if !rules.contains(rule) {
+                if seen.insert(rule) {
                     rules.push(rule.clone());
                 }
             }
         }
     }
     rules
+}
+
+fn selects(selector: &LabelSelector, role: &Role) -> bool {
+    selector.matches(|key| role.labels.get(key).map(String::as_str))
 }

@@ -9,14 +9,16 @@
 //!          └─ bindings
 //! ```
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::role::{Binding, Party, Role, RoleRef, Who};
 use crate::rule::{Asked, Rule};
-use crate::sorted::Sorted;
+use crate::shared::Shared;
+use crate::slots::Slots;
+use crate::sorted::bit_of;
 
 /// What the roles say to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,37 +66,33 @@ impl fmt::Display for Granted<'_> {
 }
 
 /// Every role and binding, indexed by whom they concern.
+///
+/// A copy shares all it can with what it is a copy of, so that a change costs what changes and not what there is.
 #[derive(Clone, Debug, Default)]
 pub struct Rbac {
-    // INVARIANT: a slot is in `free` exactly when it has no role and no binding mentions it.
-    slots: Vec<Slot>,
-    free: Vec<usize>,
-    // INVARIANT: a slot that is not free stands in `roles` of exactly one place.
-    places: BTreeMap<String, Place>,
-}
-
-/// A role that exists or is at least mentioned.
-#[derive(Clone, Debug, Default)]
-struct Slot {
-    role: Option<Role>,
-    // INVARIANT: made of the rules of `role`.
-    sorted: Sorted,
-    bindings: usize,
+    slots: Slots,
+    // INVARIANT: a slot that is taken stands in `roles` of exactly one place.
+    cluster: Place,
+    /// The namespaces in which there is something.
+    places: Shared<Arc<str>, Place>,
 }
 
 /// The cluster, or one namespace.
 #[derive(Clone, Debug, Default)]
 struct Place {
-    roles: BTreeMap<String, usize>,
-    bindings: BTreeMap<String, Binding>,
-    users: BTreeMap<String, Held>,
-    groups: BTreeMap<String, Held>,
+    roles: Shared<Arc<str>, usize>,
+    bindings: Shared<Arc<str>, Arc<Binding>>,
+    users: Holders,
+    groups: Holders,
 }
+
+/// Subjects of one sort, and what they hold.
+type Holders = Shared<Arc<str>, Held>;
 
 /// The roles that one subject holds in one place, and the names of the bindings that say so.
 ///
 /// Bindings of one role share an entry, so a role is tried once however often it is bound.
-type Held = BTreeMap<usize, BTreeSet<String>>;
+type Held = Shared<usize, Shared<Arc<str>, ()>>;
 
 impl Rbac {
     /// An index without roles or bindings, which allows nothing.
@@ -107,61 +105,59 @@ impl Rbac {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // Nothing known leaves nothing behind: every slot is free again.
-        self.places.is_empty() && self.free.len() == self.slots.len()
+        self.cluster.is_empty() && self.places.is_empty() && self.slots.is_empty()
     }
 
     /// Takes in a role as it now is.
     pub fn put_role(&mut self, role: Role) {
-        let slot = self.slot(&role.namespace, &role.name);
-        if let Some(slot) = self.slots.get_mut(slot) {
-            slot.sorted = Sorted::new(&role.rules);
-            slot.role = Some(role);
-        }
+        let number = self.slot(&role.namespace, &role.name);
+        self.slots.put_role(number, role);
     }
 
     /// Forgets a role; bindings to it grant nothing until it returns.
     pub fn remove_role(&mut self, namespace: &str, name: &str) {
-        let known = self.places.get(namespace).and_then(|place| place.roles.get(name)).copied();
+        let known = self.place(namespace).and_then(|place| place.roles.get(name)).copied();
         let Some(number) = known else { return };
-        let Some(slot) = self.slots.get_mut(number) else { return };
-        slot.role = None;
-        slot.sorted = Sorted::default();
-        if slot.bindings == 0 {
-            self.release(number, namespace, name);
+        if self.slots.remove_role(number) {
+            self.forget_role(namespace, name);
         }
     }
 
     /// Takes in a binding as it now is.
     pub fn put_binding(&mut self, binding: Binding) {
         self.remove_binding(&binding.namespace, &binding.name);
-        if let Some(home) = role_home(&binding) {
-            let number = self.slot(home, binding.role.name());
-            if let Some(slot) = self.slots.get_mut(number) {
-                slot.bindings += 1;
-            }
-            let place = self.place(&binding.namespace);
-            for party in parties(&binding) {
-                let held = match party {
-                    Party::User(name) => place.users.entry(name.into_owned()).or_default(),
-                    Party::Group(name) => place.groups.entry(name.to_string()).or_default(),
-                };
-                held.entry(number).or_default().insert(binding.name.clone());
-            }
+        let name: Arc<str> = Arc::from(binding.name.as_str());
+        let number = role_home(&binding).map(|home| self.slot(home, binding.role.name()));
+        if let Some(number) = number {
+            self.slots.bind(number);
         }
-        let place = self.place(&binding.namespace);
-        place.bindings.insert(binding.name.clone(), binding);
+        let binding = Arc::new(binding);
+        self.change_place(&binding.namespace, |place| {
+            for party in parties(&binding) {
+                let Some(number) = number else { break };
+                let (holders, who) = match &party {
+                    Party::User(who) => (&mut place.users, &**who),
+                    Party::Group(who) => (&mut place.groups, *who),
+                };
+                let bound = |held: &mut Held| {
+                    held.change(&number, |names| names.insert(Arc::clone(&name), ()));
+                };
+                holders.change(&Arc::from(who), bound);
+            }
+            place.bindings.insert(Arc::clone(&name), Arc::clone(&binding));
+        });
     }
 
     /// Forgets a binding.
     pub fn remove_binding(&mut self, namespace: &str, name: &str) {
-        let Some(place) = self.places.get_mut(namespace) else { return };
+        let Some(place) = self.place_mut(namespace) else { return };
         let Some(binding) = place.bindings.remove(name) else { return };
         let known = role_home(&binding).and_then(|home| {
-            let number = *self.places.get(home)?.roles.get(binding.role.name())?;
+            let number = *self.place(home)?.roles.get(binding.role.name())?;
             Some((home, number))
         });
         if let Some((home, number)) = known {
-            if let Some(place) = self.places.get_mut(namespace) {
+            if let Some(place) = self.place_mut(namespace) {
                 for party in parties(&binding) {
                     match party {
                         Party::User(who) => forget(&mut place.users, &who, number, name),
@@ -169,11 +165,8 @@ impl Rbac {
                     }
                 }
             }
-            if let Some(slot) = self.slots.get_mut(number) {
-                slot.bindings = slot.bindings.saturating_sub(1);
-                if slot.bindings == 0 && slot.role.is_none() {
-                    self.release(number, home, binding.role.name());
-                }
+            if self.slots.unbind(number) {
+                self.forget_role(home, binding.role.name());
             }
         }
         self.forget_empty_place(namespace);
@@ -183,16 +176,14 @@ impl Rbac {
     /// about.
     #[must_use]
     pub fn allows(&self, who: &Who<'_>, asked: &Asked<'_>) -> Decision<'_> {
-        let namespace = asked.namespace();
-        let local = if namespace.is_empty() { None } else { self.places.get_key_value(namespace) };
-        for (namespace, place) in self.places.get_key_value("").into_iter().chain(local) {
-            for (held, group) in place.held(who) {
-                if let Some((binding, role)) = self.granting(held, asked) {
-                    return Decision::Allow(Granted { namespace, binding, role, group });
-                }
-            }
-        }
-        Decision::NoOpinion
+        let bit = bit_of(asked);
+        let granted = self.cluster.granted("", &self.slots, bit, who, asked);
+        let locally = || {
+            let namespace = Some(asked.namespace()).filter(|namespace| !namespace.is_empty())?;
+            let (namespace, place) = self.places.get_key_value(namespace)?;
+            place.granted(namespace, &self.slots, bit, who, asked)
+        };
+        granted.or_else(locally).map_or(Decision::NoOpinion, Decision::Allow)
     }
 
     /// Every rule that applies to somebody in a namespace, or in the cluster when it is empty.
@@ -200,69 +191,69 @@ impl Rbac {
     /// Rules of one role stay together; the cluster's roles come first, then by name.
     #[must_use]
     pub fn rules_for(&self, who: &Who<'_>, namespace: &str) -> Vec<&Rule> {
+        self.roles_for(who, namespace).into_iter().flat_map(|held| &held.role.rules).collect()
+    }
+
+    /// Every role that somebody holds in a namespace, each once, with a binding that says so.
+    pub(crate) fn roles_for(&self, who: &Who<'_>, namespace: &str) -> Vec<Granted<'_>> {
         let mut roles = BTreeMap::new();
-        let local = if namespace.is_empty() { None } else { self.places.get(namespace) };
-        for place in self.places.get("").into_iter().chain(local) {
-            for (held, _) in place.held(who) {
-                for role in held.keys().filter_map(|number| self.role_at(*number)) {
-                    roles.insert((role.namespace.as_str(), role.name.as_str()), role);
+        let local = if namespace.is_empty() { None } else { self.places.get_key_value(namespace) };
+        let local = local.map(|(namespace, place)| (&**namespace, place));
+        for (namespace, place) in [("", &self.cluster)].into_iter().chain(local) {
+            for (held, group) in place.held(who) {
+                for (number, bindings) in held.iter() {
+                    let Some(role) = self.slots.role(*number) else { continue };
+                    let Some((binding, ())) = bindings.first() else { continue };
+                    let granted = Granted { namespace, binding, role, group };
+                    roles.insert((role.namespace.as_str(), role.name.as_str()), granted);
                 }
             }
         }
-        roles.into_values().flat_map(|role| &role.rules).collect()
+        roles.into_values().collect()
     }
 
     /// The role of this name; a ClusterRole when the namespace is empty.
     #[must_use]
     pub fn role(&self, namespace: &str, name: &str) -> Option<&Role> {
-        self.role_at(*self.places.get(namespace)?.roles.get(name)?)
+        self.slots.role(*self.place(namespace)?.roles.get(name)?)
     }
 
     /// Every ClusterRole, by name.
     pub fn cluster_roles(&self) -> impl Iterator<Item = &Role> {
-        let cluster = self.places.get("").into_iter();
-        cluster.flat_map(|place| place.roles.values()).filter_map(|number| self.role_at(*number))
+        self.cluster.roles.iter().filter_map(|(_, number)| self.slots.role(*number))
     }
 
-    /// The first of the held roles that allows what is asked, with a binding that hands it out.
-    fn granting<'a>(&'a self, held: &'a Held, asked: &Asked<'_>) -> Option<(&'a str, &'a Role)> {
-        held.iter().find_map(|(number, bindings)| {
-            let slot = self.slots.get(*number)?;
-            let role = slot.role.as_ref()?;
-            if slot.sorted.allows(&role.rules, asked) {
-                Some((bindings.first()?.as_str(), role))
-            } else {
-                None
-            }
-        })
+    fn place(&self, namespace: &str) -> Option<&Place> {
+        if namespace.is_empty() { Some(&self.cluster) } else { self.places.get(namespace) }
     }
 
-    fn role_at(&self, number: usize) -> Option<&Role> {
-        self.slots.get(number)?.role.as_ref()
+    fn place_mut(&mut self, namespace: &str) -> Option<&mut Place> {
+        if namespace.is_empty() { Some(&mut self.cluster) } else { self.places.get_mut(namespace) }
     }
 
-    fn place(&mut self, namespace: &str) -> &mut Place {
-        self.places.entry(namespace.to_string()).or_default()
+    fn change_place(&mut self, namespace: &str, change: impl FnOnce(&mut Place)) {
+        if namespace.is_empty() {
+            change(&mut self.cluster);
+        } else {
+            self.places.change(&Arc::from(namespace), change);
+        }
     }
 
     /// The slot of a role, made when nobody spoke of the role before.
     fn slot(&mut self, namespace: &str, name: &str) -> usize {
-        if let Some(number) = self.places.get(namespace).and_then(|place| place.roles.get(name)) {
+        if let Some(number) = self.place(namespace).and_then(|place| place.roles.get(name)) {
             return *number;
         }
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() - 1
-        });
-        self.place(namespace).roles.insert(name.to_string(), number);
+        let number = self.slots.take();
+        self.change_place(namespace, |place| place.roles.insert(Arc::from(name), number));
         number
     }
 
-    fn release(&mut self, number: usize, namespace: &str, name: &str) {
-        if let Some(place) = self.places.get_mut(namespace) {
+    /// Forgets a role of which nobody speaks any more.
+    fn forget_role(&mut self, namespace: &str, name: &str) {
+        if let Some(place) = self.place_mut(namespace) {
             place.roles.remove(name);
         }
-        self.free.push(number);
         self.forget_empty_place(namespace);
     }
 
@@ -274,13 +265,29 @@ impl Rbac {
 }
 
 impl Place {
+    /// What of the place allows somebody what is asked; `bit` is that of the question.
+    fn granted<'a>(
+        &'a self,
+        namespace: &'a str,
+        slots: &'a Slots,
+        bit: u64,
+        who: &Who<'_>,
+        asked: &Asked<'_>,
+    ) -> Option<Granted<'a>> {
+        self.held(who).find_map(|(held, group)| {
+            held.find(|number, bindings| {
+                let role = slots.allowing(*number, bit, asked)?;
+                let (binding, ()) = bindings.first()?;
+                Some(Granted { namespace, binding, role, group })
+            })
+        })
+    }
+
     /// What the user holds by name, then by each group; with the group.
     fn held<'a>(&'a self, who: &Who<'_>) -> impl Iterator<Item = (&'a Held, Option<&'a str>)> {
         let user = self.users.get(who.user).map(|held| (held, None));
         let groups = who.groups.iter().filter_map(|group| {
-            self.groups
-                .get_key_value(group.as_str())
-                .map(|(name, held)| (held, Some(name.as_str())))
+            self.groups.get_key_value(group.as_str()).map(|(name, held)| (held, Some(&**name)))
         });
         user.into_iter().chain(groups)
     }
@@ -304,7 +311,7 @@ fn parties(binding: &Binding) -> impl Iterator<Item = Party<'_>> {
     binding.subjects.iter().filter_map(|subject| subject.party(&binding.namespace))
 }
 
-fn forget(holders: &mut BTreeMap<String, Held>, who: &str, number: usize, binding: &str) {
+fn forget(holders: &mut Holders, who: &str, number: usize, binding: &str) {
     let Some(held) = holders.get_mut(who) else { return };
     if let Some(names) = held.get_mut(&number) {
         names.remove(binding);

@@ -8,23 +8,21 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::borrow::Borrow;
 
 use serde_json::{Map, Value};
 
 use crate::GROUP;
-use crate::decide::Rbac;
+use crate::cover::{Cover, cover};
+use crate::decide::{Granted, Rbac};
 use crate::role::{Binding, Role, RoleRef, Who};
-use crate::rule::{Asked, Quoted, Rule, has_or_star, reaches};
-
-/// Of wanted rules, at most this many single permissions are looked at; the rest counts as missing.
-///
-/// Lists multiply, so a small body could otherwise keep the server busy for hours.
-const PARTS_MAX: usize = 1 << 16;
+use crate::rule::{Asked, Quoted, Rule};
 
 /// What garbage collection and the server itself change; none of it says who may do what.
 const UPKEEP: [&str; 5] =
     ["ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation"];
+
+/// So many of the rules that are not held are told; a refusal need not be longer than what is refused.
+const LINES_MAX: usize = 200;
 
 type Object = Map<String, Value>;
 
@@ -73,7 +71,11 @@ impl Escalation {
             Self::Missing(rules) => {
                 let lines: BTreeSet<String> =
                     compact(rules).iter().map(ToString::to_string).collect();
-                let lines: Vec<String> = lines.into_iter().collect();
+                let more = lines.len().saturating_sub(LINES_MAX);
+                let mut lines: Vec<String> = lines.into_iter().take(LINES_MAX).collect();
+                if more > 0 {
+                    lines.push(format!("and {more} more"));
+                }
                 format!(
                     "user {:?} (groups={}) is attempting to grant RBAC permissions not currently \
                      held:\n{}",
@@ -90,9 +92,29 @@ impl Escalation {
     }
 }
 
+/// What a decision relied on: roles, and bindings that hand them out to the writer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relied<'a> {
+    /// The role that is bound, by namespace and name.
+    pub bound: Option<(&'a str, &'a str)>,
+    /// By namespace, which is empty for a ClusterRole, and name.
+    pub roles: BTreeSet<(&'a str, &'a str)>,
+    /// By namespace, which is empty for a ClusterRoleBinding, and name.
+    pub bindings: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Relied<'a> {
+    /// Adds that somebody holds a role.
+    pub fn add(&mut self, granted: &Granted<'a>) {
+        self.bindings.insert((granted.namespace, granted.binding));
+        self.roles.insert((&granted.role.namespace, &granted.role.name));
+    }
+}
+
 impl Rbac {
-    /// Whether somebody may write the role or binding. Every change is judged by what the object then hands out, also
-    /// one that leaves its rules as they are: with a label more, an aggregated role may gather them.
+    /// Whether somebody may write the role or binding, and what of roles and bindings says so; what `may` says is
+    /// not among it. Every change is judged by what the object then hands out, also one that leaves its rules as they
+    /// are: with a label more, an aggregated role may gather them.
     ///
     /// `may` asks the whole chain of authorizers on behalf of `who`.
     pub fn check_write(
@@ -100,9 +122,9 @@ impl Rbac {
         who: &Who<'_>,
         write: &RoleWrite<'_>,
         may: impl FnOnce(&Asked<'_>) -> bool,
-    ) -> Result<(), Escalation> {
+    ) -> Result<Relied<'_>, Escalation> {
         if write.old.is_some_and(|old| is_upkeep(old, write.new)) {
-            return Ok(());
+            return Ok(Relied::default());
         }
         match write.new.get("kind").and_then(Value::as_str) {
             Some("Role" | "ClusterRole") => {
@@ -114,7 +136,7 @@ impl Rbac {
             // A binding to nothing that is known hands out nothing; validation has its word on it.
             _ => match Binding::from_object(write.new) {
                 Some(binding) => self.check_binding(who, &binding, may),
-                None => Ok(()),
+                None => Ok(Relied::default()),
             },
         }
     }
@@ -131,17 +153,19 @@ impl Rbac {
         asked_name: &str,
         gathered: bool,
         may: impl FnOnce(&Asked<'_>) -> bool,
-    ) -> Result<(), Escalation> {
+    ) -> Result<Relied<'_>, Escalation> {
         let resource = if role.namespace.is_empty() { "clusterroles" } else { "roles" };
         if who.is_master() || may(&question("escalate", resource, &role.namespace, asked_name)) {
-            return Ok(());
+            return Ok(Relied::default());
         }
-        let held = self.rules_for(who, &role.namespace);
-        refuse_missing(missing(&held, &role.rules))?;
-        if (role.is_aggregated() || gathered) && !missing(&held, &everything()).is_empty() {
-            return Err(Escalation::Gathers);
+        let mut relied = self.must_hold(who, &role.namespace, &role.rules)?;
+        if role.is_aggregated() || gathered {
+            let all = self.must_hold(who, &role.namespace, &everything());
+            let all = all.map_err(|_| Escalation::Gathers)?;
+            relied.roles.extend(all.roles);
+            relied.bindings.extend(all.bindings);
         }
-        Ok(())
+        Ok(relied)
     }
 
     /// Whether somebody may create the binding, or change it into this.
@@ -152,28 +176,50 @@ impl Rbac {
         who: &Who<'_>,
         binding: &Binding,
         may: impl FnOnce(&Asked<'_>) -> bool,
-    ) -> Result<(), Escalation> {
+    ) -> Result<Relied<'_>, Escalation> {
         let (resource, home) = match &binding.role {
             RoleRef::ClusterRole(_) => ("clusterroles", ""),
             RoleRef::Role(_) => ("roles", binding.namespace.as_str()),
         };
         let name = binding.role.name();
         if who.is_master() || may(&question("bind", resource, &binding.namespace, name)) {
-            return Ok(());
+            return Ok(Relied::default());
         }
         let placeless = resource == "roles" && home.is_empty();
         let role = if placeless { None } else { self.role(home, name) };
         let role = role.ok_or(Escalation::RoleAbsent)?;
-        refuse_missing(missing(&self.rules_for(who, &binding.namespace), &role.rules))
+        let mut relied = self.must_hold(who, &binding.namespace, &role.rules)?;
+        relied.bound = Some((&role.namespace, &role.name));
+        Ok(relied)
+    }
+
+    /// Passes if somebody holds all of the rules in a namespace.
+    fn must_hold(
+        &self,
+        who: &Who<'_>,
+        namespace: &str,
+        wanted: &[Rule],
+    ) -> Result<Relied<'_>, Escalation> {
+        let roles = self.roles_for(who, namespace);
+        let held: Vec<(&Rule, &Granted<'_>)> = roles
+            .iter()
+            .flat_map(|granted| granted.role.rules.iter().map(move |rule| (rule, granted)))
+            .collect();
+        let rules: Vec<&Rule> = held.iter().map(|(rule, _)| *rule).collect();
+        let Cover { missing, used } = cover(&rules, wanted);
+        if !missing.is_empty() {
+            return Err(Escalation::Missing(missing));
+        }
+        let mut relied = Relied::default();
+        for (_, granted) in used.into_iter().filter_map(|number| held.get(number)) {
+            relied.add(granted);
+        }
+        Ok(relied)
     }
 }
 
 fn question<'a>(verb: &'a str, resource: &'a str, namespace: &'a str, name: &'a str) -> Asked<'a> {
     Asked::Resource { verb, group: GROUP, resource, subresource: "", namespace, name }
-}
-
-fn refuse_missing(missing: Vec<Rule>) -> Result<(), Escalation> {
-    if missing.is_empty() { Ok(()) } else { Err(Escalation::Missing(missing)) }
 }
 
 fn everything() -> [Rule; 2] {
@@ -182,137 +228,6 @@ fn everything() -> [Rule; 2] {
         Rule { verbs: star(), api_groups: star(), resources: star(), ..Rule::default() },
         Rule { verbs: star(), non_resource_urls: star(), ..Rule::default() },
     ]
-}
-
-/// The single permissions of the wanted rules that no held rule covers.
-///
-/// Rules are only compared, never resolved: `*` is covered by `*` alone, and `pods` named one by
-/// one do not add up to all pods.
-pub fn missing<H: Borrow<Rule>>(held: &[H], wanted: &[Rule]) -> Vec<Rule> {
-    let mut found = Vec::new();
-    let mut parts_left = PARTS_MAX;
-    for rule in wanted {
-        // One held rule often covers the whole; this also spares taking large rules apart.
-        if held.iter().any(|held| covers_whole(held.borrow(), rule)) {
-            continue;
-        }
-        let Some(left) = parts_left.checked_sub(parts_count(rule)) else {
-            found.push(rule.clone());
-            continue;
-        };
-        parts_left = left;
-        for_each_part(rule, |part| {
-            if !held.iter().any(|held| part.is_covered_by(held.borrow())) {
-                found.push(part.to_rule());
-            }
-        });
-    }
-    found
-}
-
-/// One verb on one resource or path.
-enum Part<'a> {
-    Resource { verb: &'a str, group: &'a str, resource: &'a str, name: Option<&'a str> },
-    Path { verb: &'a str, path: &'a str },
-}
-
-impl Part<'_> {
-    fn is_covered_by(&self, held: &Rule) -> bool {
-        match *self {
-            Self::Resource { verb, group, resource, name } => {
-                has_or_star(&held.verbs, verb)
-                    && has_or_star(&held.api_groups, group)
-                    && covers_resource(&held.resources, resource)
-                    && covers_name(&held.resource_names, name)
-            }
-            Self::Path { verb, path } => {
-                has_or_star(&held.verbs, verb)
-                    && held.resource_names.is_empty()
-                    && held.non_resource_urls.iter().any(|held| reaches(held, path))
-            }
-        }
-    }
-
-    fn to_rule(&self) -> Rule {
-        let one = |text: &str| vec![text.to_owned()];
-        match *self {
-            Self::Resource { verb, group, resource, name } => Rule {
-                verbs: one(verb),
-                api_groups: one(group),
-                resources: one(resource),
-                resource_names: name.map(one).unwrap_or_default(),
-                non_resource_urls: Vec::new(),
-            },
-            Self::Path { verb, path } => {
-                Rule { verbs: one(verb), non_resource_urls: one(path), ..Rule::default() }
-            }
-        }
-    }
-}
-
-fn covers_resource(held: &[String], wanted: &str) -> bool {
-    if has_or_star(held, wanted) {
-        return true;
-    }
-    let Some((_, below)) = wanted.split_once('/') else { return false };
-    held.iter().any(|held| held.strip_prefix("*/") == Some(below))
-}
-
-/// A list of names covers only names on it; no list covers everything.
-fn covers_name(held: &[String], wanted: Option<&str>) -> bool {
-    held.is_empty() || wanted.is_some_and(|wanted| held.iter().any(|held| held == wanted))
-}
-
-/// Whether one held rule covers every part of a wanted rule.
-fn covers_whole(held: &Rule, wanted: &Rule) -> bool {
-    let verbs = wanted.verbs.iter().all(|verb| has_or_star(&held.verbs, verb));
-    let names = if wanted.resource_names.is_empty() {
-        held.resource_names.is_empty()
-    } else {
-        wanted.resource_names.iter().all(|name| covers_name(&held.resource_names, Some(name)))
-    };
-    let resources = names
-        && wanted.api_groups.iter().all(|group| has_or_star(&held.api_groups, group))
-        && wanted.resources.iter().all(|resource| covers_resource(&held.resources, resource));
-    let paths = held.resource_names.is_empty()
-        && wanted
-            .non_resource_urls
-            .iter()
-            .all(|path| held.non_resource_urls.iter().any(|held| reaches(held, path)));
-    verbs
-        && (resources || wanted.resources.is_empty())
-        && (paths || wanted.non_resource_urls.is_empty())
-}
-
-fn parts_count(rule: &Rule) -> usize {
-    let resources = rule
-        .api_groups
-        .len()
-        .saturating_mul(rule.resources.len())
-        .saturating_mul(rule.resource_names.len().max(1));
-    resources.saturating_add(rule.non_resource_urls.len()).saturating_mul(rule.verbs.len())
-}
-
-fn for_each_part<'a>(rule: &'a Rule, mut visit: impl FnMut(&Part<'a>)) {
-    for group in &rule.api_groups {
-        for resource in &rule.resources {
-            for verb in &rule.verbs {
-                let mut part = Part::Resource { verb, group, resource, name: None };
-                if rule.resource_names.is_empty() {
-                    visit(&part);
-                }
-                for name in &rule.resource_names {
-                    part = Part::Resource { verb, group, resource, name: Some(name) };
-                    visit(&part);
-                }
-            }
-        }
-    }
-    for path in &rule.non_resource_urls {
-        for verb in &rule.verbs {
-            visit(&Part::Path { verb, path });
-        }
-    }
 }
 
 /// Rules that differ only in their verbs become one, so that a refusal stays short.

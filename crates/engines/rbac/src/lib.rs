@@ -14,6 +14,7 @@ extern crate alloc;
 
 mod aggregate;
 pub mod bootstrap;
+mod cover;
 mod decide;
 mod escalate;
 mod impersonate;
@@ -21,11 +22,14 @@ mod json;
 mod reconcile;
 mod role;
 mod rule;
+mod shared;
+mod slots;
 mod sorted;
 
 pub use aggregate::{RoleChange, aggregate};
+pub use cover::missing;
 pub use decide::{Decision, Granted, Rbac};
-pub use escalate::{Escalation, RoleWrite, is_upkeep, missing};
+pub use escalate::{Escalation, Relied, RoleWrite, is_upkeep};
 pub use impersonate::{Identity, Impersonated, impersonate, service_account};
 pub use reconcile::{Reconciled, reconcile};
 pub use role::{Binding, Role, RoleRef, Subject, Who};

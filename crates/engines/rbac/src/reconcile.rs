@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value, json};
 
 use crate::bootstrap::AUTO_UPDATE;
-use crate::escalate::missing;
+use crate::cover::missing;
 use crate::json::items;
 use crate::role::Subject;
 use crate::rule::Rule;

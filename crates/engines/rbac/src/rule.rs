@@ -104,17 +104,23 @@ impl Rule {
     #[must_use]
     pub fn allows(&self, asked: &Asked<'_>) -> bool {
         match *asked {
-            Asked::Resource { verb, group, resource, subresource, name, .. } => {
-                has_or_star(&self.verbs, verb)
-                    && has_or_star(&self.api_groups, group)
-                    && self.resources.iter().any(|held| names(held, resource, subresource))
-                    && self.means(name)
-            }
+            Asked::Resource { .. } => self.resources.iter().any(|held| self.allows_of(held, asked)),
             Asked::Path { verb, path } => {
                 has_or_star(&self.verbs, verb)
                     && self.non_resource_urls.iter().any(|held| reaches(held, path))
             }
         }
+    }
+
+    /// Whether the rule allows what is asked by this one of its resources.
+    pub(crate) fn allows_of(&self, held: &str, asked: &Asked<'_>) -> bool {
+        let Asked::Resource { verb, group, resource, subresource, name, .. } = *asked else {
+            return false;
+        };
+        names(held, resource, subresource)
+            && has_or_star(&self.verbs, verb)
+            && has_or_star(&self.api_groups, group)
+            && self.means(name)
     }
 
     /// A question without a name is about more than the listed objects, so a list never answers it.

@@ -10,44 +10,87 @@ use alloc::vec::Vec;
 
 use crate::rule::{Asked, Rule};
 
-/// A role's rules, with the places of those that speak of a resource or of paths.
+/// Where the rules of a role speak of a resource, or of paths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sorted {
-    // INVARIANT: every rule stands under each of its resources, and in `paths` if it has any.
-    resources: BTreeMap<String, Vec<usize>>,
+    // INVARIANT: every resource of every rule stands under its stem, or in `star` if that is `*`.
+    resources: BTreeMap<String, Vec<Place>>,
+    star: Vec<Place>,
+    // INVARIANT: every rule that has paths.
     paths: Vec<usize>,
+}
+
+/// A resource of a rule, both by their number.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    rule: usize,
+    resource: usize,
 }
 
 impl Sorted {
     pub(crate) fn new(rules: &[Rule]) -> Sorted {
         let mut sorted = Sorted::default();
-        for (place, rule) in rules.iter().enumerate() {
-            for resource in &rule.resources {
-                let places = sorted.resources.entry(stem(resource).to_owned()).or_default();
-                // Places come in order, so a repetition is the last one.
-                if places.last() != Some(&place) {
-                    places.push(place);
-                }
+        for (number, rule) in rules.iter().enumerate() {
+            for (resource, name) in rule.resources.iter().enumerate() {
+                let places = match stem(name) {
+                    "*" => &mut sorted.star,
+                    stem => sorted.resources.entry(stem.to_owned()).or_default(),
+                };
+                places.push(Place { rule: number, resource });
             }
             if !rule.non_resource_urls.is_empty() {
-                sorted.paths.push(place);
+                sorted.paths.push(number);
             }
         }
         sorted
     }
 
+    /// What the rules speak of, in a few bits: whatever they allow has its bit among them.
+    pub(crate) fn mentions(&self) -> u64 {
+        let paths = if self.paths.is_empty() { 0 } else { PATHS };
+        let any = if self.star.is_empty() { 0 } else { !PATHS };
+        self.resources.keys().fold(paths | any, |bits, stem| bits | bit(stem))
+    }
+
     /// Whether one of the rules, which must be those given at the start, allows what is asked.
     pub(crate) fn allows(&self, rules: &[Rule], asked: &Asked<'_>) -> bool {
-        let any = |places: &[usize]| {
-            places.iter().filter_map(|place| rules.get(*place)).any(|rule| rule.allows(asked))
+        let any = |places: &[Place]| {
+            places.iter().any(|place| {
+                let Some(rule) = rules.get(place.rule) else { return false };
+                let resource = rule.resources.get(place.resource);
+                resource.is_some_and(|resource| rule.allows_of(resource, asked))
+            })
         };
         match asked {
-            Asked::Resource { resource, .. } => [stem(resource), "*"]
-                .into_iter()
-                .any(|stem| self.resources.get(stem).is_some_and(|places| any(places))),
-            Asked::Path { .. } => any(&self.paths),
+            Asked::Resource { resource, .. } => {
+                any(&self.star)
+                    || self.resources.get(stem(resource)).is_some_and(|places| any(places))
+            }
+            Asked::Path { .. } => {
+                let mut rules = self.paths.iter().filter_map(|number| rules.get(*number));
+                rules.any(|rule| rule.allows(asked))
+            }
         }
     }
+}
+
+/// The bit of rules that speak of paths.
+const PATHS: u64 = 1 << 63;
+
+/// The bit that a role must have among those of [`Sorted::mentions`] to allow what is asked.
+pub(crate) fn bit_of(asked: &Asked<'_>) -> u64 {
+    match asked {
+        Asked::Resource { resource, .. } => bit(stem(resource)),
+        Asked::Path { .. } => PATHS,
+    }
+}
+
+/// One of the other bits for a resource. Names of resources differ enough in length and ends.
+fn bit(stem: &str) -> u64 {
+    let bytes = stem.as_bytes();
+    let end = |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(*byte));
+    let sum = 5 * bytes.len() + 3 * end(bytes.first()) + 7 * end(bytes.last());
+    1 << (sum % 63)
 }
 
 /// A resource without its subresource.

@@ -44,7 +44,9 @@ impl Watcher {
     pub fn start() -> Watcher {
         let shared = Shared::new().map(Arc::new);
         if let Err(error) = &shared {
-            tracing::warn!(%error, "logs cannot be watched; they are looked at every 100 ms");
+            tracing::warn!(
+                %error, "logs cannot be watched; they are looked at every 100 ms"
+            );
         }
         let shared = shared.ok();
         if let Some(shared) = &shared {

@@ -129,7 +129,7 @@ impl Cri {
             _ => self.image_status(name).await?,
         };
         if let Some(image) = there {
-            return Ok(found(image, false));
+            return Ok(convert::image(image, false));
         }
         if wanted.policy == "Never" {
             return Err(RuntimeError::Image {
@@ -147,7 +147,7 @@ impl Cri {
             other => RuntimeError::Image { reason: "ErrImagePull", message: other.to_string() },
         })?;
         match self.image_status(&pulled.id).await? {
-            Some(image) => Ok(found(image, true)),
+            Some(image) => Ok(convert::image(image, true)),
             None => Err(RuntimeError::Image {
                 reason: "ErrImagePull",
                 message: format!("image `{name}` was pulled and is gone again"),
@@ -232,21 +232,21 @@ impl Cri {
         config: &ContainerConfig,
     ) -> Result<String, RuntimeError> {
         let of_sandbox = self.config(sandbox).await?;
-        let mut config = config.clone();
-        if config.security.gid.is_some() && config.security.uid.is_none() {
-            // Runtimes refuse a group without a user, so the image's user is named.
-            let image = self.image_status(&config.image).await?.unwrap_or_default();
-            config.security.uid = Some(found(image, false).uid.unwrap_or_default());
-        }
         if let Some(folder) = of_sandbox.logs.join(&config.log).parent() {
             let made = tokio::fs::create_dir_all(folder).await;
             made.map_err(|error| unwritable(folder, &error))?;
         }
         let settings = &self.settings;
         let node_network = settings.node_network;
+        let mut made = convert::container(config, &of_sandbox, &settings.node, node_network);
+        if config.security.gid.is_some() && config.security.uid.is_none() {
+            // Runtimes refuse a group without a user, so the image's user is named.
+            let image = self.image_status(&config.image).await?.unwrap_or_default();
+            convert::set_user(&mut made, convert::image(image, false).uid);
+        }
         let question = cri::CreateContainerRequest {
             sandbox: sandbox.to_owned(),
-            config: Some(convert::container(&config, &of_sandbox, &settings.node, node_network)),
+            config: Some(made),
             sandbox_config: Some(convert::sandbox(
                 &of_sandbox,
                 &settings.node,
@@ -567,15 +567,6 @@ fn mine(settings: &CriSettings) -> cri::Words {
 
 fn spec(name: &str) -> cri::ImageSpec {
     cri::ImageSpec { image: name.to_owned(), user_specified: String::new() }
-}
-
-fn found(image: cri::Image, pulled: bool) -> Image {
-    Image {
-        id: image.repo_digests.first().unwrap_or(&image.id).clone(),
-        uid: image.uid.and_then(|uid| u32::try_from(uid.value).ok()),
-        reference: image.id,
-        pulled,
-    }
 }
 
 /// What went wrong when something should have begun to run is the command's fault, unless nobody heard.

@@ -7,8 +7,11 @@
 //!
 //! Pods, restart rules and the content of volumes never come here.
 
+mod accounts;
 mod cgroup;
 mod contain;
+mod digest;
+mod entries;
 mod image;
 mod init;
 mod keep;
@@ -49,10 +52,13 @@ use self::cgroup::Groups;
 use self::keep::Keep;
 use self::wire::{Ask, Wanted};
 use super::{
-    About, Answer, Container, ContainerConfig, Duplex, Image, ImageWanted, Ran, Runtime,
+    About, Answer, Container, ContainerConfig, Duplex, Image, ImageUser, ImageWanted, Ran, Runtime,
     RuntimeError, Sandbox, SandboxConfig, Session, Streams,
 };
 use crate::private::PrivatePaths;
+
+/// Where images are unpacked, below the runtime's folder.
+const IMAGES: &str = ".images";
 
 /// How this runtime is set up.
 #[derive(Debug, Clone)]
@@ -130,6 +136,7 @@ impl ProcessRuntime {
         settings.state = std::fs::canonicalize(&settings.state).map_err(failed)?;
         let private = private(&settings).map_err(failed)?;
         let keep = Keep::open(&settings.state).map_err(failed)?;
+        entries::clear_unfinished(&settings.state.join(IMAGES));
         let single = !users::are_ours();
         let groups = Groups::find();
         let landlock = landlock::supported();
@@ -190,7 +197,7 @@ impl Runtime for ProcessRuntime {
 
     fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image> {
         Box::pin(async {
-            let found = match self.find_image(&wanted.name) {
+            let found = match self.find_image(&wanted.name).await {
                 Err(RuntimeError::Image { reason: "ErrImagePull", .. })
                     if wanted.policy == "Never" =>
                 {
@@ -206,7 +213,7 @@ impl Runtime for ProcessRuntime {
                 wire::Root::Host => "host".to_owned(),
                 wire::Root::Folder { path, .. } => path.display().to_string(),
             };
-            let uid = found.user.split(':').next().and_then(|user| user.parse().ok());
+            let uid = ImageUser::read(&found.user);
             Ok(Image { reference: wanted.name.clone(), id, uid, pulled: false })
         })
     }
@@ -223,6 +230,13 @@ impl Runtime for ProcessRuntime {
                 && !self.settings.allow_privileged
             {
                 return Err(refused(field));
+            }
+            // To take it and do nothing about it would be a lie.
+            if let Some(name) = config.sysctls.keys().next() {
+                return Err(RuntimeError::Refused(format!(
+                    "sysctl {name:?} cannot be set on this node: its pods have the settings of the \
+                     machine; run containers with --runtime cri=SOCKET"
+                )));
             }
             let failed = |error: std::io::Error| RuntimeError::Failed(error.to_string());
             let id = state::fresh_id().map_err(failed)?;
@@ -270,7 +284,8 @@ impl Runtime for ProcessRuntime {
             let turn = self.keep.turn(sandbox);
             let _turn = turn.lock().await;
             let id = state::fresh_id().map_err(|error| RuntimeError::Failed(error.to_string()))?;
-            let (container, order) = self.order(&record, &id, config)?;
+            let found = self.find_image(&config.image).await?;
+            let (container, order) = self.order(&record, &id, config, found)?;
             self.make_container(container, order).await
         })
     }

@@ -242,6 +242,15 @@ enum Output {
 }
 
 impl Output {
+    /// Resolves when the client wants nothing more of this port.
+    async fn gone(&self) {
+        match self {
+            Output::Stream(stream) => stream.gone().await,
+            // Plain channels end with their connection only.
+            Output::Channel(..) => std::future::pending().await,
+        }
+    }
+
     async fn write(&self, bytes: Bytes) -> Result<(), Gone> {
         match self {
             Output::Stream(stream) => stream.write(bytes).await,
@@ -283,16 +292,23 @@ async fn carry(port: Box<dyn Duplex>, mut input: Input, output: Output) -> io::R
         }
         Ok(())
     };
-    let mut inward = std::pin::pin!(inward);
-    let mut outward = std::pin::pin!(outward);
-    tokio::select! {
-        () = inward.as_mut() => outward.await,
-        carried = outward.as_mut() => {
-            if carried.is_ok() {
-                let _ = tokio::time::timeout(REST_LIMIT, inward).await;
+    let both = async {
+        let mut inward = std::pin::pin!(inward);
+        let mut outward = std::pin::pin!(outward);
+        tokio::select! {
+            () = inward.as_mut() => outward.await,
+            carried = outward.as_mut() => {
+                if carried.is_ok() {
+                    let _ = tokio::time::timeout(REST_LIMIT, inward).await;
+                }
+                carried
             }
-            carried
         }
+    };
+    // A port that says nothing and never hangs up is held only while its client wants it.
+    tokio::select! {
+        carried = both => carried,
+        () = output.gone() => Ok(()),
     }
 }
 

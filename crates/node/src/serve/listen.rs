@@ -15,10 +15,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::connections::{Connections, Place, Placed};
 use super::{Refused, Service};
 
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How many connections there may be: one for each stream that is open and each request that is answered.
+const CONNECTIONS_MAX: usize = 1024;
 /// How long accepting rests when the system has no file descriptor left.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
@@ -81,6 +84,7 @@ pub struct Listener {
     service: Arc<Service>,
     tls: Arc<rustls::ServerConfig>,
     gate: Arc<dyn Gate>,
+    most: usize,
 }
 
 impl Listener {
@@ -103,23 +107,44 @@ impl Listener {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(certificate);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Listener { service, tls: Arc::new(config), gate })
+        Ok(Listener { service, tls: Arc::new(config), gate, most: CONNECTIONS_MAX })
+    }
+
+    /// Holds so many connections and no more.
+    #[must_use]
+    pub fn with_connections_max(mut self, most: usize) -> Listener {
+        self.most = most;
+        self
     }
 
     /// Serves until `stop` turns true or its sender is gone.
     pub async fn run(self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
+        let places = Connections::new(self.most);
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 accepted = listener.accept() => match accepted {
                     Ok((socket, _)) => {
+                        let Some(place) = places.add() else {
+                            tracing::debug!("a connection to the node was refused: there are too many");
+                            continue;
+                        };
                         let (service, gate) = (Arc::clone(&self.service), Arc::clone(&self.gate));
-                        connections.spawn(talk(service, gate, socket, acceptor.clone()));
+                        let acceptor = acceptor.clone();
+                        connections.spawn(async move {
+                            tokio::select! {
+                                () = talk(service, gate, socket, &place, acceptor) => {}
+                                () = place.gives_way() => {}
+                            }
+                        });
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "a connection to the node could not be accepted");
+                        tracing::debug!(
+                            %error,
+                            "a connection to the node could not be accepted"
+                        );
                         tokio::time::sleep(ACCEPT_REST).await;
                     }
                 },
@@ -139,24 +164,35 @@ async fn talk(
     service: Arc<Service>,
     gate: Arc<dyn Gate>,
     socket: TcpStream,
+    place: &Arc<Place>,
     acceptor: TlsAcceptor,
 ) {
     let _ = socket.set_nodelay(true);
+    let socket = Placed::new(socket, Arc::clone(place));
     let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(socket)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake with the node failed"),
+        Ok(Err(error)) => {
+            return tracing::debug!(%error, "TLS handshake with the node failed");
+        }
         Err(_) => return tracing::debug!("TLS handshake with the node took too long"),
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let caller = shown.map(|certificate| caller_of(certificate)).unwrap_or_default();
+    let place = Arc::clone(place);
     let judge = move |asked: Asked| {
-        let gate = Arc::clone(&gate);
+        let (gate, place) = (Arc::clone(&gate), Arc::clone(&place));
         let caller = Caller { token: asked.token.clone(), ..caller.clone() };
         async move {
-            gate.judge(&caller, &asked).await.map_err(|refusal| match refusal {
-                Refusal::Unknown => Refused(StatusCode::UNAUTHORIZED, "Unauthorized".into()),
-                Refusal::Forbidden(why) => Refused(StatusCode::FORBIDDEN, why),
-            })
+            match gate.judge(&caller, &asked).await {
+                Ok(()) => {
+                    place.allow();
+                    Ok(())
+                }
+                Err(Refusal::Unknown) => {
+                    Err(Refused(StatusCode::UNAUTHORIZED, "Unauthorized".into()))
+                }
+                Err(Refusal::Forbidden(why)) => Err(Refused(StatusCode::FORBIDDEN, why)),
+            }
         }
     };
     service.serve_with(stream, judge).await;

@@ -1,4 +1,7 @@
 //! Empty folders that live as long as their pod.
+//!
+//! An agent that comes back knows them by a mark that no container can write: their own content may look
+//! like that of a volume of files.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,6 +11,24 @@ use rustix::fs::CWD;
 
 use super::medium;
 use super::owner::Owner;
+
+/// The folder of the marks, beside the volumes of a pod.
+const MARKS: &str = "empty";
+
+/// Notes that a volume is an empty folder, before there is one.
+pub(super) fn mark(pod: &Path, name: &str) -> io::Result<()> {
+    if is_marked(pod, name) {
+        return Ok(());
+    }
+    let marks = pod.join(MARKS);
+    super::make_private(&marks)?;
+    tenure_files::open_or_create(&marks.join(name)).map(drop)
+}
+
+/// Whether a volume is an empty folder by what this agent or an earlier one noted.
+pub(super) fn is_marked(pod: &Path, name: &str) -> bool {
+    pod.join(MARKS).join(name).symlink_metadata().is_ok()
+}
 
 /// Makes an empty folder, or leaves the one that is there with all that is in it.
 pub(super) fn set_up(
@@ -22,7 +43,10 @@ pub(super) fn set_up(
     let group = owner.group()?;
     std::fs::create_dir_all(place)?;
     if memory && let Err(error) = medium::mount_memory(place, limit) {
-        tracing::debug!(place = %place.display(), %error, "in a folder instead of memory");
+        tracing::debug!(
+            place = %place.display(), %error,
+            "in a folder instead of memory"
+        );
     }
     owner.take(CWD, place)?;
     let mut mode = 0o777;
@@ -31,7 +55,10 @@ pub(super) fn set_up(
             // New files belong to the group of the folder.
             Ok(()) => mode |= 0o2000,
             Err(error) => {
-                tracing::warn!(place = %place.display(), %error, "fsGroup could not be given");
+                tracing::warn!(
+                    place = %place.display(), %error,
+                    "fsGroup could not be given"
+                );
             }
         }
     }

@@ -176,7 +176,9 @@ pub(super) fn unmount(place: &Path) {
     use rustix::mount::UnmountFlags;
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     if let Err(error) = rustix::mount::unmount(place, flags) {
-        tracing::debug!(place = %place.display(), %error, "not unmounted");
+        tracing::debug!(
+            place = %place.display(), %error, "not unmounted"
+        );
     }
 }
 

@@ -66,6 +66,8 @@ fn forget(volumes: &Volumes, (uid, name): &(String, String), generation: &str) {
     if let Some(Ok(folder)) = folder
         && let Err(error) = folder.forget(generation)
     {
-        tracing::debug!(volume = %place.display(), %error, "an old generation stays");
+        tracing::debug!(
+            volume = %place.display(), %error, "an old generation stays"
+        );
     }
 }

@@ -25,7 +25,9 @@ impl Worker {
                 Err(RuntimeError::NotFound(_)) => {
                     self.learn(&name, ContainerState::Unknown).await;
                 }
-                Err(error) => tracing::debug!(%error, "a container could not be looked at"),
+                Err(error) => {
+                    tracing::debug!(%error, "a container could not be looked at")
+                }
             }
         }
     }

@@ -131,12 +131,14 @@ impl Worker {
             }
             Err(ClientError::Refused { code: 404 | 409, message, .. }) => {
                 // Another pod has the name now, or none has; the watch says which.
-                tracing::debug!(message, pod = self.key.name, "a status was not taken");
+                tracing::debug!(why = message, pod = self.key.name, "a status was not taken");
                 self.report.last = None;
                 self.report.after = Some(Timestamp::now() + Duration::from_secs(1));
             }
             Err(error) => {
-                tracing::debug!(%error, pod = self.key.name, "a status was not taken");
+                tracing::debug!(
+                    %error, pod = self.key.name, "a status was not taken"
+                );
                 self.report.failures += 1;
                 self.report.last = None;
                 self.report.after = Some(Timestamp::now() + self.report.retry_wait());

@@ -229,11 +229,10 @@ impl Starting {
         let (shared, pod, container) = (&self.shared, &self.pod, &self.spec.object);
         let security = container::security(pod, container);
         if container::refuses_root(pod, container)
-            && security.uid.or(image.uid).unwrap_or_default() == 0
+            && let Some(why) = container::may_be_root(security.uid, image.uid.as_ref())
         {
             return Err(self.misconfigured(format!(
-                "container has runAsNonRoot and image will run as root (pod: \"{}_{}({})\", \
-                 container: {})",
+                "{why} (pod: \"{}_{}({})\", container: {})",
                 self.key.name, self.key.namespace, self.key.uid, self.spec.name
             )));
         }

@@ -56,7 +56,10 @@ impl Worker {
             match shared.runtime.stop(&held.id, None, grace).await {
                 Ok(()) | Err(RuntimeError::NotFound(_)) => {}
                 Err(error) => {
-                    tracing::warn!(%error, container = held.id, "a container could not be stopped");
+                    tracing::warn!(
+                        %error, container = held.id,
+                        "a container could not be stopped"
+                    );
                     tokio::time::sleep(AWAY_RETRY).await;
                 }
             }
@@ -131,7 +134,9 @@ impl Worker {
             }
             Err(ClientError::Refused { code: 404 | 409, .. }) => self.gone = true,
             Err(error) => {
-                tracing::debug!(%error, pod = self.key.name, "a pod could not be deleted");
+                tracing::debug!(
+                    %error, pod = self.key.name, "a pod could not be deleted"
+                );
                 self.report.deleting = false;
                 self.report.failures += 1;
             }

@@ -228,7 +228,18 @@ impl Runtime for Fake {
                 return Err(RuntimeError::Failed("connection refused".into()));
             }
             let (near, mut far) = duplex(PIPE);
+            let playing = (port == 82).then(|| {
+                self.playing.fetch_add(1, Ordering::SeqCst);
+                Playing(Arc::clone(&self.playing))
+            });
             tokio::spawn(async move {
+                if let Some(_playing) = playing {
+                    // Says a little for as long as anybody could hear it.
+                    while far.write_all(b".").await.is_ok() {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    return;
+                }
                 let mut heard = Vec::new();
                 far.read_to_end(&mut heard).await.unwrap();
                 far.write_all(format!("port {port} heard ").as_bytes()).await.unwrap();

@@ -7,9 +7,12 @@
     reason = "a test may end loudly"
 )]
 
+mod adoption;
 mod cri;
 mod fake;
+mod images;
 mod logs;
+mod port;
 mod process;
 mod streams;
 mod volume;

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tenure_node::spdy::{Connection, Role, Stream};
 use tenure_streams::channel::Protocol;
-use tenure_streams::spdy::Headers;
+use tenure_streams::spdy::{Decoder, Encoder, Frame, Headers};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol;
@@ -422,6 +422,87 @@ async fn r129_ports_are_forwarded_over_spdy_within_a_websocket() {
 }
 
 #[tokio::test]
+async fn r131a_a_reset_lets_go_of_a_port_that_never_hangs_up() {
+    let node = Node::new();
+    let connection = spdy(&node, "/portForward/shop/web", "portforward.k8s.io").await;
+    let (_error, mut data) = pair(&connection, "82", "0").await;
+    data.writer.write("hello".into()).await.unwrap();
+    data.writer.clone().finish().await;
+    assert!(data.reader.read().await.is_some());
+    assert_eq!(node.runtime.playing.load(Ordering::SeqCst), 1);
+    data.writer.clone().reset().await;
+    until("the port is let go", || node.runtime.playing.load(Ordering::SeqCst) == 0).await;
+}
+
+/// Opens streams, says something on each, and counts how many were refused.
+async fn open_many(
+    wire: &mut tokio::io::DuplexStream,
+    coder: &mut (Encoder, Decoder),
+    ids: std::ops::Range<u32>,
+    then: impl Fn(u32) -> Option<Frame>,
+    fin: bool,
+) -> usize {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (mut read, mut write) = tokio::io::split(wire);
+    let (encoder, decoder) = coder;
+    let count = ids.len();
+    let writing = async {
+        for number in ids {
+            let (stream, headers) = (2 * number + 1, Headers::new(&[("streamType", "data")]));
+            let mut bytes = Vec::new();
+            encoder
+                .encode(&Frame::Open { stream, headers, fin, unidirectional: false }, &mut bytes);
+            if let Some(frame) = then(stream) {
+                encoder.encode(&frame, &mut bytes);
+            }
+            write.write_all(&bytes).await.unwrap();
+        }
+    };
+    let reading = async {
+        let (mut answers, mut refused, mut buffer) = (0, 0, [0; 4096]);
+        while answers < count {
+            let got = read.read(&mut buffer).await.unwrap();
+            decoder.push(&buffer[..got]);
+            while let Some(frame) = decoder.next_frame().unwrap() {
+                answers += usize::from(matches!(frame, Frame::Reply { .. } | Frame::Reset { .. }));
+                refused += usize::from(matches!(frame, Frame::Reset { .. }));
+            }
+        }
+        refused
+    };
+    tokio::join!(writing, reading).1
+}
+
+#[tokio::test]
+async fn r131a_streams_that_are_over_for_the_client_count_while_they_are_held() {
+    type Then = fn(u32) -> Option<Frame>;
+    let ways: [(&str, bool, Then); 4] = [
+        ("left open", false, |_| None),
+        ("finished at once", true, |_| None),
+        ("finished", false, |stream| Some(Frame::Data { stream, bytes: Bytes::new(), fin: true })),
+        ("reset", false, |stream| Some(Frame::Reset { stream, status: 5 })),
+    ];
+    for (way, fin, then) in ways {
+        let (mut wire, far) = tokio::io::duplex(1 << 16);
+        let mut server = Connection::start(far, Role::Server);
+        let held = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let keep = std::sync::Arc::clone(&held);
+        tokio::spawn(async move {
+            while let Some(stream) = server.accept().await {
+                keep.lock().unwrap().push(stream);
+            }
+        });
+        let mut coder = (Encoder::default(), Decoder::default());
+        let refused = open_many(&mut wire, &mut coder, 0..600, then, fin).await;
+        assert_eq!(refused, 600 - 512, "{way}");
+        until("all are taken", || held.lock().unwrap().len() == 512).await;
+        held.lock().unwrap().clear();
+        let refused = open_many(&mut wire, &mut coder, 600..700, then, fin).await;
+        assert_eq!(refused, 0, "{way}: there is room again");
+    }
+}
+
+#[tokio::test]
 async fn r130_ports_are_forwarded_over_plain_channels() {
     let node = Node::new();
     let path = "/portForward/shop/web?port=81,82";
@@ -494,112 +575,4 @@ async fn hostile_frames_end_their_connection_and_nothing_else() {
         tokio::time::timeout(Duration::from_secs(8), ended).await.expect("it ends").ok();
     }
     forward_by(spdy(&node, "/portForward/shop/web", "portforward.k8s.io").await).await;
-}
-
-/// Lets everybody with a certificate in, and the bearer of one token.
-struct Porter;
-
-impl tenure_node::serve::Gate for Porter {
-    fn judge<'a>(
-        &'a self,
-        caller: &'a tenure_node::serve::Caller,
-        asked: &'a tenure_node::serve::Asked,
-    ) -> futures::future::BoxFuture<'a, Result<(), tenure_node::serve::Refusal>> {
-        use tenure_node::serve::Refusal;
-        let who = if caller.token.as_deref() == Some("secret") { "bearer" } else { &caller.user };
-        let answer = match (who, asked.verb, asked.subresources) {
-            ("", ..) => Err(Refusal::Unknown),
-            ("bearer", "get", ["healthz", ..]) | ("api", ..) => Ok(()),
-            _ => Err(Refusal::Forbidden(format!(
-                "{who} may not {} {}",
-                asked.verb,
-                asked.subresources.join(" or ")
-            ))),
-        };
-        Box::pin(std::future::ready(answer))
-    }
-}
-
-/// A certificate for a name, signed by the authority if there is one.
-fn certificate(
-    name: &str,
-    issuer: Option<&rcgen::Issuer<'_, rcgen::KeyPair>>,
-) -> (rcgen::Certificate, rcgen::KeyPair, rcgen::CertificateParams) {
-    let key = rcgen::KeyPair::generate().unwrap();
-    let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
-    params.distinguished_name.push(rcgen::DnType::CommonName, name);
-    if issuer.is_none() {
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    }
-    let made = match issuer {
-        Some(issuer) => params.signed_by(&key, issuer).unwrap(),
-        None => params.self_signed(&key).unwrap(),
-    };
-    (made, key, params)
-}
-
-#[tokio::test]
-async fn r133_the_nodes_own_port_asks_who_is_there() {
-    use rustls::pki_types::{PrivateKeyDer, ServerName};
-    let node = Node::new();
-    let (authority, authority_key, params) = certificate("authority", None);
-    let issuer = rcgen::Issuer::new(params, authority_key);
-    let (serving, serving_key, _) = certificate("node", Some(&issuer));
-    let key = |key: &rcgen::KeyPair| PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let shown = rustls::sign::CertifiedKey::from_der(
-        vec![serving.der().clone()],
-        key(&serving_key),
-        &rustls::crypto::ring::default_provider(),
-    );
-    let listener = tenure_node::serve::Listener::new(
-        std::sync::Arc::clone(&node.service),
-        std::sync::Arc::new(Porter),
-        std::sync::Arc::new(rustls::sign::SingleCertAndKey::from(shown.unwrap())),
-        authority.der().clone(),
-    );
-    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = socket.local_addr().unwrap();
-    let (stop, stopping) = tokio::sync::watch::channel(false);
-    let running = tokio::spawn(listener.unwrap().run(socket, stopping));
-    let api = certificate("api", Some(&issuer));
-    let eve = certificate("eve", Some(&issuer));
-    for (shown, token, path, code, said) in [
-        (None, "", "/healthz", 401, "Unauthorized"),
-        (None, "Bearer wrong", "/healthz", 401, "Unauthorized"),
-        (None, "Bearer secret", "/healthz", 200, "ok"),
-        (None, "Bearer secret", "/pods", 403, "bearer may not get pods or proxy"),
-        (Some(&eve), "", "/exec/shop/web/main?output=1", 403, "eve may not create proxy"),
-        (Some(&eve), "", "/stats/summary", 403, "eve may not get stats"),
-        (Some(&api), "", "/healthz", 200, "ok"),
-        (Some(&api), "", "/exec/shop/web/main?output=1", 400, "Upgrade request required"),
-    ] {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(authority.der().clone()).unwrap();
-        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match shown {
-            Some((own, own_key, _)) => {
-                config.with_client_auth_cert(vec![own.der().clone()], key(own_key)).unwrap()
-            }
-            None => config.with_no_client_auth(),
-        };
-        let tls = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
-        let wire = tokio::net::TcpStream::connect(address).await.unwrap();
-        let wire = tls.connect(ServerName::try_from("localhost").unwrap(), wire).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(wire)).await.unwrap();
-        tokio::spawn(connection);
-        let request =
-            http::Request::get(path).header("host", "here").header("authorization", token);
-        let answer =
-            sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
-        assert_eq!(answer.status(), code, "{path}");
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(String::from_utf8_lossy(&body), said);
-    }
-    stop.send(true).unwrap();
-    tokio::time::timeout(Duration::from_secs(5), running).await.unwrap().unwrap();
 }

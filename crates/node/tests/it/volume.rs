@@ -488,6 +488,51 @@ fn r69c_a_part_that_a_runtime_opens_cannot_be_exchanged_meanwhile() {
     assert!(!mounts.contains(house.folder.path().to_str().unwrap()), "{mounts}");
 }
 
+#[test]
+fn r69c_an_empty_folder_is_known_again_whatever_containers_call_their_files() {
+    let house = House::new();
+    let empty = VolumeWanted {
+        first_id: 0,
+        name: "e".to_owned(),
+        source: Source::EmptyDir { memory: false, limit: None },
+        fs_group: None,
+        nested: Vec::new(),
+    };
+    house.volumes.set_up(&pod(), &empty).unwrap();
+    let place = house.mount("e", "");
+    for name in ["..x", "..2020_01_01", "..data_tmp"] {
+        std::fs::create_dir(place.join(name)).unwrap();
+        std::fs::write(place.join(name).join("own"), "own").unwrap();
+    }
+    std::os::unix::fs::symlink("..2020_01_01", place.join("..data")).unwrap();
+    let before = names_in(&place).len();
+    for round in ["found again", "and once more"] {
+        let returned = Volumes::open(options(house.folder.path())).unwrap();
+        assert_eq!(names_in(&place).len(), before, "{round}: nothing of it is the agent's");
+        if round == "and once more" {
+            returned.set_up(&pod(), &empty).unwrap();
+        }
+        let wanted = MountWanted {
+            volume: "e".to_owned(),
+            at: "/x".to_owned(),
+            sub_path: "..x".to_owned(),
+            bound_as: Some("c.0".to_owned()),
+            ..MountWanted::default()
+        };
+        match returned.mount(&pod(), &wanted) {
+            Ok(mount) => {
+                let held = house.folder.path().canonicalize().unwrap().join("pods/uid-1/subpaths");
+                assert!(mount.from.starts_with(held), "{round}: {mount:?}");
+                assert!(!mount.read_only, "{round}");
+            }
+            Err(error) if is_root() => panic!("{error}"),
+            Err(error) => assert!(error.to_string().contains("this agent cannot"), "{error}"),
+        }
+    }
+    house.volumes.tear_down("uid-1").unwrap();
+    assert!(!house.folder.path().join("pods/uid-1").exists());
+}
+
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()

@@ -1,8 +1,17 @@
 //! Nobody hands out more than they hold; gathered roles follow their parts (R157, R158).
+//!
+//! ```text
+//!   judge ──► what it relied on: roles and bindings of the writer, the role that is bound ──► guards
+//! ```
+//!
+//! Roles change while others are judged by them. What a decision relied on goes with the write as guards; if some of
+//! it has changed at the commit, nothing is stored and the write is judged again, until its deadline (R262).
+
+use std::sync::Arc;
 
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_rbac::{Escalation, GROUP, Role, RoleChange, RoleWrite, Rule};
+use tenure_rbac::{Asked, Decision, Escalation, GROUP, Relied, Role, RoleChange, RoleWrite, Rule};
 use tenure_world::{Guard, World, Write};
 
 use crate::access::who;
@@ -11,21 +20,57 @@ use crate::api::Api;
 use crate::request::Request;
 use crate::write::commit::{Extras, draft};
 
+const CLUSTER_ROLES: &str = "/registry/clusterroles/";
+
+/// So many roles and bindings are guarded. The sequencer looks at each of them; nobody may make it look at thousands.
+const GUARDS_MAX: usize = 256;
+
 /// Refuses a role or binding that would give more than its writer has.
 pub(super) fn may_hand_out(
     api: &Api,
+    state: &World,
     request: &Request,
     old: Option<&Object>,
     new: &Object,
+    extras: &mut Extras,
 ) -> Result<(), Failure> {
+    // Not older than the state: what is newer than that breaks a guard.
     let rbac = api.access.rbac();
     let who = who(&request.user);
-    let may = |asked: &tenure_rbac::Asked<'_>| api.access.may(&request.user, asked).is_some();
+    let mut allowed = Relied::default();
+    let may = |asked: &Asked<'_>| {
+        if let Decision::Allow(granted) = rbac.allows(&who, asked) {
+            allowed.add(&granted);
+            return true;
+        }
+        api.access.may(&request.user, asked).is_some()
+    };
     let write = RoleWrite { old, new, path_name: &request.name };
     let plural = request.served.kind.plural.as_ref();
-    rbac.check_write(&who, &write, may).map_err(|escalation| match escalation {
-        Escalation::RoleAbsent => Failure::not_found(GROUP, plural, new.name()),
-        other => Failure::forbidden(GROUP, plural, new.name(), &other.message(&who)),
+    let mut relied =
+        rbac.check_write(&who, &write, may).map_err(|escalation| match escalation {
+            Escalation::RoleAbsent => Failure::not_found(GROUP, plural, new.name()),
+            other => Failure::forbidden(GROUP, plural, new.name(), &other.message(&who)),
+        })?;
+    relied.roles.append(&mut allowed.roles);
+    relied.bindings.append(&mut allowed.bindings);
+    extras.guards.extend(guards(state, &relied).take(GUARDS_MAX));
+    Ok(())
+}
+
+/// What a decision relied on, as it stands in a state; the role that is bound comes first.
+fn guards(state: &World, relied: &Relied<'_>) -> impl Iterator<Item = Guard> {
+    let key = |cluster: &str, local: &str, (namespace, name): &(&str, &str)| match *namespace {
+        "" => format!("/registry/{cluster}/{name}"),
+        namespace => format!("/registry/{local}/{namespace}/{name}"),
+    };
+    let roles = relied.bound.iter().chain(&relied.roles);
+    let roles = roles.map(move |role| key("clusterroles", "roles", role));
+    let bindings = relied.bindings.iter();
+    let bindings = bindings.map(move |binding| key("clusterrolebindings", "rolebindings", binding));
+    roles.chain(bindings).map(|key| Guard::At {
+        revision: state.get(&key).map(|record| record.revision()),
+        key: key.into(),
     })
 }
 
@@ -43,7 +88,21 @@ pub(super) fn gather(
         Operation::Delete => RoleChange::Gone(&own.name),
         _ => RoleChange::Put(&own),
     };
-    for (name, rules) in api.access.rbac().aggregates(change) {
+    let rbac = api.access.rbac();
+    let gathers = own.gathers.is_some() && operation != Operation::Delete;
+    // Another role that gathers, or for one that gathers any other role, is not to come unseen.
+    extras.guards.push(Guard::Unmentioned {
+        prefixes: Arc::new([CLUSTER_ROLES.into()]),
+        text: if gathers { "ClusterRole".into() } else { "aggregationRule".into() },
+        seen: state.revision(),
+    });
+    if gathers {
+        // Nor is one to go whose rules are taken.
+        let taken = rbac.gathered_by(&own).map(|role| ("", role.name.as_str()));
+        let relied = Relied { roles: taken.collect(), ..Relied::default() };
+        extras.guards.extend(guards(state, &relied));
+    }
+    for (name, rules) in rbac.aggregates(change) {
         // Upstream's controller leaves no list where it finds no rule.
         let rules = match rules.as_slice() {
             [] => Value::Null,
@@ -58,11 +117,10 @@ pub(super) fn gather(
         let mut role = request.served.read(record)?;
         role.insert("rules".into(), rules);
         let draft = draft(&request.served, &role)?;
-        extras.guards.push(Guard::At {
-            key: std::sync::Arc::clone(record.key()),
-            revision: Some(record.revision()),
-        });
-        extras.writes.push(Write::Put { key: std::sync::Arc::clone(record.key()), draft });
+        extras
+            .guards
+            .push(Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) });
+        extras.writes.push(Write::Put { key: Arc::clone(record.key()), draft });
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use http_body_util::Full;
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 
-use super::{Call, Door, Target, carry, head, node_name, place, wants_upgrade};
+use super::{Call, Door, Target, carried, carry, head, node_name, place, wants_upgrade};
 use crate::api::{Api, no_such_resource};
 use crate::body::Body;
 use crate::read::get;
@@ -234,8 +234,7 @@ fn passed_on(headers: &HeaderMap) -> HeaderMap {
         let secret = *name == AUTHORIZATION || name.as_str().starts_with("impersonate-");
         !hop && !secret && (upgrade || !switches)
     };
-    let kept = headers.iter().filter(|(name, _)| keep(name));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    carried(headers, keep)
 }
 
 #[cfg(test)]

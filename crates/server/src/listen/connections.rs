@@ -103,11 +103,11 @@ impl Connections {
     /// Cuts the connections whose clients have taken nothing for long; call it at every look.
     pub(super) fn cut_stalled(&self) -> usize {
         let look = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
-        // The place that the next look will count in holds the oldest.
-        let oldest = (look + 1) % AGES;
         let open = self.lock();
-        let stalled =
-            open.by_number.values().filter(|a| a.unread[oldest].load(Ordering::Relaxed) > 0);
+        // The place that the next look will count in holds the oldest.
+        let is_stalled =
+            |activity: &&Arc<Activity>| activity.unread(look + 1).load(Ordering::Relaxed) > 0;
+        let stalled = open.by_number.values().filter(is_stalled);
         stalled.inspect(|activity| activity.stalled.notify_one()).count()
     }
 
@@ -160,6 +160,12 @@ impl Activity {
         self.stalled.notified().await;
     }
 
+    /// The count of pieces that were given after a look.
+    fn unread(&self, look: usize) -> &AtomicU32 {
+        let [first, ..] = &self.unread;
+        self.unread.get(look % AGES).unwrap_or(first)
+    }
+
     fn is_idle(&self) -> bool {
         self.requests.load(Ordering::Relaxed) == 0
     }
@@ -209,7 +215,7 @@ struct Sending {
     /// What the body gave and the socket did not get yet.
     rest: Bytes,
     given: usize,
-    /// The age of the piece that the client is to take; none while the answer waits for its maker.
+    /// The look after which the client was given a piece to take; none while the answer waits for its maker.
     unread: Option<usize>,
     busy: Busy,
 }
@@ -218,15 +224,15 @@ impl Sending {
     /// The client is to take something.
     fn give(&mut self) {
         let activity = &self.busy.0.activity;
-        let age = activity.looks.load(Ordering::Relaxed) % AGES;
-        activity.unread[age].fetch_add(1, Ordering::Relaxed);
-        self.unread = Some(age);
+        let look = activity.looks.load(Ordering::Relaxed);
+        activity.unread(look).fetch_add(1, Ordering::Relaxed);
+        self.unread = Some(look);
     }
 
     /// The client has taken what it was given.
     fn taken(&mut self) {
-        if let Some(age) = self.unread.take() {
-            self.busy.0.activity.unread[age].fetch_sub(1, Ordering::Relaxed);
+        if let Some(look) = self.unread.take() {
+            self.busy.0.activity.unread(look).fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -52,10 +52,13 @@ pub(crate) fn restrict_token(
         _ => return refuse("node may only request 0 or 1 audiences"),
     };
     let pod = read(record).unwrap_or_default();
-    if asks_for(state, &pod, audience) || is_granted(api, request, audience) {
-        return Ok(());
-    }
     let name = &request.user.name;
+    match asks_for(state, &pod, audience) {
+        Ok(true) => return Ok(()),
+        Ok(false) if is_granted(api, request, audience) => return Ok(()),
+        Ok(false) => {}
+        Err(why) => return refuse(&format!("error validating audience {audience:?}: {why}")),
+    }
     refuse(&format!("{name} is not authorized to request tokens for audience {audience:?}"))
 }
 
@@ -72,33 +75,51 @@ fn is_granted(api: &Api, request: &Request, audience: &str) -> bool {
     api.access.may(&request.user, &asked).is_some()
 }
 
-/// Whether a volume of the pod wants a token for the audience: itself, or the driver behind it.
-fn asks_for(state: &World, pod: &Object, audience: &str) -> bool {
-    volumes(pod).any(|volume| {
+/// Whether a volume of the pod wants a token for the audience: itself, or the driver behind it. A volume whose
+/// driver is not known yet may want anything, so that nothing else lets the node have the token meanwhile.
+fn asks_for(state: &World, pod: &Object, audience: &str) -> Result<bool, String> {
+    let mut unknown = Ok(false);
+    for volume in volumes(pod) {
         let sources = volume.list_at(&["projected", "sources"]).iter().filter_map(Value::as_object);
         let mut tokens = sources.filter_map(|source| source.map_at(&["serviceAccountToken"]));
-        tokens.any(|token| token.str_at(&["audience"]).unwrap_or_default() == audience)
-            || driver(state, pod, volume).is_some_and(|driver| wants(state, &driver, audience))
-    })
+        if tokens.any(|token| token.str_at(&["audience"]).unwrap_or_default() == audience) {
+            return Ok(true);
+        }
+        match driver(state, pod, volume) {
+            Ok(Some(driver)) => match wants(state, &driver, audience) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(why) => unknown = Err(why),
+            },
+            Ok(None) => {}
+            Err(why) => unknown = Err(why),
+        }
+    }
+    unknown
 }
 
-/// The driver that mounts a volume of a pod.
-fn driver(state: &World, pod: &Object, volume: &Object) -> Option<String> {
+/// The driver that mounts a volume of a pod, if one does.
+fn driver(state: &World, pod: &Object, volume: &Object) -> Result<Option<String>, String> {
     if let Some(driver) = volume.str_at(&["csi", "driver"]) {
-        return Some(driver.to_owned());
+        return Ok(Some(driver.to_owned()));
     }
-    let stored = |key: String| state.get(&key).and_then(|record| read(record));
-    let claim = claim_name(pod, volume)?;
-    let claim = stored(format!("/registry/persistentvolumeclaims/{}/{claim}", pod.namespace()))?;
-    let name = claim.str_at(&["spec", "volumeName"])?;
-    let volume = stored(format!("/registry/persistentvolumes/{name}"))?;
-    volume.str_at(&["spec", "csi", "driver"]).map(str::to_owned)
+    let Some(claim) = claim_name(pod, volume) else { return Ok(None) };
+    let claim =
+        stored(state, "persistentvolumeclaims", &format!("{}/{claim}", pod.namespace()), &claim)?;
+    let name = claim.str_at(&["spec", "volumeName"]).unwrap_or_default();
+    let volume = stored(state, "persistentvolumes", name, name)?;
+    Ok(volume.str_at(&["spec", "csi", "driver"]).map(str::to_owned))
 }
 
 /// Whether a driver is to be given tokens for the audience.
-fn wants(state: &World, driver: &str, audience: &str) -> bool {
-    let record = state.get(&format!("/registry/csidrivers/{driver}"));
-    let Some(driver) = record.and_then(|record| read(record)) else { return false };
-    let requests = driver.list_at(&["spec", "tokenRequests"]).iter().filter_map(Value::as_object);
-    requests.into_iter().any(|one| one.str_at(&["audience"]).unwrap_or_default() == audience)
+fn wants(state: &World, driver: &str, audience: &str) -> Result<bool, String> {
+    let driver = stored(state, "csidrivers", driver, driver)?;
+    let mut requests =
+        driver.list_at(&["spec", "tokenRequests"]).iter().filter_map(Value::as_object);
+    Ok(requests.any(|one| one.str_at(&["audience"]).unwrap_or_default() == audience))
+}
+
+fn stored(state: &World, resource: &str, key: &str, name: &str) -> Result<Object, String> {
+    let record = state.get(&format!("/registry/{resource}/{key}"));
+    record.and_then(|record| read(record)).ok_or_else(|| format!("{resource} {name:?} not found"))
 }

@@ -162,6 +162,26 @@ pub(super) fn selected<'a>(resource: &'a Object, field: &str) -> Option<&'a str>
     }
 }
 
+/// The node whose pods are asked for, in either form of a selector.
+pub(super) fn selected_node(resource: &Object) -> Option<String> {
+    const FIELD: &str = "spec.nodeName";
+    if !resource.list_at(&["fieldSelector", "requirements"]).is_empty() {
+        return selected(resource, FIELD).map(str::to_owned);
+    }
+    let raw = resource.str_at(&["fieldSelector", "rawSelector"])?;
+    FieldSelector::parse(raw).ok()?.exact(FIELD).map(str::to_owned)
+}
+
+/// What the server says of an object is not the client's to say.
+pub(super) fn wipe(review: &mut Object) {
+    let Some(Value::Object(metadata)) = review.get_mut("metadata") else { return };
+    for name in
+        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
+    {
+        metadata.remove(name);
+    }
+}
+
 /// Fields are compared with one value at a time.
 fn is_understood(requirement: &Value, fields: bool) -> bool {
     let Value::Object(requirement) = requirement else { return false };

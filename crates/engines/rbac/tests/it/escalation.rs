@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use tenure_core::selector::LabelSelector;
-use tenure_rbac::{Asked, Escalation, Rbac, Role, RoleWrite, Rule, Who, is_upkeep, missing};
+use tenure_rbac::{
+    Asked, Escalation, Rbac, Relied, Role, RoleWrite, Rule, Who, is_upkeep, missing,
+};
 
 use crate::fixture::{binding, holding, named, object, role, rule, urls};
 
@@ -13,13 +15,14 @@ fn who(user: &str) -> Who<'_> {
 /// Asks the same roles, as a server without other authorizers does.
 fn check_role(rbac: &Rbac, user: &str, role: &Role, asked_name: &str) -> Result<(), Escalation> {
     let who = who(user);
-    rbac.check_role(&who, role, asked_name, false, |asked| rbac.allows(&who, asked).is_allowed())
+    let may = |asked: &Asked<'_>| rbac.allows(&who, asked).is_allowed();
+    rbac.check_role(&who, role, asked_name, false, may).map(drop)
 }
 
 fn check_binding(rbac: &Rbac, user: &str, namespace: &str, role: &str) -> Result<(), Escalation> {
     let who = who(user);
     let binding = binding(namespace, "new", role, "User:friend");
-    rbac.check_binding(&who, &binding, |asked| rbac.allows(&who, asked).is_allowed())
+    rbac.check_binding(&who, &binding, |asked| rbac.allows(&who, asked).is_allowed()).map(drop)
 }
 
 #[track_caller]
@@ -159,9 +162,9 @@ fn r158_members_of_masters_are_exempt() {
     let master = Who { user: "root", groups: &groups };
     let never = |_: &Asked<'_>| false;
     let all = role("", "all", &[rule("*", "*", "*")]);
-    assert_eq!(rbac.check_role(&master, &all, "", true, never), Ok(()));
+    assert_eq!(rbac.check_role(&master, &all, "", true, never), Ok(Relied::default()));
     let absent = binding("", "b", "ClusterRole:absent", "User:u");
-    assert_eq!(rbac.check_binding(&master, &absent, never), Ok(()));
+    assert_eq!(rbac.check_binding(&master, &absent, never), Ok(Relied::default()));
 }
 
 #[test]
@@ -174,9 +177,43 @@ fn r158_gathering_rules_needs_all_of_them() {
     assert_eq!(refused, Err(Escalation::Gathers));
     let plain = role("", "sum", &[]);
     assert_eq!(some.check_role(&who("u"), &plain, "", true, never), Err(Escalation::Gathers));
-    assert_eq!(some.check_role(&who("u"), &plain, "", false, never), Ok(()));
+    assert!(some.check_role(&who("u"), &plain, "", false, never).is_ok());
     let all = holding(&[rule("*", "*", "*"), urls("*", "*")]);
-    assert_eq!(all.check_role(&who("u"), &gathers, "", false, never), Ok(()));
+    assert!(all.check_role(&who("u"), &gathers, "", false, never).is_ok());
+}
+
+#[test]
+fn r158_what_a_decision_relied_on_is_told() {
+    let mut rbac = Rbac::new();
+    for (name, held) in [("pods", "pods"), ("nodes", "nodes"), ("all", "pods nodes secrets")] {
+        rbac.put_role(role("", name, &[rule("get", "core", held)]));
+    }
+    rbac.put_role(role("n", "local", &[rule("get", "core", "secrets")]));
+    rbac.put_binding(binding("", "of-pods", "ClusterRole:pods", "User:u"));
+    rbac.put_binding(binding("", "of-nodes", "ClusterRole:nodes", "User:u"));
+    rbac.put_binding(binding("n", "of-local", "Role:local", "User:u"));
+    let never = |_: &Asked<'_>| false;
+    let two = role("n", "two", &[rule("get", "core", "pods secrets")]);
+    let relied = rbac.check_role(&who("u"), &two, "", false, never).expect("it is held");
+    assert_eq!(relied.roles, [("", "pods"), ("n", "local")].into(), "and not that of nodes");
+    assert_eq!(relied.bindings, [("", "of-pods"), ("n", "of-local")].into());
+    let all = binding("n", "new", "ClusterRole:all", "User:friend");
+    let relied = rbac.check_binding(&who("u"), &all, never).expect("it is held");
+    assert_eq!(relied.roles, [("", "pods"), ("", "nodes"), ("n", "local")].into());
+    assert_eq!(relied.bound, Some(("", "all")));
+    assert_eq!(relied.bindings.len(), 3);
+}
+
+#[test]
+fn r158_a_refusal_has_a_bound() {
+    let names: Vec<String> = (0..1_000).map(|number| format!("n{number}")).collect();
+    let refused = Escalation::Missing(missing::<Rule>(
+        &[],
+        &[named("get", "core", "secrets", &names.join(" "))],
+    ));
+    let message = refused.message(&who("u"));
+    assert_eq!(message.lines().count(), 202);
+    assert!(message.ends_with("\nand 800 more"), "{message}");
 }
 
 #[test]
@@ -203,7 +240,7 @@ fn write(old: Option<&Value>, new: &Value) -> Result<(), Escalation> {
     let new = object(new.clone());
     let name = if old.is_some() { "r" } else { "" };
     let write = RoleWrite { old: old.as_ref(), new: &new, path_name: name };
-    rbac.check_write(&who, &write, |asked| rbac.allows(&who, asked).is_allowed())
+    rbac.check_write(&who, &write, |asked| rbac.allows(&who, asked).is_allowed()).map(drop)
 }
 
 #[test]

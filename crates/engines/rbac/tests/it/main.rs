@@ -7,6 +7,7 @@
 )]
 
 mod aggregation;
+mod covering;
 mod escalation;
 mod fixture;
 mod impersonation;

@@ -156,25 +156,31 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn change(rbac: &mut Rbac, step: &Step) {
+    match step.clone() {
+        Step::PutRole(role) => rbac.put_role(role),
+        Step::RemoveRole(namespace, name) => rbac.remove_role(&namespace, &name),
+        Step::PutBinding(binding) => rbac.put_binding(binding),
+        Step::RemoveBinding(namespace, name) => rbac.remove_binding(&namespace, &name),
+    }
+}
+
 fn play(steps: &[Step]) -> (Rbac, Model) {
     let (mut rbac, mut model) = (Rbac::new(), Model::default());
     for step in steps {
+        change(&mut rbac, step);
         match step.clone() {
             Step::PutRole(role) => {
-                rbac.put_role(role.clone());
                 model.roles.insert((role.namespace.clone(), role.name.clone()), role);
             }
             Step::RemoveRole(namespace, name) => {
-                rbac.remove_role(&namespace, &name);
                 model.roles.remove(&(namespace, name));
             }
             Step::PutBinding(binding) => {
-                rbac.put_binding(binding.clone());
                 let key = (binding.namespace.clone(), binding.name.clone());
                 model.bindings.insert(key, binding);
             }
             Step::RemoveBinding(namespace, name) => {
-                rbac.remove_binding(&namespace, &name);
                 model.bindings.remove(&(namespace, name));
             }
         }
@@ -241,6 +247,33 @@ proptest! {
                 }
             }
         }
+    }
+
+    /// Whoever decides by a copy is not disturbed by what changes after it was made.
+    #[test]
+    fn r155_older_copies_decide_as_they_did(
+        steps in prop::collection::vec(step(), 1..24),
+        then in prop::collection::vec(step(), 1..24),
+    ) {
+        let (before, _) = play(&steps);
+        let decide = |rbac: &Rbac| {
+            let mut all = Vec::new();
+            for (user, groups) in everybody() {
+                let who = Who { user, groups: &groups };
+                let by = |asked: &Asked<'_>| match rbac.allows(&who, asked) {
+                    Decision::Allow(granted) => granted.to_string(),
+                    Decision::NoOpinion => String::new(),
+                };
+                all.extend(questions().iter().map(by));
+            }
+            all
+        };
+        let decided = decide(&before);
+        let mut after = before.clone();
+        then.iter().for_each(|step| change(&mut after, step));
+        prop_assert_eq!(decide(&before), decided);
+        let whole: Vec<Step> = steps.iter().chain(&then).cloned().collect();
+        prop_assert_eq!(decide(&after), decide(&play(&whole).0));
     }
 
     #[test]

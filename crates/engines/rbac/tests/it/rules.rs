@@ -1,5 +1,7 @@
 //! Rules R152, R154, R155, R159 and R160 of `spec/api-server.md`.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Subject, Who};
 
@@ -230,4 +232,26 @@ fn what_cannot_be_read_grants_nothing() {
     assert_eq!(Subject::from_value(&json!({"kind": "Robot", "name": "x"})), None);
     let role = Role::from_object(&object(json!({"rules": [{"verbs": "*"}, 7]})));
     assert!(role.rules.iter().all(|rule| rule.verbs.is_empty()));
+}
+
+/// A commit copies the index and changes the copy. To copy all of it would take minutes here.
+#[test]
+fn r155_a_change_costs_what_changes_and_not_what_there_is() {
+    let mut rbac = Rbac::new();
+    for number in 0..10_000 {
+        let (namespace, name) = (format!("n{}", number % 500), format!("r{number}"));
+        rbac.put_role(role(&namespace, &name, &[rule("get list", "core", "pods secrets")]));
+        rbac.put_binding(binding(&namespace, &name, &format!("Role:{name}"), "User:u"));
+        rbac.put_binding(binding("", &name, "ClusterRole:all", &format!("User:u{number}")));
+    }
+    let begun = Instant::now();
+    let mut older = Vec::new();
+    for number in 0..5_000 {
+        let mut next = rbac.clone();
+        next.put_binding(binding("n1", &format!("b{number}"), "Role:r1", "User:u Group:g"));
+        next.put_role(role("", &format!("r{number}"), &[]));
+        next.remove_binding("", &format!("r{number}"));
+        older.push(std::mem::replace(&mut rbac, next));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::messages as cri;
 use crate::runtime::{
-    Container, ContainerConfig, ContainerState, Dns, Limits, Mount, PodKey, RuntimeError,
-    SandboxConfig, Security,
+    Container, ContainerConfig, ContainerState, Dns, Image, ImageUser, Limits, Mount, PodKey,
+    RuntimeError, SandboxConfig, Security,
 };
 
 /// Labels by which every kubelet finds its pods again.
@@ -310,6 +310,7 @@ fn security(security: &Security, namespaces: cri::NamespaceOption) -> cri::Conta
         privileged: security.privileged,
         namespaces: Some(namespaces),
         user: number(security.uid),
+        user_name: String::new(),
         group: number(security.gid),
         read_only_root: security.read_only_root,
         groups: security.groups.iter().map(|group| i64::from(*group)).collect(),
@@ -317,6 +318,30 @@ fn security(security: &Security, namespaces: cri::NamespaceOption) -> cri::Conta
         masked_paths: unless_privileged(&MASKED),
         read_only_paths: unless_privileged(&READ_ONLY),
         seccomp: Some(seccomp(security)),
+    }
+}
+
+/// Names the user that the image asks for; without one it is root.
+pub(super) fn set_user(container: &mut cri::ContainerConfig, user: Option<ImageUser>) {
+    let security = container.linux.as_mut().and_then(|linux| linux.security.as_mut());
+    let Some(security) = security else { return };
+    match user {
+        Some(ImageUser::Number(uid)) => security.user = number(Some(uid)),
+        Some(ImageUser::Name(name)) => security.user_name = name,
+        None => security.user = number(Some(0)),
+    }
+}
+
+/// An image of the runtime.
+pub(super) fn image(image: cri::Image, pulled: bool) -> Image {
+    Image {
+        id: image.repo_digests.first().unwrap_or(&image.id).clone(),
+        uid: match image.uid {
+            Some(uid) => u32::try_from(uid.value).ok().map(ImageUser::Number),
+            None => ImageUser::read(&image.user_name),
+        },
+        reference: image.id,
+        pulled,
     }
 }
 
@@ -480,5 +505,28 @@ mod tests {
     fn signals_have_the_numbers_of_cri() {
         let numbers = ["SIGABRT", "SIGINT", "SIGTERM", "SIGXFSZ", "SIGNONE"].map(signal);
         assert_eq!(numbers, [1, 10, 23, 34, 0]);
+    }
+
+    #[test]
+    fn r143b_a_user_that_an_image_names_is_not_taken_for_root() {
+        let of = |uid: Option<i64>, name: &str| {
+            let uid = uid.map(|value| cri::Int64Value { value });
+            image(cri::Image { uid, user_name: name.to_owned(), ..cri::Image::default() }, false)
+                .uid
+        };
+        assert_eq!(of(Some(7), ""), Some(ImageUser::Number(7)));
+        assert_eq!(of(None, "app"), Some(ImageUser::Name("app".to_owned())));
+        assert_eq!((of(None, ""), of(Some(-1), "")), (None, None));
+        let made = |user| {
+            let security = Some(cri::ContainerSecurity::default());
+            let linux = Some(cri::LinuxContainer { security, ..cri::LinuxContainer::default() });
+            let mut made = cri::ContainerConfig { linux, ..cri::ContainerConfig::default() };
+            set_user(&mut made, user);
+            let security = made.linux.unwrap().security.unwrap();
+            (security.user.map(|user| user.value), security.user_name)
+        };
+        assert_eq!(made(of(None, "app")), (None, "app".to_owned()));
+        assert_eq!(made(of(Some(7), "")), (Some(7), String::new()));
+        assert_eq!(made(None), (Some(0), String::new()));
     }
 }

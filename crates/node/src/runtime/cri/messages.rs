@@ -321,6 +321,8 @@ pub(super) struct ContainerSecurity {
     pub(super) namespaces: Option<NamespaceOption>,
     #[prost(message, optional, tag = "5")]
     pub(super) user: Option<Int64Value>,
+    #[prost(string, tag = "6")]
+    pub(super) user_name: String,
     #[prost(message, optional, tag = "12")]
     pub(super) group: Option<Int64Value>,
     #[prost(bool, tag = "7")]
@@ -541,6 +543,8 @@ pub(super) struct Image {
     pub(super) repo_digests: Vec<String>,
     #[prost(message, optional, tag = "5")]
     pub(super) uid: Option<Int64Value>,
+    #[prost(string, tag = "6")]
+    pub(super) user_name: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -44,7 +44,10 @@ pub(super) async fn rotate(client: Client, labels: cri::Words, limits: LogLimits
             // A container that is gone has no log to look after.
             let Ok(path) = known else { continue };
             if let Err(error) = put_aside(&client, &listed.id, &path, limits).await {
-                tracing::warn!(%error, log = %path.display(), "a full log cannot be put aside");
+                tracing::warn!(
+                    %error, log = %path.display(),
+                    "a full log cannot be put aside"
+                );
             }
             now.insert(listed.id.clone(), path);
         }

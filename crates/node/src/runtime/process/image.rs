@@ -117,10 +117,9 @@ impl Images {
                             return super::oci::open(&inner, None, cache).map(Some);
                         }
                     }
-                    if super::oci::is_layout(folder)
-                        && let Ok(found) = super::oci::open(folder, Some(name), cache)
-                    {
-                        return Ok(Some(found));
+                    // One that is there and broken is told; no other stands in for it.
+                    if super::oci::holds(folder, name) {
+                        return super::oci::open(folder, Some(name), cache).map(Some);
                     }
                 }
             }

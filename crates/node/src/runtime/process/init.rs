@@ -13,7 +13,7 @@ use super::launch::{self, Streams};
 use super::raw::{self, Alone};
 use super::root::{self, Entered};
 use super::users;
-use super::wire::{self, Inbox, Order};
+use super::wire::{self, Inbox, Order, Process};
 
 /// The signal by which a shim asks for the end of all, where killing this process would not do.
 pub(super) const END_ALL: i32 = 64;
@@ -129,9 +129,8 @@ fn set_up(
 }
 
 /// Moves this process into a namespace of another.
-pub(super) fn join(other: i32, kinds: ThreadNameSpaceType) -> io::Result<()> {
-    let other = Pid::from_raw(other).ok_or_else(|| io::Error::other("no such process"))?;
-    let held = rustix::process::pidfd_open(other, rustix::process::PidfdFlags::empty())?;
+pub(super) fn join(other: Process, kinds: ThreadNameSpaceType) -> io::Result<()> {
+    let held = other.hold()?;
     Ok(rustix::thread::move_into_thread_name_spaces(held.as_fd(), kinds)?)
 }
 

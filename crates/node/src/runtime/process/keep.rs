@@ -43,13 +43,19 @@ pub(super) struct Held {
     folder: PathBuf,
     state: watch::Sender<ContainerState>,
     link: Option<Arc<Link>>,
-    init: Option<i32>,
+    /// While it lives; its number may be another's afterwards.
+    init: Option<Process>,
     running: Option<Running>,
 }
 
 impl Held {
     /// A container that waits to be started.
-    pub(super) fn made(record: ContainerRecord, folder: PathBuf, link: Link, init: i32) -> Held {
+    pub(super) fn made(
+        record: ContainerRecord,
+        folder: PathBuf,
+        link: Link,
+        init: Process,
+    ) -> Held {
         Held {
             record,
             folder,
@@ -132,13 +138,12 @@ impl Keep {
         let id = record.id.clone();
         let exited: Option<Exited> = state::load(&folder.join("exited.json"));
         let running: Option<Running> = state::load(&folder.join("running.json"));
-        let init = running.as_ref().map(|running| running.init.pid);
         let mut held = Held {
             record,
             folder: folder.clone(),
             state: watch::Sender::new(ContainerState::Unknown),
             link: None,
-            init,
+            init: None,
             running: running.clone(),
         };
         match (exited, running) {
@@ -155,6 +160,7 @@ impl Keep {
                         held.state.send_replace(ContainerState::Running { started });
                         let link = Arc::new(link);
                         held.link = Some(Arc::clone(&link));
+                        held.init = Some(running.init);
                         self.add(held);
                         self.follow(&id, link);
                     }
@@ -272,7 +278,7 @@ impl Keep {
     }
 
     /// A process in the user namespace of a pod.
-    pub(super) fn holder_of_users(&self, sandbox: &str) -> Option<i32> {
+    pub(super) fn holder_of_users(&self, sandbox: &str) -> Option<Process> {
         self.known().alive(sandbox, |held| held.record.own_users)
     }
 
@@ -368,7 +374,7 @@ impl Keep {
     }
 
     /// The first process of any container of a pod that lives.
-    pub(super) fn first_process_of(&self, sandbox: &str) -> Option<i32> {
+    pub(super) fn first_process_of(&self, sandbox: &str) -> Option<Process> {
         self.known().alive(sandbox, |_| true)
     }
 
@@ -380,7 +386,7 @@ impl Keep {
     }
 
     /// The process that holds the process namespace of a pod.
-    pub(super) fn pause_of(&self, sandbox: &str) -> Option<i32> {
+    pub(super) fn pause_of(&self, sandbox: &str) -> Option<Process> {
         self.known().alive(sandbox, |held| held.record.pause)
     }
 
@@ -472,9 +478,9 @@ impl Keep {
 }
 
 impl Known {
-    fn alive(&self, sandbox: &str, fits: impl Fn(&Held) -> bool) -> Option<i32> {
+    fn alive(&self, sandbox: &str, fits: impl Fn(&Held) -> bool) -> Option<Process> {
         let of = self.containers.values().filter(|held| held.record.sandbox == sandbox);
-        of.filter(|held| fits(held)).find_map(|held| held.init)
+        of.filter(|held| fits(held)).find_map(|held| held.init.filter(|init| init.lives()))
     }
 }
 

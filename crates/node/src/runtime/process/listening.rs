@@ -26,8 +26,8 @@ pub(super) fn sockets_of_pod(
         return Ok(None);
     }
     let mut left = answering.clone();
-    for pid in descendants(shims)? {
-        remove_held(&mut left, pid);
+    for process in descendants(shims)? {
+        remove_held(&mut left, process);
         if left.is_empty() {
             return Ok(Some(answering));
         }
@@ -110,23 +110,22 @@ fn answering(all: &[Listening], address: IpAddr, port: u16) -> BTreeSet<u64> {
 }
 
 /// The processes that the shims began, and those that these began.
-fn descendants(shims: &[Process]) -> io::Result<Vec<i32>> {
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+fn descendants(shims: &[Process]) -> io::Result<Vec<Process>> {
+    let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         // A process may end while we look.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        if let Some(parent) = parent(&stat) {
-            children.entry(parent).or_default().push(pid);
+        if let (Some(parent), Some(process)) = (parent(&stat), Process::from_stat(pid, &stat)) {
+            children.entry(parent).or_default().push(process);
         }
     }
-    let mut found: Vec<i32> =
-        shims.iter().filter(|shim| shim.lives()).map(|shim| shim.pid).collect();
+    let mut found: Vec<Process> = shims.iter().copied().filter(|shim| shim.lives()).collect();
     let mut next = 0;
-    while let Some(pid) = found.get(next) {
-        let of = children.remove(pid).unwrap_or_default();
+    while let Some(process) = found.get(next) {
+        let of = children.remove(&process.pid).unwrap_or_default();
         found.extend(of);
         next += 1;
     }
@@ -139,12 +138,19 @@ fn parent(stat: &str) -> Option<i32> {
 }
 
 /// Removes the sockets that a process holds.
-fn remove_held(sockets: &mut BTreeSet<u64>, pid: i32) {
-    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return };
+fn remove_held(sockets: &mut BTreeSet<u64>, process: Process) {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{}/fd", process.pid)) else { return };
+    let mut held = Vec::new();
     for descriptor in descriptors.flatten() {
         let target = std::fs::read_link(descriptor.path()).unwrap_or_default();
         let inode = target.to_str().and_then(|text| text.strip_prefix("socket:["));
         if let Some(inode) = inode.and_then(|text| text.strip_suffix(']')?.parse().ok()) {
+            held.push(inode);
+        }
+    }
+    // Read by number, so it is looked at afterwards whether it was this process all the while.
+    if process.lives() {
+        for inode in held {
             sockets.remove(&inode);
         }
     }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use super::link::Link;
-use super::wire::{self, Ask, Tell};
+use super::wire::{self, Ask, Process, Tell};
 use super::{ARGUMENT, ProcessRuntime, seccomp};
 use crate::runtime::RuntimeError;
 
@@ -37,7 +37,7 @@ impl ProcessRuntime {
         folder: &std::path::Path,
         order: wire::Order,
         title: &str,
-    ) -> Result<(Link, i32), RuntimeError> {
+    ) -> Result<(Link, Process), RuntimeError> {
         let failed = |error: std::io::Error| {
             RuntimeError::Failed(format!("start a container's shim: {error}"))
         };

@@ -1,19 +1,36 @@
 //! Folders given as images: files as they are, or an OCI layout whose layers are unpacked once. No
 //! registry is ever asked.
+//!
+//! ```text
+//!   <cache>/<digest>/root       what the layers hold
+//!                   /complete   says that they all are there, and that their digests are right
+//!          /.<random>           an unpacking that goes on, or one that was cut short
+//! ```
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::digest::{self, Checked};
 use super::image::Found;
-use super::tar;
 use super::wire::Root;
+use super::{entries, tar};
 use crate::runtime::RuntimeError;
+
+/// The longest index, manifest or configuration.
+const DOCUMENT_MAX: u64 = 8 << 20;
 
 /// Whether a folder is an OCI layout rather than files.
 pub(super) fn is_layout(folder: &Path) -> bool {
     folder.join("oci-layout").is_file()
+}
+
+/// Whether a layout has an image of this name.
+pub(super) fn holds(folder: &Path, name: &str) -> bool {
+    let list = read_bounded(&folder.join("index.json"));
+    let list = list.and_then(|bytes| Ok(serde_json::from_slice::<Value>(&bytes)?));
+    is_layout(folder) && list.is_ok_and(|list| choose(&list, Some(name)).is_some())
 }
 
 /// Opens a folder as an image; in a layout with several, the one with this name.
@@ -29,10 +46,8 @@ pub(super) fn open(folder: &Path, name: Option<&str>, cache: &Path) -> Result<Fo
     let layout = Layout { folder };
     let (digest, manifest) = layout.manifest(name).map_err(failed)?;
     let config = layout.config(&manifest).map_err(failed)?;
-    let root = cache.join(digest.replace(':', "-"));
-    if !root.is_dir() {
-        layout.unpack(&manifest, &root).map_err(failed)?;
-    }
+    let root =
+        entries::get(cache, &digest, |root| layout.unpack(&manifest, root)).map_err(failed)?;
     let words = |name: &str| -> Vec<String> {
         let list = config.get(name).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(|word| word.as_str().map(str::to_owned)).collect()
@@ -63,14 +78,17 @@ impl Layout<'_> {
         }
     }
 
+    /// A manifest or a configuration: what its digest says, or an error.
     fn read(&self, digest: &str) -> io::Result<Value> {
-        Ok(serde_json::from_slice(&std::fs::read(self.blob(digest)?)?)?)
+        let bytes = read_bounded(&self.blob(digest)?)?;
+        digest::check(digest, &bytes)?;
+        Ok(serde_json::from_slice(&bytes)?)
     }
 
     /// The manifest of the image, through lists of platforms where there are any.
     fn manifest(&self, name: Option<&str>) -> io::Result<(String, Value)> {
         let mut list: Value =
-            serde_json::from_slice(&std::fs::read(self.folder.join("index.json"))?)?;
+            serde_json::from_slice(&read_bounded(&self.folder.join("index.json"))?)?;
         let mut name = name;
         for _ in 0..4 {
             let chosen = choose(&list, name.take())
@@ -89,30 +107,39 @@ impl Layout<'_> {
         Ok(self.read(digest)?.get("config").cloned().unwrap_or_default())
     }
 
-    /// Unpacks every layer, and only then gives the folder its name.
+    /// Unpacks every layer. What has another digest than it should is found when it is read to its end,
+    /// so nobody uses the folder before this is done.
     fn unpack(&self, manifest: &Value, root: &Path) -> io::Result<()> {
-        let fresh = root.with_extension(format!("{}.tmp", std::process::id()));
-        let _ = std::fs::remove_dir_all(&fresh);
-        std::fs::create_dir_all(&fresh)?;
         let layers = manifest.get("layers").and_then(Value::as_array).into_iter().flatten();
         for layer in layers {
             let digest = layer.get("digest").and_then(Value::as_str).unwrap_or_default();
             let kind = layer.get("mediaType").and_then(Value::as_str).unwrap_or_default();
-            let file = io::BufReader::new(std::fs::File::open(self.blob(digest)?)?);
-            if kind.ends_with("gzip") {
-                tar::unpack(flate2::bufread::MultiGzDecoder::new(file), &fresh)?;
-            } else if kind.ends_with("zstd") {
+            if kind.ends_with("zstd") {
                 return Err(io::Error::other("layers packed with zstd are not read"));
-            } else {
-                tar::unpack(file, &fresh)?;
             }
+            let mut packed = Checked::new(digest, std::fs::File::open(self.blob(digest)?)?)?;
+            let file = io::BufReader::new(&mut packed);
+            let unpacked = if kind.ends_with("gzip") {
+                tar::unpack(flate2::bufread::MultiGzDecoder::new(file), root)
+            } else {
+                tar::unpack(file, root)
+            };
+            // A layer with another digest is told as that, whatever else is wrong with it.
+            packed.finish()?;
+            unpacked?;
         }
-        match std::fs::rename(&fresh, root) {
-            // Somebody else was as fast.
-            Err(_) if root.is_dir() => std::fs::remove_dir_all(&fresh),
-            other => other,
-        }
+        Ok(())
     }
+}
+
+/// A file of a layout that describes others. It is read whole, so it may not be long.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(DOCUMENT_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > DOCUMENT_MAX {
+        return Err(io::Error::other(format!("{} is too long", path.display())));
+    }
+    Ok(bytes)
 }
 
 /// The digest of the image with this name, or of the one for this machine.
@@ -161,6 +188,26 @@ mod tests {
         all
     }
 
+    fn put(blobs: &Path, bytes: &[u8]) -> String {
+        let digest = digest::sha256(bytes);
+        std::fs::write(blobs.join(digest.strip_prefix("sha256:").unwrap()), bytes).unwrap();
+        digest
+    }
+
+    /// Changes one byte of the blob that begins like this.
+    fn spoil(folder: &Path, begin: &[u8]) {
+        for entry in std::fs::read_dir(folder.join("blobs/sha256")).unwrap() {
+            let path = entry.unwrap().path();
+            let mut bytes = std::fs::read(&path).unwrap();
+            if bytes.starts_with(begin) {
+                *bytes.last_mut().unwrap() ^= 1;
+                std::fs::write(&path, bytes).unwrap();
+                return;
+            }
+        }
+        panic!("no such blob");
+    }
+
     fn layout(layers: &[Vec<u8>]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let blobs = folder.path().join("blobs/sha256");
@@ -180,15 +227,14 @@ mod tests {
                 packed.write_all(layer).unwrap();
                 bytes = packed.finish().unwrap();
             }
-            std::fs::write(blobs.join(format!("layer{number}")), bytes).unwrap();
-            list.push(json!({"mediaType": kind, "digest": format!("sha256:layer{number}")}));
+            list.push(json!({"mediaType": kind, "digest": put(&blobs, &bytes)}));
         }
         let config = json!({"config": {"Entrypoint": ["/bin/tool"], "Cmd": ["x"], "Env": ["A=b"], "User": "7:8", "WorkingDir": "/w"}});
-        std::fs::write(blobs.join("config"), config.to_string()).unwrap();
-        let manifest = json!({"config": {"digest": "sha256:config"}, "layers": list});
-        std::fs::write(blobs.join("manifest"), manifest.to_string()).unwrap();
+        let config = put(&blobs, config.to_string().as_bytes());
+        let manifest = json!({"config": {"digest": config}, "layers": list});
+        let manifest = put(&blobs, manifest.to_string().as_bytes());
         let notes = json!({"org.opencontainers.image.ref.name": "example.com/tool:1"});
-        let index = json!({"manifests": [{"digest": "sha256:manifest", "annotations": notes}]});
+        let index = json!({"manifests": [{"digest": manifest, "annotations": notes}]});
         std::fs::write(folder.path().join("index.json"), index.to_string()).unwrap();
         folder
     }
@@ -226,6 +272,76 @@ mod tests {
         );
         assert!(open(folder.path(), Some("example.com/other:1"), cache.path()).is_err());
         assert!(open(folder.path(), None, cache.path()).is_ok());
+    }
+
+    #[test]
+    fn r140a_what_has_another_digest_than_it_should_is_never_used() {
+        for (begin, what) in [
+            (b"bin/tool".as_slice(), "a layer"),
+            (&[0x1f, 0x8b], "a packed layer"),
+            (br#"{"config":{"Cmd""#, "the configuration"),
+            (br#"{"config":{"digest""#, "the manifest"),
+        ] {
+            let first = entry("a", b'0', "", b"one");
+            let second = entry("bin/tool", b'0', "", b"two");
+            let folder = layout(&[first, second]);
+            let cache = tempfile::tempdir().unwrap();
+            spoil(folder.path(), begin);
+            let problem = open(folder.path(), None, cache.path()).unwrap_err().to_string();
+            assert!(problem.contains("digest"), "{what}: {problem}");
+            let left = std::fs::read_dir(cache.path()).unwrap().count();
+            assert_eq!(left, 0, "{what} leaves nothing");
+        }
+    }
+
+    #[test]
+    fn r140a_an_image_that_was_not_unpacked_to_its_end_is_unpacked_again() {
+        let folder = layout(&[entry("bin/tool", b'0', "", b"one")]);
+        let cache = tempfile::tempdir().unwrap();
+        let root = || match open(folder.path(), None, cache.path()).unwrap().root {
+            Root::Folder { path, .. } => path,
+            Root::Host => panic!("the node's files"),
+        };
+        let first = root();
+        std::fs::remove_file(first.join("bin/tool")).unwrap();
+        assert!(!root().join("bin/tool").exists(), "a complete one is taken as it is");
+        std::fs::remove_file(first.parent().unwrap().join("complete")).unwrap();
+        assert_eq!(std::fs::read_to_string(root().join("bin/tool")).unwrap(), "one");
+        // As an agent left it that knew no mark: the files themselves under the digest.
+        let entry = first.parent().unwrap();
+        std::fs::remove_dir_all(entry).unwrap();
+        std::fs::create_dir_all(entry.join("bin")).unwrap();
+        assert_eq!(std::fs::read_to_string(root().join("bin/tool")).unwrap(), "one");
+    }
+
+    #[test]
+    fn r140a_askers_at_the_same_moment_get_the_whole_image() {
+        let files: Vec<_> =
+            (0..200).map(|number| entry(&format!("f/{number}"), b'0', "", b"x")).collect();
+        let folder = layout(&[files.concat()]);
+        for _ in 0..5 {
+            let cache = tempfile::tempdir().unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        let found = open(folder.path(), None, cache.path()).unwrap();
+                        let Root::Folder { path, .. } = found.root else { panic!("no folder") };
+                        assert_eq!(std::fs::read_dir(path.join("f")).unwrap().count(), 200);
+                    });
+                }
+            });
+            assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn r140a_a_layer_that_is_cut_short_is_an_error() {
+        let whole = entry("a", b'0', "", &[b'x'; 2000]);
+        for length in [700, 100] {
+            let folder = layout(&[whole[..length].to_vec()]);
+            let cache = tempfile::tempdir().unwrap();
+            assert!(open(folder.path(), None, cache.path()).is_err(), "{length}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! user and walls become one order. Nothing is started here.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustix::thread::CapabilitySet;
 
@@ -9,7 +10,7 @@ use super::image::Found;
 use super::state::{ContainerRecord, SandboxRecord};
 use super::users;
 use super::wire::{Order, Root, Users, Walls};
-use super::{ProcessRuntime, refused};
+use super::{IMAGES, ProcessRuntime, accounts, refused};
 use crate::runtime::{ContainerConfig, Hidden, Mount, RuntimeError, Security};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -38,6 +39,7 @@ impl ProcessRuntime {
         sandbox: &SandboxRecord,
         id: &str,
         config: &ContainerConfig,
+        found: Found,
     ) -> Result<(ContainerRecord, Order), RuntimeError> {
         if sandbox.stopped {
             return Err(RuntimeError::Failed("the sandbox is stopped".to_owned()));
@@ -47,7 +49,6 @@ impl ProcessRuntime {
             return Err(refused("privileged"));
         }
         let filter_calls = self.filters_calls(security)?;
-        let found = self.find_image(&config.image)?;
         let command = command(config, &found);
         if command.is_empty() {
             return Err(RuntimeError::Failed(format!(
@@ -61,7 +62,7 @@ impl ProcessRuntime {
         order.directory = first(&[&config.directory, &found.directory]);
         order.mounts = mounts(config)?;
         order.capabilities = self.capabilities(security)?;
-        self.set_user(&mut order, security, &found);
+        self.set_user(&mut order, security, &found)?;
         order.walls.read_only = security.read_only_root;
         order.walls.privileged = security.privileged;
         let walled = !self.settings.plain && !security.privileged;
@@ -110,9 +111,14 @@ impl ProcessRuntime {
     }
 
     /// What an image name means here. A folder with keys or data of the cluster in it is no image.
-    pub(super) fn find_image(&self, name: &str) -> Result<Found, RuntimeError> {
-        let cache = self.settings.state.join(".images");
-        let mut found = self.settings.images.find(name, &cache)?;
+    pub(super) async fn find_image(&self, name: &str) -> Result<Found, RuntimeError> {
+        let (settings, wanted) = (Arc::clone(&self.settings), name.to_owned());
+        // To unpack one may take long, and so may waiting for somebody who does.
+        let finding = tokio::task::spawn_blocking(move || {
+            settings.images.find(&wanted, &settings.state.join(IMAGES))
+        });
+        let mut found =
+            finding.await.map_err(|error| RuntimeError::Failed(error.to_string()))??;
         if let Root::Folder { path, .. } = &mut found.root {
             let refused = |message: String| RuntimeError::Image { reason: "ErrImagePull", message };
             *path = std::fs::canonicalize(&*path)
@@ -192,12 +198,19 @@ impl ProcessRuntime {
         }
     }
 
-    fn set_user(&self, order: &mut Order, security: &Security, found: &Found) {
-        let mut parts = found.user.split(':');
-        let image_uid = parts.next().and_then(|user| user.parse().ok());
-        let image_gid = parts.next().and_then(|group| group.parse().ok());
-        order.uid = security.uid.or(image_uid).unwrap_or(0);
-        order.gid = security.gid.or(image_gid.filter(|_| security.uid.is_none()));
+    fn set_user(
+        &self,
+        order: &mut Order,
+        security: &Security,
+        found: &Found,
+    ) -> Result<(), RuntimeError> {
+        let (image_uid, image_gid) = match (&found.root, security.uid) {
+            (Root::Folder { path, .. }, None) => accounts::resolve(path, &found.user)
+                .map_err(|error| RuntimeError::Failed(error.to_string()))?,
+            _ => (0, None),
+        };
+        order.uid = security.uid.unwrap_or(image_uid);
+        order.gid = security.gid.or(image_gid);
         order.groups.clone_from(&security.groups);
         // A plain process of the operator's may become whom the operator may, unless the pod says no.
         order.no_new_privileges = security.no_new_privileges
@@ -208,6 +221,7 @@ impl ProcessRuntime {
             order.gid = Some(rustix::process::getegid().as_raw());
             order.walls.single = true;
         }
+        Ok(())
     }
 
     /// Whether calls to the kernel are filtered: `RuntimeDefault`, also where nothing is said.

@@ -99,7 +99,15 @@ fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
             return wire::send(&agent, &Tell::Failed { command: false, message }, &[]);
         }
     };
-    wire::send(&agent, &Tell::Made(made.init.as_raw_nonzero().get()), &[])?;
+    let init = match Process::of(made.init.as_raw_nonzero().get()) {
+        Ok(init) => init,
+        Err(error) => {
+            made.abandon();
+            let message = format!("look at the first process: {error}");
+            return wire::send(&agent, &Tell::Failed { command: false, message }, &[]);
+        }
+    };
+    wire::send(&agent, &Tell::Made(init), &[])?;
     let Some(Ask::Go) = wire::receive(&agent, &mut inbox)? else {
         // An agent that went away before the start left nothing to run.
         made.abandon();

@@ -11,9 +11,10 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -86,12 +87,20 @@ impl Process {
     /// The process with this number, as it is now.
     pub(super) fn of(pid: i32) -> io::Result<Process> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let start = start_time(&stat).ok_or_else(|| io::Error::other("no start time"))?;
-        Ok(Process { pid, start })
+        Process::from_stat(pid, &stat).ok_or_else(|| io::Error::other("no start time"))
     }
 
-    /// Whether it is still this very process.
+    /// The process with this number, as its file in `/proc` says it.
+    pub(super) fn from_stat(pid: i32, stat: &str) -> Option<Process> {
+        Some(Process { pid, start: start_time(stat)?, boot: boot() })
+    }
+
+    /// Whether it is still this very process. A number alone says nothing: another pod's process may
+    /// have it by now.
     pub(super) fn lives(self) -> bool {
+        if self.boot.is_some() && self.boot != boot() {
+            return false;
+        }
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)) else {
             return false;
         };
@@ -99,14 +108,35 @@ impl Process {
         !zombie && start_time(&stat) == Some(self.start)
     }
 
+    /// Holds this very process: what is held cannot become another's number.
+    pub(super) fn hold(self) -> io::Result<OwnedFd> {
+        let gone = || io::Error::other("the process is gone");
+        let pid = Pid::from_raw(self.pid).ok_or_else(gone)?;
+        let held = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        // Looked at after it is held: if it lives now, it had its number all the while.
+        if self.lives() { Ok(held) } else { Err(gone()) }
+    }
+
     /// Ends it, if it is still this very process.
     pub(super) fn kill(self) {
-        if self.lives()
-            && let Some(pid) = Pid::from_raw(self.pid)
-        {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        if let Ok(held) = self.hold() {
+            let _ = rustix::process::pidfd_send_signal(held, rustix::process::Signal::KILL);
         }
     }
+}
+
+/// Which start of the machine this is: ticks and numbers begin anew with each.
+fn boot() -> Option<u64> {
+    static BOOT: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
+    *BOOT.get_or_init(|| {
+        parse_boot(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)
+    })
+}
+
+/// The first half of the number, which is random: enough to tell two starts apart.
+fn parse_boot(id: &str) -> Option<u64> {
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).ok()
 }
 
 /// Field 22, counted behind the name, which may hold spaces and brackets.
@@ -125,6 +155,34 @@ mod tests {
         assert!(me.lives());
         assert!(!Process { start: me.start + 1, ..me }.lives());
         assert!(!Process { pid: i32::MAX, ..me }.lives());
+        assert!(!Process { pid: 0, ..me }.lives());
+    }
+
+    #[test]
+    fn r146a_a_process_of_an_earlier_start_of_the_machine_is_gone() {
+        let me = Process::of(i32::try_from(std::process::id()).unwrap()).unwrap();
+        assert_eq!(me.boot, boot());
+        let Some(now) = boot() else { return };
+        assert!(!Process { boot: Some(now ^ 1), ..me }.lives());
+        assert!(Process { boot: None, ..me }.lives(), "as an older shim wrote it");
+        assert_eq!(
+            parse_boot("20b09c67-612a-4c86-82fa-0f429fcb8936\n"),
+            Some(0x20b0_9c67_612a_4c86)
+        );
+        assert_eq!(parse_boot(""), None);
+    }
+
+    #[test]
+    fn r146a_only_this_very_process_is_held_and_ended() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let known = Process::of(i32::try_from(child.id()).unwrap()).unwrap();
+        let other = Process { start: known.start + 1, ..known };
+        assert!(other.hold().is_err() && known.hold().is_ok());
+        other.kill();
+        assert!(known.lives(), "another process with this number was meant");
+        known.kill();
+        child.wait().unwrap();
+        assert!(known.hold().is_err());
     }
 
     #[test]

@@ -55,17 +55,22 @@ pub(super) fn unpack(mut packed: impl Read, folder: &Path) -> io::Result<()> {
         let mut body = (&mut packed).take(head.size);
         place(&root, &head, &mut body)?;
         io::copy(&mut body, &mut io::sink())?;
+        if body.limit() > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         skip_padding(&mut packed, head.size)?;
     }
     Ok(())
 }
 
 fn next_head(packed: &mut impl Read) -> io::Result<Option<Head>> {
-    let mut block = [0; BLOCK];
+    let mut block = Vec::with_capacity(BLOCK);
     loop {
-        match packed.read_exact(&mut block) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            other => other?,
+        block.clear();
+        match packed.by_ref().take(BLOCK as u64).read_to_end(&mut block)? {
+            0 => return Ok(None),
+            BLOCK => {}
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         if block.iter().any(|byte| *byte != 0) {
             break;

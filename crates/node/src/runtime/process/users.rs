@@ -20,6 +20,7 @@ use rustix::process::{Gid, Signal, Uid, WaitOptions};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::raw::{self, Alone};
+use super::wire::Process;
 
 /// How many users a pod has.
 pub(super) const USERS: u32 = 65_536;
@@ -61,7 +62,7 @@ fn covers_all(line: &str) -> bool {
 
 /// The user namespace of a pod: a new one, or that of a container of it. Only the node's root can map a
 /// whole range.
-pub(super) fn namespace(alone: Alone, first: u32, of: Option<i32>) -> io::Result<OwnedFd> {
+pub(super) fn namespace(alone: Alone, first: u32, of: Option<Process>) -> io::Result<OwnedFd> {
     if let Some(other) = of {
         return entered_by(other);
     }
@@ -99,18 +100,20 @@ fn open(pid: i32) -> io::Result<OwnedFd> {
 }
 
 /// The namespace of another container, which enters it only when its surroundings are there.
-fn entered_by(other: i32) -> io::Result<OwnedFd> {
+fn entered_by(other: Process) -> io::Result<OwnedFd> {
     let inode =
         |pid: &str| std::fs::metadata(format!("/proc/{pid}/ns/user")).map(|seen| seen.ino());
     let ours = inode("self")?;
     let begin = Instant::now();
-    while inode(&other.to_string())? == ours {
+    while inode(&other.pid.to_string())? == ours {
         if begin.elapsed() > ENTERED_MAX {
             return Err(io::Error::other("another container of the pod never entered it"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    open(other)
+    let found = open(other.pid)?;
+    // Opened by number, so it is looked at afterwards whose it was: another pod's may have it by now.
+    if other.lives() { Ok(found) } else { Err(io::Error::other("the other container is gone")) }
 }
 
 /// Enters the namespace as its user 0. There is no way back.

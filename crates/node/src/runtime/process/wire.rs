@@ -74,7 +74,7 @@ pub(super) struct Wanted {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Tell {
     /// It is made and waits; its first process.
-    Made(i32),
+    Made(Process),
     /// It runs.
     Running(Running),
     /// It could not be made or run.
@@ -119,6 +119,9 @@ pub(super) struct Process {
     pub(super) pid: i32,
     /// When it began, in the kernel's ticks since the machine began.
     pub(super) start: u64,
+    /// Since which start of the machine these count; none in the record of an older shim.
+    #[serde(default)]
+    pub(super) boot: Option<u64>,
 }
 
 /// How a container ended.
@@ -217,13 +220,13 @@ pub(super) struct Walls {
     /// Own processes.
     pub(super) pid: bool,
     /// Join the processes of this one instead.
-    pub(super) pid_of: Option<i32>,
+    pub(super) pid_of: Option<Process>,
     /// Own name.
     pub(super) uts: bool,
     /// Own memory segments.
     pub(super) ipc: bool,
     /// Join those of this process instead.
-    pub(super) ipc_of: Option<i32>,
+    pub(super) ipc_of: Option<Process>,
     /// Whose users it has.
     pub(super) users: Users,
     /// There is only one user it can be.
@@ -247,7 +250,7 @@ pub(super) enum Users {
         /// The node's id of the container's user 0.
         first: u32,
         /// Join the namespace of this process, a container of the same pod.
-        of: Option<i32>,
+        of: Option<Process>,
     },
 }
 

@@ -11,6 +11,7 @@ mod authorize;
 mod compile;
 mod evaluate;
 mod matching;
+mod proxied;
 mod subject;
 
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,7 @@ use tenure_world::{Change, LockStep, Record, World};
 
 pub(super) use authorize::may_read_parameters;
 pub(super) use compile::check;
+pub(crate) use proxied::proxied_path;
 pub(crate) use subject::Subject;
 
 use crate::api::Api;
