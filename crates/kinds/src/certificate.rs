@@ -1,6 +1,8 @@
 //! CertificateSigningRequest and ClusterTrustBundle as stored (R136a). Who may approve and sign is
 //! asked elsewhere; signing is a signer's work.
 
+pub(crate) mod pod_request;
+
 use serde_json::{Value, json};
 use tenure_machinery::validate::{objects, text, validate_frozen};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};

@@ -74,3 +74,32 @@ pub(crate) fn updated(kind: &Kind, old: Value, new: Value) -> Value {
     new.remove("metadata");
     Value::Object(new)
 }
+
+/// What a client is told on create.
+pub(crate) fn warned(kind: &Kind, body: Value) -> Vec<String> {
+    let mut object = object(body);
+    kind.rules.default(&mut object);
+    kind.rules.prepare_create(&mut object, &cx());
+    kind.rules.warnings(&object, None)
+}
+
+/// What a client is told on update; `old` is created first.
+pub(crate) fn warned_update(kind: &Kind, old: Value, new: Value) -> Vec<String> {
+    let mut old = object(old);
+    kind.rules.default(&mut old);
+    kind.rules.prepare_create(&mut old, &cx());
+    let mut new = object(new);
+    kind.rules.default(&mut new);
+    kind.rules.prepare_update(&mut new, &old, &cx());
+    kind.rules.warnings(&new, Some(&old))
+}
+
+/// What a client is told when it writes `status` only; `old` is created first.
+pub(crate) fn warned_status(kind: &Kind, old: Value, status: Value) -> Vec<String> {
+    let mut old = object(old);
+    kind.rules.default(&mut old);
+    kind.rules.prepare_create(&mut old, &cx());
+    let mut new = old.clone();
+    new.insert("status".to_owned(), status);
+    kind.rules.warnings(&new, Some(&old))
+}

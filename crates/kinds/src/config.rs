@@ -6,6 +6,8 @@ use serde_json::Value;
 use tenure_machinery::validate::{same, text, validate_frozen};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
 
+use crate::key_pair::pair_fault;
+
 /// How many bytes the values of one object may have.
 const BYTES_MAX: usize = 1024 * 1024;
 
@@ -78,6 +80,15 @@ impl Rules for SecretRules {
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_frozen(object, old, "type", &Path::Root, errors);
         validate_immutable(object, old, &["data"], errors);
+    }
+
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        if text(object, "type") != "kubernetes.io/tls" {
+            return Vec::new();
+        }
+        let value = |key| STANDARD.decode(object.str_at(&["data", key]).unwrap_or_default());
+        let (certificate, key) = (value("tls.crt"), value("tls.key"));
+        pair_fault(&certificate.unwrap_or_default(), &key.unwrap_or_default()).into_iter().collect()
     }
 }
 

@@ -2,9 +2,13 @@
 
 use tenure_machinery::validate::{endpoint_ip_faults, ip, objects, objects_mut, port_number, text};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::{WARNINGS_MAX, address_warning};
 
 /// Rules of Endpoints.
 pub(crate) struct EndpointsRules;
+
+/// Who keeps the object.
+const KEEPER_LABEL: &str = "endpoints.kubernetes.io/managed-by";
 
 /// Protocols of ports.
 pub(crate) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -18,6 +22,27 @@ impl Rules for EndpointsRules {
                 }
             }
         }
+    }
+
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        // Their controller writes addresses as it should.
+        if object.str_at(&["metadata", "labels", KEEPER_LABEL]) == Some("endpoint-controller") {
+            return warnings;
+        }
+        let list = Path::Root.field("subsets");
+        for (index, subset) in objects(object, "subsets") {
+            let path = list.index(index);
+            for member in ["addresses", "notReadyAddresses"] {
+                let list = path.field(member);
+                for (index, address) in objects(subset, member) {
+                    let place = list.index(index);
+                    warnings.extend(address_warning(text(address, "ip"), &place.field("ip")));
+                }
+            }
+        }
+        warnings.truncate(WARNINGS_MAX);
+        warnings
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -94,7 +119,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row};
+    use crate::check::{created, faults, row, warned};
 
     #[test]
     fn r136_endpoints() {
@@ -111,5 +136,15 @@ mod tests {
         assert_eq!(faults(&kind, subset("x")), ip);
         assert_eq!(faults(&kind, json!({"subsets": [{}]})), ["subsets[0] FieldValueRequired"]);
         assert!(kind.deprecated.is_some());
+    }
+
+    #[test]
+    fn r31_addresses_of_endpoints_that_are_written_oddly() {
+        let kind = row("", "Endpoints");
+        let subsets =
+            json!([{"addresses": [{"ip": "10.0.0.1"}], "notReadyAddresses": [{"ip": "FD00::1"}]}]);
+        assert_eq!(warned(&kind, json!({"subsets": subsets})).len(), 1);
+        let labels = json!({"labels": {super::KEEPER_LABEL: "endpoint-controller"}});
+        assert_eq!(warned(&kind, json!({"metadata": labels, "subsets": subsets})), [""; 0]);
     }
 }

@@ -6,7 +6,8 @@ use tenure_machinery::validate::{
 };
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
 
-use crate::stored::{keep, member, set_status, spec, texts};
+use crate::address_warning::balancer_warnings;
+use crate::stored::{is_status_write, keep, member, set_status, spec, texts};
 
 /// Rules of Ingress.
 pub(crate) struct IngressRules;
@@ -15,6 +16,7 @@ pub(crate) struct IngressClassRules;
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 const PATH_PARTS: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const CONTROLLER_BYTES_MAX: usize = 250;
 
 impl Rules for IngressRules {
@@ -24,6 +26,18 @@ impl Rules for IngressRules {
 
     fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
         keep(object, old, "status");
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        if is_status_write(object, old) {
+            return balancer_warnings(object);
+        }
+        let named = object.at(&["metadata", "annotations", CLASS_ANNOTATION]).is_some();
+        if old.is_some() || !named || spec(object).str_at(&["ingressClassName"]).is_some() {
+            return Vec::new();
+        }
+        let advice = "is deprecated, please use 'spec.ingressClassName' instead";
+        vec![format!("annotation {CLASS_ANNOTATION:?} {advice}")]
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -205,7 +219,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::{Value, json};
 
-    use crate::check::{created, faults, row, update_faults};
+    use crate::check::{created, faults, row, update_faults, warned, warned_status, warned_update};
 
     const GROUP: &str = "networking.k8s.io";
 
@@ -249,5 +263,19 @@ mod tests {
             update_faults(&kind, class("example.com/c"), class("example.com/d")),
             ["spec.controller FieldValueInvalid"]
         );
+    }
+
+    #[test]
+    fn r31_an_ingress_that_names_its_class_by_annotation() {
+        let kind = row(GROUP, "Ingress");
+        let meta = json!({"annotations": {"kubernetes.io/ingress.class": "x"}});
+        let body = json!({"metadata": meta, "spec": {}});
+        assert_eq!(warned(&kind, body.clone()).len(), 1);
+        assert_eq!(warned(&kind, json!({"spec": {}})), [""; 0]);
+        let both = json!({"metadata": meta, "spec": {"ingressClassName": "x"}});
+        assert_eq!(warned(&kind, both), [""; 0]);
+        assert_eq!(warned_update(&kind, body.clone(), body.clone()), [""; 0]);
+        let status = json!({"loadBalancer": {"ingress": [{"ip": "FD00::1"}, {"ip": "10.0.0.1"}]}});
+        assert_eq!(warned_status(&kind, body, status).len(), 1);
     }
 }

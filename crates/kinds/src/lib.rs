@@ -7,6 +7,7 @@
 //!
 //! Nothing here allocates addresses, looks up other objects or reads a clock.
 
+mod address_warning;
 mod admission;
 mod api_service;
 mod autoscaler;
@@ -14,6 +15,7 @@ pub mod autoscaler_v1;
 mod certificate;
 pub mod certificate_request;
 mod config;
+mod device;
 mod disruption;
 pub mod downward;
 mod endpoint_slice;
@@ -21,6 +23,7 @@ mod endpoints;
 mod event;
 mod ingress;
 mod ip_address;
+mod key_pair;
 mod lease;
 mod limits;
 mod namespace;
@@ -31,9 +34,12 @@ mod persistent_volume_claim;
 mod priority;
 mod rbac;
 pub mod reference;
+pub mod resource_claim;
+mod resource_slice;
 pub mod retention;
 mod runtime_class;
 pub mod service;
+mod service_account;
 mod service_validate;
 mod storage;
 mod stored;

@@ -105,7 +105,8 @@ impl Rules for ResourceQuotaRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let root = Path::Root.field("spec");
         let path = root.field("hard");
-        let Some(hard) = spec(object).map_at(&["hard"]) else { return };
+        let empty = Object::new();
+        let hard = spec(object).map_at(&["hard"]).unwrap_or(&empty);
         for (resource, value) in hard {
             validate_limit(resource, value, &path.key(resource), errors);
         }
@@ -123,6 +124,11 @@ impl Rules for ResourceQuotaRules {
         }
     }
 
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        let hard = spec(object).map_at(&["hard"]).filter(|_| old.is_none());
+        hard.map(upside_down).unwrap_or_default()
+    }
+
     fn validate_status(&self, object: &Object, _old: &Object, errors: &mut Errors) {
         let root = Path::Root.field("status");
         for list in ["hard", "used"] {
@@ -132,6 +138,28 @@ impl Rules for ResourceQuotaRules {
             }
         }
     }
+}
+
+/// Requests that a quota allows more of than limits.
+fn upside_down(hard: &Object) -> Vec<String> {
+    let amount = |name: &str| hard.get(name).and_then(Quantity::from_value);
+    let mut warnings = Vec::new();
+    for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
+        let mut request = format!("requests.{resource}");
+        if amount(&request).is_none() && matches!(resource, "cpu" | "memory") {
+            resource.clone_into(&mut request);
+        }
+        let limit = format!("limits.{resource}");
+        if let (Some(asked), Some(most)) = (amount(&request), amount(&limit))
+            && asked > most
+        {
+            let (asked, most) = (asked.canonical(), most.canonical());
+            warnings.push(format!(
+                "ResourceQuota {request} ({asked}) should be less than {limit} ({most})"
+            ));
+        }
+    }
+    warnings
 }
 
 fn is_huge(name: &str) -> bool {
@@ -370,7 +398,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row};
+    use crate::check::{created, faults, row, warned, warned_update};
 
     #[test]
     fn r136_limit_range_lists_lend_values() {
@@ -434,10 +462,30 @@ mod tests {
         assert_eq!(of(both), ["spec.scopes FieldValueInvalid"]);
         let misfit = json!({"hard": {"services": "1"}, "scopes": ["Terminating"]});
         assert_eq!(of(misfit), ["spec.scopes FieldValueInvalid"]);
-        let unknown = json!({"hard": {"pods": "1"}, "scopes": ["Nope"]});
-        assert_eq!(of(unknown), ["spec.scopes FieldValueInvalid"]);
+        for unknown in
+            [json!({"hard": {"pods": "1"}, "scopes": ["Nope"]}), json!({"scopes": ["Nope"]})]
+        {
+            assert_eq!(of(unknown), ["spec.scopes FieldValueInvalid"]);
+        }
+        let nothing = json!({"scopes": ["BestEffort", "NotBestEffort"], "scopeSelector": {
+            "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}});
+        let at = "spec.scopeSelector.matchExpressions.values FieldValueRequired";
+        assert_eq!(of(nothing), ["spec.scopes FieldValueInvalid", at]);
         let empty = json!({"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [
             {"scopeName": "PriorityClass", "operator": "In"}]}});
         assert_eq!(of(empty), ["spec.scopeSelector.matchExpressions.values FieldValueRequired"]);
+    }
+
+    #[test]
+    fn r31_a_quota_that_allows_more_requests_than_limits_is_warned_about() {
+        let kind = row("", "ResourceQuota");
+        let told = |hard: serde_json::Value| warned(&kind, json!({"spec": {"hard": hard}})).len();
+        assert_eq!(told(json!({"requests.cpu": "2", "limits.cpu": "1"})), 1);
+        assert_eq!(told(json!({"cpu": "2", "limits.cpu": "1"})), 1);
+        assert_eq!(told(json!({"cpu": "2", "requests.cpu": "1", "limits.cpu": "1"})), 0);
+        assert_eq!(told(json!({"ephemeral-storage": "2", "limits.ephemeral-storage": "1"})), 0);
+        assert_eq!(told(json!({"requests.memory": "1Gi", "limits.memory": "1Gi"})), 0);
+        let old = json!({"spec": {"hard": {"cpu": "2", "limits.cpu": "1"}}});
+        assert_eq!(warned_update(&kind, old.clone(), old), [""; 0]);
     }
 }

@@ -6,7 +6,9 @@ use tenure_machinery::validate::{
     validate_port_or_name,
 };
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules};
+use tenure_podspec::WARNINGS_MAX;
 
+use crate::address_warning::network_warning;
 use crate::stored::{member, spec, texts};
 
 /// Rules of NetworkPolicy.
@@ -30,6 +32,30 @@ impl Rules for NetworkPolicyRules {
             let types = if both { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
             spec.insert("policyTypes".to_owned(), types);
         }
+    }
+
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let path = Path::Root.field("spec");
+        for (direction, peers) in DIRECTIONS {
+            let list = path.field(direction);
+            for (index, rule) in objects(spec(object), direction) {
+                let place = list.index(index);
+                let list = place.field(peers);
+                for (index, peer) in objects(rule, peers) {
+                    let Some(block) = peer.map_at(&["ipBlock"]) else { continue };
+                    let place = list.index(index);
+                    let place = place.field("ipBlock");
+                    warnings.extend(network_warning(text(block, "cidr"), &place.field("cidr")));
+                    let except = place.field("except");
+                    for (index, network) in texts(block, "except").into_iter().enumerate() {
+                        warnings.extend(network_warning(network, &except.index(index)));
+                    }
+                }
+            }
+        }
+        warnings.truncate(WARNINGS_MAX);
+        warnings
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -133,7 +159,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row};
+    use crate::check::{created, faults, row, warned};
 
     #[test]
     fn r136_network_policy() {
@@ -154,5 +180,19 @@ mod tests {
                 "spec.policyTypes[0] FieldValueNotSupported",
             ]
         );
+    }
+
+    #[test]
+    fn r31_networks_of_a_policy_that_are_written_oddly() {
+        let kind = row("networking.k8s.io", "NetworkPolicy");
+        let block = |network: &str| json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": [network]}});
+        let body = json!({"spec": {
+            "ingress": [{"from": [block("10.1.0.0/16"), block("10.1.0.1/16")]}],
+            "egress": [{"to": [{"ipBlock": {"cidr": "FD00::/8"}}]}],
+        }});
+        let told = warned(&kind, body);
+        assert_eq!(told.len(), 2);
+        assert!(told[0].starts_with("spec.ingress[0].from[1].ipBlock.except[0]: "), "{told:?}");
+        assert!(told[1].starts_with("spec.egress[0].to[0].ipBlock.cidr: "), "{told:?}");
     }
 }

@@ -4,7 +4,8 @@ use serde_json::Value;
 use tenure_machinery::validate::{cidr, objects, text};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
 
-use crate::stored::{keep, member, spec, texts};
+use crate::address_warning::network_warning;
+use crate::stored::{is_status_write, keep, member, spec, texts};
 
 /// Rules of Node.
 pub(crate) struct NodeRules;
@@ -23,6 +24,27 @@ impl Rules for NodeRules {
 
     fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
         keep(object, old, "status");
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if is_status_write(object, old) {
+            return warnings;
+        }
+        let spec = spec(object);
+        if spec.map_at(&["configSource"]).is_some() {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !text(spec, "externalID").is_empty() {
+            let advice = "this field is deprecated, and is unused by Kubernetes";
+            warnings.push(format!("spec.externalID: {advice}"));
+        }
+        let path = Path::Root.field("spec");
+        let path = path.field("podCIDRs");
+        for (index, network) in texts(spec, "podCIDRs").into_iter().enumerate() {
+            warnings.extend(network_warning(network, &path.index(index)));
+        }
+        warnings
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -104,7 +126,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row, update_faults};
+    use crate::check::{created, faults, row, update_faults, warned, warned_status, warned_update};
 
     #[test]
     fn r136_allocatable_is_capacity() {
@@ -133,5 +155,16 @@ mod tests {
                 "spec.podCIDRs[0] FieldValueInvalid"
             ]
         );
+    }
+
+    #[test]
+    fn r31_members_of_a_node_that_nobody_reads() {
+        let kind = row("", "Node");
+        let body =
+            json!({"spec": {"configSource": {}, "externalID": "x", "podCIDR": "10.0.0.1/24"}});
+        assert_eq!(warned(&kind, body.clone()).len(), 3);
+        assert_eq!(warned_update(&kind, body.clone(), body.clone()).len(), 3);
+        assert_eq!(warned_status(&kind, body, json!({"phase": "x"})), [""; 0]);
+        assert_eq!(warned(&kind, json!({"spec": {"podCIDR": "10.0.0.0/24"}})), [""; 0]);
     }
 }

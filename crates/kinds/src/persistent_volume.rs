@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::validate::{same, text, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::node_selector_warnings;
 
-use crate::stored::{keep, member, set_status, spec, texts};
+use crate::stored::{is_status_write, keep, member, set_status, spec, texts};
 
 /// Rules of PersistentVolume.
 pub(crate) struct PersistentVolumeRules;
@@ -92,6 +93,10 @@ impl Rules for PersistentVolumeRules {
         {
             status.insert(SINCE.to_owned(), before);
         }
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        if is_status_write(object, old) { Vec::new() } else { volume_warnings(object) }
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -208,12 +213,61 @@ fn validate_source(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Annotations that became members, and sources that are gone.
+const DEPRECATED_ANNOTATIONS: [(&str, &str); 2] = [
+    (
+        "volume.beta.kubernetes.io/storage-class",
+        "deprecated since v1.8; use \"storageClassName\" attribute instead",
+    ),
+    (
+        "volume.beta.kubernetes.io/mount-options",
+        "deprecated since v1.31; use \"mountOptions\" attribute instead",
+    ),
+];
+const DEPRECATED_SOURCES: [(&str, &str); 6] = [
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+fn volume_warnings(object: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (key, advice) in DEPRECATED_ANNOTATIONS {
+        if object.at(&["metadata", "annotations", key]).is_some() {
+            warnings.push(format!("metadata.annotations[{key}]: {advice}"));
+        }
+    }
+    let spec = spec(object);
+    if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        let advice = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is \
+                      to use dynamic provisioning.";
+        warnings.push(format!("spec.persistentVolumeReclaimPolicy: {advice}"));
+    }
+    if let Some(required) = spec.map_at(&["nodeAffinity", "required"]) {
+        let path = Path::Root.field("spec");
+        let path = path.field("nodeAffinity");
+        let path = path.field("required");
+        warnings.extend(node_selector_warnings(required, &path.field("nodeSelectorTerms")));
+    }
+    for (source, advice) in DEPRECATED_SOURCES {
+        if spec.map_at(&[source]).is_some() {
+            // One path is spelled in another way upstream.
+            let shown = if source == "storageos" { "storageOS" } else { source };
+            warnings.push(format!("spec.{shown}: {advice}"));
+        }
+    }
+    warnings
+}
+
 #[cfg(test)]
 mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row, update_faults};
+    use crate::check::{created, faults, row, update_faults, warned, warned_status, warned_update};
 
     #[test]
     fn r136_persistent_volume() {
@@ -248,5 +302,26 @@ mod tests {
         let mut kept = spec.clone();
         kept["persistentVolumeReclaimPolicy"] = json!("Delete");
         assert!(update_faults(&kind, json!({"spec": spec}), json!({"spec": kept})).is_empty());
+    }
+
+    #[test]
+    fn r31_a_volume_of_a_kind_that_is_gone() {
+        let kind = row("", "PersistentVolume");
+        let told = |spec: serde_json::Value| warned(&kind, json!({"spec": spec})).len();
+        assert_eq!(told(json!({"hostPath": {"path": "/x"}})), 0);
+        for (source, _) in super::DEPRECATED_SOURCES {
+            assert_eq!(told(json!({source: {}})), 1, "{source}");
+        }
+        let term =
+            json!({"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "Exists"}]});
+        let body = json!({
+            "metadata": {"annotations": {
+                "volume.beta.kubernetes.io/storage-class": "x", "volume.beta.kubernetes.io/mount-options": "x"}},
+            "spec": {"persistentVolumeReclaimPolicy": "Recycle",
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}},
+        });
+        assert_eq!(warned(&kind, body.clone()).len(), 4);
+        assert_eq!(warned_update(&kind, body.clone(), body.clone()).len(), 4);
+        assert_eq!(warned_status(&kind, body, json!({"phase": "Bound"})), [""; 0]);
     }
 }

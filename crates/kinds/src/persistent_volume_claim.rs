@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::validate::{same, text, validate_label_selector, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::claim_warnings;
 
 use crate::persistent_volume::{VOLUME_MODES, validate_access_modes};
-use crate::stored::{keep, set_status, spec};
+use crate::stored::{is_status_write, keep, set_status, spec};
 
 /// Rules of PersistentVolumeClaim.
 pub(crate) struct PersistentVolumeClaimRules;
@@ -28,6 +29,19 @@ impl Rules for PersistentVolumeClaimRules {
     fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
         keep(object, old, "status");
         pair_sources(object.map_mut("spec"));
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if is_status_write(object, old) {
+            return warnings;
+        }
+        if object.at(&["metadata", "annotations", BETA_CLASS]).is_some() {
+            let advice = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+            warnings.push(format!("metadata.annotations[{BETA_CLASS}]: {advice}"));
+        }
+        warnings.extend(claim_warnings(spec(object), &Path::Root.field("spec")));
+        warnings
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -138,7 +152,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row, update_faults};
+    use crate::check::{created, faults, row, update_faults, warned, warned_status, warned_update};
 
     #[test]
     fn r136_persistent_volume_claim() {
@@ -183,5 +197,19 @@ mod tests {
         let mut classed = unclassed.clone();
         classed["spec"]["storageClassName"] = json!("fast");
         assert!(update_faults(&kind, unclassed, classed).is_empty());
+    }
+
+    #[test]
+    fn r31_a_claim_for_parts_of_bytes_or_with_a_class_by_annotation() {
+        let kind = row("", "PersistentVolumeClaim");
+        let body =
+            |storage: &str| json!({"spec": {"resources": {"requests": {"storage": storage}}}});
+        assert_eq!(warned(&kind, body("1Gi")), [""; 0]);
+        assert_eq!(warned(&kind, body("100m")).len(), 1);
+        assert_eq!(warned_update(&kind, body("100m"), body("100m")).len(), 1);
+        assert_eq!(warned_status(&kind, body("100m"), json!({"phase": "Bound"})), [""; 0]);
+        let mut named = body("1Gi");
+        named["metadata"] = json!({"annotations": {super::BETA_CLASS: "x"}});
+        assert_eq!(warned(&kind, named).len(), 1);
     }
 }

@@ -1,21 +1,59 @@
-//! RuntimeClass: a handler that never changes.
+//! RuntimeClass: a handler that never changes, what it costs, and where it runs.
 
-use tenure_machinery::validate::{text, validate_frozen};
-use tenure_machinery::{Errors, Object, Path, Rules, name};
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tenure_machinery::validate::{objects, text, validate_frozen};
+use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules};
+use tenure_podspec::selector::validate_labels;
+use tenure_podspec::text::dns_label;
+use tenure_podspec::{node_label_advice, validate_resource_requirements, validate_tolerations};
 
 /// Rules of RuntimeClass.
 pub(crate) struct RuntimeClassRules;
 
 impl Rules for RuntimeClassRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
-        let handler = text(object, "handler");
-        if let Some(why) = name::dns_label(handler) {
-            errors.invalid(&Path::Root.field("handler"), format_args!("{handler:?}"), why);
+        let path = Path::Root.field("handler");
+        match text(object, "handler") {
+            "" => errors.required(&path, ""),
+            handler => dns_label(handler, &path, errors),
+        }
+        if let Some(overhead) = object.map_at(&["overhead"]) {
+            let fixed = overhead.get("podFixed").cloned().unwrap_or(Value::Null);
+            let limits = Object::from_iter([("limits".to_owned(), fixed)]);
+            validate_resource_requirements(&limits, &[], &Path::Root.field("overhead"), errors);
+        }
+        if let Some(scheduling) = object.map_at(&["scheduling"]) {
+            validate_scheduling(scheduling, &Path::Root.field("scheduling"), errors);
         }
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_frozen(object, old, "handler", &Path::Root, errors);
+    }
+
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        let labels = object.map_at(&["scheduling", "nodeSelector"]).into_iter().flatten();
+        labels
+            .filter_map(|(label, _)| node_label_advice(label))
+            .map(|advice| format!("scheduling.nodeSelector: {advice}"))
+            .collect()
+    }
+}
+
+fn validate_scheduling(scheduling: &Object, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(labels) = scheduling.map_at(&["nodeSelector"]) {
+        validate_labels(labels, &path.field("nodeSelector"), errors);
+    }
+    let list = path.field("tolerations");
+    validate_tolerations(scheduling, &list, errors);
+    let mut seen = BTreeSet::new();
+    for (index, toleration) in objects(scheduling, "tolerations") {
+        let key = ["key", "operator", "value", "effect"].map(|name| text(toleration, name));
+        if !seen.insert(key) {
+            errors.duplicate(&list.index(index), Value::Object(toleration.clone()));
+        }
     }
 }
 
@@ -24,15 +62,62 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{faults, row, update_faults};
+    use crate::check::{faults, row, update_faults, warned, warned_update};
 
     #[test]
     fn r136_runtime_class() {
         let kind = row("node.k8s.io", "RuntimeClass");
-        assert_eq!(faults(&kind, json!({})), ["handler FieldValueInvalid"]);
+        assert_eq!(faults(&kind, json!({})), ["handler FieldValueRequired"]);
+        assert_eq!(faults(&kind, json!({"handler": "A"})), ["handler FieldValueInvalid"]);
         assert_eq!(
             update_faults(&kind, json!({"handler": "a"}), json!({"handler": "b"})),
             ["handler FieldValueInvalid"]
         );
+    }
+
+    #[test]
+    fn r136_runtime_class_overhead_and_scheduling() {
+        let kind = row("node.k8s.io", "RuntimeClass");
+        let of = |rest: serde_json::Value| {
+            let mut body = json!({"handler": "a"});
+            body.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            faults(&kind, body)
+        };
+        assert_eq!(
+            of(json!({"overhead": {"podFixed": {"cpu": "1", "memory": "1Gi"}}, "scheduling": {
+                "nodeSelector": {"a": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]}})),
+            [""; 0]
+        );
+        assert_eq!(
+            of(json!({"overhead": {"podFixed": {"cpu": "-1"}}})),
+            ["overhead.limits[cpu] FieldValueInvalid"]
+        );
+        assert_eq!(
+            of(json!({"scheduling": {"nodeSelector": {"a b": ""}}})),
+            ["scheduling.nodeSelector FieldValueInvalid"]
+        );
+        let twice = json!([
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1},
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2},
+        ]);
+        assert_eq!(
+            of(json!({"scheduling": {"tolerations": twice}})),
+            ["scheduling.tolerations[1] FieldValueDuplicate"]
+        );
+        assert_eq!(
+            of(json!({"scheduling": {"tolerations": [{"operator": "Equal"}]}})),
+            ["scheduling.tolerations[0].operator FieldValueInvalid"]
+        );
+    }
+
+    #[test]
+    fn r31_deprecated_labels_in_a_runtime_class() {
+        let kind = row("node.k8s.io", "RuntimeClass");
+        let body =
+            |label: &str| json!({"handler": "a", "scheduling": {"nodeSelector": {label: ""}}});
+        assert_eq!(warned(&kind, body("kubernetes.io/os")), [""; 0]);
+        let old = body("beta.kubernetes.io/os");
+        assert_eq!(warned(&kind, old.clone()).len(), 1);
+        assert_eq!(warned_update(&kind, old.clone(), old).len(), 1);
     }
 }

@@ -12,9 +12,11 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use tenure_machinery::validate::{ip, objects, objects_mut, same, text};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
+use tenure_podspec::{WARNINGS_MAX, address_warning};
 
+use crate::address_warning::{balancer_warnings, network_warning};
 use crate::service_validate;
-use crate::stored::{keep, set_status, spec, texts};
+use crate::stored::{is_status_write, keep, set_status, spec, texts};
 
 /// Rules of Service.
 pub(crate) struct ServiceRules;
@@ -81,6 +83,70 @@ impl Rules for ServiceRules {
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         service_validate::validate_update(object, old, errors);
     }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        if is_status_write(object, old) {
+            return balancer_warnings(object);
+        }
+        service_warnings(object)
+    }
+}
+
+/// What to tell about what a service says and nobody heeds, or will not for long.
+fn service_warnings(object: &Object) -> Vec<String> {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    let mut warnings = Vec::new();
+    let path = Path::Root.field("spec");
+    let spec = spec(object);
+    if object.at(&["metadata", "annotations", HINTS]).is_some() {
+        let now = "service.kubernetes.io/topology-mode";
+        warnings.push(format!("annotation {HINTS} is deprecated, please use {now} instead"));
+    }
+    let addresses = |member: &str, warnings: &mut Vec<String>| {
+        let list = path.field(member);
+        for (index, address) in texts(spec, member).into_iter().enumerate() {
+            warnings.extend(address_warning(address, &list.index(index)));
+        }
+    };
+    if !matches!(text(spec, "clusterIP"), "" | "None") {
+        addresses("clusterIPs", &mut warnings);
+    }
+    let is_headless = text(spec, "type") == "ClusterIP" && text(spec, "clusterIP") == "None";
+    let is_name = text(spec, "type") == "ExternalName";
+    let external = !spec.list_at(&["externalIPs"]).is_empty();
+    let balancer = text(spec, "loadBalancerIP");
+    for (member, is_set) in [
+        ("loadBalancerIP", !balancer.is_empty()),
+        ("externalIPs", external),
+        ("SessionAffinity", text(spec, "sessionAffinity") != "None"),
+    ] {
+        if is_headless && is_set {
+            warnings.push(format!("spec.{member} is ignored for headless services"));
+        }
+    }
+    addresses("externalIPs", &mut warnings);
+    if external && !is_headless && !is_name {
+        let advice = "is deprecated and may no longer be implemented in some clusters";
+        warnings.push(format!("spec.externalIPs {advice}"));
+    }
+    warnings.extend(address_warning(balancer, &path.field("loadBalancerIP")));
+    let list = path.field("loadBalancerSourceRanges");
+    for (index, range) in texts(spec, "loadBalancerSourceRanges").into_iter().enumerate() {
+        warnings.extend(network_warning(range, &list.index(index)));
+    }
+    if is_name && external {
+        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    }
+    if !is_name && !text(spec, "externalName").is_empty() {
+        let advice = "is ignored when spec.type is not \"ExternalName\"";
+        warnings.push(format!("spec.externalName {advice}"));
+    }
+    if text(spec, "trafficDistribution") == "PreferClose" {
+        let advice = "\"PreferClose\" is deprecated; use \"PreferSameZone\"";
+        warnings.push(format!("spec.trafficDistribution: {advice}"));
+    }
+    warnings.truncate(WARNINGS_MAX);
+    warnings
 }
 
 /// Whether the service gets an address of its own: any type but ExternalName, and not headless.

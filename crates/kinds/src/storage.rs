@@ -3,6 +3,7 @@
 use serde_json::json;
 use tenure_machinery::validate::{objects, same, text, validate_frozen, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::{WARNINGS_MAX, node_label_advice};
 
 use crate::stored::{keep, spec};
 
@@ -45,6 +46,22 @@ impl Rules for StorageClassRules {
             }
         }
         validate_frozen(object, old, "volumeBindingMode", &Path::Root, errors);
+    }
+
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let list = Path::Root.field("allowedTopologies");
+        for (index, topology) in objects(object, "allowedTopologies") {
+            let place = list.index(index);
+            let list = place.field("matchLabelExpressions");
+            for (index, expression) in objects(topology, "matchLabelExpressions") {
+                if let Some(advice) = node_label_advice(text(expression, "key")) {
+                    warnings.push(format!("{}: {advice}", list.index(index).field("key")));
+                }
+            }
+        }
+        warnings.truncate(WARNINGS_MAX);
+        warnings
     }
 }
 
@@ -93,6 +110,19 @@ impl Rules for CsiDriverRules {
             validate_frozen(spec(object), spec(old), member, &path, errors);
         }
     }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        let requests = |driver: &Object| spec(driver).get("tokenRequests").cloned();
+        let asks = !spec(object).list_at(&["tokenRequests"]).is_empty();
+        let changed = old.is_none_or(|old| requests(old) != requests(object));
+        let chosen = spec(object).bool_at(&["serviceAccountTokenInSecrets"]).is_some();
+        if !asks || !changed || chosen {
+            return Vec::new();
+        }
+        let advice = "is unset; if supported by this CSI driver, set to true to prevent possible \
+                      logging of tokens in volume attributes";
+        vec![format!("spec.serviceAccountTokenInSecrets {advice}")]
+    }
 }
 
 impl Rules for CsiNodeRules {
@@ -129,6 +159,27 @@ impl Rules for CsiStorageCapacityRules {
         for member in ["nodeTopology", "storageClassName"] {
             validate_frozen(object, old, member, &Path::Root, errors);
         }
+    }
+
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        let Some(topology) = object.map_at(&["nodeTopology"]) else { return Vec::new() };
+        let mut warnings = Vec::new();
+        let path = Path::Root.field("nodeTopology");
+        let list = path.field("matchExpressions");
+        for (index, expression) in objects(topology, "matchExpressions") {
+            let key = text(expression, "key");
+            if let Some(advice) = node_label_advice(key) {
+                warnings.push(format!("{}: {key} is {advice}", list.index(index).field("key")));
+            }
+        }
+        let labels = path.field("matchLabels");
+        for (label, _) in topology.map_at(&["matchLabels"]).into_iter().flatten() {
+            if let Some(advice) = node_label_advice(label) {
+                warnings.push(format!("{}: {advice}", labels.field(label)));
+            }
+        }
+        warnings.truncate(WARNINGS_MAX);
+        warnings
     }
 }
 
@@ -167,7 +218,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row, update_faults};
+    use crate::check::{created, faults, row, update_faults, warned, warned_update};
 
     const GROUP: &str = "storage.k8s.io";
 
@@ -216,5 +267,31 @@ mod tests {
                 "spec.source FieldValueRequired"
             ]
         );
+    }
+
+    #[test]
+    fn r31_deprecated_labels_of_nodes_in_topologies() {
+        let key = "failure-domain.beta.kubernetes.io/zone";
+        let class = |key: &str| json!({"allowedTopologies": [{"matchLabelExpressions": [{"key": key, "values": ["a"]}]}]});
+        let kind = row(GROUP, "StorageClass");
+        assert_eq!(warned(&kind, class("topology.kubernetes.io/zone")), [""; 0]);
+        assert_eq!(warned(&kind, class(key)).len(), 1);
+        assert_eq!(warned_update(&kind, class(key), class(key)).len(), 1);
+        let kind = row(GROUP, "CSIStorageCapacity");
+        let capacity = json!({"nodeTopology": {
+            "matchLabels": {key: "a", "b": "c"}, "matchExpressions": [{"key": key, "operator": "Exists"}]}});
+        assert_eq!(warned(&kind, capacity).len(), 2);
+    }
+
+    #[test]
+    fn r31_a_driver_that_does_not_say_where_tokens_go() {
+        let kind = row(GROUP, "CSIDriver");
+        let asks = json!({"spec": {"tokenRequests": [{"audience": "a"}]}});
+        assert_eq!(warned(&kind, json!({"spec": {}})), [""; 0]);
+        assert_eq!(warned(&kind, asks.clone()).len(), 1);
+        assert_eq!(warned_update(&kind, json!({"spec": {}}), asks.clone()).len(), 1);
+        assert_eq!(warned_update(&kind, asks.clone(), asks), [""; 0]);
+        let chosen = json!({"spec": {"tokenRequests": [{"audience": "a"}], "serviceAccountTokenInSecrets": false}});
+        assert_eq!(warned(&kind, chosen), [""; 0]);
     }
 }

@@ -36,3 +36,10 @@ pub(crate) fn texts<'a>(object: &'a Object, member: &str) -> Vec<&'a str> {
 pub(crate) fn is_new(object: &Object) -> bool {
     object.str_at(&["metadata", "resourceVersion"]).is_none_or(str::is_empty)
 }
+
+/// Whether the write went to `status`: other writes leave it as it was, or change it with the specification.
+pub(crate) fn is_status_write(object: &Object, old: Option<&Object>) -> bool {
+    old.is_some_and(|old| {
+        old.get("status") != object.get("status") && old.get("spec") == object.get("spec")
+    })
+}

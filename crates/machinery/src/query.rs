@@ -6,6 +6,9 @@ use std::borrow::Cow;
 
 use crate::status::Failure;
 
+/// The longest duration that Go can hold.
+const NANOS_MAX: u128 = i64::MAX as u128;
+
 /// The parameters of a request, in order, decoded.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
@@ -65,13 +68,20 @@ impl Query {
         }
     }
 
-    /// Checks `timeout`, which may shorten the server's own deadline (R7).
+    /// Checks `timeout`, which may shorten the server's own deadline; less than nothing is none (R7).
     pub fn timeout(&self) -> Result<Option<std::time::Duration>, Failure> {
-        match self.get("timeout") {
-            None | Some("") => Ok(None),
-            Some(text) => parse_duration(text)
-                .ok_or_else(|| Failure::bad_request(format!("timeout: `{text}` is not a duration")))
-                .map(|d| (!d.is_zero()).then_some(d)),
+        let text = self.text("timeout");
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let (negative, amount) = match (text.strip_prefix('-'), text.strip_prefix('+')) {
+            (Some(amount), _) => (true, amount),
+            (None, Some(amount)) => (false, amount),
+            (None, None) => (false, text),
+        };
+        match parse_duration(amount).filter(|duration| duration.as_nanos() <= NANOS_MAX) {
+            Some(duration) => Ok((!negative && !duration.is_zero()).then_some(duration)),
+            None => Err(Failure::bad_request(format!("timeout: `{text}` is not a duration"))),
         }
     }
 }

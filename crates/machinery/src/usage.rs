@@ -24,6 +24,8 @@ const COUNTED: [&str; 6] = [
 /// What each container must say once a quota limits it.
 const TOLD: [&str; 6] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+/// Where claims named their class before there was a field.
+const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const NATIVE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 /// What an object of this resource uses.
@@ -71,15 +73,18 @@ fn pod(pod: &Object, usage: &mut Usage) {
 /// What a pod is charged for: what it asks for in all, and what the pod itself costs.
 fn asked(pod: &Object, side: &str) -> Usage {
     let mut together = asked_by_containers(pod, side);
+    let whole = amounts(pod.map_at(&["spec", "resources", side]));
+    together.extend(whole.into_iter().filter(|(name, _)| name.starts_with("hugepages-")));
     let mut overhead = amounts(pod.map_at(&["spec", "overhead"]));
     // What has no limit does not get one.
-    overhead.retain(|name, _| side == "requests" || together.contains_key(name));
+    let limited = |name: &String| together.get(name).is_some_and(|limit| !limit.is_zero());
+    overhead.retain(|name, _| side == "requests" || limited(name));
     add(&mut together, &overhead);
     together
 }
 
 /// What a pod asks for in all, as `requests` or `limits`: its containers together, or one of those that come
-/// first if that is more; what it says as a whole goes before that.
+/// first if that is more; the cpu and the memory it says as a whole go before that.
 #[must_use]
 pub fn asked_by_containers(pod: &Object, side: &str) -> Usage {
     let mut together = Usage::new();
@@ -106,8 +111,34 @@ pub fn asked_by_containers(pod: &Object, side: &str) -> Usage {
         let most = together.get(&name).map_or(amount, |known| amount.max(*known));
         together.insert(name, most);
     }
-    together.extend(amounts(pod.map_at(&["spec", "resources", side])));
+    let whole = amounts(pod.map_at(&["spec", "resources", side]));
+    together.extend(whole.into_iter().filter(|(name, _)| is_compute(name)));
     together
+}
+
+/// The resources that give a pod its class.
+fn is_compute(name: &str) -> bool {
+    matches!(name, "cpu" | "memory")
+}
+
+/// Whether a pod asks for no cpu and no memory: as a whole if it says anything as a whole, else in its
+/// containers. What the pod itself costs does not count.
+fn is_best_effort(pod: &Object) -> bool {
+    let sides = ["requests", "limits"];
+    let is_silent = |resources: Option<&Object>| {
+        let all = sides.iter().flat_map(|side| amounts(resources.and_then(|r| r.map_at(&[side]))));
+        all.into_iter().all(|(name, amount)| !is_compute(&name) || amount.is_zero())
+    };
+    let says = |resources: &&Object| {
+        sides.iter().any(|side| resources.map_at(&[side]).is_some_and(|list| !list.is_empty()))
+    };
+    if let Some(whole) = pod.map_at(&["spec", "resources"]).filter(says) {
+        return is_silent(Some(whole));
+    }
+    ["initContainers", "containers"]
+        .iter()
+        .flat_map(|list| objects(pod.list_at(&["spec", list])))
+        .all(|container| is_silent(container.map_at(&["resources"])))
 }
 
 fn add(to: &mut Usage, from: &Usage) {
@@ -151,7 +182,11 @@ fn chosen_node_ports(service: &Object) -> i64 {
 }
 
 fn claim(claim: &Object, usage: &mut Usage) {
-    let class = claim.str_at(&["spec", "storageClassName"]).unwrap_or_default();
+    // The annotation goes before the field, even where it is empty.
+    let class = claim
+        .str_at(&["metadata", "annotations", BETA_CLASS])
+        .or_else(|| claim.str_at(&["spec", "storageClassName"]))
+        .unwrap_or_default();
     let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
     if !class.is_empty() {
         usage.insert(of_class("persistentvolumeclaims"), Quantity::from_units(1));
@@ -160,12 +195,18 @@ fn claim(claim: &Object, usage: &mut Usage) {
     // What a resize has taken already is used until it is given back.
     let taken = claim.at(&["status", "allocatedResources", "storage"]);
     let taken = taken.and_then(Quantity::from_value).unwrap_or(Quantity::ZERO);
-    if let Some(amount) = asked.and_then(Quantity::from_value).map(|amount| amount.max(taken)) {
+    if let Some(amount) = asked.and_then(Quantity::from_value) {
+        let amount = in_whole_bytes(in_whole_bytes(amount).max(taken));
         usage.insert("requests.storage".to_owned(), amount);
         if !class.is_empty() {
             usage.insert(of_class("requests.storage"), amount);
         }
     }
+}
+
+/// The amount rounded up to whole bytes, written as it was: quotas count no parts of bytes.
+fn in_whole_bytes(amount: Quantity) -> Quantity {
+    amount.plus(Quantity::from_units(amount.value()).minus(amount))
 }
 
 /// What one usage has more than another.
@@ -257,19 +298,11 @@ fn reaches_other_namespaces(pod: &Object) -> bool {
 
 fn pod_in(pod: &Object, scope: &str, operator: &str, values: &[Value]) -> bool {
     let ends = pod.int_at(&["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0);
-    let effort = || {
-        let says = |side: &str| {
-            asked(pod, side).iter().any(|(name, amount)| {
-                matches!(name.as_str(), "cpu" | "memory") && !amount.is_zero()
-            })
-        };
-        says("requests") || says("limits")
-    };
     match scope {
         "Terminating" => ends,
         "NotTerminating" => !ends,
-        "BestEffort" => !effort(),
-        "NotBestEffort" => effort(),
+        "BestEffort" => is_best_effort(pod),
+        "NotBestEffort" => !is_best_effort(pod),
         "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
         "PriorityClass" => {
             let class = pod.str_at(&["spec", "priorityClassName"]).unwrap_or_default();
@@ -370,5 +403,62 @@ mod tests {
         let scoped = object(&json!({"spec": {"scopes": ["BestEffort"]}}));
         assert!(!in_scope(&scoped, "", "services", &object(&service)));
         assert!(in_scope(&scoped, "", "pods", &Object::new()));
+    }
+
+    #[test]
+    fn qu1_a_claim_belongs_to_the_class_of_its_annotation_and_uses_whole_bytes() {
+        let claim = |class: Value| {
+            object(&json!({
+                "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": class}},
+                "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "1500m"}}},
+            }))
+        };
+        assert_eq!(
+            written(&of("", "persistentvolumeclaims", &claim(json!("slow")))),
+            "count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=2,\
+             slow.storageclass.storage.k8s.io/persistentvolumeclaims=1,\
+             slow.storageclass.storage.k8s.io/requests.storage=2"
+        );
+        assert_eq!(
+            written(&of("", "persistentvolumeclaims", &claim(json!("")))),
+            "count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=2"
+        );
+        let taken = object(&json!({
+            "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"allocatedResources": {"storage": "2Gi"}},
+        }));
+        let usage = of("", "persistentvolumeclaims", &taken);
+        assert_eq!(usage["requests.storage"].canonical(), "2Gi");
+    }
+
+    #[test]
+    fn qu1_what_a_pod_itself_costs_is_no_effort() {
+        let quota = object(&json!({"spec": {"scopes": ["BestEffort"]}}));
+        let is_in = |spec: Value| in_scope(&quota, "", "pods", &object(&json!({"spec": spec})));
+        let asks = |side: &str, name: &str| json!({"resources": {side: {name: "1"}}});
+        assert!(is_in(json!({"containers": [{}], "overhead": {"cpu": "1", "memory": "1Gi"}})));
+        assert!(is_in(json!({"containers": [asks("requests", "example.com/card")]})));
+        assert!(!is_in(json!({"containers": [asks("limits", "cpu")]})));
+        assert!(!is_in(
+            json!({"initContainers": [asks("requests", "memory")], "containers": [{}]})
+        ));
+        assert!(!is_in(json!({"containers": [{}], "resources": {"requests": {"cpu": "1"}}})));
+        assert!(is_in(json!({"containers": [{}], "resources": {"requests": {"cpu": "0"}}})));
+    }
+
+    #[test]
+    fn qu1_huge_pages_of_a_whole_pod_count_for_quotas_only() {
+        let pages = json!({"hugepages-2Mi": "4Mi", "cpu": "2"});
+        let pod = object(&json!({"spec": {
+            "resources": {"requests": pages, "limits": pages},
+            "containers": [{"resources": {"requests": {"hugepages-2Mi": "2Mi", "cpu": "1"}}}],
+        }}));
+        assert_eq!(of("", "pods", &pod)["requests.hugepages-2Mi"].canonical(), "4Mi");
+        let asked = asked_by_containers(&pod, "requests");
+        assert_eq!(
+            (asked["hugepages-2Mi"].canonical(), asked["cpu"].canonical()),
+            ("2Mi".into(), "2".into())
+        );
+        assert!(!asked_by_containers(&pod, "limits").contains_key("hugepages-2Mi"));
     }
 }

@@ -7,6 +7,7 @@
 //! Pure functions of JSON objects in normal form. What admission adds (accounts, tokens, priorities) and
 //! what kinds around a template demand never live here.
 
+mod annotations;
 mod container;
 mod defaults;
 mod downward;
@@ -25,16 +26,24 @@ pub mod text;
 mod update;
 mod view;
 mod volumes;
+mod warnings;
+mod windows;
 
+pub use annotations::{apply_app_armor_annotations, validate_annotation_update};
 pub use defaults::{default_claim_spec, default_pod_spec, default_pod_template};
 pub use downward::{CARRIER, Withheld, downward_warnings, drop_file_users, owner_reference_uses};
+pub use placement::validate_tolerations;
 pub use qos::qos_class;
 pub use references::{ReferenceKind, References, references, template_references};
 pub use resources::validate_resource_requirements;
 pub use spec::{Options, validate_pod, validate_pod_create, validate_pod_spec, validate_template};
 pub use update::{
-    prepare_ephemeral_update, prepare_resize, validate_annotation_update,
-    validate_ephemeral_update, validate_pod_update, validate_resize,
+    prepare_ephemeral_update, prepare_resize, validate_ephemeral_update, validate_pod_update,
+    validate_resize,
+};
+pub use warnings::{
+    WARNINGS_MAX, address_warning, claim_warnings, node_label_advice, node_selector_warnings,
+    pod_warnings, template_warnings,
 };
 
 #[cfg(test)]

@@ -252,4 +252,15 @@ mod tests {
         assert_eq!(refuse_claim(&range, &claim("3Gi")).len(), 1);
         assert_eq!(refuse_claim(&range, &claim("1Mi")).len(), 1);
     }
+
+    #[test]
+    fn r250_of_a_whole_pod_only_cpu_and_memory_are_bounded() {
+        let range = range(json!([{"type": "Pod", "max": {"hugepages-2Mi": "2Mi", "cpu": "1"}}]));
+        let own = json!({"hugepages-2Mi": "2Mi", "cpu": "1"});
+        let mut pod = pod(&[json!({"requests": own, "limits": own})], &[]);
+        pod["spec"]["resources"] = json!({"limits": {"hugepages-2Mi": "4Mi"}});
+        assert_eq!(refuse_pod(&range, &pod), [""; 0]);
+        pod["spec"]["resources"] = json!({"limits": {"cpu": "2"}});
+        assert_eq!(refuse_pod(&range, &pod).len(), 1);
+    }
 }

@@ -8,8 +8,8 @@ use crate::selector::validate_label_selector;
 use crate::text;
 use crate::view::{any, has, int, items, map, text as text_of, texts};
 
-/// The list `tolerations`.
-pub(crate) fn validate_tolerations(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
+/// The list `tolerations` of an object; `path` is that of the list.
+pub fn validate_tolerations(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
     for (index, toleration) in items(spec, "tolerations").enumerate() {
         let at = path.index(index);
         let key = text_of(toleration, "key");

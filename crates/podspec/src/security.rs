@@ -4,7 +4,8 @@ use serde_json::Value;
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
 
 use crate::text;
-use crate::view::{flag, has, items, map, text as text_of, texts};
+use crate::view::{each_container, flag, has, items, map, text as text_of, texts};
+use crate::windows::{validate_windows_options, validate_windows_pod};
 
 /// The `securityContext` of a pod.
 pub(crate) fn validate_pod_security(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
@@ -21,6 +22,7 @@ pub(crate) fn validate_pod_security(spec: &Object, path: &Path<'_>, errors: &mut
     let policies: [(&str, &[&str]); 1] = [("fsGroupChangePolicy", &["Always", "OnRootMismatch"])];
     choices(context, &policies, &at, errors);
     validate_seccomp(context, &at, errors);
+    validate_windows_options(context, &at, errors);
     validate_app_armor(context, &at, errors);
     let policies: [(&str, &[&str]); 2] = [
         ("supplementalGroupsPolicy", &["Merge", "Strict"]),
@@ -70,6 +72,7 @@ pub(crate) fn validate_container_security(
             errors.invalid(&at, "", why);
         }
     }
+    validate_windows_options(context, &at, errors);
     validate_app_armor(context, &at, errors);
 }
 
@@ -97,7 +100,7 @@ fn validate_seccomp(context: &Object, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn validate_app_armor(context: &Object, path: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_app_armor(context: &Object, path: &Path<'_>, errors: &mut Errors) {
     let Some(profile) = map(context, "appArmorProfile") else { return };
     let at = path.field("appArmorProfile");
     let file = at.field("localhostProfile");
@@ -168,7 +171,7 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(part)
 }
 
-/// What a Linux pod may not say about Windows; the reverse is not checked field by field.
+/// What a pod may not say about the system that it does not run on.
 pub(crate) fn validate_os(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
     let Some(os) = map(spec, "os") else { return };
     let at = path.field("os");
@@ -183,18 +186,14 @@ pub(crate) fn validate_os(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
                 let at = path.field("securityContext");
                 errors.forbidden(&at.field("windowsOptions"), why);
             }
-            for list in ["initContainers", "containers", "ephemeralContainers"] {
-                let list_path = path.field(list);
-                for (index, container) in items(spec, list).enumerate() {
-                    if set(container) {
-                        let at = list_path.index(index);
-                        let at = at.field("securityContext");
-                        errors.forbidden(&at.field("windowsOptions"), why);
-                    }
+            each_container(spec, path, &mut |container, at| {
+                if set(container) {
+                    let at = at.field("securityContext");
+                    errors.forbidden(&at.field("windowsOptions"), why);
                 }
-            }
+            });
         }
-        "windows" => {}
+        "windows" => validate_windows_pod(spec, path, errors),
         other => errors.not_supported(&at, other, &["linux", "windows"]),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
 
+use crate::annotations::{validate_pod_annotations, validate_profile_agreement};
 use crate::container::{
     Pod, validate_containers, validate_ephemeral_containers, validate_image_padding,
     validate_init_containers,
@@ -19,6 +20,7 @@ use crate::selector::{template_labels, validate_annotations, validate_labels};
 use crate::text;
 use crate::view::{any, flag, has, int, items, map, text as text_of, texts};
 use crate::volumes::validate_volumes;
+use crate::windows::validate_host_process;
 
 /// What surrounds the specification.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +61,7 @@ pub fn validate_pod_create(pod: &Object, errors: &mut Errors) {
         let why = "cannot be set until all schedulingGates have been cleared";
         errors.forbidden(&path.field("nodeName"), why);
     }
+    validate_profile_agreement(pod, spec, &path, errors);
 }
 
 /// A template: labels, annotations and specification.
@@ -74,6 +77,7 @@ pub fn validate_template(template: &Object, path: &Path<'_>, errors: &mut Errors
     validate_pod_annotations(template, spec, &path.field("annotations"), errors);
     let at = path.field("spec");
     validate_pod_spec(spec, &at, errors, Options::default());
+    validate_profile_agreement(template, spec, &at, errors);
     if any(spec, "ephemeralContainers") {
         let why = "ephemeral containers not allowed in pod template";
         errors.forbidden(&at.field("ephemeralContainers"), why);
@@ -118,6 +122,7 @@ pub fn validate_pod_spec(
     validate_dns(spec, &path.field("dnsConfig"), errors);
     validate_gates(spec, path, errors);
     validate_spreading(spec, &path.field("topologySpreadConstraints"), errors);
+    validate_host_process(spec, path, errors);
     validate_host_users(spec, path, errors);
     validate_hostname_override(spec, path, errors);
     validate_names_and_limits(spec, path, errors);
@@ -295,23 +300,6 @@ fn validate_hostname_override(spec: &Object, path: &Path<'_>, errors: &mut Error
         errors.too_long(&at, 64);
     }
     text::dns_subdomain(name, &at, errors);
-}
-
-/// Annotations that mean something to pods.
-fn validate_pod_annotations(object: &Object, spec: &Object, path: &Path<'_>, errors: &mut Errors) {
-    const MIRROR: &str = "kubernetes.io/config.mirror";
-    const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-    let Some(annotations) = object.map_at(&["metadata", "annotations"]) else { return };
-    if has(annotations, MIRROR) && text_of(spec, "nodeName").is_empty() {
-        let why = "must set spec.nodeName if mirror pod annotation is set";
-        errors.invalid(&path.key(MIRROR), "", why);
-    }
-    let cost = text_of(annotations, COST);
-    // Numbers are written plainly: no sign but minus, no leading zero.
-    let plain = cost.parse::<i32>().is_ok_and(|number| number.to_string() == cost);
-    if has(annotations, COST) && !plain {
-        errors.invalid(&path.key(COST), format_args!("{cost:?}"), "must be a 32bit integer");
-    }
 }
 
 /// Without an account there can be no token.

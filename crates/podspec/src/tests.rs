@@ -5,11 +5,14 @@ use tenure_machinery::{Errors, Object, Path};
 
 use crate::*;
 
+mod annotations;
 mod downward;
 mod hostile;
 mod recorded;
 mod references;
 mod updates;
+mod warnings;
+mod windows;
 
 /// A specification and the causes it gives, in order.
 struct Row {

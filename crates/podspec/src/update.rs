@@ -5,6 +5,7 @@
 use serde_json::Value;
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
 
+use crate::annotations::validate_annotation_update;
 use crate::qos::qos_class;
 use crate::view::{any, has, int, items, map, text as text_of};
 
@@ -156,22 +157,6 @@ fn only_adds(new: &Value, old: &Value) -> bool {
         return names.iter().all(|name| list(new, name).is_empty());
     }
     names.iter().all(|name| list(new, name).starts_with(&list(old, name)))
-}
-
-/// What is a mirror of a pod that a node runs from a file stays one, and nothing else becomes one.
-pub fn validate_annotation_update(new: &Object, old: &Object, errors: &mut Errors) {
-    let at = Path::Root.field("metadata");
-    let at = at.field("annotations");
-    let key = ["metadata", "annotations", MIRROR];
-    match (new.str_at(&key), old.str_at(&key)) {
-        (new, Some(old)) if new != Some(old) => {
-            errors.forbidden(&at.key(MIRROR), "may not remove or update mirror pod annotation");
-        }
-        (Some(_), None) => {
-            errors.forbidden(&at.key(MIRROR), "may not add mirror pod annotation");
-        }
-        _ => {}
-    }
 }
 
 /// Keeps what a client may otherwise write of the metadata: whoever may change a part of a pod only

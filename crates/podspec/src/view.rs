@@ -1,7 +1,7 @@
 //! Short reads of JSON objects: a missing member reads as the zero of its type.
 
 use serde_json::Value;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, Path};
 
 /// The text under `name`, or empty.
 pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
@@ -50,4 +50,21 @@ pub(crate) fn has(object: &Object, name: &str) -> bool {
 /// Whether the list under `name` has items.
 pub(crate) fn any(object: &Object, name: &str) -> bool {
     !object.list_at(&[name]).is_empty()
+}
+
+/// The lists of containers, in the order in which they are looked at.
+pub(crate) const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// Every container of a specification at `path`, and where it stands.
+pub(crate) fn each_container<'a>(
+    spec: &'a Object,
+    path: &Path<'_>,
+    each: &mut dyn FnMut(&'a Object, &Path<'_>),
+) {
+    for list in CONTAINERS {
+        let list_path = path.field(list);
+        for (index, container) in items(spec, list).enumerate() {
+            each(container, &list_path.index(index));
+        }
+    }
 }

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_token::{Bound, BoundKind, Claims, Subject, issue};
+use tenure_token::{LegacyClaims, Subject, issue_legacy};
 use tenure_world::{Change, Guard, Record, World, Write};
 
 use crate::api::Api;
@@ -28,8 +28,6 @@ const AUTHORITY: &str = "/kube-root-ca.crt";
 const TOKEN: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// Such tokens are meant to last as long as their Secret; ten years are long enough.
-const LIFE_SECONDS: i64 = 10 * 365 * 24 * 3600;
 
 fn is_token(record: &Record) -> bool {
     record.key().starts_with(SECRETS) && record.field("type") == Some(TOKEN)
@@ -123,29 +121,13 @@ fn token(
     Ok(Some(new))
 }
 
-/// A token for the account that dies with the Secret.
+/// A token for the account that counts while the Secret holds it.
 fn signed(api: &Api, secret: &Record, account: &Record) -> Result<String, Failure> {
-    let now = jiff::Timestamp::now().as_second();
-    let issuer = api.tokens.issuer().to_owned();
-    let claims = Claims {
-        audiences: vec![issuer.clone()],
-        issuer,
-        subject: Subject {
-            namespace: account.namespace().to_owned(),
-            name: account.name().to_owned(),
-            uid: account.uid().to_owned(),
-        },
-        issued_at: now,
-        not_before: now,
-        expires_at: now.saturating_add(LIFE_SECONDS),
-        id: api.chance.uid(),
-        bound: Some(Bound {
-            kind: BoundKind::Secret,
-            name: secret.name().to_owned(),
-            uid: secret.uid().to_owned(),
-        }),
-        node: None,
-        warn_after: None,
+    let subject = Subject {
+        namespace: account.namespace().to_owned(),
+        name: account.name().to_owned(),
+        uid: account.uid().to_owned(),
     };
-    issue(&api.tokens.keys, &claims).map_err(Failure::internal)
+    let claims = LegacyClaims { subject, secret: secret.name().to_owned() };
+    issue_legacy(&api.tokens.keys, &claims).map_err(Failure::internal)
 }

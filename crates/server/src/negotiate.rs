@@ -1,5 +1,7 @@
 //! What the client wants back: media type and representation (R20, R27, R30).
 
+use std::collections::BTreeMap;
+
 use tenure_machinery::Failure;
 
 /// How bytes are written.
@@ -171,8 +173,82 @@ pub fn wants_aggregated_discovery(accept: Option<&str>) -> bool {
     false
 }
 
-/// The bare media type of a Content-Type header, in lower case.
+/// The media types of patches. Their names are compared as they stand.
+const PATCHES: [&str; 4] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// The bare media type of a Content-Type header (R21).
+///
+/// Patches are known by the text before the first semicolon, as it is. Of everything else the whole header
+/// is read as Go's `mime.ParseMediaType` reads it; one that cannot be read so is answered whole, which is no
+/// type that anybody serves.
 #[must_use]
 pub fn media_type(header: Option<&str>) -> String {
-    header.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let whole = header.unwrap_or_default();
+    let text = whole.split(';').next().unwrap_or_default();
+    if whole.is_empty() || PATCHES.contains(&text) {
+        return text.to_owned();
+    }
+    match parse_media_type(whole) {
+        Some(media) if !PATCHES.contains(&media.as_str()) => media,
+        _ => whole.to_owned(),
+    }
+}
+
+fn parse_media_type(header: &str) -> Option<String> {
+    let (base, rest) = header.split_at(header.find(';').unwrap_or(header.len()));
+    let media = base.trim().to_lowercase();
+    let (_, subtype) = token(&media)?;
+    if !subtype.is_empty() && !matches!(token(subtype.strip_prefix('/')?), Some((_, ""))) {
+        return None;
+    }
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    let mut rest = rest.trim_start();
+    // A semicolon at the end begins nothing.
+    while !matches!(rest.trim_end(), "" | ";") {
+        let (name, after) = token(rest.strip_prefix(';')?.trim_start())?;
+        let (value, after) = parameter_value(after.trim_start().strip_prefix('=')?.trim_start())?;
+        // Said twice is said once, unless it is something else.
+        if *seen.entry(name.to_lowercase()).or_insert_with(|| value.clone()) != value {
+            return None;
+        }
+        rest = after.trim_start();
+    }
+    Some(media)
+}
+
+/// The token at the start of a text, and what follows it.
+fn token(text: &str) -> Option<(&str, &str)> {
+    let is_token = |c: char| c.is_ascii_graphic() && !is_special(c);
+    let end = text.find(|c| !is_token(c)).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// What stands apart from tokens in a media type.
+fn is_special(c: char) -> bool {
+    r#"()<>@,;:\"/[]?="#.contains(c)
+}
+
+/// The value at the start of a text, a token or in quotes, and what follows it.
+fn parameter_value(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        return token(text).map(|(value, rest)| (value.to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut characters = quoted.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some((value, characters.as_str())),
+            '\r' | '\n' => return None,
+            // A backslash before a plain character means itself.
+            '\\' if characters.clone().next().is_some_and(is_special) => {
+                value.extend(characters.next());
+            }
+            other => value.push(other),
+        }
+    }
 }

@@ -19,13 +19,13 @@ use crate::dispatch::created_status;
 use crate::internal;
 use crate::negotiate::Offer;
 use crate::node;
-use crate::query::{FieldValidation, WriteOptions};
+use crate::query::WriteOptions;
 use crate::read::get::missing;
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::commit::{Extras, Outcome, draft, propose};
 use crate::write::decide::{Step, decide};
-use crate::write::decode;
+use crate::write::decode::{self, Unstored};
 use crate::write::delete::{self, DeleteOptions};
 
 const RACES_MAX: usize = 256;
@@ -36,17 +36,25 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
-    let binding =
-        decode::unstored(request, FieldValidation::Ignore, "Binding", "api.core.v1.Binding")?;
+    let mut binding = decode::unstored(request, options.validation, Unstored::BINDING)?;
     let name =
         if request.name.is_empty() { binding.name().to_owned() } else { request.name.clone() };
-    if !binding.name().is_empty() && binding.name() != name {
+    let state = api.world.current();
+    admit::namespace_must_take(&state, &request.served.kind, &request.namespace, &name)?;
+    node::restrict_posted(request)?;
+    if name.is_empty() {
+        return Err(Failure::bad_request("metadata.name: a binding names its pod"));
+    }
+    if binding.name() != name {
         return Err(Failure::bad_request(
             "metadata.name: name in URL does not match name in Binding object",
         ));
     }
-    node::restrict_posted(request)?;
     check_target(&binding)?;
+    if request.subresource == "binding" {
+        label_topology(&state, &mut binding);
+    }
+    drop(state);
     enforce(api, request, &binding, ("", "v1", "Binding"), options.dry_run).await?;
     let pods = api
         .kinds
@@ -60,7 +68,7 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
             return Err(missing(&pods, &name));
         };
         let own = Extras::default();
-        if assign(api, &pods, &record, &binding, own, options.dry_run).await?.is_some() {
+        if take(api, &pods, &record, &binding, own, options.dry_run).await?.is_some() {
             return answer::json_value(
                 StatusCode::CREATED,
                 &created_status(),
@@ -126,8 +134,31 @@ async fn enforce(
     request.permit.check(&api.world)
 }
 
-/// Binds the pod that a record holds as a Binding says; `None` when the pod has moved.
+/// Gives a Binding the place of the node it names, for the pod to take (R254).
+fn label_topology(state: &World, binding: &mut Object) {
+    if binding.str_at(&["target", "kind"]) == Some("Node")
+        && let Some(node) = binding.str_at(&["target", "name"]).map(str::to_owned)
+    {
+        admit::label_topology(state, &node, binding);
+    }
+}
+
+/// Binds the pod that a record holds as a follower's Binding says; `None` when the pod has moved.
 pub(crate) async fn assign(
+    api: &Api,
+    pods: &Served,
+    record: &Arc<Record>,
+    binding: &Object,
+    extras: Extras,
+    dry_run: bool,
+) -> Result<Option<Arc<Record>>, Failure> {
+    let mut binding = binding.clone();
+    label_topology(&api.world.current(), &mut binding);
+    take(api, pods, record, &binding, extras, dry_run).await
+}
+
+/// Writes into a pod what its Binding says; `None` when the pod has moved.
+async fn take(
     api: &Api,
     pods: &Served,
     record: &Arc<Record>,
@@ -204,10 +235,13 @@ fn set_condition(pod: &mut Object, mut condition: Value) {
 pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
-    let dry_run = WriteOptions::read(&request.query, "CreateOptions", false)?.dry_run;
-    let eviction =
-        decode::unstored(request, FieldValidation::Ignore, "Eviction", "api.policy.v1.Eviction")?;
-    if !eviction.name().is_empty() && eviction.name() != request.name {
+    let given = WriteOptions::read(&request.query, "CreateOptions", false)?;
+    let eviction = decode::unstored(request, given.validation, Unstored::EVICTION)?;
+    let (kind, state) = (&request.served.kind, api.world.current());
+    admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
+    drop(state);
+    node::restrict_eviction(api, request)?;
+    if eviction.name() != request.name {
         return Err(Failure::bad_request(
             "metadata.name: name in URL does not match name in Eviction object",
         ));
@@ -217,8 +251,7 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
         None | Some(Value::Null) => DeleteOptions::default(),
         Some(_) => return Err(Failure::bad_request("deleteOptions: must be an object")),
     };
-    options.dry_run |= dry_run;
-    node::restrict_eviction(api, request)?;
+    options.dry_run |= given.dry_run;
     enforce(api, request, &eviction, ("policy", "v1", "Eviction"), options.dry_run).await?;
     remove_evicted(api, request, &options).await?;
     answer::json_value(StatusCode::CREATED, &created_status(), wanted.format, style)

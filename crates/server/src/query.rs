@@ -49,7 +49,6 @@ impl ListOptions {
             .map_err(|e| Failure::bad_request(format!("unable to parse field selector: {e}")))?;
         let limit = usize::try_from(query.number("limit")?.unwrap_or(0).max(0)).unwrap_or(0);
         let timeout = query.number("timeoutSeconds")?;
-        query.timeout()?;
         let text = query.text("resourceVersion");
         let matching = check_matching(query, text, watch)?;
         let token = query.get("continue").filter(|t| !t.is_empty()).map(str::to_owned);
@@ -59,7 +58,7 @@ impl ListOptions {
                 Failure::bad_request(format!("resourceVersion: `{text}` is not a whole number"))
             })?),
         };
-        if token.is_some() && revision.is_some_and(|r| r != Revision::ZERO) {
+        if !watch && token.is_some() && revision.is_some_and(|r| r != Revision::ZERO) {
             return Err(Failure::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
@@ -101,6 +100,9 @@ fn check_matching(query: &Query, version: &str, watch: bool) -> Result<Match, Fa
                 &field,
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ),
+        }
+        if !text.is_empty() && query.get("continue").is_some_and(|t| !t.is_empty()) {
+            errors.forbidden(&field, "resourceVersionMatch is forbidden when continue is provided");
         }
     } else {
         if !text.is_empty() {
@@ -213,11 +215,11 @@ impl WriteOptions {
 
 fn check_manager(manager: &str, errors: &mut Errors) {
     let field = Path::Root.field("fieldManager");
-    if manager.chars().count() > 128 {
+    if manager.len() > 128 {
         errors.too_long(&field, 128);
     }
-    for (at, c) in manager.chars().enumerate() {
-        if c.is_control() || (c.is_whitespace() && c != ' ') {
+    for (at, c) in manager.char_indices() {
+        if !is_printable(c) {
             errors.invalid(
                 &field,
                 format!("{manager:?}"),
@@ -225,6 +227,13 @@ fn check_manager(manager: &str, errors: &mut Errors) {
             );
         }
     }
+}
+
+/// Whether a character can be seen, or is the plain space: letters, marks, numbers, punctuation, symbols.
+fn is_printable(c: char) -> bool {
+    // The standard library escapes just the others, of marks those that stand alone, and the quotes.
+    let after_letter: String = ['a', c].iter().collect();
+    matches!(c, '\\' | '\'' | '"') || after_letter.escape_debug().eq(['a', c])
 }
 
 /// `dryRun` may be given only as `All`.

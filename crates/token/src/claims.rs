@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tenure_machinery::{Object, ObjectExt as _};
 
 /// The claim under which everything of Kubernetes stands.
-const KUBERNETES: &str = "kubernetes.io";
+pub(crate) const KUBERNETES: &str = "kubernetes.io";
 
 /// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Subject {
     }
 
     /// A colon inside a part would let two accounts share a username.
-    fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         let part = |text: &str| !text.is_empty() && !text.contains(':');
         part(&self.namespace) && part(&self.name) && !self.uid.is_empty()
     }

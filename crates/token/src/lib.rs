@@ -17,6 +17,7 @@ mod der;
 mod discovery;
 mod json;
 mod key;
+mod legacy;
 mod request;
 mod token;
 mod verified;
@@ -24,8 +25,9 @@ mod verified;
 pub use claims::{Bound, BoundKind, Claims, Node, Subject};
 pub use discovery::openid_configuration;
 pub use key::{KeyError, Keys};
+pub use legacy::LegacyClaims;
 pub use request::{Granted, Issuing, bound_asked, grant};
-pub use token::{IssueError, Reason, Refused, issue, verify};
+pub use token::{IssueError, Reason, Refused, issue, issue_legacy, verify};
 pub use verified::{Standing, Verified};
 
 /// How far clocks may differ, and how long a deleted object's tokens may outlive it.

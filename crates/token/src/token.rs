@@ -11,9 +11,11 @@ use core::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use tenure_machinery::Object;
 
 use crate::claims::Claims;
 use crate::key::{Algorithm, Keys, VerifyingKey};
+use crate::legacy::LegacyClaims;
 use crate::verified::Verified;
 use crate::{LEEWAY_SECONDS, TOKEN_BYTES_MAX, json as strict};
 
@@ -109,11 +111,20 @@ impl fmt::Display for Reason {
 /// # Errors
 /// When the claims make no token, the token would be too long, or no signature came.
 pub fn issue(keys: &Keys, claims: &Claims) -> Result<String, IssueError> {
-    if !claims.is_sound() {
-        return Err(IssueError::Claims);
-    }
+    if claims.is_sound() { seal(keys, claims.to_json()) } else { Err(IssueError::Claims) }
+}
+
+/// Signs the claims of a token that a Secret will hold.
+///
+/// # Errors
+/// As [`issue`].
+pub fn issue_legacy(keys: &Keys, claims: &LegacyClaims) -> Result<String, IssueError> {
+    if claims.is_sound() { seal(keys, claims.to_json()) } else { Err(IssueError::Claims) }
+}
+
+fn seal(keys: &Keys, claims: Object) -> Result<String, IssueError> {
     let header = json!({ "alg": keys.signing_algorithm().name(), "kid": keys.signing_id() });
-    let payload = Value::Object(claims.to_json());
+    let payload = Value::Object(claims);
     let mut token = format!("{}.{}", encode(header.to_string()), encode(payload.to_string()));
     let signature = keys.sign(token.as_bytes()).ok_or(IssueError::Signature)?;
     token.push('.');
@@ -136,8 +147,16 @@ pub fn verify(
     audiences_accepted: &[&str],
 ) -> Result<Verified, Refused> {
     let payload = signed_payload(keys, token)?;
-    let claims =
-        strict::object(&payload).as_ref().and_then(Claims::from_json).ok_or(Reason::Claims)?;
+    let payload = strict::object(&payload).ok_or(Reason::Claims)?;
+    if LegacyClaims::are(&payload) {
+        let claims = LegacyClaims::from_json(&payload).ok_or(Reason::Claims)?;
+        // It says nothing of audiences, so it is meant for this server alone.
+        if !audiences_accepted.contains(&issuer) {
+            return Err(Reason::Audience.into());
+        }
+        return Ok(Verified::legacy(claims, issuer, token));
+    }
+    let claims = Claims::from_json(&payload).ok_or(Reason::Claims)?;
     if claims.issuer != issuer {
         return Err(Reason::Issuer.into());
     }

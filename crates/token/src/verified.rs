@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use ring::digest::{SHA256, digest};
+
 use crate::LEEWAY_SECONDS;
 use crate::claims::{Bound, BoundKind, Claims, Node, Subject};
+use crate::legacy::LegacyClaims;
 use crate::token::{Reason, Refused};
 
 /// What a believed token says.
@@ -27,6 +30,8 @@ pub struct Verified {
     pub warn_after: Option<i64>,
     /// Until when it counts, in seconds since 1970.
     pub expires_at: i64,
+    /// The SHA-256 of a token that a Secret holds. Its `bound` is that Secret, by name alone.
+    held: Option<Vec<u8>>,
 }
 
 /// An object as the host found it.
@@ -49,12 +54,50 @@ impl Verified {
     pub(crate) fn new(claims: Claims, audiences: Vec<String>) -> Verified {
         let Claims { subject, bound, node, id, warn_after, expires_at, .. } = claims;
         let Subject { namespace, name, uid } = subject;
-        Verified { namespace, name, uid, audiences, bound, node, id, warn_after, expires_at }
+        let held = None;
+        Verified { namespace, name, uid, audiences, bound, node, id, warn_after, expires_at, held }
+    }
+
+    pub(crate) fn legacy(claims: LegacyClaims, audience: &str, token: &str) -> Verified {
+        let Subject { namespace, name, uid } = claims.subject;
+        Verified {
+            namespace,
+            name,
+            uid,
+            audiences: vec![audience.to_owned()],
+            bound: Some(Bound { kind: BoundKind::Secret, name: claims.secret, uid: String::new() }),
+            node: None,
+            id: String::new(),
+            warn_after: None,
+            expires_at: i64::MAX,
+            held: Some(sha256(token.as_bytes())),
+        }
+    }
+
+    /// Whether it counts only while a Secret holds it.
+    #[must_use]
+    pub fn is_legacy(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether this is the token, as its Secret holds it.
+    #[must_use]
+    pub fn is_held_as(&self, token: &[u8]) -> bool {
+        self.held.as_ref().is_some_and(|held| *held == sha256(token))
+    }
+
+    /// Whether an object is the one that is meant. Who holds a token that never ends loses it at once.
+    fn is_meant(&self, found: Standing<'_>, uid: &str, now: i64) -> bool {
+        if self.is_legacy() {
+            return found.deleted_at.is_none() && (uid.is_empty() || found.uid == uid);
+        }
+        found.is(uid, now)
     }
 
     /// Whether the account and the bound object, as found now, are the ones the token means.
     ///
-    /// An object marked as deleted stands for [`LEEWAY_SECONDS`] more.
+    /// An object marked as deleted stands for [`LEEWAY_SECONDS`] more; not for a token that a Secret holds, of
+    /// which the host also asks [`Verified::is_held_as`].
     ///
     /// # Errors
     /// When one is absent, has another uid, or has been deleted for too long.
@@ -64,11 +107,11 @@ impl Verified {
         account: Option<Standing<'_>>,
         bound: Option<Standing<'_>>,
     ) -> Result<(), Refused> {
-        if !account.is_some_and(|found| found.is(&self.uid, now)) {
+        if !account.is_some_and(|found| self.is_meant(found, &self.uid, now)) {
             return Err(Reason::AccountGone.into());
         }
         match &self.bound {
-            Some(meant) if !bound.is_some_and(|found| found.is(&meant.uid, now)) => {
+            Some(meant) if !bound.is_some_and(|found| self.is_meant(found, &meant.uid, now)) => {
                 Err(Reason::BoundGone.into())
             }
             _ => Ok(()),
@@ -129,4 +172,8 @@ impl Verified {
         }
         extra
     }
+}
+
+fn sha256(bytes: &[u8]) -> Vec<u8> {
+    digest(&SHA256, bytes).as_ref().to_vec()
 }

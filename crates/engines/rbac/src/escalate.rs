@@ -60,7 +60,14 @@ pub enum Escalation {
     /// A role that gathers rules can come to hold anything, so writing one needs everything.
     Gathers,
     /// The role to be bound is absent, so nobody can be said to hold it.
-    RoleAbsent,
+    RoleAbsent {
+        /// Which it is: `roles` or `clusterroles`.
+        resource: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A Role is to be bound in the whole cluster, where there are none.
+    RoleNowhere,
 }
 
 impl Escalation {
@@ -87,7 +94,8 @@ impl Escalation {
             Self::Gathers => {
                 "only somebody who may do everything can write an aggregationRule".to_owned()
             }
-            Self::RoleAbsent => "the role to be bound does not exist".to_owned(),
+            Self::RoleAbsent { .. } => "the role to be bound does not exist".to_owned(),
+            Self::RoleNowhere => "a Role can only be bound in its namespace".to_owned(),
         }
     }
 }
@@ -185,9 +193,11 @@ impl Rbac {
         if who.is_master() || may(&question("bind", resource, &binding.namespace, name)) {
             return Ok(Relied::default());
         }
-        let placeless = resource == "roles" && home.is_empty();
-        let role = if placeless { None } else { self.role(home, name) };
-        let role = role.ok_or(Escalation::RoleAbsent)?;
+        if resource == "roles" && home.is_empty() {
+            return Err(Escalation::RoleNowhere);
+        }
+        let absent = || Escalation::RoleAbsent { resource, name: name.to_owned() };
+        let role = self.role(home, name).ok_or_else(absent)?;
         let mut relied = self.must_hold(who, &binding.namespace, &role.rules)?;
         relied.bound = Some((&role.namespace, &role.name));
         Ok(relied)

@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::check::{created, faults, row, update_faults, updated};
+use crate::check::{
+    created, faults, row, update_faults, updated, warned, warned_status, warned_update,
+};
 
 fn service(spec: Value) -> Value {
     json!({ "spec": spec })
@@ -178,4 +180,51 @@ fn r136_what_the_server_hands_out() {
         node_ports(&both),
         [("UDP".to_owned(), 30001), ("TCP".to_owned(), 30001), ("TCP".to_owned(), 30002)]
     );
+}
+
+#[test]
+fn r31_a_service_is_told_what_nobody_heeds() {
+    let kind = row("", "Service");
+    let told = |spec: Value| {
+        let said = warned(&kind, service(spec.clone()));
+        assert_eq!(warned_update(&kind, service(spec.clone()), service(spec)), said);
+        said.iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let ports = json!([{"port": 80}]);
+    assert_eq!(told(json!({"ports": ports})), [""; 0]);
+    assert_eq!(told(json!({"ports": ports, "externalIPs": ["10.0.0.1"]})), ["spec.externalIPs"]);
+    assert_eq!(
+        told(json!({"ports": ports, "clusterIP": "None", "externalIPs": ["10.0.0.1"],
+            "loadBalancerIP": "10.0.0.1", "sessionAffinity": "ClientIP"})),
+        ["spec.loadBalancerIP", "spec.externalIPs", "spec.SessionAffinity"]
+    );
+    assert_eq!(
+        told(json!({"type": "ExternalName", "externalName": "a.b", "externalIPs": ["10.0.0.1"]})),
+        ["spec.externalIPs"]
+    );
+    assert_eq!(told(json!({"ports": ports, "externalName": "a.b"})), ["spec.externalName"]);
+    assert_eq!(
+        told(json!({"ports": ports, "trafficDistribution": "PreferClose"})),
+        ["spec.trafficDistribution:"]
+    );
+    assert_eq!(
+        told(json!({"ports": ports, "type": "LoadBalancer", "loadBalancerIP": "FD00::1",
+            "loadBalancerSourceRanges": ["10.0.0.1/8"], "clusterIP": "FD00::2"})),
+        ["spec.clusterIPs[0]:", "spec.loadBalancerIP:", "spec.loadBalancerSourceRanges[0]:"]
+    );
+    let mut hints = service(json!({"ports": ports}));
+    hints["metadata"] =
+        json!({"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}});
+    assert_eq!(warned(&kind, hints).len(), 1);
+}
+
+#[test]
+fn r31_a_status_of_a_service_tells_about_its_addresses_only() {
+    let kind = row("", "Service");
+    let body = service(json!({"ports": [{"port": 80}], "externalIPs": ["10.0.0.1"]}));
+    let status = |ip: &str| json!({"loadBalancer": {"ingress": [{"ip": ip}]}});
+    assert_eq!(warned_status(&kind, body.clone(), status("10.0.0.1")), [""; 0]);
+    let told = warned_status(&kind, body, status("FD00::1"));
+    assert_eq!(told.len(), 1);
+    assert!(told[0].starts_with("status.loadBalancer.ingress[0]: "), "{told:?}");
 }

@@ -7,6 +7,7 @@ use tenure_machinery::kind::{Dependents, Ignored, Kind, NameRule, NoRules, Statu
 
 use super::row::{Row, row};
 use crate::api_service::ApiServiceRules;
+use crate::certificate::pod_request::PodCertificateRequestRules;
 use crate::certificate::{CertificateSigningRequestRules, ClusterTrustBundleRules};
 use crate::event::NewEventRules;
 use crate::lease::LeaseRules;
@@ -99,7 +100,7 @@ pub(super) fn certificates() -> Vec<Kind> {
             "PodCertificateRequest",
             "podcertificaterequests",
             "api.certificates.v1beta1.PodCertificateRequest",
-            NoRules,
+            PodCertificateRequestRules,
         )
         .acted_on_by("whoever signs for its signer")
         .needs_version()

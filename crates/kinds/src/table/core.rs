@@ -12,6 +12,7 @@ use crate::node::NodeRules;
 use crate::persistent_volume::PersistentVolumeRules;
 use crate::persistent_volume_claim::PersistentVolumeClaimRules;
 use crate::service::ServiceRules;
+use crate::service_account::ServiceAccountRules;
 use crate::workloads::{PodRules, PodTemplateRules, ReplicationControllerRules};
 
 const V1: (&str, &str) = ("", "v1");
@@ -76,11 +77,17 @@ pub(super) fn rows() -> Vec<Kind> {
         row(V1, "Secret", "secrets", "api.core.v1.Secret", SecretRules)
             .acted_on_by("the node agent, for the pods that mention it")
             .field("type", ""),
-        row(V1, "ServiceAccount", "serviceaccounts", "api.core.v1.ServiceAccount", NoRules)
-            .acted_on_by("admission and the issuer of tokens")
-            .short(&["sa"])
-            .returned()
-            .foreign("token", "TokenRequest", ("authentication.k8s.io", "v1"), CREATE),
+        row(
+            V1,
+            "ServiceAccount",
+            "serviceaccounts",
+            "api.core.v1.ServiceAccount",
+            ServiceAccountRules,
+        )
+        .acted_on_by("admission and the issuer of tokens")
+        .short(&["sa"])
+        .returned()
+        .foreign("token", "TokenRequest", ("authentication.k8s.io", "v1"), CREATE),
         service(),
     ];
     rows.into_iter().map(Row::done).collect()

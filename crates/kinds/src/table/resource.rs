@@ -1,10 +1,12 @@
-//! Rows of the group resource; schema-driven storage only.
+//! Rows of the group resource; of what nobody acts on, schema-driven storage only.
 //!
 //! Device taint rules are served as v1; the facts of that version are those of v1alpha3.
 
 use tenure_machinery::kind::{Kind, NoRules, StatusMeta};
 
 use super::row::{Row, row};
+use crate::resource_claim::{ResourceClaimRules, ResourceClaimTemplateRules};
+use crate::resource_slice::ResourceSliceRules;
 
 const RESOURCE: (&str, &str) = ("resource.k8s.io", "v1");
 
@@ -27,24 +29,36 @@ pub(super) fn resource() -> Vec<Kind> {
         .counted()
         .needs_version()
         .status("DeviceTaintRule", StatusMeta::Frozen),
-        row(RESOURCE, "ResourceClaim", "resourceclaims", "api.resource.v1.ResourceClaim", NoRules)
-            .acted_on_by("the authorization of nodes")
-            .status("ResourceClaim", StatusMeta::Frozen),
+        row(
+            RESOURCE,
+            "ResourceClaim",
+            "resourceclaims",
+            "api.resource.v1.ResourceClaim",
+            ResourceClaimRules,
+        )
+        .acted_on_by("the authorization of nodes")
+        .status("ResourceClaim", StatusMeta::Frozen),
         row(
             RESOURCE,
             "ResourceClaimTemplate",
             "resourceclaimtemplates",
             "api.resource.v1.ResourceClaimTemplate",
-            NoRules,
+            ResourceClaimTemplateRules,
         )
         .ignored("no claims are made of it"),
-        row(RESOURCE, "ResourceSlice", "resourceslices", "api.resource.v1.ResourceSlice", NoRules)
-            .acted_on_by("the authorization of nodes")
-            .cluster()
-            .counted()
-            .field("spec.nodeName", "")
-            .field("spec.driver", "")
-            .field("spec.pool.name", ""),
+        row(
+            RESOURCE,
+            "ResourceSlice",
+            "resourceslices",
+            "api.resource.v1.ResourceSlice",
+            ResourceSliceRules,
+        )
+        .acted_on_by("the authorization of nodes")
+        .cluster()
+        .counted()
+        .field("spec.nodeName", "")
+        .field("spec.driver", "")
+        .field("spec.pool.name", ""),
     ];
     rows.into_iter().map(|row| Row::returned(row).done()).collect()
 }

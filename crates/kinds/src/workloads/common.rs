@@ -9,7 +9,7 @@ use tenure_podspec::selector::{
     is_empty, is_usable, matches, template_labels, validate_label_selector,
 };
 use tenure_podspec::text::non_negative;
-use tenure_podspec::{default_pod_template, validate_template};
+use tenure_podspec::{default_pod_template, template_warnings, validate_template};
 
 pub(super) use crate::stored::is_new;
 
@@ -211,4 +211,27 @@ pub(super) fn name_warning(object: &Object, old: Option<&Object>) -> Vec<String>
         Some(why) if old.is_none() => vec![format!("metadata.name: {advice}: [{why}]")],
         _ => Vec::new(),
     }
+}
+
+/// Whether the object is new, or its specification has changed: when clients are told about templates.
+pub(super) fn has_moved(object: &Object, old: Option<&Object>) -> bool {
+    let generation = |object: &Object| object.int_at(&["metadata", "generation"]);
+    old.is_none_or(|old| generation(old) != generation(object))
+}
+
+/// What to tell about the template of a specification at `path`.
+pub(super) fn template_warning(spec: &Object, path: &Path<'_>) -> Vec<String> {
+    let template = spec.map_at(&["template"]);
+    template
+        .map(|template| template_warnings(template, &path.field("template")))
+        .unwrap_or_default()
+}
+
+/// What to tell about the name and the template of a new object, and about the template of a changed one.
+pub(super) fn name_and_template_warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+    let mut warnings = name_warning(object, old);
+    if has_moved(object, old) {
+        warnings.extend(template_warning(spec_of(object), &Path::Root.field("spec")));
+    }
+    warnings
 }

@@ -5,8 +5,10 @@ use tenure_machinery::schedule::{self, Schedule};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::text;
 
-use super::common::{default_template, keep_status, name_warning, not_negative, shown, spec_of};
-use super::job::{default_failure_policy, validate_job_spec};
+use super::common::{
+    default_template, has_moved, keep_status, name_warning, not_negative, shown, spec_of,
+};
+use super::job::{default_failure_policy, job_warnings, validate_job_spec};
 
 /// Rules of CronJob. The length of the name is the table's.
 pub struct CronJobRules;
@@ -80,6 +82,14 @@ impl Rules for CronJobRules {
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        name_warning(object, old)
+        let mut warnings = name_warning(object, old);
+        if has_moved(object, old)
+            && let Some(job) = object.map_at(&["spec", "jobTemplate", "spec"])
+        {
+            let path = Path::Root.field("spec");
+            let path = path.field("jobTemplate");
+            warnings.extend(job_warnings(job, &path.field("spec")));
+        }
+        warnings
     }
 }

@@ -6,8 +6,8 @@ use tenure_podspec::selector::{is_usable, matches, template_labels, validate_lab
 use tenure_podspec::text;
 
 use super::common::{
-    default_template, immutable, is_new, keep_status, labels_mismatch, name_warning, not_negative,
-    shown, spec_of, validate_counts, validate_spec_template,
+    default_template, has_moved, immutable, is_new, keep_status, labels_mismatch, name_warning,
+    not_negative, shown, spec_of, template_warning, validate_counts, validate_spec_template,
 };
 use super::job_policy::validate_policies;
 
@@ -109,8 +109,28 @@ impl Rules for JobRules {
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        name_warning(object, old)
+        let mut warnings = name_warning(object, old);
+        if has_moved(object, old) {
+            warnings.extend(job_warnings(spec_of(object), &Path::Root.field("spec")));
+        }
+        warnings
     }
+}
+
+/// What to tell about the specification of a Job at `path`.
+pub(super) fn job_warnings(spec: &Object, path: &Path<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let more = |name: &str, than: i64| spec.int_at(&[name]).is_some_and(|count| count > than);
+    let indexed = spec.str_at(&["completionMode"]) == Some("Indexed");
+    if indexed && more("completions", 100_000) && more("parallelism", 10_000) {
+        warnings.push(format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism \
+             higher than 10^4, Kubernetes might not be able to track completedIndexes when a big \
+             number of indexes fail"
+        ));
+    }
+    warnings.extend(template_warning(spec, path));
+    warnings
 }
 
 /// Fills the status that a pattern of pod conditions expects.

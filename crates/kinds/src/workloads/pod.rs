@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::text;
 use tenure_podspec::{
-    default_pod_spec, default_pod_template, prepare_ephemeral_update, prepare_resize, qos_class,
+    WARNINGS_MAX, address_warning, apply_app_armor_annotations, default_pod_spec,
+    default_pod_template, pod_warnings, prepare_ephemeral_update, prepare_resize, qos_class,
     validate_annotation_update, validate_pod, validate_pod_create, validate_pod_update,
     validate_template,
 };
 
-use super::common::{is_new, keep_status, shown};
+use super::common::{has_moved, is_new, keep_status, shown, template_warning};
+use crate::stored::is_status_write;
 
 /// Rules of Pod.
 pub struct PodRules;
@@ -23,6 +25,7 @@ impl Rules for PodRules {
     }
 
     fn prepare_create(&self, object: &mut Object, cx: &Cx) {
+        apply_app_armor_annotations(object);
         let spec = object.map_mut("spec");
         let class = qos_class(spec);
         let gated = !spec.list_at(&["schedulingGates"]).is_empty();
@@ -108,13 +111,35 @@ impl Rules for PodRules {
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        if is_status_write(object, old) {
+            return status_warnings(object);
+        }
+        if old.is_some() {
+            return Vec::new();
+        }
         let advice = "this is used in the Pod's hostname, which can result in surprising behavior; \
                       a DNS label is recommended";
-        match tenure_machinery::name::dns_label(object.name()) {
-            Some(why) if old.is_none() => vec![format!("metadata.name: {advice}: [{why}]")],
-            _ => Vec::new(),
+        let name = tenure_machinery::name::dns_label(object.name());
+        let mut warnings: Vec<String> =
+            name.into_iter().map(|why| format!("metadata.name: {advice}: [{why}]")).collect();
+        warnings.extend(pod_warnings(object));
+        warnings
+    }
+}
+
+/// What to tell about addresses in a status.
+fn status_warnings(object: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let path = Path::Root.field("status");
+    for list in ["podIPs", "hostIPs"] {
+        let list_path = path.field(list);
+        for (index, entry) in object.list_at(&["status", list]).iter().enumerate() {
+            let address = entry.get("ip").and_then(Value::as_str).unwrap_or_default();
+            warnings.extend(address_warning(address, &list_path.index(index).field("ip")));
         }
     }
+    warnings.truncate(WARNINGS_MAX);
+    warnings
 }
 
 fn validate_nomination(status: &Object, old: &Object, path: &Path<'_>, errors: &mut Errors) {
@@ -160,5 +185,9 @@ impl Rules for PodTemplateRules {
         if let Some(template) = object.map_at(&["template"]) {
             validate_template(template, &Path::Root.field("template"), errors);
         }
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        if has_moved(object, old) { template_warning(object, &Path::Root) } else { Vec::new() }
     }
 }

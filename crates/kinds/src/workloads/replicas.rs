@@ -5,9 +5,10 @@ use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::selector::template_labels;
 
 use super::common::{
-    default_template, immutable, keep_status, labels_mismatch, name_warning, not_negative,
-    selector_matches_template, share, spec_of, usable_selector, validate_collisions,
-    validate_counts, validate_long_running, validate_selector, validate_share, validate_share_cap,
+    default_template, has_moved, immutable, keep_status, labels_mismatch,
+    name_and_template_warnings, name_warning, not_negative, selector_matches_template, share,
+    spec_of, template_warning, usable_selector, validate_collisions, validate_counts,
+    validate_long_running, validate_selector, validate_share, validate_share_cap,
     validate_spec_template,
 };
 
@@ -74,7 +75,13 @@ impl Rules for ReplicationControllerRules {
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        name_warning(object, old)
+        let mut warnings = name_warning(object, old);
+        if has_moved(object, old) {
+            // Upstream looks at the template that was there, so that an update is told late.
+            let spec = spec_of(old.unwrap_or(object));
+            warnings.extend(template_warning(spec, &Path::Root.field("spec")));
+        }
+        warnings
     }
 }
 
@@ -114,7 +121,7 @@ impl Rules for ReplicaSetRules {
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        name_warning(object, old)
+        name_and_template_warnings(object, old)
     }
 }
 
@@ -199,7 +206,7 @@ impl Rules for DeploymentRules {
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        name_warning(object, old)
+        name_and_template_warnings(object, old)
     }
 }
 

@@ -3,16 +3,18 @@
 use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::default_claim_spec;
 use tenure_podspec::selector::{is_empty, matches, template_labels, validate_label_selector};
 use tenure_podspec::text;
+use tenure_podspec::{WARNINGS_MAX, claim_warnings, default_claim_spec};
 
 use super::common::{
-    default_template, immutable, is_new, keep_status, labels_mismatch, not_negative,
-    selector_matches_template, share, shown, spec_of, usable_selector, validate_collisions,
-    validate_counts, validate_long_running, validate_selector, validate_share, validate_share_cap,
-    validate_spec_template,
+    default_template, has_moved, immutable, is_new, keep_status, labels_mismatch, not_negative,
+    selector_matches_template, share, shown, spec_of, template_warning, usable_selector,
+    validate_collisions, validate_counts, validate_long_running, validate_selector, validate_share,
+    validate_share_cap, validate_spec_template,
 };
+
+use crate::stored::is_status_write;
 
 /// Where a DaemonSet counts changes of its template.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -116,6 +118,34 @@ impl Rules for StatefulSetRules {
         let parts = &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
         validate_counts(object, counts, parts, errors);
         validate_collisions(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let spec = spec_of(object);
+        let path = Path::Root.field("spec");
+        if has_moved(object, old) {
+            warnings.extend(template_warning(spec, &path));
+        }
+        if is_status_write(object, old) {
+            return warnings;
+        }
+        let list = path.field("volumeClaimTemplates");
+        let claims = spec.list_at(&["volumeClaimTemplates"]).iter().enumerate();
+        for (index, claim) in claims {
+            let at = list.index(index);
+            // Updates are told of in another spelling upstream.
+            let at = if old.is_some() { at.field("Spec") } else { at };
+            let claim = claim.get("spec").and_then(Value::as_object);
+            warnings.extend(claim.into_iter().flat_map(|claim| claim_warnings(claim, &at)));
+        }
+        if spec.int_at(&["revisionHistoryLimit"]).is_some_and(|limit| limit < 0) {
+            let advice =
+                "a negative value retains all historical revisions; a value >= 0 is recommended";
+            warnings.push(format!("spec.revisionHistoryLimit: {advice}"));
+        }
+        warnings.truncate(WARNINGS_MAX);
+        warnings
     }
 }
 
@@ -294,6 +324,12 @@ impl Rules for DaemonSetRules {
         ];
         validate_counts(object, counts, &[], errors);
         validate_collisions(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        let changed = old.is_none_or(|old| template_generation(old) != template_generation(object));
+        let spec = Path::Root.field("spec");
+        if changed { template_warning(spec_of(object), &spec) } else { Vec::new() }
     }
 }
 

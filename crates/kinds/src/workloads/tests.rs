@@ -6,6 +6,7 @@ use tenure_machinery::{Cx, Errors, Object, ObjectExt, Rules};
 use super::*;
 
 mod recorded;
+mod warnings;
 
 fn rules(kind: &str) -> Box<dyn Rules> {
     match kind {
@@ -14,6 +15,7 @@ fn rules(kind: &str) -> Box<dyn Rules> {
         "Deployment" => Box::new(DeploymentRules),
         "Job" => Box::new(JobRules),
         "Pod" => Box::new(PodRules),
+        "PodTemplate" => Box::new(PodTemplateRules),
         "ReplicaSet" => Box::new(ReplicaSetRules),
         "ReplicationController" => Box::new(ReplicationControllerRules),
         "StatefulSet" => Box::new(StatefulSetRules),

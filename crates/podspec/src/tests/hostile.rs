@@ -102,6 +102,8 @@ proptest! {
         validate_pod_update(&pod, &old, &mut errors);
         validate_ephemeral_update(&pod, &old, &mut errors);
         validate_resize(&pod, &old, &mut errors);
+        let _ = pod_warnings(&pod);
+        apply_app_armor_annotations(&mut pod);
         let mut new = pod.clone();
         prepare_ephemeral_update(&mut new, &old);
         prepare_resize(&mut pod, &old);

@@ -2,7 +2,8 @@
 //! nobody becomes an administrator by asking (api-server R136b).
 
 use tenure_kinds::certificate_request;
-use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_machinery::validate::same;
+use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_rbac::Asked;
 
 use super::Operation;
@@ -13,6 +14,8 @@ use crate::request::Request;
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// The group that no check applies to.
 const MASTERS: &str = "system:masters";
+/// How far a signer's clock may be off.
+const SKEW_SECONDS: i64 = 5 * 60;
 
 /// Refuses what the user may not do to a CertificateSigningRequest.
 pub(super) fn may_decide(
@@ -53,6 +56,45 @@ pub(super) fn may_attest(
     may(api, request, "attest", "attest for", signer, new.name())
 }
 
+/// Refuses an answer to a pod's request by somebody who does not speak for its signer (R136e).
+pub(super) fn may_issue(
+    api: &Api,
+    request: &Request,
+    old: Option<&Object>,
+    new: &Object,
+) -> Result<(), Failure> {
+    let Some(old) = old.filter(|_| request.subresource == "status") else { return Ok(()) };
+    if same(old.get("status"), new.get("status")) {
+        return Ok(());
+    }
+    let mut errors = Errors::new();
+    check_begin(new, &mut errors);
+    let signer = signer(old);
+    if errors.is_empty() && !holds(api, request, "sign", signer) {
+        let spec = Path::Root.field("spec");
+        let user = &request.user.name;
+        let why = format!("User {user:?} is not permitted to \"sign\" for signer {signer:?}");
+        errors.forbidden(&spec.field("signerName"), &why);
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let kind = &request.served.kind;
+    Err(Failure::invalid(&kind.group, &kind.kind, old.name(), errors))
+}
+
+/// A certificate begins about when it is issued.
+fn check_begin(new: &Object, errors: &mut Errors) {
+    let Some(text) = new.str_at(&["status", "notBefore"]) else { return };
+    let begins = text.parse().map_or(i64::MIN, jiff::Timestamp::as_second);
+    let apart = jiff::Timestamp::now().as_second().saturating_sub(begins).saturating_abs();
+    if apart >= SKEW_SECONDS {
+        let status = Path::Root.field("status");
+        let why = "must be set to within 5 minutes of kube-apiserver's current time";
+        errors.invalid(&status.field("notBefore"), format_args!("{text:?}"), why);
+    }
+}
+
 fn signer(object: &Object) -> &str {
     object.str_at(&["spec", "signerName"]).unwrap_or_default()
 }
@@ -69,7 +111,6 @@ fn only_collected(old: &Object, new: &Object) -> bool {
     rest(old) == rest(new)
 }
 
-/// Whether the user has this right on the signer, by its name or by its domain.
 fn may(
     api: &Api,
     request: &Request,
@@ -78,9 +119,19 @@ fn may(
     signer: &str,
     name: &str,
 ) -> Result<(), Failure> {
+    if holds(api, request, verb, signer) {
+        return Ok(());
+    }
+    let kind = &request.served.kind;
+    let why = format!("user not permitted to {deed} signerName {signer:?}");
+    Err(Failure::forbidden(&kind.group, &kind.plural, name, &why))
+}
+
+/// Whether the user has this right on the signer, by its name or by its domain.
+fn holds(api: &Api, request: &Request, verb: &str, signer: &str) -> bool {
     let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
     let every = format!("{domain}/*");
-    let allowed = [signer, &every].into_iter().any(|name| {
+    [signer, &every].into_iter().any(|name| {
         let asked = Asked::Resource {
             verb,
             group: "certificates.k8s.io",
@@ -90,13 +141,7 @@ fn may(
             name,
         };
         api.access.may(&request.user, &asked).is_some()
-    });
-    if allowed {
-        return Ok(());
-    }
-    let kind = &request.served.kind;
-    let why = format!("user not permitted to {deed} signerName {signer:?}");
-    Err(Failure::forbidden(&kind.group, &kind.plural, name, &why))
+    })
 }
 
 fn check_subject(request: &Request, new: &Object) -> Result<(), Failure> {

@@ -3,10 +3,10 @@
 //! ```text
 //!   restrict   what nodes may touch, on the object as it was sent
 //!   mutate     namespace lifecycle → limit ranges → service account → taint of new nodes → priority → toleration seconds
-//!              → storage class and protection → runtime class → ingress class → who asks for a certificate
+//!              → storage class and protection → runtime class → ingress class → labels of the node → who asks for a certificate
 //!              → rights handed out, then what roles gather
 //!   validate   the right to create, where an update does → limit ranges → pod security → default priority
-//!              → growth of claims → rights on signers → owner references → what pods read of themselves
+//!              → growth of claims → rights on signers → rights on devices → owner references → what pods read of themselves
 //!              → namespace lifecycle (deletes) → policies
 //!   allocate   service addresses and node ports, what quotas allow, in the same transaction
 //! ```
@@ -27,12 +27,15 @@ mod priority;
 mod quota;
 mod rbac;
 mod reference;
+mod resource_claim;
 mod retention;
 mod runtime_class;
 mod service;
 mod storage;
 
+pub(crate) use namespace::must_take as namespace_must_take;
 pub use ownership::OwnerChecks;
+pub(crate) use pod::label_topology;
 pub(crate) use pod_security::existing as judge_existing_pods;
 pub use policy::Policies;
 pub(crate) use quota::Turns;
@@ -108,6 +111,9 @@ pub fn mutate(
             priority::resolve(state, object)?;
             pod::toleration_seconds(object);
             runtime_class::apply(state, object)?;
+            if let Some(node) = object.str_at(&["spec", "nodeName"]).map(str::to_owned) {
+                pod::label_topology(state, &node, object);
+            }
         }
         ("", "Pod", Operation::Update) if request.subresource.is_empty() => {
             if let Some(old) = old {
@@ -132,7 +138,7 @@ pub fn mutate(
         (tenure_rbac::GROUP, kind, _) => {
             // What is judged is what the writer said, before a gathered role gets its rules.
             if operation != Operation::Delete {
-                rbac::may_hand_out(api, request, old, object)?;
+                rbac::may_hand_out(api, state, request, old, object, extras)?;
             }
             if kind == "ClusterRole" {
                 rbac::gather(api, state, request, operation, object, extras)?;
@@ -163,6 +169,7 @@ pub(crate) fn validate(
                 certificate::may_decide(api, request, operation, old, new)?;
             }
             ("ClusterTrustBundle", Some(new)) => certificate::may_attest(api, request, old, new)?,
+            ("PodCertificateRequest", Some(new)) => certificate::may_issue(api, request, old, new)?,
             _ => {}
         }
     }
@@ -170,12 +177,13 @@ pub(crate) fn validate(
         let state = api.world.current();
         limit_range::refuse(&state, request, operation, old, new)?;
         pod_security::judge(api, request, operation, old, new)?;
-        priority::one_default(&state, request, new)?;
+        priority::one_default(&state, request, old, new)?;
         storage::may_grow(&state, request, old, new)?;
-        pod::may_resize(&state, request, new)?;
+        pod::may_resize(&state, request, old, new)?;
         pod::may_debug(&state, request, new)?;
     }
     if let Some(new) = new {
+        resource_claim::judge(api, request, old, new)?;
         reference::may_hand_out(api, request, old, new)?;
         policy::may_read_parameters(api, request, old, new)?;
         ownership::may_refer(api, request, operation, old, new)?;

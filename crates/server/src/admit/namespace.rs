@@ -1,8 +1,10 @@
 //! Namespaces must exist to be filled, and some may not go (R76, R78).
 
+use std::sync::Arc;
+
 use tenure_machinery::status::{Details, StatusCause};
-use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_world::{Guard, World};
+use tenure_machinery::{Failure, Kind, Object, ObjectExt};
+use tenure_world::{Guard, Record, World};
 
 use crate::request::Request;
 use crate::write::commit::Extras;
@@ -28,23 +30,8 @@ pub(super) fn must_exist(
         return Ok(());
     }
     let namespace = object.namespace();
+    let record = must_take(state, kind, namespace, object.name())?;
     let key = key(namespace);
-    let Some(record) = state.get(&key) else {
-        return Err(Failure::not_found("", "namespaces", namespace));
-    };
-    if record.deleting() {
-        let why = format!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        );
-        let failure = Failure::forbidden(&kind.group, &kind.plural, object.name(), &why);
-        let cause = StatusCause {
-            reason: "NamespaceTerminating".to_owned(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".to_owned(),
-        };
-        let details = failure.details.as_deref().cloned().unwrap_or_default();
-        return Err(failure.with(Details { causes: vec![cause], ..details }));
-    }
     let is_pod = kind.group.is_empty() && kind.kind == "Pod";
     extras.guards.push(if is_pod {
         // Which pods it allows is said in its labels: whoever is let in is let in by what they say then.
@@ -53,6 +40,33 @@ pub(super) fn must_exist(
         Guard::Living { key: key.as_str().into(), uid: record.uid().into() }
     });
     Ok(())
+}
+
+/// Refuses what is posted to a namespace that is missing or going: new objects, and what is posted to
+/// objects there.
+pub(crate) fn must_take<'a>(
+    state: &'a World,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<&'a Arc<Record>, Failure> {
+    let Some(record) = state.get(&key(namespace)) else {
+        return Err(Failure::not_found("", "namespaces", namespace));
+    };
+    if record.deleting() {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let failure = Failure::forbidden(&kind.group, &kind.plural, name, &why);
+        let cause = StatusCause {
+            reason: "NamespaceTerminating".to_owned(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        };
+        let details = failure.details.as_deref().cloned().unwrap_or_default();
+        return Err(failure.with(Details { causes: vec![cause], ..details }));
+    }
+    Ok(record)
 }
 
 /// Refuses to delete a namespace the cluster needs.

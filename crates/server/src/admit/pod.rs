@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
+use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object, ObjectExt, usage};
 use tenure_world::World;
 
@@ -247,31 +248,66 @@ pub(super) fn taint_new_node(node: &mut Object) {
     }
 }
 
+/// Gives a pod, or the Binding that brings it there, the place of its node (upstream's PodTopologyLabels).
+pub(crate) fn label_topology(state: &World, node: &str, object: &mut Object) {
+    const LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+    let Some(record) = state.get(&format!("/registry/minions/{node}")) else { return };
+    for (label, value) in LABELS.iter().filter_map(|label| Some((*label, record.label(label)?))) {
+        object.map_mut("metadata").map_mut("labels").insert(label.to_owned(), value.into());
+    }
+}
+
 /// Refuses to give a pod more than its node can ever have.
-pub(super) fn may_resize(state: &World, request: &Request, new: &Object) -> Result<(), Failure> {
+pub(super) fn may_resize(
+    state: &World,
+    request: &Request,
+    old: Option<&Object>,
+    new: &Object,
+) -> Result<(), Failure> {
     let kind = &request.served.kind;
     if kind.kind != "Pod" || !kind.group.is_empty() || request.subresource != "resize" {
+        return Ok(());
+    }
+    let generation = |pod: &Object| pod.int_at(&["metadata", "generation"]);
+    // What changes nothing needs no node.
+    if old.is_some_and(|old| generation(old) == generation(new)) {
         return Ok(());
     }
     let Some(node) = new.str_at(&["spec", "nodeName"]).filter(|name| !name.is_empty()) else {
         return Ok(());
     };
-    let refuse = |why: &str| Err(Failure::forbidden("", "pods", new.name(), why));
+    let refuse = |why: &str| Failure::forbidden("", "pods", new.name(), why);
+    let because = |cause: &str, why: &str| {
+        let failure = refuse(why);
+        let details = failure.details.as_deref().cloned().unwrap_or_default();
+        let none = String::new;
+        let cause = StatusCause { reason: cause.to_owned(), message: none(), field: none() };
+        failure.with(Details { causes: vec![cause], ..details })
+    };
     let Some(record) = state.get(&format!("/registry/minions/{node}")) else {
-        return refuse(&format!("node {node:?} not found"));
+        return Err(refuse(&format!("node {node:?} not found")));
     };
     if let Some(os) = record.label("kubernetes.io/os").filter(|os| *os != "linux") {
-        return refuse(&format!("pods are resized on linux nodes only, node {node:?} is {os:?}"));
+        let why = format!("pods are resized on linux nodes only, node {node:?} is {os:?}");
+        return Err(because("UnsupportedPlatform", &why));
     }
     let stored: Object = serde_json::from_slice(record.bytes()).map_err(Failure::internal)?;
     let wanted = usage::asked_by_containers(new, "requests");
+    let overhead = usage::amounts(new.map_at(&["spec", "overhead"]));
+    let amount = |of: &usage::Usage, name: &str| of.get(name).copied().unwrap_or(Quantity::ZERO);
+    let mut lacks = Vec::new();
     for resource in ["cpu", "memory"] {
         let most = stored.at(&["status", "allocatable", resource]).and_then(Quantity::from_value);
         let most = most.unwrap_or(Quantity::ZERO);
-        if wanted.get(resource).is_some_and(|wanted| *wanted > most) {
-            let most = most.canonical();
-            return refuse(&format!("node {node:?} has no more {resource} for pods than {most}"));
+        let asked = amount(&wanted, resource).plus(amount(&overhead, resource));
+        if asked > most {
+            let (asked, most) = (asked.canonical(), most.canonical());
+            lacks.push(format!("{resource}, requested: {asked}, allocatable: {most}"));
         }
     }
-    Ok(())
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    let why = format!("node {node:?} has not enough for pods: {}", lacks.join("; "));
+    Err(because("NodeCapacity", &why))
 }

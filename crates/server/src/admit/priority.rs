@@ -70,8 +70,13 @@ pub(super) fn keep(pod: &mut Object, old: &Object) {
     }
 }
 
-/// Refuses a second default.
-pub(super) fn one_default(state: &World, request: &Request, new: &Object) -> Result<(), Failure> {
+/// Refuses a second default; one that is made is a second one even under the name of the first.
+pub(super) fn one_default(
+    state: &World,
+    request: &Request,
+    old: Option<&Object>,
+    new: &Object,
+) -> Result<(), Failure> {
     let kind = &request.served.kind;
     if kind.kind != "PriorityClass"
         || kind.group != "scheduling.k8s.io"
@@ -79,7 +84,7 @@ pub(super) fn one_default(state: &World, request: &Request, new: &Object) -> Res
     {
         return Ok(());
     }
-    match defaults(state).find(|class| class.name() != new.name()) {
+    match defaults(state).find(|class| old.is_none() || class.name() != new.name()) {
         None => Ok(()),
         Some(other) => {
             let why =

@@ -60,11 +60,21 @@ fn may_use_more(request: &Request, old: Option<&Object>, new: &Object) -> bool {
         // Events come and go by themselves.
         return !matches!((group, plural), ("" | "events.k8s.io", "events"));
     };
-    let watched = matches!(
-        (plural, request.subresource.as_str()),
-        ("pods", "" | "resize") | ("services", "") | ("persistentvolumeclaims", "" | "status")
-    );
-    watched && usage::may_change(group, plural, old, new)
+    match (group, plural, request.subresource.as_str()) {
+        // What else an update of a pod may change is counted by nobody: a quota that came later neither
+        // asks it for requests nor keeps its finalizers.
+        ("", "pods", "") => has_deadline(old) != has_deadline(new),
+        ("", "pods", "resize") => true,
+        ("", "services", "") | ("", "persistentvolumeclaims", "" | "status") => {
+            usage::may_change(group, plural, old, new)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a pod is one of those that the scope Terminating means.
+fn has_deadline(pod: &Object) -> bool {
+    pod.int_at(&["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0)
 }
 
 /// Charges every quota that looks at an object with what it uses, or uses more than before, or refuses it.

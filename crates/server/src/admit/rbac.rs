@@ -49,7 +49,8 @@ pub(super) fn may_hand_out(
     let plural = request.served.kind.plural.as_ref();
     let mut relied =
         rbac.check_write(&who, &write, may).map_err(|escalation| match escalation {
-            Escalation::RoleAbsent => Failure::not_found(GROUP, plural, new.name()),
+            Escalation::RoleAbsent { resource, name } => Failure::not_found(GROUP, resource, &name),
+            Escalation::RoleNowhere => Failure::bad_request(escalation.message(&who)),
             other => Failure::forbidden(GROUP, plural, new.name(), &other.message(&who)),
         })?;
     relied.roles.append(&mut allowed.roles);

@@ -6,7 +6,7 @@ use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_token::{BoundKind, Issuing, Keys, Refused, Subject, bound_asked, grant, verify};
 use tenure_world::Handle;
 
-use crate::admit::{Operation, policy};
+use crate::admit::{self, Operation, policy};
 use crate::answer;
 use crate::api::Api;
 use crate::authenticate::User;
@@ -18,7 +18,8 @@ use crate::permit::credential::{self, Token, key_of};
 use crate::query::WriteOptions;
 use crate::read::get;
 use crate::request::Request;
-use crate::write::{decode, managed};
+use crate::write::decode::{self, Unstored};
+use crate::write::managed;
 
 /// What is needed to believe and to issue.
 pub(crate) struct Tokens {
@@ -82,13 +83,10 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
-    let mut body = decode::unstored(
-        request,
-        options.validation,
-        "TokenRequest",
-        "api.authentication.v1.TokenRequest",
-    )?;
+    let mut body = decode::unstored(request, options.validation, Unstored::TOKEN_REQUEST)?;
     let state = api.world.current();
+    let kind = &request.served.kind;
+    admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
     let account = get::stored(&state, &request.served, &request.namespace, &request.name)?;
     node::restrict_token(api, &state, request, &body)?;
     let posted = policy::Subject {

@@ -1,8 +1,14 @@
 //! What proves who asks, and until when: a certificate, a token, or nothing (R148, R149).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tenure_core::Revision;
+use tenure_machinery::{Object, ObjectExt};
 use tenure_token::{BoundKind, Standing, Verified};
 use tenure_world::{Record, World};
+
+/// The label of Secrets whose token was found unused; its value says since when.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// What somebody showed.
 #[derive(Clone, Debug, Default)]
@@ -74,8 +80,19 @@ pub(crate) fn found<'w>(
     verified: &Verified,
     state: &'w World,
 ) -> (Option<Standing<'w>>, Option<Standing<'w>>) {
-    let find = |key: String| state.get(&key).map(|record| standing(record));
-    (find(account_key(verified)), bound_key(verified).and_then(find))
+    let find = |key: String| state.get(&key);
+    let bound = bound_key(verified).and_then(find);
+    let bound = bound.filter(|secret| !verified.is_legacy() || holds(secret, verified));
+    (find(account_key(verified)).map(|it| standing(it)), bound.map(|it| standing(it)))
+}
+
+/// Whether a Secret still holds this token, and nobody has marked it as invalid.
+fn holds(secret: &Record, verified: &Verified) -> bool {
+    let is_valid = secret.label(INVALID_SINCE).is_none_or(str::is_empty);
+    let object = serde_json::from_slice::<Object>(secret.bytes()).ok();
+    let token = object.as_ref().and_then(|it| it.str_at(&["data", "token"]));
+    let token = token.and_then(|text| STANDARD.decode(text).ok());
+    is_valid && token.is_some_and(|token| verified.is_held_as(&token))
 }
 
 fn account_key(verified: &Verified) -> String {

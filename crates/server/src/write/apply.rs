@@ -9,11 +9,11 @@ use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::TypeSchema;
 use tenure_patch::managed::{Application, ApplyError, Conflict, Operation, Writer};
-use tenure_schema::{decode as schema, facts};
+use tenure_schema::{decode as schema, duplicate, facts};
 
 use crate::api::Api;
 use crate::clock::now;
-use crate::query::WriteOptions;
+use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::Served;
 use crate::request::Request;
 use crate::write::managed::{Fields, reset};
@@ -24,7 +24,7 @@ use crate::write::{create, decode};
 /// Applies the body to the object, or creates it; computed again on newer objects until the deadline.
 pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, Failure> {
     let options = WriteOptions::read(&request.query, "PatchOptions", true)?;
-    let config = read(request)?;
+    let (config, repeated) = read(request, options.validation)?;
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
     loop {
@@ -34,6 +34,7 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
             }
             check_creation(request, &config)?;
             let object = merged(request, &options, None, &config)?;
+            report(request, &options, &repeated)?;
             match create::from_object(api, request, &options, object, Fields::Settled).await {
                 Err(failure) if failure.reason == "AlreadyExists" => continue,
                 result => return result.map(Updated::Created),
@@ -43,6 +44,7 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
         check_uid(request, &config, record.uid())?;
         let mut old = served.read(&record)?;
         let object = merged(request, &options, Some(&mut old), &config)?;
+        report(request, &options, &repeated)?;
         warn_of_kept(request, &old, &object);
         let live = Live { record: &record, object: old };
         match store(api, request, &options, live, object, Fields::Settled).await? {
@@ -53,17 +55,32 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
     }
 }
 
-/// Reads the configuration and checks that it speaks of the object in the path.
-fn read(request: &Request) -> Result<Object, Failure> {
-    let value = if request.body.trim_ascii_start().starts_with(b"{") {
-        serde_json::from_slice(&request.body).map_err(|error| {
+/// Says which keys of the configuration stand twice, or refuses them: after the merge, so conflicts come
+/// first (R32).
+fn report(
+    request: &mut Request,
+    options: &WriteOptions,
+    repeated: &[String],
+) -> Result<(), Failure> {
+    decode::report(request, options.validation, repeated).map_err(Failure::bad_request)
+}
+
+/// Reads the configuration and checks that it speaks of the object in the path; answers the keys that stand
+/// twice as well, of which the last counts.
+fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<String>), Failure> {
+    let (value, twice) = if request.body.trim_ascii_start().starts_with(b"{") {
+        let value = serde_json::from_slice(&request.body).map_err(|error| {
             Failure::bad_request(format!("the configuration is not JSON: {error}"))
-        })?
+        })?;
+        let wanted = validation != FieldValidation::Ignore;
+        let twice = if wanted { duplicate::duplicate_fields(&request.body) } else { Vec::new() };
+        (value, twice)
     } else {
-        tenure_yaml::to_json(&request.body, decode::yaml_limits()).map_err(|error| {
+        tenure_yaml::to_json_lenient(&request.body, decode::yaml_limits()).map_err(|error| {
             Failure::bad_request(format!("the configuration is not YAML: {error}"))
         })?
     };
+    let repeated = twice.iter().map(|path| format!("duplicate field {path:?}")).collect();
     decode::check_size(&value)?;
     let Value::Object(config) = value else {
         return Err(Failure::bad_request("the configuration is not an object"));
@@ -92,7 +109,7 @@ fn read(request: &Request) -> Result<Object, Failure> {
     if request.served.type_id.is_none_or(|id| !schema::knows(id, &config)) {
         check_members(&request.served, &config)?;
     }
-    Ok(config)
+    Ok((config, repeated))
 }
 
 /// A configuration with a member that the type does not have cannot be told apart into fields, whatever

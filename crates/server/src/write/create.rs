@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tenure_core::Revision;
 use tenure_kinds::reference;
 use tenure_kinds::retention::is_subject;
-use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, meta};
+use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, meta};
 use tenure_world::{Guard, Write};
 
 use crate::admit::policy::{self, Subject};
@@ -28,7 +29,9 @@ pub(crate) async fn create(api: &Api, request: &mut Request) -> Result<Found, Fa
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
     let mut object = decode::body(request, options.validation)?;
     decode::settle_namespace(request, &mut object)?;
-    check_version_unset(&object)?;
+    if !options.dry_run {
+        check_version_unset(&object)?;
+    }
     from_object(api, request, &options, object, Fields::Written).await
 }
 
@@ -88,7 +91,7 @@ pub(crate) async fn prepare(
     let labels = object.map_at(&["metadata", "labels"]);
     let unlabelled = labels.is_none_or(Object::is_empty);
     let cx = Cx { now: now(), uid: api.chance.uid(), subresource: None, unlabelled };
-    wipe_system_metadata(&mut object);
+    wipe_system_metadata(&mut object, &served.kind);
     served.kind.rules.default(&mut object);
     admit::restrict(api, request, None, &object)?;
     admit::settle_retention(api, request, None, &mut object);
@@ -108,6 +111,13 @@ pub(crate) async fn prepare(
     }
     served.kind.rules.prepare_create(&mut object, &cx);
     let mut object = validate(api, request, object).await?;
+    // Whoever refuses the object from here on leaves its writer with what there is to say about it.
+    for warning in meta::finalizer_warnings(&object, &served.kind) {
+        request.warn(warning);
+    }
+    for warning in served.kind.rules.warnings(&object, None) {
+        request.warn(warning);
+    }
     admit::validate(api, request, Operation::Create, None, Some(&object))?;
     let subject = Subject {
         operation: Operation::Create,
@@ -120,17 +130,16 @@ pub(crate) async fn prepare(
     for warning in admit::warnings(api, &state, request, None, &object) {
         request.warn(warning);
     }
-    for warning in meta::finalizer_warnings(&object, &served.kind) {
-        request.warn(warning);
-    }
-    for warning in served.kind.rules.warnings(&object, None) {
-        request.warn(warning);
-    }
     let key = served.key(object.namespace(), object.name());
-    if let Some(existing) = state.get(&key) {
-        return Err(exists(&served.kind, object.name(), existing.deleting()));
+    let there = state.get(&key).map(|record| record.deleting());
+    // Of a POST the name is looked at last: what it would take is refused first. A PUT or an apply that
+    // finds the object goes on to update it, and followers want to know that it is there.
+    if there.is_none() || request.verb == "create" {
+        admit::allocate(api, &state, request, None, &mut object, &mut extras)?;
     }
-    admit::allocate(api, &state, request, None, &mut object, &mut extras)?;
+    if let Some(deleting) = there {
+        return Err(exists(&served.kind, object.name(), deleting));
+    }
     Ok(Ready { key: key.into(), object, extras })
 }
 
@@ -175,6 +184,7 @@ async fn validate(api: &Api, request: &Request, object: Object) -> Result<Object
     let (downward, around) = (api.downward, Around::now(api));
     let check = move |object: &Object, errors: &mut Errors| {
         meta::validate_meta(object, &of.kind, errors);
+        check_generation(object, errors);
         of.kind.rules.validate(object, errors);
         if is_subject(&of.kind) {
             retention.validate(object, None, errors);
@@ -191,6 +201,15 @@ async fn validate(api: &Api, request: &Request, object: Object) -> Result<Object
     Err(Failure::invalid(&kind.group, &kind.kind, object.name(), errors))
 }
 
+/// A client's own generation is no negative number (R61).
+fn check_generation(object: &Object, errors: &mut Errors) {
+    if let Some(number) = object.int_at(&["metadata", "generation"]).filter(|number| *number < 0) {
+        let metadata = Path::Root.field("metadata");
+        let why = "must be greater than or equal to 0";
+        errors.invalid(&metadata.field("generation"), number, why);
+    }
+}
+
 fn exists(kind: &tenure_machinery::Kind, name: &str, deleting: bool) -> Failure {
     let prefix = if deleting { "object is being deleted: " } else { "" };
     Failure::already_exists(&kind.group, &kind.plural, name, prefix)
@@ -201,17 +220,19 @@ fn relied_on_moved(kind: &tenure_machinery::Kind, name: &str) -> Failure {
     Failure::conflict(&kind.group, &kind.plural, name, "something it relied on has changed")
 }
 
+/// Refuses the version of another object; what is no version, or zero, counts as unset (R57).
 fn check_version_unset(object: &Object) -> Result<(), Failure> {
-    match object.str_at(&["metadata", "resourceVersion"]) {
-        None | Some("") => Ok(()),
-        Some(_) => Err(Failure::bad_request(
-            "metadata.resourceVersion: resourceVersion should not be set on objects to be created",
-        )),
+    let version = object.str_at(&["metadata", "resourceVersion"]).and_then(Revision::parse);
+    if version.is_none_or(|version| version == Revision::ZERO) {
+        return Ok(());
     }
+    Err(Failure::bad_request(
+        "metadata.resourceVersion: resourceVersion should not be set on objects to be created",
+    ))
 }
 
 /// Drops what only the server sets (R56–R58, R74 of ownership).
-fn wipe_system_metadata(object: &mut Object) {
+fn wipe_system_metadata(object: &mut Object, kind: &tenure_machinery::Kind) {
     let metadata = object.map_mut("metadata");
     for member in [
         "uid",
@@ -219,10 +240,13 @@ fn wipe_system_metadata(object: &mut Object) {
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "generation",
         "selfLink",
     ] {
         metadata.remove(member);
+    }
+    // Of kinds that do not count their changes the number is the client's (R61).
+    if kind.generation || metadata.get("generation").and_then(Value::as_i64) == Some(0) {
+        metadata.remove("generation");
     }
 }
 

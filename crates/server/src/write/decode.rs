@@ -18,8 +18,11 @@ pub(crate) fn body(request: &mut Request, validation: FieldValidation) -> Result
     let expected =
         Expected { type_id: request.served.type_id, kind: request.served.kind.kind.as_ref() };
     let (value, duplicates) = parse(&request.content_type, &request.body, validation, expected)?;
-    let Value::Object(mut object) = value else {
-        return Err(Failure::bad_request("the body is not an object"));
+    let mut object = match value {
+        Value::Object(object) => object,
+        // Nothing is said of a type that needs no saying; a custom object says its kind.
+        Value::Null if request.served.custom.is_none() => Object::new(),
+        _ => return Err(Failure::bad_request("the body is not an object")),
     };
     if let Err(wrong) = check_type(&object, &request.served) {
         let unread = unread(&object, &request.served);
@@ -237,28 +240,64 @@ pub(crate) fn settle_empty(served: &Served, object: &mut Object) {
     }
 }
 
-/// Reads the body of a kind that is answered and never stored, such as a TokenRequest.
+/// A kind that is read and answered and never stored.
+pub(crate) struct Unstored {
+    kind: &'static str,
+    type_name: &'static str,
+    /// The versions in which it may be sent.
+    api_versions: &'static [&'static str],
+}
+
+impl Unstored {
+    pub(crate) const BINDING: Unstored =
+        Unstored { kind: "Binding", type_name: "api.core.v1.Binding", api_versions: &["v1"] };
+    pub(crate) const EVICTION: Unstored = Unstored {
+        kind: "Eviction",
+        type_name: "api.policy.v1.Eviction",
+        api_versions: &["policy/v1", "policy/v1beta1"],
+    };
+    pub(crate) const TOKEN_REQUEST: Unstored = Unstored {
+        kind: "TokenRequest",
+        type_name: "api.authentication.v1.TokenRequest",
+        api_versions: &["authentication.k8s.io/v1"],
+    };
+}
+
+/// Reads the body of a kind that is answered and never stored.
 pub(crate) fn unstored(
     request: &mut Request,
     validation: FieldValidation,
-    kind: &str,
-    type_name: &str,
+    Unstored { kind, type_name, api_versions }: Unstored,
 ) -> Result<Object, Failure> {
     let expected = Expected::named(type_name, kind);
-    let (value, _) = parse(&request.content_type, &request.body, validation, expected)?;
-    let Value::Object(mut object) = value else {
-        return Err(Failure::bad_request("the body is not an object"));
+    let (value, duplicates) = parse(&request.content_type, &request.body, validation, expected)?;
+    let mut object = match value {
+        Value::Object(object) => object,
+        // What else is posted here names its pod.
+        Value::Null if kind == "TokenRequest" => Object::new(),
+        _ => return Err(Failure::bad_request("the body is not an object")),
     };
-    check_unstored(&mut object, kind, type_name).map_err(Failure::bad_request)?;
+    let version = object.str_at(&["apiVersion"]).unwrap_or_default();
+    if !version.is_empty() && !api_versions.contains(&version) {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({})",
+            api_versions.join(" or ")
+        )));
+    }
+    let unknown = check_unstored(&mut object, kind, type_name).map_err(Failure::bad_request)?;
+    let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+    let findings: Vec<String> = duplicates.chain(unknown).collect();
+    report(request, validation, &findings).map_err(Failure::bad_request)?;
+    settle_namespace(request, &mut object)?;
     Ok(object)
 }
 
-/// Checks an object that is read and never stored, such as a Scale or a Binding.
+/// Checks an object that is read and never stored, such as a Scale or a Binding; answers what nobody knows.
 pub(crate) fn check_unstored(
     object: &mut Object,
     kind: &str,
     type_name: &str,
-) -> Result<(), String> {
+) -> Result<Vec<String>, String> {
     match object.str_at(&["kind"]) {
         Some(given) if !given.is_empty() && given != kind => {
             return Err(format!(
@@ -267,8 +306,9 @@ pub(crate) fn check_unstored(
         }
         _ => {}
     }
-    let Some(type_id) = facts().type_id(type_name) else { return Ok(()) };
-    schema::decode(type_id, object).map(|_| ()).map_err(|wrong| wrong.message)
+    let Some(type_id) = facts().type_id(type_name) else { return Ok(Vec::new()) };
+    let noticed = schema::decode(type_id, object).map_err(|wrong| wrong.message)?;
+    Ok(noticed.unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
 }
 
 /// Refuses, warns or keeps still.

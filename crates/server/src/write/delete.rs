@@ -59,6 +59,7 @@ impl DeleteOptions {
             decode::parse(&request.content_type, &request.body, FieldValidation::Ignore, expected)?;
         match value {
             Value::Object(object) => DeleteOptions::from_object(&object),
+            Value::Null => DeleteOptions::from_object(&Object::new()),
             _ => Err(Failure::bad_request("the body is not a DeleteOptions object")),
         }
     }
@@ -227,6 +228,8 @@ pub(crate) async fn attempt(
     extras: Extras,
 ) -> Result<Option<Deleted>, Failure> {
     let old = request.served.read(record)?;
+    // What the client asks for is looked at before anybody is asked about the object (R69).
+    check_preconditions(request, options, record)?;
     admit::validate(api, request, Operation::Delete, Some(&old), None)?;
     let subject = Subject {
         operation: Operation::Delete,
@@ -238,7 +241,6 @@ pub(crate) async fn attempt(
     policy::enforce(api, request, subject).await?;
     // Expressions may take long.
     request.permit.check(&api.world)?;
-    check_preconditions(request, options, record)?;
     carry_out(api, request, options, state, record, old, extras).await
 }
 

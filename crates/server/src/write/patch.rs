@@ -8,11 +8,11 @@ use tenure_kinds::retention;
 use tenure_machinery::status::Details;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::{PatchError, PatchErrorKind, TypeSchema};
-use tenure_schema::facts;
+use tenure_schema::{duplicate, facts};
 
 use crate::answer::Found;
 use crate::api::Api;
-use crate::query::WriteOptions;
+use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
 use crate::registry::Served;
 use crate::request::Request;
@@ -65,6 +65,7 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
     }
     let options = WriteOptions::read(&request.query, "PatchOptions", false)?;
     let patch = read_patch(&request.body, kind)?;
+    let repeated = repeated(&request.body, kind, &patch, options.validation);
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
     loop {
@@ -75,10 +76,8 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
         let mut new = apply(&served, kind, old.clone(), &patch)?;
         check_identity(request, &old, &new)?;
         warn_of_kept(request, &old, &new);
-        let findings = match decode::check_schema(&served, &mut new) {
-            Ok(findings) => findings,
-            Err(message) => return Err(bad_result(&message)),
-        };
+        let mut findings = repeated.clone();
+        findings.extend(decode::check_schema(&served, &mut new).map_err(|m| bad_result(&m))?);
         decode::report(request, options.validation, &findings).map_err(|m| bad_result(&m))?;
         let conditional = asks_for_version(&patch, kind);
         // A patch that takes the version away asks for none.
@@ -117,6 +116,47 @@ pub(crate) fn read_patch(body: &[u8], kind: PatchType) -> Result<Value, Failure>
         (PatchType::Json, _) => Err(Failure::bad_request("a JSON patch is a list of operations")),
         _ => Err(Failure::bad_request("the patch is not an object")),
     }
+}
+
+/// The members that a patch gives twice, and those of its operations that mean nothing, when somebody wants
+/// to know (R32). The patched object no longer shows them.
+pub(crate) fn repeated(
+    body: &[u8],
+    kind: PatchType,
+    patch: &Value,
+    validation: FieldValidation,
+) -> Vec<String> {
+    if validation == FieldValidation::Ignore {
+        return Vec::new();
+    }
+    let twice = duplicate::duplicate_fields(body);
+    if kind != PatchType::Json {
+        return twice.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    }
+    let unknown = unknown_members(patch);
+    // What a member means that nobody reads is not looked at.
+    let read = twice.iter().filter(|path| {
+        !unknown.iter().any(|member| {
+            let rest = path.strip_prefix(member.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    });
+    let read = read.map(|path| format!("json patch duplicate field {path:?}"));
+    read.chain(unknown.iter().map(|path| format!("json patch unknown field {path:?}"))).collect()
+}
+
+/// How many members of operations are told, as of all others.
+const UNKNOWN_TOLD: usize = 100;
+
+fn unknown_members(patch: &Value) -> Vec<String> {
+    let operations = patch.as_array().into_iter().flatten().enumerate();
+    let members = operations.flat_map(|(index, operation)| {
+        let names = operation.as_object().into_iter().flatten().map(|(name, _)| name);
+        let strange =
+            names.filter(|name| !matches!(name.as_str(), "op" | "path" | "from" | "value"));
+        strange.map(move |name| format!("[{index}].{name}"))
+    });
+    members.take(UNKNOWN_TOLD).collect()
 }
 
 /// The patched members, not yet checked.

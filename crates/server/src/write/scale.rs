@@ -14,7 +14,7 @@ use crate::registry::Served;
 use crate::request::Request;
 use crate::write::decode;
 use crate::write::managed::Fields;
-use crate::write::patch::{PatchType, bad_result, failed, read_patch};
+use crate::write::patch::{PatchType, bad_result, failed, read_patch, repeated};
 use crate::write::update::{Live, Stored, changed, store};
 
 /// The Scale that shows a parent.
@@ -129,6 +129,10 @@ pub(crate) async fn write(
     let name = if is_patch { "PatchOptions" } else { "UpdateOptions" };
     let options = WriteOptions::read(&request.query, name, false)?;
     let patch = kind.map(|kind| read_patch(&request.body, kind)).transpose()?;
+    let repeated = match (kind, &patch) {
+        (Some(kind), Some(patch)) => repeated(&request.body, kind, patch, options.validation),
+        _ => Vec::new(),
+    };
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
     loop {
@@ -146,6 +150,7 @@ pub(crate) async fn write(
         }
         .map_err(failed)?;
         check_type(request, &mut scale, is_patch)?;
+        decode::report(request, options.validation, &repeated).map_err(|m| bad_result(&m))?;
         let conditional = check(request, &scale, record.revision())?;
         let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
         set_replicas(&served, &mut parent, replicas);

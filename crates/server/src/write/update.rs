@@ -149,6 +149,13 @@ pub(crate) async fn store(
         move_generation(kind, &mut new, &old);
     }
     let (mut new, old) = validate(api, request, new, old, subresource).await?;
+    // Whoever refuses the object from here on leaves its writer with what there is to say about it.
+    for warning in meta::finalizer_warnings(&new, kind) {
+        request.warn(warning);
+    }
+    for warning in kind.rules.warnings(&new, Some(&old)) {
+        request.warn(warning);
+    }
     admit::validate(api, request, Operation::Update, Some(&old), Some(&new))?;
     let subject = Subject {
         operation: Operation::Update,
@@ -160,12 +167,6 @@ pub(crate) async fn store(
     policy::enforce(api, request, subject).await?;
     admit::judge_existing_pods(api, &state, request, &old, &new).await?;
     for warning in admit::warnings(api, &state, request, Some(&old), &new) {
-        request.warn(warning);
-    }
-    for warning in meta::finalizer_warnings(&new, kind) {
-        request.warn(warning);
-    }
-    for warning in kind.rules.warnings(&new, Some(&old)) {
         request.warn(warning);
     }
     admit::allocate(api, &state, request, Some(&old), &mut new, &mut extras)?;

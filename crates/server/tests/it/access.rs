@@ -525,6 +525,33 @@ async fn r159_rules_of_oneself_are_listed() {
 }
 
 #[tokio::test]
+async fn r159_a_review_says_nothing_that_was_sent_with_it() {
+    let house = House::new().await;
+    let metadata =
+        json!({ "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z", "namespace": "n" });
+    let node = json!({ "user": "system:node:a", "groups": ["system:nodes"], "resourceAttributes": {
+        "verb": "list", "resource": "pods", "fieldSelector": { "rawSelector": "spec.nodeName=a" } } });
+    let body = json!({ "metadata": metadata, "spec": node });
+    let answer = house.post(&format!("{REVIEWS}/subjectaccessreviews"), body).await.with(201);
+    assert_eq!(answer["status"]["allowed"], true);
+    assert_eq!(answer["metadata"]["uid"], Value::Null);
+    let local = format!("{REVIEWS}/namespaces/default/localsubjectaccessreviews");
+    house
+        .post(&local, json!({ "metadata": metadata, "spec": node }))
+        .await
+        .fails(400, "BadRequest");
+    let own = format!("{REVIEWS}/selfsubjectrulesreviews");
+    let body = json!({ "spec": { "namespace": "default" } });
+    let rules = house.post(&own, body.clone()).await.with(201);
+    assert_eq!((&rules["metadata"], &rules["spec"]), (&json!({}), &json!({})));
+    // What a node may do depends on its pods, and no list says it.
+    let peer = peer("system:node:a", &["system:nodes"]);
+    let headers = [("content-type", JSON)];
+    let rules = house.ask_as(&peer, "POST", &own, &headers, body.to_string()).await.with(201);
+    assert_eq!(rules["status"]["incomplete"], true);
+}
+
+#[tokio::test]
 async fn r159_senseless_reviews_are_invalid() {
     let house = House::new().await;
     let asked = json!({ "verb": "get", "resource": "pods", "namespace": "default" });

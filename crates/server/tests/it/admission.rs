@@ -146,7 +146,9 @@ async fn r251_a_priority_is_that_of_its_class() {
     }
     let default = json!({ "value": 3, "globalDefault": true });
     house.made(CLASSES, class("first", default.clone())).await;
-    house.post(CLASSES, class("second", default)).await.fails(403, "Forbidden");
+    house.post(CLASSES, class("second", default.clone())).await.fails(403, "Forbidden");
+    // That the name is taken is said of those that could be made.
+    house.post(CLASSES, class("first", default)).await.fails(403, "Forbidden");
     let path = format!("{CLASSES}/first");
     house.merge(&path, json!({ "description": "still the default" })).await.with(200);
     let made = house.made(PODS, pod("f")).await;
@@ -236,6 +238,154 @@ async fn r253_a_pod_that_grows_or_changes_scope_is_charged() {
     assert_eq!(used(&house, "cpu").await, json!({ "requests.cpu": "800m" }));
     let ends = json!({ "spec": { "activeDeadlineSeconds": 60 } });
     house.merge(&format!("{PODS}/a"), ends).await.fails(403, "Forbidden");
+}
+
+#[tokio::test]
+async fn r253_a_quota_that_came_later_does_not_stand_in_the_way_of_updates() {
+    let house = House::new().await;
+    let mut body = pod_with("a", json!({ "containers": [{ "name": "c", "image": "i:1" }] }));
+    body["metadata"]["finalizers"] = json!(["example.com/f"]);
+    house.made(PODS, body).await;
+    quota(&house, "cpu", json!({ "requests.cpu": "1" }), json!({})).await;
+    let path = format!("{PODS}/a");
+    // The pod says nothing of its requests, which only new ones must.
+    let image = json!({ "spec": { "containers": [{ "name": "c", "image": "i:2" }] } });
+    house.patch(&path, STRATEGIC, image).await.with(200);
+    let tolerations = json!({ "spec": { "tolerations": [{ "key": "k", "operator": "Exists" }] } });
+    house.merge(&path, tolerations).await.with(200);
+    house.merge(&path, json!({ "metadata": { "finalizers": null } })).await.with(200);
+    // A deadline changes the scope.
+    let ends = json!({ "spec": { "activeDeadlineSeconds": 60 } });
+    house.merge(&path, ends).await.fails(403, "Forbidden");
+}
+
+#[tokio::test]
+async fn r253_what_is_refused_is_refused_before_the_name_is_found_taken() {
+    let house = House::new().await;
+    quota(&house, "q", json!({ "services": "1" }), json!({})).await;
+    let service = |address: &str| {
+        json!({
+            "metadata": { "name": "s" }, "spec": { "clusterIP": address, "ports": [{ "port": 80 }] },
+        })
+    };
+    house.made(SERVICES, service("10.96.0.77")).await;
+    for path in [SERVICES.to_owned(), format!("{SERVICES}?dryRun=All")] {
+        let status = house.post(&path, service("10.96.0.77")).await.fails(422, "Invalid");
+        assert_eq!(fields(&status), ["spec.clusterIPs"]);
+        house.post(&path, service("10.96.0.78")).await.fails(403, "Forbidden");
+    }
+    let status = json!({ "status": { "hard": { "services": "5" } } });
+    house.merge(&format!("{QUOTAS}/q/status"), status).await.with(200);
+    house.post(SERVICES, service("10.96.0.78")).await.fails(409, "AlreadyExists");
+    assert_eq!(used(&house, "q").await, json!({ "services": "1" }));
+    house.delete(&format!("{SERVICES}/s")).await.with(200);
+    house.made(SERVICES, service("10.96.0.78")).await;
+}
+
+#[tokio::test]
+async fn r161_what_is_refused_after_validation_carries_its_warnings() {
+    let house = House::new().await;
+    // A name that is no host's.
+    let made = house.post(PODS, pod("a.b")).await;
+    let warnings = made.warnings();
+    assert_eq!((made.code, warnings.len()), (201, 1), "{warnings:?}");
+    quota(&house, "none", json!({ "pods": "0" }), json!({})).await;
+    let refused = house.post(PODS, pod("a.c")).await;
+    assert_eq!(refused.warnings(), warnings);
+    refused.fails(403, "Forbidden");
+    label(&house, json!({ "enforce": "restricted" })).await.with(200);
+    let refused = house.post(PODS, pod("a.c")).await;
+    assert_eq!(refused.warnings(), warnings);
+    refused.fails(403, "Forbidden");
+
+    // The same of an update that a policy refuses.
+    house.made(DEPLOYMENTS, deployment("d")).await;
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let rule = json!({
+        "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"],
+        "resources": ["deployments"],
+    });
+    let spec = json!({
+        "matchConstraints": { "resourceRules": [rule] }, "validations": [{ "expression": "false" }],
+    });
+    let policy = json!({ "metadata": { "name": "p" }, "spec": spec });
+    house.made(&format!("{group}/validatingadmissionpolicies"), policy).await;
+    let spec = json!({ "policyName": "p", "validationActions": ["Deny"] });
+    let binding = json!({ "metadata": { "name": "b" }, "spec": spec });
+    house.made(&format!("{group}/validatingadmissionpolicybindings"), binding).await;
+    let selector = json!({ "beta.kubernetes.io/os": "linux" });
+    let patch = json!({ "spec": { "template": { "spec": { "nodeSelector": selector } } } });
+    let refused = house.patch(&format!("{DEPLOYMENTS}/d"), MERGE, patch).await;
+    assert!(refused.warnings().iter().any(|text| text.contains("deprecated since v1.14")));
+    refused.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn r254_a_pod_gets_the_place_of_its_node() {
+    let house = House::new().await;
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    const REGION: &str = "topology.kubernetes.io/region";
+    let labels = json!({ ZONE: "z", REGION: "r", "topology.kubernetes.io/rack": "k", "a": "b" });
+    let node = json!({ "metadata": { "name": "n", "labels": labels } });
+    house.made("/api/v1/nodes", node).await;
+    let place = json!({ "app": "a", ZONE: "z", REGION: "r" });
+    let mut body = pod_with("there", json!({ "nodeName": "n" }));
+    body["metadata"]["labels"][ZONE] = json!("elsewhere");
+    assert_eq!(house.made(PODS, body).await["metadata"]["labels"], place);
+    let nowhere = house.made(PODS, pod_with("nowhere", json!({ "nodeName": "none" }))).await;
+    assert_eq!(nowhere["metadata"]["labels"], json!({ "app": "a" }));
+
+    let bindings = "/api/v1/namespaces/default/bindings".to_owned();
+    let plain = json!({ "app": "a" });
+    for (name, path, target, labels) in [
+        ("a", format!("{PODS}/a/binding"), json!({ "kind": "Node", "name": "n" }), &place),
+        ("b", format!("{PODS}/b/binding"), json!({ "name": "n" }), &plain),
+        // Upstream's plugin does not look at these.
+        ("c", bindings, json!({ "kind": "Node", "name": "n" }), &plain),
+    ] {
+        house.made(PODS, pod(name)).await;
+        house.made(&path, json!({ "metadata": { "name": name }, "target": target })).await;
+        let bound = house.get(&format!("{PODS}/{name}")).await.with(200);
+        assert_eq!(
+            (&bound["spec"]["nodeName"], &bound["metadata"]["labels"]),
+            (&json!("n"), labels)
+        );
+    }
+    // What the pod says later is its own.
+    let path = format!("{PODS}/there");
+    let patch = json!({ "metadata": { "labels": { ZONE: "other" } } });
+    assert_eq!(house.merge(&path, patch).await.with(200)["metadata"]["labels"][ZONE], "other");
+}
+
+#[tokio::test]
+async fn r254_a_pod_is_resized_within_its_node() {
+    let house = House::new().await;
+    house.made(RUNTIMES, json!({
+        "metadata": { "name": "r" }, "handler": "h", "overhead": { "podFixed": { "cpu": "200m" } },
+    })).await;
+    let asks = |amount: &str| {
+        json!({ "containers": [{
+        "name": "c", "image": "i", "resources": { "requests": { "cpu": amount } },
+    }] })
+    };
+    let mut spec = asks("500m");
+    spec["runtimeClassName"] = json!("r");
+    house.bound(pod_with("p", spec)).await;
+    let path = format!("{PODS}/p/resize");
+    let resize =
+        async |amount: &str| house.patch(&path, STRATEGIC, json!({ "spec": asks(amount) })).await;
+    // What changes nothing needs no node.
+    resize("500m").await.with(200);
+    resize("600m").await.fails(403, "Forbidden");
+    let cause = |status: Value| status["details"]["causes"][0]["reason"].clone();
+    house.made("/api/v1/nodes", named("n")).await;
+    let status = json!({ "status": { "allocatable": { "cpu": "1", "memory": "1Gi" } } });
+    house.merge("/api/v1/nodes/n/status", status).await.with(200);
+    resize("800m").await.with(200);
+    assert_eq!(cause(resize("801m").await.fails(403, "Forbidden")), "NodeCapacity");
+    let windows = json!({ "metadata": { "labels": { "kubernetes.io/os": "windows" } } });
+    house.merge("/api/v1/nodes/n", windows).await.with(200);
+    assert_eq!(cause(resize("700m").await.fails(403, "Forbidden")), "UnsupportedPlatform");
 }
 
 #[tokio::test]

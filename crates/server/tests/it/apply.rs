@@ -98,6 +98,35 @@ async fn r91_an_apply_names_its_manager_and_its_object() {
 }
 
 #[tokio::test]
+async fn r32_keys_that_a_configuration_has_twice_follow_field_validation() {
+    let house = House::new().await;
+    let json = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"1","k":"2"}}"#;
+    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: one\n  k: '2'\n";
+    let apply = async |body: &str, query: &str| {
+        let path = format!("{}?fieldManager=m&{query}", a());
+        house.ask("PATCH", &path, &[("content-type", APPLY)], body.to_owned()).await
+    };
+    for body in [json, yaml] {
+        let status = apply(body, "fieldValidation=Strict").await.fails(400, "BadRequest");
+        let message = status["message"].as_str().unwrap();
+        assert!(message.contains("duplicate field \"data.k\""), "{message}");
+        for (query, warnings) in
+            [("", 1), ("fieldValidation=Warn", 1), ("fieldValidation=Ignore", 0)]
+        {
+            let answer = apply(body, query).await;
+            assert_eq!(answer.warnings().len(), warnings, "{:?}", answer.warnings());
+            assert!(matches!(answer.code, 200 | 201), "{}", answer.text());
+            assert_eq!(answer.json["data"], json!({ "k": "2" }), "the last one counts");
+        }
+        apply(body, "fieldValidation=Strict").await.fails(400, "BadRequest");
+        house.merge(&a(), json!({ "data": { "k": "3" } })).await.with(200);
+        // Whose field it is comes first.
+        apply(body, "fieldValidation=Strict").await.fails(409, "Conflict");
+        house.delete(&a()).await.with(200);
+    }
+}
+
+#[tokio::test]
 async fn r91_versions_and_uids_in_a_configuration_are_conditions() {
     let house = House::new().await;
     let with = |member: &str, value: &str, data: &str| {
@@ -118,6 +147,32 @@ async fn r91_versions_and_uids_in_a_configuration_are_conditions() {
         .with(200);
     let status = house.apply(&a(), "m", with("uid", "another", "5")).await.fails(422, "Invalid");
     assert_eq!(fields(&status), ["metadata.uid"]);
+}
+
+#[tokio::test]
+async fn r94_managers_have_128_bytes_that_can_be_seen() {
+    let house = House::new().await;
+    let long = |character: &str, count: usize| character.repeat(count);
+    for (manager, valid) in [
+        (long("a", 128), true),
+        (long("a", 129), false),
+        // 64 characters of two bytes, and one more.
+        (long("%C3%A9", 64), true),
+        (long("%C3%A9", 65), false),
+        ("a%20b".to_owned(), true),
+        ("e%CC%81%22%27%5C".to_owned(), true),
+        ("%E2%82%AC%F0%9F%98%80".to_owned(), true),
+        ("a%09b".to_owned(), false),
+        ("a%C2%A0b".to_owned(), false),
+        ("a%E2%80%8Bb".to_owned(), false),
+        ("a%C2%ADb".to_owned(), false),
+        ("a%EE%80%80b".to_owned(), false),
+        ("a%CD%B8b".to_owned(), false),
+    ] {
+        let path = format!("{CONFIG_MAPS}?dryRun=All&fieldManager={manager}");
+        let answer = house.post(&path, named("a")).await;
+        assert_eq!(answer.code, if valid { 201 } else { 422 }, "{manager}: {}", answer.text());
+    }
 }
 
 #[tokio::test]

@@ -312,7 +312,7 @@ async fn r24_broken_credentials_are_refused_and_written_down() {
         scene.refused(what, &token, why).await;
     }
     for (what, credential, why) in [
-        ("two tokens", format!("Bearer {good} {good}"), MALFORMED),
+        ("two tokens, the first one wrong", format!("Bearer x {good}"), MALFORMED),
         ("two with a comma", format!("Bearer {good}, Bearer {good}"), MALFORMED),
     ] {
         let seen = scene.present(&credential).await;

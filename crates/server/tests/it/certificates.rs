@@ -1,4 +1,4 @@
-//! Rules of spec/api-server.md: who decides on certificates, R136b.
+//! Rules of spec/api-server.md: who decides on certificates, R136b and R136e.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,6 +10,7 @@ use crate::house::*;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const BUNDLES: &str = "/apis/certificates.k8s.io/v1/clustertrustbundles";
+const POD_REQUESTS: &str = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 fn request(name: &str, signer: &str, groups: &[&str]) -> Value {
@@ -122,6 +123,16 @@ async fn r136b_nobody_becomes_an_administrator_by_asking() {
     let both = json!({"status": {"conditions": [
         {"type": "Approved", "status": "True"}, {"type": "Denied", "status": "True"}]}});
     house.merge(&format!("{path}/approval"), both).await.fails(422, "Invalid");
+    // Whoever writes a status repeats the decision, in whatever words, and changes nothing of it.
+    let approved = json!({"type": "Approved", "status": "True", "reason": "Checked"});
+    let approve = json!({"status": {"conditions": [approved]}});
+    let stored = house.merge(&format!("{path}/approval"), approve).await.with(200);
+    let repeated = json!({"type": "Approved", "status": "True", "reason": "Other"});
+    let failed = json!({"type": "Failed", "status": "True", "reason": "Why"});
+    let status = json!({"status": {"conditions": [repeated, failed]}});
+    let written = house.merge(&format!("{path}/status"), status).await.with(200);
+    assert_eq!(written["status"]["conditions"][0], stored["status"]["conditions"][0]);
+    assert_eq!(written["status"]["conditions"][1]["type"], "Failed");
 }
 
 #[tokio::test]
@@ -144,4 +155,95 @@ async fn r136b_a_bundle_speaks_for_a_signer_by_its_word() {
     assert_eq!(send(unsigned).await, 201);
     grant(&house, "alice", "attest", on_signers("attest", &["example.com/s"])).await;
     assert_eq!(send(bundle("example.com:s:a", "example.com/s")).await, 201);
+}
+
+fn pod_request(name: &str, key: &KeyPair) -> Value {
+    let stub = CertificateParams::default().serialize_request(key).unwrap();
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "signerName": "example.com/own", "podName": "p", "podUID": "pu",
+            "serviceAccountName": "s", "serviceAccountUID": "su", "nodeName": "n", "nodeUID": "nu",
+            "maxExpirationSeconds": 86400, "stubPKCS10Request": STANDARD.encode(stub.der()),
+        },
+        "status": {"certificateChain": "x"},
+    })
+}
+
+fn answered(kind: &str) -> Value {
+    json!({"conditions": [{"type": kind, "status": "True", "reason": "Why", "message": "",
+        "lastTransitionTime": "2024-01-02T03:04:05Z"}]})
+}
+
+/// A certificate for the key that began so many seconds ago, as the status of a request.
+fn issued(key: &KeyPair, seconds_ago: i64) -> Value {
+    let begins = jiff::Timestamp::now().as_second() - seconds_ago;
+    let time = |seconds: i64| jiff::Timestamp::from_second(seconds).unwrap().to_string();
+    let of = |seconds: i64| std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds as u64);
+    let mut params = CertificateParams::default();
+    params.not_before = of(begins).into();
+    params.not_after = of(begins + 7200).into();
+    let mut status = answered("Issued");
+    status["certificateChain"] = params.self_signed(key).unwrap().pem().into();
+    status["notBefore"] = time(begins).into();
+    status["notAfter"] = time(begins + 7200).into();
+    status["beginRefreshAt"] = time(begins + 3600).into();
+    status
+}
+
+#[tokio::test]
+async fn r136e_answering_a_pod_needs_the_right_on_the_signer() {
+    let house = House::new().await;
+    let key = KeyPair::generate().unwrap();
+    let rules = json!([{"verbs": ["patch"], "apiGroups": ["certificates.k8s.io"],
+        "resources": ["podcertificaterequests", "podcertificaterequests/status"]}]);
+    for (number, (names, good)) in [
+        (&[][..], false),
+        (&["example.com/other"], false),
+        (&["example.com/own"], true),
+        (&["example.com/*"], true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let user = format!("user-{number}");
+        grant(&house, &user, &format!("{user}-part"), rules.clone()).await;
+        if !names.is_empty() {
+            grant(&house, &user, &format!("{user}-signer"), on_signers("sign", names)).await;
+        }
+        for (part, status) in [("deny", answered("Denied")), ("issue", issued(&key, 0))] {
+            let name = format!("{user}-{part}");
+            let made = house.made(POD_REQUESTS, pod_request(&name, &key)).await;
+            assert_eq!(made["status"], json!({}));
+            let path = format!("{POD_REQUESTS}/{name}/status");
+            let body = json!({"status": status}).to_string();
+            let peer = peer(&user, &[]);
+            let headers = [("content-type", MERGE)];
+            let answer = house.ask_as(&peer, "PATCH", &path, &headers, body).await;
+            if good {
+                answer.with(200);
+                continue;
+            }
+            let cause = answer.fails(422, "Invalid")["details"]["causes"][0].clone();
+            assert_eq!(cause["field"], "spec.signerName");
+            assert_eq!(cause["reason"], "FieldValueForbidden");
+            // What is not changed needs no right.
+            assert_eq!(code(&house, &peer, &path, &json!({})).await, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn r136e_what_a_pod_asked_for_stays_and_begins_when_it_is_issued() {
+    let house = House::new().await;
+    let key = KeyPair::generate().unwrap();
+    house.made(POD_REQUESTS, pod_request("r", &key)).await;
+    let path = format!("{POD_REQUESTS}/r");
+    let other = json!({"spec": {"signerName": "example.com/other"}});
+    house.merge(&path, other).await.fails(422, "Invalid");
+    let late = json!({"status": issued(&key, 301)});
+    let late = house.merge(&format!("{path}/status"), late).await.fails(422, "Invalid");
+    assert_eq!(late["details"]["causes"][0]["field"], "status.notBefore");
+    let timely = json!({"status": issued(&key, 240)});
+    house.merge(&format!("{path}/status"), timely).await.with(200);
 }

@@ -13,12 +13,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
-use tenure_server::Limits;
 use tenure_server::connect::{Connecting, Dialer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use crate::house::*;
-use crate::limits::may_everything;
 
 /// Nodes that repeat what they hear.
 pub(crate) struct Nodes;
@@ -126,7 +124,7 @@ async fn house() -> House {
     furnished(House::new().await).await
 }
 
-async fn furnished(house: House) -> House {
+pub(crate) async fn furnished(house: House) -> House {
     house.api.put_dialer(Arc::new(Nodes));
     for node in ["n", "away"] {
         house.made("/api/v1/nodes", named(node)).await;
@@ -164,28 +162,6 @@ async fn r116_the_parameters_of_a_log_reach_the_node() {
         let said = String::from_utf8_lossy(&answer.bytes).into_owned();
         assert_eq!(said, format!("GET /containerLogs/default/web/a?{theirs} "));
     }
-}
-
-#[tokio::test]
-async fn r241_connections_to_nodes_have_a_bound() {
-    // A twentieth of the connections is for one user.
-    let limits = Limits { connections: 60, ..Limits::default() };
-    let house = furnished(House::limited(limits).await).await;
-    may_everything(&house, &["mallory", "alice"]).await;
-    let (mallory, alice) = (peer("mallory", &[]), peer("alice", &[]));
-    let log = || build("GET", &format!("{PODS}/web/log"), &[], "");
-    let mut unread = Vec::new();
-    for _ in 0..3 {
-        let response = house.send(&mallory, log()).await;
-        assert_eq!(response.status(), 200);
-        unread.push(response);
-    }
-    let refused = house.send(&mallory, log()).await;
-    assert_eq!(refused.status(), 429);
-    assert_eq!(refused.headers()["retry-after"], "1");
-    assert_eq!(house.send(&alice, log()).await.status(), 200);
-    drop(unread);
-    assert_eq!(house.send(&mallory, log()).await.status(), 200);
 }
 
 #[tokio::test]

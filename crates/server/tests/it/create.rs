@@ -44,6 +44,18 @@ async fn r21_bodies_are_json_yaml_or_protobuf() {
         ("application/apply-patch+yaml", json, 415),
         ("application/yaml", "a: [", 400),
         (PROTOBUF, json, 400),
+        ("Application/JSON ; CharSet=\"utf-8\" ;", json, 201),
+        ("application/json; a=b; a=b; c=\"\\\"\"", json, 201),
+        ("application/json; a=b; a=c", json, 415),
+        ("application/json; charset", json, 415),
+        ("application/json; charset=", json, 415),
+        ("application/json; charset=\"utf-8", json, 415),
+        ("application/json;;", json, 415),
+        ("application/json x", json, 415),
+        ("application/json/x", json, 415),
+        ("application/", json, 415),
+        ("application", json, 415),
+        (";charset=utf-8", json, 415),
     ] {
         let answer = house.ask("POST", CONFIG_MAPS, &[("content-type", media)], body).await;
         assert_eq!(answer.code, code, "{media}: {}", answer.text());
@@ -64,6 +76,11 @@ async fn r21_patches_have_their_own_media_types() {
         (JSON_PATCH, "[]", 200),
         ("application/merge-patch+json; charset=utf-8", "{}", 200),
         (STRATEGIC, "{}", 200),
+        // Nothing is read but what stands before the semicolon, and that as it is.
+        ("application/merge-patch+json;;a", "{}", 200),
+        ("application/merge-patch+json ;a=b", "{}", 415),
+        ("Application/merge-patch+json", "{}", 415),
+        (";application/merge-patch+json", "{}", 415),
         (JSON, "{}", 415),
         ("application/yaml", "{}", 415),
         ("", "{}", 415),
@@ -163,7 +180,6 @@ async fn r53_bodies_of_the_wrong_shape_are_bad_requests() {
     let deep = format!("{}1{}", "{\"a\":".repeat(5000), "}".repeat(5000));
     for body in [
         "",
-        "null",
         "true",
         "1",
         "\"x\"",
@@ -198,6 +214,21 @@ async fn r53_bodies_of_the_wrong_shape_are_bad_requests() {
     let latin = b"{\"metadata\":{\"name\":\"a\xff\"}}".as_slice();
     house.ask("POST", CONFIG_MAPS, &[("content-type", JSON)], latin).await.fails(400, "BadRequest");
     assert_eq!(house.revision(), before, "nothing was stored");
+}
+
+#[tokio::test]
+async fn r53_null_is_an_object_that_says_nothing() {
+    let house = House::new().await;
+    let send = async |method: &str, path: &str| {
+        house.ask(method, path, &[("content-type", JSON)], "null").await
+    };
+    let status = send("POST", CONFIG_MAPS).await.fails(422, "Invalid");
+    assert_eq!(fields(&status), ["metadata.name"]);
+    house.config_map("a").await;
+    send("PUT", &format!("{CONFIG_MAPS}/a")).await.fails(400, "BadRequest");
+    send("POST", "/api/v1/namespaces/default/serviceaccounts/default/token").await.with(201);
+    // What an Eviction must say is missing.
+    send("POST", &format!("{PODS}/p/eviction")).await.fails(400, "BadRequest");
 }
 
 #[tokio::test]
@@ -310,8 +341,13 @@ async fn r57_versions_increase_across_all_objects() {
     let status = house.post(CONFIG_MAPS, body).await.fails(400, "BadRequest");
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("resourceVersion should not be set on objects to be created"));
-    let body = json!({ "metadata": { "name": "c", "resourceVersion": "" } });
-    house.made(CONFIG_MAPS, body).await;
+    for unset in ["", "0", "00", "x", "-1", "99999999999999999999"] {
+        let body = json!({ "metadata": { "generateName": "c", "resourceVersion": unset } });
+        house.made(CONFIG_MAPS, body).await;
+    }
+    // Where nothing is stored, nobody looks.
+    let body = json!({ "metadata": { "name": "d", "resourceVersion": "1" } });
+    house.made(&format!("{CONFIG_MAPS}?dryRun=All"), body).await;
 }
 
 #[tokio::test]
@@ -423,7 +459,7 @@ async fn r60_labels_annotations_and_finalizers_are_checked() {
 }
 
 #[tokio::test]
-async fn r61_generation_starts_at_one_or_is_absent() {
+async fn r61_generation_starts_at_one_or_where_the_client_says() {
     let house = House::new().await;
     let with = |mut body: Value| {
         body["metadata"]["generation"] = json!(77);
@@ -435,15 +471,24 @@ async fn r61_generation_starts_at_one_or_is_absent() {
         (DEPLOYMENTS, deployment("d"), json!(1)),
         (PODS, pod("p"), json!(1)),
         (PRIORITY_CLASSES, class, json!(1)),
-        (CONFIG_MAPS, named("a"), Value::Null),
-        (SECRETS, named("a"), Value::Null),
-        (SERVICES, service, Value::Null),
-        (NAMESPACES, named("n"), Value::Null),
-        (CLUSTER_ROLES, named("r"), Value::Null),
+        // Nobody counts the changes of these.
+        (CONFIG_MAPS, named("a"), json!(77)),
+        (SECRETS, named("a"), json!(77)),
+        (SERVICES, service, json!(77)),
+        (NAMESPACES, named("n"), json!(77)),
+        (CLUSTER_ROLES, named("r"), json!(77)),
     ] {
         let made = house.made(path, with(body)).await;
         assert_eq!(made["metadata"]["generation"], generation, "{path}");
     }
+    let numbered = |number: i64| json!({ "metadata": { "name": "b", "generation": number } });
+    let status = house.post(CONFIG_MAPS, numbered(-1)).await.fails(422, "Invalid");
+    assert_eq!(fields(&status), ["metadata.generation"]);
+    let made = house.made(CONFIG_MAPS, numbered(0)).await;
+    assert_eq!(made["metadata"].get("generation"), None);
+    let mut body = deployment("negative");
+    body["metadata"]["generation"] = json!(-1);
+    house.made(DEPLOYMENTS, body).await;
 }
 
 #[tokio::test]

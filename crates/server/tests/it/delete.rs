@@ -99,11 +99,28 @@ async fn r71_options_come_from_the_body_or_the_query() {
 }
 
 #[tokio::test]
+async fn r71_null_is_options_that_say_nothing() {
+    let house = House::new().await;
+    house.config_map("a").await;
+    // Like any body it hides the query.
+    house.delete_with(&format!("{}?dryRun=All", a()), json!(null)).await.with(200);
+    house.get(&a()).await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn r69_preconditions_are_looked_at_before_admission() {
+    let house = House::new().await;
+    let options = json!({ "preconditions": { "uid": "another" } });
+    let path = format!("{NAMESPACES}/kube-system");
+    house.delete_with(&path, options).await.fails(409, "Conflict");
+    house.delete(&path).await.fails(403, "Forbidden");
+}
+
+#[tokio::test]
 async fn r71_options_that_cannot_be_read_keep_the_object() {
     let house = House::new().await;
     let made = house.config_map("a").await;
     for (options, code) in [
-        (json!(null), 400),
         (json!([]), 400),
         (json!("x"), 400),
         (json!({ "dryRun": "All" }), 400),

@@ -298,6 +298,7 @@ impl House {
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
+        let body = named_as_its_pod(path, body);
         self.ask("POST", path, &[("content-type", JSON)], body.to_string()).await
     }
 
@@ -548,4 +549,17 @@ pub fn version(object: &Value) -> &str {
 pub fn fields(status: &Value) -> Vec<&str> {
     let causes = status["details"]["causes"].as_array().unwrap();
     causes.iter().map(|cause| cause["field"].as_str().unwrap_or_default()).collect()
+}
+
+/// A binding or an eviction says the name of the pod in its path; tests of other things need not repeat it.
+fn named_as_its_pod(path: &str, mut body: Value) -> Value {
+    let parts: Vec<&str> = path.split(['/', '?']).collect();
+    if let Some([pod, "binding" | "eviction"]) =
+        parts.windows(2).find(|pair| matches!(pair[1], "binding" | "eviction"))
+        && body.is_object()
+        && body.pointer("/metadata/name").is_none()
+    {
+        body["metadata"]["name"] = (*pod).into();
+    }
+    body
 }

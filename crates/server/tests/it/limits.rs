@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tenure_server::{Body, Limits, Peer};
 use tokio::task::JoinSet;
 
+use crate::connect::furnished;
 use crate::house::*;
 
 /// The value of a line of `/metrics`.
@@ -290,6 +291,47 @@ async fn r241_events_that_nobody_reads_have_a_bound() {
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(metric(&house, r#"tenure_held{of="bytes"}"#).await, 0);
+}
+
+#[tokio::test]
+async fn r241_a_compressed_object_counts_as_long_as_it_is() {
+    let house = House::new().await;
+    filled(&house, 1, 1_000_000).await;
+    may_everything(&house, &["mallory"]).await;
+    let mallory = peer("mallory", &[]);
+    let path = format!("{CONFIG_MAPS}/m-0000");
+    let get = || build("GET", &path, &[("accept-encoding", "gzip")], "");
+    let mut unread = Vec::new();
+    while unread.len() <= 64 {
+        let response = house.send(&mallory, get()).await;
+        if response.status() == 429 {
+            return;
+        }
+        unread.push(response);
+    }
+    panic!("{} answers of 1 MB are held", unread.len());
+}
+
+#[tokio::test]
+async fn r241_connections_to_nodes_have_a_bound() {
+    // A twentieth of the connections is for one user.
+    let limits = Limits { connections: 60, ..Limits::default() };
+    let house = furnished(House::limited(limits).await).await;
+    may_everything(&house, &["mallory", "alice"]).await;
+    let (mallory, alice) = (peer("mallory", &[]), peer("alice", &[]));
+    let log = || build("GET", &format!("{PODS}/web/log"), &[], "");
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let response = house.send(&mallory, log()).await;
+        assert_eq!(response.status(), 200);
+        unread.push(response);
+    }
+    let refused = house.send(&mallory, log()).await;
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(house.send(&alice, log()).await.status(), 200);
+    drop(unread);
+    assert_eq!(house.send(&mallory, log()).await.status(), 200);
 }
 
 #[tokio::test]

@@ -203,3 +203,42 @@ async fn r80_each_namespace_gets_an_account_and_the_authority() {
     let live: Value = house.until("/api/v1/namespaces/n/serviceaccounts/default", 200).await.json;
     assert_eq!(live["metadata"]["namespace"], "n");
 }
+
+#[tokio::test]
+async fn r78_what_is_posted_to_an_object_needs_a_living_namespace() {
+    let house = House::new().await;
+    let posts = |namespace: &str| {
+        let at = format!("{NAMESPACES}/{namespace}");
+        let binding = json!({ "metadata": { "name": "p" }, "target": { "name": "n" } });
+        [
+            (format!("{at}/pods/p/eviction"), json!({ "metadata": { "name": "p" } }), "pods", "p"),
+            (format!("{at}/pods/p/binding"), binding.clone(), "pods", "p"),
+            (format!("{at}/bindings"), binding, "bindings", "p"),
+            (format!("{at}/serviceaccounts/a/token"), json!({}), "serviceaccounts", "a"),
+        ]
+    };
+    for (path, body, ..) in posts("none") {
+        let status = house.post(&path, body).await.fails(404, "NotFound");
+        assert_eq!(status["message"], "namespaces \"none\" not found", "{path}");
+    }
+    house.made(NAMESPACES, named("n")).await;
+    house.until("/api/v1/namespaces/n/serviceaccounts/default", 200).await;
+    let mut stays = pod("p");
+    stays["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    house.made("/api/v1/namespaces/n/pods", stays).await;
+    house.made("/api/v1/namespaces/n/serviceaccounts", held("a")).await;
+    house.delete(&format!("{NAMESPACES}/n")).await.with(200);
+    for (path, body, kind, name) in posts("n") {
+        let status = house.post(&path, body).await.fails(403, "Forbidden");
+        let details = &status["details"];
+        assert_eq!((&details["kind"], &details["name"]), (&json!(kind), &json!(name)), "{path}");
+        assert_eq!(details["causes"][0]["reason"], "NamespaceTerminating");
+    }
+    // Questions about access are answered.
+    let review = json!({
+        "metadata": { "namespace": "n" },
+        "spec": { "user": "u", "resourceAttributes": { "namespace": "n", "verb": "get", "resource": "pods" } },
+    });
+    let reviews = "/apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews";
+    house.made(reviews, review).await;
+}

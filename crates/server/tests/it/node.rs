@@ -93,6 +93,7 @@ async fn r139_a_node_sees_only_itself_and_its_pods() {
             ("/api/v1/pods", 403),
             ("/api/v1/pods?fieldSelector=spec.nodeName%3Da", 200),
             ("/api/v1/pods?fieldSelector=spec.nodeName%3Db", 403),
+            ("/api/v1/watch/pods?fieldSelector=spec.nodeName%3Da", 403),
             (&format!("{PODS}/on-a"), 200),
             (&format!("{PODS}/on-b"), 403),
             (&format!("{NODES}/a"), 200),
@@ -192,7 +193,9 @@ async fn r108_the_last_delete_names_the_pod_it_means() {
             .code
     };
     assert_eq!(send(&path, "another").await, 409);
-    assert_eq!(send(&format!("{PODS}/on-b"), &uid).await, 403);
+    let other = format!("{PODS}/on-b");
+    let other_uid = house.get(&other).await.json["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(send(&other, &other_uid).await, 403);
     assert_eq!(send(&path, &uid).await, 200);
     house.get(&path).await.fails(404, "NotFound");
 }

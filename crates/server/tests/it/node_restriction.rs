@@ -326,7 +326,7 @@ async fn r139c_a_node_reports_and_changes_nothing_else() {
             ("GET", &format!("{SLICES}/mine"), none.clone(), 200),
             ("GET", &format!("{SLICES}/far"), none.clone(), 403),
             ("DELETE", &format!("{SLICES}/far"), none.clone(), 403),
-            ("PATCH", &format!("{SLICES}/mine"), json!({"spec": {"nodeName": "b"}}), 403),
+            ("PATCH", &format!("{SLICES}/mine"), json!({"spec": {"nodeName": "b"}}), 422),
             ("GET", SLICES, none.clone(), 403),
             ("GET", &of_a, none.clone(), 200),
             ("GET", &of_b, none.clone(), 403),
@@ -431,4 +431,10 @@ async fn r139d_a_token_is_for_an_audience_that_the_pod_asks_for() {
     .await;
     let (found, said) = send(&house, "POST", &path, JSON, &request(&["other"], &bound)).await;
     assert_eq!(found, 201, "{said}");
+    // While the driver of a volume is not known, only what the pod says itself is given.
+    house.delete(&format!("{CSI_DRIVERS}/d.example.com")).await.with(200);
+    for (audience, code) in [("vault", 201), ("other", 403)] {
+        let (found, said) = send(&house, "POST", &path, JSON, &request(&[audience], &bound)).await;
+        assert_eq!(found, code, "{audience}: {said}");
+    }
 }

@@ -180,6 +180,56 @@ async fn r84_the_result_of_a_merge_must_fit_the_type() {
 }
 
 #[tokio::test]
+async fn r32_members_that_a_patch_gives_twice_follow_field_validation() {
+    let (house, _) = with_data().await;
+    house.made(DEPLOYMENTS, deployment("d")).await;
+    let twice = r#"{"metadata":{"labels":{"a":"1","a":"2"}}}"#;
+    let label = "duplicate field \"metadata.labels.a\"";
+    let operations = r#"[
+        {"op":"add","op":"add","path":"/metadata/labels","value":{"a":"1","a":"2"},"x":{"y":1,"y":2}},
+        {"op":"test","path":"/metadata/name","value":"a","Path":"p"}
+    ]"#;
+    let of_operations = [
+        "json patch duplicate field \"[0].op\"",
+        "json patch duplicate field \"[0].value.a\"",
+        "json patch unknown field \"[0].x\"",
+        "json patch unknown field \"[1].Path\"",
+    ];
+    let scale = format!("{DEPLOYMENTS}/d/scale");
+    let count = r#"{"spec":{"replicas":1,"replicas":2}}"#;
+    for (path, kind, body, findings) in [
+        (a(), MERGE, twice, &[label][..]),
+        (a(), STRATEGIC, twice, &[label]),
+        (a(), JSON_PATCH, operations, &of_operations),
+        (scale, MERGE, count, &["duplicate field \"spec.replicas\""]),
+    ] {
+        let ask = async |query: &str| {
+            let path = format!("{path}?dryRun=All&{query}");
+            house.ask("PATCH", &path, &[("content-type", kind)], body.to_owned()).await
+        };
+        let status = ask("fieldValidation=Strict").await.fails(422, "Invalid");
+        assert_eq!(fields(&status), ["patch"]);
+        let message = status["message"].as_str().unwrap();
+        assert!(findings.iter().all(|finding| message.contains(finding)), "{message}");
+        for query in ["", "fieldValidation=Warn"] {
+            let answer = ask(query).await;
+            assert_eq!(answer.code, 200, "{kind}: {}", answer.text());
+            let warnings: Vec<String> =
+                answer.warnings().iter().map(|text| text.replace('\\', "")).collect();
+            assert_eq!(warnings.len(), findings.len(), "{warnings:?}");
+            for (warning, finding) in warnings.iter().zip(findings) {
+                assert!(warning.contains(finding), "{warning} {finding}");
+            }
+            if kind != JSON_PATCH && path == a() {
+                assert_eq!(answer.json["metadata"]["labels"]["a"], "2", "the last one counts");
+            }
+        }
+        let answer = ask("fieldValidation=Ignore").await;
+        assert_eq!((answer.code, answer.warnings().len()), (200, 0));
+    }
+}
+
+#[tokio::test]
 async fn r85_a_patch_may_not_change_what_the_object_is() {
     let (house, made) = with_data().await;
     for (pointer, value, code) in [

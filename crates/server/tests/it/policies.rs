@@ -437,6 +437,53 @@ async fn r59_deletions_and_subresources_are_requests_like_others() {
 }
 
 #[tokio::test]
+async fn r164_a_connection_is_seen_with_its_options_and_its_path() {
+    let house = House::new().await;
+    let spec = json!({
+        "matchConstraints": { "resourceRules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"],
+            "resources": ["nodes/proxy", "pods/proxy", "services/proxy", "pods/exec"],
+        }] },
+        "validations": [
+            { "expression": "request.kind.kind == object.kind && request.requestKind.kind == object.kind" },
+            { "expression": "object.kind.endsWith('ProxyOptions') || object.command == ['ls', '-l']" },
+            { "expression": "!object.kind.endsWith('ProxyOptions') || (has(object.path) && object.path.startsWith('/metrics'))" },
+            { "expression": "request.subResource != 'proxy' || object.kind == {'nodes': 'NodeProxyOptions', 'pods': 'PodProxyOptions', 'services': 'ServiceProxyOptions'}[request.resource.resource]" },
+        ],
+    });
+    bound(&house, spec).await;
+    // Nothing of these is there, so what passes is not found, and what does not is refused before.
+    for path in [
+        "/api/v1/nodes/x",
+        "/api/v1/namespaces/default/pods/x:80",
+        "/api/v1/namespaces/default/services/x:80",
+    ] {
+        for (rest, passes) in [
+            ("/metrics", true),
+            ("/metrics/cadvisor?a=b", true),
+            ("/%6detrics", true),
+            ("//metrics", true),
+            ("/%2fmetrics", true),
+            ("/metricS", false),
+            ("/run/a/b/c", false),
+            ("/run?path=/metrics", false),
+            ("?path=/metrics", false),
+            ("//run", false),
+            ("/", false),
+            ("", false),
+        ] {
+            let answer = house.get(&format!("{path}/proxy{rest}")).await;
+            let refused = answer.code == 422 && message(&answer.json).contains("denied request");
+            assert_eq!(!refused, passes, "{path}/proxy{rest}: {answer:?}");
+            assert!(refused || answer.code == 404, "{path}/proxy{rest}: {answer:?}");
+        }
+    }
+    let exec = |command: &str| format!("{PODS}/x/exec?{command}&stdout=1");
+    house.post(&exec("command=ls&command=-l"), json!({})).await.fails(404, "NotFound");
+    house.post(&exec("command=rm"), json!({})).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
 async fn r59_a_policy_over_everything_can_be_taken_back() {
     let house = House::new().await;
     let spec = json!({

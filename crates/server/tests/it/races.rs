@@ -340,3 +340,131 @@ async fn r142_evictions_spend_no_more_than_the_budget() {
     let live = house.get(&format!("{budgets}/b")).await.with(200);
     assert_eq!(live["status"]["disruptedPods"].as_object().unwrap().len(), 5);
 }
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+fn rule(resource: &str) -> Value {
+    json!({ "verbs": ["get"], "apiGroups": [""], "resources": [resource] })
+}
+
+fn bound(name: &str, role: &str, user: &str) -> Value {
+    let group = "rbac.authorization.k8s.io";
+    json!({
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": role },
+        "subjects": [{ "kind": "User", "apiGroup": group, "name": user }],
+    })
+}
+
+fn number(object: &Value) -> u64 {
+    version(object).parse().unwrap()
+}
+
+/// A house in which mallory may write roles and bindings of the cluster, and reads pods by a binding of this name.
+async fn with_mallory(reads: &str) -> (Arc<House>, Arc<tenure_server::Peer>) {
+    let house = Arc::new(House::new().await);
+    let (roles, bindings) = (format!("{RBAC}/clusterroles"), format!("{RBAC}/clusterrolebindings"));
+    let writes = json!({
+        "verbs": ["create"], "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["clusterroles", "clusterrolebindings"],
+    });
+    house.made(&roles, json!({ "metadata": { "name": "writes" }, "rules": [writes] })).await;
+    house.made(&roles, json!({ "metadata": { "name": "reads" }, "rules": [rule("pods")] })).await;
+    house.made(&bindings, bound("writes", "writes", "mallory")).await;
+    house.made(&bindings, bound(reads, "reads", "mallory")).await;
+    (house, Arc::new(peer("mallory", &[])))
+}
+
+async fn posts(house: &House, who: &tenure_server::Peer, path: &str, body: Value) -> Answer {
+    house.ask_as(who, "POST", path, &[("content-type", JSON)], body.to_string()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn r262_a_role_that_grows_while_it_is_bound_is_judged_as_it_is_then() {
+    let (house, mallory) = with_mallory("reads").await;
+    let (roles, bindings) = (format!("{RBAC}/clusterroles"), format!("{RBAC}/clusterrolebindings"));
+    let mut late = 0;
+    for round in 0..60 {
+        let name = format!("r{round}");
+        house.made(&roles, json!({ "metadata": { "name": name }, "rules": [rule("pods")] })).await;
+        let grown =
+            json!({ "metadata": { "name": name }, "rules": [rule("pods"), rule("secrets")] });
+        let (at, to) = (Arc::clone(&house), format!("{roles}/{name}"));
+        let grows = tokio::spawn(async move { at.put(&to, grown).await });
+        let answers = storm(&house, 8, |house, at| {
+            let (mallory, bindings) = (Arc::clone(&mallory), bindings.clone());
+            let body = bound(&format!("b{round}-{at}"), &format!("r{round}"), "mallory-2");
+            async move { posts(&house, &mallory, &bindings, body).await }
+        });
+        let answers = answers.await;
+        let grown = number(&grows.await.unwrap().with(200));
+        for answer in answers {
+            match answer.code {
+                201 => {
+                    assert!(number(&answer.json) < grown, "bound with what mallory does not hold")
+                }
+                code => {
+                    assert_eq!(code, 403);
+                    late += 1;
+                }
+            }
+        }
+    }
+    assert!(late > 0, "nobody was late, so nothing was tested");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn r262_what_is_taken_away_while_it_is_handed_on_is_not_handed_on() {
+    let (house, mallory) = with_mallory("reads").await;
+    let (roles, bindings) = (format!("{RBAC}/clusterroles"), format!("{RBAC}/clusterrolebindings"));
+    for round in 0..60 {
+        let (at, to) = (Arc::clone(&house), format!("{bindings}/reads"));
+        let taken =
+            tokio::spawn(async move { at.put(&to, bound("reads", "reads", "nobody")).await });
+        let answers = storm(&house, 8, |house, at| {
+            let (mallory, roles) = (Arc::clone(&mallory), roles.clone());
+            let name = format!("r{round}-{at}");
+            let body = json!({ "metadata": { "name": name }, "rules": [rule("pods")] });
+            async move { posts(&house, &mallory, &roles, body).await }
+        });
+        let answers = answers.await;
+        let taken = number(&taken.await.unwrap().with(200));
+        for answer in answers.iter().filter(|answer| answer.code == 201) {
+            assert!(number(&answer.json) < taken, "handed on after it was taken away");
+        }
+        house.put(&format!("{bindings}/reads"), bound("reads", "reads", "mallory")).await.with(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn r262_a_role_that_gathers_misses_no_part_that_comes_or_goes_meanwhile() {
+    let house = Arc::new(House::new().await);
+    let roles = format!("{RBAC}/clusterroles");
+    for round in 0..60 {
+        let part = move |name: &str, resource: &str| {
+            let labels = json!({ "gather": format!("g{round}") });
+            json!({ "metadata": { "name": name, "labels": labels }, "rules": [rule(resource)] })
+        };
+        let old = format!("old-{round}");
+        house.made(&roles, part(&old, "secrets")).await;
+        let answers = storm(&house, 3, |house, at| {
+            let (roles, old) = (roles.clone(), old.clone());
+            let labels = json!({ "gather": format!("g{round}") });
+            let sum = json!({
+                "metadata": { "name": format!("sum-{round}") },
+                "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": labels }] },
+            });
+            let new = part(&format!("new-{round}"), "pods");
+            async move {
+                match at {
+                    0 => house.post(&roles, sum).await,
+                    1 => house.post(&roles, new).await,
+                    _ => house.delete(&format!("{roles}/{old}")).await,
+                }
+            }
+        });
+        assert!(answers.await.iter().all(|answer| answer.code < 300));
+        let sum = house.get(&format!("{roles}/sum-{round}")).await.with(200);
+        assert_eq!(sum["rules"], json!([rule("pods")]), "round {round}");
+    }
+}

@@ -78,7 +78,8 @@ async fn r142a_an_eviction_by_another_node_spends_nothing() {
     let conditions = house.get(&path).await.with(200)["status"]["conditions"].to_string();
     assert!(!conditions.contains("DisruptionTarget"), "{conditions}");
     let own = peer("system:node:n", &["system:nodes"]);
-    house.ask_as(&own, "POST", &evict, &[("content-type", JSON)], "{}").await.with(201);
+    let body = named("p").to_string();
+    house.ask_as(&own, "POST", &evict, &[("content-type", JSON)], body).await.with(201);
 }
 
 #[tokio::test]
@@ -86,7 +87,9 @@ async fn r142a_an_eviction_with_a_broken_precondition_spends_nothing() {
     let house = House::new().await;
     let evict = format!("{}/eviction", guarded(&house).await);
     for precondition in [json!({ "uid": "another" }), json!({ "resourceVersion": "1" })] {
-        let body = json!({ "deleteOptions": { "preconditions": precondition } });
+        let body = json!({
+            "metadata": { "name": "p" }, "deleteOptions": { "preconditions": precondition },
+        });
         refused(&house, admin(), ("POST", &evict, JSON), body, 409).await;
     }
     let before = house.revision();
@@ -101,7 +104,7 @@ async fn r142a_an_eviction_that_a_policy_refuses_spends_nothing() {
     let house = House::new().await;
     let evict = format!("{}/eviction", guarded(&house).await);
     forbid(&house, &[""], &["pods/eviction"], &["CREATE"]).await;
-    refused(&house, admin(), ("POST", &evict, JSON), json!({}), 422).await;
+    refused(&house, admin(), ("POST", &evict, JSON), named("p"), 422).await;
 }
 
 #[tokio::test]

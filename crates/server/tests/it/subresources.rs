@@ -401,4 +401,22 @@ async fn r142_an_eviction_honours_its_options() {
     house.made(&evict, body).await;
     assert_eq!(house.get(&path).await.with(200)["metadata"]["deletionGracePeriodSeconds"], 7);
     house.post(&format!("{PODS}/none/eviction"), json!({})).await.fails(404, "NotFound");
+    // What is posted to a pod says its name, in its namespace and in a version that there is.
+    let (evict, bind) = (format!("{PODS}/none/eviction"), format!("{PODS}/none/binding"));
+    for (path, body) in [
+        (&evict, json!({})),
+        (&evict, json!({ "metadata": { "name": "other" } })),
+        (&evict, json!({ "metadata": { "name": "none", "namespace": "other" } })),
+        (&evict, json!({ "apiVersion": "v1", "metadata": { "name": "none" } })),
+        (&bind, json!({ "target": { "name": "n" } })),
+        (&bind, json!({ "apiVersion": "v2", "metadata": { "name": "none" } })),
+    ] {
+        let answer = house.ask("POST", path, &[("content-type", JSON)], body.to_string()).await;
+        answer.fails(400, "BadRequest");
+    }
+    let unknown = json!({ "metadata": { "name": "none" }, "much": 1 });
+    let strict = format!("{evict}?fieldValidation=Strict");
+    house.post(&strict, unknown.clone()).await.fails(400, "BadRequest");
+    let told = house.post(&evict, unknown).await;
+    assert_eq!(told.header("warning"), "299 - \"unknown field \\\"much\\\"\"");
 }

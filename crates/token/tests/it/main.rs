@@ -9,6 +9,8 @@ mod forge;
 #[cfg(test)]
 mod key;
 #[cfg(test)]
+mod legacy;
+#[cfg(test)]
 mod random;
 #[cfg(test)]
 mod request;
