@@ -328,7 +328,9 @@ impl Api {
                 Box::pin(connect::answer(self, call, body)).await
             }
             Route::Resource(path) => {
-                self.resource(line, path, headers, body, (user, permit), trail).await
+                let asked = (Arc::clone(&user), permit);
+                let response = self.resource(line, path, headers, body, asked, trail).await?;
+                Ok(self.shares.pace(&user, response))
             }
             Route::Other(path) if beside::leads_to(path) => beside::answer(self, &user, line).await,
             // Whoever watches over the server is answered also when it is busy.
@@ -340,7 +342,8 @@ impl Api {
                 if seat.as_ref().is_some_and(Seat::has_waited) {
                     permit.check(&self.world)?;
                 }
-                fair::on(seat, system::answer(self, &user, line, headers)).await
+                let response = fair::on(seat, system::answer(self, &user, line, headers)).await?;
+                Ok(self.shares.pace(&user, response))
             }
         }
     }

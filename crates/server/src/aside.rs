@@ -131,6 +131,12 @@ impl Aside {
         }
     }
 
+    /// Work that nobody waits for.
+    pub(crate) fn leave(&self, user: &str, work: impl FnOnce() + Send + 'static) {
+        self.shared.lock().lines.push_always(Flow::named(user), Box::new(work));
+        self.wake();
+    }
+
     /// How much waits.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.lock().lines.len()

@@ -113,7 +113,7 @@ async fn list_objects(api: &Api, request: &Request) -> Result<Response<Body>, Fa
     let style = request.style()?;
     let options = ListOptions::read(&request.query, false)?;
     let page = list::page(api, request, &options).await?;
-    list::respond(api, &request.user, &request.served, page, wanted, style)
+    list::respond(api, &request.user, &request.served, page, wanted, style).await
 }
 
 async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
@@ -194,7 +194,7 @@ async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<
             Err(failure) => return Err(failure),
         }
     }
-    list::respond(api, &request.user, &served, page, wanted, style)
+    list::respond(api, &request.user, &served, page, wanted, style).await
 }
 
 /// The Status that answers bindings and evictions.

@@ -15,26 +15,32 @@
 mod budget;
 mod gate;
 mod lines;
+mod rate;
 mod show;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Response;
+use http_body::Body as _;
 use tenure_machinery::Failure;
 use tenure_machinery::status::Details;
 
 use prometheus_client::registry::Registry;
 
 use crate::authenticate::User;
+use crate::body::Body;
 
 use budget::{Bounds, Budget};
 use gate::{Gate, NoSeat};
+use rate::Rate;
 use show::{Shown, Which};
 
 pub(crate) use budget::Charge;
 pub(crate) use gate::Seat;
 pub(crate) use lines::{Flow, Lines, Room};
+pub(crate) use rate::Share;
 
 /// How long a request waits for a seat.
 const WAIT_MAX: Duration = Duration::from_secs(15);
@@ -135,6 +141,7 @@ pub(crate) struct Shares {
     bytes: Arc<Budget>,
     watches: Arc<Budget>,
     node_connections: Arc<Budget>,
+    rate: Arc<Rate>,
     shown: Shown,
 }
 
@@ -167,6 +174,7 @@ impl Shares {
             bytes: Budget::new(BYTES),
             watches: Budget::new(within(limits.connections, WATCHES, [60, 70, 80])),
             node_connections: Budget::new(within(limits.connections, NODE_CONNECTIONS, [5, 7, 10])),
+            rate: Rate::new(),
             shown,
         }
     }
@@ -216,6 +224,16 @@ impl Shares {
         }
         let many = || too_many("too many bytes of your requests and answers are on their way");
         take(&self.bytes, user, bytes).ok_or_else(many)
+    }
+
+    /// Has a long answer leave no faster than its user's part allows.
+    pub(crate) fn pace(&self, user: &User, mut response: Response<Body>) -> Response<Body> {
+        let upper = response.body().size_hint().upper();
+        let is_long = upper.is_none_or(|bytes| bytes > SMALL_BYTES);
+        if is_long && Level::of(user) != Level::Exempt {
+            response.extensions_mut().insert(self.rate.share(Flow::of(user)));
+        }
+        response
     }
 
     /// Counts an answer that is made while it is sent.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,8 +23,10 @@ use http::Response;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::Notify;
+use tokio::time::Sleep;
 
 use crate::body::Body;
+use crate::fair::Share;
 
 /// How often the age of unread pieces is looked at.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -196,9 +198,11 @@ impl Drop for Busy {
 impl Busy {
     /// The answer, which keeps its connection busy until the last byte is sent.
     pub(super) fn until_sent(self, response: Response<Body>) -> Response<Body> {
+        let share = response.extensions().get::<Share>().cloned();
         response.map(|body| {
+            let (rest, waits) = (Bytes::new(), None);
             let mut sending =
-                Sending { body, rest: Bytes::new(), given: 0, unread: None, busy: self };
+                Sending { body, rest, given: 0, unread: None, share, waits, busy: self };
             // A client that leaves no room for the first byte takes nothing either.
             sending.give();
             BodyExt::boxed_unsync(sending)
@@ -217,6 +221,9 @@ struct Sending {
     given: usize,
     /// The look after which the client was given a piece to take; none while the answer waits for its maker.
     unread: Option<usize>,
+    /// Its user's part in what is sent, and the moment before which nothing more is.
+    share: Option<Share>,
+    waits: Option<Pin<Box<Sleep>>>,
     busy: Busy,
 }
 
@@ -252,6 +259,10 @@ impl http_body::Body for Sending {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         self.taken();
+        if let Some(waits) = &mut self.waits {
+            ready!(waits.as_mut().poll(cx));
+            self.waits = None;
+        }
         if self.rest.is_empty() {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
@@ -265,6 +276,9 @@ impl http_body::Body for Sending {
         let piece = self.rest.split_to(length);
         self.given = self.given.saturating_add(length);
         self.give();
+        let share = self.share.as_ref().filter(|_| length > SAID_AT_ONCE_BYTES);
+        let until = share.and_then(|share| share.given(length));
+        self.waits = until.map(|until| Box::pin(tokio::time::sleep_until(until.into())));
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

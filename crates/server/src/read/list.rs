@@ -15,6 +15,7 @@ use crate::answer::{self, Columns, Style};
 use crate::api::Api;
 use crate::authenticate::User;
 use crate::body::Body;
+use crate::fair::{self, Charge};
 use crate::negotiate::{Shape, Wanted};
 use crate::permit::{Permit, Redeemed};
 use crate::query::{ListOptions, Match};
@@ -40,6 +41,8 @@ pub(crate) struct Page {
     pub next: Option<Token>,
     /// How many more there are, where that is known.
     pub remaining: Option<usize>,
+    /// What a long page counts until it is sent: nobody collects what could not be sent (R241).
+    pub charge: Option<Charge>,
 }
 
 /// Reads one page; for one who sees a part, of what is seen.
@@ -65,10 +68,12 @@ pub(crate) async fn page(
         None => {
             let long =
                 move || collect(&state, &prefix, after.as_deref(), &chosen, limit, usize::MAX);
+            let charge = api.shares.stream(&request.user)?;
             let page = api.aside.run(&request.user, long).await?;
             // It may have waited.
             permit.check(&api.world)?;
-            page.ok_or_else(|| Failure::internal("a list without an end"))?
+            let page = page.ok_or_else(|| Failure::internal("a list without an end"))?;
+            Page { charge, ..page }
         }
     };
     if let Some(sight) = &sight {
@@ -180,7 +185,7 @@ fn collect(
         }
         records.push(Arc::clone(record));
     }
-    Some(Page { records, revision, next, remaining })
+    Some(Page { records, revision, next, remaining, charge: None })
 }
 
 /// What a page is chosen from, in key order: the collection, or what an owner that is asked for owns.
@@ -199,22 +204,41 @@ fn candidates<'a>(
 }
 
 /// A page as a response: a short one at once, a long one while it is sent.
-pub(crate) fn respond(
+pub(crate) async fn respond(
     api: &Api,
     user: &User,
     served: &Arc<Served>,
-    page: Page,
+    mut page: Page,
     wanted: Wanted,
     style: Style,
 ) -> Result<Response<Body>, Failure> {
-    let parts = parts(served, page, wanted, style);
-    let (bytes, exact) = parts.size();
-    if parts.left() <= SHORT_OBJECTS && bytes <= SHORT_BYTES {
+    let charge = page.charge.take();
+    let is_long = page.records.len() > SHORT_OBJECTS;
+    let prepare = {
+        let served = Arc::clone(served);
+        move || {
+            let parts = parts(&served, page, wanted, style);
+            let size = parts.size();
+            (parts, size)
+        }
+    };
+    let (parts, (bytes, exact)) = if is_long {
+        fair::rest();
+        let prepared = api.aside.go_on(&user.name, prepare).await;
+        prepared.ok_or_else(|| Failure::internal("a list could not be prepared"))?
+    } else {
+        prepare()
+    };
+    if !is_long && bytes <= SHORT_BYTES {
         let media = Layout::of(wanted.format, style.pretty).media();
         let slices = VecDeque::from([parts.whole()]);
         return Ok(answer::sliced(StatusCode::OK, media, slices, style));
     }
-    long::respond(api, user, parts, exact.then_some(bytes), style.gzip)
+    let charge = match charge {
+        Some(charge) => Some(charge),
+        None => api.shares.stream(user)?,
+    };
+    Ok(long::respond(api, user, parts, exact.then_some(bytes), style.gzip, charge))
 }
 
 fn parts(served: &Arc<Served>, page: Page, wanted: Wanted, style: Style) -> Parts {

@@ -21,7 +21,6 @@ use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
-use tenure_machinery::Failure;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -30,6 +29,7 @@ use crate::api::Api;
 use crate::aside::Aside;
 use crate::authenticate::User;
 use crate::body::{Body, Counted};
+use crate::fair::Charge;
 use crate::read::parts::Parts;
 
 /// An answer of which nothing is taken for this long is cut off.
@@ -46,8 +46,8 @@ pub(crate) fn respond(
     parts: Parts,
     size: Option<u64>,
     gzip: bool,
-) -> Result<Response<Body>, Failure> {
-    let charge = api.shares.stream(user)?;
+    charge: Option<Charge>,
+) -> Response<Body> {
     let (sender, parts_made) = mpsc::channel(PARTS_WAITING);
     let left = size.filter(|_| !gzip);
     let body = Made { parts: parts_made, left, ended: false };
@@ -62,7 +62,7 @@ pub(crate) fn respond(
     let making = Making { parts, encoder, ended: false };
     let made = send(making, Arc::clone(&api.aside), user.name.clone(), sender);
     tokio::spawn(made);
-    Ok(Counted::held(response, charge))
+    Counted::held(response, charge)
 }
 
 /// What the maker of an answer says to the socket.
@@ -79,9 +79,16 @@ struct Making {
 }
 
 impl Making {
-    /// Whether the next part is no more than a copy of what is stored.
-    fn is_quick(&self) -> bool {
-        self.encoder.is_none() && self.parts.are_copies()
+    /// The next part and what makes the rest; none if it could not be made.
+    ///
+    /// At the end nothing is left, so that all there was is let go of here and not by who sends: what a list
+    /// of many objects holds takes as long to drop as some answers to make.
+    fn step(mut self) -> Option<(Part, Option<Making>)> {
+        match self.next() {
+            Some(bytes) => Some((Part::Bytes(bytes), Some(self))),
+            None if self.ended => Some((Part::End, None)),
+            None => None,
+        }
     }
 
     /// The next part; none at the end, or if it could not be made.
@@ -107,34 +114,17 @@ impl Making {
 }
 
 /// Makes all parts, as fast as they are taken.
-async fn send(
-    mut making: Making,
-    aside: Arc<Aside>,
-    user: String,
-    sender: mpsc::Sender<Part>,
-) -> Option<()> {
+async fn send(making: Making, aside: Arc<Aside>, user: String, sender: mpsc::Sender<Part>) {
     let end = Instant::now() + LONGEST;
-    loop {
-        let part = if making.is_quick() {
-            making.next()
-        } else {
-            let work = move || {
-                let part = making.next();
-                (making, part)
-            };
-            let part;
-            (making, part) = aside.go_on(&user, work).await?;
-            part
+    let mut making = Some(making);
+    while let Some(rest) = making.take() {
+        let Some(Some((part, rest))) = aside.go_on(&user, move || rest.step()).await else {
+            return;
         };
-        let last = part.is_none();
-        if last && !making.ended {
-            return None;
-        }
-        let part = part.map_or(Part::End, Part::Bytes);
+        making = rest;
         let most = STALLED.min(end.saturating_duration_since(Instant::now()));
-        timeout(most, sender.send(part)).await.ok()?.ok()?;
-        if last {
-            return Some(());
+        if !matches!(timeout(most, sender.send(part)).await, Ok(Ok(()))) {
+            return aside.leave(&user, move || drop(making));
         }
     }
 }

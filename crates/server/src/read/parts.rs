@@ -123,24 +123,8 @@ impl Parts {
         self.served.custom.is_some()
     }
 
-    /// Whether items are no more than copies of what is stored.
-    pub(crate) fn are_copies(&self) -> bool {
-        let stored = self.served.view.is_none() && self.served.custom.is_none();
-        self.layout == Layout::Compact
-            && match self.shown {
-                Shown::Metadata(_) => true,
-                Shown::Plain => stored,
-                Shown::Row(..) => false,
-            }
-    }
-
     pub(crate) fn media(&self) -> &'static str {
         self.layout.media()
-    }
-
-    /// How many objects are still to be written.
-    pub(crate) fn left(&self) -> usize {
-        self.records.len()
     }
 
     /// The next part; none at the end.
