@@ -186,7 +186,7 @@ pub(crate) fn impersonate(
 }
 
 /// The node that the token of a service account is bound to.
-fn own_node(user: &User) -> Option<&str> {
+pub(crate) fn own_node(user: &User) -> Option<&str> {
     service_account(&user.name)?;
     match user.extra.get(NODE_NAME)?.as_slice() {
         [node] => Some(node),

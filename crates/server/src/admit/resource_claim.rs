@@ -8,13 +8,11 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_rbac::Asked;
 
 use crate::api::Api;
-use crate::authenticate::User;
+use crate::authenticate::own_node;
 use crate::request::Request;
 
 const GROUP: &str = "resource.k8s.io";
 const CLAIMS: &str = "resourceclaims";
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// Refuses what the user may not say in a claim, or in a template of claims.
 pub(super) fn judge(
@@ -102,7 +100,8 @@ fn may_bind(api: &Api, request: &Request, old: &Object, new: &Object, errors: &m
 fn may_speak(api: &Api, request: &Request, old: &Object, new: &Object, errors: &mut Errors) {
     let drivers = changed_drivers(new, old);
     let mut verbs = Vec::new();
-    if allocated_node(new).is_some_and(|node| runs_on(&request.user, node)) {
+    let own = own_node(&request.user);
+    if own.is_some() && allocated_node(new) == own {
         verbs.push(format!("associated-node:{}", request.verb));
     }
     verbs.push(format!("arbitrary-node:{}", request.verb));
@@ -121,15 +120,6 @@ fn may_speak(api: &Api, request: &Request, old: &Object, new: &Object, errors: &
             errors.forbidden(&status.field("devices"), &why);
         }
     }
-}
-
-/// Whether the user is an account in a pod on that node, as its token says.
-fn runs_on(user: &User, node: &str) -> bool {
-    let account = user.name.strip_prefix(ACCOUNT_PREFIX).and_then(|rest| rest.split_once(':'));
-    let is_account = account.is_some_and(|(namespace, name)| {
-        !namespace.is_empty() && !name.is_empty() && !name.contains(':')
-    });
-    is_account && user.extra.get(NODE_NAME).is_some_and(|names| *names == [node])
 }
 
 fn asked<'a>(verb: &'a str, subresource: &'a str, namespace: &'a str, name: &'a str) -> Asked<'a> {
