@@ -21,7 +21,6 @@ fn broken_text_is_400() {
         (JSON, b"{"),
         (JSON, b"{\"apiVersion\":"),
         (JSON, b"[]"),
-        (JSON, b"null"),
         (JSON, b"\"text\""),
         (JSON, b"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"\xff\xfe\"}}"),
         (JSON, b"\x00\x01\x02"),

@@ -119,7 +119,7 @@ fn r120_the_log_of_the_instance_before() {
 #[test]
 fn r121_following_shows_lines_as_they_come_and_ends_with_the_container() {
     let house = House::open(On::Process, &[]).unwrap();
-    let script = "echo 1; while [ ! -e /shared/go ]; do sleep 0.05; done; echo 2";
+    let script = "echo 1; while [ ! -e /shared/go ]; do sleep 0.05; done; sleep 1; echo 2";
     let mut talk = pod(&house, "talk", script);
     talk["spec"]["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
     talk["spec"]["containers"][0]["volumeMounts"] =
@@ -143,7 +143,8 @@ fn r121_following_shows_lines_as_they_come_and_ends_with_the_container() {
 /// A container may end in the middle of a line, which is shown all the same. Whether the line is ended
 /// for it is the runtime's choice.
 fn last_words(house: &House) {
-    let script = "echo first; while [ ! -e /shared/go ]; do sleep 0.05; done; printf last";
+    // Whoever asks for the end has left by then: a container takes along what runs in it.
+    let script = "echo first; while [ ! -e /shared/go ]; do sleep 0.05; done; sleep 1; printf last";
     let mut talk = pod(house, "talk", script);
     talk["spec"]["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
     talk["spec"]["containers"][0]["volumeMounts"] =
