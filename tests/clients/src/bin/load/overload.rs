@@ -2,10 +2,12 @@
 //!
 //! Whoever asks for too much does so on a thread of its own that steps back behind all others, because
 //! a client elsewhere would not take the server's processors. For the same reason whoever measures goes
-//! before all others, where the system allows it: a client elsewhere would not wait for them.
+//! before all others, where the system allows it: a client elsewhere would not wait for them. And whoever
+//! asks for too much leaves a part of the machine idle, because a machine without room is shared by the
+//! system's clock and not by the server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,11 @@ const QUIET_REQUESTS: usize = 600;
 const QUIET_PAUSE: Duration = Duration::from_millis(5);
 /// Connections of whoever asks for too much.
 const GREEDY_CLIENTS: usize = 64;
+/// So many hundredths of the machine stay idle beside them.
+const IDLE: u64 = 20;
+const IDLE_LOOK: Duration = Duration::from_millis(100);
+/// How long it takes until that is so.
+const SETTLES: Duration = Duration::from_secs(2);
 const WATCHES: usize = 10_000;
 /// Objects and their size in a list of 100 MB.
 const LIST_OBJECTS: usize = 1_000;
@@ -80,6 +87,7 @@ pub(super) async fn fairness() -> Result<Vec<Measure>> {
         // Before and after, because a machine is not equally fast all the time.
         let before = waits(&quiet).await?;
         let flood = Flood::start(&greedy, greed);
+        tokio::time::sleep(SETTLES).await;
         let beside = waits(&quiet).await;
         let (answered, refused) = flood.end()?;
         let (beside, after) = (beside?, waits(&quiet).await?);
@@ -159,14 +167,18 @@ fn step_forward() {
 
 async fn flood(access: &Access, greed: Greed, ended: &Arc<AtomicBool>) -> Result<(usize, usize)> {
     let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let pause = Arc::new(AtomicU64::new(1));
+    let room = spawn_local(leave_room(Arc::clone(&pause), Arc::clone(ended)));
     let mut clients = Vec::new();
     for client in 0..GREEDY_CLIENTS {
         let (access, ended, counts) = (access.clone(), Arc::clone(ended), Arc::clone(&counts));
+        let pause = Arc::clone(&pause);
         clients.push(spawn_local(async move {
             let mut connection = access.connect().await?;
             let mut number = 0_usize;
             while !ended.load(Ordering::Relaxed) {
                 number += 1;
+                tokio::time::sleep(Duration::from_millis(pause.load(Ordering::Relaxed))).await;
                 let answer = greed.ask(&mut connection, client * 1_000_000 + number).await?;
                 let counted = if answer.code == 429 { &counts.1 } else { &counts.0 };
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -177,7 +189,32 @@ async fn flood(access: &Access, greed: Greed, ended: &Arc<AtomicBool>) -> Result
     for client in clients {
         client.await??;
     }
+    room.await??;
     Ok((counts.0.load(Ordering::Relaxed), counts.1.load(Ordering::Relaxed)))
+}
+
+/// Finds how many milliseconds each client must pause so that a part of the machine stays idle.
+async fn leave_room(pause: Arc<AtomicU64>, ended: Arc<AtomicBool>) -> Result<()> {
+    let (mut all, mut idle) = processor_time()?;
+    while !ended.load(Ordering::Relaxed) {
+        tokio::time::sleep(IDLE_LOOK).await;
+        let (all_now, idle_now) = processor_time()?;
+        let share = (idle_now - idle) * 100 / (all_now - all).max(1);
+        (all, idle) = (all_now, idle_now);
+        let now = pause.load(Ordering::Relaxed);
+        let next = if share < IDLE { now + now / 4 + 1 } else { now - now / 10 };
+        pause.store(next.clamp(1, 1_000), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// All of the processors' time since the start, and what of it was idle, in hundredths of a second.
+fn processor_time() -> Result<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat")?;
+    let first = text.lines().next().context("an empty /proc/stat")?;
+    let times: Vec<u64> = first.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let idle = times.iter().skip(3).take(2).sum();
+    Ok((times.iter().take(8).sum(), idle))
 }
 
 /// An account in a namespace of its own, which may read and write ConfigMaps.
