@@ -11,15 +11,17 @@ use crate::steps::Steps;
 use crate::{setup, sim, workspace};
 
 /// Each suite of tests/clients: its modules, what it is called, its limit in minutes.
-const SUITES: [(&[&str], &str, u64); 11] = [
+const SUITES: [(&[&str], &str, u64); 13] = [
     (&["kubectl"], "client kubectl", 5),
     (&["kube_rs"], "client kube-rs", 5),
     (&["python"], "client python", 3),
     (&["javascript"], "client javascript", 3),
-    (&["parity"], "parity recordings", 8),
+    (&["parity", "recorded"], "parity recordings", 8),
     (&["node"], "pods on nodes", 15),
+    (&["lifecycle"], "the life of a server", 8),
     (&["inspect", "unused"], "questions about owners", 5),
-    (&["access", "guide", "reference_hammer", "references"], "access by reference", 8),
+    (&["access", "reference_hammer", "references"], "access by reference", 8),
+    (&["pages"], "README and guides", 10),
     (&["bad_input"], "bad input", 5),
     (&["attacks"], "attacks", 10),
     (&["crash"], "crash", 15),

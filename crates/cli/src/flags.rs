@@ -8,8 +8,10 @@ use tenure_machinery::quantity::Quantity;
 
 mod access;
 mod inspect;
+mod lifecycle;
 mod node;
 mod offline;
+pub(crate) mod path;
 mod up;
 
 pub(crate) use access::{
@@ -20,13 +22,19 @@ pub(crate) use inspect::{
     Audit, CascadeFlag, Drain, Plan, PlanDelete, Retention, TableForm, Tree, TreeForm, Unused,
     What, Why,
 };
+pub(crate) use lifecycle::{Delete, Down, KubeconfigCommand, KubeconfigFolder, Logs, Status};
 pub(crate) use node::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
-pub(crate) use offline::{Compact, Keys, KeysFolder, KeysRemove, Snapshot, SnapshotFile, Storage};
+pub(crate) use offline::{
+    Compact, Keys, KeysFolder, KeysRemove, Snapshot, SnapshotRestore, SnapshotSave, Storage,
+};
 pub(crate) use up::{AuditFlag, AuthorizerFlag, DurabilityFlag, LogFormat, StoreFlag, Switch, Up};
 
 const EXAMPLES: &str = "\
 Examples:
   tenure up                                  serve on 127.0.0.1:6443, keep objects on disk
+  tenure up --detach                         the same in the background
+  tenure status                              is it there, and where
+  tenure down                                end it; the objects stay
   tenure up --ephemeral --listen 127.0.0.1:0 serve from memory on any free port
   tenure tree deployment/web                 what it owns, in the cluster of your kubeconfig
   tenure why pod/web-1 -n shop               why it is still there, or will not stay
@@ -34,12 +42,29 @@ Examples:
   tenure audit                               everything wrong with ownership, for people and CI
   tenure unused -A                           ConfigMaps and Secrets that nothing mentions
   tenure access map                          who reaches what by reference
-  tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
+  tenure snapshot save before.snapshot       copy all objects into one file, also of a running server
   tenure completions bash > tenure.bash      write completions for a shell
 
+Exit code, of every command:
+  0  done; yes; nothing was found
+  1  no; something is wrong, or what was asked for could not be done
+  2  nothing can be said: wrong flags or settings, or the cluster, or a part of it, could not be read
+  3  something is unused, would change or was left out; the server does not run
+
 Environment:
-  TENURE_LOG   what to log, for example `info` or `tenure_server=debug` (default: warn)
+  TENURE_LOG   what to log, for example `info` or `tenure_server=debug` (default: warn); wins over -v
   NO_COLOR     set to anything to have no colors";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  tenure man ~/.local/share/man/man1         then `man tenure`, `man tenure-up`
+  tenure man | man -l -                      read the first one at once";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  tenure completions bash > ~/.local/share/bash-completion/completions/tenure
+  tenure completions zsh > \"${fpath[1]}/_tenure\"
+  tenure completions fish > ~/.config/fish/completions/tenure.fish";
 
 const POLICY_EXAMPLES: &str = "\
 Examples:
@@ -56,6 +81,10 @@ const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Flags {
+    /// Say more on stderr: what is done (-v), how (-vv), everything (-vvv)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -65,6 +94,21 @@ pub(crate) enum Command {
     /// Start a control plane and serve until stopped
     #[command(after_help = up::UP_EXAMPLES)]
     Up(Box<Up>),
+    /// Say whether a server runs, where, and whether it is ready
+    #[command(after_help = lifecycle::STATUS_EXAMPLES)]
+    Status(Status),
+    /// Print what a server in the background says
+    #[command(after_help = lifecycle::LOGS_EXAMPLES)]
+    Logs(Logs),
+    /// End a server; what it keeps stays
+    #[command(after_help = lifecycle::DOWN_EXAMPLES)]
+    Down(Down),
+    /// End a server and remove everything that it keeps
+    #[command(after_help = lifecycle::DELETE_EXAMPLES)]
+    Delete(Delete),
+    /// Show a server's kubeconfig, or take its entries out of yours
+    #[command(subcommand, after_help = lifecycle::KUBECONFIG_EXAMPLES)]
+    Kubeconfig(KubeconfigCommand),
     /// Join a node to a server and run pods on it until stopped
     #[command(after_help = node::NODE_EXAMPLES)]
     Node(Box<NodeCommand>),
@@ -87,10 +131,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Retention(Retention),
     /// Copy all objects into one file, or back
-    #[command(subcommand)]
+    #[command(subcommand, after_help = offline::SNAPSHOT_EXAMPLES)]
     Snapshot(Snapshot),
     /// Look after the stored objects
-    #[command(subcommand)]
+    #[command(subcommand, after_help = offline::STORAGE_EXAMPLES)]
     Storage(Storage),
     /// Look after the keys that sign service-account tokens
     #[command(subcommand, after_help = offline::KEYS_EXAMPLES)]
@@ -104,20 +148,32 @@ pub(crate) enum Command {
     /// Print admission policies to apply to a cluster
     #[command(subcommand, after_help = POLICY_EXAMPLES)]
     Policy(Policy),
+    /// Write manual pages
+    #[command(after_help = MAN_EXAMPLES)]
+    Man {
+        /// The folder to write them to [default: print the first one]
+        #[arg(value_name = "DIR", value_parser = path::path())]
+        folder: Option<PathBuf>,
+    },
     /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell to complete for
         shell: clap_complete::Shell,
     },
     /// Print the version
+    #[command(
+        after_help = "Examples:\n  tenure version                             this program's; `kubectl version` asks the server"
+    )]
     Version,
 }
 
 /// Which cluster to look at.
 #[derive(Debug, Args)]
 pub(crate) struct Where {
-    /// The kubeconfig to use [default: $KUBECONFIG, else ~/.kube/config]
-    #[arg(long, value_name = "FILE")]
+    /// The kubeconfig to use [default: $KUBECONFIG, else ~/.kube/config, else that of the server
+    /// that `tenure up` started here]
+    #[arg(long, value_name = "FILE", value_parser = path::path())]
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// The context in the kubeconfig [default: the current one]
@@ -219,6 +275,27 @@ mod tests {
     #[test]
     fn no_two_flags_of_a_command_have_one_name() {
         Flags::command().debug_assert();
+    }
+
+    /// The commands that do something, each with the words that call it.
+    fn leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, String)>) {
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        if !command.has_subcommands() || words.ends_with(" node") {
+            found.push((words.to_owned(), after));
+        }
+        for child in command.get_subcommands() {
+            leaves(child, &format!("{words} {}", child.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_command_teaches_by_an_example() {
+        let mut found = Vec::new();
+        leaves(&Flags::command(), "tenure", &mut found);
+        assert!(found.len() > 30, "{found:?}");
+        for (words, after) in found {
+            assert!(after.contains("Examples:\n  "), "`{words} --help` has no example");
+        }
     }
 
     #[test]

@@ -5,16 +5,16 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use tenure_inspect::render::{self, Paint};
-use tenure_inspect::{Access, Found, Kinds, Live, Look, Policy, Reader, Scope, Served};
+use tenure_inspect::{
+    Access, Facts, Found, Kinds, Live, Look, Policy, Reader, Scope, Served, Sought,
+};
 
 use crate::flags::{
     Audit, CascadeFlag, ColorFlag, Form, PlanDelete, Tree, TreeForm, What, Where, Why,
 };
-use crate::report::Problem;
-use crate::say;
+use crate::report::{COULD_NOT_LOOK, Problem};
+use crate::{say, servers};
 
-/// The exit code of an audit that could not read all of the cluster.
-pub(crate) const COULD_NOT_LOOK: u8 = 2;
 /// The exit code of an audit that found something.
 const FOUND: u8 = 1;
 
@@ -23,14 +23,16 @@ pub(crate) fn tree(flags: &Tree, program: &str) -> Result<ExitCode, Problem> {
         return Err(Problem::new("a picture cannot be watched")
             .hint("leave --watch out, or use `-o text` or `-o json`"));
     }
+    let asked = Asked::all_of(&flags.objects, program)?;
     block_on(async {
-        let reader = connect(&flags.cluster, flags.what.namespace.clone()).await?;
+        let namespace = flags.namespace.clone().or_else(|| Asked::namespace(&asked));
+        let reader = connect(&flags.cluster, namespace).await?;
         let paint = paint(flags.cluster.color);
         if flags.watch {
-            return watch(&reader, flags, program, paint).await;
+            return watch(&reader, flags, &asked, paint).await;
         }
-        let mut look = Look::new(reader.read().await?);
-        let drawn = draw(&reader, &mut look, flags, program, paint).await?;
+        let facts = reader.read().await?;
+        let drawn = draw(&reader, facts, flags, &asked, paint).await?;
         say(drawn.as_bytes());
         Ok(ExitCode::SUCCESS)
     })
@@ -38,15 +40,26 @@ pub(crate) fn tree(flags: &Tree, program: &str) -> Result<ExitCode, Problem> {
 
 async fn draw(
     reader: &Reader,
-    look: &mut Look,
+    mut facts: Facts,
     flags: &Tree,
-    program: &str,
+    asked: &[Asked],
     paint: Paint,
 ) -> Result<String, Problem> {
-    let root = find(look, reader, &flags.what, program)?.clone();
-    let tree = look.tree(&root, flags.up);
-    reader.statuses(look, &tree).await;
-    let tree = look.tree(&root, flags.up);
+    let mut uids = Vec::new();
+    for asked in asked {
+        uids.extend(seek(reader, &mut facts, asked, flags.all_namespaces).await?);
+    }
+    let mut look = Look::new(facts);
+    let roots: Vec<Found> = uids.iter().filter_map(|uid| look.get(uid)).cloned().collect();
+    let roots: Vec<&Found> = roots.iter().collect();
+    let tree = look.trees(&roots, flags.up);
+    reader.statuses(&mut look, &tree).await;
+    let tree = look.trees(&roots, flags.up);
+    // Programs get every object, and so does who asks for it.
+    let tree = match flags.all || flags.output == TreeForm::Json {
+        true => tree,
+        false => tree.folded(asked.iter().all(|asked| asked.name.is_none())),
+    };
     Ok(match flags.output {
         TreeForm::Text => render::tree(&tree, paint),
         TreeForm::Json => render::json(&tree),
@@ -60,15 +73,14 @@ async fn draw(
 async fn watch(
     reader: &Reader,
     flags: &Tree,
-    program: &str,
+    asked: &[Asked],
     paint: Paint,
 ) -> Result<ExitCode, Problem> {
     let mut live = Live::start(reader).await?;
     let screen = flags.output == TreeForm::Text && std::io::stdout().is_terminal();
     let mut shown = String::new();
     while let Some(facts) = live.next().await {
-        let mut look = Look::new(facts);
-        let drawn = match draw(reader, &mut look, flags, program, paint).await {
+        let drawn = match draw(reader, facts, flags, asked, paint).await {
             Ok(drawn) => drawn,
             // It was there and is gone: that is worth showing, and the end.
             Err(problem) if shown.is_empty() => return Err(problem),
@@ -113,9 +125,9 @@ fn without_times(drawn: &str) -> String {
 
 pub(crate) fn why(flags: &Why, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
-        let reader = connect(&flags.reply.cluster, flags.what.namespace.clone()).await?;
-        let look = Look::new(reader.read().await?);
-        let found = find(&look, &reader, &flags.what, program)?;
+        let (reader, facts, uid) = about(&flags.reply.cluster, &flags.what, program).await?;
+        let look = Look::new(facts);
+        let found = present(&look, &uid)?;
         let mut why = look.why(found);
         why.reasons.extend(reader.retention(&look, found).await);
         let text = match flags.reply.output {
@@ -137,10 +149,12 @@ pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, Proble
         CascadeFlag::Orphan => Policy::Orphan,
     };
     block_on(async {
-        let reader = connect(&flags.reply.cluster, flags.what.namespace.clone()).await?;
-        let mut look = Look::new(reader.read().await?);
+        let (reader, facts, uid) = about(&flags.reply.cluster, &flags.what, program).await?;
+        let mut look = Look::new(facts);
         reader.graces(&mut look).await;
-        let plan = look.plan(find(&look, &reader, &flags.what, program)?, policy);
+        let target = present(&look, &uid)?.clone();
+        reader.releases(&mut look, &target).await;
+        let plan = look.plan(&target, policy);
         let text = match flags.reply.output {
             Form::Text => render::plan(&plan, program, paint(flags.reply.cluster.color)),
             Form::Json => render::json(&plan),
@@ -156,7 +170,8 @@ pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
         let look = Look::new(reader.read().await?);
         let scope = Scope { namespace: flags.namespace.clone(), stuck_after: flags.stuck_after };
         let mut audit = look.audit(&scope);
-        let code = match (audit.findings.is_empty(), audit.unread.is_empty() || flags.partial) {
+        let enough = audit.is_whole() || (flags.partial && audit.saw_anything());
+        let code = match (audit.findings.is_empty(), enough) {
             (false, _) => ExitCode::from(FOUND),
             (true, true) => ExitCode::SUCCESS,
             (true, false) => ExitCode::from(COULD_NOT_LOOK),
@@ -182,8 +197,11 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Problem>>) -> Res
 }
 
 pub(crate) async fn connect(place: &Where, namespace: Option<String>) -> Result<Reader, Problem> {
-    let access =
-        Access { kubeconfig: place.kubeconfig.clone(), context: place.context.clone(), namespace };
+    let kubeconfig = match &place.kubeconfig {
+        Some(file) => Some(file.clone()),
+        None => servers::kubeconfig()?,
+    };
+    let access = Access { kubeconfig, context: place.context.clone(), namespace };
     Ok(Reader::connect(&access).await?)
 }
 
@@ -211,36 +229,114 @@ pub(crate) fn called<'a>(kinds: &'a Kinds, word: &str) -> Result<&'a Served, Pro
     })
 }
 
-/// The object that the words mean.
-fn find<'a>(
-    look: &'a Look,
-    reader: &Reader,
+/// What a person asks about: an object, or all of a kind.
+struct Asked {
+    kind: String,
+    name: Option<String>,
+}
+
+impl Asked {
+    /// `kind/name …`, `kind name …` or `kind`; several kinds with commas between them.
+    fn all_of(words: &[String], program: &str) -> Result<Vec<Asked>, Problem> {
+        let wrong = || {
+            Problem::new(format!("`{}` names no object", words.join(" ")))
+                .hint(format!("write a kind and a name: `{program} tree deployment/web`"))
+        };
+        let one = |kind: &str, name: Option<&str>| {
+            let bad = |text: &str| text.is_empty() || text.contains('/');
+            match bad(kind) || name.is_some_and(bad) {
+                true => Err(wrong()),
+                false => Ok(Asked { kind: kind.to_owned(), name: name.map(str::to_owned) }),
+            }
+        };
+        if words.iter().any(|word| word.contains('/')) {
+            let pairs = words.iter().map(|word| word.split_once('/').ok_or_else(wrong));
+            return pairs.map(|pair| pair.and_then(|(kind, name)| one(kind, Some(name)))).collect();
+        }
+        let Some((kinds, names)) = words.split_first() else { return Err(wrong()) };
+        let mut all = Vec::new();
+        for kind in kinds.split(',') {
+            if names.is_empty() {
+                all.push(one(kind, None)?);
+            }
+            for name in names {
+                all.push(one(kind, Some(name))?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The one object that these words name.
+    fn one_of(words: &[String], program: &str) -> Result<Asked, Problem> {
+        let mut all = Asked::all_of(words, program)?;
+        match (all.pop(), all.is_empty()) {
+            (Some(asked), true) if asked.name.is_some() => Ok(asked),
+            _ => Err(Problem::new(format!("`{}` names no object", words.join(" ")))
+                .hint(format!("write a kind and a name: `{program} why deployment/web`"))),
+        }
+    }
+
+    /// The namespace that is asked about: who may look only there should see it.
+    fn namespace(all: &[Asked]) -> Option<String> {
+        let of_namespace = |asked: &&Asked| {
+            matches!(&*asked.kind.to_lowercase(), "ns" | "namespace" | "namespaces")
+        };
+        all.iter().find(of_namespace).and_then(|asked| asked.name.clone())
+    }
+}
+
+/// Reads a cluster for the sake of one object, and gives its uid.
+async fn about(
+    place: &Where,
     what: &What,
     program: &str,
-) -> Result<&'a Found, Problem> {
-    let (kind, name) = match what.object.as_slice() {
-        [one] => one.split_once('/').unwrap_or((one, "")),
-        [kind, name] => (kind.as_str(), name.as_str()),
-        _ => ("", ""),
-    };
-    if kind.is_empty() || name.is_empty() || name.contains('/') {
-        return Err(Problem::new(format!("`{}` names no object", what.object.join(" ")))
-            .hint(format!("write a kind and a name: `{program} why deployment/web`")));
+) -> Result<(Reader, Facts, String), Problem> {
+    let asked = Asked::one_of(&what.object, program)?;
+    let asked = std::slice::from_ref(&asked);
+    let namespace = what.namespace.clone().or_else(|| Asked::namespace(asked));
+    let reader = connect(place, namespace).await?;
+    let mut facts = reader.read().await?;
+    let mut uids = Vec::new();
+    for asked in asked {
+        uids.extend(seek(&reader, &mut facts, asked, false).await?);
     }
-    let served = called(&look.facts().kinds, kind)?;
+    Ok((reader, facts, uids.pop().unwrap_or_default()))
+}
+
+fn present<'a>(look: &'a Look, uid: &str) -> Result<&'a Found, Problem> {
+    look.get(uid).ok_or_else(|| Problem::new("the object is gone meanwhile"))
+}
+
+/// The objects that the words mean, by uid. Absent is what the cluster calls so, and nothing else.
+async fn seek(
+    reader: &Reader,
+    facts: &mut Facts,
+    asked: &Asked,
+    everywhere: bool,
+) -> Result<Vec<String>, Problem> {
+    let served = called(&facts.kinds, &asked.kind)?.clone();
     let namespace = if served.namespaced { reader.namespace() } else { "" };
-    if let Some(found) = look.find(served, namespace, name).filter(|found| !found.assumed) {
-        return Ok(found);
-    }
+    let Some(name) = asked.name.as_deref().filter(|_| !(everywhere && served.namespaced)) else {
+        return several(facts, asked, &served, namespace, everywhere);
+    };
     let place = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
-    let problem = Problem::new(format!("there is no {} `{place}`", served.kind));
-    let unread = look.unread().iter().find(|unread| unread.kind == served.qualified());
-    if let Some(unread) = unread {
-        return Err(problem.cause(&format!("`{}` could not be read: {}", unread.kind, unread.why)));
+    match reader.seek(facts, &served, namespace, name).await {
+        Sought::Found(uid) => return Ok(vec![uid]),
+        Sought::Unknown(why) => {
+            let problem = Problem::new(format!("{} `{place}` could not be read", served.kind));
+            let scope =
+                if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
+            return Err(problem
+                .cause(&why)
+                .hint(format!("see what you may do with `kubectl auth can-i --list{scope}`")));
+        }
+        Sought::Absent => {}
     }
-    let elsewhere = look.facts().objects.iter().find(|found| {
+    let problem = Problem::new(format!("there is no {} `{place}`", served.kind));
+    let elsewhere = facts.objects.iter().find(|found| {
         found.served.qualified() == served.qualified() && found.meta.name == name && !found.assumed
     });
+    let problem = problem.absent();
     Err(match elsewhere {
         Some(found) => problem.hint(format!("there is one with `-n {}`", found.meta.namespace)),
         None => problem.hint(match namespace {
@@ -248,4 +344,43 @@ fn find<'a>(
             _ => format!("see what there is with `kubectl get {} -A`", served.qualified()),
         }),
     })
+}
+
+/// All objects of a kind, or of a name in any namespace.
+fn several(
+    facts: &Facts,
+    asked: &Asked,
+    served: &Served,
+    namespace: &str,
+    everywhere: bool,
+) -> Result<Vec<String>, Problem> {
+    let mut found: Vec<&Found> = facts
+        .objects
+        .iter()
+        .filter(|found| !found.assumed && found.served.qualified() == served.qualified())
+        .filter(|found| everywhere || found.meta.namespace == namespace)
+        .filter(|found| asked.name.as_ref().is_none_or(|name| found.meta.name == *name))
+        .collect();
+    found.sort_by_key(|found| found.named());
+    if !found.is_empty() {
+        return Ok(found.into_iter().map(|found| found.meta.uid.clone()).collect());
+    }
+    let what = match &asked.name {
+        Some(name) => format!("{} `{name}`", served.kind),
+        None => served.kind.clone(),
+    };
+    let place = match (everywhere || namespace.is_empty(), namespace) {
+        (true, _) => String::new(),
+        (false, namespace) => format!(" in namespace `{namespace}`"),
+    };
+    let kind = served.qualified();
+    let unread = facts.unread.iter().find(|unread| unread.kind == kind);
+    match unread.filter(|unread| everywhere || !unread.was_read_in(namespace)) {
+        Some(unread) => {
+            let problem = Problem::new(format!("whether there is a {what}{place} cannot be said"));
+            Err(problem.cause(&format!("`{kind}` could not be read: {}", unread.why)))
+        }
+        None => Err(Problem::new(format!("there is no {what}{place}"))
+            .hint(format!("see what there is with `kubectl get {kind} -A`"))),
+    }
 }

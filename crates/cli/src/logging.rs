@@ -16,9 +16,17 @@ use crate::report::Problem;
 
 const VARIABLE: &str = "TENURE_LOG";
 
-pub(crate) fn start(format: LogFormat) -> Result<(), Problem> {
-    let filter = filter(std::env::var(VARIABLE).ok().as_deref()).map_err(|error| {
+/// Starts to log, for a command that has much to say only when asked.
+pub(crate) fn start_if_asked(verbose: u8) -> Result<(), Problem> {
+    let named = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
+    if verbose == 0 && !named { Ok(()) } else { start(LogFormat::Text, verbose) }
+}
+
+/// Starts to log what the variable says, or else what so many `-v` ask for.
+pub(crate) fn start(format: LogFormat, verbose: u8) -> Result<(), Problem> {
+    let filter = filter(std::env::var(VARIABLE).ok().as_deref(), verbose).map_err(|error| {
         Problem::new(format!("the variable {VARIABLE} cannot be understood"))
+            .usage()
             .cause(&error)
             .hint("write a level such as `info`, or `tenure_server=debug,warn`")
     })?;
@@ -39,10 +47,13 @@ pub(crate) fn start(format: LogFormat) -> Result<(), Problem> {
     Ok(())
 }
 
-fn filter(text: Option<&str>) -> Result<EnvFilter, ParseError> {
-    EnvFilter::builder().parse(match text {
-        None | Some("") => "warn",
-        Some(text) => text,
+fn filter(text: Option<&str>, verbose: u8) -> Result<EnvFilter, ParseError> {
+    EnvFilter::builder().parse(match (text, verbose) {
+        (Some(text), _) if !text.is_empty() => text,
+        (_, 0) => "warn",
+        (_, 1) => "info",
+        (_, 2) => "debug",
+        _ => "trace",
     })
 }
 

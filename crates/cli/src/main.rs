@@ -2,16 +2,24 @@
 
 mod access;
 mod descriptors;
+mod detach;
 mod flags;
 mod inspect;
 mod keys;
+mod lifecycle;
+mod live;
 mod logging;
+mod man;
 mod memory;
 mod migrate;
 mod node;
+mod notify;
 mod offline;
+mod progress;
 mod report;
 mod retention;
+mod servers;
+mod settings;
 mod up;
 
 use std::io::Write as _;
@@ -23,7 +31,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::flags::{
     Access, Command, Flags, Keys, Migrate, Plan, Policy, Retention, Snapshot, Storage,
 };
-use crate::report::Problem;
+use crate::report::{COULD_NOT_LOOK, NO, Problem};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -37,23 +45,43 @@ fn main() -> ExitCode {
     }
     let begin = Instant::now();
     let program = program();
-    let matches = Flags::command().bin_name(program).get_matches();
-    let flags = Flags::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    // An audit that could not look must not be taken for one that found something.
-    let failure = match flags.command {
-        Command::Audit(_) | Command::Unused(_) => ExitCode::from(inspect::COULD_NOT_LOOK),
-        Command::Access(Access::Strategies(_)) => ExitCode::FAILURE,
-        Command::Migrate(_) | Command::Access(_) => ExitCode::from(migrate::COULD_NOT_READ),
-        _ => ExitCode::FAILURE,
+    let command = Flags::command().bin_name(program);
+    let matches = match settings::read(&command, std::env::args_os().collect()) {
+        Ok(matches) => matches,
+        Err(problem) => return failed(&problem, COULD_NOT_LOOK),
     };
-    match run(flags.command, program, begin) {
-        Ok(code) => code,
-        Err(problem) => {
-            // A closed stderr leaves nobody to tell.
-            let _ = write!(std::io::stderr().lock(), "{problem}");
-            failure
-        }
+    let flags = Flags::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if matches!(&flags.command, Command::Up(up) if up.print_config) {
+        say(settings::print(&command, &matches).as_bytes());
+        return ExitCode::SUCCESS;
     }
+    let code = failure(&flags.command);
+    match run(flags, program, begin) {
+        Ok(code) => code,
+        Err(problem) => failed(&problem, code),
+    }
+}
+
+/// The exit code of a command that ends with a problem whose cause decides none: who asks a question and gets
+/// no answer must not take that for an answer.
+fn failure(command: &Command) -> u8 {
+    match command {
+        Command::Access(Access::Strategies(_)) => NO,
+        Command::Tree(_)
+        | Command::Why(_)
+        | Command::Plan(_)
+        | Command::Audit(_)
+        | Command::Unused(_)
+        | Command::Access(_)
+        | Command::Migrate(_) => COULD_NOT_LOOK,
+        _ => NO,
+    }
+}
+
+fn failed(problem: &Problem, code: u8) -> ExitCode {
+    // A closed stderr leaves nobody to tell.
+    let _ = write!(std::io::stderr().lock(), "{problem}");
+    ExitCode::from(problem.code().unwrap_or(code))
 }
 
 /// The name that usage and hints show: as a plugin, the program is called through kubectl.
@@ -63,7 +91,11 @@ fn program() -> &'static str {
     if name == Some("kubectl-tenure") { "kubectl tenure" } else { "tenure" }
 }
 
-fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCode, Problem> {
+fn run(flags: Flags, program: &'static str, begin: Instant) -> Result<ExitCode, Problem> {
+    let Flags { command, verbose } = flags;
+    if !matches!(command, Command::Up(_) | Command::Node(_)) {
+        logging::start_if_asked(verbose)?;
+    }
     let done = match command {
         Command::Tree(flags) => return inspect::tree(&flags, program),
         Command::Why(flags) => return inspect::why(&flags, program),
@@ -75,8 +107,13 @@ fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCo
         Command::Migrate(Migrate::ReferenceGrants(flags)) => {
             return migrate::reference_grants(&flags);
         }
-        Command::Up(flags) => up::run(*flags, begin),
-        Command::Node(flags) => node::run(*flags),
+        Command::Up(flags) => return up::run(*flags, verbose, begin),
+        Command::Status(flags) => return lifecycle::status(&flags),
+        Command::Logs(flags) => lifecycle::logs(&flags),
+        Command::Down(flags) => lifecycle::down(&flags),
+        Command::Delete(flags) => lifecycle::delete(&flags),
+        Command::Kubeconfig(command) => lifecycle::kubeconfig(&command),
+        Command::Node(flags) => node::run(*flags, verbose),
         Command::Snapshot(Snapshot::Save(flags)) => offline::save(&flags),
         Command::Snapshot(Snapshot::Restore(flags)) => offline::restore(&flags),
         Command::Storage(Storage::Compact(flags)) => offline::compact(&flags),
@@ -87,6 +124,7 @@ fn run(command: Command, program: &'static str, begin: Instant) -> Result<ExitCo
             say(tenure_downward::policy::owner_references(flags.strict).as_bytes());
             Ok(())
         }
+        Command::Man { folder } => man::man(Flags::command(), folder.as_deref()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Flags::command(), "tenure", &mut script);

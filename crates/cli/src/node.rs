@@ -2,8 +2,8 @@
 //! decided elsewhere.
 
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -24,11 +24,11 @@ use crate::{logging, say};
 /// How long `tenure node info` waits for a runtime.
 const INFO_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(flags: NodeCommand) -> Result<(), Problem> {
+pub(crate) fn run(flags: NodeCommand, verbose: u8) -> Result<(), Problem> {
     if let Some(NodeSubcommand::Info(flags)) = &flags.command {
         return info(&flags.runtime, flags.isolation);
     }
-    logging::start(flags.log_format)?;
+    logging::start(flags.log_format, verbose)?;
     let runtime = workers()?;
     runtime.block_on(Box::pin(join(flags)))
 }
@@ -37,6 +37,7 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
     let mut signals = Signals::new()?;
     let Some(path) = flags.kubeconfig.clone() else {
         return Err(Problem::new("a node needs a server to join")
+            .usage()
             .hint("name its kubeconfig with `--kubeconfig FILE`"));
     };
     let name = match flags.node_name.clone() {
@@ -50,6 +51,7 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
     };
     let Some(runtime) = choice(&flags.runtime, &flags.node) else {
         return Err(Problem::new("a node that joins a server runs pods for real")
+            .usage()
             .hint("leave out `--runtime none`"));
     };
     let options = options(&flags.node)?;
@@ -58,9 +60,14 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
         RuntimeFlag::Process => vec![path.clone()],
         RuntimeFlag::Cri(_) | RuntimeFlag::None => Vec::new(),
     };
+    let address = address(flags.node_ip, flags.listen);
+    if let Some(why) = unreachable(address, flags.listen, &server.url) {
+        let words = format!("{why}; logs and commands of its pods cannot be asked for\n");
+        let _ = std::io::stderr().lock().write_all(words.as_bytes());
+    }
     let settings = NodeSettings {
         private,
-        address: flags.node_ip,
+        address,
         listen: flags.listen,
         room: options.room,
         backoff: options.backoff,
@@ -77,6 +84,33 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
     let _ = std::io::stderr().lock().write_all(words.as_bytes());
     signals.next().await;
     Ok(())
+}
+
+/// The address that the node tells the server: the one it listens on, if that is one only. None: what this
+/// machine uses to reach others.
+fn address(asked: Option<IpAddr>, listen: SocketAddr) -> Option<IpAddr> {
+    let only = Some(listen.ip()).filter(|address| !address.is_unspecified());
+    asked.or(only)
+}
+
+/// Why the server cannot reach the node, as far as that can be told from here.
+fn unreachable(told: Option<IpAddr>, listen: SocketAddr, server: &str) -> Option<String> {
+    if !listen.ip().is_loopback() {
+        return None;
+    }
+    let told = told?;
+    if !told.is_loopback() {
+        return Some(format!(
+            "nobody reaches the node at {told}: it listens on {} only",
+            listen.ip()
+        ));
+    }
+    let host = server.split("://").nth(1).unwrap_or(server);
+    let host = host.split('/').next().unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
+    let here = host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback());
+    let words = || format!("the node is at {told}, where the server at {host} does not reach it");
+    (!here).then(words)
 }
 
 fn problem(error: &dyn std::error::Error) -> Problem {
@@ -114,7 +148,9 @@ async fn server(path: &Path, node: &str) -> Result<Server, Problem> {
 }
 
 fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Problem {
-    Problem::new(format!("`{}` cannot be used to join a server", path.display())).cause(error)
+    Problem::new(format!("`{}` cannot be used to join a server", path.display()))
+        .usage()
+        .cause(error)
 }
 
 /// The server and user of the current context. Certificates, keys and tokens are read; commands and
@@ -168,13 +204,9 @@ pub(crate) fn choice(flag: &RuntimeFlag, flags: &NodeFlags) -> Option<RuntimeCho
         #[cfg(target_os = "linux")]
         RuntimeFlag::Process => {
             use tenure_node::runtime::process::Images;
-            let folders = flags.image_dir.iter().map(|text| match text.split_once('=') {
-                Some((image, folder)) => (Some(image.to_owned()), PathBuf::from(folder)),
-                None => (None, PathBuf::from(text)),
-            });
             let images = Images {
                 map: flags.image_map.iter().map(|text| Images::parse_map(text)).collect(),
-                folders: folders.collect(),
+                folders: flags.image_dir.clone(),
                 ..Images::default()
             };
             let allow_privileged = flags.allow_privileged_process;
@@ -193,6 +225,7 @@ pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, Problem> {
         let quantity = Quantity::parse(text).filter(|quantity| !quantity.is_negative());
         let Some(quantity) = quantity else {
             return Err(Problem::new(format!("`{text}` is no quantity"))
+                .usage()
                 .hint("use a number such as `4`, `500m` or `8Gi`"));
         };
         let value = u64::try_from(quantity.value()).unwrap_or_default();
@@ -262,4 +295,33 @@ fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), Problem> {
         say(text.as_bytes());
         Ok(())
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use super::*;
+
+    #[test]
+    fn r134_a_node_tells_an_address_that_it_listens_on() {
+        let listen = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let ip = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        let here = "https://127.0.0.1:6443";
+        let loopback = listen("127.0.0.1:0");
+        assert_eq!(address(None, loopback), ip("127.0.0.1"));
+        assert_eq!(address(None, listen("0.0.0.0:10250")), None, "what the machine uses");
+        assert_eq!(address(None, listen("192.0.2.7:1")), ip("192.0.2.7"));
+        assert_eq!(address(ip("192.0.2.9"), loopback), ip("192.0.2.9"));
+        for (told, listens, server, reached) in [
+            ("127.0.0.1", "127.0.0.1:0", here, true),
+            ("127.0.0.1", "127.0.0.1:0", "https://localhost", true),
+            ("::1", "[::1]:0", "https://[::1]:6443/", true),
+            ("127.0.0.1", "127.0.0.1:0", "https://192.0.2.1:6443", false),
+            ("192.0.2.9", "127.0.0.1:0", here, false),
+            ("192.0.2.9", "0.0.0.0:10250", "https://192.0.2.1:6443", true),
+        ] {
+            let why = unreachable(ip(told), listen(listens), server);
+            assert_eq!(why.is_none(), reached, "{told} {listens} {server}: {why:?}");
+        }
+    }
 }

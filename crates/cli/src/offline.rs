@@ -1,28 +1,59 @@
-//! Commands on the data folder of a stopped server: snapshots and compaction.
+//! Commands on a data folder: snapshots and compaction. Its server must be stopped, but for a snapshot that is
+//! only saved.
 
 use std::path::Path;
 
 use tenure_host::StartError;
-use tenure_host::storage;
+use tenure_host::storage::{self, Saved};
 
-use crate::flags::{Compact, SnapshotFile};
+use crate::flags::{Compact, SnapshotRestore, SnapshotSave};
+use crate::live;
+use crate::progress::{Progress, Unit, size};
 use crate::report::Problem;
 use crate::say;
 use crate::up::data_dir;
 
-pub(crate) fn save(flags: &SnapshotFile) -> Result<(), Problem> {
-    let dir = data_dir(flags.data_dir.clone())?;
-    let bytes = storage::save(&dir, &flags.file).map_err(|error| offline(error, &dir))?;
-    say(format!("saved `{}` ({})\n", flags.file.display(), size(bytes)).as_bytes());
+pub(crate) fn save(flags: &SnapshotSave) -> Result<(), Problem> {
+    let saved = match &flags.kubeconfig {
+        Some(kubeconfig) => live::save(kubeconfig, &flags.file)?,
+        None => save_folder(&data_dir(flags.data_dir.clone())?, &flags.file)?,
+    };
+    let (file, size) = (flags.file.display(), size(saved.bytes));
+    say(match saved.revision {
+        Some(revision) => format!("saved `{file}` ({size}) as of revision {revision}\n"),
+        None => format!("saved `{file}` ({size})\n"),
+    }
+    .as_bytes());
     Ok(())
 }
 
-pub(crate) fn restore(flags: &SnapshotFile) -> Result<(), Problem> {
+/// From the folder itself, or from the server that uses it.
+fn save_folder(dir: &Path, file: &Path) -> Result<Saved, Problem> {
+    let mut progress = Progress::new("saving", Unit::Objects);
+    match storage::save(dir, file, &mut |done, all| progress.tell(done, all)) {
+        Err(error @ StartError::FolderLocked { .. }) => {
+            let kubeconfig = dir.join("kubeconfig");
+            if kubeconfig.exists() {
+                return live::save(&kubeconfig, file);
+            }
+            let hint = "name the kubeconfig of the server that uses it with `--kubeconfig FILE`";
+            Err(Problem::from(error).hint(hint))
+        }
+        done => done.map_err(Problem::from),
+    }
+}
+
+pub(crate) fn restore(flags: &SnapshotRestore) -> Result<(), Problem> {
     let dir = data_dir(flags.data_dir.clone())?;
-    let before = storage::restore(&dir, &flags.file).map_err(|error| offline(error, &dir))?;
+    let mut progress = Progress::new("restoring", Unit::Bytes);
+    let before = storage::restore(&dir, &flags.file, &mut |done, all| progress.tell(done, all))
+        .map_err(|error| offline(error, &dir))?;
     let mut said = format!("restored `{}` into `{}`\n", flags.file.display(), dir.display());
     if let Some(before) = before {
-        said += &format!("what was there before is in `{}`\n", before.display());
+        said += &format!(
+            "what was there before is in `{}`; remove it when you need it no more\n",
+            before.display()
+        );
     }
     say(said.as_bytes());
     Ok(())
@@ -30,7 +61,10 @@ pub(crate) fn restore(flags: &SnapshotFile) -> Result<(), Problem> {
 
 pub(crate) fn compact(flags: &Compact) -> Result<(), Problem> {
     let dir = data_dir(flags.data_dir.clone())?;
-    let done = storage::compact(&dir).map_err(|error| offline(error, &dir))?;
+    let mut progress = Progress::new("compacting", Unit::Revisions);
+    let done = storage::compact(&dir, &mut |done, all| progress.tell(done, all))
+        .map_err(|error| offline(error, &dir))?;
+    drop(progress);
     let (before, after) = (size(done.bytes_before), size(done.bytes_after));
     say(format!("forgot {} old revisions: {before} became {after}\n", done.removed).as_bytes());
     Ok(())
@@ -45,13 +79,4 @@ fn offline(error: StartError, dir: &Path) -> Problem {
         return problem.hint(format!("stop the server that uses `{folder}` first"));
     }
     problem
-}
-
-/// A size as people say it.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
-        _ => format!("{} MB", bytes / 1_000_000),
-    }
 }

@@ -12,11 +12,34 @@ pub(crate) struct Problem {
     what: String,
     causes: Vec<String>,
     hint: Option<String>,
+    code: Option<u8>,
 }
+
+/// What was asked for could not be done, or the answer is no.
+pub(crate) const NO: u8 = 1;
+/// Nothing can be said: wrong flags, or what should be looked at cannot be read.
+pub(crate) const COULD_NOT_LOOK: u8 = 2;
 
 impl Problem {
     pub(crate) fn new(what: impl Into<String>) -> Problem {
-        Problem { what: what.into(), causes: Vec::new(), hint: None }
+        Problem { what: what.into(), causes: Vec::new(), hint: None, code: None }
+    }
+
+    /// A mistake in what was asked for, as clap reports others.
+    pub(crate) fn usage(mut self) -> Problem {
+        self.code = Some(COULD_NOT_LOOK);
+        self
+    }
+
+    /// Everything was read, and what was asked about is not there.
+    pub(crate) fn absent(mut self) -> Problem {
+        self.code = Some(NO);
+        self
+    }
+
+    /// The exit code, if the cause alone decides it.
+    pub(crate) fn code(&self) -> Option<u8> {
+        self.code
     }
 
     pub(crate) fn cause(mut self, cause: &dyn fmt::Display) -> Problem {
@@ -32,7 +55,8 @@ impl Problem {
 
 impl From<StartError> for Problem {
     fn from(error: StartError) -> Problem {
-        Problem { what: error.to_string(), causes: error.causes(), hint: error.hint() }
+        let code = matches!(error, StartError::Controller(_)).then_some(COULD_NOT_LOOK);
+        Problem { what: error.to_string(), causes: error.causes(), hint: error.hint(), code }
     }
 }
 
@@ -45,7 +69,12 @@ impl From<KeysError> for Problem {
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Problem {
         let hint = Some(error.hint().to_owned());
-        Problem { what: error.to_string(), causes: error.causes(), hint }
+        Problem {
+            what: error.to_string(),
+            causes: error.causes(),
+            hint,
+            code: Some(COULD_NOT_LOOK),
+        }
     }
 }
 

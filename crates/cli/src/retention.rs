@@ -8,8 +8,8 @@ use tenure_inspect::render;
 use tenure_inspect::{MANAGER, Reader, Retained};
 
 use crate::flags::{Drain, Form, TableForm, Unused};
-use crate::inspect::{COULD_NOT_LOOK, block_on, connect, paint};
-use crate::report::Problem;
+use crate::inspect::{block_on, connect, paint};
+use crate::report::{COULD_NOT_LOOK, Problem};
 use crate::say;
 
 /// The exit code of a report that found something unused.

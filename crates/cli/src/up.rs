@@ -2,17 +2,25 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
+use tenure_host::running::{self, Record};
 use tenure_host::{
     AuditLevel, AuditLog, Authorizer, Config, ControlPlane, Durability, Features, Limits,
-    OwnerChecks, References, Retention, Runtime, Store,
+    OwnerChecks, POD_GRACE_MAX, Reading, References, Retention, Runtime, Store,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::flags::{AuditFlag, AuthorizerFlag, DurabilityFlag, StoreFlag, Switch, Up};
+use crate::progress::{Progress, Unit};
 use crate::report::Problem;
-use crate::{descriptors, logging, memory, node, say};
+use crate::{descriptors, detach, logging, memory, node, notify, say, servers};
+
+/// How long the end may take once nobody wants to wait for it: a container that was killed may take some
+/// seconds to be gone.
+const FORCED_END_MAX: Duration = Duration::from_secs(15);
 
 /// Handlers never block, so few threads are enough; more would only cost memory.
 const WORKER_THREADS: usize = 2;
@@ -20,10 +28,18 @@ const WORKER_THREADS: usize = 2;
 /// request waited for 61 parts of somebody else's long answers.
 const POLLS_BETWEEN_SOCKETS: u32 = 5;
 
-pub(crate) fn run(flags: Up, begin: Instant) -> Result<(), Problem> {
-    logging::start(flags.log_format)?;
-    let config = config(flags)?;
-    workers()?.block_on(Box::pin(serve(config, begin)))
+pub(crate) fn run(flags: Up, verbose: u8, begin: Instant) -> Result<ExitCode, Problem> {
+    if flags.detach {
+        return detach::start(&data_dir(flags.data_dir)?);
+    }
+    logging::start(flags.log_format, verbose)?;
+    let log = flags.background.clone();
+    if log.is_some() {
+        detach::leave_terminal();
+    }
+    let config = Config { reading: Some(reading()), ..config(flags)? };
+    workers()?.block_on(Box::pin(serve(config, log, begin)))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The threads that everything runs on.
@@ -36,30 +52,117 @@ pub(crate) fn workers() -> Result<tokio::runtime::Runtime, Problem> {
         .map_err(|error| Problem::new("no threads could be started").cause(&error))
 }
 
-async fn serve(config: Config, begin: Instant) -> Result<(), Problem> {
+async fn serve(config: Config, log: Option<PathBuf>, begin: Instant) -> Result<(), Problem> {
+    // What programs read on stdout is the audit log, if it is there.
+    let audits = config.audit.as_ref().is_some_and(|audit| audit.file.is_none());
     // Before the start, so that a signal during it is not lost.
     let mut signals = Signals::new()?;
     let plane = tokio::select! {
         started = Box::pin(ControlPlane::start(config)) => started?,
         () = signals.next() => return Ok(()),
     };
-    say(format!("ready {} in {} ms\n", plane.url(), begin.elapsed().as_millis()).as_bytes());
+    let line = format!("ready {} in {} ms", plane.url(), begin.elapsed().as_millis());
+    let foreground = log.is_none();
+    // Before anybody is told, so that whoever is told finds it.
+    let known = Known::tell(&plane, log);
     // On stderr, so that a script which reads stdout sees the one line it waits for.
-    let _ = std::io::stderr().lock().write_all(usage(plane.kubeconfig()).as_bytes());
+    let mut words = usage(plane.kubeconfig());
+    match audits {
+        true => words.insert_str(0, &format!("{line}\n")),
+        false => say(format!("{line}\n").as_bytes()),
+    }
+    if foreground || audits {
+        let _ = std::io::stderr().lock().write_all(words.as_bytes());
+    }
+    notify::ready(&line);
     signals.next().await;
+    notify::stopping();
+    drop(known);
+    let _ = std::io::stderr().lock().write_all(stopping(plane.running_pods()).as_bytes());
+    let hurry = plane.hurry();
+    let mut ending = Box::pin(plane.stop());
     tokio::select! {
-        () = plane.stop() => Ok(()),
-        () = signals.next() => Err(Problem::new("stopped by a second signal; requests were cut")),
+        () = &mut ending => return Ok(()),
+        () = signals.next() => {}
+    }
+    hurry.now();
+    // Waited for, so that no container is left behind.
+    Err(match tokio::time::timeout(FORCED_END_MAX, ending).await {
+        Ok(()) => {
+            Problem::new("stopped by a second signal; containers were killed and requests were cut")
+        }
+        Err(_) => Problem::new("stopped by a second signal; something did not end in time"),
+    })
+}
+
+/// What is said when the end begins.
+fn stopping(pods: usize) -> String {
+    let seconds = POD_GRACE_MAX.as_secs();
+    match pods {
+        0 => "stopping\n".to_owned(),
+        1 => format!("stopping: 1 pod has up to {seconds} s to end; ctrl-c again kills it\n"),
+        _ => format!(
+            "stopping: {pods} pods have up to {seconds} s to end; ctrl-c again kills them\n"
+        ),
     }
 }
 
+/// Says how far the reading of many stored objects is.
+fn reading() -> Reading {
+    let progress = Mutex::new(Progress::new("reading stored objects", Unit::Objects));
+    Reading(Arc::new(move |done, all| {
+        progress.lock().unwrap_or_else(PoisonError::into_inner).tell(done, all);
+    }))
+}
+
 fn usage(kubeconfig: &Path) -> String {
+    format!("{}stop with ctrl-c\n", exports(kubeconfig))
+}
+
+/// How clients are led to a server.
+pub(crate) fn exports(kubeconfig: &Path) -> String {
     let path = quoted(&kubeconfig.display().to_string());
-    format!("\n  export KUBECONFIG={path}\n  kubectl get namespaces\n\nstop with ctrl-c\n")
+    format!("\n  export KUBECONFIG={path}\n  kubectl get namespaces\n\n")
+}
+
+/// What other commands know of this server while it runs.
+struct Known(Option<(PathBuf, Record)>);
+
+impl Known {
+    /// Writes it down. A server that nobody finds by it still serves.
+    fn tell(plane: &ControlPlane, log: Option<PathBuf>) -> Known {
+        let Some(folder) = plane.folder() else { return Known(None) };
+        let record = Record {
+            process: std::process::id(),
+            since: SystemTime::now(),
+            url: plane.url().to_owned(),
+            kubeconfig: plane.kubeconfig().to_owned(),
+            folder: folder.to_owned(),
+            log,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let unknown = |error: &std::io::Error| {
+            tracing::warn!(%error, "`tenure status` will not find this server");
+        };
+        record.write().inspect_err(unknown).unwrap_or_default();
+        let all = servers::register();
+        if let Some(all) = &all {
+            running::remember(all, &record).inspect_err(unknown).unwrap_or_default();
+        }
+        Known(all.map(|all| (all, record)))
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        if let Some((all, record)) = &self.0 {
+            running::forget(all, record);
+        }
+    }
 }
 
 /// A path as a shell reads it.
-fn quoted(path: &str) -> String {
+pub(crate) fn quoted(path: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@".contains(letter);
     if path.chars().all(plain) {
         return path.to_owned();
@@ -67,10 +170,12 @@ fn quoted(path: &str) -> String {
     format!("'{}'", path.replace('\'', r"'\''"))
 }
 
-/// Ctrl-c and SIGTERM, which mean the same here.
+/// Ctrl-c, SIGTERM and the end of the terminal, which mean the same here.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// None where whoever started this wants it to outlive its terminal, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -79,6 +184,10 @@ impl Signals {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
+            hangup: match hangup_is_ignored() {
+                true => None,
+                false => Some(signal(SignalKind::hangup()).map_err(failed)?),
+            },
         })
     }
 
@@ -86,8 +195,27 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            () = hung_up(self.hangup.as_mut()) => {}
         }
     }
+}
+
+async fn hung_up(hangup: Option<&mut Signal>) {
+    match hangup {
+        Some(hangup) => {
+            hangup.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether this process was started with SIGHUP ignored: a handler of ours would undo that.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let set = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    // Signals are counted from 1, and this is the first.
+    set.is_some_and(|set| set & 1 == 1)
 }
 
 fn config(flags: Up) -> Result<Config, Problem> {
@@ -96,6 +224,7 @@ fn config(flags: Up) -> Result<Config, Problem> {
             return Err(Problem::new(
                 "`--ephemeral` keeps nothing, so `--store file` cannot be kept",
             )
+            .usage()
             .hint("leave out one of the two"));
         }
         Config::ephemeral()
@@ -116,7 +245,7 @@ fn config(flags: Up) -> Result<Config, Problem> {
         warns_of_absent: flags.warn_dangling_owners,
     };
     let features = Features::read(flags.feature_gates.iter().map(String::as_str))
-        .map_err(|error| Problem::new(error.to_string()).hint(error.hint()))?;
+        .map_err(|error| Problem::new(error.to_string()).usage().hint(error.hint()))?;
     let retention = Retention {
         namespaces: flags.retention_allow_namespaces,
         hints: flags.warn_mutable_retention,
@@ -197,6 +326,16 @@ pub(crate) fn data_dir(asked: Option<PathBuf>) -> Result<PathBuf, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_end_waits_for_is_said_in_one_line() {
+        assert_eq!(stopping(0), "stopping\n");
+        for (pods, words) in [(1, "1 pod has up to 30 s"), (7, "7 pods have up to 30 s")] {
+            let line = stopping(pods);
+            assert!(line.contains(words) && line.contains("ctrl-c again"), "{line}");
+            assert_eq!(line.matches('\n').count(), 1);
+        }
+    }
 
     #[test]
     fn paths_can_be_pasted_into_a_shell() {

@@ -67,8 +67,10 @@ impl Hands {
             }
             Err(failure) if forgiven.contains(&failure.code) => None,
             Err(failure) => {
+                // What somebody else changed meanwhile is tried again with what is there then.
+                let conflict = failure.reason == "Conflict";
                 let no = refusal(verb, resource, name, &failure);
-                if let Some(note) = refused.filter(|_| !no.namespace_terminating) {
+                if let Some(note) = refused.filter(|_| !no.namespace_terminating && !conflict) {
                     self.tell(&note, &no.name, &no.message);
                 }
                 Some(no)

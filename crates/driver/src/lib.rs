@@ -58,6 +58,15 @@ const COLLECTOR: [&str; 2] = ["garbage-collector-controller", "garbagecollector"
 /// The name of the retention controller among the controllers.
 const RETENTION: [&str; 2] = ["retention-controller", "retention"];
 
+/// The names that [`Controllers::named`] knows, in the order of the alphabet.
+#[must_use]
+pub fn controller_names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = tenure_workload::CONTROLLERS.iter().map(|c| c.alias()).collect();
+    names.extend([COLLECTOR, RETENTION].map(|[_, alias]| alias));
+    names.sort_unstable();
+    names
+}
+
 /// Which controllers run.
 #[derive(Clone)]
 pub struct Controllers {

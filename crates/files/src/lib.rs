@@ -69,6 +69,30 @@ pub fn publish(new: &Path, place: &Path) -> io::Result<()> {
     sync_folder_of(place)
 }
 
+/// Has two things of one folder change places in one step, so that it survives a power cut.
+///
+/// # Errors
+/// Of the kind `Unsupported` where the file system or the operating system cannot; nothing has changed then.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(
+            |error| match error {
+                Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP => io::ErrorKind::Unsupported.into(),
+                error => io::Error::from(error),
+            },
+        )?;
+        sync_folder_of(other)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (one, other);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// Creates a file where there must be none, not even a link.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
@@ -200,6 +224,26 @@ mod tests {
         let mut seen = String::new();
         io::Read::read_to_string(&mut held, &mut seen).unwrap();
         assert_eq!(seen, "secret");
+    }
+
+    #[test]
+    fn two_folders_change_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        for path in [&one, &other] {
+            make_folder(path).unwrap();
+            fs::write(path.join("was"), path.file_name().unwrap().as_encoded_bytes()).unwrap();
+        }
+        match exchange(&one, &other) {
+            Ok(()) => {
+                assert_eq!(fs::read(one.join("was")).unwrap(), b"other");
+                assert_eq!(fs::read(other.join("was")).unwrap(), b"one");
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+                assert_eq!(fs::read(one.join("was")).unwrap(), b"one");
+            }
+        }
     }
 
     #[test]

@@ -20,8 +20,13 @@ pub(crate) async fn compact_regularly(world: Handle, mut stop: watch::Receiver<b
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         let Some(upto) = policy.due(begin.elapsed(), world.current().revision()) else { continue };
-        if let Err(error) = world.compact(upto).await {
-            tracing::warn!(%error, "old revisions could not be let go");
+        let took = Instant::now();
+        match world.compact(upto).await {
+            Ok(()) => {
+                let ms = took.elapsed().as_millis();
+                tracing::info!(%upto, ms, "old revisions are let go");
+            }
+            Err(error) => tracing::warn!(%error, "old revisions could not be let go"),
         }
     }
 }

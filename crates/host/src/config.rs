@@ -1,8 +1,10 @@
 //! What a control plane needs to know before it starts. No defaults that depend on the machine
 //! live here: the command line looks those up.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use tenure_server::Limits;
@@ -48,6 +50,16 @@ pub struct AuditLog {
     pub level: AuditLevel,
 }
 
+/// Is told how many stored entries a start has read, and of how many.
+#[derive(Clone)]
+pub struct Reading(pub Arc<dyn Fn(u64, u64) + Send + Sync>);
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Reading")
+    }
+}
+
 /// The settings of one control plane.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -88,6 +100,8 @@ pub struct Config {
     pub retention: Retention,
     /// How references between objects are treated that let others read.
     pub references: References,
+    /// Who is told how far the start is, if anybody is.
+    pub reading: Option<Reading>,
 }
 
 impl Config {
@@ -113,6 +127,7 @@ impl Config {
             features: Features::default(),
             retention: Retention::default(),
             references: References::default(),
+            reading: None,
         }
     }
 

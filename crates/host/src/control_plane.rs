@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::chores;
-use crate::config::{AuditLog, Config, Durability, Store};
+use crate::config::{AuditLog, Config, Durability, Reading, Store};
 use crate::error::StartError;
 use crate::features::Features;
 use crate::folder::{Folder, TemporaryFolder};
@@ -37,6 +37,11 @@ const FOLLOWERS_GRACE: Duration = Duration::from_secs(2);
 /// How long the audit log may take to be written out at the end.
 const AUDIT_GRACE: Duration = Duration::from_secs(2);
 
+/// How long containers may take to end when the server does, whatever their pods say.
+pub const POD_GRACE_MAX: Duration = Duration::from_secs(30);
+/// What a kubeconfig calls whoever may do everything.
+const ADMIN: &str = "tenure-admin";
+
 /// A control plane that is serving.
 ///
 /// Dropping it asks for the end without waiting for it; [`ControlPlane::stop`] and
@@ -48,6 +53,7 @@ pub struct ControlPlane {
     pki: Pki,
     ready_after: Duration,
     stop: watch::Sender<bool>,
+    hurry: watch::Sender<bool>,
     serving: JoinHandle<usize>,
     followers: JoinSet<()>,
     nodes: Option<Nodes>,
@@ -80,12 +86,14 @@ impl ControlPlane {
         let controllers = Controllers::with_nodes(&words, simulated)?
             .retaining(config.features.controllers_as_owners);
         let place = Place::prepare(&config)?;
+        place.tell();
         let kubeconfig = place.kubeconfig(&config)?;
         let private = place.private(&config, &kubeconfig);
         let audit = config.audit.as_ref().map(audit_log).transpose()?;
         let listener = bind(config.listen).await?;
         let failed = |source| StartError::Listen { address: config.listen, source };
         let address = listener.local_addr().map_err(failed)?;
+        tracing::info!(%address, "listening; requests are answered once all is ready");
 
         // Opening the store may read much, so it runs beside the making of certificates.
         let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
@@ -96,8 +104,14 @@ impl ControlPlane {
         let feeds =
             vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds), policies.feed()];
         let layout = Arc::clone(&kinds);
+        let reading = config.reading.clone();
         let opening = tokio::task::spawn_blocking(move || {
-            world(store.as_deref(), durability, quota, layout, feeds)
+            let begin = Instant::now();
+            let world = world(store.as_deref(), durability, quota, layout, feeds, reading)?;
+            let (state, ms) = (world.current(), begin.elapsed().as_millis());
+            let (objects, bytes, revision) = (state.len(), state.bytes(), state.revision());
+            tracing::info!(objects, bytes, %revision, ms, "the stored objects are read");
+            Ok::<_, StorageError>(world)
         });
         let made = place.pki(&config).and_then(|pki| {
             let keys = place.token_keys(&config, &pki)?;
@@ -114,9 +128,15 @@ impl ControlPlane {
             }
         };
 
+        tracing::info!("the certificates are at hand");
         let tls = tls(&pki)?;
         let url = url(address);
-        kubeconfig::write(&kubeconfig, &access("tenure-admin", &url, &pki.authority, &pki.admin))?;
+        // The folder has one of its own, for commands that are told of the folder only.
+        let own = place.own_kubeconfig().filter(|own| *own != kubeconfig);
+        for path in own.iter().chain([&kubeconfig]) {
+            kubeconfig::write(path, access(ADMIN, &url, &pki.authority, &pki.admin))?;
+            tracing::info!(path = %path.display(), "the kubeconfig is up to date");
+        }
         let (stop, stopping) = watch::channel(false);
         let api = api(ApiConfig {
             world: world.clone(),
@@ -158,6 +178,7 @@ impl ControlPlane {
             _ => None,
         };
         let ready_after = begin.elapsed();
+        tracing::info!(%url, nodes = config.nodes, ms = ready_after.as_millis(), "ready");
         Ok(ControlPlane {
             address,
             url,
@@ -165,6 +186,7 @@ impl ControlPlane {
             pki,
             ready_after,
             stop,
+            hurry: watch::Sender::new(false),
             serving,
             followers,
             nodes,
@@ -192,6 +214,15 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
+    /// The data folder, if one is kept.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Kept(folder) => Some(folder.path()),
+            Place::Temporary(_) | Place::Nowhere => None,
+        }
+    }
+
     /// The certificate that signed the server's, in PEM form.
     #[must_use]
     pub fn authority_pem(&self) -> &str {
@@ -212,7 +243,7 @@ impl ControlPlane {
     /// The text of a kubeconfig for whoever bears this certificate.
     #[must_use]
     pub fn kubeconfig_for(&self, user: &Pair) -> String {
-        access("tenure-user", &self.url, &self.pki.authority, user)
+        kubeconfig::render(access("tenure-user", &self.url, &self.pki.authority, user))
     }
 
     /// How long the start took.
@@ -221,26 +252,53 @@ impl ControlPlane {
         self.ready_after
     }
 
-    /// Ends: no new connections, short requests finish, watches end whole, the store is closed.
+    /// How many pods of its own nodes have a container that runs.
+    #[must_use]
+    pub fn running_pods(&self) -> usize {
+        self.nodes.as_ref().map_or(0, Nodes::running_pods)
+    }
+
+    /// What shortens a [`ControlPlane::stop`] that is under way.
+    #[must_use]
+    pub fn hurry(&self) -> Hurry {
+        Hurry(self.hurry.clone())
+    }
+
+    /// Ends: containers get their stop signal and the time of their pods, at most [`POD_GRACE_MAX`]; no new
+    /// connections, short requests finish, watches end whole, the store is closed.
     pub async fn stop(mut self) {
+        tracing::info!("the end is asked for");
+        let mut hurry = self.hurry.subscribe();
         // First, while the server still answers: the last words of pods are not lost.
         if let Some(nodes) = self.nodes.take() {
-            nodes.end().await;
+            nodes.end(POD_GRACE_MAX, hurry.clone()).await;
+            tracing::info!("the nodes have ended");
         }
         // The receivers are gone only if serving has ended already.
         let _ = self.stop.send(true);
-        if let Err(error) = (&mut self.serving).await {
-            tracing::error!(%error, "the listener ended badly");
+        let hurried = async { hurry.wait_for(|hurry| *hurry).await.is_ok() };
+        tokio::select! {
+            ended = &mut self.serving => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "the listener ended badly");
+                }
+            }
+            _ = hurried => {
+                self.serving.abort();
+                // Told that it was aborted, which is what was asked for.
+                let _ = (&mut self.serving).await;
+            }
         }
+        tracing::info!("nobody is served any more");
         self.close().await;
     }
 
-    /// Ends at once: connections are cut, whatever they carry; the store is closed.
+    /// Ends at once: containers are killed, connections are cut, whatever they carry; the store is closed.
     ///
     /// Afterwards only what was true of the start can still be asked for.
     pub async fn cut(&mut self) {
         if let Some(nodes) = self.nodes.take() {
-            nodes.end().await;
+            nodes.end(Duration::ZERO, self.hurry.subscribe()).await;
         }
         let _ = self.stop.send(true);
         self.serving.abort();
@@ -258,6 +316,8 @@ impl ControlPlane {
         }
         if let Err(error) = self.world.stop().await {
             tracing::error!(%error, "the store was not closed cleanly");
+        } else {
+            tracing::info!("the store is closed");
         }
         if let Some(audit) = &self.audit
             && tokio::time::timeout(AUDIT_GRACE, audit.flush()).await.is_err()
@@ -266,6 +326,17 @@ impl ControlPlane {
         }
         // INVARIANT: the folder stays locked until nothing writes to it any more.
         self.place = Place::Nowhere;
+    }
+}
+
+/// Shortens the end of a control plane: nothing is waited for any more, and nothing is left running.
+#[derive(Debug, Clone)]
+pub struct Hurry(watch::Sender<bool>);
+
+impl Hurry {
+    /// From now on containers are killed and connections are cut.
+    pub fn now(&self) {
+        self.0.send_replace(true);
     }
 }
 
@@ -361,6 +432,7 @@ fn world(
     quota: Option<u64>,
     layout: Arc<Kinds>,
     indexes: Vec<Box<dyn LockStep>>,
+    reading: Option<Reading>,
 ) -> Result<Handle, StorageError> {
     let log = storage::open(store, durability)?;
     let relaxed = store.is_some() && durability == Durability::Relaxed;
@@ -369,6 +441,9 @@ fn world(
         indexes,
         sync_every: relaxed.then_some(storage::RELAXED_SYNC),
         quota,
+        progress: reading.map(|Reading(tell)| -> Box<dyn FnMut(u64, u64) + Send> {
+            Box::new(move |read, all| tell(read, all))
+        }),
         ..Options::default()
     };
     tenure_world::open(log, options).map_err(|error| StorageError::Damaged {
@@ -380,11 +455,29 @@ fn world(
 impl Place {
     fn prepare(config: &Config) -> Result<Place, StartError> {
         match (&config.data_dir, &config.kubeconfig) {
-            (Some(path), _) => Folder::open(path).map(Place::Kept),
+            (Some(path), _) => {
+                let folder = Folder::open(path)?;
+                storage::settle(&folder)?;
+                Ok(Place::Kept(folder))
+            }
             (None, None) => {
                 TemporaryFolder::new().map(Place::Temporary).map_err(StartError::Temporary)
             }
             (None, Some(_)) => Ok(Place::Nowhere),
+        }
+    }
+
+    /// Says where files go.
+    fn tell(&self) {
+        match self {
+            Place::Kept(folder) => {
+                tracing::info!(path = %folder.path().display(), "the data folder is ours");
+            }
+            Place::Temporary(folder) => {
+                let path = folder.path().display();
+                tracing::info!(%path, "nothing is kept; the folder goes at the end");
+            }
+            Place::Nowhere => tracing::info!("nothing is kept"),
         }
     }
 
@@ -398,6 +491,14 @@ impl Place {
         };
         kubeconfig::check(&path)?;
         Ok(std::path::absolute(&path).unwrap_or(path))
+    }
+
+    /// The kubeconfig of the data folder.
+    fn own_kubeconfig(&self) -> Option<PathBuf> {
+        match self {
+            Place::Kept(folder) => Some(folder.kubeconfig()),
+            Place::Temporary(_) | Place::Nowhere => None,
+        }
     }
 
     /// The folder of the store; `None` is memory.
@@ -500,14 +601,19 @@ fn tls(pki: &Pki) -> Result<Tls, StartError> {
         .map_err(|error| StartError::Tls(Box::new(error)))
 }
 
-fn access(user: &str, url: &str, authority: &Pair, pair: &Pair) -> String {
-    kubeconfig::render(kubeconfig::Access {
+fn access<'a>(
+    user: &'a str,
+    url: &'a str,
+    authority: &'a Pair,
+    pair: &'a Pair,
+) -> kubeconfig::Access<'a> {
+    kubeconfig::Access {
         user,
         server: url,
         authority_pem: &authority.certificate_pem,
         certificate_pem: &pair.certificate_pem,
         key_pem: &pair.key_pem,
-    })
+    }
 }
 
 /// A server on every address is reached over the loopback one.

@@ -54,7 +54,7 @@ pub enum StartError {
     },
     /// A controller that does not exist was named.
     #[error("there is no controller `{}`", .0.0)]
-    Controller(#[from] UnknownController),
+    Controller(UnknownController),
     /// No temporary folder could be made.
     #[error("no temporary folder could be made")]
     Temporary(#[source] io::Error),
@@ -86,8 +86,24 @@ pub enum StartError {
     Bootstrap(#[source] Box<dyn Error + Send + Sync>),
 }
 
+// Not a source: it says the same again.
+impl From<UnknownController> for StartError {
+    fn from(error: UnknownController) -> StartError {
+        StartError::Controller(error)
+    }
+}
+
 fn by(holder: Option<u32>) -> String {
     holder.map(|id| format!(" by process {id}")).unwrap_or_default()
+}
+
+/// The names there are, the likely one first.
+fn controllers(word: &str) -> String {
+    let names = tenure_driver::controller_names();
+    let is_like = |name: &&&str| !word.is_empty() && (name.contains(word) || word.contains(**name));
+    let like = names.iter().find(is_like);
+    let like = like.map(|name| format!("perhaps `{name}`; ")).unwrap_or_default();
+    format!("{like}there are: {}; `*` is all, `-NAME` leaves one out", names.join(", "))
 }
 
 impl StartError {
@@ -108,9 +124,9 @@ impl StartError {
                 _ => None,
             },
             StartError::FolderLocked { holder, .. } => Some(match holder {
-                Some(id) => format!(
-                    "end it with `kill {id}`, or use another folder with `--data-dir DIR`"
-                ),
+                Some(id) => {
+                    format!("end it with `kill {id}`, or use another folder with `--data-dir DIR`")
+                }
                 None => "use another folder with `--data-dir DIR`".to_owned(),
             }),
             StartError::FolderUnusable { .. } => Some(
@@ -126,9 +142,10 @@ impl StartError {
                 path.display()
             )),
             StartError::Kubeconfig(kubeconfig::WriteError::Foreign { .. }) => Some(
-                "name a file that does not exist yet; point clients to it with the variable KUBECONFIG"
+                "name a kubeconfig, or a file that does not exist yet, with `--kubeconfig FILE`"
                     .to_owned(),
             ),
+            StartError::Controller(unknown) => Some(controllers(&unknown.0)),
             _ => None,
         }
     }

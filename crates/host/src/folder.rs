@@ -4,13 +4,15 @@
 //! ```text
 //!   DIR/lock         held while a process uses the folder; holds its process id
 //!   DIR/kubeconfig   how to reach the server, with the administrator's key
+//!   DIR/run.json     what `tenure status` says of the server that uses the folder, or used it last
+//!   DIR/log          what a server in the background says
 //!   DIR/pki/         certificates and keys
 //!   DIR/store/       the objects
 //! ```
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
@@ -118,33 +120,110 @@ fn close_if_empty(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new, private, empty folder for what an ephemeral server must write.
+/// What temporary folders are called, before a dot and a name of their own.
+const TEMPORARY: &str = "tenure";
+
+/// A new, private, empty folder for what an ephemeral server must write. It is locked while its value
+/// lives, so that one whose server was killed can be told from others (R146c).
 #[derive(Debug)]
-pub struct TemporaryFolder(PathBuf);
+pub struct TemporaryFolder {
+    path: PathBuf,
+    _lock: File,
+}
 
 impl TemporaryFolder {
-    /// Makes it in the system's place for temporary files.
+    /// Makes it in the system's place for temporary files, and removes there what killed servers of this
+    /// user left, beside whatever comes next.
     pub fn new() -> io::Result<TemporaryFolder> {
-        tenure_files::make_new_folder(&std::env::temp_dir(), "tenure").map(TemporaryFolder)
+        // By the name that the kernel has for it, which lists mounts by that.
+        let parent = fs::canonicalize(std::env::temp_dir())?;
+        let folder = TemporaryFolder::new_in(&parent)?;
+        let owner = fs::metadata(folder.path())?.uid();
+        let sweeping = std::thread::Builder::new().name("sweep".to_owned());
+        // What is not removed today is removed by the next start.
+        let _ = sweeping.spawn(move || sweep(&parent, owner));
+        Ok(folder)
+    }
+
+    fn new_in(parent: &Path) -> io::Result<TemporaryFolder> {
+        loop {
+            let path = tenure_files::make_new_folder(parent, TEMPORARY)?;
+            let mut lock = tenure_files::open_or_create(&path.join("lock"))?;
+            match lock.try_lock() {
+                Ok(()) => {
+                    write_process_id(&mut lock)?;
+                    return Ok(TemporaryFolder { path, _lock: lock });
+                }
+                // Somebody who looks for what was left saw it before it was locked, and removes it.
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "a temporary folder was left behind");
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            let path = self.path.display();
+            tracing::warn!(%error, %path, "a temporary folder was left behind");
         }
     }
 }
 
+/// Removes the temporary folders of servers of a user that were killed: what they ran, what they mounted,
+/// what they wrote.
+fn sweep(parent: &Path, owner: u32) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let named = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name.starts_with(&format!("{TEMPORARY}.")))
+    };
+    for path in entries.flatten().filter(named).map(|entry| entry.path()) {
+        if let Err(error) = remove_if_left(&path, owner) {
+            tracing::debug!(%error, path = %path.display(), "a left temporary folder stays");
+        }
+    }
+}
+
+fn remove_if_left(path: &Path, owner: u32) -> io::Result<()> {
+    let seen = fs::symlink_metadata(path)?;
+    if !seen.is_dir() || seen.uid() != owner || seen.mode() & 0o7777 != 0o700 {
+        return Ok(());
+    }
+    let lock = path.join("lock");
+    // One without a lock is just being made, or was made by somebody else.
+    let held = File::open(&lock)?;
+    if held.try_lock().is_err() {
+        return Ok(());
+    }
+    tracing::info!(path = %path.display(), "what a killed server left is removed");
+    #[cfg(target_os = "linux")]
+    tenure_node::runtime::process::clear_left(&path.join("nodes"));
+    // The lock last: whatever is in the way, the next one can take this up again.
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.path() == lock {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    fs::remove_dir_all(path)
+}
+
 #[cfg(test)]
 mod tests {
+    //! Rules of spec/downward-api.md.
+
     use super::*;
 
     #[test]
@@ -171,6 +250,37 @@ mod tests {
             assert!(matches!(error, StartError::FolderUnusable { .. }), "{error:?}");
         }
         assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o777);
+    }
+
+    #[test]
+    fn r146c_what_a_killed_server_left_is_removed_and_what_lives_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let living = TemporaryFolder::new_in(dir.path()).unwrap();
+        let left = TemporaryFolder::new_in(dir.path()).unwrap();
+        let path = left.path().to_owned();
+        fs::create_dir_all(path.join("nodes/node-1/logs")).unwrap();
+        fs::write(path.join("kubeconfig"), "x").unwrap();
+        // As a kill does: the lock goes, the files stay.
+        let copy = dir.path().join("tenure.left");
+        fs::rename(&path, &copy).unwrap();
+        drop(left);
+        let unlocked = dir.path().join("tenure.made-by-another");
+        tenure_files::make_folder(&unlocked).unwrap();
+        let shared = dir.path().join("tenure.shared");
+        tenure_files::make_folder(&shared).unwrap();
+        fs::write(shared.join("lock"), "").unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+        let link = dir.path().join("tenure.link");
+        std::os::unix::fs::symlink(&shared, &link).unwrap();
+        let owner = fs::metadata(dir.path()).unwrap().uid();
+        sweep(dir.path(), owner + 1);
+        assert!(copy.exists(), "somebody else's");
+        sweep(dir.path(), owner);
+        assert!(!copy.exists(), "what was left");
+        for stays in [living.path(), &unlocked, &shared, &link] {
+            assert!(stays.exists(), "{}", stays.display());
+        }
+        assert!(living.path().join("lock").exists());
     }
 
     #[test]

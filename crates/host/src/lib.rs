@@ -17,10 +17,11 @@ pub mod keys;
 pub mod kubeconfig;
 pub mod nodes;
 pub mod pki;
+pub mod running;
 pub mod storage;
 
-pub use config::{AuditLevel, AuditLog, Config, Durability, Limits, Store};
-pub use control_plane::ControlPlane;
+pub use config::{AuditLevel, AuditLog, Config, Durability, Limits, Reading, Store};
+pub use control_plane::{ControlPlane, Hurry, POD_GRACE_MAX};
 pub use error::StartError;
 pub use features::{FEATURES, FeatureError, Features};
 pub use nodes::{NodeOptions, Runtime};

@@ -10,14 +10,15 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use tenure_machinery::Object;
+use tenure_node::pods::Pods;
 use tenure_node::serve::Service;
-use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
+use tenure_node::{Ending, Node, NodeSettings, RuntimeChoice, Server};
 use tenure_server::connect::{Connecting, Dialer, NODE_CLIENT, NodeDialer};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::folder::TemporaryFolder;
@@ -128,9 +129,14 @@ pub(crate) struct NodesWanted {
 
 /// The nodes of this process.
 pub(crate) struct Nodes {
-    stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<Ending>,
     task: JoinHandle<()>,
+    kept: bool,
+    pods: PodsOfNodes,
 }
+
+/// The pods of every node that has started so far.
+type PodsOfNodes = Arc<Mutex<Vec<Pods>>>;
 
 impl Nodes {
     /// Starts them beside the server, which need not wait for them.
@@ -151,14 +157,26 @@ impl Nodes {
             });
         }
         let (stop, stopping) = oneshot::channel();
-        let task = tokio::spawn(run(settings, wanted.folder, dialer, stopping));
-        Ok(Nodes { stop, task })
+        let (kept, pods) = (wanted.folder.kept, PodsOfNodes::default());
+        let task = tokio::spawn(run(settings, wanted.folder, dialer, Arc::clone(&pods), stopping));
+        Ok(Nodes { stop, task, kept, pods })
     }
 
-    /// Ends them and everything that runs on them.
-    pub(crate) async fn end(self) {
+    /// How many pods have a container that runs.
+    pub(crate) fn running_pods(&self) -> usize {
+        let nodes = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        let pods = nodes.iter().flat_map(Pods::all);
+        let runs = |container: &tenure_node::pods::KnownContainer| {
+            container.current.as_ref().is_some_and(tenure_node::pods::Instance::runs)
+        };
+        pods.filter(|pod| pod.containers.iter().any(runs)).count()
+    }
+
+    /// Ends them and everything that runs on them; containers get at most `grace`, and nothing once
+    /// `hurry` is true.
+    pub(crate) async fn end(self, grace: Duration, hurry: watch::Receiver<bool>) {
         // A task that has ended already is what is wanted.
-        let _ = self.stop.send(());
+        let _ = self.stop.send(Ending { grace, hurry, remove: !self.kept });
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the nodes ended badly");
         }
@@ -180,6 +198,7 @@ fn node(wanted: &NodesWanted, name: &str, authority: &Pair, pair: &Pair) -> Node
         backoff: wanted.options.backoff,
         eviction: wanted.options.eviction,
         strangers_stay: wanted.options.strangers_stay,
+        ends_with_agent: !wanted.folder.kept,
         downward: wanted.downward,
         // Of every node of this process, not only of this one.
         private: wanted.private.iter().cloned().chain([wanted.folder.path.clone()]).collect(),
@@ -191,7 +210,8 @@ async fn run(
     settings: Vec<NodeSettings>,
     folder: NodeFolder,
     dialer: Arc<HostDialer>,
-    stopping: oneshot::Receiver<()>,
+    pods: PodsOfNodes,
+    stopping: oneshot::Receiver<Ending>,
 ) {
     let mut nodes = Vec::new();
     for settings in settings {
@@ -199,17 +219,22 @@ async fn run(
         match Node::start(settings).await {
             Ok(node) => {
                 dialer.put(&name, node.service());
+                pods.lock().unwrap_or_else(PoisonError::into_inner).push(node.pods());
                 nodes.push(node);
             }
             Err(error) => tell(&name, &error),
         }
     }
-    // Whoever holds the other end may be gone without a word.
-    let _ = stopping.await;
-    let remove = !folder.kept;
+    // Whoever holds the other end may be gone without a word; then nobody waits for anything.
+    let nobody = || Ending {
+        grace: Duration::ZERO,
+        remove: !folder.kept,
+        hurry: watch::Sender::new(true).subscribe(),
+    };
+    let how = stopping.await.unwrap_or_else(|_| nobody());
     let mut ends: tokio::task::JoinSet<()> = tokio::task::JoinSet::new();
     for node in nodes {
-        ends.spawn(node.end(remove));
+        ends.spawn(node.end(how.clone()));
     }
     while ends.join_next().await.is_some() {}
     drop(folder.own);

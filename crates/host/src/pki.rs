@@ -250,6 +250,7 @@ impl Files<'_> {
     fn write_pair(&self, name: &str, pair: Pair) -> Result<Pair, PkiError> {
         self.write(&format!("{name}.key"), &pair.key_pem)?;
         self.write(&format!("{name}.crt"), &pair.certificate_pem)?;
+        tracing::info!(name, "a certificate is made");
         Ok(pair)
     }
 

@@ -2,25 +2,28 @@
 //!
 //! Which backend keeps them is chosen here and nowhere else.
 
+mod swap;
+
 use std::error::Error;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure_core::Revision;
+pub use tenure_store::file::Progress;
 use tenure_store::{FileLog, FileOptions, Log, MemoryLog, OpenError, RestoreError};
+use tenure_world::Received;
 
 use crate::config::Durability;
 use crate::error::StartError;
 use crate::folder::Folder;
+use swap::Swap;
 
 /// The log is read once and then only appended to, so a small cache is enough.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 /// How much time a power cut may cost under relaxed durability.
 pub const RELAXED_SYNC: Duration = Duration::from_millis(100);
-/// Where a restore leaves what was there before.
-const BEFORE_RESTORE: &str = "store.before-restore";
 
 /// Why stored objects cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +125,7 @@ fn open_file(path: &Path, durability: Durability) -> Result<FileLog, StorageErro
 
 /// Opens the log of a stopped server; unlike a start it makes none.
 fn open_stopped(folder: &Folder) -> Result<FileLog, StorageError> {
+    settle(folder)?;
     let path = folder.store();
     if !path.is_dir() {
         return Err(StorageError::Absent { path });
@@ -129,48 +133,82 @@ fn open_stopped(folder: &Folder) -> Result<FileLog, StorageError> {
     open_file(&path, Durability::Strict)
 }
 
-/// Copies all objects of a stopped server into a new file and gives its size in bytes.
-pub fn save(data_dir: &Path, file: &Path) -> Result<u64, StartError> {
+/// Puts what a restore that was cut short left in a folder in order, before anything else is done with it.
+pub fn settle(folder: &Folder) -> Result<(), StorageError> {
+    let place = folder.store();
+    swap(folder).settle().map_err(|error| StorageError::writing(&place, error))
+}
+
+fn swap(folder: &Folder) -> Swap<'_> {
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
+    Swap::new(folder.path(), folder.store(), now)
+}
+
+/// What was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The size of the file.
+    pub bytes: u64,
+    /// The revision whose state it holds; none if that is the last of a stopped server.
+    pub revision: Option<Revision>,
+}
+
+/// Copies all objects of a stopped server into a new file.
+pub fn save(data_dir: &Path, file: &Path, progress: Progress<'_>) -> Result<Saved, StartError> {
     let folder = Folder::open_existing(data_dir)?;
     let mut log = open_stopped(&folder)?;
-    log.save(file).map_err(|error| StorageError::Snapshot(Box::new(error)))?;
-    let size = fs::metadata(file).map_err(|error| StorageError::Snapshot(Box::new(error)))?;
-    Ok(size.len())
+    log.save_telling(file, progress).map_err(|error| StorageError::Snapshot(Box::new(error)))?;
+    Ok(Saved { bytes: size(file)?, revision: None })
+}
+
+/// Writes what a running server sends of its objects into a new file; `/tenure/snapshot` sends them.
+pub fn save_sent(
+    sent: impl Read,
+    file: &Path,
+    progress: Progress<'_>,
+) -> Result<Saved, StorageError> {
+    let failed = |error: io::Error| StorageError::Snapshot(Box::new(error));
+    let objects = Received::new(sent).map_err(failed)?;
+    let (revision, all) = (objects.revision, objects.objects);
+    let mut written = 0;
+    let objects = objects.inspect(|_| {
+        written += 1;
+        progress(written, all);
+    });
+    tenure_store::file::save_entries(file, revision, objects)
+        .map_err(|error| StorageError::Snapshot(Box::new(error)))?;
+    Ok(Saved { bytes: size(file)?, revision: Some(revision) })
+}
+
+fn size(file: &Path) -> Result<u64, StorageError> {
+    let found = fs::metadata(file).map_err(|error| StorageError::Snapshot(Box::new(error)))?;
+    Ok(found.len())
 }
 
 /// Replaces all objects of a stopped server with those in a file.
 ///
-/// What was there before is kept beside, until the next restore; the answer says where.
-pub fn restore(data_dir: &Path, file: &Path) -> Result<Option<PathBuf>, StartError> {
+/// What was there before is kept beside, under a name of its own; the answer says where.
+pub fn restore(
+    data_dir: &Path,
+    file: &Path,
+    progress: Progress<'_>,
+) -> Result<Option<PathBuf>, StartError> {
     let folder = Folder::open(data_dir)?;
-    let (place, before) = (folder.store(), folder.path().join(BEFORE_RESTORE));
-    let new = folder.path().join("store.restoring");
-    let failed = |error: io::Error| StorageError::writing(&place, error);
-    // A restore that was cut short may have left its half.
-    remove_if_there(&new).map_err(failed)?;
-    tenure_store::file::restore(file, &new).map_err(|error| match error {
-        RestoreError::Open(error @ OpenError::Newer { .. }) => {
-            StorageError::Newer { path: file.to_owned(), source: error }
-        }
-        error => {
-            let _ = remove_if_there(&new);
-            StorageError::Snapshot(Box::new(error))
+    settle(&folder)?;
+    let swap = swap(&folder);
+    let new = swap.half();
+    tenure_store::file::restore_telling(file, &new, progress).map_err(|error| {
+        // It is put in order at the next use, should this fail.
+        let _ = swap.settle();
+        match error {
+            RestoreError::Open(error @ OpenError::Newer { .. }) => {
+                StorageError::Newer { path: file.to_owned(), source: error }
+            }
+            error => StorageError::Snapshot(Box::new(error)),
         }
     })?;
-    let kept = place.is_dir();
-    if kept {
-        remove_if_there(&before).map_err(failed)?;
-        fs::rename(&place, &before).map_err(failed)?;
-    }
-    fs::rename(&new, &place).map_err(failed)?;
-    Ok(kept.then_some(before))
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    let place = folder.store();
+    Ok(swap.put_in_place().map_err(|error| StorageError::writing(&place, error))?)
 }
 
 /// What a compaction achieved.
@@ -185,13 +223,15 @@ pub struct Compacted {
 }
 
 /// Forgets all old revisions of a stopped server and gives back their space.
-pub fn compact(data_dir: &Path) -> Result<Compacted, StartError> {
+pub fn compact(data_dir: &Path, progress: Progress<'_>) -> Result<Compacted, StartError> {
     let folder = Folder::open_existing(data_dir)?;
     let mut log = open_stopped(&folder)?;
     let path = folder.store();
     let bytes_before = log.stats().bytes_on_disk;
     let newest = Revision(u64::MAX);
-    let compacted = log.compact(newest).map_err(|error| StorageError::writing(&path, error))?;
+    let compacted = log
+        .compact_telling(newest, progress)
+        .map_err(|error| StorageError::writing(&path, error))?;
     log.shrink().map_err(|error| StorageError::writing(&path, error))?;
     let bytes_after = log.stats().bytes_on_disk;
     Ok(Compacted { removed: compacted.removed, bytes_before, bytes_after })
@@ -202,6 +242,8 @@ mod tests {
     use tenure_store::{Commit, Write};
 
     use super::*;
+
+    fn quiet(_done: u64, _all: u64) {}
 
     fn put(data_dir: &Path, revision: u64, replaces: Option<u64>, value: &str) {
         let folder = Folder::open(data_dir).unwrap();
@@ -216,6 +258,7 @@ mod tests {
 
     fn values(data_dir: &Path) -> Vec<String> {
         let folder = Folder::open_existing(data_dir).unwrap();
+        settle(&folder).unwrap();
         let mut log = open(Some(&folder.store()), Durability::Strict).unwrap();
         let mut values = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -224,22 +267,66 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_brings_back_what_was_saved_and_keeps_what_was_there() {
+    fn r198_a_snapshot_brings_back_what_was_saved_and_keeps_what_was_there() {
         let dir = tempfile::tempdir().unwrap();
         let (data, file) = (dir.path().join("data"), dir.path().join("snapshot"));
         put(&data, 1, None, "one");
-        assert!(save(&data, &file).unwrap() > 0);
+        let mut told = Vec::new();
+        assert!(save(&data, &file, &mut |done, all| told.push((done, all))).unwrap().bytes > 0);
+        assert_eq!(told, [(1, 1)]);
         put(&data, 2, Some(1), "two");
-        let before = restore(&data, &file).unwrap().unwrap();
+        let before = restore(&data, &file, &mut quiet).unwrap().unwrap();
         assert_eq!(values(&data), ["one"]);
-        assert!(before.join("log.redb").exists());
-        // A second restore replaces the first one's leftovers.
-        restore(&data, &file).unwrap();
+        // A second restore leaves what the first one kept.
+        let again = restore(&data, &file, &mut quiet).unwrap().unwrap();
+        assert_ne!(before, again);
         assert_eq!(values(&data), ["one"]);
+        // What was kept is a whole store.
+        let kept = dir.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        fs::rename(&before, kept.join("store")).unwrap();
+        assert_eq!(values(&kept), ["one", "two"]);
         // And into a folder that does not exist yet.
         let new = dir.path().join("new");
-        assert_eq!(restore(&new, &file).unwrap(), None);
+        assert_eq!(restore(&new, &file, &mut quiet).unwrap(), None);
         assert_eq!(values(&new), ["one"]);
+    }
+
+    #[test]
+    fn r198_a_start_after_a_crash_between_the_steps_of_a_restore_has_the_objects() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, file) = (dir.path().join("data"), dir.path().join("snapshot"));
+        put(&data, 1, None, "one");
+        save(&data, &file, &mut quiet).unwrap();
+        // As a file system leaves it that cannot exchange: the old one is away, the new one not yet there.
+        fs::rename(data.join("store"), data.join("store.before-restore.then")).unwrap();
+        tenure_store::file::restore(&file, &data.join("store.restored")).unwrap();
+        fs::write(data.join("store.restored/restored"), "").unwrap();
+        assert_eq!(values(&data), ["one"]);
+    }
+
+    #[test]
+    fn r198_what_a_running_server_sends_is_restored() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, file) = (dir.path().join("data"), dir.path().join("snapshot"));
+        let mut sent = b"tenure-snapshot 1 7 1\n".to_vec();
+        for part in [&5_u64.to_be_bytes()[..], &11_u32.to_be_bytes(), &3_u32.to_be_bytes()] {
+            sent.extend(part);
+        }
+        let cut = sent.clone();
+        sent.extend(b"/registry/xone");
+        let saved = save_sent(sent.as_slice(), &file, &mut quiet).unwrap();
+        assert_eq!(saved.revision, Some(Revision(7)));
+        restore(&data, &file, &mut quiet).unwrap();
+        assert_eq!(values(&data), ["one"]);
+        let other = dir.path().join("other");
+        let error = save_sent(cut.as_slice(), &other, &mut quiet).unwrap_err();
+        let said = error.source().unwrap().to_string();
+        assert_eq!(said, "the snapshot was not written: its objects broke off: it ends too early");
+        assert!(!other.exists());
+        let names: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|i| i.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 2, "no half file is left: {names:?}");
     }
 
     #[test]
@@ -248,13 +335,13 @@ mod tests {
         let (data, file) = (dir.path().join("data"), dir.path().join("snapshot"));
         put(&data, 1, None, "one");
         fs::write(&file, "no snapshot").unwrap();
-        let error = restore(&data, &file).unwrap_err();
+        let error = restore(&data, &file, &mut quiet).unwrap_err();
         let expected =
             |error: &StartError| matches!(error, StartError::Storage(StorageError::Snapshot(_)));
         assert!(expected(&error), "{error:?}");
         assert_eq!(values(&data), ["one"]);
         assert!(!data.join("store.restoring").exists());
-        let error = save(&data, &file).unwrap_err();
+        let error = save(&data, &file, &mut quiet).unwrap_err();
         assert!(expected(&error), "{error:?}");
     }
 
@@ -263,16 +350,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         put(dir.path(), 1, None, "one");
         put(dir.path(), 2, Some(1), "two");
-        assert_eq!(compact(dir.path()).unwrap().removed, 1);
+        assert_eq!(compact(dir.path(), &mut quiet).unwrap().removed, 1);
         assert_eq!(values(dir.path()), ["two"]);
     }
 
     #[test]
     fn a_folder_without_objects_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let error = compact(dir.path()).unwrap_err();
+        let error = compact(dir.path(), &mut quiet).unwrap_err();
         assert!(matches!(error, StartError::Storage(StorageError::Absent { .. })), "{error:?}");
-        let error = compact(&dir.path().join("none")).unwrap_err();
+        let error = compact(&dir.path().join("none"), &mut quiet).unwrap_err();
         assert!(matches!(error, StartError::FolderAbsent { .. }), "{error:?}");
     }
 

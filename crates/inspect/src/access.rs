@@ -8,6 +8,7 @@
 //! nothing is written. Law: `spec/referential-authorization.md`, section 9.
 
 mod answer;
+mod apply;
 mod change;
 mod doctor;
 mod map;
@@ -24,8 +25,9 @@ use tenure_reference::{Attributes, Consumer, Expressions, Index, Obj, Resource, 
 use tenure_references::live::{Proposal, Snapshot};
 use tenure_references::{Identity, ObjectName, RefIndex};
 
+use crate::connect::ReadError;
 use crate::facts::Unread;
-use crate::reader::{ReadError, Reader};
+use crate::reader::Reader;
 
 pub use answer::{Answer, Condition, Explained, Near, Reached, Readers, Review, State, Told};
 pub use change::{Access, Change, Edit, NotApplied, proposed_by};
@@ -36,6 +38,9 @@ pub use narrow::{
 };
 pub use records::{Records, Request, WrongLine};
 pub use roles::{BindingName, Given, Holder, Roles};
+
+/// The group of roles and bindings.
+pub(crate) use roles::GROUP as ROLES;
 
 /// Evaluates expressions of strategies.
 pub type Evaluate = Arc<dyn Expressions + Send + Sync>;
@@ -95,7 +100,7 @@ impl Rights {
     #[must_use]
     pub fn unread(&self) -> Vec<Unread> {
         let all = self.snapshot.unread.iter();
-        all.map(|it| Unread { kind: it.resource.to_string(), why: it.why.clone() }).collect()
+        all.map(|it| Unread::new(it.resource.to_string(), it.why.clone())).collect()
     }
 }
 

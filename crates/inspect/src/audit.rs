@@ -8,6 +8,7 @@ use tenure_ownership::{Dangling, Key, Problem, Reference, Unresolvable};
 use crate::facts::{Named, Unread};
 use crate::finding::{Code, Finding, Level};
 use crate::look::Look;
+use crate::reader::listable;
 
 /// The answer to `audit`.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +27,22 @@ pub struct Audit {
     pub unread: Vec<Unread>,
     /// When it was read.
     pub now: Timestamp,
+}
+
+impl Audit {
+    /// Whether everything that it is about could be read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let place = self.namespace.as_deref().unwrap_or_default();
+        self.unread.iter().all(|unread| unread.was_read_in(place))
+    }
+
+    /// Whether there was anything to look at; without, not even a part is known. Some kinds may be
+    /// listed by everybody and are empty.
+    #[must_use]
+    pub fn saw_anything(&self) -> bool {
+        self.objects > 0 || self.is_whole()
+    }
 }
 
 /// What an audit leaves out.
@@ -61,11 +78,10 @@ impl Look {
         findings.sort_by(|one, other| {
             (one.code, &one.object, &one.what).cmp(&(other.code, &other.object, &other.what))
         });
-        let unread: std::collections::BTreeSet<&str> =
-            self.unread().iter().map(|unread| unread.kind.as_str()).collect();
-        let read = |served: &&crate::Served| {
-            served.can("list") && !unread.contains(served.qualified().as_str())
-        };
+        let wholly = self.unread().iter().filter(|unread| unread.within.is_none());
+        let wholly: std::collections::BTreeSet<&str> =
+            wholly.map(|unread| unread.kind.as_str()).collect();
+        let read = |served: &&crate::Served| !wholly.contains(served.qualified().as_str());
         let of_scope = |found: &&crate::Found| {
             !found.assumed
                 && scope.namespace.as_ref().is_none_or(|only| found.meta.namespace == *only)
@@ -73,9 +89,9 @@ impl Look {
         Audit {
             findings,
             objects: self.facts().objects.iter().filter(of_scope).count(),
-            kinds: self.facts().kinds.preferred().filter(read).count(),
+            kinds: listable(&self.facts().kinds).filter(read).count(),
             namespace: scope.namespace.clone(),
-            unread: self.unread().to_vec(),
+            unread: self.facts().unread_about(scope.namespace.as_deref().unwrap_or_default()),
             now: self.now(),
         }
     }
@@ -106,11 +122,8 @@ impl Look {
                 if !self.stuck(&object.uid, scope) {
                     return;
                 }
-                let foreign = |finalizer: &&String| {
-                    !matches!(finalizer.as_str(), "foregroundDeletion" | "orphan")
-                };
                 let named = found.named();
-                let held = found.meta.finalizers.iter().filter(foreign);
+                let held = crate::release::of_others(found);
                 findings.extend(held.map(|finalizer| self.why_held(found, &named, finalizer)));
             }
         }

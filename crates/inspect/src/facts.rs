@@ -20,13 +20,36 @@ pub struct Found {
     pub assumed: bool,
 }
 
-/// A kind that could not be read.
+/// A kind that could not be read, or not everywhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Unread {
     /// The plural with its group, or a group and version.
     pub kind: String,
     /// Why.
     pub why: String,
+    /// The one namespace in which it was read all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
+}
+
+impl Unread {
+    /// A kind of which nothing was read.
+    #[must_use]
+    pub fn new(kind: impl Into<String>, why: impl Into<String>) -> Unread {
+        Unread { kind: kind.into(), why: why.into(), within: None }
+    }
+
+    /// A kind that was read in one namespace only.
+    #[must_use]
+    pub fn but_within(kind: String, why: String, namespace: &str) -> Unread {
+        Unread { kind, why, within: Some(namespace.to_owned()) }
+    }
+
+    /// Whether nothing of it is missing in a namespace.
+    #[must_use]
+    pub fn was_read_in(&self, namespace: &str) -> bool {
+        self.within.as_deref() == Some(namespace)
+    }
 }
 
 /// Everything that was read.
@@ -84,13 +107,39 @@ impl Facts {
     }
 
     /// Settles who is absent without asking anybody: an unseen owner of a kind that was not read
-    /// is taken to be alive, every other one is absent.
+    /// where it would be is taken to be alive, every other one is absent.
     pub fn assume_unread(&mut self) {
         for (uid, served, namespace, name) in self.unseen_owners() {
-            if self.unread.iter().any(|unread| unread.kind == served.qualified()) {
+            let unread = self.unread_kind(&served);
+            if unread.is_some_and(|unread| !unread.was_read_in(&namespace)) {
                 self.assume(&uid, &served, &namespace, &name);
             }
         }
+    }
+
+    /// What was not read of a kind.
+    pub(crate) fn unread_kind(&self, served: &Served) -> Option<&Unread> {
+        let kind = served.qualified();
+        self.unread.iter().find(|unread| unread.kind == kind)
+    }
+
+    /// What could not be read and may be missing in an answer about a namespace. Owners and dependents
+    /// never cross namespaces, so that other namespaces do not matter, and of kinds outside of
+    /// namespaces only those that own something there do. An empty name is the whole cluster.
+    #[must_use]
+    pub fn unread_about(&self, namespace: &str) -> Vec<Unread> {
+        if namespace.is_empty() {
+            return self.unread.clone();
+        }
+        let matters = |unread: &&Unread| {
+            let served = self.kinds.preferred().find(|served| served.qualified() == unread.kind);
+            // A group that does not answer may hold anything.
+            served.is_none_or(|served| {
+                served.namespaced
+                    || self.objects.iter().any(|found| found.assumed && *found.served == *served)
+            })
+        };
+        self.unread.iter().filter(matters).cloned().collect()
     }
 }
 

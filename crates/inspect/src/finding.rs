@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tenure_ownership::Referenced;
+use tenure_ownership::{Reference, Referenced};
 
 use crate::facts::Named;
 use crate::look::{Look, Standing, Worth};
@@ -169,6 +169,18 @@ pub(crate) fn count(number: usize, one: &str) -> String {
 }
 
 impl Look {
+    /// The one namespace in which an owner's kind could be read.
+    fn read_where(&self, reference: &Reference, dependent: &Named) -> Option<String> {
+        let served = self.facts().kinds.find(&reference.api_version, &reference.kind)?;
+        let unread = self.facts().unread_kind(served)?;
+        unread.within.clone().filter(|within| *within == dependent.namespace)
+    }
+
+    /// Whether a group and version is served by somebody who does not answer.
+    fn is_silent(&self, api_version: &str) -> bool {
+        self.unread().iter().any(|unread| unread.kind == api_version)
+    }
+
     /// What one reference of an object is worth, in a sentence.
     pub(crate) fn sentence(&self, referenced: &Referenced, dependent: &Named) -> String {
         let reference = &referenced.reference;
@@ -178,7 +190,12 @@ impl Look {
         match self.worth_of(referenced) {
             Worth::Solid => format!("owner {who} {}", stands(self.standing(&reference.uid))),
             Worth::Waiting => format!("owner {who} is being deleted in the foreground"),
-            Worth::Dangling => format!("owner {who} is absent"),
+            Worth::Dangling => match self.read_where(reference, dependent) {
+                Some(namespace) => format!(
+                    "owner {who} is not in namespace `{namespace}`, and others could not be read"
+                ),
+                None => format!("owner {who} is absent"),
+            },
             Worth::OtherNamespace => format!(
                 "owner {who} lives in namespace `{}`; owner references do not cross namespaces",
                 real.namespace
@@ -189,6 +206,10 @@ impl Look {
             Worth::OtherName => {
                 format!("owner {who} is none: the object with that uid is named `{}`", real.name)
             }
+            Worth::UnknownKind if self.is_silent(&reference.api_version) => format!(
+                "owner {who} cannot be looked up: the server of `{}` does not answer",
+                reference.api_version
+            ),
             Worth::UnknownKind => format!(
                 "owner {who} cannot be looked up: `{}` serves no kind `{}`",
                 reference.api_version, reference.kind

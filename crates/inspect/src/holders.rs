@@ -6,19 +6,21 @@ use serde::Deserialize;
 use serde_json::Value;
 use tenure_podspec::ReferenceKind;
 
+use crate::connect::ReadError;
 use crate::facts::Found;
 use crate::finding::Finding;
 use crate::look::Look;
-use crate::reader::{ReadError, Reader, found};
+use crate::reader::{Reader, found};
 use crate::retention::{HOLDERS, Holders, Retained, controller, managed};
 use crate::usage::{Page, SUBJECTS};
+use crate::wire::or_default;
 
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 #[derive(Deserialize)]
 struct Objects {
-    #[serde(default)]
-    items: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "or_default")]
+    items: Vec<Value>,
 }
 
 impl Reader {
@@ -63,7 +65,7 @@ impl Reader {
             let Some(served) = kinds.find(api_version, kind).filter(|_| named) else { continue };
             // What cannot be read is not explained; the owners themselves have been told already.
             let list = self.get::<Objects>(&served.path(namespace, ""), "application/json").await;
-            for mut object in list.ok().and_then(|list| list.items).unwrap_or_default() {
+            for mut object in list.map(|list| list.items).unwrap_or_default() {
                 // The items of a list do not say their kind.
                 if let Value::Object(object) = &mut object {
                     object.insert("kind".to_owned(), kind.into());

@@ -8,12 +8,14 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::connect::ReadError;
 use crate::facts::Unread;
 use crate::look::shared;
-use crate::reader::{ReadError, Reader, listable, said};
+use crate::reader::{Reader, listable, said};
 use crate::served::{Kinds, Served};
 use crate::unused::{Inventory, Unused};
 use crate::usage::{Names, Page, SUBJECTS, Seen};
+use crate::wire::or_default;
 
 /// How many requests are under way at once.
 const REQUESTS_AT_ONCE: usize = 8;
@@ -27,15 +29,15 @@ const SILENT: [&str; 4] = ["events", "leases", "endpoints", "endpointslices"];
 
 #[derive(Deserialize)]
 struct Objects {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     metadata: Next,
-    #[serde(default)]
-    items: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "or_default")]
+    items: Vec<Value>,
 }
 
 #[derive(Default, Deserialize)]
 struct Next {
-    #[serde(default, rename = "continue")]
+    #[serde(default, rename = "continue", deserialize_with = "or_default")]
     next: String,
 }
 
@@ -55,7 +57,7 @@ impl Reader {
                 Ok(pages) => {
                     subjects.extend(pages.into_iter().flat_map(|page| page.subjects(kind)))
                 }
-                Err(error) => unread.push(Unread { kind: plural.to_owned(), why: said(&error) }),
+                Err(error) => unread.push(Unread::new(plural, said(&error))),
             }
         }
         let names = Names::new(&subjects);
@@ -118,8 +120,7 @@ impl Reader {
                     && place != namespace
                     && served.namespaced
                 {
-                    let why = said(error);
-                    narrowed = Some(Unread { kind: served.qualified(), why });
+                    narrowed = Some(Unread::but_within(served.qualified(), said(error), namespace));
                     seen = self.look_at(&served, namespace, names).await;
                 }
                 (served, seen, narrowed)
@@ -132,7 +133,9 @@ impl Reader {
             match seen {
                 Ok(seen) => all.push(seen),
                 Err(error) => {
-                    unread.push(Unread { kind: served.qualified(), why: said(&error) });
+                    // Not even where one may usually look.
+                    unread.retain(|known| known.kind != served.qualified());
+                    unread.push(Unread::new(served.qualified(), said(&error)));
                 }
             }
         }
@@ -159,7 +162,7 @@ impl Reader {
                 }
                 page => page?,
             };
-            for object in page.items.iter().flatten() {
+            for object in &page.items {
                 names.see(served, object, &mut seen);
             }
             if page.metadata.next.is_empty() {

@@ -14,9 +14,10 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::connect::ReadError;
 use crate::facts::{Facts, Unread};
 use crate::meta::Meta;
-use crate::reader::{ReadError, Reader, found, listable, said};
+use crate::reader::{Reader, found, listable, said};
 use crate::served::{Kinds, Served};
 
 /// How long changes are gathered before a kind is read again.
@@ -24,7 +25,8 @@ const GATHER: Duration = Duration::from_millis(200);
 /// How long a kind that cannot be read or watched is left alone.
 const LEAVE_ALONE: Duration = Duration::from_secs(5);
 
-type Listed = Result<Vec<Meta>, String>;
+/// What was read of a kind and why no more, or why nothing.
+type Told = Result<(Vec<Meta>, Option<String>), String>;
 
 /// A cluster that is being watched; dropping it ends the watches.
 pub struct Live {
@@ -32,8 +34,8 @@ pub struct Live {
     kinds: Kinds,
     groups_unread: Vec<Unread>,
     served: Vec<Arc<Served>>,
-    lists: BTreeMap<usize, Listed>,
-    news: mpsc::Receiver<(usize, Listed)>,
+    lists: BTreeMap<usize, Told>,
+    news: mpsc::Receiver<(usize, Told)>,
     // Held for its drop.
     _tasks: JoinSet<()>,
 }
@@ -78,10 +80,14 @@ impl Live {
         for (index, listed) in &self.lists {
             let Some(served) = self.served.get(*index) else { continue };
             match listed {
-                Ok(metas) => objects.extend(found(served, metas.clone())),
-                Err(why) => {
-                    unread.push(Unread { kind: served.qualified(), why: why.clone() });
+                Ok((metas, narrowed)) => {
+                    let narrowed = narrowed.clone();
+                    unread.extend(narrowed.map(|why| {
+                        Unread::but_within(served.qualified(), why, self.reader.namespace())
+                    }));
+                    objects.extend(found(served, metas.clone()));
                 }
+                Err(why) => unread.push(Unread::new(served.qualified(), why.as_str())),
             }
         }
         let now = Timestamp::now();
@@ -96,10 +102,10 @@ async fn follow(
     reader: Reader,
     served: Arc<Served>,
     index: usize,
-    news: mpsc::Sender<(usize, Listed)>,
+    news: mpsc::Sender<(usize, Told)>,
 ) {
     loop {
-        let listed = match reader.list(&served).await {
+        let mut listed = match reader.list(&served).await {
             Ok(listed) => listed,
             Err(error) => {
                 if news.send((index, Err(said(&error)))).await.is_err() {
@@ -109,11 +115,12 @@ async fn follow(
                 continue;
             }
         };
-        if news.send((index, Ok(listed.metas))).await.is_err() {
+        let metas = std::mem::take(&mut listed.metas);
+        if news.send((index, Ok((metas, listed.narrowed.clone())))).await.is_err() {
             return;
         }
         let changes = match served.can("watch") {
-            true => reader.changes(&served, &listed.revision).await.ok(),
+            true => reader.changes(&served, &listed).await.ok(),
             false => None,
         };
         let Some(changes) = changes else {
@@ -124,7 +131,7 @@ async fn follow(
         while let Some(true) = changes.next().await {
             tokio::time::sleep(GATHER).await;
             let Ok(listed) = reader.list(&served).await else { break };
-            if news.send((index, Ok(listed.metas))).await.is_err() {
+            if news.send((index, Ok((listed.metas, listed.narrowed)))).await.is_err() {
                 return;
             }
         }

@@ -98,6 +98,8 @@ pub struct Look {
     statuses: HashMap<String, String>,
     /// Pods that have no grace period.
     at_once: HashSet<String>,
+    /// Objects that their controllers let go, and who must be gone before.
+    releases: BTreeMap<String, Vec<String>>,
 }
 
 impl Look {
@@ -136,7 +138,15 @@ impl Look {
                 wants.insert(write.key.uid.to_string(), want);
             }
         }
-        Look { facts, engine, by_uid, wants, statuses: HashMap::new(), at_once: HashSet::new() }
+        Look {
+            facts,
+            engine,
+            by_uid,
+            wants,
+            statuses: HashMap::new(),
+            at_once: HashSet::new(),
+            releases: BTreeMap::new(),
+        }
     }
 
     /// What was read.
@@ -154,6 +164,15 @@ impl Look {
     /// Keeps who goes at once when it is deleted.
     pub(crate) fn set_at_once(&mut self, uids: HashSet<String>) {
         self.at_once = uids;
+    }
+
+    /// Keeps which objects controllers let go, and who must be gone before.
+    pub fn set_releases(&mut self, releases: BTreeMap<String, Vec<String>>) {
+        self.releases = releases;
+    }
+
+    pub(crate) fn releases(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.releases
     }
 
     /// Whether an object, if its kind has a grace period, gets one.

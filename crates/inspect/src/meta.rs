@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::wire::or_default;
+
 /// One owner reference as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -43,8 +45,10 @@ pub struct Meta {
     /// How long it was given to end.
     pub deletion_grace_period_seconds: Option<i64>,
     /// What must be done before it goes.
+    #[serde(deserialize_with = "or_default")]
     pub finalizers: Vec<String>,
     /// Its owners.
+    #[serde(deserialize_with = "or_default")]
     pub owner_references: Vec<OwnerReference>,
     /// Who wrote what; kept only where there are finalizers.
     pub managed_fields: Option<Box<RawValue>>,

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tenure_ownership::{Done, Policy, Reference, Rule};
+use tenure_ownership::{Circumstances, Done, Policy, Reference, Release, Rule};
 
 use crate::facts::{Found, Named, Unread};
 use crate::finding::{Code, Finding};
 use crate::look::{Look, Worth};
+use crate::release::{lets_go, of_others};
 
 /// What happens to one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,7 +119,8 @@ impl Look {
     #[must_use]
     pub fn plan(&self, found: &Found, policy: Policy) -> Plan {
         let object = found.named();
-        let content = self.content(found);
+        let mut content = self.content(found);
+        content.retain(|inside| inside.served.can("delete"));
         let (steps, left) = match self.refused(&object) {
             true => (Vec::new(), 0),
             false => self.stages(&object, policy, &content),
@@ -146,6 +148,7 @@ impl Look {
             .collect();
         let stays = self.stays(&object, &planned, &gone, left);
         let notes = self.notes(found, &object, &gone);
+        let unread = self.facts().unread_about(&object.namespace);
         Plan {
             object,
             cascade: word(policy),
@@ -153,7 +156,7 @@ impl Look {
             gone,
             stays,
             notes,
-            unread: self.unread().to_vec(),
+            unread,
             now: self.now(),
         }
     }
@@ -170,10 +173,13 @@ impl Look {
             content.iter().copied().partition(|inside| inside.served.kind == "Pod");
         let mut deletes: Vec<(&str, Policy)> = Vec::new();
         let graceful = |uid: &str| self.is_graceful(uid);
+        let releases: Vec<Release<'_>> =
+            self.releases().iter().map(|(uid, users)| Release { uid, users }).collect();
+        let circumstances = Circumstances { graceful: &graceful, releases: &releases };
         for stage in [pods, others] {
             let uids = stage.iter().map(|inside| inside.meta.uid.as_str());
             deletes.extend(uids.map(|uid| (uid, Policy::Background)));
-            let steps = self.engine().plan_knowing(&deletes, &graceful);
+            let steps = self.engine().plan_knowing(&deletes, circumstances);
             let gone = |uid: &str| {
                 steps.iter().any(|step| *step.key.uid == *uid && step.done == Done::Removed)
             };
@@ -183,7 +189,7 @@ impl Look {
             }
         }
         deletes.push((&object.uid, policy));
-        (self.engine().plan_knowing(&deletes, &graceful), 0)
+        (self.engine().plan_knowing(&deletes, circumstances), 0)
     }
 
     /// Whether the server refuses to delete it (R151).
@@ -196,6 +202,11 @@ impl Look {
     /// Why a step is taken; `before` when something was done to the object already.
     fn because(&self, step: &tenure_ownership::Step, target: &str, before: bool) -> &'static str {
         let under_way = self.want(&step.key.uid).is_some() && *step.key.uid != *target;
+        if let (Some(found), true) = (self.get(&step.key.uid), step.done == Done::Removed)
+            && let Some(why) = of_others(found).find_map(lets_go)
+        {
+            return why;
+        }
         match (step.rule, step.done == Done::Removed && before) {
             (Rule::Client, true) if *step.key.uid == *target => "nothing is left that holds it",
             (Rule::Client, true) => "its grace period is over",
@@ -226,7 +237,7 @@ impl Look {
 
     /// What goes before an object because it lives inside it: of a namespace everything in it, of
     /// the definition of a kind all its objects.
-    fn content(&self, found: &Found) -> Vec<&Found> {
+    pub(crate) fn content(&self, found: &Found) -> Vec<&Found> {
         let (served, meta) = (&found.served, &found.meta);
         let inside: Box<dyn Fn(&&Found) -> bool> =
             match (served.group.as_str(), served.kind.as_str()) {
@@ -237,7 +248,13 @@ impl Look {
                 _ => return Vec::new(),
             };
         let all = self.facts().objects.iter();
-        all.filter(|other| !other.assumed && other.served.can("delete")).filter(inside).collect()
+        all.filter(|other| !other.assumed).filter(inside).collect()
+    }
+
+    /// Everything that a deletion of an object may touch.
+    pub(crate) fn concerned(&self, found: &Found) -> Vec<&Found> {
+        let about = self.connected(&found.meta.uid, &self.content(found));
+        about.iter().filter_map(|uid| self.get(uid)).filter(|found| !found.assumed).collect()
     }
 
     /// Everything that is tied to an object through owners and dependents.
@@ -292,15 +309,18 @@ impl Look {
         happened: &[&Happens],
         gone: &BTreeSet<&str>,
     ) -> String {
-        let finalizers = self.get(&named.uid).map(|found| found.meta.finalizers.as_slice());
-        let foreign: Vec<&str> = finalizers
-            .unwrap_or_default()
-            .iter()
-            .map(String::as_str)
-            .filter(|finalizer| !matches!(*finalizer, "foregroundDeletion" | "orphan"))
-            .collect();
+        let found = self.get(&named.uid);
+        let foreign: Vec<&str> = found.map(|it| of_others(it).collect()).unwrap_or_default();
         if terminating {
+            let users = self.releases().get(&named.uid).into_iter().flatten();
+            let users: Vec<String> = users
+                .filter(|user| !gone.contains(user.as_str()))
+                .filter_map(|user| self.get(user).map(|found| found.named().to_string()))
+                .collect();
             return match foreign.as_slice() {
+                [finalizer, ..] if !users.is_empty() => {
+                    format!("`{finalizer}` holds it while it is used by {}", users.join(", "))
+                }
                 [] => "dependents that stay block it".to_owned(),
                 list => format!("finalizers of others hold it: `{}`", list.join("`, `")),
             };

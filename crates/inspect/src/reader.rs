@@ -2,23 +2,23 @@
 //! A kind that is forbidden or fails is named, never guessed about. Nothing is ever written.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use http::Request;
 use http::header::ACCEPT;
 use jiff::Timestamp;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::connect::ReadError;
 use crate::facts::{Facts, Found, Unread};
 use crate::look::{Look, shared};
 use crate::meta::Meta;
 use crate::served::{Groups, Kinds, OldList, Served};
 use crate::status;
+use crate::wire::or_default;
 
 /// How many requests are under way at once.
 const REQUESTS_AT_ONCE: usize = 16;
@@ -32,101 +32,34 @@ const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 
-/// Which cluster, and as whom.
-#[derive(Clone, Debug, Default)]
-pub struct Access {
-    /// The kubeconfig file; `KUBECONFIG` or the usual place without.
-    pub kubeconfig: Option<PathBuf>,
-    /// The context in it; the current one without.
-    pub context: Option<String>,
-    /// The namespace; the context's without.
-    pub namespace: Option<String>,
-}
-
-/// Why a cluster could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The kubeconfig says nothing that can be used.
-    #[error("no cluster can be reached with this kubeconfig")]
-    Kubeconfig(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The server does not answer.
-    #[error("the cluster at `{url}` does not answer")]
-    Unreachable {
-        /// Where.
-        url: String,
-        /// Why.
-        #[source]
-        source: Box<kube::Error>,
-    },
-    /// The server answers and refuses.
-    #[error("the cluster at `{url}` says no")]
-    Refused {
-        /// Where.
-        url: String,
-        /// What it says.
-        message: String,
-    },
-}
-
-impl ReadError {
-    /// Everything underneath, in order.
-    #[must_use]
-    pub fn causes(&self) -> Vec<String> {
-        if let ReadError::Refused { message, .. } = self {
-            return vec![message.clone()];
-        }
-        let mut causes: Vec<String> = Vec::new();
-        let mut next = std::error::Error::source(self);
-        while let Some(cause) = next {
-            let text = cause.to_string();
-            // Libraries repeat what is underneath in their own sentence.
-            if !causes.iter().any(|said| said.ends_with(&text)) {
-                causes.push(text);
-            }
-            next = cause.source();
-        }
-        causes
-    }
-
-    /// What can be done about it.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            ReadError::Kubeconfig(_) => "name one with --kubeconfig or KUBECONFIG, and --context",
-            ReadError::Unreachable { .. } => "see whether it runs with `kubectl version`",
-            ReadError::Refused { .. } => "see who you are with `kubectl auth whoami`",
-        }
-    }
-}
-
 /// A client that only reads.
 #[derive(Clone)]
 pub struct Reader {
     pub(crate) client: kube::Client,
-    url: String,
-    namespace: String,
+    pub(crate) url: String,
+    pub(crate) namespace: String,
 }
 
 #[derive(Deserialize)]
 struct List {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     metadata: ListMeta,
-    #[serde(default = "Vec::new")]
+    #[serde(default, deserialize_with = "or_default")]
     items: Vec<Item>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     resource_version: String,
-    #[serde(default, rename = "continue")]
+    #[serde(default, rename = "continue", deserialize_with = "or_default")]
     next: String,
 }
 
 #[derive(Deserialize)]
 struct Item {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     metadata: Meta,
 }
 
@@ -134,36 +67,21 @@ struct Item {
 pub(crate) struct Listed {
     pub(crate) metas: Vec<Meta>,
     pub(crate) revision: String,
+    /// Why only one namespace was read; none when all were.
+    pub(crate) narrowed: Option<String>,
+}
+
+/// What became of an object that somebody names.
+pub enum Sought {
+    /// It is there, under this uid.
+    Found(String),
+    /// The cluster says that it is not there.
+    Absent,
+    /// The cluster does not say: it refuses, or fails.
+    Unknown(String),
 }
 
 impl Reader {
-    /// Finds the cluster and makes a client; nothing is asked yet.
-    ///
-    /// # Errors
-    /// The kubeconfig is missing or wrong.
-    pub async fn connect(access: &Access) -> Result<Reader, ReadError> {
-        fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> ReadError {
-            ReadError::Kubeconfig(Box::new(error))
-        }
-        let options =
-            KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
-        let config = match &access.kubeconfig {
-            Some(file) => {
-                let kubeconfig = Kubeconfig::read_from(file).map_err(wrong)?;
-                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?
-            }
-            None if access.context.is_some() => {
-                kube::Config::from_kubeconfig(&options).await.map_err(wrong)?
-            }
-            None => kube::Config::infer().await.map_err(wrong)?,
-        };
-        let namespace =
-            access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let url = config.cluster_url.to_string();
-        let client = kube::Client::try_from(config).map_err(wrong)?;
-        Ok(Reader { client, url, namespace })
-    }
-
     /// A reader with a client of the caller's.
     #[must_use]
     pub fn with(client: kube::Client, namespace: &str) -> Reader {
@@ -204,10 +122,14 @@ impl Reader {
         let mut objects = Vec::new();
         for (served, listed) in lists {
             match listed {
-                Ok(listed) => objects.extend(found(&served, listed.metas)),
-                Err(error) => {
-                    unread.push(Unread { kind: served.qualified(), why: said(&error) });
+                Ok(listed) => {
+                    let kind = served.qualified();
+                    unread.extend(
+                        listed.narrowed.map(|why| Unread::but_within(kind, why, &self.namespace)),
+                    );
+                    objects.extend(found(&served, listed.metas));
                 }
+                Err(error) => unread.push(Unread::new(served.qualified(), said(&error))),
             }
         }
         let mut facts = Facts { kinds, objects, unread, now: Timestamp::now() };
@@ -241,6 +163,40 @@ impl Reader {
         }
     }
 
+    /// Looks for an object by its name. Only the cluster's own word makes it absent: who may not list a
+    /// kind may still be allowed to read one object of it.
+    pub async fn seek(
+        &self,
+        facts: &mut Facts,
+        served: &Served,
+        namespace: &str,
+        name: &str,
+    ) -> Sought {
+        let known = facts.objects.iter().find(|found| {
+            !found.assumed
+                && found.meta.name == name
+                && found.meta.namespace == namespace
+                && found.served.group == served.group
+                && found.served.plural == served.plural
+        });
+        if let Some(found) = known {
+            return Sought::Found(found.meta.uid.clone());
+        }
+        match self.get::<Item>(&served.path(namespace, name), METADATA).await {
+            Ok(item) => {
+                let uid = item.metadata.uid.clone();
+                // Somebody may have named it as an owner, so that it was taken to be alive.
+                facts.objects.retain(|found| found.meta.uid != uid);
+                facts.objects.extend(found(&shared(served), vec![item.metadata.slim()]));
+                self.confirm(facts).await;
+                Sought::Found(uid)
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Sought::Absent,
+            Err(kube::Error::Api(status)) => Sought::Unknown(status.message.clone()),
+            Err(error) => Sought::Unknown(said(&error)),
+        }
+    }
+
     /// What the cluster serves, and the groups that do not answer.
     pub(crate) async fn discover(&self) -> Result<(Kinds, Vec<Unread>), ReadError> {
         let failed = |error| self.failed(error);
@@ -254,7 +210,7 @@ impl Reader {
         rows.extend(more);
         stale.extend(more_stale);
         let why = "its server does not answer";
-        let unread = stale.into_iter().map(|kind| Unread { kind, why: why.to_owned() });
+        let unread = stale.into_iter().map(|kind| Unread::new(kind, why));
         Ok((Kinds::new(rows), unread.collect()))
     }
 
@@ -280,15 +236,31 @@ impl Reader {
         for (version, list) in documents {
             match list {
                 Ok(list) => rows.extend(list.rows(&version)),
-                Err(error) => unread.push(Unread { kind: version, why: said(&error) }),
+                Err(error) => unread.push(Unread::new(version, said(&error))),
             }
         }
         Ok((Kinds::new(rows), unread))
     }
 
-    /// The metadata of all objects of a kind.
+    /// The metadata of all objects of a kind; of those in one namespace where no more is allowed.
     pub(crate) async fn list(&self, served: &Served) -> Result<Listed, kube::Error> {
-        self.pages(served, "", "", Meta::slim).await
+        self.pages_allowed(served, "", Meta::slim).await
+    }
+
+    async fn pages_allowed(
+        &self,
+        served: &Served,
+        fields: &str,
+        keep: fn(Meta) -> Meta,
+    ) -> Result<Listed, kube::Error> {
+        match self.pages(served, "", fields, keep).await {
+            Err(kube::Error::Api(status)) if status.code == 403 && served.namespaced => {
+                let why = said(&kube::Error::Api(status));
+                let listed = self.pages(served, &self.namespace, fields, keep).await?;
+                Ok(Listed { narrowed: Some(why), ..listed })
+            }
+            listed => listed,
+        }
     }
 
     /// The metadata of all objects of a kind in a namespace, with everything that it holds.
@@ -330,7 +302,7 @@ impl Reader {
                 page.metadata.resource_version
             };
             if page.metadata.next.is_empty() {
-                return Ok(Listed { metas, revision });
+                return Ok(Listed { metas, revision, narrowed: None });
             }
             next = format!("&continue={}", page.metadata.next);
         }
@@ -342,7 +314,7 @@ impl Reader {
         let Some(pods) = look.facts().kinds.find("v1", "Pod").cloned() else { return };
         let fields =
             "fieldSelector=spec.nodeName!%3D,status.phase!%3DSucceeded,status.phase!%3DFailed&";
-        let Ok(running) = self.pages(&pods, "", fields, Meta::slim).await else { return };
+        let Ok(running) = self.pages_allowed(&pods, fields, Meta::slim).await else { return };
         let running: HashSet<String> = running.metas.into_iter().map(|meta| meta.uid).collect();
         let others = look.facts().objects.iter().filter(|found| {
             found.served.kind == "Pod" && !found.assumed && !running.contains(&found.meta.uid)
@@ -380,9 +352,13 @@ impl Reader {
     pub(crate) async fn changes(
         &self,
         served: &Served,
-        revision: &str,
+        listed: &Listed,
     ) -> Result<impl futures::Stream<Item = bool> + use<>, kube::Error> {
-        let path = served.path("", "");
+        let (place, revision) = match listed.narrowed {
+            Some(_) => (self.namespace.as_str(), &listed.revision),
+            None => ("", &listed.revision),
+        };
+        let path = served.path(place, "");
         let request = request(&format!("{path}?watch=1&resourceVersion={revision}"), METADATA)?;
         let events = self.client.request_events::<serde::de::IgnoredAny>(request).await?;
         Ok(events.map(|event| !matches!(event, Err(_) | Ok(WatchEvent::Error(_)))))
@@ -395,17 +371,6 @@ impl Reader {
     ) -> Result<T, kube::Error> {
         let text = self.client.request_text(request(path, accept)?).await?;
         serde_json::from_str(&text).map_err(kube::Error::SerdeError)
-    }
-
-    /// What went wrong with a request to this cluster.
-    #[must_use]
-    pub fn failed(&self, error: kube::Error) -> ReadError {
-        match error {
-            kube::Error::Api(status) => {
-                ReadError::Refused { url: self.url.clone(), message: status.message.clone() }
-            }
-            error => ReadError::Unreachable { url: self.url.clone(), source: Box::new(error) },
-        }
     }
 }
 

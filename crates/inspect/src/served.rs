@@ -5,6 +5,8 @@
 
 use serde::Deserialize;
 
+use crate::wire::or_default;
+
 /// One kind in one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
@@ -162,34 +164,34 @@ impl Served {
 /// A discovery document of either form: groups with everything in them, or one version's list.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Groups {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) items: Vec<Group>,
     /// Only the older form has these.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) groups: Vec<OldGroup>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Group {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     metadata: GroupName,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     versions: Vec<GroupVersion>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 struct GroupName {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     name: String,
 }
 
 #[derive(Debug, Deserialize)]
 struct GroupVersion {
     version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     resources: Vec<GroupResource>,
     /// `Stale` when the server behind an aggregated API does not answer.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     freshness: String,
 }
 
@@ -197,27 +199,28 @@ struct GroupVersion {
 #[serde(rename_all = "camelCase")]
 struct GroupResource {
     resource: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     response_kind: Option<ResponseKind>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     scope: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     singular_resource: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     short_names: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     verbs: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct ResponseKind {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     kind: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OldGroup {
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) versions: Vec<OldVersion>,
 }
 
@@ -230,7 +233,7 @@ pub(crate) struct OldVersion {
 /// The older form: what one version of one group serves.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OldList {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     resources: Vec<OldResource>,
 }
 
@@ -238,15 +241,15 @@ pub(crate) struct OldList {
 #[serde(rename_all = "camelCase")]
 struct OldResource {
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     singular_name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     namespaced: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     verbs: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     short_names: Vec<String>,
 }
 

@@ -3,13 +3,15 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::wire::or_default;
+
 /// A table as servers make them for kubectl.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Table {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     column_definitions: Vec<Column>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     rows: Vec<Line>,
 }
 
@@ -20,9 +22,9 @@ struct Column {
 
 #[derive(Debug, Deserialize)]
 struct Line {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     cells: Vec<Value>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     object: Value,
 }
 

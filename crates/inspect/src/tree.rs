@@ -7,6 +7,7 @@ use serde::Serialize;
 use tenure_ownership::Referenced;
 
 use crate::facts::{Found, Named, Unread};
+use crate::health::Health;
 use crate::look::{Look, Standing, Worth};
 
 /// The reference between a row and the row above it.
@@ -40,6 +41,9 @@ pub struct Row {
     /// How it fares, in the words of its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
+    /// What these words come to, also for what hangs on it; none where nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
@@ -55,6 +59,18 @@ pub struct Row {
     /// Whether it is the last one that hangs on its row.
     #[serde(skip)]
     pub last: bool,
+    /// It stands for several objects that are like the ones above it.
+    #[serde(skip)]
+    pub folded: Option<Folded>,
+}
+
+/// Objects that one row stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folded {
+    /// How many.
+    pub count: usize,
+    /// When the first of them was created; the row says when the last was.
+    pub oldest: Option<Timestamp>,
 }
 
 /// A tree, first row first, each row after the one it hangs on.
@@ -79,15 +95,31 @@ struct Next {
 }
 
 impl Look {
-    /// The tree of an object: what it owns, or with `up` who owns it.
+    /// The tree of an object: what it owns, or with `up` who owns it. Of a namespace and of the
+    /// definition of a kind also what is inside.
     #[must_use]
     pub fn tree(&self, root: &Found, up: bool) -> Tree {
+        self.trees(&[root], up)
+    }
+
+    /// The trees of several objects. One that hangs on another is shown there only.
+    #[must_use]
+    pub fn trees(&self, roots: &[&Found], up: bool) -> Tree {
         let mut objects = Vec::new();
         let mut shown = HashSet::new();
-        let first =
-            Next { object: root.named(), depth: 0, under: None, reference: None, last: true };
+        let roots =
+            if up { roots.iter().map(|root| root.named()).collect() } else { self.tops(roots) };
+        let namespace = match roots.split_first() {
+            Some((first, rest)) if rest.iter().all(|it| it.namespace == first.namespace) => {
+                first.namespace.clone()
+            }
+            _ => String::new(),
+        };
         // A list instead of recursion: chains may be deeper than a stack.
-        let mut left = vec![first];
+        let firsts = roots.into_iter().rev();
+        let mut left: Vec<Next> = firsts
+            .map(|object| Next { object, depth: 0, under: None, reference: None, last: true })
+            .collect();
         while let Some(next) = left.pop() {
             let uid = next.object.uid.clone();
             let repeated = !shown.insert(uid.clone());
@@ -95,22 +127,92 @@ impl Look {
             let mut hanging = match repeated {
                 true => Vec::new(),
                 false if up => self.owners_of(&next.object),
-                false => self.dependents_of(&uid),
+                false => self.hanging_on(&uid),
             };
             hanging.sort_by(|one, other| one.0.cmp(&other.0));
+            let nothing_below = hanging.is_empty();
             let count = hanging.len();
             let rows = hanging.into_iter().enumerate().rev();
-            left.extend(rows.map(|(index, (object, link))| Next {
+            left.extend(rows.map(|(index, (object, reference))| Next {
                 object,
                 depth,
                 under: Some(uid.clone()),
-                reference: Some(link),
+                reference,
                 last: index + 1 == count,
             }));
-            let nothing_below = left.last().is_none_or(|below| below.depth != depth);
             objects.push(self.row(next, repeated && !(nothing_below && self.is_leaf(&uid, up))));
         }
-        Tree { up, objects, unread: self.unread().to_vec(), now: self.now() }
+        let mut unread = self.facts().unread_about(&namespace);
+        if up {
+            // Owners are asked for by name, so only those that did not answer are missing.
+            unread.retain(|unread| objects.iter().any(|row: &Row| self.misses(row, unread)));
+        } else {
+            tell_upwards(&mut objects);
+        }
+        Tree { up, objects, unread, now: self.now() }
+    }
+
+    fn misses(&self, row: &Row, unread: &Unread) -> bool {
+        let served = self.facts().kinds.find(&row.object.api_version, &row.object.kind);
+        match served {
+            Some(served) => row.standing == Standing::Unread && served.qualified() == unread.kind,
+            None => row.object.api_version == unread.kind,
+        }
+    }
+
+    /// Those that hang on no other one of them.
+    fn tops(&self, roots: &[&Found]) -> Vec<Named> {
+        let mut tops: Vec<(Named, HashSet<String>)> = Vec::new();
+        for root in roots {
+            let below = self.below(&root.meta.uid);
+            if tops.iter().any(|(_, below)| below.contains(&root.meta.uid)) {
+                continue;
+            }
+            tops.retain(|(top, _)| !below.contains(&top.uid));
+            tops.push((root.named(), below));
+        }
+        tops.into_iter().map(|(top, _)| top).collect()
+    }
+
+    /// An object and everything that hangs on it.
+    fn below(&self, uid: &str) -> HashSet<String> {
+        let mut below = HashSet::new();
+        let mut left = vec![uid.to_owned()];
+        while let Some(uid) = left.pop() {
+            if below.insert(uid.clone()) {
+                left.extend(self.dependents_of(&uid).into_iter().map(|(named, _)| named.uid));
+            }
+        }
+        below
+    }
+
+    /// What depends on an object, and what lives inside it.
+    fn hanging_on(&self, uid: &str) -> Vec<(Named, Option<Link>)> {
+        let mut hanging = self.dependents_of(uid);
+        let content = self.get(uid).map(|found| self.content(found)).unwrap_or_default();
+        if content.is_empty() {
+            return hanging;
+        }
+        let inside: HashSet<&str> = content.iter().map(|found| found.meta.uid.as_str()).collect();
+        let owned = |found: &&Found| {
+            let explained = self.explain(&found.meta.uid);
+            explained.is_some_and(|explained| {
+                explained.references.iter().any(|referenced| {
+                    self.worth_of(referenced).ties() && inside.contains(&*referenced.reference.uid)
+                })
+            })
+        };
+        let mut reached = self.below(uid);
+        // Rings have no first member: whatever is left over begins one.
+        let (later, first): (Vec<&Found>, Vec<&Found>) =
+            content.iter().copied().partition(|found| owned(found));
+        for found in first.into_iter().chain(later) {
+            if !reached.contains(&found.meta.uid) {
+                reached.extend(self.below(&found.meta.uid));
+                hanging.push((found.named(), None));
+            }
+        }
+        hanging
     }
 
     fn is_leaf(&self, uid: &str, up: bool) -> bool {
@@ -125,6 +227,7 @@ impl Look {
         let meta = found.map(|found| &found.meta);
         Row {
             standing: self.standing(&next.object.uid),
+            health: self.status(&next.object.uid).and_then(Health::of),
             status: self.status(&next.object.uid).map(str::to_owned),
             created: meta.and_then(|meta| meta.creation_timestamp),
             deleted: meta.and_then(crate::meta::Meta::deleted_at),
@@ -134,11 +237,12 @@ impl Look {
             reference: next.reference,
             repeated,
             last: next.last,
+            folded: None,
             object: next.object,
         }
     }
 
-    fn dependents_of(&self, uid: &str) -> Vec<(Named, Link)> {
+    fn dependents_of(&self, uid: &str) -> Vec<(Named, Option<Link>)> {
         let explained = self.explain(uid);
         let dependents = explained.map(|explained| explained.dependents).unwrap_or_default();
         let link = |dependent: tenure_ownership::Dependent| {
@@ -147,12 +251,12 @@ impl Look {
                 blocking: dependent.block,
                 verdict: self.worth(dependent.verdict, uid),
             };
-            (self.named(&dependent.key), link)
+            (self.named(&dependent.key), Some(link))
         };
         dependents.into_iter().map(link).collect()
     }
 
-    fn owners_of(&self, object: &Named) -> Vec<(Named, Link)> {
+    fn owners_of(&self, object: &Named) -> Vec<(Named, Option<Link>)> {
         let explained = self.explain(&object.uid);
         let references = explained.map(|explained| explained.references).unwrap_or_default();
         let link = |referenced: Referenced| {
@@ -163,8 +267,26 @@ impl Look {
             };
             let link =
                 Link { controller: referenced.controller, blocking: referenced.block, verdict };
-            (owner, link)
+            (owner, Some(link))
         };
         references.into_iter().map(link).collect()
+    }
+}
+
+/// What is not ready although something that hangs on it fails does not wait: it fails as well.
+fn tell_upwards(objects: &mut [Row]) {
+    // The depth of the last row, from the end, below which something fails.
+    let mut failing: Vec<bool> = Vec::new();
+    for row in objects.iter_mut().rev() {
+        let below = failing.get(row.depth + 1).copied().unwrap_or_default();
+        failing.truncate(row.depth + 1);
+        failing.resize(row.depth + 1, false);
+        if below && row.health == Some(Health::Waiting) {
+            row.health = Some(Health::Failing);
+        }
+        let fails = below || row.health == Some(Health::Failing);
+        if let Some(failing) = failing.last_mut() {
+            *failing |= fails;
+        }
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::facts::Unread;
-use crate::usage::{Seen, Subject};
+use crate::usage::{Policies, Seen, Subject};
 
 /// How many users of one subject are named; the rest is counted.
 const USERS_MAX: usize = 10;
@@ -114,13 +114,23 @@ pub(crate) struct Inventory {
 
 impl Unused {
     /// Gives every subject its verdict.
-    pub(crate) fn new(subjects: Vec<Subject>, inventory: Inventory) -> Unused {
+    pub(crate) fn new(subjects: Vec<Subject>, mut inventory: Inventory) -> Unused {
+        let mut policies = Policies::default();
+        for seen in &mut inventory.seen {
+            policies.join(std::mem::take(&mut seen.policies));
+        }
+        let parameters = policies.uses(&subjects);
         let mut alive: HashSet<String> = subjects.iter().map(|one| one.uid.clone()).collect();
         let mut usages: Vec<Usage> = Vec::with_capacity(subjects.len());
         let mut owned = Vec::with_capacity(subjects.len());
         for subject in subjects {
             owned.push(subject.owners.clone());
             usages.push(Usage::begin(subject));
+        }
+        for used in parameters {
+            if let Some(usage) = usages.get_mut(used.subject) {
+                usage.take(used);
+            }
         }
         let mut objects = 0;
         for seen in inventory.seen {

@@ -9,6 +9,7 @@
 
 mod custom;
 mod known;
+mod policy;
 mod subject;
 
 use std::collections::{HashMap, HashSet};
@@ -19,6 +20,7 @@ use tenure_podspec::{ReferenceKind, references};
 use crate::served::Served;
 
 pub(crate) use known::is_known;
+pub(crate) use policy::Policies;
 pub use subject::Subject;
 pub(crate) use subject::{Page, SUBJECTS};
 
@@ -44,6 +46,8 @@ pub(crate) struct Seen {
     /// The uids among them that some subject names as owner.
     pub(crate) owners: Vec<String>,
     pub(crate) objects: usize,
+    /// Policies and bindings among them.
+    pub(crate) policies: Policies,
 }
 
 /// The subjects, by every name that somebody may mention them under.
@@ -96,6 +100,7 @@ impl Names {
         if self.owners.contains(text("uid")) {
             out.owners.push(text("uid").to_owned());
         }
+        out.policies.see(served, object);
         let mut look = Looking {
             names: self,
             kind: &served.kind,

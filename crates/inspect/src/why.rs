@@ -7,6 +7,7 @@ use tenure_ownership::{Action, Explained};
 use crate::facts::{Found, Named, Unread};
 use crate::finding::{Code, Finding, age, count, stands};
 use crate::look::{Look, Standing, Worth};
+use crate::release::waits_for;
 
 /// How many objects one reason names; the rest is counted.
 const NAMED_MAX: usize = 10;
@@ -37,6 +38,7 @@ impl Look {
     #[must_use]
     pub fn why(&self, found: &Found) -> Why {
         let object = found.named();
+        let unread = self.facts().unread_about(&object.namespace);
         let mut reasons = Vec::new();
         if let Some(explained) = self.explain(&object.uid) {
             if found.meta.terminating() {
@@ -53,7 +55,7 @@ impl Look {
             deleted: found.meta.deleted_at(),
             object,
             reasons,
-            unread: self.unread().to_vec(),
+            unread,
             now: self.now(),
         }
     }
@@ -95,9 +97,22 @@ impl Look {
             );
         }
         if reasons.is_empty() {
-            let what = format!("{object} is about to go: nothing holds it");
+            let holds = match self.sees_all_about(object) {
+                true => "nothing holds it",
+                false => "nothing that could be read holds it",
+            };
+            let what = format!("{object} is about to go: {holds}");
             reasons.push(Finding::note(Code::AboutToGo, object, what).rule("R75"));
         }
+    }
+
+    /// Whether nothing that hangs on an object, or lives inside it, can have been missed.
+    fn sees_all_about(&self, object: &Named) -> bool {
+        let place = match (object.kind.as_str(), object.api_version.as_str()) {
+            ("Namespace", "v1") => &object.name,
+            _ => &object.namespace,
+        };
+        self.facts().unread_about(place).iter().all(|unread| unread.was_read_in(place))
     }
 
     /// A foreground deletion: who blocks it.
@@ -105,7 +120,11 @@ impl Look {
         let blockers: Vec<_> =
             explained.dependents.iter().filter(|dependent| dependent.blocks).collect();
         let Some(first) = blockers.first() else {
-            let what = format!("{object} is about to go: no dependent blocks it any more");
+            let blocks = match self.sees_all_about(object) {
+                true => "no dependent blocks it any more",
+                false => "no dependent that could be read blocks it any more",
+            };
+            let what = format!("{object} is about to go: {blocks}");
             return Finding::note(Code::AboutToGo, object, what).rule("R104");
         };
         let what = format!(
@@ -340,21 +359,4 @@ impl Look {
             .rule(rule)
             .related(members)
     }
-}
-
-/// What a well-known finalizer waits for.
-fn waits_for(finalizer: &str) -> Option<&'static str> {
-    Some(match finalizer {
-        "kubernetes.io/pvc-protection" => "it is removed when no pod uses the claim",
-        "kubernetes.io/pv-protection" => "it is removed when the volume is bound to no claim",
-        "kubernetes.io/vac-protection" => "it is removed when no volume uses the class",
-        "batch.kubernetes.io/job-tracking" => "it is removed when the Job has counted the pod",
-        "customresourcecleanup.apiextensions.k8s.io" => {
-            "it is removed when all objects of the kind are gone"
-        }
-        "service.kubernetes.io/load-balancer-cleanup" => {
-            "it is removed when the load balancer is gone"
-        }
-        _ => return None,
-    })
 }

@@ -4,8 +4,9 @@
 pub(crate) mod pod_request;
 
 use serde_json::{Value, json};
+use tenure_machinery::signer::validate_signer;
 use tenure_machinery::validate::{objects, text, validate_frozen};
-use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 
 use crate::certificate_request::{self, bytes, check_certificates};
 use crate::stored::{keep, set_status, spec, texts};
@@ -18,8 +19,6 @@ pub(crate) struct ClusterTrustBundleRules;
 const SECONDS_MIN: i64 = 600;
 /// Who signs what no signer was named for, in versions before this one.
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-/// What the two halves of a signer's name may have together.
-const PATH_BYTES_MAX: usize = 253 + 63 + 1;
 /// Decisions: they are true, and stand once made.
 const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
 /// What a certificate may be for.
@@ -215,31 +214,6 @@ fn validate_usages(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
         if usages.iter().take(index).any(|other| other == usage) {
             errors.duplicate(&path.index(index), format_args!("{usage:?}"));
         }
-    }
-}
-
-/// A domain with a dot, one slash, and a name.
-fn validate_signer(signer: &str, path: &Path<'_>, errors: &mut Errors) {
-    if signer.is_empty() {
-        return errors.required(path, "");
-    }
-    let shown = format_args!("{signer:?}");
-    let halves = signer.split_once('/').filter(|(_, rest)| !rest.contains('/'));
-    let Some((domain, rest)) = halves else {
-        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return errors.invalid(path, shown, why);
-    };
-    if let Some(why) = domain.split('.').find_map(name::dns_label) {
-        errors.invalid(path, shown, why);
-    } else if let Some(why) = name::dns_subdomain(domain) {
-        errors.invalid(path, shown, why);
-    } else if !domain.contains('.') {
-        errors.invalid(path, shown, "should be a domain with two labels separated by a dot");
-    }
-    if let Some(why) = rest.split('.').find_map(name::dns_subdomain) {
-        errors.invalid(path, shown, why);
-    } else if rest.len() > PATH_BYTES_MAX {
-        errors.too_long(path, PATH_BYTES_MAX);
     }
 }
 

@@ -44,8 +44,7 @@ pub(crate) fn faults(kind: &Kind, body: Value) -> Vec<String> {
     kind.rules.default(&mut object);
     kind.rules.prepare_create(&mut object, &cx());
     let mut errors = Errors::new();
-    tenure_machinery::meta::validate_meta(&object, kind, &mut errors);
-    kind.rules.validate(&object, &mut errors);
+    kind.validate_new(&object, &mut errors);
     listed(&errors)
 }
 

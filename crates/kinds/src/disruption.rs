@@ -24,6 +24,10 @@ impl Rules for PodDisruptionBudgetRules {
         keep(object, old, "status");
     }
 
+    fn checks_metadata_last(&self) -> bool {
+        true
+    }
+
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
         let spec = spec(object);

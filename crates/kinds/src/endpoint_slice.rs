@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tenure_machinery::validate::{
-    endpoint_ip_faults, ip, objects, objects_mut, text, validate_frozen, validate_labels,
+    ip, objects, objects_mut, published_ip_faults, text, validate_frozen, validate_labels,
     validate_one_of,
 };
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
@@ -137,7 +137,7 @@ fn validate_address(
                 let why = format!("must be an {family} address");
                 errors.invalid(list, format_args!("{address:?}"), &why);
             }
-            for why in endpoint_ip_faults(parsed) {
+            for why in published_ip_faults(parsed) {
                 errors.invalid(&path, format_args!("{address:?}"), why);
             }
         }

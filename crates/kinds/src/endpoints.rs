@@ -1,6 +1,8 @@
 //! Endpoints: addresses and ports of a service, one list per set of ports.
 
-use tenure_machinery::validate::{endpoint_ip_faults, ip, objects, objects_mut, port_number, text};
+use tenure_machinery::validate::{
+    ip, objects, objects_mut, port_number, published_ip_faults, text,
+};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
 use tenure_podspec::{WARNINGS_MAX, address_warning};
 
@@ -85,7 +87,7 @@ fn validate_address(address: &Object, path: &Path<'_>, errors: &mut Errors) {
     {
         errors.invalid(&path.field("nodeName"), format_args!("{node:?}"), why);
     }
-    for why in parsed.map(endpoint_ip_faults).unwrap_or_default() {
+    for why in parsed.map(published_ip_faults).unwrap_or_default() {
         errors.invalid(&path.field("ip"), format_args!("{value:?}"), why);
     }
 }

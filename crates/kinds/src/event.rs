@@ -6,6 +6,8 @@ use serde_json::Value;
 use tenure_machinery::validate::{same, text};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
 
+use crate::stored::is_new;
+
 /// Rules of core events.
 pub(crate) struct EventRules;
 
@@ -30,37 +32,33 @@ impl Rules for EventRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         validate_shared(object, &CORE, errors);
     }
+
+    fn checks_metadata_last(&self) -> bool {
+        true
+    }
 }
 
 impl Rules for NewEventRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         validate_shared(object, &NEW, errors);
-        validate_series(object, errors);
-        if !is_set(object, "eventTime") {
-            errors.required(&Path::Root.field("eventTime"), "");
-        }
-        let kind = text(object, "type");
-        if !matches!(kind, "Normal" | "Warning") {
-            let why = "must be Normal or Warning";
-            errors.invalid(&Path::Root.field("type"), format_args!("{kind:?}"), why);
-        }
-        for (member, shown) in [
-            ("deprecatedFirstTimestamp", "firstTimestamp"),
-            ("deprecatedLastTimestamp", "lastTimestamp"),
-            ("deprecatedCount", "count"),
-            ("deprecatedSource", "source"),
-        ] {
-            if !same(object.get(member), None) {
-                errors.invalid(&Path::Root.field(shown), "\"\"", "must not be set");
-            }
+        // Events of the past may be of the older form, and stay what they are.
+        if is_new(object) {
+            validate_new(object, errors);
         }
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        if !same(object.get("series"), old.get("series")) {
+            validate_series(object, errors);
+        }
         for (member, shown) in [
             ("regarding", "involvedObject"),
             ("reason", "reason"),
             ("note", "message"),
+            ("deprecatedSource", "source"),
+            ("deprecatedFirstTimestamp", "firstTimestamp"),
+            ("deprecatedLastTimestamp", "lastTimestamp"),
+            ("deprecatedCount", "count"),
             ("type", "type"),
             ("eventTime", "eventTime"),
             ("action", "action"),
@@ -72,6 +70,29 @@ impl Rules for NewEventRules {
                 let value = object.get(member).unwrap_or(&Value::Null);
                 errors.invalid(&Path::Root.field(shown), value, "field is immutable");
             }
+        }
+    }
+}
+
+/// What only a new event of this view must have, or may not.
+fn validate_new(object: &Object, errors: &mut Errors) {
+    validate_series(object, errors);
+    if !is_set(object, "eventTime") {
+        errors.required(&Path::Root.field("eventTime"), "");
+    }
+    let kind = text(object, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        let why = "must be Normal or Warning";
+        errors.invalid(&Path::Root.field("type"), format_args!("{kind:?}"), why);
+    }
+    for (member, shown) in [
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ] {
+        if !same(object.get(member), None) {
+            errors.invalid(&Path::Root.field(shown), "\"\"", "must not be set");
         }
     }
 }
@@ -141,7 +162,57 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{faults, row};
+    use crate::check::{faults, row, update_faults};
+
+    #[test]
+    fn r136h_core_events_may_have_any_name_that_a_path_can_carry() {
+        let about = json!({"namespace": "n"});
+        let named = |group: &str, name: &str, about: &serde_json::Value| {
+            let member = if group.is_empty() { "involvedObject" } else { "regarding" };
+            faults(&row(group, "Event"), json!({"metadata": {"name": name}, member: about}))
+        };
+        assert!(named("", "A_b:1", &about).is_empty());
+        assert_eq!(named("", "a/b", &about), ["metadata.name FieldValueInvalid"]);
+        // What is wrong with the event itself is said first, and alone.
+        let wrong = json!({"namespace": "m"});
+        assert_eq!(named("", "a/b", &wrong), ["involvedObject.namespace FieldValueInvalid"]);
+        let new = named("events.k8s.io", "A_b:1", &about);
+        assert!(new.contains(&"metadata.name FieldValueInvalid".to_owned()), "{new:?}");
+    }
+
+    #[test]
+    fn r136h_an_old_event_keeps_its_form_and_most_of_its_members() {
+        let kind = row("events.k8s.io", "Event");
+        let old = json!({"metadata": {"namespace": "n", "resourceVersion": "1"},
+            "regarding": {"namespace": "n"}, "type": "Normal", "reason": "Why",
+            "deprecatedFirstTimestamp": "2024-01-02T03:04:05Z", "deprecatedCount": 1,
+            "deprecatedSource": {"component": "me"}});
+        let with = |pointer: &str, value: serde_json::Value| {
+            let mut new = old.clone();
+            new[pointer] = value;
+            update_faults(&kind, old.clone(), new)
+        };
+        assert!(with("metadata", old["metadata"].clone()).is_empty());
+        let cases = [
+            ("deprecatedSource", json!({"component": "you"}), "source FieldValueInvalid"),
+            ("deprecatedFirstTimestamp", json!(null), "firstTimestamp FieldValueInvalid"),
+            (
+                "deprecatedLastTimestamp",
+                json!("2024-01-02T03:04:05Z"),
+                "lastTimestamp FieldValueInvalid",
+            ),
+            ("deprecatedCount", json!(2), "count FieldValueInvalid"),
+            ("note", json!("x"), "message FieldValueInvalid"),
+            (
+                "series",
+                json!({"count": 1, "lastObservedTime": "2024-01-02T03:04:05.000000Z"}),
+                "series.count FieldValueInvalid",
+            ),
+        ];
+        for (member, value, wanted) in cases {
+            assert_eq!(with(member, value), [wanted]);
+        }
+    }
 
     #[test]
     fn r136_core_events_stay_in_the_namespace_of_their_object() {

@@ -9,6 +9,7 @@
 
 mod address_warning;
 mod admission;
+mod admission_rule;
 mod api_service;
 mod autoscaler;
 pub mod autoscaler_v1;
@@ -44,6 +45,7 @@ mod service_validate;
 mod storage;
 mod stored;
 mod table;
+mod webhook;
 pub mod workloads;
 
 #[cfg(test)]

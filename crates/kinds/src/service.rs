@@ -325,7 +325,8 @@ fn default_port(port: &mut Object) {
     }
 }
 
-/// `clusterIP` and the first of `clusterIPs` are one value; the one the client changed wins.
+/// `clusterIP` and the first of `clusterIPs` are one value. Who writes knows the first only, or both: a list that
+/// did not change follows it, one that did must agree with it.
 fn pair_cluster_ips(spec: &mut Object, before: Option<&Object>) {
     let single = text(spec, "clusterIP").to_owned();
     let first = texts(spec, "clusterIPs").first().map(|s| (*s).to_owned());
@@ -338,17 +339,17 @@ fn pair_cluster_ips(spec: &mut Object, before: Option<&Object>) {
             if same(spec.get("clusterIPs"), before.and_then(|b| b.get("clusterIPs"))) {
                 spec.remove("clusterIPs");
             } else {
-                spec.insert("clusterIP".to_owned(), first.into());
+                let stored = before.map(|before| text(before, "clusterIP"));
+                let stored = stored.filter(|stored| !matches!(*stored, "" | "None"));
+                spec.insert("clusterIP".to_owned(), stored.unwrap_or(&first).into());
             }
         }
         (false, Some(first)) if first != single => {
             let changed =
                 |member: &str| !same(spec.get(member), before.and_then(|b| b.get(member)));
-            match (before.is_some(), changed("clusterIP"), changed("clusterIPs")) {
-                (true, true, false) => spec.insert("clusterIPs".to_owned(), json!([single])),
-                (true, false, true) => spec.insert("clusterIP".to_owned(), first.into()),
-                _ => None,
-            };
+            if before.is_some() && changed("clusterIP") && !changed("clusterIPs") {
+                spec.insert("clusterIPs".to_owned(), json!([single]));
+            }
         }
         _ => {}
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::field::Errors;
+use crate::meta::validate_meta;
 use crate::object::Object;
 
 /// Text that a built-in row borrows and a custom row owns.
@@ -150,6 +151,8 @@ pub struct SelectableField {
     pub path: Vec<Text>,
     /// What an absent value equals, such as `""`, `false` or `0`.
     pub absent: &'static str,
+    /// The selectable field whose value counts where this one is empty.
+    pub instead: Option<&'static str>,
 }
 
 /// What hosts hand to rules: the time and random choices, drawn outside.
@@ -184,6 +187,10 @@ pub trait Rules: Send + Sync {
     }
     /// What is wrong with the object as such.
     fn validate(&self, _object: &Object, _errors: &mut Errors) {}
+    /// Whether the metadata of a new object is looked at only when nothing else is wrong with it.
+    fn checks_metadata_last(&self) -> bool {
+        false
+    }
     /// What is wrong with the change; `validate` has run on the new object as well.
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut Errors) {}
     /// What is wrong with a status write.
@@ -206,6 +213,18 @@ impl Kind {
             self.version.to_string()
         } else {
             format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// What is wrong with a new object: its metadata, and what the kind says of the rest.
+    pub fn validate_new(&self, object: &Object, errors: &mut Errors) {
+        let last = self.rules.checks_metadata_last();
+        if !last {
+            validate_meta(object, self, errors);
+        }
+        self.rules.validate(object, errors);
+        if last && errors.is_empty() {
+            validate_meta(object, self, errors);
         }
     }
 

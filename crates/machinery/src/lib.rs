@@ -17,6 +17,7 @@ pub mod quantity;
 pub mod query;
 pub mod request_info;
 pub mod schedule;
+pub mod signer;
 pub mod status;
 pub mod time;
 pub mod usage;

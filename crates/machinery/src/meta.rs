@@ -44,7 +44,8 @@ pub fn validate_meta(object: &Object, kind: &Kind, errors: &mut Errors) {
         }
     }
     validate_namespace(text(meta, "namespace"), kind, &path, errors);
-    validate_common(meta, kind, &path, errors);
+    validate_common(meta, &path, errors);
+    validate_domains(meta, kind, &path.field("finalizers"), errors);
 }
 
 /// What is wrong with the metadata of a changed object.
@@ -56,6 +57,13 @@ pub fn validate_meta_update(object: &Object, old: &Object, kind: &Kind, errors: 
     let empty = Object::new();
     let meta = object.map_at(&["metadata"]).unwrap_or(&empty);
     let stored = old.map_at(&["metadata"]).unwrap_or(&empty);
+    let generate_name = text(meta, "generateName");
+    if let Some(why) =
+        (!generate_name.is_empty()).then(|| name::path_segment(generate_name)).flatten()
+    {
+        errors.invalid(&path.field("generateName"), format_args!("{generate_name:?}"), why);
+    }
+    validate_common(meta, &path, errors);
     if is_set(stored, "deletionTimestamp") {
         validate_no_new_finalizers(meta, stored, &path, errors);
     }
@@ -65,13 +73,14 @@ pub fn validate_meta_update(object: &Object, old: &Object, kind: &Kind, errors: 
             errors.invalid(&path.field(member), value, "field is immutable");
         }
     }
-    validate_common(meta, kind, &path, errors);
+    validate_domains(meta, kind, &path.field("finalizers"), errors);
 }
 
 /// Fills what an update may leave out from the stored object, and keeps what clients cannot move.
 ///
-/// A Terminating object keeps its stored `deletionTimestamp` whatever the client says; the
-/// generation is always the stored one, to be moved by the caller if the change counts.
+/// The time of creation is the stored one whatever the client says, and so is the
+/// `deletionTimestamp` of a Terminating object; the generation is always the stored one, to be
+/// moved by the caller if the change counts.
 pub fn keep_stored_meta(object: &mut Object, old: &Object) {
     let Some(stored) = old.map_at(&["metadata"]) else { return };
     let meta = object.map_mut("metadata");
@@ -80,8 +89,10 @@ pub fn keep_stored_meta(object: &mut Object, old: &Object) {
             copy(meta, stored, member);
         }
     }
-    if is_set(stored, "deletionTimestamp") {
-        copy(meta, stored, "deletionTimestamp");
+    for member in ["creationTimestamp", "deletionTimestamp"] {
+        if is_set(stored, member) {
+            copy(meta, stored, member);
+        }
     }
     copy(meta, stored, "generation");
     copy(meta, stored, "selfLink");
@@ -160,7 +171,12 @@ fn validate_namespace(namespace: &str, kind: &Kind, path: &Path<'_>, errors: &mu
     }
 }
 
-fn validate_common(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {
+fn validate_common(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
+    // A client's own generation is no negative number (R61).
+    if let Some(number) = meta.int_at(&["generation"]).filter(|number| *number < 0) {
+        let why = "must be greater than or equal to 0";
+        errors.invalid(&path.field("generation"), number, why);
+    }
     if let Some(labels) = meta.map_at(&["labels"]) {
         validate_labels(labels, &path.field("labels"), errors);
     }
@@ -168,7 +184,7 @@ fn validate_common(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Err
         validate_annotations(annotations, &path.field("annotations"), errors);
     }
     validate_owners(meta, &path.field("ownerReferences"), errors);
-    validate_finalizers(meta, kind, &path.field("finalizers"), errors);
+    validate_finalizers(meta, &path.field("finalizers"), errors);
 }
 
 /// Keys are qualified names in any case; keys and values together have a bound.
@@ -227,7 +243,7 @@ fn validate_owner(owner: &Object, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn validate_finalizers(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {
+fn validate_finalizers(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
     let list: Vec<&str> = strings(meta, "finalizers");
     for finalizer in &list {
         if let Some(why) = name::qualified_name(finalizer) {
@@ -241,6 +257,11 @@ fn validate_finalizers(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut
             "orphan and foregroundDeletion exclude each other",
         );
     }
+}
+
+/// Finalizers of built-in kinds have a domain, but for the plain ones.
+fn validate_domains(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {
+    let list: Vec<&str> = strings(meta, "finalizers");
     // Custom kinds accept plain names and get a warning instead.
     if kind.type_name.is_empty() {
         return;

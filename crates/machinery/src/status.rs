@@ -1,6 +1,6 @@
 //! Failures as the `Status` object that clients branch on.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::field::{Errors, Reason};
 
@@ -158,60 +158,67 @@ impl Failure {
         self.details = Some(Box::new(details));
         self
     }
-    /// The `Status` object.
+    /// The `Status` object as JSON, its members in the order in which Go writes them: some clients
+    /// show the text as it is.
     #[must_use]
-    pub fn to_json(&self) -> Value {
-        let mut status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "code": self.code,
-        });
-        if let Some(map) = status.as_object_mut() {
-            if !self.reason.is_empty() {
-                map.insert("reason".into(), self.reason.into());
-            }
-            if let Some(details) = &self.details {
-                map.insert("details".into(), details.to_json());
-            }
-            if let Some(token) = &self.resume {
-                map.insert("metadata".into(), json!({ "continue": token }));
-            }
-        }
-        status
+    pub fn to_text(&self) -> String {
+        let metadata = match &self.resume {
+            Some(token) => object(&[("continue", string(token))]),
+            None => object(&[]),
+        };
+        let details = self.details.as_deref().map(Details::to_text);
+        object(&[
+            ("kind", string("Status")),
+            ("apiVersion", string("v1")),
+            ("metadata", metadata),
+            ("status", string("Failure")),
+            ("message", string(&self.message)),
+            ("reason", filled(self.reason)),
+            ("details", details.unwrap_or_default()),
+            ("code", self.code.to_string()),
+        ])
     }
 }
 
 impl Details {
-    fn to_json(&self) -> Value {
-        let mut map = serde_json::Map::new();
-        for (name, text) in
-            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
-        {
-            if !text.is_empty() {
-                map.insert(name.into(), text.as_str().into());
-            }
-        }
-        if !self.causes.is_empty() {
-            map.insert("causes".into(), self.causes.iter().map(StatusCause::to_json).collect());
-        }
-        if self.retry_after_seconds > 0 {
-            map.insert("retryAfterSeconds".into(), self.retry_after_seconds.into());
-        }
-        Value::Object(map)
+    fn to_text(&self) -> String {
+        let causes = self.causes.iter().map(StatusCause::to_text).collect::<Vec<_>>().join(",");
+        let seconds = self.retry_after_seconds;
+        object(&[
+            ("name", filled(&self.name)),
+            ("group", filled(&self.group)),
+            ("kind", filled(&self.kind)),
+            ("uid", filled(&self.uid)),
+            ("causes", if causes.is_empty() { causes } else { format!("[{causes}]") }),
+            ("retryAfterSeconds", if seconds > 0 { seconds.to_string() } else { String::new() }),
+        ])
     }
 }
 
 impl StatusCause {
-    fn to_json(&self) -> Value {
-        let mut map = serde_json::Map::new();
-        for (name, text) in
-            [("reason", &self.reason), ("message", &self.message), ("field", &self.field)]
-        {
-            if !text.is_empty() {
-                map.insert(name.into(), text.as_str().into());
-            }
-        }
-        Value::Object(map)
+    fn to_text(&self) -> String {
+        object(&[
+            ("reason", filled(&self.reason)),
+            ("message", filled(&self.message)),
+            ("field", filled(&self.field)),
+        ])
     }
+}
+
+/// A JSON object of members that are JSON already; those without a text are left out.
+fn object(members: &[(&str, String)]) -> String {
+    let members = members.iter().filter(|(_, text)| !text.is_empty());
+    let members = members.map(|(name, text)| format!("\"{name}\":{text}")).collect::<Vec<_>>();
+    format!("{{{}}}", members.join(","))
+}
+
+fn string(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// A JSON string; nothing at all for an empty one.
+fn filled(text: &str) -> String {
+    if text.is_empty() { String::new() } else { string(text) }
 }
 
 use core::fmt;

@@ -129,6 +129,20 @@ pub fn cidr(text: &str) -> Option<(IpAddr, u8)> {
     (bits <= most).then_some((address, bits))
 }
 
+/// Whether an address is one that nodes of this machine give to pods in the machine's own network:
+/// 127.64.0.0/10. It is loopback and yet not anybody's, and can be reached on that machine.
+#[must_use]
+pub fn is_pod_of_machine(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(v4) if matches!(v4.octets(), [127, 64..=127, ..]))
+}
+
+/// Why an address cannot be shown as that of an endpoint, one sentence per fault. Those of pods in the
+/// machine's own network can (ES4a).
+#[must_use]
+pub fn published_ip_faults(address: IpAddr) -> Vec<&'static str> {
+    if is_pod_of_machine(address) { Vec::new() } else { endpoint_ip_faults(address) }
+}
+
 /// Why an address cannot be that of an endpoint, one sentence per fault.
 #[must_use]
 pub fn endpoint_ip_faults(address: IpAddr) -> Vec<&'static str> {
@@ -349,6 +363,22 @@ mod tests {
         for bad in ["0.0.0.0", "127.0.0.1", "169.254.1.1", "224.0.0.9", "fe80::1", "ff02::1", "::1"]
         {
             assert_eq!(endpoint_ip_faults(bad.parse().unwrap()).len(), 1, "{bad}");
+            assert_eq!(published_ip_faults(bad.parse().unwrap()).len(), 1, "{bad}");
+        }
+        for (address, of_machine) in [
+            ("127.64.0.1", true),
+            ("127.127.255.254", true),
+            ("127.63.255.255", false),
+            ("127.128.0.1", false),
+            ("10.64.0.1", false),
+            ("::1", false),
+        ] {
+            let address = address.parse().unwrap();
+            assert_eq!(is_pod_of_machine(address), of_machine, "{address}");
+            assert_eq!(
+                published_ip_faults(address).is_empty(),
+                of_machine || !address.is_loopback()
+            );
         }
     }
 

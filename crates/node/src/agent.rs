@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenure_downward::Settings;
-use tenure_lifecycle::{Backoff, Refusal, Room, asked, fits};
+use tenure_lifecycle::{Backoff, Leaving, Refusal, Room, asked, fits};
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
@@ -38,6 +38,9 @@ use crate::worker::{Message, Worker};
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// How often a runtime that is away is tried.
 const AWAY_EVERY: Duration = Duration::from_secs(1);
+/// What a node that ends waits beyond the grace of its pods: for hooks that left no time for the signal, and
+/// for the last words to be told.
+const LEAVE_MORE: Duration = Duration::from_secs(4);
 
 /// What an agent needs to know before it starts.
 pub struct AgentConfig {
@@ -99,6 +102,8 @@ pub(crate) struct Shared {
     /// The pod of each sandbox.
     sandboxes: Mutex<HashMap<String, String>>,
     outs: Mutex<HashMap<String, mpsc::UnboundedSender<Message>>>,
+    /// Set once the node ends; changed only by whoever holds `outs`.
+    leaving: OnceLock<Leaving>,
     ended: mpsc::UnboundedSender<String>,
     seed: AtomicU64,
 }
@@ -147,6 +152,20 @@ impl Shared {
         }
     }
 
+    /// Has every pod's containers end; what is answered closes when none of them lives (R146b).
+    fn leave(&self, grace: Duration) -> mpsc::Receiver<()> {
+        let (living, left) = mpsc::channel(1);
+        let grace_seconds_max = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+        let leaving = Leaving { since: jiff::Timestamp::now(), grace_seconds_max };
+        let outs = self.outs.lock().unwrap_or_else(PoisonError::into_inner);
+        let leaving = *self.leaving.get_or_init(|| leaving);
+        for out in outs.values() {
+            // A worker that just ended has no pod any more.
+            let _ = out.send(Message::Leave { leaving, living: living.clone() });
+        }
+        left
+    }
+
     /// A number between 0 and 1 that spreads what would happen at once; not a secret.
     pub(crate) fn spread(&self) -> f64 {
         let step = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
@@ -157,6 +176,7 @@ impl Shared {
 
 /// An agent that runs; dropping it ends the agent and leaves the containers alone.
 pub struct Agent {
+    shared: Arc<Shared>,
     pods: Pods,
     node: watch::Receiver<Option<Arc<Object>>>,
     _tasks: JoinSet<()>,
@@ -207,6 +227,7 @@ impl Agent {
             addresses: config.identity.addresses.clone(),
             sandboxes: Mutex::default(),
             outs: Mutex::default(),
+            leaving: OnceLock::new(),
             ended,
             seed: AtomicU64::new(jiff::Timestamp::now().as_nanosecond() as u64),
         });
@@ -226,16 +247,25 @@ impl Agent {
         tasks.spawn(keep_node(registrar));
         tasks.spawn(evict::watch(Arc::clone(&shared), config.root, config.eviction, pressure));
         let stay = config.strangers_stay;
-        tasks.spawn(
-            async move { Box::pin(Loop::new(shared, name, ends, stay, keeper).run()).await },
-        );
-        Ok(Agent { pods, node: known_node, _tasks: tasks })
+        let looping = Loop::new(Arc::clone(&shared), name, ends, stay, keeper);
+        tasks.spawn(async move { Box::pin(looping.run()).await });
+        Ok(Agent { shared, pods, node: known_node, _tasks: tasks })
     }
 
     /// The pods of the node, for those who serve logs and commands.
     #[must_use]
     pub fn pods(&self) -> &Pods {
         &self.pods
+    }
+
+    /// Ends every container as a deletion would, hooks and stop signals first, and starts none any more;
+    /// returns once nothing lives, and at the latest soon after `grace` (R146b).
+    pub async fn leave(&self, grace: Duration) {
+        let mut left = self.shared.leave(grace);
+        let most = grace.saturating_add(LEAVE_MORE);
+        if tokio::time::timeout(most, left.recv()).await.is_err() {
+            tracing::warn!("containers do not end, so they are killed");
+        }
     }
 
     /// Waits until the node is registered.
@@ -439,6 +469,9 @@ impl Loop {
             let _ = care.out.send(Message::Pod(pod));
             return;
         }
+        if self.shared.leaving.get().is_some() {
+            return;
+        }
         let found = self.found.remove(&uid).unwrap_or_default();
         let refused = if found.is_empty() { self.refused(&pod) } else { None };
         if let Some(refusal) = &refused {
@@ -449,8 +482,12 @@ impl Loop {
         }
         let (out, inbox) = mpsc::unbounded_channel();
         let shared = Arc::clone(&self.shared);
-        let outs = &self.shared.outs;
-        outs.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone(), out.clone());
+        let mut outs = self.shared.outs.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared.leaving.get().is_some() {
+            return;
+        }
+        outs.insert(uid.clone(), out.clone());
+        drop(outs);
         let care = Care { out: out.clone(), pod: Arc::clone(&pod), gone: false };
         let worker = Worker::new(shared, pod, &found, refused, (out, inbox));
         self.workers.spawn(worker.run());

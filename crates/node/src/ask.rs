@@ -59,33 +59,88 @@ pub(crate) fn port(value: Option<&Value>, container: &Object) -> Result<u16, Str
 pub(crate) async fn listens(address: IpAddr, port: u16) -> Verdict {
     match TcpStream::connect((address, port)).await {
         Ok(_) => Verdict::Well,
-        Err(error) => Verdict::Badly(format!("dial tcp {}: {error}", shown(address, port))),
+        Err(error) => Verdict::Badly(dialled(&shown(address, port), &error)),
     }
+}
+
+/// Why nobody was reached, as upstream says it.
+fn dialled(to: &str, error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let why = match error.kind() {
+        ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
+        ErrorKind::NetworkUnreachable => "connect: network is unreachable".to_owned(),
+        ErrorKind::TimedOut => "i/o timeout".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("dial tcp {to}: {why}")
 }
 
 fn shown(address: IpAddr, port: u16) -> String {
     std::net::SocketAddr::new(address, port).to_string()
 }
 
-/// Asks with `GET`, as `httpGet` of a probe or hook says.
-pub(crate) async fn get(action: &Object, container: &Object, pod: IpAddr) -> Verdict {
-    match Box::pin(try_get(action, container, pod)).await {
+/// Asks with `GET`, as `httpGet` of a probe or hook says. Whatever goes wrong on the way is told with what
+/// was asked for, path included.
+pub(crate) async fn get(
+    action: &Object,
+    container: &Object,
+    pod: IpAddr,
+    limit: Duration,
+) -> Verdict {
+    let mut place = match Place::read(action, container, pod) {
+        Ok(place) => place,
+        Err(why) => return Verdict::Badly(why),
+    };
+    let asked = tokio::time::timeout(limit, Box::pin(try_get(action, &mut place))).await;
+    let late = || {
+        Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
+    };
+    match asked.unwrap_or_else(|_| late()) {
         Ok(verdict) => verdict,
-        Err(why) => Verdict::Badly(why),
+        Err(why) => Verdict::Badly(format!("Get \"{place}\": {why}")),
     }
 }
 
-async fn try_get(action: &Object, container: &Object, pod: IpAddr) -> Result<Verdict, String> {
-    let port = port(action.get("port"), container)?;
-    let secure = action.str_at(&["scheme"]) == Some("HTTPS");
-    let host = action.str_at(&["host"]).filter(|host| !host.is_empty());
-    let host = host.map_or_else(|| pod.to_string(), str::to_owned);
-    let mut path = match action.str_at(&["path"]).unwrap_or_default() {
-        path if path.starts_with('/') => path.to_owned(),
-        path => format!("/{path}"),
-    };
+/// What is asked for.
+struct Place {
+    secure: bool,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Place {
+    fn read(action: &Object, container: &Object, pod: IpAddr) -> Result<Place, String> {
+        let host = action.str_at(&["host"]).filter(|host| !host.is_empty());
+        Ok(Place {
+            port: port(action.get("port"), container)?,
+            secure: action.str_at(&["scheme"]) == Some("HTTPS"),
+            host: host.map_or_else(|| pod.to_string(), str::to_owned),
+            path: match action.str_at(&["path"]).unwrap_or_default() {
+                path if path.starts_with('/') => path.to_owned(),
+                path => format!("/{path}"),
+            },
+        })
+    }
+
+    /// Host and port, as they stand in an address.
+    fn authority(&self) -> String {
+        let Place { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(out, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+async fn try_get(action: &Object, place: &mut Place) -> Result<Verdict, String> {
     for _ in 0..=REDIRECTS_MAX {
-        let (code, location, body) = once(action, &host, port, secure, &path).await?;
+        let (code, location, body) = once(action, place).await?;
         if !(300..400).contains(&code) || location.is_empty() {
             return Ok(match code {
                 200..400 => Verdict::Well,
@@ -96,29 +151,23 @@ async fn try_get(action: &Object, container: &Object, pod: IpAddr) -> Result<Ver
             });
         }
         let target: Uri = location.parse().map_err(|_| format!("bad redirect to {location:?}"))?;
-        if target.host().is_some_and(|target| target.trim_matches(['[', ']']) != host) {
+        if target.host().is_some_and(|target| target.trim_matches(['[', ']']) != place.host) {
             return Ok(Verdict::Warning(format!(
                 "Probe terminated redirects, Response body: {body}"
             )));
         }
-        path = target.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+        place.path = target.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
     }
     Err(format!("stopped after {REDIRECTS_MAX} redirects"))
 }
 
 /// One request: its status, where it points to, and the beginning of its body.
-async fn once(
-    action: &Object,
-    host: &str,
-    port: u16,
-    secure: bool,
-    path: &str,
-) -> Result<(u16, String, String), String> {
-    let io = open(host, port, secure).await?;
+async fn once(action: &Object, place: &Place) -> Result<(u16, String, String), String> {
+    let io = open(place).await?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(said)?;
     let driving = tokio::spawn(connection);
-    let mut request = Request::builder().uri(path);
+    let mut request = Request::builder().uri(&place.path);
     let (mut host_given, mut agent_given) = (false, false);
     for header in action.list_at(&["httpHeaders"]).iter().filter_map(Value::as_object) {
         let name = header.str_at(&["name"]).unwrap_or_default();
@@ -127,9 +176,7 @@ async fn once(
         request = request.header(name, header.str_at(&["value"]).unwrap_or_default());
     }
     if !host_given {
-        let authority =
-            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        request = request.header(HOST, authority);
+        request = request.header(HOST, place.authority());
     }
     if !agent_given {
         request = request.header(USER_AGENT, PROBE_AGENT);
@@ -145,11 +192,11 @@ async fn once(
     Ok((code, location, body.unwrap_or_default()))
 }
 
-async fn open(host: &str, port: u16, secure: bool) -> Result<Box<dyn Duplex>, String> {
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| {
-        format!("Get \"http{}://{host}:{port}\": {error}", if secure { "s" } else { "" })
-    })?;
-    if !secure {
+async fn open(place: &Place) -> Result<Box<dyn Duplex>, String> {
+    let Place { host, port, .. } = place;
+    let dialling = TcpStream::connect((host.as_str(), *port)).await;
+    let stream = dialling.map_err(|error| dialled(&place.authority(), &error))?;
+    if !place.secure {
         return Ok(Box::new(stream));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -160,7 +207,7 @@ async fn open(host: &str, port: u16, secure: bool) -> Result<Box<dyn Duplex>, St
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let name = ServerName::try_from(host.to_owned()).map_err(said)?;
+    let name = ServerName::try_from(host.clone()).map_err(said)?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(said)?;
     Ok(Box::new(stream))
 }
@@ -278,10 +325,28 @@ async fn try_grpc(address: IpAddr, port: u16, service: &str) -> Result<u64, Stri
     })
 }
 
-/// Puts a bound on a question.
-pub(crate) async fn within(limit: Duration, ask: impl Future<Output = Verdict>) -> Verdict {
+/// Puts a bound on a question; `late` says what is told if it is not answered in time.
+pub(crate) async fn within(
+    limit: Duration,
+    ask: impl Future<Output = Verdict>,
+    late: impl FnOnce() -> String,
+) -> Verdict {
     match tokio::time::timeout(limit, ask).await {
         Ok(verdict) => verdict,
-        Err(_) => Verdict::Badly("context deadline exceeded (Client.Timeout exceeded)".to_owned()),
+        Err(_) => Verdict::Badly(late()),
     }
+}
+
+/// What is told of a port that does not answer in time.
+pub(crate) fn late_listening(address: IpAddr, port: u16) -> String {
+    format!("dial tcp {}: i/o timeout", shown(address, port))
+}
+
+/// What is told of a gRPC service that does not answer in time.
+pub(crate) fn late_grpc(address: IpAddr, port: u16, limit: Duration) -> String {
+    format!(
+        "timeout: failed to connect service \"{}\" within {}s: context deadline exceeded",
+        shown(address, port),
+        limit.as_secs()
+    )
 }

@@ -29,4 +29,4 @@ mod worker;
 
 pub use agent::{Agent, AgentConfig, AgentError};
 pub use client::Server;
-pub use node::{GivenRuntime, Node, NodeError, NodeSettings, RuntimeChoice};
+pub use node::{Ending, GivenRuntime, Node, NodeError, NodeSettings, RuntimeChoice};

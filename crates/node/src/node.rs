@@ -90,6 +90,9 @@ pub struct NodeSettings {
     pub strangers_stay: Duration,
     /// What of this machine no pod may ever be given, besides `folder`: keys, kubeconfigs, data.
     pub private: Vec<PathBuf>,
+    /// Whether nobody will look for its containers when this process is gone, so that they must end with it
+    /// (R146c).
+    pub ends_with_agent: bool,
 }
 
 impl NodeSettings {
@@ -116,6 +119,7 @@ impl NodeSettings {
             eviction: false,
             strangers_stay: STRANGERS_STAY,
             private: Vec::new(),
+            ends_with_agent: false,
         }
     }
 }
@@ -249,6 +253,12 @@ impl Node {
         Arc::clone(&self.service)
     }
 
+    /// Its pods.
+    #[must_use]
+    pub fn pods(&self) -> crate::pods::Pods {
+        self.agent.pods().clone()
+    }
+
     /// Its runtime.
     #[must_use]
     pub fn runtime(&self) -> Arc<dyn Runtime> {
@@ -263,11 +273,20 @@ impl Node {
         let _ = tokio::time::timeout(SIGNED_PATIENCE, signed.wait_for(|signed| *signed)).await;
     }
 
-    /// Ends the node and everything that runs on it; with `remove`, nothing is left to be found.
-    pub async fn end(self, remove: bool) {
+    /// Ends the node and everything that runs on it: containers get their hooks, their stop signal and the
+    /// time for it (R146b). What is left of pods is found again by the next start, unless that is not
+    /// wanted.
+    pub async fn end(self, mut how: Ending) {
         let Node { agent, runtime, volumes, .. } = self;
+        if !how.grace.is_zero() {
+            tokio::select! {
+                () = agent.leave(how.grace) => {}
+                () = how.hurried() => {}
+            }
+        }
         // First, so that nobody starts again what is stopped here.
         drop(agent);
+        let remove = how.remove;
         let found = match runtime.list().await {
             Ok(found) => found,
             Err(error) => {
@@ -277,7 +296,7 @@ impl Node {
                 return;
             }
         };
-        let mut ends = JoinSet::new();
+        let mut ends: JoinSet<bool> = JoinSet::new();
         for sandbox in found {
             let runtime = Arc::clone(&runtime);
             ends.spawn(async move {
@@ -285,26 +304,54 @@ impl Node {
                 if remove && done.is_ok() {
                     done = runtime.remove_sandbox(&sandbox.id).await;
                 }
-                if let Err(error) = done {
+                if let Err(error) = &done {
                     tracing::warn!(
                         %error, sandbox = sandbox.id,
                         "a sandbox could not be ended"
                     );
                 }
+                done.is_ok()
             });
         }
-        while ends.join_next().await.is_some() {}
-        if remove {
-            let options = crate::volume::VolumeOptions { root: volumes, ..Default::default() };
-            let cleared = tokio::task::spawn_blocking(move || {
-                let volumes = crate::volume::Volumes::open(options)?;
-                let done = volumes.pods().iter().try_for_each(|uid| volumes.tear_down(uid));
-                volumes.close();
-                done
-            });
-            if let Ok(Err(error)) = cleared.await {
-                tracing::warn!(%error, "volumes could not be removed");
+        let ended = ends.join_all().await.into_iter().all(|ended| ended);
+        if !ended && !remove {
+            // Whatever lives on there may still read its volumes.
+            return;
+        }
+        let options = crate::volume::VolumeOptions { root: volumes, ..Default::default() };
+        let cleared = tokio::task::spawn_blocking(move || {
+            let volumes = crate::volume::Volumes::open(options)?;
+            let mut done = Ok(());
+            if remove {
+                done = volumes.pods().iter().try_for_each(|uid| volumes.tear_down(uid));
             }
+            // Memory goes as it does when a machine is switched off; nothing stays mounted.
+            volumes.close();
+            done
+        });
+        if let Ok(Err(error)) = cleared.await {
+            tracing::warn!(%error, "volumes could not be removed");
+        }
+    }
+}
+
+/// How a node ends.
+#[derive(Debug, Clone)]
+pub struct Ending {
+    /// How long containers may take at most; those of a pod that wants less get less. Zero: they are
+    /// killed.
+    pub grace: Duration,
+    /// Whether nothing is left to be found.
+    pub remove: bool,
+    /// Becomes true when nobody wants to wait any longer.
+    pub hurry: watch::Receiver<bool>,
+}
+
+impl Ending {
+    async fn hurried(&mut self) {
+        if self.hurry.wait_for(|hurry| *hurry).await.is_err() {
+            // Whoever could have hurried is gone, so nobody will.
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -326,6 +373,7 @@ pub async fn runtime(
                 plain: *plain,
                 node_address: address,
                 private: private(settings),
+                ends_with_agent: settings.ends_with_agent,
                 ..ProcessSettings::new(settings.folder.join("process"))
             };
             let runtime = ProcessRuntime::open(process).await?;

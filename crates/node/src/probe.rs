@@ -131,7 +131,7 @@ impl Asked {
             return Verdict::Badly("the pod has no address".to_owned());
         };
         if let Some(action) = probe.map_at(&["httpGet"]) {
-            return within(timeout, ask::get(action, &self.container, address)).await;
+            return ask::get(action, &self.container, address, timeout).await;
         }
         if let Some(action) = probe.map_at(&["tcpSocket"]) {
             let port = match ask::port(action.get("port"), &self.container) {
@@ -139,7 +139,9 @@ impl Asked {
                 Err(why) => return Verdict::Badly(why),
             };
             let host = action.str_at(&["host"]).and_then(|host| host.parse().ok());
-            return within(timeout, ask::listens(host.unwrap_or(address), port)).await;
+            let address = host.unwrap_or(address);
+            let late = || ask::late_listening(address, port);
+            return within(timeout, ask::listens(address, port), late).await;
         }
         if let Some(action) = probe.map_at(&["grpc"]) {
             let port = match ask::port(action.get("port"), &self.container) {
@@ -147,7 +149,8 @@ impl Asked {
                 Err(why) => return Verdict::Badly(why),
             };
             let service = action.str_at(&["service"]).unwrap_or_default();
-            return within(timeout, ask::grpc(address, port, service)).await;
+            let late = || ask::late_grpc(address, port, timeout);
+            return within(timeout, ask::grpc(address, port, service), late).await;
         }
         Verdict::Badly("missing probe handler".to_owned())
     }
@@ -161,7 +164,11 @@ impl Asked {
             .collect();
         match self.runtime.run(&self.id, &command, timeout).await {
             Ok(ran) if ran.timed_out => {
-                Verdict::Badly(format!("command timed out after {}s", timeout.as_secs()))
+                let words = command.join(" ");
+                Verdict::Badly(format!(
+                    "command timed out: {words:?} timed out after {}s",
+                    timeout.as_secs()
+                ))
             }
             Ok(ran) if ran.code == 0 => Verdict::Well,
             Ok(ran) => Verdict::Badly(String::from_utf8_lossy(&ran.output).into_owned()),
@@ -209,6 +216,45 @@ mod tests {
         assert_eq!((own.period.as_secs(), own.failure, own.initial.as_secs()), (2, 1, 5));
     }
 
+    async fn get(action: &Value, container: &Object) -> Verdict {
+        let limit = Duration::from_secs(1);
+        ask::get(action.as_object().unwrap(), container, [127, 0, 0, 1].into(), limit).await
+    }
+
+    #[tokio::test]
+    async fn r110_what_went_wrong_is_told_with_what_was_asked_for() {
+        // Bound and never accepted from, so that it is silent; another that is closed.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = (silent.local_addr().unwrap().port(), silent);
+        let closed = {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap().port()
+        };
+        for (port, path, host, why) in [
+            (
+                closed,
+                "/healthz",
+                "",
+                format!("dial tcp 127.0.0.1:{closed}: connect: connection refused"),
+            ),
+            (
+                silent.0,
+                "ready?a=b",
+                "",
+                "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+                    .to_owned(),
+            ),
+            (closed, "", "::1", format!("dial tcp [::1]:{closed}: connect: connection refused")),
+        ] {
+            let action = json!({"path": path, "port": port, "host": host});
+            let verdict = get(&action, &Object::new()).await;
+            let host = if host.is_empty() { "127.0.0.1" } else { "[::1]" };
+            let path = path.trim_start_matches('/');
+            let told = format!("Get \"http://{host}:{port}/{path}\": {why}");
+            assert_eq!(verdict, Verdict::Badly(told));
+        }
+    }
+
     #[tokio::test]
     async fn r110_http_counts_by_its_status() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -240,12 +286,11 @@ mod tests {
         let container = container.as_object().unwrap();
         for (path, well) in [("/well", true), ("/again", true), ("/bad", false)] {
             let action = json!({"path": path, "port": "web"});
-            let verdict =
-                ask::get(action.as_object().unwrap(), container, [127, 0, 0, 1].into()).await;
+            let verdict = get(&action, container).await;
             assert_eq!(verdict == Verdict::Well, well, "{path}: {verdict:?}");
         }
         let action = json!({"path": "/away", "port": port});
-        let verdict = ask::get(action.as_object().unwrap(), container, [127, 0, 0, 1].into()).await;
+        let verdict = get(&action, container).await;
         assert!(matches!(verdict, Verdict::Warning(_)), "{verdict:?}");
         assert_eq!(ask::listens([127, 0, 0, 1].into(), port).await, Verdict::Well);
         assert!(matches!(ask::listens([127, 0, 0, 1].into(), 1).await, Verdict::Badly(_)));

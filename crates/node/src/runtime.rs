@@ -8,6 +8,7 @@ pub mod process;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -159,6 +160,41 @@ pub struct ImageWanted {
     pub name: String,
     /// `Always`, `IfNotPresent` or `Never`.
     pub policy: String,
+    /// Who is told that it is fetched, or unpacked for the first time.
+    pub pulling: Pulling,
+}
+
+impl ImageWanted {
+    /// An image by its name and policy.
+    #[must_use]
+    pub fn new(name: &str, policy: &str) -> ImageWanted {
+        let (name, policy) = (name.to_owned(), policy.to_owned());
+        ImageWanted { name, policy, pulling: Pulling::default() }
+    }
+}
+
+/// Who is told when an image is not there yet and begins to be fetched.
+#[derive(Clone, Default)]
+pub struct Pulling(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Pulling {
+    /// Calls this whenever it begins.
+    pub fn telling(tell: impl Fn() + Send + Sync + 'static) -> Pulling {
+        Pulling(Some(Arc::new(tell)))
+    }
+
+    /// Tells that it begins.
+    pub fn begin(&self) {
+        if let Some(tell) = &self.0 {
+            tell();
+        }
+    }
+}
+
+impl std::fmt::Debug for Pulling {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Pulling")
+    }
 }
 
 /// An image that is there.

@@ -141,8 +141,7 @@ impl Service {
             ["metrics"] if reads => Ok(facts::metrics(&self.pods)),
             ["stats", "summary"] if reads => Ok(json(&facts::summary(&self.node, &self.pods))),
             ["containerLogs", namespace, pod, container] if reads => {
-                let query = Query::of(&request);
-                log::answer(&self, namespace, pod, container, &query).await
+                log::answer(&self, request, namespace, pod, container).await
             }
             ["exec", namespace, pod, container] | ["exec", namespace, pod, _, container]
                 if streams =>

@@ -51,7 +51,7 @@ fn forbidden(name: &str, host_network: bool, host_ipc: bool) -> Option<String> {
 }
 
 /// A name may be written with slashes; then a dot is a part of a name and not between two.
-fn dotted(name: &str) -> String {
+pub(crate) fn dotted(name: &str) -> String {
     let first = name.find(['.', '/']).and_then(|at| name.get(at..at + 1));
     if first != Some("/") {
         return name.to_owned();

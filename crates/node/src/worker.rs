@@ -25,7 +25,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tenure_downward::Input;
-use tenure_lifecycle::{Action, Backoff, Observed, Refusal, Role, Spec, is_ending, next_actions};
+use tenure_lifecycle::{
+    Action, Backoff, Leaving, Observed, Refusal, Role, Spec, is_ending, next_actions,
+};
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -66,6 +68,11 @@ pub(crate) enum Message {
     Held(Vec<Sandbox>),
     /// The node puts the pod out.
     Evict(Refusal),
+    /// The node ends; `living` is held until nothing of the pod lives and that was told.
+    Leave {
+        leaving: Leaving,
+        living: mpsc::Sender<()>,
+    },
     SandboxMade(Result<Sandbox, RuntimeError>),
     Started(String, Result<Begun, NotBegun>),
     Stopped(String),
@@ -135,6 +142,8 @@ pub(crate) struct Worker {
     ending: watch::Sender<bool>,
     finishing: bool,
     gone: bool,
+    /// Held while the node waits for this pod to end.
+    living: Option<mpsc::Sender<()>>,
     work: JoinSet<()>,
     out: mpsc::UnboundedSender<Message>,
     inbox: mpsc::UnboundedReceiver<Message>,
@@ -173,6 +182,7 @@ impl Worker {
             ending: watch::Sender::new(false),
             finishing: false,
             gone: false,
+            living: None,
             work: JoinSet::new(),
             shared,
             pod,
@@ -221,7 +231,7 @@ impl Worker {
             self.seen.ending = Some(now);
             self.ending.send_replace(true);
         }
-        if self.seen.ending.is_none() {
+        if self.seen.ending.is_none() && self.seen.leaving.is_none() {
             self.fill(now, &mut wake);
         }
         let plan = next_actions(&self.spec, &self.seen, now);
@@ -241,6 +251,9 @@ impl Worker {
         self.write_status(now, &mut wake);
         self.publish();
         self.end_for_good();
+        if !self.seen.lives() && (self.report.settled() || self.report.failures > 0) {
+            self.living = None;
+        }
         Duration::try_from(wake.duration_since(now))
             .unwrap_or_default()
             .max(Duration::from_millis(1))
@@ -271,6 +284,11 @@ impl Worker {
                     self.shared.events.tell(&self.subject, Grade::Warning, "Evicted", message);
                     self.seen.evicted = Some(why);
                 }
+            }
+            Message::Leave { leaving, living } => {
+                self.seen.leaving = Some(leaving);
+                self.living = Some(living);
+                self.ending.send_replace(true);
             }
             Message::SandboxMade(made) => self.sandbox_made(made),
             Message::Started(name, begun) => self.started(&name, begun).await,

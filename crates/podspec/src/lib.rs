@@ -8,10 +8,12 @@
 //! what kinds around a template demand never live here.
 
 mod annotations;
+mod certificates;
 mod container;
 mod defaults;
 mod downward;
 mod env;
+mod label_keys;
 pub mod limit_range;
 mod placement;
 pub mod pod_security;
@@ -32,6 +34,7 @@ mod windows;
 pub use annotations::{apply_app_armor_annotations, validate_annotation_update};
 pub use defaults::{default_claim_spec, default_pod_spec, default_pod_template};
 pub use downward::{CARRIER, Withheld, downward_warnings, drop_file_users, owner_reference_uses};
+pub use label_keys::merge_label_keys;
 pub use placement::validate_tolerations;
 pub use qos::qos_class;
 pub use references::{ReferenceKind, References, references, template_references};

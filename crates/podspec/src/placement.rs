@@ -186,12 +186,32 @@ fn validate_label_keys(term: &Object, path: &Path<'_>, errors: &mut Errors) {
             text::qualified_name(key, &list.index(index), errors);
         }
     }
+    validate_keys_once(term, path, errors);
     let list = path.field("matchLabelKeys");
     for (index, key) in texts(term, "matchLabelKeys").enumerate() {
         if texts(term, "mismatchLabelKeys").any(|other| other == key) {
             let why = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&list.index(index), format_args!("{key:?}"), why);
         }
+    }
+}
+
+/// A selector that has a key of `matchLabelKeys` already has it twice once the pod's own label is merged in.
+/// The cause stands at the position of the key below the term itself, as upstream has it.
+fn validate_keys_once(term: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let Some(selector) = map(term, "labelSelector") else { return };
+    let keys: Vec<&str> = texts(term, "matchLabelKeys").collect();
+    let labels = map(selector, "matchLabels").into_iter().flatten();
+    let mut seen: BTreeSet<&str> = labels.map(|(key, _)| key.as_str()).collect();
+    for expression in items(selector, "matchExpressions") {
+        let key = text_of(expression, "key");
+        if let Some(at) = keys.iter().rposition(|other| *other == key)
+            && seen.contains(key)
+        {
+            let why = "exists in both matchLabelKeys and labelSelector";
+            errors.invalid(&path.index(at), format_args!("{key:?}"), why);
+        }
+        seen.insert(key);
     }
 }
 

@@ -6,6 +6,7 @@ use tenure_core::field_path::Scope;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Errors, Object, Path};
 
+use crate::certificates::{validate_bundle, validate_certificate};
 use crate::env::{validate_field_path, validate_resource_field};
 use crate::text;
 use crate::view::{has, int, items, map, text as text_of};
@@ -316,6 +317,7 @@ fn validate_projections(projected: &Object, path: &Path<'_>, errors: &mut Errors
         if let Some(certificate) = map(source, "podCertificate") {
             count += 1;
             let at = at.field("podCertificate");
+            validate_certificate(certificate, &at, errors);
             let members = ["credentialBundlePath", "keyPath", "certificateChainPath"];
             for member in members {
                 text::local_path(text_of(certificate, member), &at.field(member), errors);
@@ -353,24 +355,6 @@ fn validate_token(token: &Object, projected: &Path<'_>, path: &Path<'_>, errors:
     user(token, "user", path, errors);
 }
 
-fn validate_bundle(bundle: &Object, path: &Path<'_>, errors: &mut Errors) {
-    match (has(bundle, "name"), has(bundle, "signerName")) {
-        (true, true) => errors.invalid(path, "", "only one of name and signerName may be used"),
-        (false, false) => errors.required(path, "either name or signerName must be specified"),
-        (true, false) if text_of(bundle, "name").is_empty() => {
-            errors.required(&path.field("name"), "must be a valid object name");
-        }
-        (false, true) if text_of(bundle, "signerName").is_empty() => {
-            errors.required(&path.field("signerName"), "must be a valid signer name");
-        }
-        _ => {}
-    }
-    if text_of(bundle, "path").is_empty() {
-        errors.required(&path.field("path"), "");
-    }
-    text::local_path(text_of(bundle, "path"), &path.field("path"), errors);
-}
-
 /// The claim inside an ephemeral volume: access modes and a size.
 fn validate_claim_spec(template: &Object, path: &Path<'_>, errors: &mut Errors) {
     let empty = Object::new();
@@ -386,7 +370,7 @@ fn validate_claim_spec(template: &Object, path: &Path<'_>, errors: &mut Errors) 
 }
 
 /// The user that a file belongs to.
-fn user(object: &Object, name: &str, path: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn user(object: &Object, name: &str, path: &Path<'_>, errors: &mut Errors) {
     let range = 0..=i64::from(i32::MAX);
     if let Some(user) = int(object, name).filter(|user| !range.contains(user)) {
         errors.invalid(&path.field(name), user, "must be between 0 and 2147483647, inclusive");

@@ -14,20 +14,33 @@ const TOLD: usize = 100;
 /// `data.k`, `spec.containers[0].name`. A text that is not JSON yields what was seen before the error.
 #[must_use]
 pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    let scan = Scan { at: &Trail::START, found: &mut found };
-    // The error itself is told by whoever parses the text for its content.
-    let _ = scan.deserialize(&mut reader);
+    let mut found: Vec<String> = Vec::new();
+    members(json, &mut |at, again| {
+        if !again || found.len() >= TOLD {
+            return;
+        }
+        let path = at.to_string();
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    });
     found
 }
 
-struct Scan<'a> {
-    at: &'a Trail<'a>,
-    found: &'a mut Vec<String>,
+/// Shows every member in the order of the text: where it is, and whether its object had it before.
+pub fn members(json: &[u8], see: &mut dyn FnMut(&dyn fmt::Display, bool)) {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let scan = Scan { at: &Trail::START, see };
+    // The error itself is told by whoever parses the text for its content.
+    let _ = scan.deserialize(&mut reader);
 }
 
-impl<'de> DeserializeSeed<'de> for Scan<'_> {
+struct Scan<'a, 's> {
+    at: &'a Trail<'a>,
+    see: &'s mut dyn FnMut(&dyn fmt::Display, bool),
+}
+
+impl<'de> DeserializeSeed<'de> for Scan<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -35,7 +48,7 @@ impl<'de> DeserializeSeed<'de> for Scan<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Scan<'_> {
+impl<'de> Visitor<'de> for Scan<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,10 +59,8 @@ impl<'de> Visitor<'de> for Scan<'_> {
         let mut seen = Seen::Few(Vec::new());
         while let Some(name) = map.next_key::<String>()? {
             let here = self.at.member(&name);
-            if seen.has(&name) {
-                tell(self.found, &here);
-            }
-            map.next_value_seed(Scan { at: &here, found: self.found })?;
+            (self.see)(&here, seen.has(&name));
+            map.next_value_seed(Scan { at: &here, see: &mut *self.see })?;
             seen.add(name);
         }
         Ok(())
@@ -59,7 +70,7 @@ impl<'de> Visitor<'de> for Scan<'_> {
         let mut index = 0;
         loop {
             let here = self.at.item(index);
-            let scan = Scan { at: &here, found: self.found };
+            let scan = Scan { at: &here, see: &mut *self.see };
             if items.next_element_seed(scan)?.is_none() {
                 return Ok(());
             }
@@ -84,13 +95,6 @@ impl<'de> Visitor<'de> for Scan<'_> {
     }
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
-    }
-}
-
-fn tell(found: &mut Vec<String>, at: &Trail<'_>) {
-    let path = at.to_string();
-    if found.len() < TOLD && !found.contains(&path) {
-        found.push(path);
     }
 }
 

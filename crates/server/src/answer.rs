@@ -170,8 +170,7 @@ pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
 #[must_use]
 pub fn failure(failure: &Failure) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let bytes = serde_json::to_vec(&failure.to_json()).unwrap_or_default();
-    let mut response = respond(code, "application/json", full(bytes));
+    let mut response = respond(code, "application/json", full(failure.to_text() + "\n"));
     // For the audit log, which says why in the same words.
     response.extensions_mut().insert(failure.clone());
     if let Some(seconds) =

@@ -42,6 +42,7 @@ use crate::request::Request;
 pub(crate) use crate::request_line::RequestLine;
 use crate::route::Route;
 use crate::sign::Signer;
+use crate::snapshot;
 use crate::system;
 
 /// Bodies above this size are refused (R6).
@@ -332,6 +333,7 @@ impl Api {
                 let response = self.resource(line, path, headers, body, asked, trail).await?;
                 Ok(self.shares.pace(&user, response))
             }
+            Route::Other(path) if path == snapshot::PATH => snapshot::answer(self, &user, line),
             Route::Other(path) if beside::leads_to(path) => beside::answer(self, &user, line).await,
             // Whoever watches over the server is answered also when it is busy.
             Route::Other(path) if system::is_probe(path) => {
@@ -428,6 +430,7 @@ impl Api {
             warnings: Vec::new(),
             annotations: Vec::new(),
             relied_on: Vec::new(),
+            collection_objects: 0,
         };
         if let Some(deprecated) = &served.kind.deprecated {
             request.warn(deprecated.as_ref());
@@ -439,7 +442,11 @@ impl Api {
                 request.body = read_body(body).await?;
                 trail.body(&request.served, &request.content_type, &request.body);
             }
-            let width = || self.width(line, &request);
+            request.collection_objects = self.collection_objects(line, &request);
+            let width = || match request.collection_objects {
+                0 => fair::width_of_bytes(request.body.len()),
+                objects => fair::width_of_objects(objects),
+            };
             let seat = self.shares.enter(&request.user, line.mutating(), width).await?;
             if line.mutating() || seat.as_ref().is_some_and(Seat::has_waited) {
                 // Whoever sends a body slowly, or waited for a turn, is not allowed more by that.
@@ -475,19 +482,17 @@ impl Api {
 }
 
 impl Api {
-    /// How many seats a request takes: more for what is about many objects, or brings many bytes.
-    fn width(&self, line: &RequestLine, request: &Request) -> u32 {
-        if !matches!(line.verb(), "list" | "watch" | "deletecollection") {
-            return fair::width_of_bytes(request.body.len());
-        }
-        if line.is_about_one() {
-            return 1;
+    /// How many objects a request is about that is about a collection, as far as that makes a difference.
+    fn collection_objects(&self, line: &RequestLine, request: &Request) -> usize {
+        let is_collection = matches!(line.verb(), "list" | "watch" | "deletecollection");
+        if !is_collection || line.is_about_one() {
+            return 0;
         }
         let prefix = request.served.collection(&request.namespace);
         let limit = line.query().number("limit").ok().flatten().unwrap_or_default();
         let most = usize::try_from(limit).ok().filter(|limit| *limit > 0);
         let most = most.unwrap_or(usize::MAX).min(fair::OBJECTS_COUNTED_MAX);
-        fair::width_of_objects(self.world.current().count_up_to(&prefix, most))
+        self.world.current().count_up_to(&prefix, most)
     }
 }
 

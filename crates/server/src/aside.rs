@@ -168,6 +168,8 @@ impl Shared {
         while let Some(work) = self.next() {
             // Whoever waits is told by the line that breaks.
             let _ = catch_unwind(AssertUnwindSafe(work));
+            // Those that answer requests may have waited for the processor meanwhile.
+            thread::yield_now();
         }
     }
 

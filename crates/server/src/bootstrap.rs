@@ -5,14 +5,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::Failure;
+use tenure_rbac::Reconciled;
 use tenure_rbac::bootstrap::Expected;
-use tenure_rbac::{Reconciled, RoleChange, Rule};
 use tenure_world::{Guard, Write};
 
-use crate::admit::first_service_address;
+use crate::aggregate;
 use crate::api::Api;
 use crate::follow;
 use crate::internal::{Wanted, ensure_all, find};
+use crate::own;
 use crate::write::commit::{Extras, draft, propose};
 use crate::write::decode;
 
@@ -34,29 +35,14 @@ pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
     let mut second: Vec<Wanted> =
         follow::SYSTEM_NAMESPACES.iter().flat_map(|name| follow::filling(api, name)).collect();
     second.extend(namespaced.iter().map(access));
-    second.extend([authentication(api), service(api), endpoints(api), slice(api)]);
+    second.extend(own::all(api));
     ensure_all(api, second, AGENT).await?;
+    own::settle_at_start(api).await?;
     for expected in cluster.iter().chain(&namespaced) {
         reconcile(api, expected, before).await?;
     }
-    gather(api).await
-}
-
-/// Roles that were made together could not gather from each other yet (R157).
-async fn gather(api: &Api) -> Result<(), Failure> {
-    let served = find(api, tenure_rbac::GROUP, "clusterroles")?;
-    for (name, rules) in api.access.rbac().aggregates(RoleChange::None) {
-        let Some(record) = api.world.current().get(&served.key("", &name)).cloned() else {
-            continue;
-        };
-        let mut role = served.read(&record)?;
-        role.insert("rules".into(), rules.iter().map(Rule::to_value).collect());
-        let key = Arc::clone(record.key());
-        let own = Guard::At { key: Arc::clone(&key), revision: Some(record.revision()) };
-        let write = Write::Put { key, draft: draft(&served, &role)? };
-        propose(&api.world, own, write, Extras::default()).await?;
-    }
-    Ok(())
+    // Roles that were made together could not gather from each other yet (R157).
+    aggregate::settle(api).await
 }
 
 fn access(expected: &Expected) -> Wanted {
@@ -95,77 +81,16 @@ async fn reconcile(api: &Api, expected: &Expected, before: Revision) -> Result<(
     Ok(())
 }
 
-fn within(namespace: &str, group: &'static str, resource: &'static str, object: Value) -> Wanted {
-    Wanted { group, resource, namespace: namespace.to_owned(), object }
-}
-
 fn critical(name: &str, value: i64) -> Wanted {
     let class = json!({
         "metadata": { "name": name },
         "value": value,
         "description": "For pods without which the cluster or a node does not work.",
     });
-    within("", "scheduling.k8s.io", "priorityclasses", class)
-}
-
-fn authentication(api: &Api) -> Wanted {
-    let config = json!({
-        "metadata": { "name": "extension-apiserver-authentication" },
-        "data": { "client-ca-file": api.authority_pem },
-    });
-    within("kube-system", "", "configmaps", config)
-}
-
-fn service(api: &Api) -> Wanted {
-    let address = first_service_address().to_string();
-    let port = api.address.port();
-    let object = json!({
-        "metadata": {
-            "name": "kubernetes",
-            "labels": { "component": "apiserver", "provider": "kubernetes" },
-        },
-        "spec": {
-            "clusterIP": address,
-            "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": port }],
-            "type": "ClusterIP",
-        },
-    });
-    within("default", "", "services", object)
-}
-
-/// Loopback may not stand in endpoints, so a server on loopback names the first service address.
-fn reachable(api: &Api) -> String {
-    let address = api.address.ip();
-    if address.is_loopback() || address.is_unspecified() {
-        first_service_address().to_string()
-    } else {
-        address.to_string()
+    Wanted {
+        group: "scheduling.k8s.io",
+        resource: "priorityclasses",
+        namespace: String::new(),
+        object: class,
     }
-}
-
-fn endpoints(api: &Api) -> Wanted {
-    let object = json!({
-        "metadata": {
-            "name": "kubernetes",
-            "labels": { "endpointslice.kubernetes.io/skip-mirror": "true" },
-        },
-        "subsets": [{
-            "addresses": [{ "ip": reachable(api) }],
-            "ports": [{ "name": "https", "port": api.address.port(), "protocol": "TCP" }],
-        }],
-    });
-    within("default", "", "endpoints", object)
-}
-
-fn slice(api: &Api) -> Wanted {
-    let object = json!({
-        "metadata": {
-            "name": "kubernetes",
-            "labels": { "kubernetes.io/service-name": "kubernetes" },
-        },
-        "addressType": "IPv4",
-        "endpoints": [{ "addresses": [reachable(api)], "conditions": { "ready": true } }],
-        "ports": [{ "name": "https", "port": api.address.port(), "protocol": "TCP" }],
-    });
-    within("default", "discovery.k8s.io", "endpointslices", object)
 }

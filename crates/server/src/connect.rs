@@ -173,7 +173,7 @@ where
     tokio::time::timeout(BODY_LIMIT, read_body(body)).await.map_err(late)?
 }
 
-/// A log, as text (R116, R123).
+/// A log, as text (R116, R123), or on a WebSocket (R123a).
 async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body>, Failure> {
     let options = options::log(call.line.query(), &call.path.name)?;
     let pod = pod(api, served, call.path)?;
@@ -189,11 +189,19 @@ async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body
     let container = options::escape(&container);
     let path = format!("/containerLogs/{place}/{container}?{options}");
     let target = Target { node: node.to_owned(), path };
-    let response = carry::send(api, &target, Method::GET, HeaderMap::new(), Bytes::new()).await?;
+    let headers = if wants_socket(&call.parts.headers) {
+        forwarded(&call.parts.headers)
+    } else {
+        HeaderMap::new()
+    };
+    let response = carry::send(api, &target, Method::GET, headers, Bytes::new()).await?;
+    let permit = call.permit.clone();
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(carry::relay(api, response, call.held(api, &permit, "pods")));
+    }
     if !response.status().is_success() {
         return Err(log_failure(response, &call.path.name).await);
     }
-    let permit = call.permit.clone();
     let body = carry::body(response.into_body(), api.stop.clone(), call.held(api, &permit, "pods"));
     Ok(answer::respond(StatusCode::OK, "text/plain", body))
 }
@@ -204,6 +212,8 @@ async fn log_failure(response: Response<hyper::body::Incoming>, name: &str) -> F
     let text = carry::text(response.into_body()).await;
     match code {
         StatusCode::BAD_REQUEST => Failure::bad_request(text),
+        // It speaks none of the protocols that the client asked for.
+        StatusCode::FORBIDDEN => Failure::new(403, "Forbidden", text),
         StatusCode::NOT_FOUND => {
             let message =
                 format!("the server could not find the requested resource ( pods/log {name})");
@@ -352,6 +362,12 @@ fn container(pod: &Object, asked: &str) -> Result<String, Failure> {
 fn wants_upgrade(headers: &HeaderMap) -> bool {
     let connection = header(headers, CONNECTION.as_str()).unwrap_or_default();
     connection.to_ascii_lowercase().contains("upgrade") && headers.contains_key(UPGRADE)
+}
+
+/// Whether what can be answered as it is should come on a WebSocket (R123a).
+fn wants_socket(headers: &HeaderMap) -> bool {
+    let upgrade = header(headers, UPGRADE.as_str()).unwrap_or_default();
+    wants_upgrade(headers) && upgrade.to_ascii_lowercase().contains("websocket")
 }
 
 /// The headers that concern the node. Who asks is settled here and stays here.

@@ -4,6 +4,7 @@
 //!   commit of a definition ──► Feed ──► Kinds (replaced whole) ──► discovery, OpenAPI, requests
 //! ```
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use tenure_structural::{RuleEngine, Schema, default, prune};
 use tenure_table::CustomColumns;
 use tenure_world::{Change, LockStep, Record, World};
 
-use crate::registry::{Kinds, Served};
+use crate::registry::{Kinds, Registry, Served};
 
 /// Where definitions are kept.
 pub(crate) const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
@@ -33,7 +34,9 @@ pub struct Custom {
     /// The version objects are stored in, as they name it.
     pub(crate) storage_version: String,
     /// The schema; a version without one keeps nothing but metadata.
-    pub(crate) schema: Option<Schema>,
+    pub(crate) schema: Option<Arc<Schema>>,
+    /// The schemas of all versions, by what objects call the version.
+    pub(crate) schemas: Arc<[(String, Arc<Schema>)]>,
     /// The schema as written.
     pub(crate) raw: Value,
     /// Columns for people.
@@ -67,14 +70,52 @@ impl Custom {
         Ok(dropped)
     }
 
-    /// Brings a stored object into the form of today's schema (R121, R122).
-    pub(crate) fn show(&self, object: &mut Object) {
-        let Some(schema) = &self.schema else { return };
-        // Dropping cannot fail.
-        let _ = coerce(object, schema, Wrong::Drop);
-        prune::prune(object, schema);
-        default::default(object, schema);
+    /// Brings an object that is stored in a version into the form of today's schemas: that version's, which
+    /// fills in what is missing as well, and then this one's (R121, R122, R121a).
+    pub(crate) fn show(&self, object: &mut Object, stored: &str) {
+        let stored = self.schema_of(stored).or(self.schema.as_ref());
+        if let Some(stored) = stored {
+            tidy(object, stored);
+            default::default(object, stored);
+        }
+        match (&self.schema, stored) {
+            (Some(own), Some(stored)) if Arc::ptr_eq(own, stored) => {}
+            (Some(own), _) => tidy(object, own),
+            (None, _) => {}
+        }
     }
+
+    /// What the version does not know falls away.
+    pub(crate) fn convert(&self, object: &mut Object) {
+        if let Some(schema) = &self.schema {
+            tidy(object, schema);
+        }
+    }
+
+    /// The object as it is stored, where the version it was written in is another one: what that one does
+    /// not know is not kept (R121a).
+    pub(crate) fn to_stored<'o>(&self, object: &'o Object, api_version: &str) -> Cow<'o, Object> {
+        match self.schema_of(&self.storage_version) {
+            Some(schema) if api_version != self.storage_version => {
+                let mut object = object.clone();
+                tidy(&mut object, schema);
+                Cow::Owned(object)
+            }
+            _ => Cow::Borrowed(object),
+        }
+    }
+
+    fn schema_of(&self, api_version: &str) -> Option<&Arc<Schema>> {
+        let mut all = self.schemas.iter();
+        all.find(|(version, _)| version == api_version).map(|(_, schema)| schema)
+    }
+}
+
+/// Drops what a schema does not know, and metadata that is none.
+fn tidy(object: &mut Object, schema: &Schema) {
+    // Dropping cannot fail.
+    let _ = coerce(object, schema, Wrong::Drop);
+    prune::prune(object, schema);
 }
 
 /// The rows that a definition makes.
@@ -89,26 +130,37 @@ pub(crate) fn served(
     let storage_version = format!("{group}/{}", storage.unwrap_or_default());
     let spec = definition.get("spec").cloned().unwrap_or_default();
     let identity = Arc::new((record.uid().to_owned(), spec));
+    let raw_of =
+        |schema: &Option<Value>| schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+    let schemas: Arc<[(String, Arc<Schema>)]> = versions
+        .iter()
+        .filter_map(|version| {
+            let schema = Schema::parse(&raw_of(&version.schema)).ok()?;
+            Some((format!("{group}/{}", version.name), Arc::new(schema)))
+        })
+        .collect();
     let rows = crd::kinds(definition, engine);
     rows.into_iter()
         .filter_map(|kind| {
             let version = versions.iter().find(|version| version.name == kind.version)?;
-            let raw = version.schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+            let api_version = kind.api_version();
+            let schema = schemas.iter().find(|(name, _)| *name == api_version);
             let custom = Custom {
                 definition: definition.name().to_owned(),
                 identity: Arc::clone(&identity),
                 revision: record.revision(),
                 storage_version: storage_version.clone(),
-                schema: Schema::parse(&raw).ok(),
+                schema: schema.map(|(_, schema)| Arc::clone(schema)),
+                schemas: Arc::clone(&schemas),
                 columns: CustomColumns::new(&version.columns),
                 scale: version.scale.clone(),
                 terminating: crd::is_terminating(definition),
-                raw,
+                raw: raw_of(&version.schema),
             };
             Some(Arc::new(Served {
                 prefix: format!("/registry/{}/", kind.storage),
                 type_id: None,
-                api_version: kind.api_version(),
+                api_version,
                 view: None,
                 custom: Some(Arc::new(custom)),
                 around: std::sync::Weak::new(),
@@ -129,10 +181,16 @@ pub(crate) fn definitions(state: &World) -> Vec<(Arc<Record>, Object)> {
 }
 
 /// Settles names and conditions of a definition against all others, in its own transaction (R130).
-pub(crate) fn settle(state: &World, definition: &mut Object, now: &str) {
+///
+/// A built-in kind holds its names as well: it would be served in place of what the definition says.
+pub(crate) fn settle(state: &World, registry: &Registry, definition: &mut Object, now: &str) {
     let others = definitions(state);
     let group = definition.str_at(&["spec", "group"]).unwrap_or_default().to_owned();
-    let held = Names::held(others.iter().map(|(_, other)| other), &group, definition.name());
+    let mut held = Names::held(others.iter().map(|(_, other)| other), &group, definition.name());
+    let builtin = registry.kinds().iter().filter(|served| served.custom.is_none());
+    for served in builtin.filter(|served| served.kind.group == group) {
+        held.hold_builtin(&served.kind);
+    }
     crd::settle(definition, &held, now);
 }
 

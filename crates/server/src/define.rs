@@ -152,7 +152,7 @@ async fn settle_others(api: &Api, changed: &str) -> Result<(), Failure> {
             continue;
         }
         let before = definition.clone();
-        custom::settle(&state, &mut definition, &now());
+        custom::settle(&state, &api.kinds.current(), &mut definition, &now());
         if definition == before {
             continue;
         }

@@ -18,10 +18,12 @@ use tenure_world::{Change, Guard, Interest, Record, World, Write};
 use tokio::task::JoinSet;
 
 use crate::accounts;
+use crate::aggregate;
 use crate::api::Api;
 use crate::clock::now;
 use crate::define;
 use crate::internal::{Wanted, ensure, ensure_all, request};
+use crate::own;
 use crate::pace::Pace;
 use crate::protect;
 use crate::reference;
@@ -46,10 +48,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Something to look at; in this order where several wait.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
+    /// The server's own objects.
+    Own,
     /// A volume, claim or class: protected while it is in use.
     Protect(Arc<str>),
     /// A token of a service account, or the certificate of the authority.
     Account(Arc<str>),
+    /// Roles that gather the rules of others.
+    Gather,
     /// A definition.
     Define(String),
     /// A request for a certificate.
@@ -115,6 +121,8 @@ fn standing(api: &Api, state: &World) -> BTreeSet<Task> {
     tasks.extend(accounts::all(state).into_iter().map(Task::Account));
     tasks.extend(define::all(api).into_iter().map(Task::Define));
     tasks.extend(sign::all(state).map(Task::Sign));
+    tasks.insert(Task::Gather);
+    tasks.insert(Task::Own);
     tasks
 }
 
@@ -133,13 +141,17 @@ fn see(api: &Api, change: &Change, tasks: &mut BTreeSet<Task>) {
     sign::touches(&api.world.current(), change, &mut requests);
     tasks.extend(requests.into_iter().map(Task::Sign));
     tasks.extend(touches(change).map(Task::Tend));
+    tasks.extend(aggregate::touches(change).then_some(Task::Gather));
+    tasks.extend(own::touches(change).then_some(Task::Own));
 }
 
 /// Looks at one thing; what fails is tried again after a pause, what moved comes by as a change.
 async fn perform(api: &Arc<Api>, task: Task, failed: &mut BTreeMap<Task, Duration>) {
     let done = match &task {
+        Task::Own => own::settle(api).await,
         Task::Protect(key) => protect::settle(api, key).await,
         Task::Account(key) => accounts::settle(api, key).await,
+        Task::Gather => aggregate::settle(api).await,
         Task::Define(name) => define::tend(api, name).await,
         Task::Sign(key) => sign::settle(api, key).await,
         Task::Tend(name) => tend(api, name).await,

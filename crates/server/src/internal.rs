@@ -41,6 +41,7 @@ pub(crate) fn request(served: &Arc<Served>, namespace: &str, name: &str, agent: 
         warnings: Vec::new(),
         annotations: Vec::new(),
         relied_on: Vec::new(),
+        collection_objects: 0,
     }
 }
 

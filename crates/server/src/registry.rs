@@ -73,8 +73,9 @@ impl Served {
             Failure::internal(format!("a stored object cannot be read: {error}"))
         })?;
         if let Some(custom) = &self.custom {
-            object.insert("apiVersion".into(), self.api_version.as_str().into());
-            custom.show(&mut object);
+            let stored = object.insert("apiVersion".into(), self.api_version.as_str().into());
+            let stored = stored.as_ref().and_then(Value::as_str).unwrap_or(&self.api_version);
+            custom.show(&mut object, stored);
         }
         if let Some(view) = self.view {
             view.show(&mut object);

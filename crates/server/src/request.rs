@@ -48,6 +48,8 @@ pub struct Request {
     pub annotations: Vec<(String, String)>,
     /// What else must still hold when it is written; followers rely on other objects, clients cannot.
     pub relied_on: Vec<Guard>,
+    /// How many objects the collection has that it is about, counted as far as that makes a difference.
+    pub(crate) collection_objects: usize,
 }
 
 impl Request {

@@ -17,6 +17,8 @@ pub(crate) struct Selection {
 struct FieldTest {
     field: FieldAt,
     path: String,
+    /// The path that counts where the first one is empty.
+    instead: Option<&'static str>,
     value: String,
     equal: bool,
 }
@@ -52,7 +54,7 @@ impl Selection {
                 let label = requirement.field.as_str();
                 let field = match label {
                     "metadata.name" => FieldAt::Name,
-                    "metadata.namespace" if served.kind.namespaced => FieldAt::Namespace,
+                    "metadata.namespace" if selects_namespace(served) => FieldAt::Namespace,
                     OWNER_UID => FieldAt::OwnerUid,
                     _ => served
                         .kind
@@ -64,17 +66,18 @@ impl Selection {
                             Failure::bad_request(format!("field label not supported: {label}"))
                         })?,
                 };
-                let path = match field {
-                    FieldAt::Other(at) => served.kind.fields.get(at).map(|field| {
-                        let path = field.path.join(".");
-                        served.view.map_or_else(|| path.clone(), |view| view.stored_path(&path))
-                    }),
+                let known = match field {
+                    FieldAt::Other(at) => served.kind.fields.get(at),
                     _ => None,
                 };
-                let path = path.unwrap_or_default();
+                let path = known.map(|field| {
+                    let path = field.path.join(".");
+                    served.view.map_or_else(|| path.clone(), |view| view.stored_path(&path))
+                });
                 Ok(FieldTest {
                     field,
-                    path,
+                    path: path.unwrap_or_default(),
+                    instead: known.and_then(|field| field.instead),
                     value: requirement.value.clone(),
                     equal: requirement.equal,
                 })
@@ -116,10 +119,24 @@ impl Selection {
                 FieldAt::OwnerUid => return owned(record, &test.value) == test.equal,
                 FieldAt::Name => record.name(),
                 FieldAt::Namespace => record.namespace(),
-                FieldAt::Other(_) => record.field(&test.path).unwrap_or_default(),
+                FieldAt::Other(_) => match (record.field(&test.path), test.instead) {
+                    (None | Some(""), Some(instead)) => record.field(instead).unwrap_or_default(),
+                    (value, _) => value.unwrap_or_default(),
+                },
             };
             (actual == test.value) == test.equal
         }) && self.labels.matches(|key| record.label(key))
+    }
+}
+
+/// Whether objects are selected by namespace, of which those outside namespaces have none. Every built-in
+/// kind is that has no fields of its own; of the others, those in namespaces but one (R13).
+fn selects_namespace(served: &Served) -> bool {
+    let kind = &served.kind;
+    match served.custom {
+        None if kind.fields.is_empty() => true,
+        None => kind.namespaced && kind.kind != "PodCertificateRequest",
+        Some(_) => kind.namespaced,
     }
 }
 

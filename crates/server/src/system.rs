@@ -29,6 +29,16 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 /// The Kubernetes release whose behaviour is served.
 const EMULATED: (&str, &str) = ("1", "38");
 
+/// The commit that was built and when, as far as whoever builds a release says so.
+const COMMIT: &str = match option_env!("TENURE_COMMIT") {
+    Some(commit) => commit,
+    None => "0000000000000000000000000000000000000000",
+};
+const BUILD_DATE: &str = match option_env!("TENURE_BUILD_DATE") {
+    Some(date) => date,
+    None => "1970-01-01T00:00:00Z",
+};
+
 /// Names of the protobuf form of `/openapi/v2`: the one it is answered with, then the older one.
 const OPENAPI_PROTOBUF: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -342,9 +352,9 @@ fn version() -> Value {
         "minCompatibilityMajor": major,
         "minCompatibilityMinor": "37",
         "gitVersion": format!("v{major}.{minor}.0+tenure{}", env!("CARGO_PKG_VERSION")),
-        "gitCommit": "",
+        "gitCommit": COMMIT,
         "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
+        "buildDate": BUILD_DATE,
         "goVersion": "none",
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, platform()),

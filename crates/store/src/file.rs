@@ -22,7 +22,7 @@ use crate::log::{
     ReplayError, Replayed, SaveError, Stats, check_batch, step_after,
 };
 use folder::FolderLock;
-pub use snapshot::{RestoreError, restore};
+pub use snapshot::{RestoreError, restore, restore_telling, save_entries};
 use tables::{ENTRIES, Meta, Trouble};
 
 /// The name of the log in its data folder.
@@ -31,6 +31,9 @@ const LOG_NAME: &str = "log.redb";
 const NEW_LOG_NAME: &str = "log.redb.new";
 /// How many entries one transaction of a compaction looks at.
 const COMPACTION_ENTRIES: usize = 4096;
+
+/// Is told of work that may take long: how much is done, and of how much.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// How a log in a file behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +174,44 @@ impl FileLog {
             entries,
             stopped: None,
         })
+    }
+
+    /// As [`Log::save`], and tells how many entries are written, and of how many.
+    pub fn save_telling(&mut self, path: &Path, progress: Progress<'_>) -> Result<(), SaveError> {
+        let position = Replayed { last: self.last, compacted: self.compacted };
+        let mut written = 0;
+        snapshot::write(path, position, |sink| {
+            let mut result = Ok(());
+            self.scan(|revision, key, stored| {
+                if result.is_ok() {
+                    result = sink.push(revision, key, stored);
+                    written += 1;
+                    progress(written, self.entries);
+                }
+            })?;
+            result
+        })
+    }
+
+    /// As [`Log::compact`], and tells up to which revision it came, and of which.
+    pub fn compact_telling(
+        &mut self,
+        upto: Revision,
+        progress: Progress<'_>,
+    ) -> Result<Compacted, AppendError> {
+        self.guard()?;
+        let upto = upto.min(self.last);
+        let mut total = Compacted::default();
+        while self.compacted < upto {
+            let (reached, removed) =
+                self.compact_some(upto).map_err(|trouble| self.stop(&trouble))?;
+            self.compacted = reached;
+            self.synced = self.last;
+            self.entries = self.entries.saturating_sub(removed);
+            total.removed = total.removed.saturating_add(removed);
+            progress(reached.0, upto.0);
+        }
+        Ok(total)
     }
 
     /// Gives free space inside the file back to the file system.
@@ -322,18 +363,7 @@ impl Log for FileLog {
     }
 
     fn compact(&mut self, upto: Revision) -> Result<Compacted, AppendError> {
-        self.guard()?;
-        let upto = upto.min(self.last);
-        let mut total = Compacted::default();
-        while self.compacted < upto {
-            let (reached, removed) =
-                self.compact_some(upto).map_err(|trouble| self.stop(&trouble))?;
-            self.compacted = reached;
-            self.synced = self.last;
-            self.entries = self.entries.saturating_sub(removed);
-            total.removed = total.removed.saturating_add(removed);
-        }
-        Ok(total)
+        self.compact_telling(upto, &mut |_, _| {})
     }
 
     fn sync(&mut self) -> Result<(), AppendError> {
@@ -354,16 +384,7 @@ impl Log for FileLog {
     }
 
     fn save(&mut self, path: &Path) -> Result<(), SaveError> {
-        let position = Replayed { last: self.last, compacted: self.compacted };
-        snapshot::write(path, position, |sink| {
-            let mut result = Ok(());
-            self.scan(|revision, key, stored| {
-                if result.is_ok() {
-                    result = sink.push(revision, key, stored);
-                }
-            })?;
-            result
-        })
+        self.save_telling(path, &mut |_, _| {})
     }
 }
 

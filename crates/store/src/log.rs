@@ -188,6 +188,12 @@ pub enum SaveError {
     /// The log could not be read.
     #[error("the snapshot was not written: {0}")]
     Read(#[from] ReplayError),
+    /// What was to be written could not be had to its end.
+    #[error("the snapshot was not written: its objects broke off: {cause}")]
+    Cut {
+        /// What was said.
+        cause: String,
+    },
     /// The copy could not be written.
     #[error("the snapshot `{path}` cannot be written: {cause}")]
     Failed {

@@ -140,6 +140,30 @@ pub fn negotiate(asked: &str, offered: &[Protocol]) -> Option<(Protocol, Option<
         .map(|protocol| (*protocol, Some(protocol.name())))
 }
 
+/// Every subprotocol of a stream that only the server writes, such as a log: messages are its bytes, or its
+/// bytes as base64 (R123a).
+pub const ONE_WAY: [&str; 2] = ["binary.k8s.io", "base64.binary.k8s.io"];
+
+/// Whether the messages of such a stream are text, and the name to answer with; none if the client asks for
+/// others only. One that asks for none gets bytes.
+#[must_use]
+pub fn negotiate_one_way(asked: &str) -> Option<(bool, Option<&'static str>)> {
+    let mut names = asked.split(',').map(str::trim).filter(|name| !name.is_empty()).peekable();
+    if names.peek().is_none() {
+        return Some((false, None));
+    }
+    let [_, text] = ONE_WAY;
+    names
+        .find_map(|name| ONE_WAY.into_iter().find(|own| *own == name))
+        .map(|own| (own == text, Some(own)))
+}
+
+/// A message of such a stream.
+#[must_use]
+pub fn encode_one_way(text: bool, bytes: Bytes) -> Bytes {
+    if text { STANDARD.encode(bytes).into() } else { bytes }
+}
+
 /// Columns and rows out of a message on the resize channel; members of any case, as Go reads them.
 #[must_use]
 pub fn terminal_size(bytes: &[u8]) -> Option<(u16, u16)> {

@@ -1,6 +1,5 @@
 //! The door to the world: read, propose, watch, and the chores of the host.
 
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +36,8 @@ pub struct Options {
     pub quota: Option<u64>,
     /// How many proposals may wait before further ones are refused as busy.
     pub queue: usize,
+    /// Is told how many of the log's entries were read so far, and of how many.
+    pub progress: Option<Box<dyn FnMut(u64, u64) + Send>>,
 }
 
 impl Default for Options {
@@ -49,6 +50,7 @@ impl Default for Options {
             value_bytes_max: DEFAULT_VALUE_BYTES_MAX,
             quota: None,
             queue: 4096,
+            progress: None,
         }
     }
 }
@@ -114,9 +116,10 @@ impl std::fmt::Debug for Handle {
 /// # Errors
 /// The log cannot be read, holds something that is not an object, or a thread cannot be started.
 pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError> {
-    let Options { layout, mut indexes, sync_every, history_bytes, value_bytes_max, quota, queue } =
-        options;
-    let (world, recorder) = replay::replay(&mut *log, &*layout, history_bytes)?;
+    let Options { layout, mut indexes, sync_every, history_bytes, value_bytes_max, .. } = options;
+    let (quota, queue) = (options.quota, options.queue);
+    let mut progress = options.progress.unwrap_or_else(|| Box::new(|_, _| {}));
+    let (world, recorder) = replay::replay(&mut *log, &*layout, history_bytes, &mut *progress)?;
     for index in &mut indexes {
         index.start(&world);
     }
@@ -217,6 +220,17 @@ impl Handle {
         Watch::start(self.shared.clone(), after, interest)
     }
 
+    /// As [`Handle::watch`], for a client that names the last revision it was told.
+    ///
+    /// Its stream may have been cut between two changes of that revision, and it cannot say so: if the revision
+    /// changed several keys of the interest, they are handed out again first.
+    ///
+    /// # Errors
+    /// As [`Handle::watch`].
+    pub fn resume(&self, after: Revision, interest: Interest) -> Result<Watch, Compacted> {
+        Watch::resume(self.shared.clone(), after, interest)
+    }
+
     /// The oldest revision whose state is known and after which a watch may start.
     #[must_use]
     pub fn oldest(&self) -> Revision {
@@ -250,14 +264,6 @@ impl Handle {
     /// The log could not do it, or the world was stopped.
     pub async fn compact(&self, upto: Revision) -> Result<(), ChoreError> {
         self.chore(|answer| Message::Compact { upto, answer }).await
-    }
-
-    /// Saves a copy of the log as it is now to a new file.
-    ///
-    /// # Errors
-    /// The log could not do it, or the world was stopped.
-    pub async fn save(&self, path: PathBuf) -> Result<(), ChoreError> {
-        self.chore(|answer| Message::Save { path, answer }).await
     }
 
     /// Brings everything written so far to the disk.

@@ -125,6 +125,15 @@ impl Retained {
         self.segments.first().map_or(0, |segment| segment.first)
     }
 
+    /// Whether every change at a revision is kept.
+    pub(crate) fn is_whole(&self, revision: Revision) -> bool {
+        let begins_before = || {
+            let first = self.segments.first().and_then(|segment| segment.first_revision());
+            first.is_some_and(|first| first < revision)
+        };
+        self.oldest < revision || begins_before()
+    }
+
     /// The number of the first change after a revision, or the number that the next change will get.
     pub(crate) fn position(&self, after: Revision) -> u64 {
         let later = self

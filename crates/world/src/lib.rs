@@ -22,6 +22,7 @@ mod scan;
 mod sequencer;
 mod shared;
 mod snapshot;
+mod transfer;
 mod watch;
 
 pub use compaction::Compaction;
@@ -34,4 +35,5 @@ pub use proposal::{Committed, Guard, LockStep, Proposal, Refused, Write};
 pub use record::{Draft, Owner, Record};
 pub use replay::OpenError;
 pub use snapshot::World;
+pub use transfer::{Received, Transfer};
 pub use watch::{Compacted, Interest, Watch, WatchEnded};

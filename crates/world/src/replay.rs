@@ -10,6 +10,9 @@ use crate::history::{Change, Recorder};
 use crate::record::Record;
 use crate::snapshot::World;
 
+/// After how many entries it is told how far the reading is.
+const PROGRESS_ENTRIES: u64 = 1024;
+
 /// A world could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -38,12 +41,18 @@ pub(crate) fn replay(
     log: &mut dyn Log,
     layout: &dyn Layout,
     history_bytes: u64,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(World, Recorder), OpenError> {
+    let (mut read, all) = (0, log.stats().entries);
     let mut world = World::default();
     let mut recorder = Recorder::new(history_bytes);
     let mut bad = None;
     let replayed = log
         .replay(&mut |entry| {
+            read += 1;
+            if read % PROGRESS_ENTRIES == 0 {
+                progress(read, all);
+            }
             if bad.is_none() {
                 bad = take(entry, layout, &mut world, &mut recorder).err();
             }

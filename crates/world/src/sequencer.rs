@@ -8,7 +8,6 @@
 //!                          └ no: refused, with the record that is there now
 //! ```
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -48,7 +47,6 @@ pub(crate) type Done = Result<(), String>;
 pub(crate) enum Message {
     Propose(Box<Submitted>),
     Compact { upto: Revision, answer: oneshot::Sender<Done> },
-    Save { path: PathBuf, answer: oneshot::Sender<Done> },
     Sync { answer: oneshot::Sender<Done> },
     Stats { answer: oneshot::Sender<Result<Stats, String>> },
     Stop { answer: oneshot::Sender<Done> },
@@ -169,9 +167,6 @@ impl Sequencer {
         match message {
             Message::Compact { upto, answer } => {
                 let _ = answer.send(self.compact(upto));
-            }
-            Message::Save { path, answer } => {
-                let _ = answer.send(self.log.save(&path).map_err(|error| error.to_string()));
             }
             Message::Sync { answer } => {
                 let _ = answer.send(self.sync());

@@ -9,7 +9,7 @@
 //!   watch: jump to the noted number, read up to the published end ◄─────┘
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +17,8 @@ use tenure_core::Revision;
 use tokio::sync::Notify;
 
 use crate::history::Change;
+use crate::past;
+use crate::record::Record;
 use crate::shared::Shared;
 
 /// No change has been noted for this watch.
@@ -186,6 +188,8 @@ pub struct Watch {
     waiter: Arc<Waiter>,
     interest: Interest,
     after: Revision,
+    /// What is told again before anything new.
+    again: VecDeque<Arc<Change>>,
     /// The number of the next change to look at.
     next: u64,
     /// The end of what was published when the cursor last looked, and the revision it had.
@@ -210,6 +214,7 @@ impl Watch {
             waiter,
             interest,
             after,
+            again: VecDeque::new(),
             next: retained.position(after),
             end: world.end,
             end_revision: world.revision,
@@ -220,6 +225,54 @@ impl Watch {
             return Err(Compacted { oldest: retained.oldest });
         }
         Ok(watch)
+    }
+
+    /// As [`Watch::start`], for somebody who was told up to a revision by a stream that may have been cut inside
+    /// it: if its transaction changed several keys of the interest, all of them are told again.
+    pub(crate) fn resume(
+        shared: Arc<Shared>,
+        after: Revision,
+        interest: Interest,
+    ) -> Result<Watch, Compacted> {
+        let mut watch = Watch::start(shared, after, interest)?;
+        if matches!(watch.interest, Interest::Prefix(_)) {
+            watch.again = watch.changed_at_start()?;
+        }
+        if watch.again.len() < 2 {
+            // A stream cannot be cut inside one event.
+            watch.again.clear();
+        }
+        Ok(watch)
+    }
+
+    /// The changes of the interest at the revision that the watch starts after.
+    fn changed_at_start(&self) -> Result<VecDeque<Arc<Change>>, Compacted> {
+        let retained = self.shared.retained.load_full();
+        if self.after > self.end_revision {
+            return Ok(VecDeque::new());
+        }
+        if retained.is_whole(self.after) {
+            let begin = retained.position(Revision(self.after.0.saturating_sub(1)));
+            let changes = (begin..self.next).filter_map(|number| retained.get(number));
+            let concerns = |change: &&Arc<Change>| self.interest.holds(&change.key);
+            return Ok(changes.filter(concerns).cloned().collect());
+        }
+        self.put_at_start()
+    }
+
+    /// As [`Watch::changed_at_start`], from the state itself: at the edge of what is kept some of the
+    /// transaction's changes may be gone, but what it put is there.
+    fn put_at_start(&self) -> Result<VecDeque<Arc<Change>>, Compacted> {
+        let state = past::at(&self.shared, self.after)
+            .map_err(|_| Compacted { oldest: self.shared.retained.load().oldest })?;
+        let put = |record: &&Arc<Record>| {
+            record.revision() == self.after && self.interest.holds(record.key())
+        };
+        let told = |record: &Arc<Record>| {
+            let (key, after) = (Arc::clone(record.key()), Some(Arc::clone(record)));
+            Arc::new(Change::new(self.after, key, None, after))
+        };
+        Ok(state.range(self.interest.bucket(), None).filter(put).map(told).collect())
     }
 
     /// Waits for the next change.
@@ -263,7 +316,7 @@ impl Watch {
     /// The watch fell behind what is kept.
     pub fn try_next(&mut self) -> Result<Option<Arc<Change>>, WatchEnded> {
         let found = self.find()?;
-        if found.is_some() {
+        if found.is_some() && self.again.pop_front().is_none() {
             self.next += 1;
         }
         Ok(found)
@@ -287,6 +340,9 @@ impl Watch {
 
     /// Moves the cursor to the next change that concerns the watch, without taking it.
     fn find(&mut self) -> Result<Option<Arc<Change>>, WatchEnded> {
+        if let Some(change) = self.again.front() {
+            return Ok(Some(Arc::clone(change)));
+        }
         loop {
             if self.next < self.end {
                 let retained = self.shared.retained.load();

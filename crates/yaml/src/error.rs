@@ -30,6 +30,8 @@ pub enum YamlError {
     Duplicate {
         /// Which key, and where.
         detail: String,
+        /// The line on which it stands again, where that is known.
+        line: Option<u64>,
     },
     /// The body is not YAML, or holds something that JSON cannot hold.
     #[error("the YAML body cannot be read: {detail}")]
@@ -49,7 +51,8 @@ impl YamlError {
             | Error::AliasExpansionLimitExceeded { .. } => YamlError::TooComplex { detail },
             Error::DuplicateMappingKey { key, location } => {
                 let key = key.as_deref().unwrap_or("a key that is not a scalar");
-                YamlError::Duplicate { detail: format!("`{key}` at line {}", location.line()) }
+                let line = location.line();
+                YamlError::Duplicate { detail: format!("`{key}` at line {line}"), line: Some(line) }
             }
             _ => YamlError::Syntax { detail },
         }

@@ -50,20 +50,43 @@ pub fn to_json(text: &[u8], limits: Limits) -> Result<Value, YamlError> {
     let (value, repeated) = read(text, limits, DuplicateKeyPolicy::Error)?;
     match repeated.into_iter().next() {
         // Two spellings of one key, such as `y` and `yes`, differ for the library only.
-        Some(path) => Err(YamlError::Duplicate { detail: format!("`{path}`") }),
+        Some(Repeated { path, .. }) => {
+            Err(YamlError::Duplicate { detail: format!("`{path}`"), line: None })
+        }
         None => Ok(value),
     }
 }
 
-/// Reads one document; of a repeated key the last value wins and its path is reported.
-pub fn to_json_lenient(text: &[u8], limits: Limits) -> Result<(Value, Vec<String>), YamlError> {
+/// A key that stands twice in its mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// Where, such as `spec.containers[0].name`.
+    pub path: String,
+    /// The key alone.
+    pub key: String,
+    /// The line on which it stands again. The library tells that of the first one only.
+    pub line: Option<u64>,
+}
+
+impl fmt::Display for Repeated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        write!(f, "key {:?} already set in map", self.key)
+    }
+}
+
+/// Reads one document; of a repeated key the last value wins, and where it stands is reported.
+pub fn to_json_lenient(text: &[u8], limits: Limits) -> Result<(Value, Vec<Repeated>), YamlError> {
     let text = checked(text, limits)?;
     match read(text, limits, DuplicateKeyPolicy::Error) {
-        Err(YamlError::Duplicate { detail }) => {
+        Err(YamlError::Duplicate { detail, line }) => {
             let (value, mut repeated) = read(text, limits, DuplicateKeyPolicy::LastWins)?;
-            if repeated.is_empty() {
+            match repeated.first_mut() {
+                Some(first) => first.line = line,
                 // The library folds repeated integer keys before they can be seen here.
-                repeated.push(detail);
+                None => repeated.push(Repeated { path: detail.clone(), key: detail, line }),
             }
             Ok((value, repeated))
         }
@@ -82,7 +105,7 @@ fn read(
     text: &str,
     limits: Limits,
     policy: DuplicateKeyPolicy,
-) -> Result<(Value, Vec<String>), YamlError> {
+) -> Result<(Value, Vec<Repeated>), YamlError> {
     let shallow = Limits { depth_max: limits.depth_max.min(SHALLOW_DEPTH), ..limits };
     match read_here(text, shallow, policy) {
         Err(Refusal::Depth(_)) if limits.depth_max > SHALLOW_DEPTH => {
@@ -100,7 +123,7 @@ fn read_with_room(
     text: &str,
     limits: Limits,
     policy: DuplicateKeyPolicy,
-) -> Result<(Value, Vec<String>), Refusal> {
+) -> Result<(Value, Vec<Repeated>), Refusal> {
     let stack_bytes = STACK_BYTES_PER_LEVEL.saturating_mul(limits.depth_max.saturating_add(32));
     std::thread::scope(|scope| {
         std::thread::Builder::new()
@@ -125,7 +148,7 @@ fn read_here(
     text: &str,
     limits: Limits,
     policy: DuplicateKeyPolicy,
-) -> Result<(Value, Vec<String>), Refusal> {
+) -> Result<(Value, Vec<Repeated>), Refusal> {
     let state = State {
         left: Cell::new(limits.expanded_bytes_max),
         overflown: Cell::new(false),
@@ -186,7 +209,7 @@ struct State {
     left: Cell<usize>,
     overflown: Cell<bool>,
     path: RefCell<String>,
-    repeated: RefCell<Vec<String>>,
+    repeated: RefCell<Vec<Repeated>>,
 }
 
 impl State {
@@ -214,12 +237,9 @@ impl State {
     }
 
     fn report_repeated(&self, key: &str) {
-        let path = self.path.borrow();
-        self.repeated.borrow_mut().push(if path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{path}.{key}")
-        });
+        let above = self.path.borrow();
+        let path = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
+        self.repeated.borrow_mut().push(Repeated { path, key: key.to_owned(), line: None });
     }
 }
 

@@ -252,17 +252,37 @@ impl Operator {
             }
             None => Command::new(binary),
         };
-        if self == Operator::Caller || !rustix::process::geteuid().is_root() {
+        if !self.is_another() {
             return Ok(after(binary));
         }
         // The build may lie where only root reads.
         let copy = folder.join("tenure");
         fs::copy(&binary, &copy)?;
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
-        chown(folder, Some(NOBODY), Some(NOBODY))?;
         let mut command = after(copy);
-        command.uid(NOBODY).gid(NOBODY).env("TMPDIR", folder);
+        self.runs(&mut command, folder)?;
         Ok(command)
+    }
+
+    /// Has a command run by this operator, with `folder` as its own.
+    pub fn runs(self, command: &mut Command, folder: &Path) -> Result<()> {
+        self.owns(folder)?;
+        if self.is_another() {
+            command.uid(NOBODY).gid(NOBODY).env("TMPDIR", folder);
+        }
+        Ok(())
+    }
+
+    /// Gives a file or folder to this operator.
+    pub fn owns(self, path: &Path) -> Result<()> {
+        if self.is_another() {
+            chown(path, Some(NOBODY), Some(NOBODY))?;
+        }
+        Ok(())
+    }
+
+    fn is_another(self) -> bool {
+        self == Operator::Ordinary && rustix::process::geteuid().is_root()
     }
 }
 

@@ -10,8 +10,10 @@ use tenure_inspect::{Reader, Served};
 use tenure_references::live::Proposal;
 use tenure_references::{Identity, Obj, ObjectName, Resource};
 
+use super::map::ended;
 use crate::flags::{Ask, Can, Explain, Form, WhoCan};
 use crate::inspect::{block_on, called, connect, paint};
+use crate::migrate;
 use crate::report::Problem;
 use crate::say;
 
@@ -54,7 +56,11 @@ pub(super) fn explain(flags: &Explain, program: &str) -> Result<ExitCode, Proble
             Form::Json => render::json(&answer.told()),
         };
         say(text.as_bytes());
-        Ok(if answer.reference.allowed { ExitCode::SUCCESS } else { ExitCode::from(NO) })
+        Ok(match (answer.reference.allowed, answer.is_reference_known()) {
+            (true, _) => ExitCode::SUCCESS,
+            (false, true) => ExitCode::from(NO),
+            (false, false) => ExitCode::from(migrate::COULD_NOT_READ),
+        })
     })
 }
 
@@ -71,7 +77,7 @@ pub(super) fn who_can(flags: &WhoCan, program: &str) -> Result<ExitCode, Problem
             Form::Json => render::json(&readers),
         };
         say(text.as_bytes());
-        Ok(ExitCode::SUCCESS)
+        Ok(ended(false, NO, &readers.unread))
     })
 }
 

@@ -32,7 +32,7 @@ pub(super) fn map(flags: &AccessMap) -> Result<ExitCode, Problem> {
             MapForm::Svg => access::map_svg(&map),
         };
         say(text.as_bytes());
-        Ok(ExitCode::SUCCESS)
+        Ok(ended(false, FOUND, &map.unread))
     })
 }
 
@@ -49,7 +49,7 @@ pub(super) fn diff(flags: &AccessDiff) -> Result<ExitCode, Problem> {
     let edit = if flags.delete { Edit::Delete } else { Edit::Apply };
     let wrong =
         |error: &dyn std::fmt::Display| Problem::new("the change cannot be judged").cause(error);
-    let proposal = proposed_by(&objects, edit).map_err(|error| wrong(&error))?;
+    let proposal = proposed_by(&objects, edit);
     block_on(async {
         let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
         let rights = Rights::read(&reader, &proposal, tenure_host::expressions()).await?;
@@ -60,7 +60,7 @@ pub(super) fn diff(flags: &AccessDiff) -> Result<ExitCode, Problem> {
             Form::Json => render::json(&change),
         };
         say(text.as_bytes());
-        Ok(if change.is_nothing() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
+        Ok(ended(!change.is_nothing(), DIFFERS, &change.unread))
     })
 }
 
@@ -84,7 +84,7 @@ pub(super) fn doctor(flags: &AccessDoctor, program: &str) -> Result<ExitCode, Pr
 }
 
 /// Nothing was found only where everything could be read.
-fn ended(found: bool, code: u8, unread: &[Unread]) -> ExitCode {
+pub(super) fn ended(found: bool, code: u8, unread: &[Unread]) -> ExitCode {
     match (found, unread.is_empty()) {
         (true, _) => ExitCode::from(code),
         (false, true) => ExitCode::SUCCESS,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Where;
+use super::path::path;
 
 pub(crate) use asking::{
     AccessDiff, AccessDoctor, AccessMap, AccessNarrow, AccessUnused, Ask, Can, Explain, MapForm,
@@ -125,10 +126,13 @@ pub(crate) enum Access {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Strategies {
     /// Name all there are
+    #[command(after_help = STRATEGIES_EXAMPLES)]
     List,
     /// Print them as YAML, with what there is to know
+    #[command(after_help = STRATEGIES_EXAMPLES)]
     Print(StrategiesPrint),
     /// Apply those whose API is served
+    #[command(after_help = STRATEGIES_EXAMPLES)]
     Install(StrategiesInstall),
 }
 
@@ -183,7 +187,7 @@ pub(crate) enum Migrate {
 #[derive(Debug, Args)]
 pub(crate) struct MigrateGrants {
     /// A file with ReferenceGrants, and perhaps strategies; `-` is stdin; may be repeated
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = path())]
     pub(crate) file: Vec<PathBuf>,
 
     /// Take those of the cluster

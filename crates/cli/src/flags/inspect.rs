@@ -10,6 +10,9 @@ pub(super) const TREE_EXAMPLES: &str = "\
 Examples:
   tenure tree deployment/web                 what it owns, down to the last dependent
   tenure tree --up pod/web-1 -n shop         who owns it, up to the first owner
+  tenure tree deploy/web svc/web             several objects
+  tenure tree deployments -A                 all of a kind, in all namespaces
+  tenure tree namespace/shop                 everything inside it
   tenure tree deploy/web --watch             the same, drawn again whenever it changes
   tenure tree deploy/web -o svg > web.svg    a picture, for light and dark
   tenure tree widgets.example.com/a -o json  for programs
@@ -19,7 +22,9 @@ The last column says what the reference to the owner is worth:
   waiting       the owner is being deleted in the foreground
   dangling      nobody has that uid, or the one who has it is no valid owner
   unresolvable  its kind is not served, or lives in a namespace and the dependent does not
-`controller` marks the managing owner, `blocks` that the owner's foreground deletion waits.";
+`controller` marks the managing owner, `blocks` that the owner's foreground deletion waits.
+
+Siblings that are alike are counted (`298 more`); --all shows each of them.";
 
 pub(super) const WHY_EXAMPLES: &str = "\
 Examples:
@@ -37,8 +42,8 @@ Examples:
   tenure plan delete deployment/web --cascade=orphan      dependents stay
   tenure plan delete namespace/shop -o json               for programs
 
-Nothing is touched. The plan holds if nobody else writes meanwhile; finalizers of others stay, and
-grace periods pass.";
+Nothing is touched. The plan holds if nobody else writes meanwhile: built-in controllers take their
+finalizers off as they do, those of others stay, and grace periods pass.";
 
 pub(super) const AUDIT_EXAMPLES: &str = "\
 Examples:
@@ -99,8 +104,24 @@ pub(crate) struct What {
 
 #[derive(Debug, Args)]
 pub(crate) struct Tree {
-    #[command(flatten)]
-    pub(crate) what: What,
+    /// The objects: `deployment/web`, `deployment web api`, or all of a kind: `deployments`
+    ///
+    /// The kind may be a plural, a singular, a short name or a kind, alone or with its group:
+    /// `deployments`, `deploy`, `Deployment`, `deployments.apps`, `deployments.v1.apps`.
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..)]
+    pub(crate) objects: Vec<String>,
+
+    /// The namespace of the objects [default: the context's]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+
+    /// Objects of these kinds or names in every namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+
+    /// Show every object, also where many are alike
+    #[arg(long)]
+    pub(crate) all: bool,
 
     /// Show owners instead of dependents
     #[arg(long)]

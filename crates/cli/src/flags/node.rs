@@ -2,12 +2,13 @@
 //! elsewhere.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::LogFormat;
+use super::path::{here, path, right_of_equals};
 
 pub(super) const NODE_EXAMPLES: &str = "\
 Examples:
@@ -45,10 +46,19 @@ pub(crate) fn runtime(text: &str) -> Result<RuntimeFlag, String> {
         "process" => Ok(RuntimeFlag::Process),
         "none" => Ok(RuntimeFlag::None),
         other => match other.strip_prefix("cri=").filter(|socket| !socket.is_empty()) {
-            Some(socket) => Ok(RuntimeFlag::Cri(PathBuf::from(socket))),
+            Some(socket) => here(Path::new(socket)).map(RuntimeFlag::Cri),
             None => Err("use `process`, `cri=SOCKET` or `none`".to_owned()),
         },
     }
+}
+
+/// Reads `FOLDER` or `IMAGE=FOLDER`.
+pub(crate) fn image_folder(text: &str) -> Result<(Option<String>, PathBuf), String> {
+    let (image, folder) = right_of_equals(text);
+    if folder.is_empty() {
+        return Err("name a folder, or an image and its folder as IMAGE=FOLDER".to_owned());
+    }
+    Ok((image.map(str::to_owned), here(Path::new(folder))?))
 }
 
 /// Reads `FIRST..MAX`, such as `100ms..1s`.
@@ -83,8 +93,8 @@ pub(crate) struct NodeFlags {
     pub(crate) image_map: Vec<String>,
 
     /// A folder with images, or IMAGE=FOLDER for one, with `process`
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) image_dir: Vec<String>,
+    #[arg(long, value_name = "FOLDER", value_parser = image_folder)]
+    pub(crate) image_dir: Vec<(Option<String>, PathBuf)>,
 
     /// Let pods ask for privileges and files of this machine, with `process`
     #[arg(long)]
@@ -111,7 +121,7 @@ pub(crate) struct NodeCommand {
     pub(crate) command: Option<NodeSubcommand>,
 
     /// The kubeconfig of the server to join
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// The name of the node [default: the name of this machine]
@@ -128,7 +138,7 @@ pub(crate) struct NodeCommand {
 
     /// Folder for volumes, logs and containers
     /// [default: $XDG_DATA_HOME/tenure/node/NAME, else ~/.local/share/tenure/node/NAME]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = path())]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// What runs pods: `process` or `cri=SOCKET`
@@ -146,6 +156,7 @@ pub(crate) struct NodeCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeSubcommand {
     /// Show what this machine can isolate and what it cannot, with the reason
+    #[command(after_help = NODE_EXAMPLES)]
     Info(NodeInfo),
 }
 

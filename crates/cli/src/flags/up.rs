@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use tenure_host::{FEATURES, Limits};
 
 use super::offline::DATA_DIR_HELP;
+use super::path::path;
 use super::{NodeFlags, RuntimeFlag, bytes, node, time};
 
 pub(super) const UP_EXAMPLES: &str = "\
@@ -15,6 +16,10 @@ Examples:
   tenure up
   tenure up --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
   tenure up --ephemeral
+  tenure up --detach                         in the background: `tenure status`, `logs`, `down`
+  tenure up --kubeconfig ~/.kube/config      as a context `tenure` beside those that you have
+  tenure up --config up.yaml                 with flags from a file, such as `nodes: 3`
+  tenure up --print-config > up.yaml         such a file, with everything in it
   tenure up --nodes 0                        no node: pods wait until one joins
   tenure up --nodes 3 --runtime none         pods become Ready without containers
 
@@ -23,6 +28,8 @@ When ready, one line goes to stdout:
 Then, in another terminal:
   export KUBECONFIG=~/.local/share/tenure/kubeconfig
   kubectl get namespaces
+With `--audit-log -` it goes to stderr, so that stdout is the audit log alone. systemd is told too, where it
+started the server (`Type=notify`).
 Ctrl-c or SIGTERM ends it; objects and certificates are there at the next start.";
 
 /// Where pods can be run for real, there is a node to run them.
@@ -33,17 +40,39 @@ const NODES_MAX: i64 = 5000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    #[arg(long, value_name = "DIR", help = DATA_DIR_HELP)]
+    /// A file with flags: their names without hyphens before, and values, in YAML
+    ///
+    /// Flags win over the file. Paths in it are below its folder. `--print-config` shows all names.
+    #[arg(long, value_name = "FILE", value_parser = path())]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Print what the flags and the file come to, and start nothing
+    #[arg(long)]
+    pub(crate) print_config: bool,
+
+    /// Return when the server is ready, and leave it in the background
+    ///
+    /// Its log is in the data folder: `tenure logs`. `tenure down` ends it.
+    #[arg(long, conflicts_with = "ephemeral")]
+    pub(crate) detach: bool,
+
+    /// The log of a server that was started by `--detach`
+    #[arg(long, value_name = "FILE", value_parser = path(), hide = true)]
+    pub(crate) background: Option<PathBuf>,
+
+    #[arg(long, value_name = "DIR", help = DATA_DIR_HELP, value_parser = path())]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// Address and port to serve on; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443")]
     pub(crate) listen: SocketAddr,
 
-    /// Where to write the kubeconfig [default: inside the data folder]
+    /// The kubeconfig to put the server into, as a context `tenure` [default: one in the data folder]
     ///
-    /// A file that exists and was not written by tenure is left alone.
-    #[arg(long, value_name = "FILE")]
+    /// A cluster and a context named `tenure` and a user `tenure-admin` are put in and kept up to date; the context becomes the
+    /// current one when it is new. What others wrote there stays, and so does a namespace that you
+    /// choose. `tenure down` and `tenure kubeconfig remove` take the three out again.
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Keep nothing on disk: objects and certificates live in memory
@@ -135,7 +164,7 @@ pub(crate) struct Up {
     ///
     /// The lines are `audit.k8s.io/v1` events. Bodies of Secrets, ConfigMaps and token requests are
     /// never written.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) audit_log: Option<PathBuf>,
 
     /// How much of a request is written to the audit log [default: metadata]
@@ -150,7 +179,7 @@ pub(crate) struct Up {
     ///
     /// Public keys, private keys or certificates in PEM form. Keys that signed before a
     /// `tenure keys rotate` are believed without this.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) service_account_key_file: Vec<PathBuf>,
 
     /// The form of log lines on stderr

@@ -9,10 +9,15 @@ fn help_teaches_by_example() {
     let expected = "\
 A Kubernetes control plane in one process
 
-Usage: tenure <COMMAND>
+Usage: tenure [OPTIONS] <COMMAND>
 
 Commands:
   up           Start a control plane and serve until stopped
+  status       Say whether a server runs, where, and whether it is ready
+  logs         Print what a server in the background says
+  down         End a server; what it keeps stays
+  delete       End a server and remove everything that it keeps
+  kubeconfig   Show a server's kubeconfig, or take its entries out of yours
   node         Join a node to a server and run pods on it until stopped
   tree         Show what an object owns, or who owns it, in any cluster
   why          Explain why an object is still there, or will not stay
@@ -26,15 +31,20 @@ Commands:
   access       See who may read what because something points at it
   migrate      Make objects of this API from those of another
   policy       Print admission policies to apply to a cluster
+  man          Write manual pages
   completions  Print completions for a shell
   version      Print the version
 
 Options:
-  -h, --help     Print help
-  -V, --version  Print version
+  -v, --verbose...  Say more on stderr: what is done (-v), how (-vv), everything (-vvv)
+  -h, --help        Print help
+  -V, --version     Print version
 
 Examples:
   tenure up                                  serve on 127.0.0.1:6443, keep objects on disk
+  tenure up --detach                         the same in the background
+  tenure status                              is it there, and where
+  tenure down                                end it; the objects stay
   tenure up --ephemeral --listen 127.0.0.1:0 serve from memory on any free port
   tenure tree deployment/web                 what it owns, in the cluster of your kubeconfig
   tenure why pod/web-1 -n shop               why it is still there, or will not stay
@@ -42,11 +52,17 @@ Examples:
   tenure audit                               everything wrong with ownership, for people and CI
   tenure unused -A                           ConfigMaps and Secrets that nothing mentions
   tenure access map                          who reaches what by reference
-  tenure snapshot save before.snapshot       copy all objects of a stopped server into one file
+  tenure snapshot save before.snapshot       copy all objects into one file, also of a running server
   tenure completions bash > tenure.bash      write completions for a shell
 
+Exit code, of every command:
+  0  done; yes; nothing was found
+  1  no; something is wrong, or what was asked for could not be done
+  2  nothing can be said: wrong flags or settings, or the cluster, or a part of it, could not be read
+  3  something is unused, would change or was left out; the server does not run
+
 Environment:
-  TENURE_LOG   what to log, for example `info` or `tenure_server=debug` (default: warn)
+  TENURE_LOG   what to log, for example `info` or `tenure_server=debug` (default: warn); wins over -v
   NO_COLOR     set to anything to have no colors
 ";
     assert_eq!(help.stdout, expected);
@@ -129,7 +145,7 @@ fn who_cannot_look_says_why_and_ends_with_two() {
     let ended = run(&["unused", "--kubeconfig", "/nonexistent"]);
     assert_eq!(ended.code, Some(2));
     let ended = run(&["why", "pod/a", "--kubeconfig", "/nonexistent"]);
-    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.code, Some(2));
 }
 
 #[test]
@@ -153,7 +169,7 @@ fn features_that_do_not_exist_are_told() {
         ),
     ] {
         let ended = run(&["up", "--ephemeral", "--feature-gates", words]);
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), said));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), said));
         assert_eq!(ended.stdout, "");
     }
 }
@@ -162,7 +178,7 @@ fn features_that_do_not_exist_are_told() {
 fn no_command_shows_help_and_fails() {
     let ended = run(&[]);
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("Usage: tenure <COMMAND>"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Usage: tenure [OPTIONS] <COMMAND>"), "{}", ended.stderr);
 }
 
 #[test]
@@ -188,7 +204,8 @@ fn wrong_flags_are_usage_errors() {
         (&["up", "--listen", "6443"], "invalid value '6443' for '--listen <ADDRESS:PORT>'"),
         (&["up", "--store", "tape"], "[possible values: file, memory]"),
         (&["up", "--ephemeral", "--data-dir", "x"], "cannot be used with"),
-        (&["down"], "unrecognized subcommand 'down'"),
+        (&["up", "--ephemeral", "--detach"], "cannot be used with"),
+        (&["halt"], "unrecognized subcommand 'halt'"),
     ] {
         let ended = run(arguments);
         assert_eq!(ended.code, Some(2), "{arguments:?}");

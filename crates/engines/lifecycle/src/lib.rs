@@ -24,6 +24,6 @@ pub use fit::{Asked, Refusal, Room, asked, fits};
 pub use message::{TERMINATION_MESSAGE_MAX, clip_message, clip_messages, fallback_message};
 pub use phase::{Phase, may_restart, pod_phase};
 pub use plan::{Action, Kill, MIN_GRACE, Plan, is_ending, next_actions};
-pub use seen::{Busy, Ended, Instance, KillOrder, Observed, Seen, State, Waiting};
+pub use seen::{Busy, Ended, Instance, KillOrder, Leaving, Observed, Seen, State, Waiting};
 pub use spec::{ContainerSpec, Deletion, RestartPolicy, Role, Rule, Spec};
 pub use status::{container_status, pod_status, written};

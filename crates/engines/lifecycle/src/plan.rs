@@ -3,6 +3,7 @@
 //! ```text
 //!   goes on:  volumes ─► sandbox ─► init, init, sidecar … ─► all containers
 //!   ends:     containers, with a hook first ─► sidecars, last one first ─► finish
+//!   leaves:   the same without the last step: the node ends, the pod does not
 //! ```
 
 use alloc::borrow::ToOwned as _;
@@ -127,6 +128,11 @@ pub fn next_actions(spec: &Spec, observed: &Observed, now: Timestamp) -> Plan {
         end(spec, observed, now, &mut plan);
         return plan;
     }
+    if let Some(leaving) = observed.leaving {
+        let grace = spec.grace_seconds.min(leaving.grace_seconds_max);
+        stop_all(spec, observed, Grace { from: leaving.since, seconds: grace }, now, &mut plan);
+        return plan;
+    }
     if let Some(deadline) = deadline(spec, observed) {
         plan.wake_at(deadline);
     }
@@ -236,14 +242,47 @@ fn end_some(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
 /// Stops everything, and finishes when nothing lives (R106, R107).
 fn end(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
     let remove = spec.deletion.is_some() || observed.forgotten;
+    let mut grace =
+        Grace { from: observed.ending.unwrap_or(now), seconds: grace_seconds(spec, observed) };
+    if let Some(leaving) = observed.leaving {
+        // A node that ends does not wait longer for those that end anyway (R146b).
+        let last = later(leaving.since, leaving.grace_seconds_max);
+        if last < grace.until() {
+            grace = Grace { from: leaving.since, seconds: leaving.grace_seconds_max };
+        }
+    }
+    if !stop_all(spec, observed, grace, now, plan) && !observed.sandbox_busy {
+        plan.actions.push(Action::Finish { remove });
+    }
+}
+
+/// How long containers have to end, and since when.
+#[derive(Clone, Copy)]
+struct Grace {
+    from: Timestamp,
+    seconds: i64,
+}
+
+impl Grace {
+    fn until(self) -> Timestamp {
+        later(self.from, self.seconds)
+    }
+}
+
+/// Stops what is to be stopped now, sidecars last (R107); says whether anything lives.
+fn stop_all(
+    spec: &Spec,
+    observed: &Observed,
+    grace: Grace,
+    now: Timestamp,
+    plan: &mut Plan,
+) -> bool {
     let living: Vec<&ContainerSpec> =
         spec.containers.iter().filter(|container| lives(container, observed)).collect();
-    if living.is_empty() && !observed.sandbox_busy {
-        plan.actions.push(Action::Finish { remove });
-        return;
+    if living.is_empty() {
+        return false;
     }
-    let grace = grace_seconds(spec, observed);
-    let until = later(observed.ending.unwrap_or(now), grace);
+    let until = grace.until();
     let stop = |container: &ContainerSpec, plan: &mut Plan| {
         let Some(seen) = observed.container(&container.name).filter(|seen| seen.lives()) else {
             return;
@@ -255,7 +294,8 @@ fn end(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
         };
         if sooner {
             let message = format!("Stopping container {}", container.name);
-            let (container, hook) = (container.name.to_owned(), grace > 0 && !observed.forgotten);
+            let hook = grace.seconds > 0 && !observed.forgotten;
+            let container = container.name.to_owned();
             plan.actions.push(Action::Stop(Kill { container, message, hook, until }));
         }
     };
@@ -269,7 +309,7 @@ fn end(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
         for container in sidecars {
             stop(container, plan);
         }
-        return;
+        return true;
     }
     if others.is_empty()
         && let Some(last) = sidecars.last()
@@ -277,6 +317,7 @@ fn end(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
         stop(last, plan);
     }
     plan.wake_at(until);
+    true
 }
 
 fn lives(container: &ContainerSpec, observed: &Observed) -> bool {

@@ -30,6 +30,9 @@ pub struct Observed {
     pub started: Option<Timestamp>,
     /// When its end began, with the grace it was given then.
     pub ending: Option<Timestamp>,
+    /// That the node ends, and the pod does not: its containers end now and are started again when the node
+    /// is back.
+    pub leaving: Option<Leaving>,
     /// Addresses of the pod, the main one first.
     pub pod_addresses: Vec<String>,
     /// Addresses of the node, the main one first.
@@ -42,6 +45,15 @@ pub struct Observed {
     pub cleaned: bool,
     /// Whether what was left of it was removed, too.
     pub removed: bool,
+}
+
+/// That the node of a pod ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaving {
+    /// Since when.
+    pub since: Timestamp,
+    /// How long the node waits for any pod, in seconds; a pod that wants less gets less.
+    pub grace_seconds_max: i64,
 }
 
 /// A container as it is on the node.
@@ -178,6 +190,13 @@ impl Observed {
     #[must_use]
     pub fn container(&self, name: &str) -> Option<&Seen> {
         self.containers.get(name)
+    }
+
+    /// Whether something of the pod may still be there to be stopped.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        let lives = |seen: &Seen| seen.busy.is_some() || seen.lives();
+        self.sandbox_busy || self.containers.values().any(lives)
     }
 
     /// Whether a container runs.

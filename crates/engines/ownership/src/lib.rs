@@ -47,7 +47,7 @@ pub use object::{
     Answer, Finalizer, Finalizers, Key, Object, Order, Outcome, Owner, Policy, Reference, Resource,
     Type,
 };
-pub use plan::{Done, Step};
+pub use plan::{Circumstances, Done, Release, Step};
 pub use rule::Rule;
 
 use ask::Asks;

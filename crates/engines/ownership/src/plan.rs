@@ -41,6 +41,25 @@ pub enum Done {
     DroppedFinalizer(Finalizer),
 }
 
+/// An object whose finalizers of others are those of controllers that take them off in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// The object.
+    pub uid: &'a str,
+    /// It keeps them until all of these are gone.
+    pub users: &'a [String],
+}
+
+/// What a plan must know beyond ownership.
+#[derive(Clone, Copy)]
+pub struct Circumstances<'a> {
+    /// Of the objects whose kind has a grace period, only those get one whose uid this holds for: a pod
+    /// that runs nowhere goes at once (R52).
+    pub graceful: &'a dyn Fn(&str) -> bool,
+    /// The objects that controllers let go.
+    pub releases: &'a [Release<'a>],
+}
+
 impl Engine {
     /// What would happen, in order, if a client deleted an object with a policy and nobody else
     /// wrote anything. Finalizers of others stay; grace periods pass.
@@ -53,18 +72,17 @@ impl Engine {
     /// before is left to do. What the earlier ones take along is not deleted again.
     #[must_use]
     pub fn plan_all(&self, deletes: &[(&str, Policy)]) -> Vec<Step> {
-        self.plan_knowing(deletes, &|_| true)
+        self.plan_knowing(deletes, Circumstances { graceful: &|_| true, releases: &[] })
     }
 
-    /// As [`Engine::plan_all`]; of the objects whose kind has a grace period, only those get one whose
-    /// uid `graceful` holds for. A pod that runs nowhere goes at once (R52).
+    /// As [`Engine::plan_all`], with what is known of grace periods and of controllers.
     #[must_use]
     pub fn plan_knowing(
         &self,
         deletes: &[(&str, Policy)],
-        graceful: &dyn Fn(&str) -> bool,
+        circumstances: Circumstances<'_>,
     ) -> Vec<Step> {
-        let mut planner = Planner::new(self, graceful);
+        let mut planner = Planner::new(self, circumstances);
         for (uid, policy) in deletes {
             if let Some(image) = planner.image(uid) {
                 planner.delete(image, *policy, Rule::Client);
@@ -89,8 +107,7 @@ struct Image {
 
 struct Planner<'a> {
     engine: Engine,
-    /// Whether an object, of a kind that has a grace period, gets one.
-    graceful: &'a dyn Fn(&str) -> bool,
+    circumstances: Circumstances<'a>,
     images: BTreeMap<String, Image>,
     revision: Revision,
     out: Vec<Intent>,
@@ -101,7 +118,7 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(engine: &Engine, graceful: &'a dyn Fn(&str) -> bool) -> Planner<'a> {
+    fn new(engine: &Engine, circumstances: Circumstances<'a>) -> Planner<'a> {
         let mut engine = engine.clone();
         let mut out = Vec::new();
         // What is under way is done in the plan as well.
@@ -115,7 +132,7 @@ impl<'a> Planner<'a> {
         let revision = engine.revision;
         let (images, steps) = (BTreeMap::new(), Vec::new());
         let (queue, graces) = (VecDeque::new(), VecDeque::new());
-        Planner { engine, graceful, images, revision, out, queue, graces, steps }
+        Planner { engine, circumstances, images, revision, out, queue, graces, steps }
     }
 
     /// The object with a uid as it now is.
@@ -129,7 +146,7 @@ impl<'a> Planner<'a> {
             return None;
         }
         let kind = self.engine.kinds.stored(node.resource);
-        let graceful = kind.is_some_and(|kind| kind.graceful) && (self.graceful)(uid);
+        let graceful = kind.is_some_and(|kind| kind.graceful) && (self.circumstances.graceful)(uid);
         let references = self.engine.graph.references(id);
         let owners = references.map(|(_, edge)| {
             let (block, controller) = (edge.is(mark::BLOCK), edge.is(mark::CONTROLLER));
@@ -160,10 +177,23 @@ impl<'a> Planner<'a> {
                     image.in_grace = false;
                     self.store(image, None);
                 }
+            } else if let Some(mut image) = self.released() {
+                image.finalizers.other = false;
+                self.store(image, None);
             } else {
                 return;
             }
         }
+    }
+
+    /// An object that its controllers now let go: its deletion has begun, and nobody uses it any more.
+    fn released(&self) -> Option<Image> {
+        let gone = |uid: &String| self.image(uid).is_none();
+        let mut ready = self.circumstances.releases.iter().filter(|it| it.users.iter().all(gone));
+        ready.find_map(|release| {
+            let image = self.image(release.uid)?;
+            (image.terminating && !image.in_grace && image.finalizers.other).then_some(image)
+        })
     }
 
     fn collect(&mut self) {

@@ -24,14 +24,6 @@ pub enum RoleChange<'a> {
 }
 
 impl Rbac {
-    /// The other ClusterRoles that a role selects.
-    pub fn gathered_by<'a>(&'a self, role: &'a Role) -> impl Iterator<Item = &'a Role> {
-        self.cluster_roles().filter(|other| {
-            let mut selectors = role.gathers.iter().flatten();
-            other.name != role.name && selectors.any(|selector| selects(selector, other))
-        })
-    }
-
     /// What aggregated ClusterRoles must hold after a change, where that differs from what they hold.
     ///
     /// A role that is being put is listed when the rules it comes with are not the gathered ones.

@@ -3,6 +3,7 @@
 //! One object per Service, under its name; it goes when the Service goes. Endpoints of Services
 //! without a selector belong to whoever wrote them.
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent};
+use crate::intent::{Door, Ending, Intent, Subject};
 use crate::resource::Resource;
 use crate::slices::{self, HEADLESS_LABEL, TRIGGER, reach};
 use crate::view::{Seen, View};
@@ -103,9 +104,16 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     if let Some(trigger) = slices::trigger(&service, &pods) {
         owner::annotate(&mut object, TRIGGER, &trigger);
     }
+    let about = Subject::of(Resource::Services, &service);
+    let refused = |reason: &str, words: &str| {
+        let words = format!("Failed to {words} endpoint {namespace}/{name}: ");
+        about.warning(reason, words).ending(Ending::Error)
+    };
     out.push(match known {
-        Some(known) => Intent::update(Resource::Endpoints, object, Door::Main, known.revision),
-        None => Intent::create(Resource::Endpoints, object),
+        Some(known) => Intent::update(Resource::Endpoints, object, Door::Main, known.revision)
+            .when_refused(refused("FailedToUpdateEndpoint", "update")),
+        None => Intent::create(Resource::Endpoints, object)
+            .when_refused(refused("FailedToCreateEndpoint", "create")),
     });
     out
 }

@@ -216,7 +216,7 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
             }
             Err(why) => {
                 let message = message(places.len(), &why);
-                let (nominated, deletions) = preempt::make_room(waiting, &places);
+                let (nominated, deletions) = preempt::make_room(waiting, &places, pass.now);
                 out.intents.extend(deletions);
                 out.intents.extend(told(pass, waiting, nominated, &message));
                 hopeless.learn(waiting, message);

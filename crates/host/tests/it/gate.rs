@@ -147,9 +147,18 @@ async fn r55_a_mounted_volume_keeps_its_last_good_content_while_the_feature_is_o
     let first = house.pod("a", "ready", ready).await;
     let before = content(&house.runtime, "a");
     let held = house.runtime.config("a").unwrap();
-    // A copy of what ran is what a killed agent would have left; the end below stops the rest.
+    // A copy of what ran and of what was in memory is what a killed agent would have left; the end below
+    // stops the one and unmounts the other.
     let left = house.runtime.left();
+    let memory = folder.path().join("data/nodes/node-1/volumes/memory");
+    let aside = tempfile::tempdir().unwrap();
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        let done = std::process::Command::new("cp").arg("-aT").arg(from).arg(to).status().unwrap();
+        assert!(done.success());
+    };
+    copy(&memory, aside.path());
     house.plane.stop().await;
+    copy(aside.path(), &memory);
     let house = House::with(left.clone(), config(folder.path(), false)).await;
     let owner = house.get("/api/v1/namespaces/default/serviceaccounts/default").await.unwrap();
     let owner = json!({

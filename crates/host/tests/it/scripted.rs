@@ -142,6 +142,7 @@ impl Runtime for Scripted {
         let wanted = wanted.clone();
         self.answer(format!("image {}", wanted.name), move |_| {
             if wanted.name.starts_with("missing") {
+                wanted.pulling.begin();
                 let message = format!("{} is nowhere", wanted.name);
                 return Err(RuntimeError::Image { reason: "ErrImagePull", message });
             }

@@ -157,6 +157,18 @@ pub struct Answer {
     pub unread: Vec<Unread>,
 }
 
+impl Answer {
+    /// Whether what references say is known: they allow it, the verb rules it out, or everything that
+    /// would allow it was read. Roles have nothing to do with it.
+    #[must_use]
+    pub fn is_reference_known(&self) -> bool {
+        let roles = |unread: &Unread| unread.kind.ends_with(super::ROLES);
+        self.reference.allowed
+            || self.reference.code == Some(Code::Verb.as_str())
+            || self.unread.iter().all(roles)
+    }
+}
+
 /// What references say, for programs (R132).
 #[derive(Clone, Debug, Serialize)]
 pub struct Told<'a> {

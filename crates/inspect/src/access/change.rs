@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tenure_reference::{Consumer, GROUP, Resource, ServedType, Strategy, Unusable};
 use tenure_references::live::Proposal;
 
+use super::apply::applied;
 use super::{ObjectName, Rights, Via, Who};
 use crate::facts::Unread;
 
@@ -80,17 +81,22 @@ impl Rights {
     ) -> Result<Change, NotApplied> {
         let mut after = self.snapshot.clone();
         let mut ignored = Vec::new();
-        let proposal = proposed_by(objects, edit)?;
+        let proposal = proposed_by(objects, edit);
         for object in objects {
-            let proposed = Proposed::of(object, &self.snapshot.served, namespace)?;
-            if edit == Edit::Apply {
-                proposed.understood()?;
-            }
+            let mut proposed = Proposed::of(object, &self.snapshot.served, namespace)?;
             if proposed.group == GROUP {
+                if edit == Edit::Apply {
+                    proposed.join_with(&after.objects);
+                    proposed.understood()?;
+                }
                 proposed.put_into(&mut after.objects, edit);
             } else if let Some(version) = self.read_at(&proposed, &proposal) {
                 if edit == Edit::Apply {
                     proposed.is_written_at(&version)?;
+                    let resource = proposed.resource();
+                    let same = after.origins.iter().filter(|(of, _)| *of == resource);
+                    let same: Vec<Value> = same.map(|(_, object)| object.clone()).collect();
+                    proposed.join_with(&same);
                 }
                 proposed.put_among(&mut after.origins, edit);
             } else {
@@ -149,37 +155,27 @@ impl Rights {
 }
 
 /// The strategies and consumers that a change applies, for which a cluster must be read to judge it; one that takes
-/// away proposes none.
-///
-/// # Errors
-/// One of them cannot be understood.
-pub fn proposed_by(objects: &[Value], edit: Edit) -> Result<Proposal, NotApplied> {
+/// away proposes none. What a file says in part only is understood when it has been joined with what is there.
+#[must_use]
+pub fn proposed_by(objects: &[Value], edit: Edit) -> Proposal {
     if edit == Edit::Delete {
-        return Ok(Proposal::default());
+        return Proposal::default();
     }
-    Ok(Proposal {
-        strategies: all_of(objects, "ReferenceStrategy", Strategy::from_object)?,
-        consumers: all_of(objects, "ClusterReferenceConsumer", Consumer::from_object)?,
-    })
+    Proposal {
+        strategies: all_of(objects, "ReferenceStrategy", Strategy::from_object),
+        consumers: all_of(objects, "ClusterReferenceConsumer", Consumer::from_object),
+    }
 }
 
-/// The objects of a kind, understood.
+/// The objects of a kind that can be understood.
 fn all_of<T>(
     objects: &[Value],
     kind: &str,
     read: impl Fn(&Map<String, Value>) -> Result<T, Unusable>,
-) -> Result<Vec<T>, NotApplied> {
-    let mut all = Vec::new();
-    for object in objects.iter().filter_map(Value::as_object) {
-        if object.get("kind").and_then(Value::as_str) == Some(kind) {
-            let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
-            let name = name.and_then(Value::as_str).unwrap_or_default();
-            all.push(read(object).map_err(|why| {
-                NotApplied::NotUnderstood(format!("{kind} `{name}`"), why.to_string())
-            })?);
-        }
-    }
-    Ok(all)
+) -> Vec<T> {
+    let objects = objects.iter().filter_map(Value::as_object);
+    let of_kind = objects.filter(|it| it.get("kind").and_then(Value::as_str) == Some(kind));
+    of_kind.filter_map(|object| read(object).ok()).collect()
 }
 
 /// An object of a change, with what it says of itself.
@@ -259,6 +255,17 @@ impl Proposed {
 
     fn resource(&self) -> Resource {
         Resource::new(&self.group, &self.plural)
+    }
+
+    /// Makes it what applying it leaves there.
+    fn join_with(&mut self, living: &[Value]) {
+        let is_live = |kept: &&Value| {
+            kept.get("kind").and_then(Value::as_str) == Some(&self.kind)
+                && self.is_at_place_of(kept)
+        };
+        if let Some(live) = living.iter().find(is_live) {
+            self.object = applied(live, &self.object);
+        }
     }
 
     /// Replaces it among objects of the three kinds, or takes it out.

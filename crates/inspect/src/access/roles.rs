@@ -12,7 +12,7 @@ use tenure_references::Identity;
 use super::Who;
 
 /// The API group of roles.
-pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 /// Its resources.
 pub(super) const RESOURCES: [&str; 4] =
     ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];

@@ -5,14 +5,18 @@ mod map;
 use std::fmt::Write as _;
 
 use crate::access::{
-    Access, Advice, Answer, Change, Doctor, Narrow, Outcome, Readers, State, UnusedGrants, Verdict,
-    Via,
+    Access, Advice, Answer, Change, Doctor, Narrow, Outcome, ROLES, Readers, State, UnusedGrants,
+    Verdict, Via,
 };
+use crate::facts::Unread;
 use crate::finding::count;
 use crate::render::Paint;
+use crate::render::rules;
 use crate::render::text::unread;
 
 pub use map::{map, map_dot, map_svg};
+
+const NOT_READ: &str = "what would say so could not be read";
 
 /// `yes` or `no`, then what roles and what references say.
 #[must_use]
@@ -25,6 +29,9 @@ pub fn can(answer: &Answer, paint: Paint) -> String {
         }
         (true, true) => {
             let _ = writeln!(text, "  reference: yes, {}", short(&reference.message));
+        }
+        (false, _) if !answer.is_reference_known() => {
+            let _ = writeln!(text, "  reference: not known, {NOT_READ}");
         }
         (false, _) => {
             let _ = writeln!(text, "  reference: no, {}", reference.message);
@@ -58,6 +65,11 @@ pub fn explain(answer: &Answer, paint: Paint) -> String {
         format!("{} {} as {}: ", answer.verb, paint.bold(&answer.object.to_string()), answer.user);
     text += &said(answer, paint);
     let reference = &answer.reference;
+    if !answer.is_reference_known() {
+        let _ = writeln!(text, "  reference: {}, {NOT_READ}", paint.yellow("not known"));
+        unread(&answer.unread, paint, &mut text);
+        return text;
+    }
     let word = if reference.allowed { paint.green("yes") } else { paint.red("no") };
     let _ = writeln!(text, "  reference: {word}, {}", short(&reference.message));
     for condition in &reference.conditions {
@@ -102,22 +114,16 @@ pub fn explain(answer: &Answer, paint: Paint) -> String {
 pub fn who_can(readers: &Readers, paint: Paint) -> String {
     let title = format!("{} {}", readers.verb, readers.object);
     let mut text = format!("{}\n", paint.bold(&title));
-    if readers.by_reference.is_empty() {
-        text += "by reference: nobody\n";
-    } else {
-        text += "by reference:\n";
-    }
+    let (roles, others): (Vec<&Unread>, Vec<&Unread>) =
+        readers.unread.iter().partition(|unread| unread.kind.ends_with(ROLES));
+    text += &by("reference", readers.by_reference.is_empty(), &others);
     for reader in &readers.by_reference {
         let _ = writeln!(text, "  {}", paint.cyan(&reader.subject.to_string()));
         for via in &reader.witnesses {
             let _ = writeln!(text, "    {via}");
         }
     }
-    if readers.by_roles.is_empty() {
-        text += "by roles: nobody\n";
-    } else {
-        text += "by roles:\n";
-    }
+    text += &by("roles", readers.by_roles.is_empty(), &roles);
     let names: Vec<String> = readers.by_roles.iter().map(|it| it.subject.to_string()).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, holder) in names.iter().zip(&readers.by_roles) {
@@ -125,6 +131,16 @@ pub fn who_can(readers: &Readers, paint: Paint) -> String {
     }
     unread(&readers.unread, paint, &mut text);
     text
+}
+
+/// A heading; that nobody stands below it is said only where everything was read.
+fn by(what: &str, empty: bool, unread: &[&Unread]) -> String {
+    match (empty, unread.is_empty()) {
+        (true, true) => format!("by {what}: nobody\n"),
+        (true, false) => format!("by {what}: not known, {NOT_READ}\n"),
+        (false, true) => format!("by {what}:\n"),
+        (false, false) => format!("by {what}, as far as it could be read:\n"),
+    }
 }
 
 /// What a change gives and takes.
@@ -142,6 +158,9 @@ pub fn change(change: &Change, paint: Paint) -> String {
         let _ = writeln!(text, "not looked at: {ignored} holds no reference that a strategy finds");
     }
     let _ = match change.is_nothing() {
+        true if !change.unread.is_empty() => {
+            writeln!(text, "what changes cannot be said: what would say so could not be read")
+        }
         true => writeln!(text, "nobody gains or loses access by reference"),
         false => {
             let (gained, lost) = (change.gained.len(), change.lost.len());
@@ -160,6 +179,9 @@ pub fn unused_grants(unused: &UnusedGrants, paint: Paint) -> String {
         let _ = writeln!(text, "{grant}");
     }
     let _ = match unused.grants.len() {
+        0 if !unused.unread.is_empty() => {
+            writeln!(text, "no unused grant was found in what could be read")
+        }
         0 if unused.looked_at == 0 => writeln!(text, "there are no grants"),
         0 => writeln!(text, "{}", paint.green("every grant covers a reference")),
         number => writeln!(text, "{} no reference", paint.yellow(&covers(number))),
@@ -185,11 +207,14 @@ pub fn doctor(doctor: &Doctor, program: &str, paint: Paint) -> String {
         if let Some(hint) = &hint {
             let _ = writeln!(text, "  hint: {hint}");
         }
-        let _ =
-            writeln!(text, "  rule: {}", paint.faint(&format!("referential-authorization {rule}")));
+        let rule = rules::told(&format!("referential-authorization {rule}"));
+        let _ = writeln!(text, "  rule: {}", paint.faint(&rule));
     }
     let found = match doctor.warns() {
         true => paint.yellow("somebody should look"),
+        false if !doctor.unread.is_empty() => {
+            paint.yellow("nothing wrong was found in what could be read")
+        }
         false => paint.green("nothing is wrong"),
     };
     let strategies = match doctor.strategies {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::look::Standing;
+use crate::render::look::{class, color};
 use crate::tree::{Row, Tree};
 
 /// The number of each row's node: rows that repeat share one.
@@ -40,15 +40,6 @@ fn nodes(tree: &Tree) -> Vec<(usize, &Row)> {
     nodes
 }
 
-pub(crate) fn colors(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Alive => "#2e7d32",
-        Standing::Terminating | Standing::Waiting | Standing::Orphaning => "#b26a00",
-        Standing::Absent => "#c62828",
-        Standing::Unread => "#757575",
-    }
-}
-
 /// How a graph begins; arrows go in this direction.
 pub(super) fn graph(name: &str, direction: &str) -> String {
     let node = "shape=box, style=rounded, fontname=\"sans-serif\"";
@@ -60,17 +51,20 @@ pub(super) fn graph(name: &str, direction: &str) -> String {
 pub fn dot(tree: &Tree) -> String {
     let mut text = graph("ownership", "RL");
     for (number, row) in nodes(tree) {
-        let name = format!("{}\n{}", row.object.kind, row.object.place());
+        let name = format!("{}\n{}", row.object.kind, place(row));
         let _ = writeln!(
             text,
             "  n{number} [label=\"{}\", color=\"{}\", tooltip=\"uid {}\"];",
             quoted(&name),
-            colors(row.standing),
+            color(class(row.standing, row.health)),
             quoted(&row.object.uid)
         );
     }
     for (dependent, owner, row) in edges(tree) {
-        let Some(link) = row.reference else { continue };
+        let Some(link) = row.reference else {
+            let _ = writeln!(text, "  n{dependent} -> n{owner} [style=dotted, arrowhead=none];");
+            continue;
+        };
         let style = if link.verdict.ties() { "solid" } else { "dashed" };
         let width = if link.blocking { ", penwidth=2" } else { "" };
         let label = if link.verdict.ties() { "" } else { link.verdict.text() };
@@ -91,11 +85,15 @@ pub fn mermaid(tree: &Tree) -> String {
     let mut text = String::from("flowchart RL\n");
     for (number, row) in nodes(tree) {
         let kind = plain(&row.object.kind);
-        let place = plain(&row.object.place());
-        let _ = writeln!(text, "  n{number}[\"{kind}<br/>{place}\"]:::{}", class(row.standing));
+        let place = plain(&place(row));
+        let class = class(row.standing, row.health);
+        let _ = writeln!(text, "  n{number}[\"{kind}<br/>{place}\"]:::{class}");
     }
     for (dependent, owner, row) in edges(tree) {
-        let Some(link) = row.reference else { continue };
+        let Some(link) = row.reference else {
+            let _ = writeln!(text, "  n{dependent} -.- n{owner}");
+            continue;
+        };
         let arrow = match (link.verdict.ties(), link.blocking) {
             (false, _) => format!("-. {} .->", link.verdict.text().replace(':', ",")),
             (true, true) => "==>".to_owned(),
@@ -103,19 +101,15 @@ pub fn mermaid(tree: &Tree) -> String {
         };
         let _ = writeln!(text, "  n{dependent} {arrow} n{owner}");
     }
-    for standing in [Standing::Alive, Standing::Terminating, Standing::Absent, Standing::Unread] {
-        let _ = writeln!(text, "  classDef {} stroke:{}", class(standing), colors(standing));
+    for class in ["good", "waiting", "failing", "terminating", "absent", "unread", "plain"] {
+        let _ = writeln!(text, "  classDef {class} stroke:{}", color(class));
     }
     text
 }
 
-fn class(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Alive => "alive",
-        Standing::Terminating | Standing::Waiting | Standing::Orphaning => "terminating",
-        Standing::Absent => "absent",
-        Standing::Unread => "unread",
-    }
+/// Where it is and how it is called, or how many a row stands for.
+fn place(row: &Row) -> String {
+    if row.folded.is_some() { row.object.name.clone() } else { row.object.place() }
 }
 
 fn plain(text: &str) -> String {

@@ -2,8 +2,10 @@
 
 pub mod access;
 mod draw;
+mod look;
 mod paint;
 mod picture;
+mod rules;
 mod svg;
 mod text;
 mod unused;

@@ -1,6 +1,7 @@
 //! Colors for terminals, or none. What a color says is always said in words as well.
 
 use crate::finding::Level;
+use crate::health::Health;
 use crate::look::{Standing, Worth};
 
 /// How text is colored.
@@ -47,10 +48,22 @@ impl Paint {
 
     pub(crate) fn standing(self, standing: Standing, text: &str) -> String {
         match standing {
-            Standing::Alive => self.green(text),
+            // That it lives says nothing about how it fares.
+            Standing::Alive => text.to_owned(),
             Standing::Terminating | Standing::Waiting | Standing::Orphaning => self.yellow(text),
             Standing::Absent => self.red(text),
             Standing::Unread => self.faint(text),
+        }
+    }
+
+    /// How an object is: by how it stands, and if it lives by how it fares.
+    pub(crate) fn fares(self, standing: Standing, health: Option<Health>, text: &str) -> String {
+        match (standing, health) {
+            (Standing::Alive, None) => text.to_owned(),
+            (Standing::Alive, Some(Health::Good)) => self.green(text),
+            (Standing::Alive, Some(Health::Waiting)) => self.yellow(text),
+            (Standing::Alive, Some(Health::Failing)) => self.red(text),
+            (standing, _) => self.standing(standing, text),
         }
     }
 

@@ -9,6 +9,8 @@ use crate::finding::{Finding, age, count};
 use crate::look::Standing;
 use crate::plan::{Happens, Plan};
 use crate::render::Paint;
+use crate::render::look::{aged, referred, said};
+use crate::render::rules;
 use crate::tree::{Row, Tree};
 use crate::why::Why;
 
@@ -65,52 +67,33 @@ pub(super) fn branch(depth: usize, last: bool, open: &mut Vec<bool>) -> String {
 }
 
 fn cells(row: &Row, branch: &str, tree: &Tree, paint: Paint) -> [(String, String); 5] {
-    let name = format!("{}/{}", row.object.kind, row.object.name);
+    let name = match row.folded {
+        Some(_) => row.object.name.clone(),
+        None => format!("{}/{}", row.object.kind, row.object.name),
+    };
     let again = if row.repeated { " (see above)" } else { "" };
     let painted = format!(
         "{}{}{}",
         paint.faint(branch),
-        if row.depth == 0 { paint.bold(&name) } else { name.clone() },
+        match row.folded {
+            Some(_) => paint.faint(&name),
+            None if row.depth == 0 => paint.bold(&name),
+            None => name.clone(),
+        },
         paint.faint(again)
     );
-    let status = status(row, tree);
-    let age = row.created.map(|created| age(created, tree.now)).unwrap_or_default();
-    let reference = reference(row);
+    let (status, age, reference) = (said(row, tree), aged(row, tree), referred(row));
     let worth = row.reference.map(|link| link.verdict);
     let reference_painted =
         worth.map_or_else(|| reference.clone(), |worth| paint.worth(worth, &reference));
+    let status_painted = paint.fares(row.standing, row.health, &status);
     [
         (row.object.namespace.clone(), row.object.namespace.clone()),
         (format!("{branch}{name}{again}"), painted),
-        (status.clone(), paint.standing(row.standing, &status)),
+        (status, status_painted),
         (age.clone(), age),
         (reference, reference_painted),
     ]
-}
-
-fn status(row: &Row, tree: &Tree) -> String {
-    let since = row.deleted.map(|deleted| format!(" {}", age(deleted, tree.now)));
-    let since = since.unwrap_or_default();
-    match row.standing {
-        Standing::Alive => row.status.clone().unwrap_or_default(),
-        Standing::Terminating => format!("Terminating{since}"),
-        Standing::Waiting => format!("Terminating{since}, waits for dependents"),
-        Standing::Orphaning => format!("Terminating{since}, leaves dependents"),
-        Standing::Absent => "absent".to_owned(),
-        Standing::Unread => "unread".to_owned(),
-    }
-}
-
-fn reference(row: &Row) -> String {
-    let Some(link) = row.reference else { return String::new() };
-    let mut text = link.verdict.text().to_owned();
-    if link.controller {
-        text.push_str(", controller");
-    }
-    if link.blocking {
-        text.push_str(", blocks");
-    }
-    text
 }
 
 /// Why an object is as it is.
@@ -155,6 +138,8 @@ pub fn audit(audit: &Audit, program: &str, paint: Paint) -> String {
         None => String::new(),
     };
     let found = match audit.findings.len() {
+        0 if !audit.saw_anything() => paint.yellow("nothing could be read"),
+        0 if !audit.is_whole() => paint.yellow("nothing found in what could be read"),
         0 => paint.green("nothing found"),
         number => paint.yellow(&count(number, "finding")),
     };
@@ -206,6 +191,9 @@ pub fn plan(plan: &Plan, program: &str, paint: Paint) -> String {
     for note in &plan.notes {
         finding(note, program, paint, &mut text);
     }
+    if plan.steps.iter().any(|step| step.rule.is_some()) {
+        let _ = writeln!(text, "{}", paint.faint("numbers are rules of spec/ownership.md"));
+    }
     unread(&plan.unread, paint, &mut text);
     text
 }
@@ -253,18 +241,45 @@ fn finding(finding: &Finding, program: &str, paint: Paint, text: &mut String) {
         let _ = writeln!(text, "  hint: {hint}");
     }
     if let Some(rule) = finding.rule {
-        let rule = if rule.contains(' ') { rule.to_owned() } else { format!("ownership {rule}") };
-        let _ = writeln!(text, "  rule: {}", paint.faint(&rule));
+        let _ = writeln!(text, "  rule: {}", paint.faint(&rules::told(rule)));
     }
 }
 
+/// How many kinds are named one by one; more are told together, by why they could not be read.
+const ONE_BY_ONE_MAX: usize = 5;
+
+/// What could not be read, or not everywhere.
 pub(super) fn unread(unread: &[Unread], paint: Paint, text: &mut String) {
-    if unread.is_empty() {
-        return;
+    let (parts, none): (Vec<&Unread>, Vec<&Unread>) =
+        unread.iter().partition(|unread| unread.within.is_some());
+    if !none.is_empty() {
+        let number = count(none.len(), "kind");
+        let _ = writeln!(text, "{}: {number} could not be read", paint.yellow("warning"));
+        let mut causes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for unread in &none {
+            causes.entry(&unread.why).or_default().push(&unread.kind);
+        }
+        for (why, kinds) in causes {
+            if kinds.len() <= ONE_BY_ONE_MAX {
+                for kind in kinds {
+                    let _ = writeln!(text, "  cause: `{kind}`: {why}");
+                }
+            } else {
+                let _ = writeln!(text, "  cause: {why}: `{}`", kinds.join("`, `"));
+            }
+        }
     }
-    let number = count(unread.len(), "kind");
-    let _ = writeln!(text, "{}: {number} could not be read", paint.yellow("warning"));
-    for unread in unread {
-        let _ = writeln!(text, "  cause: `{}`: {}", unread.kind, unread.why);
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for place in parts.iter().filter_map(|unread| unread.within.as_deref()) {
+        *places.entry(place).or_default() += 1;
+    }
+    for (place, number) in places {
+        let were =
+            if number == 1 { "1 kind was".to_owned() } else { format!("{number} kinds were") };
+        let _ = writeln!(
+            text,
+            "{}: {were} read in namespace `{place}` only; more may not be listed",
+            paint.cyan("note")
+        );
     }
 }

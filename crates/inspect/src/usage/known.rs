@@ -76,7 +76,6 @@ impl Looking<'_> {
             ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
                 self.role(object.get("rules"));
             }
-            ("admissionregistration.k8s.io", _) => self.parameter_of_policy(at("spec/paramRef")),
             ("resource.k8s.io", _) => self.custom(object),
             _ => {}
         }
@@ -182,28 +181,6 @@ impl Looking<'_> {
                     }
                 }
             }
-        }
-    }
-
-    /// The parameters of an admission policy may be a ConfigMap, in one namespace or in each.
-    fn parameter_of_policy(&mut self, reference: Option<&Value>) {
-        const HOW: &str = "parameters of a policy";
-        let Some(Value::Object(reference)) = reference else { return };
-        let (name, place) = (text(reference, "name"), text(reference, "namespace"));
-        let mut found = Vec::new();
-        for (namespace, subjects) in &self.names.places {
-            if !place.is_empty() && place != namespace {
-                continue;
-            }
-            for (subject, both) in subjects {
-                // Without a name, a selector chooses.
-                if name.is_empty() || name == subject {
-                    found.extend(both.first().copied().flatten());
-                }
-            }
-        }
-        for subject in found {
-            self.push(subject, Some(HOW));
         }
     }
 }

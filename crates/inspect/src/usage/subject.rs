@@ -9,6 +9,7 @@ use tenure_podspec::ReferenceKind;
 
 use crate::meta::OwnerReference;
 use crate::unused::Verdict;
+use crate::wire::or_default;
 
 /// The two kinds and their plurals.
 pub(crate) const SUBJECTS: [(ReferenceKind, &str); 2] =
@@ -62,6 +63,8 @@ pub struct Subject {
     pub opted_in: bool,
     /// Its owners.
     pub owners: Vec<OwnerReference>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// What is known of it without looking at anything else.
     pub(crate) known: Option<(Verdict, String)>,
 }
@@ -70,37 +73,37 @@ pub struct Subject {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) metadata: PageMeta,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     column_definitions: Vec<ColumnName>,
-    #[serde(default)]
-    rows: Option<Vec<Row>>,
+    #[serde(default, deserialize_with = "or_default")]
+    rows: Vec<Row>,
 }
 
 #[derive(Default, Deserialize)]
 pub(crate) struct PageMeta {
-    #[serde(default, rename = "continue")]
+    #[serde(default, rename = "continue", deserialize_with = "or_default")]
     pub(crate) next: String,
 }
 
 #[derive(Deserialize)]
 struct ColumnName {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     name: String,
 }
 
 #[derive(Deserialize)]
 struct Row {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     cells: Vec<Value>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     object: RowObject,
 }
 
 #[derive(Default, Deserialize)]
 struct RowObject {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     metadata: RowMeta,
 }
 
@@ -111,8 +114,11 @@ struct RowMeta {
     namespace: String,
     uid: String,
     creation_timestamp: Option<Timestamp>,
+    #[serde(deserialize_with = "or_default")]
     owner_references: Vec<OwnerReference>,
+    #[serde(deserialize_with = "or_default")]
     labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_default")]
     annotations: BTreeMap<String, String>,
 }
 
@@ -123,7 +129,7 @@ impl Page {
             self.column_definitions.iter().position(|column| column.name.eq_ignore_ascii_case(name))
         };
         let (of_type, data, collected) = (column("Type"), column("Data"), column("GC"));
-        self.rows.unwrap_or_default().into_iter().map(move |row| {
+        self.rows.into_iter().map(move |row| {
             let cell = |at: Option<usize>| at.and_then(|at| row.cells.get(at));
             let text = |at: Option<usize>| cell(at).and_then(Value::as_str).unwrap_or_default();
             let entries = cell(data).and_then(|cell| {
@@ -141,6 +147,7 @@ impl Page {
                 uid: meta.uid,
                 created: meta.creation_timestamp,
                 owners: meta.owner_references,
+                labels: meta.labels,
             }
         })
     }

@@ -49,7 +49,7 @@ fn report(subjects: Vec<Subject>, objects: &[(Served, Value)], unread: &[&str]) 
     for (served, object) in objects {
         names.see(served, object, &mut seen);
     }
-    let unread = unread.iter().map(|kind| Unread { kind: (*kind).into(), why: "no".into() });
+    let unread = unread.iter().map(|kind| Unread::new(*kind, "no"));
     let now = jiff::Timestamp::UNIX_EPOCH;
     let inventory = Inventory {
         namespace: None,
@@ -367,4 +367,57 @@ fn owners_that_live_may_read_what_they_own() {
 fn nothing_is_unused_while_something_was_not_read() {
     let report = report(both("shop", &["x"]), &[], &["things.example.com"]);
     assert_eq!((report.unused, report.unknown), (0, 2));
+}
+
+/// A policy with parameters of a kind, and a binding that chooses some of them.
+fn policy(kind_of: &Value, reference: &Value) -> [(Served, Value); 2] {
+    let group = "admissionregistration.k8s.io";
+    [
+        (
+            kind(group, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+            json!({ "metadata": { "name": "b" }, "spec": {
+                "policyName": "p", "paramRef": reference } }),
+        ),
+        (
+            kind(group, "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+            json!({ "metadata": { "name": "p" }, "spec": { "paramKind": kind_of } }),
+        ),
+    ]
+}
+
+#[test]
+fn parameters_of_policies_are_those_that_their_bindings_choose() {
+    let maps = json!({ "apiVersion": "v1", "kind": "ConfigMap" });
+    let secrets = json!({ "apiVersion": "v1", "kind": "Secret" });
+    let limits = json!({ "apiVersion": "rules.example.com/v1", "kind": "ReplicaLimit" });
+    let labelled = json!({ "selector": { "matchLabels": { "role": "limits" } } });
+    let everything = json!({ "selector": {} });
+    let elsewhere = json!({ "selector": {}, "namespace": "other" });
+    let subjects = || -> Vec<Subject> {
+        let row = |name: &str, role: &str| {
+            let labels = json!({ "role": role });
+            (json!([]), json!({ "name": name, "namespace": "shop", "uid": name, "labels": labels }))
+        };
+        let rows = [row("x", "limits"), row("y", "other")];
+        SUBJECTS.iter().flat_map(|(kind, _)| page(&[], &rows).subjects(*kind)).collect()
+    };
+    use Verdict::{Unknown, Unused};
+    for (kind, reference, expected) in [
+        (&maps, &labelled, [Unknown, Unused, Unused, Unused]),
+        (&secrets, &labelled, [Unused, Unused, Unknown, Unused]),
+        (&maps, &everything, [Unknown, Unknown, Unused, Unused]),
+        (&limits, &everything, [Unused; 4]),
+        (&maps, &elsewhere, [Unused; 4]),
+        (&Value::Null, &everything, [Unused; 4]),
+    ] {
+        let report = report(subjects(), &policy(kind, reference), &[]);
+        let said = [("ConfigMap", "x"), ("ConfigMap", "y"), ("Secret", "x"), ("Secret", "y")]
+            .map(|(kind, name)| verdict(&report, kind, name));
+        assert_eq!(said, expected, "{kind} {reference}");
+    }
+    // Of a policy that was not seen nothing is known but the labels.
+    let [binding, _] = policy(&maps, &labelled);
+    let report = report(subjects(), &[binding], &[]);
+    assert_eq!(verdict(&report, "Secret", "x"), Unknown);
+    assert_eq!(verdict(&report, "ConfigMap", "y"), Unused);
 }

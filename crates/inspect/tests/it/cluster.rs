@@ -70,8 +70,14 @@ pub(crate) fn look(text: &str) -> Look {
     for line in lines() {
         let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         if let ["unread", kind] = words.as_slice() {
-            let kind = (*kind).to_owned();
-            unread.push(Unread { kind, why: "you may not list it".to_owned() });
+            // `KIND@NAMESPACE` was read there and nowhere else.
+            let why = "you may not list it";
+            unread.push(match kind.split_once('@') {
+                Some((kind, namespace)) => {
+                    Unread::but_within(kind.to_owned(), why.to_owned(), namespace)
+                }
+                None => Unread::new(*kind, why),
+            });
             continue;
         }
         let served = kinds.all().find(|row| row.kind == words[0]).expect(words[0]);

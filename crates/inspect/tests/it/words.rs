@@ -1,7 +1,7 @@
-//! Text and JSON of all four answers, in full: see `tests/snapshots`.
+//! Text and JSON of all four answers, in full: see `tests/snapshots`. Rules of spec/ownership.md.
 
 use tenure_inspect::render::{self, Paint};
-use tenure_inspect::{Code, Policy, Scope, Unread, Unused, Usage, User, Verdict};
+use tenure_inspect::{Code, Health, Policy, Scope, Unread, Unused, Usage, User, Verdict};
 
 use crate::cluster::{NOW, SHOP, WRECK, look, object};
 use crate::same;
@@ -172,6 +172,111 @@ fn what_could_not_be_read_is_said_and_never_guessed() {
     same("tree-up-unread.txt", &render::tree(&up, Paint::Plain));
 }
 
+/// A Deployment with so many pods, one of which crashes.
+fn crowd(pods: usize) -> String {
+    let mut text = String::from(
+        "Deployment shop/web uid=d1 status=9/10_ready\nReplicaSet shop/web-1 uid=r1 owner=d1*! status=9/10_ready\n",
+    );
+    for pod in 0..pods {
+        let status = if pod == 3 { "CrashLoopBackOff_0/1" } else { "Running_1/1" };
+        text +=
+            &format!("Pod shop/p{pod:03} uid=p{pod} owner=r1*! age={}s status={status}\n", pod + 1);
+    }
+    text
+}
+
+#[test]
+fn r171c_r171d_siblings_that_are_alike_are_counted_and_others_are_not() {
+    let names = |pods: usize| -> Vec<(String, Option<Health>)> {
+        let look = look(&crowd(pods));
+        let tree = look.tree(object(&look, "d1"), false);
+        assert_eq!(tree.objects.len(), pods + 2);
+        let rows = tree.folded(false).objects.into_iter();
+        rows.map(|row| (row.object.name, row.health)).collect()
+    };
+    let (good, failing) = (Some(Health::Good), Some(Health::Failing));
+    let row = |name: &str, health| (name.to_owned(), health);
+    assert_eq!(
+        names(300),
+        [
+            // What is not ready because something below it fails does not merely wait.
+            row("web", failing),
+            row("web-1", failing),
+            row("p000", good),
+            row("p001", good),
+            row("297 more", good),
+            row("p003", failing),
+        ]
+    );
+    assert_eq!(names(5).len(), 7, "four that are alike are all shown");
+    assert_eq!(names(6).len(), 6);
+    let look = look(&crowd(300));
+    let tree = look.tree(object(&look, "d1"), false).folded(false);
+    let text = render::tree(&tree, Paint::Plain);
+    let more = text.lines().find(|line| line.contains("├─297 more")).unwrap();
+    assert!(more.contains("more        Running 1/1") && more.contains(" 3s–5m "), "{text}");
+}
+
+#[test]
+fn r171d_what_is_inside_a_namespace_hangs_on_it() {
+    let look = look(WRECK);
+    let tree = look.tree(object(&look, "n1"), false);
+    let mut uids: Vec<&str> = tree.objects.iter().map(|row| row.object.uid.as_str()).collect();
+    uids.sort_unstable();
+    // Everything once, also what owns itself; nothing from elsewhere but what depends on it.
+    assert_eq!(
+        uids,
+        ["c1", "c2", "c3", "c4", "d1", "d3", "k1", "n1", "p1", "p3", "r1", "w3", "w3"]
+    );
+}
+
+#[test]
+fn r171a_what_was_read_in_its_namespace_is_not_missing_there() {
+    let look = look(
+        "
+        unread deployments.apps@shop
+        unread nodes
+        unread widgets.example.com
+        ReplicaSet shop/web-1 uid=r1 owner=Deployment/web:d1!
+    ",
+    );
+    let why = look.why(object(&look, "r1"));
+    let text = render::why(&why, PROGRAM, Paint::Plain);
+    assert!(
+        text.contains("`web` (uid d1) is not in namespace `shop`, and others could not be read"),
+        "{text}"
+    );
+    assert!(text.contains("1 kind was read in namespace `shop` only"), "{text}");
+    let kinds: Vec<&str> = why.unread.iter().map(|unread| unread.kind.as_str()).collect();
+    assert_eq!(kinds, ["deployments.apps", "widgets.example.com"], "nodes own nothing there");
+    let scope = Scope { namespace: Some("shop".to_owned()), ..Scope::default() };
+    assert!(!look.audit(&scope).is_whole());
+}
+
+#[test]
+fn r171e_controllers_let_go_what_nobody_uses() {
+    let text = "
+        ConfigMap shop/claim uid=c1 finalizer=kubernetes.io/pvc-protection
+        Pod shop/user uid=p1
+    ";
+    let plan = |users: &[&str]| {
+        let mut look = look(text);
+        let users = users.iter().map(|user| (*user).to_owned()).collect();
+        look.set_releases([("c1".to_owned(), users)].into());
+        let plan = look.plan(object(&look, "c1"), Policy::Background);
+        render::plan(&plan, PROGRAM, Paint::Plain)
+    };
+    let free = plan(&[]);
+    assert!(free.contains("its protection ends: no pod uses the claim"), "{free}");
+    let used = plan(&["p1"]);
+    assert!(
+        used.contains(
+            "`kubernetes.io/pvc-protection` holds it while it is used by Pod `shop/user`"
+        ),
+        "{used}"
+    );
+}
+
 /// A report with every verdict.
 fn report() -> Unused {
     let user = |kind: &str, namespace: &str, name: &str| User {
@@ -221,10 +326,7 @@ fn report() -> Unused {
         used: 2,
         namespace: None,
         objects: 1234,
-        unread: vec![Unread {
-            kind: "things.example.com".into(),
-            why: "you may not list it".into(),
-        }],
+        unread: vec![Unread::new("things.example.com", "you may not list it")],
         now: NOW.parse().unwrap(),
     }
 }

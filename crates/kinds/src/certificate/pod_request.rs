@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use serde_json::json;
+use tenure_machinery::signer::{lifetime_seconds, validate_signer, validate_user_annotations};
 use tenure_machinery::validate::{objects, same, text, validate_frozen};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
 use x509_parser::certification_request::X509CertificationRequest;
@@ -17,7 +18,6 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::verify::verify_signature;
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
-use super::validate_signer;
 use crate::certificate_request::bytes;
 use crate::stored::{is_new, set_status, spec};
 
@@ -27,13 +27,9 @@ pub(crate) struct PodCertificateRequestRules;
 const UID_BYTES_MAX: usize = 128;
 const KEY_BYTES_MAX: usize = 10 * 1024;
 const CHAIN_BYTES_MAX: usize = 100 * 1024;
-const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const REASON_BYTES_MAX: usize = 1024;
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 const HOUR_SECONDS: i64 = 60 * 60;
-const DAY_SECONDS: i64 = 24 * HOUR_SECONDS;
-/// Certificates of the signers of Kubernetes live for a day, those of others for 91.
-const OTHERS_SECONDS_MAX: i64 = 91 * DAY_SECONDS;
 /// A certificate is renewed this long after it began and before it ends.
 const REFRESH_SECONDS_MIN: i64 = 10 * 60;
 /// How requests are answered.
@@ -112,7 +108,9 @@ fn validate_spec(spec: &Object, errors: &mut Errors) {
     let path = Path::Root.field("spec");
     let signer = text(spec, "signerName");
     validate_signer(signer, &path.field("signerName"), errors);
-    validate_annotations(spec, &path.field("unverifiedUserAnnotations"), errors);
+    if let Some(annotations) = spec.map_at(&["unverifiedUserAnnotations"]) {
+        validate_user_annotations(annotations, &path.field("unverifiedUserAnnotations"), errors);
+    }
     for (named, uid) in [
         ("podName", "podUID"),
         ("serviceAccountName", "serviceAccountUID"),
@@ -133,11 +131,9 @@ fn validate_spec(spec: &Object, errors: &mut Errors) {
     let Some(seconds) = spec.int_at(&["maxExpirationSeconds"]) else {
         return errors.required(&place, "must be set");
     };
-    let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
-    let own = domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
-    let most = if own { DAY_SECONDS } else { OTHERS_SECONDS_MAX };
-    if !(HOUR_SECONDS..=most).contains(&seconds) {
-        let why = format!("must be in the range [{HOUR_SECONDS}, {most}]");
+    let bounds = lifetime_seconds(signer);
+    if !bounds.contains(&seconds) {
+        let why = format!("must be in the range [{}, {}]", bounds.start(), bounds.end());
         errors.invalid(&place, seconds, &why);
     }
     let given = |member| !text(spec, member).is_empty();
@@ -149,25 +145,6 @@ fn validate_spec(spec: &Object, errors: &mut Errors) {
                        must be set";
             errors.invalid(&path, "<value omitted>", why);
         }
-    }
-}
-
-fn validate_annotations(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
-    let Some(annotations) = spec.map_at(&["unverifiedUserAnnotations"]) else { return };
-    let mut size = 0;
-    for (key, value) in annotations {
-        size += key.len() + value.as_str().map_or(0, str::len);
-        if key.is_empty() {
-            errors.required(path, "");
-        } else if let Some(why) = name::qualified_name(&key.to_ascii_lowercase()) {
-            errors.invalid(path, format_args!("{key:?}"), why);
-        } else if !key.contains('/') {
-            let why = "must be a domain-prefixed key (such as \"acme.io/foo\")";
-            errors.invalid(path, format_args!("{key:?}"), why);
-        }
-    }
-    if size > ANNOTATIONS_BYTES_MAX {
-        errors.too_long(path, ANNOTATIONS_BYTES_MAX);
     }
 }
 

@@ -141,6 +141,9 @@ fn r136_addresses_are_kept_and_frozen() {
     let moved = service(json!({"clusterIP": "10.0.0.8", "clusterIPs": ["10.0.0.9"],
         "ports": [{"port": 80}]}));
     assert_eq!(update_faults(&kind, old.clone(), moved), ["spec.clusterIPs[0] FieldValueInvalid"]);
+    let apart = service(json!({"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.8"],
+        "ports": [{"port": 80}]}));
+    assert_eq!(update_faults(&kind, old.clone(), apart), ["spec.clusterIPs FieldValueInvalid"]);
     let external = json!({"type": "ExternalName", "externalName": "example.com",
         "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ipFamilies": ["IPv4"],
         "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80}]});

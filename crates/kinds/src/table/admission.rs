@@ -5,10 +5,8 @@
 use tenure_machinery::kind::{Ignored, Kind, NoRules, StatusMeta};
 
 use super::row::{Row, row};
-use crate::admission::{
-    MutatingPolicyRules, MutatingWebhookRules, PolicyBindingRules, ValidatingPolicyRules,
-    ValidatingWebhookRules,
-};
+use crate::admission::{MutatingPolicyRules, PolicyBindingRules, ValidatingPolicyRules};
+use crate::webhook::{MutatingWebhookRules, ValidatingWebhookRules};
 
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
 const EXTENSIONS: (&str, &str) = ("apiextensions.k8s.io", "v1");

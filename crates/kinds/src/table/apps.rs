@@ -44,13 +44,13 @@ pub(super) fn apps() -> Vec<Kind> {
             .short(&["rs"])
             .category("all")
             .counted()
-            .field("status.replicas", "0")
             .scale()
             .status("ReplicaSet", StatusMeta::Open),
         row(APPS, "StatefulSet", "statefulsets", "api.apps.v1.StatefulSet", StatefulSetRules)
             .acted_on_by("its controller")
             .short(&["sts"])
             .category("all")
+            .named(NameRule::Label)
             .counted()
             .scale()
             .status("StatefulSet", StatusMeta::Open),
@@ -91,6 +91,7 @@ pub(super) fn policy() -> Vec<Kind> {
         )
         .acted_on_by("the disruption controller and evictions")
         .short(&["pdb"])
+        .named(NameRule::PathSegment)
         .counted()
         .needs_version()
         .status("PodDisruptionBudget", StatusMeta::Open)

@@ -97,6 +97,7 @@ fn event() -> Row {
     row(V1, "Event", "events", "api.core.v1.Event", EventRules)
         .acted_on_by("whoever reads it; it expires")
         .short(&["ev"])
+        .named(NameRule::PathSegment)
         .put_creates()
         .dependents(Dependents::Unsupported)
         .field("involvedObject.kind", "")
@@ -109,6 +110,7 @@ fn event() -> Row {
         .field("reason", "")
         .field("reportingComponent", "")
         .field_at("source", "source.component", "")
+        .or_field("reportingComponent")
         .field("type", "")
 }
 

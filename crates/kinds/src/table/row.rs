@@ -137,7 +137,14 @@ impl Row {
         absent: &'static str,
     ) -> Row {
         let path = path.split('.').map(Into::into).collect();
-        self.0.fields.push(SelectableField { label: label.into(), path, absent });
+        self.0.fields.push(SelectableField { label: label.into(), path, absent, instead: None });
+        self
+    }
+    /// Where the field named last is empty, another one is compared.
+    pub(super) fn or_field(mut self, path: &'static str) -> Row {
+        if let Some(field) = self.0.fields.last_mut() {
+            field.instead = Some(path);
+        }
         self
     }
     /// Has a `/status`; call it where status stands in discovery order.

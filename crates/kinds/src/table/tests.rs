@@ -209,7 +209,8 @@ fn ownership_r46_dependents_without_options() {
 #[test]
 fn r60_names_by_kind() {
     let rows = builtin();
-    assert_eq!(names(&rows, |row| row.name_rule == NameRule::Label), ["Namespace", "Service"]);
+    let label = names(&rows, |row| row.name_rule == NameRule::Label);
+    assert_eq!(label, ["Namespace", "Service", "StatefulSet"]);
     assert_eq!(names(&rows, |row| row.name_rule == NameRule::CronJob), ["CronJob"]);
     assert_eq!(
         names(&rows, |row| row.name_rule == NameRule::PathSegment),
@@ -217,7 +218,9 @@ fn r60_names_by_kind() {
             "ClusterRole",
             "ClusterRoleBinding",
             "ClusterTrustBundle",
+            "Event",
             "IPAddress",
+            "PodDisruptionBudget",
             "Role",
             "RoleBinding",
         ]
@@ -233,6 +236,8 @@ fn r13_field_selectors() {
     };
     assert_eq!(labels("Node"), ["spec.unschedulable"]);
     assert_eq!(labels("Secret"), ["type"]);
+    assert_eq!(labels("ReplicationController"), ["status.replicas"]);
+    assert_eq!(labels("ReplicaSet"), [""; 0]);
     assert_eq!(labels("Job"), ["status.successful"]);
     assert_eq!(labels("Service"), ["spec.clusterIP", "spec.type"]);
     assert_eq!(labels("Event").len(), 11);
@@ -278,4 +283,14 @@ fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
     );
     let partly = names(&rows, |row| matches!(row.acted_on, ActedOn::Partly(..)));
     assert_eq!(partly, ["APIService", "CustomResourceDefinition"]);
+}
+
+#[test]
+fn r255_the_page_of_what_does_not_work_names_every_kind_that_nobody_acts_on() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/what-does-not-work.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = builtin();
+    for kind in names(&rows, |row| matches!(row.acted_on, ActedOn::Nobody(_))) {
+        assert!(page.contains(&kind), "{kind} is not on the page");
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
+use tenure_podspec::merge_label_keys;
 use tenure_podspec::text;
 use tenure_podspec::{
     WARNINGS_MAX, address_warning, apply_app_armor_annotations, default_pod_spec,
@@ -26,6 +27,7 @@ impl Rules for PodRules {
 
     fn prepare_create(&self, object: &mut Object, cx: &Cx) {
         apply_app_armor_annotations(object);
+        merge_label_keys(object);
         let spec = object.map_mut("spec");
         let class = qos_class(spec);
         let gated = !spec.list_at(&["schedulingGates"]).is_empty();

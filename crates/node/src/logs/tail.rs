@@ -6,15 +6,15 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use super::files::Files;
-use super::{BLOCK_BYTES, LINE_BYTES_MAX, parse_line};
+use super::{BLOCK_BYTES, LINE_BYTES_MAX, Source, parse_line};
 
 /// The file and the place in it where the last `lines` lines begin.
 pub(super) fn begin(files: &Files, lines: u64) -> io::Result<(Option<PathBuf>, u64)> {
-    let mut left = lines;
+    let mut count = Count { left: lines, followed: [false; 2] };
     let mut oldest = None;
     for path in files.all()?.into_iter().rev() {
         let Some(file) = files.open(&path)? else { continue };
-        if let Some(offset) = before_last(&file, &mut left)? {
+        if let Some(offset) = before_last(&file, &mut count)? {
             return Ok((Some(path), offset));
         }
         oldest = Some(path);
@@ -22,10 +22,39 @@ pub(super) fn begin(files: &Files, lines: u64) -> io::Result<(Option<PathBuf>, u
     Ok((oldest, 0))
 }
 
-/// The place after the line that comes before the last `left` whole lines; `None` if all belong to them.
-///
-/// A whole line ends with a line marked `F`; those marked `P` before it are its beginning.
-fn before_last(file: &File, left: &mut u64) -> io::Result<Option<u64>> {
+/// Counts lines from the last one backwards.
+struct Count {
+    /// How many are still wanted.
+    left: u64,
+    /// Whether something of a stream was seen, which comes after whatever is met next.
+    followed: [bool; 2],
+}
+
+impl Count {
+    /// Takes in what stands before all that was taken in so far; whether that is one line too many.
+    ///
+    /// A line ends where one is marked `F`; those marked `P` before it are its beginning. One marked `P`
+    /// that nothing follows is the last of its stream, which was written without an end.
+    fn is_full(&mut self, line: &[u8]) -> bool {
+        let Some(line) = parse_line(line) else { return false };
+        let [out, err] = &mut self.followed;
+        let followed = match line.source {
+            Source::Stdout => out,
+            Source::Stderr => err,
+        };
+        if std::mem::replace(followed, true) && line.partial {
+            return false;
+        }
+        match self.left.checked_sub(1) {
+            Some(left) => self.left = left,
+            None => return true,
+        }
+        false
+    }
+}
+
+/// The place after the line that comes before the last wanted lines; `None` if all belong to them.
+fn before_last(file: &File, count: &mut Count) -> io::Result<Option<u64>> {
     let mut end = file.metadata()?.len();
     let mut start = end;
     // What lies between `start` and `end`: lines, the first of them perhaps without its beginning.
@@ -34,11 +63,8 @@ fn before_last(file: &File, left: &mut u64) -> io::Result<Option<u64>> {
         while let Some(at) = last_line(&held) {
             let line = held.get(at..).unwrap_or_default();
             let line = line.strip_suffix(b"\n").unwrap_or(line);
-            if parse_line(line).is_some_and(|line| !line.partial) {
-                if *left == 0 {
-                    return Ok(Some(end));
-                }
-                *left -= 1;
+            if count.is_full(line) {
+                return Ok(Some(end));
             }
             held.truncate(at);
             end = start + at as u64;
@@ -46,13 +72,7 @@ fn before_last(file: &File, left: &mut u64) -> io::Result<Option<u64>> {
         if start == 0 {
             // The first line of the file has no line end before it.
             let line = held.strip_suffix(b"\n").unwrap_or(&held);
-            if parse_line(line).is_some_and(|line| !line.partial) {
-                if *left == 0 {
-                    return Ok(Some(end));
-                }
-                *left -= 1;
-            }
-            return Ok(None);
+            return Ok(count.is_full(line).then_some(end));
         }
         let part = start.min(BLOCK_BYTES as u64);
         let mut block = vec![0; usize::try_from(part).unwrap_or(BLOCK_BYTES)];

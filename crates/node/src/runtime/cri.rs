@@ -139,6 +139,7 @@ impl Cri {
                 ),
             });
         }
+        wanted.pulling.begin();
         let question = cri::ImageRequest { image: Some(spec(name)) };
         let pulled: Result<cri::Id, _> =
             self.client.call("/runtime.v1.ImageService/PullImage", question, PULL).await;

@@ -14,9 +14,11 @@ mod digest;
 mod entries;
 mod image;
 mod init;
+mod inventory;
 mod keep;
 mod landlock;
 mod launch;
+mod left;
 mod link;
 mod listening;
 mod log;
@@ -40,22 +42,25 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
 
 pub use self::image::Images;
+pub use self::left::clear_left;
 pub use self::shim::{ARGUMENT, take_over};
 
 use self::cgroup::Groups;
 use self::keep::Keep;
 use self::wire::{Ask, Wanted};
 use super::{
-    About, Answer, Container, ContainerConfig, Duplex, Image, ImageUser, ImageWanted, Ran, Runtime,
-    RuntimeError, Sandbox, SandboxConfig, Session, Streams,
+    About, Answer, Container, ContainerConfig, Duplex, Image, ImageUser, ImageWanted, Pulling, Ran,
+    Runtime, RuntimeError, Sandbox, SandboxConfig, Session, Streams,
 };
 use crate::private::PrivatePaths;
+use crate::sysctl::dotted;
 
 /// Where images are unpacked, below the runtime's folder.
 const IMAGES: &str = ".images";
@@ -83,6 +88,8 @@ pub struct ProcessSettings {
     pub processes_max: u64,
     /// `--isolation none`: containers are plain processes without any walls (R142).
     pub plain: bool,
+    /// Containers end when this process does, however that comes: nobody looks for them again (R146c).
+    pub ends_with_agent: bool,
 }
 
 impl ProcessSettings {
@@ -100,6 +107,7 @@ impl ProcessSettings {
             log_files: 5,
             processes_max: 4096,
             plain: false,
+            ends_with_agent: false,
         }
     }
 }
@@ -197,7 +205,13 @@ impl Runtime for ProcessRuntime {
 
     fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image> {
         Box::pin(async {
-            let found = match self.find_image(&wanted.name).await {
+            let unpacked = Arc::new(AtomicBool::new(false));
+            let (tell, told) = (wanted.pulling.clone(), Arc::clone(&unpacked));
+            let pulling = Pulling::telling(move || {
+                told.store(true, Ordering::Relaxed);
+                tell.begin();
+            });
+            let found = match self.find_image(&wanted.name, pulling).await {
                 Err(RuntimeError::Image { reason: "ErrImagePull", .. })
                     if wanted.policy == "Never" =>
                 {
@@ -214,7 +228,8 @@ impl Runtime for ProcessRuntime {
                 wire::Root::Folder { path, .. } => path.display().to_string(),
             };
             let uid = ImageUser::read(&found.user);
-            Ok(Image { reference: wanted.name.clone(), id, uid, pulled: false })
+            let pulled = unpacked.load(Ordering::Relaxed);
+            Ok(Image { reference: wanted.name.clone(), id, uid, pulled })
         })
     }
 
@@ -232,9 +247,11 @@ impl Runtime for ProcessRuntime {
                 return Err(refused(field));
             }
             // To take it and do nothing about it would be a lie.
-            if let Some(name) = config.sysctls.keys().next() {
+            let own =
+                |name: &&String| !self.settings.plain && dotted(name) == tell::SHM_RMID_FORCED;
+            if let Some(name) = config.sysctls.keys().find(|name| !own(name)) {
                 return Err(RuntimeError::Refused(format!(
-                    "sysctl {name:?} cannot be set on this node: its pods have the settings of the \
+                    "sysctl {name:?} cannot be set on this node: its pods have this setting of the \
                      machine; run containers with --runtime cri=SOCKET"
                 )));
             }
@@ -284,7 +301,7 @@ impl Runtime for ProcessRuntime {
             let turn = self.keep.turn(sandbox);
             let _turn = turn.lock().await;
             let id = state::fresh_id().map_err(|error| RuntimeError::Failed(error.to_string()))?;
-            let found = self.find_image(&config.image).await?;
+            let found = self.find_image(&config.image, Pulling::default()).await?;
             let (container, order) = self.order(&record, &id, config, found)?;
             self.make_container(container, order).await
         })

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
+use tenure_streams::channel;
 use tokio::sync::mpsc;
 
 use super::body::{live, with_type};
+use super::socket::Socket;
+use super::upgrade::{self, Upgrade};
 use super::{Answered, Query, Refused, Service};
 use crate::logs::{LogReader, Piece, Source, Wanted};
 use crate::pods::{Instance, KnownContainer, Pods};
@@ -20,11 +25,12 @@ const LAST_LINES: Duration = Duration::from_millis(20);
 /// Answers `/containerLogs/{namespace}/{pod}/{container}`.
 pub(super) async fn answer(
     service: &Arc<Service>,
+    request: Request<Incoming>,
     namespace: &str,
     pod: &str,
     container: &str,
-    query: &Query,
 ) -> Answered {
+    let query = &Query::of(&request);
     let wanted = wanted(query)?;
     let known = service
         .pods
@@ -46,10 +52,61 @@ pub(super) async fn answer(
     let reader = opened.await.map_err(io::Error::other).flatten().map_err(|error| {
         Refused(StatusCode::INTERNAL_SERVER_ERROR, format!("the log cannot be read: {error}"))
     })?;
-    let (out, body) = live();
     let follow = query.flag("follow").then_some(life);
+    if upgrade::is_to_socket(request.headers()) {
+        return on_socket(request, |out| send(Arc::clone(service), reader, follow, out));
+    }
+    let (out, body) = live();
     tokio::spawn(send(Arc::clone(service), reader, follow, out));
     Ok(with_type(StatusCode::OK, "text/plain", body))
+}
+
+/// Answers 101 and sends on a WebSocket what else would be the body (R123a).
+fn on_socket<F>(
+    mut request: Request<Incoming>,
+    start: impl FnOnce(mpsc::Sender<io::Result<Bytes>>) -> F,
+) -> Answered
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let Upgrade::Socket { key, asked } = upgrade::wanted(request.headers())? else {
+        return Err(Refused::bad("unable to upgrade: a log is sent on a WebSocket only"));
+    };
+    let Some((text, name)) = channel::negotiate_one_way(&asked) else {
+        return Ok(upgrade::no_common(&asked, &channel::ONE_WAY));
+    };
+    let (out, pieces) = mpsc::channel(2);
+    let sending = start(out);
+    let upgraded = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let Ok(connection) = upgraded.await else { return };
+        let socket = Socket::start(TokioIo::new(connection), text).await;
+        // With the socket ends what feeds it.
+        tokio::join!(sending, carry(socket, text, pieces));
+    });
+    Ok(upgrade::to_socket(&key, name))
+}
+
+/// Sends pieces as messages until there are no more, or the client leaves; what it says is passed over.
+async fn carry(mut socket: Socket, text: bool, mut pieces: mpsc::Receiver<io::Result<Bytes>>) {
+    // As upstream does: the client learns that it is heard before there is anything to say.
+    let mut next = Some(Ok(Bytes::new()));
+    while let Some(Ok(piece)) = next {
+        if socket.out.send(channel::encode_one_way(text, piece)).await.is_err() {
+            return;
+        }
+        next = loop {
+            tokio::select! {
+                piece = pieces.recv() => break piece,
+                said = socket.incoming.recv() => {
+                    if said.is_none() {
+                        return;
+                    }
+                }
+            }
+        };
+    }
+    socket.close().await;
 }
 
 /// The instance whose log is meant, or why there is none (R120, R123).

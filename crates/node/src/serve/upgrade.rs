@@ -59,6 +59,11 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Upgrade, Refused> {
     Ok(Upgrade::Spdy(versions))
 }
 
+/// Whether a request that can be answered without wants a WebSocket.
+pub(super) fn is_to_socket(headers: &HeaderMap) -> bool {
+    matches!(wanted(headers), Ok(Upgrade::Socket { .. }))
+}
+
 /// 101 for a WebSocket.
 pub(super) fn to_socket(key: &str, protocol: Option<&'static str>) -> Response<Body> {
     let mut response = switching("websocket");

@@ -19,7 +19,8 @@ use crate::container;
 use crate::events::{Grade, Subject};
 use crate::probe::Asked;
 use crate::runtime::{
-    ContainerConfig, ContainerState, Hidden, Image, ImageWanted, Mount, PodKey, RuntimeError,
+    ContainerConfig, ContainerState, Hidden, Image, ImageWanted, Mount, PodKey, Pulling,
+    RuntimeError,
 };
 use crate::volume::MountWanted;
 use crate::worker::{Message, Worker, list};
@@ -185,13 +186,17 @@ impl Starting {
         let name = &self.spec.image;
         let text = |name: &str| self.spec.object.str_at(&[name]);
         let policy = text("imagePullPolicy").unwrap_or("IfNotPresent").to_owned();
-        let wanted = ImageWanted { name: name.clone(), policy };
+        let pulling = {
+            let (events, subject) = (self.shared.events.clone(), self.subject.clone());
+            let words = format!("Pulling image \"{name}\"");
+            Pulling::telling(move || {
+                events.tell(&subject, Grade::Normal, "Pulling", words.clone());
+            })
+        };
+        let wanted = ImageWanted { name: name.clone(), policy, pulling };
         let say = |grade, reason, words| {
             self.shared.events.tell(&self.subject, grade, reason, words);
         };
-        if wanted.policy == "Always" {
-            say(Grade::Normal, "Pulling", format!("Pulling image \"{name}\""));
-        }
         let begin = std::time::Instant::now();
         let mut ending = self.ending.clone();
         let found = tokio::select! {

@@ -205,7 +205,7 @@ async fn r144_a_command_that_cannot_be_run_ends_with_128() {
 async fn r97_an_image_that_is_not_there_says_so_with_the_reason_of_its_policy() {
     let Some(house) = House::open().await else { return };
     let image = async |name: &str, policy: &str| {
-        let wanted = ImageWanted { name: name.into(), policy: policy.into() };
+        let wanted = ImageWanted::new(name, policy);
         match house.cri.image(&wanted).await {
             Ok(image) => format!("{} {}", image.id, image.pulled),
             Err(RuntimeError::Image { reason, message }) => {

@@ -58,7 +58,7 @@ async fn r143a_an_image_runs_as_the_user_that_it_names() {
         let given = |name: &str, user: &str| {
             let folder = files.path().join(name);
             layout(&folder, user);
-            Images::parse_folder(&format!("{name}={}", folder.display()))
+            (Some(name.to_owned()), folder)
         };
         let folders = vec![given("named", "app"), given("nobody", "who"), given("number", "7:8")];
         settings.images = Images { folders, ..Images::default() };
@@ -69,7 +69,7 @@ async fn r143a_an_image_runs_as_the_user_that_it_names() {
         ("nobody", Some(ImageUser::Name("who".to_owned()))),
         ("number", Some(ImageUser::Number(7))),
     ] {
-        let wanted = ImageWanted { name: format!("{name}:1"), policy: "Never".to_owned() };
+        let wanted = ImageWanted::new(&format!("{name}:1"), "Never");
         assert_eq!(house.runtime.image(&wanted).await.unwrap().uid, user);
     }
     let config = |image: &str, script: &str| {
@@ -114,4 +114,35 @@ async fn r111a_a_setting_of_the_kernel_is_not_taken_and_forgotten() {
         matches!(&refused, RuntimeError::Refused(why) if why.contains("tcp_rmem")),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn r111a_a_pod_has_the_setting_of_its_own_memory_segments() {
+    const PATH: &str = "/proc/sys/kernel/shm_rmid_forced";
+    let machine = std::fs::read_to_string(PATH).unwrap();
+    let house = House::new().await;
+    for (pod, name, value) in
+        [("dots", "kernel.shm_rmid_forced", "1"), ("slashes", "kernel/shm_rmid_forced", "0")]
+    {
+        let mut config = house.sandbox_config(pod);
+        config.sysctls = [(name.to_owned(), value.to_owned())].into();
+        let sandbox = house.runtime.run_sandbox(&config).await.unwrap().id;
+        // The second container has the segments of the first.
+        for container in ["first", "second"] {
+            let mut config = shell(&format!("cat {PATH}; sleep 1"));
+            (config.name, config.log) = (container.to_owned(), format!("{container}/0.log").into());
+            let id = house.runtime.create(&sandbox, &config).await.unwrap();
+            house.runtime.start(&id).await.unwrap();
+        }
+        for container in ["first", "second"] {
+            let log = config.logs.join(container).join("0.log");
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            let read = || std::fs::read_to_string(&log).unwrap_or_default();
+            while read().is_empty() && std::time::Instant::now() < end {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            assert_eq!(lines(&read()), value, "{pod} {container}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(PATH).unwrap(), machine, "the machine keeps its own");
 }

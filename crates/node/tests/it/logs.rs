@@ -110,6 +110,17 @@ fn r117_the_last_lines_are_found_across_rotated_files() {
         assert_eq!(read(&log, wanted), expected, "{lines}");
     }
     assert_eq!(read(&log, Wanted::default()), "1\n2\n34\n5\n");
+    // The last words of each stream had no end.
+    write(
+        &log,
+        &(line(6, "stdout", "P", "6")
+            + &line(7, "stderr", "F", "7")
+            + &line(8, "stdout", "P", "8")),
+    );
+    for (lines, expected) in [(0, ""), (1, "8"), (2, "67\n8"), (3, "34\n67\n8")] {
+        let wanted = Wanted { tail: Some(lines), ..Wanted::default() };
+        assert_eq!(read(&log, wanted), expected, "{lines}");
+    }
 }
 
 #[test]
@@ -379,7 +390,11 @@ proptest! {
             .collect();
         write(&log, &text);
         let all = read(&log, Wanted::default());
-        let ends: Vec<usize> = all.match_indices('\n').map(|(at, _)| at + 1).collect();
+        let mut ends: Vec<usize> = all.match_indices('\n').map(|(at, _)| at + 1).collect();
+        if !all.is_empty() && !all.ends_with('\n') {
+            // The last line was written without an end.
+            ends.push(all.len());
+        }
         let begin = ends.len().checked_sub(usize::try_from(tail).unwrap() + 1);
         let begin = begin.map_or(0, |at| ends[at]);
         prop_assert_eq!(read(&log, Wanted { tail: Some(tail), ..Wanted::default() }), &all[begin..]);

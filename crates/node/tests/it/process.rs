@@ -207,8 +207,7 @@ async fn r140_the_nodes_files_cannot_be_written() {
 #[tokio::test]
 async fn r140_an_image_nobody_knows_is_refused() {
     let house = House::new().await;
-    let wanted =
-        |policy: &str| ImageWanted { name: "nginx:1".to_owned(), policy: policy.to_owned() };
+    let wanted = |policy: &str| ImageWanted::new("nginx:1", policy);
     let reason = |error: RuntimeError| match error {
         RuntimeError::Image { reason, .. } => reason,
         other => panic!("{other}"),
@@ -217,7 +216,7 @@ async fn r140_an_image_nobody_knows_is_refused() {
     assert_eq!(reason(refused), "ErrImagePull");
     let refused = house.runtime.image(&wanted("Never")).await.unwrap_err();
     assert_eq!(reason(refused), "ErrImageNeverPull");
-    let host = ImageWanted { name: "host".to_owned(), policy: "Never".to_owned() };
+    let host = ImageWanted::new("host", "Never");
     assert_eq!(house.runtime.image(&host).await.unwrap().id, "host");
 }
 
@@ -231,10 +230,8 @@ async fn r140_a_folder_of_files_is_an_image() {
     std::fs::write(root.join("etc/mark"), "from the folder\n").unwrap();
     // The programs of the node, seen through a volume: the folder itself has none.
     let house = House::with(|settings| {
-        settings.images = Images {
-            folders: vec![Images::parse_folder(&format!("tools={}", root.display()))],
-            ..Images::default()
-        };
+        settings.images =
+            Images { folders: vec![(Some("tools".to_owned()), root.clone())], ..Images::default() };
     })
     .await;
     let sandbox = house.sandbox("folder").await;

@@ -9,10 +9,17 @@ const POINTER: &str = "#/components/schemas/";
 /// Words that v2 does not know, or that clients of v2 do not expect.
 const UNKNOWN: &[&str] = &["default", "nullable", "oneOf", "anyOf", "allOf", "not"];
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+const KIND: &str = "x-kubernetes-group-version-kind";
 
 /// A schema, and all schemas inside it.
 pub(super) fn definition(schema: Value) -> Value {
     let Value::Object(mut schema) = schema else { return schema };
+    if is_true(schema.get(PRESERVE))
+        && let Some(kind) = schema.remove(KIND)
+    {
+        // Clients would take any member that is named for all there are.
+        return json!({"type": "object", KIND: kind});
+    }
     lift_reference(&mut schema);
     if takes_string(&schema) {
         // A number is read as a string where either may stand.

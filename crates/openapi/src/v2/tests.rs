@@ -179,13 +179,24 @@ fn r50_custom_schemas_are_loosened_to_what_older_clients_understand() {
     assert_eq!(widget["required"], json!(["spec"]));
     assert_eq!(widget["properties"]["note"], json!({}));
     assert_eq!(
-        widget["properties"]["metadata"],
-        json!({"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
+        widget["properties"]["metadata"]["$ref"],
+        json!("#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
     );
     let spec = &widget["properties"]["spec"]["properties"];
     assert_eq!(spec["size"], json!({"type": "integer", "minimum": 1, "maxLength": 5}));
     assert_eq!(spec["either"], json!({"x-kubernetes-int-or-string": true}));
     assert_eq!(spec["free"], json!({"x-kubernetes-preserve-unknown-fields": true}));
+}
+
+#[test]
+fn r50a_a_kind_that_takes_any_member_is_an_object_and_no_more() {
+    let kind = json!([{"group": "example.com", "version": "v1", "kind": "Any"}]);
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"kind": {"type": "string"}}, "x-kubernetes-group-version-kind": kind});
+    assert_eq!(
+        definition::definition(schema),
+        json!({"type": "object", "x-kubernetes-group-version-kind": kind})
+    );
 }
 
 /// The messages as kubectl reads them, declared apart from the writer's tables.

@@ -1,5 +1,5 @@
-//! Sentences about Tenure's own types and members, as `kubectl explain` shows them. Types of others have none: the
-//! table holds no sentences of theirs.
+//! Sentences about Tenure's own types and members, and about what every object has, as `kubectl explain` shows
+//! them. Types of others have none: the table holds no sentences of theirs.
 
 use tenure_schema::{Field, Type};
 
@@ -56,6 +56,16 @@ pub(super) fn of_type(entry: &Type) -> Option<&'static str> {
     })
 }
 
+/// What the members are for that every object has. Clients look for the first words.
+pub(super) fn of_every_object(member: &str) -> Option<&'static str> {
+    Some(match member {
+        "apiVersion" => "APIVersion defines the group and the version in which this is written.",
+        "kind" => "Kind is the name of what this describes, as its group spells it.",
+        "metadata" => "Standard object's metadata: its name, its labels, who owns it.",
+        _ => return None,
+    })
+}
+
 /// What a member is for.
 pub(super) fn of_member(parent: &Type, field: &Field) -> Option<&'static str> {
     if let ("api.core.v1.ConfigMap" | "api.core.v1.Secret", "controllersAsOwners") =
@@ -66,6 +76,9 @@ pub(super) fn of_member(parent: &Type, field: &Field) -> Option<&'static str> {
              collected with the last of them. May be set only at creation. A field of Tenure; see \
              spec/retention.md.",
         );
+    }
+    if let ("apimachinery.meta.v1.ObjectMeta", "creationTimestamp") = (parent.name, field.json) {
+        return Some("CreationTimestamp is a timestamp of the server: when it made the object.");
     }
     let parent = parent.name.strip_prefix(REFERENCE)?;
     Some(match (parent, field.json) {

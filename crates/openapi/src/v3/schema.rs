@@ -100,9 +100,16 @@ impl<'a> Schemas<'a> {
         };
         let properties = schema.entry("properties").or_insert_with(|| json!({}));
         if let Some(properties) = properties.as_object_mut() {
-            properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
-            properties.insert("kind".to_owned(), json!({"type": "string"}));
-            properties.insert("metadata".to_owned(), json!({"allOf": [metadata]}));
+            for (member, mut schema) in [
+                ("apiVersion", json!({"type": "string"})),
+                ("kind", json!({"type": "string"})),
+                ("metadata", json!({"allOf": [metadata]})),
+            ] {
+                if let Some(sentence) = about::of_every_object(member) {
+                    put(&mut schema, "description", sentence);
+                }
+                properties.insert(member.to_owned(), schema);
+            }
         }
         schema.insert("x-kubernetes-group-version-kind".to_owned(), json!([gvk(kind, "")]));
         Value::Object(schema)

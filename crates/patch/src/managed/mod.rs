@@ -7,6 +7,7 @@
 //!   entry     the list under metadata.managedFields
 //!   update    create, update and patches: changed fields go to the writer
 //!   apply     server-side apply: conflicts, and what an applier gives up
+//!   scale     who owns the replicas, on a Scale and on its parent
 //!   combine   the merge and the removal that apply is made of
 //! ```
 //!
@@ -16,6 +17,7 @@ pub mod apply;
 mod combine;
 pub mod element;
 pub mod entry;
+pub mod scale;
 pub mod set;
 pub mod typed;
 pub mod update;

@@ -498,11 +498,38 @@ fn r62k_one_kind_for_each_source() {
     let (field, message) = only(projected(two));
     assert_eq!(field, "spec.volumes[0].projected.sources[0]");
     assert_eq!(message, "Forbidden: may not specify more than 1 volume type per source");
-    let certificate = |path: &str| json!({ "podCertificate": { "signerName": "a/b", "keyType": "ED25519", "keyPath": path } });
+    let certificate = |path: &str| json!({ "podCertificate": { "signerName": "a.b/c", "keyType": "ED25519", "keyPath": path } });
     assert_eq!(projected(certificate("key.pem")), []);
     let at = "spec.volumes[0].projected.sources[0].podCertificate";
     assert_eq!(only(projected(certificate("../key"))).0, format!("{at}.keyPath"));
     assert_eq!(only(projected(certificate(""))).0, at);
+}
+
+#[test]
+fn r62m_certificates_of_a_pod_name_signer_key_and_life() {
+    let told = |certificate: Value| {
+        let source = json!({ "podCertificate": certificate });
+        let pod = with_volume(json!({ "projected": { "sources": [source] } }));
+        let at = "spec.volumes[0].projected.sources[0].podCertificate.";
+        told(pod).into_iter().map(|(field, _)| field.replace(at, "")).collect::<Vec<_>>()
+    };
+    assert_eq!(told(json!({ "keyPath": "k" })), ["signerName", "keyType"]);
+    let with = |signer: &str, key: &str, seconds: i64| {
+        told(json!({ "signerName": signer, "keyType": key, "keyPath": "k",
+            "maxExpirationSeconds": seconds }))
+    };
+    assert_eq!(with("example.com/s", "RSA2048", 3600), ["keyType"]);
+    for (signer, seconds, good) in [
+        ("example.com/s", 3599, false),
+        ("example.com/s", 3600, true),
+        ("example.com/s", 91 * 86_400, true),
+        ("example.com/s", 91 * 86_400 + 1, false),
+        ("kubernetes.io/s", 86_400, true),
+        ("a.kubernetes.io/s", 86_401, false),
+    ] {
+        let wanted: &[&str] = if good { &[] } else { &["maxExpirationSeconds"] };
+        assert_eq!(with(signer, "RSA3072", seconds), wanted, "{signer} {seconds}");
+    }
 }
 
 #[test]

@@ -147,7 +147,10 @@ impl Snapshot {
             let list = match api.list(&page).await {
                 Ok(list) => list,
                 Err(kube::Error::Api(status)) => {
-                    let why = status.message;
+                    let why = match status.code {
+                        403 => "you may not list it".to_owned(),
+                        _ => status.message,
+                    };
                     self.unread.push(Unread { resource: resource.clone(), why });
                     return Ok(Vec::new());
                 }

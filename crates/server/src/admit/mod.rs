@@ -240,7 +240,7 @@ pub fn allocate(
         service::allocate(api, state, old, object, extras)?;
     }
     if request.served.kind.kind == "CustomResourceDefinition" && request.subresource.is_empty() {
-        custom::settle(state, object, &now());
+        custom::settle(state, &api.kinds.current(), object, &now());
     }
     quota::charge(state, request, old, object, extras)
 }
@@ -258,8 +258,7 @@ pub fn release(
         service::release(state, object, extras);
     }
     if kind.kind == "ClusterRole" && kind.group == tenure_rbac::GROUP {
-        let mut gone = object.clone();
-        rbac::gather(api, state, request, Operation::Delete, &mut gone, extras)?;
+        rbac::gather(api, state, request, Operation::Delete, object, extras)?;
     }
     Ok(())
 }

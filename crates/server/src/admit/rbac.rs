@@ -16,11 +16,10 @@ use tenure_world::{Guard, World, Write};
 
 use crate::access::who;
 use crate::admit::Operation;
+use crate::aggregate::CLUSTER_ROLES;
 use crate::api::Api;
 use crate::request::Request;
 use crate::write::commit::{Extras, draft};
-
-const CLUSTER_ROLES: &str = "/registry/clusterroles/";
 
 /// So many roles and bindings are guarded. The sequencer looks at each of them; nobody may make it look at thousands.
 const GUARDS_MAX: usize = 256;
@@ -75,13 +74,14 @@ fn guards(state: &World, relied: &Relied<'_>) -> impl Iterator<Item = Guard> {
     })
 }
 
-/// Gives gathered ClusterRoles the rules of their parts, in the transaction that changes a part.
+/// Gives other ClusterRoles the rules that they gather, in the transaction that changes a part. Those that do not
+/// hold what they gather yet, and the role itself, get it a moment later (R157, R157a).
 pub(super) fn gather(
     api: &Api,
     state: &World,
     request: &Request,
     operation: Operation,
-    object: &mut Object,
+    object: &Object,
     extras: &mut Extras,
 ) -> Result<(), Failure> {
     let own = Role::from_object(object);
@@ -90,29 +90,23 @@ pub(super) fn gather(
         _ => RoleChange::Put(&own),
     };
     let rbac = api.access.rbac();
-    let gathers = own.gathers.is_some() && operation != Operation::Delete;
-    // Another role that gathers, or for one that gathers any other role, is not to come unseen.
+    // Another role that gathers is not to come unseen.
     extras.guards.push(Guard::Unmentioned {
         prefixes: Arc::new([CLUSTER_ROLES.into()]),
-        text: if gathers { "ClusterRole".into() } else { "aggregationRule".into() },
+        text: "aggregationRule".into(),
         seen: state.revision(),
     });
-    if gathers {
-        // Nor is one to go whose rules are taken.
-        let taken = rbac.gathered_by(&own).map(|role| ("", role.name.as_str()));
-        let relied = Relied { roles: taken.collect(), ..Relied::default() };
-        extras.guards.extend(guards(state, &relied));
-    }
+    let waiting: Vec<String> =
+        rbac.aggregates(RoleChange::None).into_iter().map(|(name, _)| name).collect();
     for (name, rules) in rbac.aggregates(change) {
+        if name == own.name || waiting.contains(&name) {
+            continue;
+        }
         // Upstream's controller leaves no list where it finds no rule.
         let rules = match rules.as_slice() {
             [] => Value::Null,
             rules => rules.iter().map(Rule::to_value).collect(),
         };
-        if name == own.name {
-            object.insert("rules".into(), rules);
-            continue;
-        }
         let key = request.served.key("", &name);
         let Some(record) = state.get(&key) else { continue };
         let mut role = request.served.read(record)?;

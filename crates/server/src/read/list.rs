@@ -62,8 +62,10 @@ pub(crate) async fn page(
     // The state comes first: what is seen is never older than it, so a watch from its revision misses nothing.
     let chosen = Chosen { selection, sight: sight.clone() };
     let limit = options.limit;
-    let short = collect(&state, &prefix, after.as_deref(), &chosen, limit, SHORT_OBJECTS);
-    let mut page = match short {
+    // What is known to be long is not begun here.
+    let is_long = request.collection_objects > SHORT_OBJECTS && chosen.selection.owner().is_none();
+    let here = if is_long { 0 } else { SHORT_OBJECTS };
+    let mut page = match collect(&state, &prefix, after.as_deref(), &chosen, limit, here) {
         Some(page) => page,
         None => {
             let long =

@@ -1,7 +1,7 @@
 //! Watches: a cursor, a filter and a socket (R103–R113).
 
 mod filtered;
-mod outlet;
+pub(crate) mod outlet;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +77,8 @@ struct Begun {
     initial: Vec<Arc<Record>>,
     /// What comes later follows.
     after: Revision,
+    /// Whether the client named that revision: what it was told of it may be a part (R104).
+    resumes: bool,
     /// What the client sees, if that is not everything.
     glass: Option<filtered::Glass>,
 }
@@ -111,9 +113,15 @@ pub(crate) async fn start(
         Some(sight) => filtered::begin(world, &asked, sight, &selection).await,
         None => begin(world, &asked, &selection).await,
     };
-    let begun = begun.and_then(|begun| match world.watch(begun.after, interest) {
-        Ok(cursor) => Ok((begun, cursor)),
-        Err(compacted) => Err(expired(begun.after, compacted.oldest)),
+    let begun = begun.and_then(|begun| {
+        let cursor = match begun.resumes {
+            true => world.resume(begun.after, interest),
+            false => world.watch(begun.after, interest),
+        };
+        match cursor {
+            Ok(cursor) => Ok((begun, cursor)),
+            Err(compacted) => Err(expired(begun.after, compacted.oldest)),
+        }
     });
     let (begun, cursor) = match begun {
         Ok(begun) => begun,
@@ -157,7 +165,8 @@ async fn begin(world: &Handle, asked: &Asked, selection: &Selection) -> Result<B
     let glass = None;
     if let Some(after) = starts_after(world, &asked.options) {
         asked.permit.since(world, after)?;
-        return Ok(Begun { initial: Vec::new(), after, glass });
+        let resumes = asked.options.revision.is_some();
+        return Ok(Begun { initial: Vec::new(), after, resumes, glass });
     }
     let state = asked.permit.newest(world, asked.options.revision).await?;
     let initial: Vec<Arc<Record>> = state
@@ -166,7 +175,7 @@ async fn begin(world: &Handle, asked: &Asked, selection: &Selection) -> Result<B
         .filter(|record| selection.matches(record))
         .cloned()
         .collect();
-    Ok(Begun { initial, after: state.revision(), glass })
+    Ok(Begun { initial, after: state.revision(), resumes: false, glass })
 }
 
 struct Stream {
@@ -216,7 +225,7 @@ impl Stream {
     }
 
     async fn run(mut self, mut cursor: Watch, begun: Begun) {
-        let Begun { initial, after: at, glass } = begun;
+        let Begun { initial, after: at, glass, .. } = begun;
         if self.send_initial(initial, at).await.is_none() {
             return;
         }
@@ -252,10 +261,10 @@ impl Stream {
                 },
                 () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => {
                     bookmark_at = Instant::now() + BOOKMARK_EVERY;
-                    bookmark = Some((cursor.delivered().max(told), false));
+                    bookmark = Some((cursor.delivered(), false));
                 }
                 () = tokio::time::sleep_until(self.deadline) => {
-                    bookmark = self.bookmarks.then(|| (cursor.delivered().max(told), false));
+                    bookmark = self.bookmarks.then(|| (cursor.delivered(), false));
                     ends = true;
                 }
                 () = self.outlet.closed() => return,
@@ -373,7 +382,7 @@ impl Encoder {
             }
             Shape::Table(version) => {
                 if let Ok(object) = self.served.read_bytes(bytes) {
-                    let table = self.table(&object, version);
+                    let table = self.table(&object, version, self.include);
                     write_json(chunk, &table);
                 }
             }
@@ -382,7 +391,7 @@ impl Encoder {
     }
 
     /// One row; the columns come with the first event only (R27).
-    fn table(&mut self, object: &Object, version: MetaVersion) -> Value {
+    fn table(&mut self, object: &Object, version: MetaVersion, include: Include) -> Value {
         let (columns, mut table) = self.table_head(version, opted_in(object));
         let revision = object
             .get("metadata")
@@ -390,7 +399,7 @@ impl Encoder {
             .cloned()
             .unwrap_or_default();
         table.insert("metadata".into(), json!({ "resourceVersion": revision }));
-        let row = answer::row(&self.served, object, version, self.include, columns);
+        let row = answer::row(&self.served, object, version, include, columns);
         table.insert("rows".into(), Value::Array(vec![row]));
         Value::Object(table)
     }
@@ -408,32 +417,27 @@ impl Encoder {
             map.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
         }
         let (kind, api_version) = match self.shape {
-            Shape::Plain => (self.served.kind.kind.as_ref(), self.served.api_version.as_str()),
             Shape::Metadata(version) => ("PartialObjectMetadata", version.api_version()),
-            Shape::Table(version) => ("Table", version.api_version()),
+            _ => (self.served.kind.kind.as_ref(), self.served.api_version.as_str()),
         };
-        let object = match self.shape {
-            Shape::Table(version) => {
-                let (_, mut table) = self.table_head(version, false);
-                table.insert("metadata".into(), metadata.clone());
-                let partial = json!({
-                    "kind": self.served.kind.kind, "apiVersion": self.served.api_version,
-                    "metadata": metadata,
-                });
-                table.insert("rows".into(), json!([{ "cells": [], "object": partial }]));
-                Value::Object(table)
+        let object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        let object = match (self.shape, object) {
+            // An object without content has a row like any other; what ends the state is always shown (R27).
+            (Shape::Table(version), Value::Object(object)) => {
+                let include = match self.include {
+                    Include::None if ends_initial => Include::Metadata,
+                    include => include,
+                };
+                self.table(&object, version, include)
             }
-            _ => json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }),
+            (_, object) => object,
         };
         write_json(chunk, &json!({ "type": "BOOKMARK", "object": object }));
         chunk.extend_from_slice(b"\n");
     }
 
     fn error(&self, failure: &Failure) -> Bytes {
-        let mut chunk = BytesMut::new();
-        write_json(&mut chunk, &json!({ "type": "ERROR", "object": failure.to_json() }));
-        chunk.extend_from_slice(b"\n");
-        chunk.freeze()
+        Bytes::from(format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", failure.to_text()))
     }
 }
 

@@ -68,27 +68,41 @@ fn report(
 /// Reads the configuration and checks that it speaks of the object in the path; answers the keys that stand
 /// twice as well, of which the last counts.
 fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<String>), Failure> {
-    let (value, twice) = if request.body.trim_ascii_start().starts_with(b"{") {
+    let served = &request.served;
+    let as_served = (served.api_version.as_str(), served.kind.kind.as_ref());
+    let (config, repeated) = read_config(request, validation, as_served)?;
+    if served.type_id.is_none_or(|id| !schema::knows(id, &config)) {
+        check_members(served, &config)?;
+    }
+    Ok((config, repeated))
+}
+
+/// Reads a configuration of this version and kind for the object in the path.
+pub(crate) fn read_config(
+    request: &Request,
+    validation: FieldValidation,
+    (api_version, kind): (&str, &str),
+) -> Result<(Object, Vec<String>), Failure> {
+    let (value, repeated) = if request.body.trim_ascii_start().starts_with(b"{") {
         let value = serde_json::from_slice(&request.body).map_err(|error| {
             Failure::bad_request(format!("the configuration is not JSON: {error}"))
         })?;
         let wanted = validation != FieldValidation::Ignore;
         let twice = if wanted { duplicate::duplicate_fields(&request.body) } else { Vec::new() };
-        (value, twice)
+        (value, decode::repeated(&twice))
     } else {
-        tenure_yaml::to_json_lenient(&request.body, decode::yaml_limits()).map_err(|error| {
-            Failure::bad_request(format!("the configuration is not YAML: {error}"))
-        })?
+        let limits = decode::yaml_limits();
+        let (value, twice) =
+            tenure_yaml::to_json_lenient(&request.body, limits).map_err(|error| {
+                Failure::bad_request(format!("the configuration is not YAML: {error}"))
+            })?;
+        (value, twice.iter().map(ToString::to_string).collect())
     };
-    let repeated = twice.iter().map(|path| format!("duplicate field {path:?}")).collect();
     decode::check_size(&value)?;
     let Value::Object(config) = value else {
         return Err(Failure::bad_request("the configuration is not an object"));
     };
-    for (member, wanted) in [
-        ("apiVersion", request.served.api_version.as_str()),
-        ("kind", request.served.kind.kind.as_ref()),
-    ] {
+    for (member, wanted) in [("apiVersion", api_version), ("kind", kind)] {
         if config.str_at(&[member]) != Some(wanted) {
             return Err(Failure::bad_request(format!(
                 "{member}: a configuration says `{wanted}` here"
@@ -106,9 +120,6 @@ fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<S
             )));
         }
     }
-    if request.served.type_id.is_none_or(|id| !schema::knows(id, &config)) {
-        check_members(&request.served, &config)?;
-    }
     Ok((config, repeated))
 }
 
@@ -117,13 +128,20 @@ fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<S
 /// look at the members' names or the merge found a fault.
 fn check_members(served: &Served, config: &Object) -> Result<(), Failure> {
     let mut copy = config.clone();
-    let unknown = decode::check_schema(served, &mut copy).map_err(Failure::bad_request)?;
-    if unknown.is_empty() {
-        return Ok(());
-    }
+    let unknown = decode::unknown_members(served, &mut copy).map_err(Failure::bad_request)?;
+    let told: Vec<String> =
+        unknown.iter().map(|path| format!(".{path}: field not declared in schema")).collect();
+    let told = match told.as_slice() {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        many => format!("errors:\n  {}", many.join("\n  ")),
+    };
     Err(Failure::bad_request(format!(
-        "the configuration does not fit its type: {}",
-        unknown.join(", ")
+        "failed to create typed patch object ({}/{}; {}, Kind={}): {told}",
+        config.namespace(),
+        config.name(),
+        served.api_version,
+        served.kind.kind
     )))
 }
 
@@ -156,24 +174,28 @@ fn merged(
         }
         (None, None) => return Err(Failure::internal("the kind has no type")),
     };
-    let fault = |error| match error {
-        ApplyError::Conflicts(conflicts) => conflict(&conflicts),
-        ApplyError::Invalid(message) => {
-            let mut errors = Errors::new();
-            errors.invalid(&Path::Root, "the configuration", &message);
-            Failure::invalid(&served.kind.group, &served.kind.kind, &request.name, errors)
-        }
-    };
     let mut object = match merged {
         Ok(object) => object,
         Err(error) => {
             check_members(&served, config)?;
-            return Err(fault(error));
+            return Err(refused(error, (&served.kind.group, &served.kind.kind, &request.name)));
         }
     };
     decode::check_schema(&served, &mut object).map_err(Failure::bad_request)?;
     decode::settle_namespace(request, &mut object)?;
     Ok(object)
+}
+
+/// Why a configuration cannot be applied to the object of this group, kind and name.
+pub(crate) fn refused(error: ApplyError, (group, kind, name): (&str, &str, &str)) -> Failure {
+    match error {
+        ApplyError::Conflicts(conflicts) => conflict(&conflicts),
+        ApplyError::Invalid(message) => {
+            let mut errors = Errors::new();
+            errors.invalid(&Path::Root, "the configuration", &message);
+            Failure::invalid(group, kind, name, errors)
+        }
+    }
 }
 
 /// 409 with one cause per field that belongs to somebody else (R93).

@@ -39,11 +39,13 @@ pub(crate) enum Outcome {
 /// Encodes an object of a kind for storage.
 pub(crate) fn draft(served: &Served, object: &Object) -> Result<Draft, Failure> {
     let draft = match served.view {
-        None if served.custom.is_some() => {
-            let version = served.custom.as_ref().map_or("", |custom| &custom.storage_version);
-            Draft::encode(&served.kind.kind, version, object)
-        }
-        None => Draft::encode(&served.kind.kind, &served.api_version, object),
+        None => match &served.custom {
+            Some(custom) => {
+                let stored = custom.to_stored(object, &served.api_version);
+                Draft::encode(&served.kind.kind, &custom.storage_version, &stored)
+            }
+            None => Draft::encode(&served.kind.kind, &served.api_version, object),
+        },
         Some(view) => {
             let mut stored = object.clone();
             view.store(&mut stored);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tenure_core::Revision;
 use tenure_kinds::reference;
 use tenure_kinds::retention::is_subject;
-use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, meta};
+use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, meta};
 use tenure_world::{Guard, Write};
 
 use crate::admit::policy::{self, Subject};
@@ -183,9 +183,7 @@ async fn validate(api: &Api, request: &Request, object: Object) -> Result<Object
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
     let (downward, around) = (api.downward, Around::now(api));
     let check = move |object: &Object, errors: &mut Errors| {
-        meta::validate_meta(object, &of.kind, errors);
-        check_generation(object, errors);
-        of.kind.rules.validate(object, errors);
+        of.kind.validate_new(object, errors);
         if is_subject(&of.kind) {
             retention.validate(object, None, errors);
         }
@@ -199,15 +197,6 @@ async fn validate(api: &Api, request: &Request, object: Object) -> Result<Object
     }
     let kind = &served.kind;
     Err(Failure::invalid(&kind.group, &kind.kind, object.name(), errors))
-}
-
-/// A client's own generation is no negative number (R61).
-fn check_generation(object: &Object, errors: &mut Errors) {
-    if let Some(number) = object.int_at(&["metadata", "generation"]).filter(|number| *number < 0) {
-        let metadata = Path::Root.field("metadata");
-        let why = "must be greater than or equal to 0";
-        errors.invalid(&metadata.field("generation"), number, why);
-    }
 }
 
 fn exists(kind: &tenure_machinery::Kind, name: &str, deleting: bool) -> Failure {

@@ -29,12 +29,46 @@ pub(crate) fn body(request: &mut Request, validation: FieldValidation) -> Result
         report(request, validation, &unread).map_err(Failure::bad_request)?;
         return Err(wrong);
     }
-    let mut findings: Vec<String> =
-        duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
     let served = std::sync::Arc::clone(&request.served);
-    findings.extend(check_schema(&served, &mut object).map_err(Failure::bad_request)?);
+    let unknown = check_schema(&served, &mut object).map_err(Failure::bad_request)?;
+    let typed = served.custom.is_none() && is_json(&request.content_type);
+    let findings = if typed && !duplicates.is_empty() && !unknown.is_empty() {
+        in_order(&request.body, &unknown)
+    } else {
+        duplicates.into_iter().chain(unknown).collect()
+    };
     report(request, validation, &findings).map_err(Failure::bad_request)?;
     Ok(object)
+}
+
+fn is_json(content_type: &str) -> bool {
+    matches!(content_type, "" | "application/json")
+}
+
+/// What stands twice and what nobody knows, as one reads the text. Of what nobody knows nothing else is
+/// told.
+fn in_order(body: &[u8], unknown: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut strange: Vec<String> = Vec::new();
+    duplicate::members(body, &mut |at, again| {
+        let path = at.to_string();
+        let below = strange.iter().any(|above| {
+            let rest = path.strip_prefix(above.as_str());
+            rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+        });
+        let mut finding = format!("unknown field {path:?}");
+        if unknown.contains(&finding) {
+            strange.push(path);
+        } else if again {
+            finding = format!("duplicate field {path:?}");
+        } else {
+            return;
+        }
+        if !below && !found.contains(&finding) {
+            found.push(finding);
+        }
+    });
+    found
 }
 
 /// Which type a protobuf body is read by, and which kind it must say it is.
@@ -53,7 +87,7 @@ impl Expected<'_> {
     }
 }
 
-/// Reads JSON, YAML or protobuf; says which keys stand twice when somebody wants to know.
+/// Reads JSON, YAML or protobuf; says in words which keys stand twice when somebody wants to know.
 pub(crate) fn parse(
     content_type: &str,
     body: &[u8],
@@ -66,17 +100,25 @@ pub(crate) fn parse(
                 .map_err(|error| Failure::bad_request(format!("the body is not JSON: {error}")))?;
             let duplicates = match validation {
                 FieldValidation::Ignore => Vec::new(),
-                _ => duplicate::duplicate_fields(body),
+                _ => repeated(&duplicate::duplicate_fields(body)),
             };
             (value, duplicates)
         }
-        "application/yaml" => tenure_yaml::to_json_lenient(body, yaml_limits())
-            .map_err(|error| Failure::bad_request(format!("the body is not YAML: {error}")))?,
+        "application/yaml" => {
+            let (value, repeated) = tenure_yaml::to_json_lenient(body, yaml_limits())
+                .map_err(|error| Failure::bad_request(format!("the body is not YAML: {error}")))?;
+            (value, repeated.iter().map(ToString::to_string).collect())
+        }
         PROTOBUF => (Value::Object(parse_protobuf(body, expected)?), Vec::new()),
         other => return Err(unsupported(other)),
     };
     check_size(&value)?;
     Ok((value, duplicates))
+}
+
+/// How members that stand twice are told.
+pub(crate) fn repeated(paths: &[String]) -> Vec<String> {
+    paths.iter().map(|path| format!("duplicate field {path:?}")).collect()
 }
 
 /// Bounds for YAML bodies: what aliases unfold to is counted as well.
@@ -195,17 +237,23 @@ fn unread(object: &Object, served: &Served) -> Vec<String> {
     members.map(|name| format!("unknown field {name:?}")).collect()
 }
 
-/// Runs the schema over the object; answers the unknown fields it dropped, or what has a wrong type.
+/// Runs the schema over the object; says which unknown fields it dropped, or what has a wrong type.
+pub(crate) fn check_schema(served: &Served, object: &mut Object) -> Result<Vec<String>, String> {
+    let unknown = unknown_members(served, object)?;
+    Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
+}
+
+/// As [`check_schema`], but answers the paths alone.
 ///
 /// The normal form has no empty lists, but two are told apart from absent ones before it is stored: an
 /// emptied `managedFields` forgets its managers (R99), and an emptied member that is written as null
 /// belongs to its writer. See [`settle_empty`].
-pub(crate) fn check_schema(served: &Served, object: &mut Object) -> Result<Vec<String>, String> {
+pub(crate) fn unknown_members(served: &Served, object: &mut Object) -> Result<Vec<String>, String> {
     if let Some(custom) = &served.custom {
         let dropped = custom.decode(object)?;
         object.insert("kind".into(), served.kind.kind.as_ref().into());
         object.insert("apiVersion".into(), served.api_version.as_str().into());
-        return Ok(dropped.iter().map(|path| format!("unknown field {path:?}")).collect());
+        return Ok(dropped);
     }
     let Some(type_id) = served.type_id else { return Ok(Vec::new()) };
     let is_empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
@@ -226,7 +274,7 @@ pub(crate) fn check_schema(served: &Served, object: &mut Object) -> Result<Vec<S
     }
     object.insert("kind".into(), served.kind.kind.as_ref().into());
     object.insert("apiVersion".into(), served.api_version.as_str().into());
-    Ok(noticed.unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
+    Ok(noticed.unknown)
 }
 
 /// Brings the empty lists that [`check_schema`] kept into their stored form.
@@ -285,8 +333,11 @@ pub(crate) fn unstored(
         )));
     }
     let unknown = check_unstored(&mut object, kind, type_name).map_err(Failure::bad_request)?;
-    let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-    let findings: Vec<String> = duplicates.chain(unknown).collect();
+    let findings: Vec<String> = if is_json(&request.content_type) && !unknown.is_empty() {
+        in_order(&request.body, &unknown)
+    } else {
+        duplicates.into_iter().chain(unknown).collect()
+    };
     report(request, validation, &findings).map_err(Failure::bad_request)?;
     settle_namespace(request, &mut object)?;
     Ok(object)

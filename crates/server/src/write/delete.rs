@@ -171,11 +171,24 @@ pub(crate) async fn delete(
     request: &mut Request,
 ) -> Result<(DeleteOptions, Deleted), Failure> {
     let options = DeleteOptions::read(request)?;
+    keep_system_class(request)?;
     warn_of_kept_pods(request, &options);
     let name = request.name.clone();
     let namespace = request.namespace.clone();
     let deleted = one(api, request, &options, &namespace, &name).await?;
     Ok((options, deleted))
+}
+
+/// The classes of the cluster's own pods cannot be deleted by name (R79).
+fn keep_system_class(request: &Request) -> Result<(), Failure> {
+    let kind = &request.served.kind;
+    if kind.kind != "PriorityClass"
+        || !matches!(request.name.as_str(), "system-cluster-critical" | "system-node-critical")
+    {
+        return Ok(());
+    }
+    let why = "this is a system priority class and cannot be deleted";
+    Err(Failure::forbidden(&kind.group, &kind.plural, &request.name, why))
 }
 
 /// A Job without options keeps its pods: worth telling (ownership, defaults per resource).

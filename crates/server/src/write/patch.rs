@@ -18,7 +18,7 @@ use crate::registry::Served;
 use crate::request::Request;
 use crate::write::decode;
 use crate::write::managed::Fields;
-use crate::write::update::{Live, Stored, changed, store};
+use crate::write::update::{Live, Stored, changed, store, version_missing};
 
 /// The patch types that are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +80,15 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
         findings.extend(decode::check_schema(&served, &mut new).map_err(|m| bad_result(&m))?);
         decode::report(request, options.validation, &findings).map_err(|m| bad_result(&m))?;
         let conditional = asks_for_version(&patch, kind);
-        // A patch that takes the version away asks for none.
+        // A patch that takes the version away asks for none, where the kind lets it.
         let named = new.str_at(&["metadata", "resourceVersion"]).unwrap_or_default();
-        if !matches!(named, "" | "0") && version(&new) != Some(record.revision()) {
+        if matches!(named, "" | "0") {
+            if !served.kind.unconditional_update {
+                return Err(version_missing(request));
+            }
+        } else if version(&new) != Some(record.revision()) {
             return Err(changed(request));
         }
-        check_uid(request, &old, &new)?;
         let live = Live { record: &record, object: old };
         match store(api, request, &options, live, new, Fields::Written).await? {
             Stored::Done(found) => return Ok(found),
@@ -220,20 +223,6 @@ fn check_identity(request: &Request, old: &Object, new: &Object) -> Result<(), F
     Ok(())
 }
 
-fn check_uid(request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
-    let uid = |object: &Object| object.str_at(&["metadata", "uid"]).map(str::to_owned);
-    match (uid(old), uid(new)) {
-        (was, is) if was == is || is.as_deref().is_none_or(str::is_empty) => Ok(()),
-        (_, is) => {
-            let mut errors = Errors::new();
-            let metadata = Path::Root.field("metadata");
-            errors.invalid(&metadata.field("uid"), is.unwrap_or_default(), "field is immutable");
-            let kind = &request.served.kind;
-            Err(Failure::invalid(&kind.group, &kind.kind, &request.name, errors))
-        }
-    }
-}
-
 fn version(object: &Object) -> Option<Revision> {
     object.str_at(&["metadata", "resourceVersion"]).and_then(Revision::parse)
 }
@@ -241,9 +230,11 @@ fn version(object: &Object) -> Option<Revision> {
 /// Whether the patch itself names a version: then a lost race is the client's to resolve (R68).
 fn asks_for_version(patch: &Value, kind: PatchType) -> bool {
     match kind {
+        // One that only tests the version says so itself when it is computed again: 422, as upstream.
         PatchType::Json => patch.as_array().is_some_and(|operations| {
             operations.iter().any(|operation| {
                 operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion")
+                    && operation.get("op").and_then(Value::as_str) != Some("test")
             })
         }),
         _ => patch

@@ -5,50 +5,71 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
+use tenure_patch::TypeSchema;
+use tenure_patch::managed::{Application, Writer, scale as managed_scale};
+use tenure_schema::facts;
 
 use crate::answer::Found;
 use crate::api::Api;
+use crate::clock::now;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
 use crate::registry::Served;
 use crate::request::Request;
-use crate::write::decode;
 use crate::write::managed::Fields;
 use crate::write::patch::{PatchType, bad_result, failed, read_patch, repeated};
-use crate::write::update::{Live, Stored, changed, store};
+use crate::write::update::{Live, Stored, changed, check_uid, store};
+use crate::write::{apply, decode};
 
-/// The Scale that shows a parent.
+/// What stands for replicas that a custom object does not have while its Scale is patched.
+const UNSET: i64 = i32::MIN as i64;
+
+/// The Scale that shows a parent; a custom object without replicas has none to show.
 pub(crate) fn view(served: &Served, parent: &Object) -> Result<Object, Failure> {
+    if counts(served, parent).wanted == Some(UNSET) {
+        let path = replicas_path(served).join(".");
+        return Err(Failure::internal(format!(
+            "the spec replicas field \".{path}\" does not exist"
+        )));
+    }
+    Ok(shown(served, parent))
+}
+
+/// Where the parent has its replicas.
+fn replicas_path(served: &Served) -> Vec<&str> {
+    let custom = served.custom.as_ref().and_then(|custom| custom.scale.as_ref());
+    custom.map_or_else(
+        || vec!["spec", "replicas"],
+        |paths| paths.spec_replicas.iter().map(String::as_str).collect(),
+    )
+}
+
+fn counts(served: &Served, parent: &Object) -> Counts {
+    let Some(paths) = served.custom.as_ref().and_then(|custom| custom.scale.as_ref()) else {
+        return Counts {
+            wanted: parent.int_at(&["spec", "replicas"]),
+            current: parent.int_at(&["status", "replicas"]),
+            selector: selector_text(parent),
+        };
+    };
+    let at = |path: &[String]| parent.at(&path.iter().map(String::as_str).collect::<Vec<_>>());
+    let selector = paths.label_selector.as_deref().and_then(at).and_then(Value::as_str);
+    Counts {
+        wanted: Some(at(&paths.spec_replicas).and_then(Value::as_i64).unwrap_or(UNSET)),
+        current: at(&paths.status_replicas).and_then(Value::as_i64),
+        selector: selector.unwrap_or_default().to_owned(),
+    }
+}
+
+/// The Scale of a parent, whatever its replicas.
+fn shown(served: &Served, parent: &Object) -> Object {
     let mut metadata = Object::new();
     for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = parent.at(&["metadata", member]) {
             metadata.insert(member.to_owned(), value.clone());
         }
     }
-    let counts = match served.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
-        None => Counts {
-            wanted: parent.int_at(&["spec", "replicas"]),
-            current: parent.int_at(&["status", "replicas"]),
-            selector: selector_text(parent),
-        },
-        Some(paths) => {
-            let at =
-                |path: &[String]| parent.at(&path.iter().map(String::as_str).collect::<Vec<_>>());
-            let selector = paths.label_selector.as_deref().and_then(at).and_then(Value::as_str);
-            let wanted = at(&paths.spec_replicas).and_then(Value::as_i64);
-            if wanted.is_none() {
-                let path = paths.spec_replicas.join(".");
-                return Err(Failure::internal(format!(
-                    "the spec replicas field \".{path}\" does not exist"
-                )));
-            }
-            Counts {
-                wanted,
-                current: at(&paths.status_replicas).and_then(Value::as_i64),
-                selector: selector.unwrap_or_default().to_owned(),
-            }
-        }
-    };
+    let counts = counts(served, parent);
     let mut spec = Object::new();
     if let Some(wanted) = counts.wanted.filter(|count| *count != 0) {
         spec.insert("replicas".into(), wanted.into());
@@ -64,7 +85,7 @@ pub(crate) fn view(served: &Served, parent: &Object) -> Result<Object, Failure> 
     scale.insert("metadata".into(), Value::Object(metadata));
     scale.insert("spec".into(), Value::Object(spec));
     scale.insert("status".into(), Value::Object(status));
-    Ok(scale)
+    scale
 }
 
 struct Counts {
@@ -75,11 +96,7 @@ struct Counts {
 
 /// Writes the wanted count into a parent.
 fn set_replicas(served: &Served, parent: &mut Object, replicas: i64) {
-    let custom = served.custom.as_ref().and_then(|custom| custom.scale.as_ref());
-    let path: Vec<&str> = custom.map_or_else(
-        || vec!["spec", "replicas"],
-        |paths| paths.spec_replicas.iter().map(String::as_str).collect(),
-    );
+    let path = replicas_path(served);
     let Some((last, parents)) = path.split_last() else { return };
     let mut at = parent;
     for member in parents {
@@ -119,19 +136,43 @@ fn selector_text(parent: &Object) -> String {
     terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
 }
 
+/// How a Scale is written.
+enum Change {
+    /// PUT: as the body says.
+    Whole,
+    /// A patch of it.
+    Patch(PatchType, Value),
+    /// An applied configuration.
+    Apply(Object),
+}
+
 /// PUT or PATCH of a Scale.
 pub(crate) async fn write(
     api: &Api,
     request: &mut Request,
     is_patch: bool,
 ) -> Result<Found, Failure> {
-    let kind = if is_patch { Some(PatchType::read(&request.content_type)?) } else { None };
+    let applies = is_patch && request.content_type == "application/apply-patch+yaml";
+    let kind =
+        if is_patch && !applies { Some(PatchType::read(&request.content_type)?) } else { None };
     let name = if is_patch { "PatchOptions" } else { "UpdateOptions" };
-    let options = WriteOptions::read(&request.query, name, false)?;
-    let patch = kind.map(|kind| read_patch(&request.body, kind)).transpose()?;
-    let repeated = match (kind, &patch) {
-        (Some(kind), Some(patch)) => repeated(&request.body, kind, patch, options.validation),
-        _ => Vec::new(),
+    let options = WriteOptions::read(&request.query, name, applies)?;
+    let (change, findings) = match kind {
+        Some(kind) => {
+            let patch = read_patch(&request.body, kind)?;
+            let findings = repeated(&request.body, kind, &patch, options.validation);
+            (Change::Patch(kind, patch), findings)
+        }
+        None if applies => {
+            let (config, findings) = apply::read_config(
+                request,
+                options.validation,
+                (managed_scale::SCALE_VERSION, "Scale"),
+            )?;
+            check_members(&config)?;
+            (Change::Apply(config), findings)
+        }
+        None => (Change::Whole, Vec::new()),
     };
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
@@ -141,20 +182,50 @@ pub(crate) async fn write(
         };
         let live = Live::read(&served, &record)?;
         let mut parent = live.object.clone();
-        let mut scale = match (kind, &patch) {
-            (Some(PatchType::Json), Some(patch)) => {
-                tenure_patch::json::apply(view(&served, &parent)?, patch)
+        let mut fields = Fields::Written;
+        let mut scale = match &change {
+            Change::Whole => {
+                let scale = body_scale(request)?;
+                check_uid(request, &scale, record.uid())?;
+                scale
             }
-            (Some(_), Some(patch)) => tenure_patch::merge::apply(view(&served, &parent)?, patch),
-            _ => Ok(body_scale(request)?),
+            Change::Patch(PatchType::Json, patch) => {
+                tenure_patch::json::apply(shown(&served, &parent), patch).map_err(failed)?
+            }
+            Change::Patch(kind, patch) => {
+                let patched = tenure_patch::merge::apply(shown(&served, &parent), patch);
+                let mut scale = patched.map_err(failed)?;
+                if *kind == PatchType::Strategic {
+                    // Such a patch fills a Scale whatever it calls itself: Ansible names the parent's kind.
+                    scale.insert("kind".into(), "Scale".into());
+                    scale.insert("apiVersion".into(), "autoscaling/v1".into());
+                }
+                scale
+            }
+            Change::Apply(config) => {
+                fields = Fields::Settled;
+                applied(request, &options, &mut parent, config)?
+            }
+        };
+        if applies {
+            decode::report(request, options.validation, &findings).map_err(Failure::bad_request)?;
+        } else {
+            check_type(request, &mut scale, is_patch)?;
+            decode::report(request, options.validation, &findings).map_err(|m| bad_result(&m))?;
         }
-        .map_err(failed)?;
-        check_type(request, &mut scale, is_patch)?;
-        decode::report(request, options.validation, &repeated).map_err(|m| bad_result(&m))?;
         let conditional = check(request, &scale, record.revision())?;
+        if is_patch && served.custom.is_none() && scale_uid(&scale) != record.uid() {
+            check_uid(request, &scale, record.uid())?;
+        }
         let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
+        if replicas == UNSET {
+            let path = replicas_path(&served).join(".");
+            return Err(Failure::bad_request(format!(
+                "the spec replicas field \".{path}\" cannot be empty"
+            )));
+        }
         set_replicas(&served, &mut parent, replicas);
-        match store(api, request, &options, live, parent, Fields::Written).await? {
+        match store(api, request, &options, live, parent, fields).await? {
             Stored::Done(found) => {
                 return Ok(Found::Object(view(&served, found.object(&served)?.as_ref())?));
             }
@@ -162,6 +233,63 @@ pub(crate) async fn write(
             Stored::Moved | Stored::Again => {}
         }
     }
+}
+
+/// The Scale as a configuration makes it; the parent gets the managers that follow from it (R82a).
+fn applied(
+    request: &Request,
+    options: &WriteOptions,
+    parent: &mut Object,
+    config: &Object,
+) -> Result<Object, Failure> {
+    let served = &request.served;
+    let everywhere = served.custom.is_none();
+    let replicas =
+        managed_scale::Replicas::new(&served.api_version, &replicas_path(served), everywhere);
+    let mut scale = shown(served, parent);
+    if let Some(managers) = replicas.of_scale(parent) {
+        scale.map_mut("metadata").insert("managedFields".into(), managers);
+    }
+    let Some(type_id) = facts().type_id("api.autoscaling.v1.Scale") else {
+        return Err(Failure::internal("the facts table has no Scale"));
+    };
+    let now = now();
+    let application = Application {
+        config,
+        who: Writer {
+            manager: &request.manager(options.manager.as_deref()),
+            api_version: managed_scale::SCALE_VERSION,
+            subresource: "scale",
+            now: &now,
+        },
+        reset: &[],
+        force: options.force,
+    };
+    let schema = TypeSchema::new(facts(), type_id);
+    let merged = tenure_patch::managed::apply(&schema, Some(&mut scale), &application)
+        .map_err(|error| apply::refused(error, ("autoscaling", "Scale", &request.name)))?;
+    let managers = replicas.of_parent(parent, &merged);
+    let metadata = parent.map_mut("metadata");
+    match managers {
+        Some(managers) => metadata.insert("managedFields".into(), managers),
+        None => metadata.remove("managedFields"),
+    };
+    Ok(merged)
+}
+
+/// A Scale has what its type has, whatever the validation mode.
+fn check_members(config: &Object) -> Result<(), Failure> {
+    let mut copy = config.clone();
+    let unknown = decode::check_unstored(&mut copy, "Scale", "api.autoscaling.v1.Scale")
+        .map_err(Failure::bad_request)?;
+    match unknown.as_slice() {
+        [] => Ok(()),
+        some => Err(Failure::bad_request(format!("not declared in schema: {}", some.join(", ")))),
+    }
+}
+
+fn scale_uid(scale: &Object) -> &str {
+    scale.str_at(&["metadata", "uid"]).unwrap_or_default()
 }
 
 fn body_scale(request: &Request) -> Result<Object, Failure> {
@@ -194,7 +322,8 @@ fn check(request: &Request, scale: &Object, stored: Revision) -> Result<bool, Fa
     let path = path.field("replicas");
     let mut errors = Errors::new();
     match replicas.as_i64() {
-        Some(number) if number < 0 => {
+        // Custom objects are checked by their own rules.
+        Some(number) if number < 0 && request.served.custom.is_none() => {
             errors.invalid(&path, number, "must be greater than or equal to 0");
         }
         Some(number) if i32::try_from(number).is_ok() => {}

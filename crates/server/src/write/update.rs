@@ -55,9 +55,8 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
         let state = api.world.current();
         let Some(record) = state.get(&key).cloned() else {
             if served.kind.create_on_update && request.subresource.is_empty() {
-                if !version_of(&body).is_empty() {
-                    return Err(missing(&served, &request.name));
-                }
+                // A uid says which object is meant; a version means nothing before there is one.
+                check_uid(request, &body, "")?;
                 let object = body.clone();
                 match create::from_object(api, request, &options, object, Fields::Written).await {
                     // Somebody else was first: what stands now is updated.
@@ -67,8 +66,8 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
             }
             return Err(missing(&served, &request.name));
         };
+        check_uid(request, &body, record.uid())?;
         let conditional = check_version(request, &body, record.revision())?;
-        check_uid(request, &body, &record)?;
         let live = Live::read(&served, &record)?;
         match store(api, request, &options, live, body.clone(), Fields::Written).await? {
             Stored::Done(found) => return Ok(Updated::Changed(found)),
@@ -339,17 +338,8 @@ fn check_name(request: &Request, body: &Object) -> Result<(), Failure> {
 fn check_version(request: &Request, body: &Object, stored: Revision) -> Result<bool, Failure> {
     let kind = &request.served.kind;
     match version_of(body) {
-        "" | "0" if kind.unconditional_update || !request.subresource.is_empty() => Ok(false),
-        "" | "0" => {
-            let mut errors = Errors::new();
-            let metadata = Path::Root.field("metadata");
-            errors.invalid(
-                &metadata.field("resourceVersion"),
-                "0x0",
-                "must be specified for an update",
-            );
-            Err(Failure::invalid(&kind.group, &kind.plural, &request.name, errors))
-        }
+        "" | "0" if kind.unconditional_update => Ok(false),
+        "" | "0" => Err(version_missing(request)),
         text if Revision::parse(text) == Some(stored) => Ok(true),
         text if Revision::parse(text).is_none() => Err(Failure::bad_request(format!(
             "metadata.resourceVersion: `{text}` is not a resource version"
@@ -358,17 +348,26 @@ fn check_version(request: &Request, body: &Object, stored: Revision) -> Result<b
     }
 }
 
-fn check_uid(request: &Request, body: &Object, record: &Record) -> Result<(), Failure> {
+/// 409 if the body is about an object of another uid.
+pub(crate) fn check_uid(request: &Request, body: &Object, stored: &str) -> Result<(), Failure> {
     let uid = body.str_at(&["metadata", "uid"]).unwrap_or_default();
-    if uid.is_empty() || uid == record.uid() {
+    if uid.is_empty() || uid == stored {
         return Ok(());
     }
     let kind = &request.served.kind;
-    let why = format!(
-        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-        record.uid()
-    );
+    let why =
+        format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}",);
     Err(Failure::conflict(&kind.group, &kind.plural, &request.name, &why))
+}
+
+/// 422: this kind is only updated from a version that the client names (R66).
+#[must_use]
+pub(crate) fn version_missing(request: &Request) -> Failure {
+    let kind = &request.served.kind;
+    let mut errors = Errors::new();
+    let metadata = Path::Root.field("metadata");
+    errors.invalid(&metadata.field("resourceVersion"), "0x0", "must be specified for an update");
+    Failure::invalid(&kind.group, &kind.plural, &request.name, errors)
 }
 
 /// 409: the client's version is not the newest.

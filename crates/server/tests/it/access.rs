@@ -369,6 +369,50 @@ async fn r156_the_first_roles_exist_and_damage_is_mended() {
     assert!(house.get(&role).await.json["rules"].as_array().is_none_or(Vec::is_empty));
 }
 
+/// Waits until the role holds these rules.
+async fn gathers(house: &House, path: &str, rules: Value) {
+    for _ in 0..500 {
+        if house.get(path).await.json["rules"] == rules {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{path} does not get {rules}: {}", house.get(path).await.json["rules"]);
+}
+
+#[tokio::test]
+async fn r157a_a_gathering_role_is_answered_as_sent_and_gathers_a_moment_later() {
+    let house = House::new().await;
+    let role = |name: &str, part: &str| {
+        json!({
+            "metadata": { "name": name },
+            "rules": [rule(&["list"], &["nodes"])],
+            "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { "part": part } }] },
+        })
+    };
+    let part = json!({
+        "metadata": { "name": "part", "labels": { "part": "of-some" } },
+        "rules": [rule(&["get"], &["pods"])],
+    });
+    house.made(CLUSTER_ROLES, part).await;
+    let sent = json!([rule(&["list"], &["nodes"])]);
+    let gathered = json!([rule(&["get"], &["pods"])]);
+    assert_eq!(house.made(CLUSTER_ROLES, role("none", "of-none")).await["rules"], sent);
+    assert_eq!(house.made(CLUSTER_ROLES, role("some", "of-some")).await["rules"], sent);
+    let path = format!("{CLUSTER_ROLES}/some");
+    gathers(&house, &path, gathered.clone()).await;
+    let managers = house.get(&path).await.json["metadata"]["managedFields"].clone();
+    assert_eq!(managers[0]["manager"], "clusterrole-aggregation-controller");
+    assert_eq!(managers[0]["fieldsV1"], json!({ "f:rules": {} }));
+    let other = json!([rule(&["*"], &["*"])]);
+    let patched = house.merge(&path, json!({ "rules": other.clone() })).await;
+    assert_eq!(patched.json["rules"], other);
+    gathers(&house, &path, gathered).await;
+    // Where nothing is gathered there is nothing to apply.
+    let none = house.get(&format!("{CLUSTER_ROLES}/none")).await;
+    assert_eq!(none.json["rules"], sent);
+}
+
 #[tokio::test]
 async fn r157_a_gathered_role_follows_its_parts_in_the_same_transaction() {
     let house = House::new().await;
@@ -383,12 +427,12 @@ async fn r157_a_gathered_role_follows_its_parts_in_the_same_transaction() {
         "metadata": { "name": "all" },
         "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { "part": "of-all" } }] },
     });
-    let made = house.made(CLUSTER_ROLES, all).await;
-    assert_eq!(made["rules"], json!([rule(&["get"], &["pods"])]));
+    let path = format!("{CLUSTER_ROLES}/all");
+    house.made(CLUSTER_ROLES, all).await;
+    gathers(&house, &path, json!([rule(&["get"], &["pods"])])).await;
     let before = house.revision();
     house.made(CLUSTER_ROLES, part("p2", "secrets")).await;
     assert_eq!(house.revision().0, before.0 + 1, "one transaction");
-    let path = format!("{CLUSTER_ROLES}/all");
     let rules = house.get(&path).await.json["rules"].clone();
     assert_eq!(rules.as_array().unwrap().len(), 2, "{rules}");
     house.made(CLUSTER_BINDINGS, binding("ClusterRole", "all", user("u"))).await;

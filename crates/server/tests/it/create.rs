@@ -322,9 +322,11 @@ async fn r56_the_server_chooses_the_uid() {
         assert!(is_uid(&uid), "{uid}");
         assert!(seen.insert(uid));
     }
-    // Also on the two other ways to create.
+    // A PUT with a uid is about an object that was there.
     let role = json!({ "metadata": { "name": "r", "uid": "x" }, "rules": [] });
     let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/r";
+    house.put(path, role).await.fails(409, "Conflict");
+    let role = json!({ "metadata": { "name": "r", "resourceVersion": "7" }, "rules": [] });
     assert!(is_uid(house.put(path, role).await.with(201)["metadata"]["uid"].as_str().unwrap()));
 }
 

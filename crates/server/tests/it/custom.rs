@@ -673,3 +673,40 @@ async fn r21_a_custom_kind_is_not_merged_strategically() {
     assert_eq!(house.patch(&path, JSON_PATCH, steps).await.with(200)["spec"]["a"], "z");
     house.post(WIDGETS, named("w")).await.fails(400, "BadRequest");
 }
+
+#[tokio::test]
+async fn r130_a_definition_does_not_get_the_name_of_a_built_in_kind() {
+    let house = House::new().await;
+    let like = |plural: &str, kind: &str| {
+        let mut like = definition(with_spec(json!({})));
+        like["metadata"]["name"] = format!("{plural}.networking.k8s.io").into();
+        like["metadata"]["annotations"] =
+            json!({ "api-approved.kubernetes.io": "unapproved, a test" });
+        like["spec"]["group"] = "networking.k8s.io".into();
+        like["spec"]["names"] = json!({ "plural": plural, "kind": kind });
+        like["spec"]["versions"][0]["name"] = "v9".into();
+        like
+    };
+    for (plural, kind, reason) in [
+        ("ingresses", "Gangway", "PluralConflict"),
+        ("gangways", "Ingress", "ListKindConflict"),
+        ("ing", "Gangway", "PluralConflict"),
+    ] {
+        let made = house.made(DEFINITIONS, like(plural, kind)).await;
+        let conditions = made["status"]["conditions"].as_array().unwrap();
+        let of = |kind: &str| conditions.iter().find(|one| one["type"] == kind).unwrap();
+        assert_eq!(of("NamesAccepted")["status"], "False", "{plural} {kind}");
+        assert_eq!(of("NamesAccepted")["reason"], reason, "{plural} {kind}");
+        assert_eq!(of("Established")["status"], "False", "{plural} {kind}");
+        house.get("/apis/networking.k8s.io/v9").await.fails(404, "NotFound");
+        let name = format!("{plural}.networking.k8s.io");
+        house.delete(&format!("{DEFINITIONS}/{name}")).await.with(200);
+        house.until(&format!("{DEFINITIONS}/{name}"), 404).await;
+    }
+    // Built-in kinds of the group do not stand in the way of others.
+    house.made(DEFINITIONS, like("gangways", "Gangway")).await;
+    house.get("/apis/networking.k8s.io/v9").await.with(200);
+    let groups = house.get("/apis/networking.k8s.io/v1").await.with(200);
+    let ingresses = groups["resources"].as_array().unwrap().iter();
+    assert_eq!(ingresses.filter(|one| one["name"] == "ingresses").count(), 1);
+}

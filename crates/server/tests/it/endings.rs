@@ -309,7 +309,7 @@ async fn r161_nothing_is_deleted_for_what_was_never_served() {
     house.made(DEFINITIONS, own).await;
     let path = format!("{DEFINITIONS}/customresourcedefinitions.apiextensions.k8s.io");
     house.delete(&path).await.with(200);
-    house.until_looks(&path, |live| reason(live) == "OverlappingBuiltInResource").await;
+    house.until_looks(&path, |live| reason(live) == "NeverEstablished").await;
     house.merge(&path, free()).await.with(200);
     house.until(&path, 404).await;
     house.get(&format!("{DEFINITIONS}/things.example.com")).await.with(200);

@@ -28,6 +28,37 @@ async fn r33_a_status_has_its_members_and_no_others() {
     assert_eq!(members, ["apiVersion", "code", "kind", "message", "metadata", "reason", "status"]);
 }
 
+/// The Python client hands the body on as it is, and its own suite compares the text.
+#[tokio::test]
+async fn r33_a_status_is_written_in_the_order_of_its_members() {
+    let house = House::new().await;
+    house.config_map("a").await;
+    let taken = house.post(CONFIG_MAPS, named("a")).await;
+    assert_eq!(
+        std::str::from_utf8(&taken.bytes).unwrap(),
+        concat!(
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+            r#""message":"configmaps \"a\" already exists","reason":"AlreadyExists","#,
+            r#""details":{"name":"a","kind":"configmaps"},"code":409}"#,
+            "\n"
+        )
+    );
+    let wrong = house.post(CONFIG_MAPS, named("A")).await;
+    let text = std::str::from_utf8(&wrong.bytes).unwrap();
+    let order = [
+        r#""details":{"name":"A","#,
+        r#""kind":"ConfigMap","#,
+        r#""causes":[{"reason":"#,
+        r#""message":"#,
+        r#""field":"metadata.name"}]},"#,
+        r#""code":422}"#,
+    ];
+    let mut rest = text;
+    for part in order {
+        rest = rest.split_once(part).unwrap_or_else(|| panic!("{part} in {text}")).1;
+    }
+}
+
 #[tokio::test]
 async fn r34_reasons_have_their_codes_and_texts() {
     let house = House::new().await;

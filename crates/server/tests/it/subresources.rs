@@ -159,6 +159,22 @@ async fn r82_a_scale_shows_and_sets_the_replicas() {
     assert_eq!(house.get(&path).await.with(200)["spec"]["replicas"], 3);
 }
 
+/// Ansible's `k8s_scale` sends the parent's kind.
+#[tokio::test]
+async fn r82_a_strategic_patch_of_a_scale_may_call_itself_anything() {
+    let house = House::new().await;
+    house.made(DEPLOYMENTS, deployment("d")).await;
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    let patch = json!({
+        "kind": "Deployment", "apiVersion": "apps/v1",
+        "metadata": { "name": "d", "namespace": "default" }, "spec": { "replicas": 5 },
+    });
+    let scale = house.patch(&path, STRATEGIC, patch.clone()).await.with(200);
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(5)));
+    // A merge patch makes a Deployment of it, which is none.
+    house.merge(&path, patch).await.fails(422, "Invalid");
+}
+
 #[tokio::test]
 async fn r82_odd_scales_are_refused() {
     let house = House::new().await;

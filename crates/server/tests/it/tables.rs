@@ -139,6 +139,20 @@ async fn r27_a_bookmark_of_a_table_watch_is_a_table() {
     let metadata = &event["object"]["rows"][0]["object"]["metadata"];
     assert_eq!(metadata["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(metadata["resourceVersion"], house.revision().to_string());
+    let row = &event["object"]["rows"][0];
+    assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(row["cells"], json!(["", "", 0, "<unknown>"]));
+    assert_eq!(
+        event["object"]["metadata"],
+        json!({ "resourceVersion": metadata["resourceVersion"] })
+    );
+    // What ends the state is told even where no object is wanted.
+    let mut stream = house.watch_as(&format!("{path}&includeObject=None"), TABLE).await;
+    let event = stream.next().await.unwrap();
+    assert_eq!(
+        event["object"]["rows"][0]["object"]["metadata"]["annotations"],
+        metadata["annotations"]
+    );
 }
 
 #[tokio::test]

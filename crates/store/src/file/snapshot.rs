@@ -3,7 +3,7 @@
 //! A snapshot has the format of the log itself, so every tool that reads one reads the other.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use redb::Database;
@@ -11,9 +11,9 @@ use tenure_core::Revision;
 
 use super::folder::{self, in_words};
 use super::tables::{self, ENTRIES, Meta, Trouble};
-use super::{FileOptions, LOG_NAME, NEW_LOG_NAME, OpenError, builder};
+use super::{FileOptions, LOG_NAME, NEW_LOG_NAME, OpenError, Progress, builder};
 use crate::format::{self, Stored};
-use crate::log::{Replayed, SaveError, step_after};
+use crate::log::{Entry, Replayed, SaveError, step_after};
 
 /// How many bytes are collected before they are written.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
@@ -125,8 +125,34 @@ fn write_partial(
     tenure_files::publish(partial, path).map_err(io)
 }
 
+/// Writes a snapshot of entries that somebody hands over; each key occurs once, and there is no history.
+pub fn save_entries(
+    path: &Path,
+    revision: Revision,
+    entries: impl Iterator<Item = io::Result<Entry>>,
+) -> Result<(), SaveError> {
+    let position = Replayed { last: revision, compacted: revision };
+    write(path, position, |sink| {
+        for entry in entries {
+            let entry = entry.map_err(|error| SaveError::Cut { cause: in_words(&error) })?;
+            let stored = Stored { replaces: None, value: entry.value.as_deref() };
+            sink.push(entry.revision, &entry.key, stored)?;
+        }
+        Ok(())
+    })
+}
+
 /// Makes a data folder from a snapshot; revisions go on where nobody has been.
 pub fn restore(snapshot: &Path, dir: &Path) -> Result<(), RestoreError> {
+    restore_telling(snapshot, dir, &mut |_, _| {})
+}
+
+/// As [`restore`], and tells how many bytes are copied, and of how many.
+pub fn restore_telling(
+    snapshot: &Path,
+    dir: &Path,
+    progress: Progress<'_>,
+) -> Result<(), RestoreError> {
     let unreadable =
         |cause: String| RestoreError::Snapshot { path: snapshot.display().to_string(), cause };
     if !fs::metadata(snapshot).map_err(|e| unreadable(in_words(&e)))?.is_file() {
@@ -137,7 +163,8 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<(), RestoreError> {
     }
     let _lock = folder::prepare(dir)?;
     let (new, place) = (dir.join(NEW_LOG_NAME), dir.join(LOG_NAME));
-    let copied = copy(snapshot, &new).and_then(|()| Ok(tenure_files::publish(&new, &place)?));
+    let copied =
+        copy(snapshot, &new, progress).and_then(|()| Ok(tenure_files::publish(&new, &place)?));
     copied.map_err(|trouble| {
         // The folder was empty before, so a second attempt should find it empty again.
         let _ = fs::remove_file(&new);
@@ -149,8 +176,18 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<(), RestoreError> {
     })
 }
 
-fn copy(snapshot: &Path, new: &Path) -> Result<(), Trouble> {
-    io::copy(&mut fs::File::open(snapshot)?, &mut tenure_files::create_new(new)?)?;
+fn copy(snapshot: &Path, new: &Path, progress: Progress<'_>) -> Result<(), Trouble> {
+    let mut from = fs::File::open(snapshot)?;
+    let (mut to, all) = (tenure_files::create_new(new)?, from.metadata()?.len());
+    let mut copied = 0_u64;
+    loop {
+        let part = io::copy(&mut (&mut from).take(CHUNK_BYTES as u64), &mut to)?;
+        if part == 0 {
+            break;
+        }
+        copied = copied.saturating_add(part);
+        progress(copied, all);
+    }
     let database =
         builder(FileOptions::default()).create_file(tenure_files::open_or_create(new)?)?;
     let meta = tables::read_meta(&database)?;

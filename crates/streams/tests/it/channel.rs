@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use tenure_streams::channel::{
-    COMMAND, FORWARD, Message, Protocol, Sizes, TUNNEL, negotiate, terminal_size,
+    COMMAND, FORWARD, Message, Protocol, Sizes, TUNNEL, encode_one_way, negotiate,
+    negotiate_one_way, terminal_size,
 };
 
 #[test]
@@ -66,6 +67,17 @@ fn r127_sizes_are_read_in_any_case() {
     {
         assert_eq!(terminal_size(broken), None);
     }
+}
+
+#[test]
+fn r123a_streams_of_one_side_are_bytes_or_base64() {
+    assert_eq!(negotiate_one_way(""), Some((false, None)));
+    assert_eq!(negotiate_one_way("binary.k8s.io"), Some((false, Some("binary.k8s.io"))));
+    let text = negotiate_one_way("v9.binary.k8s.io, base64.binary.k8s.io,binary.k8s.io");
+    assert_eq!(text, Some((true, Some("base64.binary.k8s.io"))), "the client's order counts");
+    assert_eq!(negotiate_one_way("v4.channel.k8s.io"), None);
+    assert_eq!(encode_one_way(false, "a\n".into()), "a\n");
+    assert_eq!(encode_one_way(true, "a\n".into()), "YQo=");
 }
 
 #[test]

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tenure_machinery::validate::text;
-use tenure_machinery::{Errors, Object, ObjectExt, Path, name};
+use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path, name};
 
 use super::{APPROVAL, FINALIZER};
 use crate::check;
 
-/// Names that other definitions of a group hold.
+/// Names that other definitions of a group, and kinds that need no definition, hold.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Plurals, singulars and short names.
@@ -50,6 +50,13 @@ impl Names {
             }
         }
         held
+    }
+
+    /// Adds what a kind without a definition holds in its group.
+    pub fn hold_builtin(&mut self, kind: &Kind) {
+        let own = [&kind.plural, &kind.singular].into_iter().chain(&kind.short_names);
+        self.resources.extend(own.filter(|name| !name.is_empty()).map(ToString::to_string));
+        self.kinds.extend([kind.kind.to_string(), format!("{}List", kind.kind)]);
     }
 }
 

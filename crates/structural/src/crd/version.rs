@@ -219,5 +219,6 @@ fn selectable(path: &[String]) -> SelectableField {
         label: Text::Owned(path.join(".")),
         path: path.iter().map(|segment| Text::Owned(segment.clone())).collect(),
         absent: "",
+        instead: None,
     }
 }

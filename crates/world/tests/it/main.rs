@@ -14,4 +14,5 @@ mod model;
 mod quota;
 mod record;
 mod support;
+mod transfer;
 mod watch;

@@ -128,11 +128,31 @@ fn check(world: &tenure_world::Handle, model: &Model) {
             model.lines.iter().filter(|(r, _)| *r > revision).map(|(_, l)| l.clone()).collect();
         assert_eq!(drain(&mut watch).unwrap(), lines, "after {revision}");
         assert_eq!(watch.delivered(), Revision(model.revision()));
+        if revision > model.compacted {
+            check_cuts(world, model, revision);
+        }
     }
     assert_eq!(
         world.at(Revision(model.revision() + 1)).unwrap_err(),
         At::Future(Revision(model.revision()))
     );
+}
+
+/// However a stream is cut inside a revision, who resumes from there has heard everything in the end; nothing is
+/// told twice without need.
+fn check_cuts(world: &tenure_world::Handle, model: &Model, revision: u64) {
+    let lines = |of: &dyn Fn(u64) -> bool| -> Vec<String> {
+        model.lines.iter().filter(|(r, _)| of(*r)).map(|(_, line)| line.clone()).collect()
+    };
+    let (at, later) = (lines(&|r| r == revision), lines(&|r| r > revision));
+    let mut watch = world.resume(Revision(revision), Interest::Prefix(PREFIX.into())).unwrap();
+    let heard = drain(&mut watch).unwrap();
+    for told in 1..=at.len() {
+        let missing = at.iter().skip(told).chain(&later);
+        assert!(missing.clone().all(|line| heard.contains(line)), "cut after {told} at {revision}");
+    }
+    let again = if at.len() > 1 { at.as_slice() } else { &[] };
+    assert_eq!(heard, [again, &later].concat(), "resumed from {revision}");
 }
 
 async fn run(history: Vec<(Vec<Step>, u8)>) {

@@ -332,3 +332,50 @@ async fn waiting_for_a_revision_ends_when_it_is_there_or_time_is_up() {
     assert!(waiting.await.unwrap());
     assert!(world.wait_for(Revision(2), Duration::ZERO).await);
 }
+
+fn resumed(world: &Handle, after: u64, interest: Interest) -> Vec<String> {
+    drain(&mut world.resume(Revision(after), interest).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn r104_what_was_put_at_one_revision_is_told_again_to_those_who_resume_from_it() {
+    let log = TestLog::default();
+    let world = log.open();
+    write(&world, vec![put("a", "1")]).await;
+    write(&world, vec![put("a", "2"), put("b", "2"), delete("c"), put("d", "2")]).await;
+    write(&world, vec![put("b", "3")]).await;
+    let prefix = || Interest::Prefix(PREFIX.into());
+    let check = |world: &Handle| {
+        assert_eq!(resumed(world, 2, prefix()), ["2~a", "2+b", "2+d", "3~b"]);
+        assert_eq!(resumed(world, 1, prefix()), ["2~a", "2+b", "2+d", "3~b"], "1 was whole");
+        assert_eq!(resumed(world, 3, prefix()), Vec::<String>::new(), "3 was whole");
+        let one = Interest::Key(key("a").to_string());
+        assert_eq!(resumed(world, 2, one), Vec::<String>::new(), "one event cannot be cut");
+        let part = Interest::Prefix(format!("{PREFIX}d"));
+        assert_eq!(resumed(world, 2, part), Vec::<String>::new());
+        assert_eq!(resumed(world, 9, prefix()), Vec::<String>::new(), "yet to come");
+    };
+    check(&world);
+    let mut again = world.resume(Revision(2), prefix()).unwrap();
+    assert_eq!(line(&soon(&mut again).await.unwrap()), "2~a");
+    assert_eq!(again.delivered(), Revision(2), "what the client named itself");
+    assert_eq!(drain(&mut again).unwrap(), ["2+b", "2+d", "3~b"]);
+    assert_eq!(again.delivered(), Revision(3));
+    world.stop().await.unwrap();
+    check(&log.open());
+}
+
+#[tokio::test]
+async fn r104_what_was_put_at_the_oldest_revision_is_told_again_too() {
+    // A history of which each step lets go of all that was before it.
+    let world = TestLog::default().open_with(Options { history_bytes: 1, ..Options::default() });
+    let text = "x".repeat(1000);
+    for _ in 0..3 {
+        let both = vec![put("a", &text), put("b", &text)];
+        let at = write(&world, both).await.revision.0;
+        // The second put of the transaction let its first one go.
+        assert_eq!(world.oldest(), Revision(at));
+        let again = resumed(&world, at, Interest::Prefix(PREFIX.into()));
+        assert_eq!(again, [format!("{at}+a"), format!("{at}+b")]);
+    }
+}

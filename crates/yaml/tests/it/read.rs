@@ -104,8 +104,18 @@ fn r27_duplicate_keys_are_errors() {
 
 #[test]
 fn r27_duplicate_keys_can_be_reported_instead() {
-    let lenient = |text: &str| to_json_lenient(text.as_bytes(), Limits::default()).unwrap();
+    let lenient = |text: &str| {
+        let (value, repeated) = to_json_lenient(text.as_bytes(), Limits::default()).unwrap();
+        (value, repeated.into_iter().map(|it| it.path).collect::<Vec<_>>())
+    };
+    let told = |text: &str| {
+        let (_, repeated) = to_json_lenient(text.as_bytes(), Limits::default()).unwrap();
+        repeated.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
     assert_eq!(lenient("a: 1"), (json!({"a": 1}), vec![]));
+    let text = "\nspec:\n  foo: 1\n  foo: 2\n";
+    assert_eq!(told(text), ["line 4: key \"foo\" already set in map"]);
+    assert_eq!(told("y: 1\nyes: 2\n"), ["key \"true\" already set in map"]);
     assert_eq!(
         lenient("a: 1\nspec:\n  c:\n  - p: 1\n  - p: 2\n    p: 3\na: 4\n"),
         (

@@ -202,6 +202,41 @@ fn r134_a_change_is_judged_before_it_is_made() {
     assert!(said.err.contains("has no `metadata.name`"), "{}", said.err);
 }
 
+/// What a change is said to do is what `kubectl apply` then does: fields that others wrote stay, and fields that were
+/// applied before and are no longer in the file go.
+#[test]
+fn r134_a_change_is_applied_and_replaces_nothing() {
+    let house = House::new();
+    house.narrow();
+    house.take_away();
+    let ingress = |spec: &str| {
+        format!(
+            "apiVersion: networking.k8s.io/v1\nkind: Ingress\n\
+             metadata: {{ name: made, namespace: shop }}\nspec:\n  \
+             defaultBackend: {{ service: {{ name: web, port: {{ number: 80 }} }} }}\n{spec}"
+        )
+    };
+    let tls = "  ingressClassName: edge\n  tls: [{ secretName: web-tls-renewed }]\n";
+    house.kubectl(&["create", "--filename", "-"], &ingress(tls));
+    let reads = || house.says(&format!("map --as {EDGE}"), 0).contains("web-tls-renewed");
+    assert!(reads());
+
+    let file = house.file("ingress.yaml");
+    std::fs::write(&file, ingress("")).unwrap();
+    let said = house.says(&format!("diff -f {file}"), 0);
+    assert!(said.starts_with("nobody gains or loses"), "{said}");
+    house.kubectl(&["apply", "--filename", &file], "");
+    assert!(reads());
+
+    std::fs::write(&file, ingress(tls)).unwrap();
+    house.kubectl(&["apply", "--filename", &file], "");
+    std::fs::write(&file, ingress("  ingressClassName: edge\n")).unwrap();
+    let lost = house.json(&format!("diff -f {file}"), 3);
+    assert_eq!(lost["lost"][0]["target"]["name"], "web-tls-renewed", "{lost}");
+    house.kubectl(&["apply", "--filename", &file], "");
+    assert!(!reads());
+}
+
 #[test]
 fn d13_r134_the_first_consumer_that_selects_classes_is_judged_by_the_classes_there_are() {
     let house = House::new();

@@ -99,7 +99,7 @@ fn why_tells_who_retains_a_config_map_and_until_when() {
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.out.contains("revision 1 of Deployment `web`, 1 replica"), "{}", said.out);
     assert!(said.out.contains("goes after 11 more rollouts"), "{}", said.out);
-    assert!(said.out.contains("rule: retention R33"), "{}", said.out);
+    assert!(said.out.contains("rule: R33: a revision that leaves the history"), "{}", said.out);
     let json = run(&server, "why cm/settings -o json");
     let why: Value = serde_json::from_str(&json.out).unwrap();
     let codes: Vec<&str> =

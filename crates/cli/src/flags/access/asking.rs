@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::flags::path::path;
 use crate::flags::{Reply, Where, time};
 
 pub(super) const CAN_EXAMPLES: &str = "\
@@ -29,7 +30,11 @@ Examples:
   tenure access who-can create ingresses -n shop     who decides what consumers of Ingresses read
 
 `by reference` names the chain of objects: what points there, the strategy that found it, the grant where
-it comes from another namespace, and the consumer. `by roles` names bindings.";
+it comes from another namespace, and the consumer. `by roles` names bindings.
+
+Exit code:
+  0  everybody is named
+  2  the cluster, or a part of it that matters, could not be read";
 
 pub(super) const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -49,7 +54,7 @@ Eight conditions, in this order; the first that is not met is told, on the consu
 Exit code:
   0  a reference allows it
   1  none does
-  2  the question could not be asked";
+  2  the question could not be asked, or what would answer it could not be read";
 
 pub(super) const MAP_EXAMPLES: &str = "\
 Examples:
@@ -59,7 +64,11 @@ Examples:
   tenure access map -o svg > map.svg         a picture, for light and dark
 
 From left to right: subject, consumer, origin, grant, target. References that wait for a ReferenceGrant
-are shown and marked. Access by roles is not on the map: ask `tenure access who-can`.";
+are shown and marked. Access by roles is not on the map: ask `tenure access who-can`.
+
+Exit code:
+  0  the map is whole
+  2  the cluster, or a part of it that matters, could not be read";
 
 pub(super) const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -67,7 +76,8 @@ Examples:
   tenure access diff -f gateway.yaml --delete
   kubectl kustomize . | tenure access diff -f -
 
-Takes objects of the three kinds, and origins in the version that strategies read. Nothing is written.
+Takes objects of the three kinds, and origins in the version that strategies read. They are joined with what
+is there as `kubectl apply` does it: fields that others wrote stay. Nothing is written.
 Changes of roles are not looked at.
 
 Exit code:
@@ -221,7 +231,7 @@ pub(crate) struct AccessMap {
 #[derive(Debug, Args)]
 pub(crate) struct AccessDiff {
     /// A file with the change; `-` is stdin; may be repeated
-    #[arg(short, long, value_name = "FILE", required = true)]
+    #[arg(short, long, value_name = "FILE", required = true, value_parser = path())]
     pub(crate) file: Vec<PathBuf>,
 
     /// The objects of the file are deleted instead of applied
@@ -271,7 +281,7 @@ pub(crate) struct AccessNarrow {
     pub(crate) classes: Vec<String>,
 
     /// An audit log that says what was read; `-` is stdin [default: ask the server]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) audit_log: Option<PathBuf>,
 
     /// The server has the feature ReferenceFilteredLists on [default: ask the server]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_lifecycle::{
-    Action, Backoff, Busy, Kill, KillOrder, Observed, Spec, next_actions, pod_status,
+    Action, Backoff, Busy, Kill, KillOrder, Leaving, Observed, Spec, next_actions, pod_status,
 };
 use tenure_machinery::Object;
 
@@ -256,4 +256,43 @@ fn r107_sidecars_of_a_pod_that_completed_end_too() {
     assert!(words(&spec, &done, at(3)).is_empty());
     let status = pod_status(&spec, &done, &Object::new(), at(3));
     assert_eq!(status["phase"], "Succeeded");
+}
+
+#[test]
+fn r146b_a_node_that_ends_stops_containers_as_a_deletion_would_and_keeps_the_pod() {
+    let roles = [("s", "sidecar"), ("a", "main")];
+    let spec = spec(&pod("Always", &roles));
+    let leaving = Some(Leaving { since: at(3), grace_seconds_max: 10 });
+    let steps: [(&[(&str, &str)], &[&str]); 4] = [
+        (&[("s", "run"), ("a", "run")], &["-a"]),
+        (&[("s", "run"), ("a", "143")], &["-s"]),
+        // Nothing is started again, and nothing of the pod is let go.
+        (&[("s", "0"), ("a", "143")], &[]),
+        (&[("s", "-"), ("a", "-")], &[]),
+    ];
+    for (seen, expected) in steps {
+        let seen = Observed { leaving, ..observed(seen) };
+        assert_eq!(words(&spec, &seen, at(4)), expected);
+    }
+    let seen = Observed { leaving, ..observed(&[("s", "run"), ("a", "run")]) };
+    assert!(seen.lives());
+    let [kill] = kills(&spec, &seen, at(4)).try_into().unwrap();
+    assert_eq!((kill.hook, kill.until), (true, at(13)), "no longer than the node waits");
+    assert!(!Observed { leaving, ..observed(&[("s", "0"), ("a", "1")]) }.lives());
+}
+
+#[test]
+fn r146b_a_pod_that_ends_anyway_gets_no_more_time_than_the_node_has() {
+    let spec = spec(&deleted(pod("Always", &[("a", "main")]), 600));
+    let mut seen = observed(&[("a", "run")]);
+    seen.ending = Some(zero());
+    seen.containers.get_mut("a").unwrap().busy = Some(Busy::Stopping { until: at(600) });
+    assert!(kills(&spec, &seen, at(4)).is_empty());
+    seen.leaving = Some(Leaving { since: at(4), grace_seconds_max: 30 });
+    let [kill] = kills(&spec, &seen, at(4)).try_into().unwrap();
+    assert_eq!(kill.until, at(34));
+    assert_eq!(
+        words(&spec, &Observed { leaving: seen.leaving, ..observed(&[("a", "143")]) }, at(5)),
+        ["gone"]
+    );
 }

@@ -1,7 +1,8 @@
 //! Rules of spec/ownership.md: what people are told (R171, sections 19.2 and 21), and plans (S16).
 
 use tenure_ownership::{
-    Dangling, Done, Engine, Intent, Policy, Problem, Rule, Step, Unresolvable, Verdict,
+    Circumstances, Dangling, Done, Engine, Intent, Policy, Problem, Release, Rule, Step,
+    Unresolvable, Verdict,
 };
 use tenure_sim::store::{self, Store};
 
@@ -172,7 +173,7 @@ fn r52_a_plan_gives_no_grace_to_a_pod_that_runs_nowhere() {
     let engine = engine(&store, &mut Vec::new());
     let deletes = [("p", Policy::Foreground)];
     assert_eq!(
-        told(&engine.plan_knowing(&deletes, &|_| true)),
+        told(&engine.plan_knowing(&deletes, Circumstances { graceful: &|_| true, releases: &[] })),
         [
             "p Foreground client",
             "a Foreground R91",
@@ -184,8 +185,40 @@ fn r52_a_plan_gives_no_grace_to_a_pod_that_runs_nowhere() {
         ]
     );
     assert_eq!(
-        told(&engine.plan_knowing(&deletes, &|_| false)),
+        told(&engine.plan_knowing(&deletes, Circumstances { graceful: &|_| false, releases: &[] })),
         ["p Foreground client", "a Foreground R91", "p removed R104", "b Background R92"]
+    );
+}
+
+/// Finalizers of built-in controllers go when nobody uses the object; those of others stay.
+#[test]
+fn r171e_a_plan_lets_go_what_its_controllers_let_go() {
+    let mut store = Store::new();
+    let mut claim = thing("claim", &[]);
+    claim.finalizers.push("kubernetes.io/pvc-protection".into());
+    store.write(claim);
+    store.write(thing("user", &["top"]));
+    store.write(thing("top", &[]));
+    let engine = engine(&store, &mut Vec::new());
+    let users = ["user".to_owned()];
+    let plan = |deletes: &[(&str, Policy)], releases: &[Release<'_>]| {
+        told(&engine.plan_knowing(deletes, Circumstances { graceful: &|_| true, releases }))
+    };
+    let claim = [("claim", Policy::Background)];
+    let kept = Release { uid: "claim", users: &users };
+    assert_eq!(plan(&claim, &[]), ["claim Background client"]);
+    assert_eq!(plan(&claim, &[kept]), ["claim Background client"]);
+    let free = Release { uid: "claim", users: &[] };
+    assert_eq!(plan(&claim, &[free]), ["claim Background client", "claim removed client"]);
+    let both = [("claim", Policy::Background), ("top", Policy::Background)];
+    assert_eq!(
+        plan(&both, &[kept]),
+        [
+            "claim Background client",
+            "top removed client",
+            "user removed R92",
+            "claim removed client",
+        ]
     );
 }
 

@@ -4,16 +4,24 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use jiff::Timestamp;
+use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::{Place, cordoned, priority};
-use crate::intent::{Intent, Subject};
+use crate::intent::{Door, Intent, Subject};
 use crate::resource::Resource;
 use crate::view::Seen;
-use crate::{owner, placement};
+use crate::{condition, owner, placement};
 
 /// The node where room is made, and the deletions that make it; nothing where none can be made.
-pub(super) fn make_room(pod: &Seen, places: &[Place]) -> (Option<String>, Vec<Intent>) {
+///
+/// Each victim is told first why it goes, in a condition (SC3).
+pub(super) fn make_room(
+    pod: &Seen,
+    places: &[Place],
+    now: Timestamp,
+) -> (Option<String>, Vec<Intent>) {
     let none = (None, Vec::new());
     if pod.str_at(&["spec", "preemptionPolicy"]) == Some("Never") {
         return none;
@@ -30,11 +38,25 @@ pub(super) fn make_room(pod: &Seen, places: &[Place]) -> (Option<String>, Vec<In
     });
     let Some((victims, place)) = best else { return none };
     let words = format!("Preempted by pod {} on node {}", owner::uid(pod), place.node.name());
-    let deletions = victims.iter().map(|victim| {
+    let told = victims.iter().map(|victim| told(victim, now));
+    let deletions = victims.iter().enumerate().map(|(at, victim)| {
         let note = Subject::of(Resource::Pods, victim).normal("Preempted", words.clone());
-        Intent::delete(Resource::Pods, victim).when_done(note).independent().together(true)
+        // The first waits until all are told.
+        Intent::delete(Resource::Pods, victim).when_done(note).independent().together(at > 0)
     });
-    (Some(place.node.name().to_string()), deletions.collect())
+    (Some(place.node.name().to_string()), told.chain(deletions).collect())
+}
+
+fn told(victim: &Seen, now: Timestamp) -> Intent {
+    let mut object = Object::clone(&victim.object);
+    let status = object.map_mut("status");
+    let mut conditions: Vec<Value> = status.list_at(&["conditions"]).to_vec();
+    let why = "default-scheduler: preempting to accommodate a higher priority pod";
+    let why = condition::new("DisruptionTarget", "True", "PreemptionByScheduler", why, now);
+    condition::set(&mut conditions, why);
+    status.insert("conditions".to_string(), Value::Array(conditions));
+    let intent = Intent::update(Resource::Pods, object, Door::Status, victim.revision);
+    intent.independent().together(true)
 }
 
 fn leaving(pod: &Object, place: &Place) -> bool {

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::{Group, TRIGGER};
-use crate::intent::{Door, Intent, Subject};
+use super::{Group, TRIGGER, reach};
+use crate::intent::{Door, Ending, Intent, Note, Subject};
 use crate::owner;
 use crate::resource::Resource;
 use crate::view::Seen;
@@ -128,7 +128,10 @@ fn written(frame: &Frame<'_>, family: &str, draft: Draft<'_>) -> Option<Intent> 
             let mut object = object.as_object().cloned().unwrap_or_default();
             stamp(&mut object, frame);
             let about = Subject::of(Resource::Services, frame.service);
-            Intent::create(Resource::EndpointSlices, object).relying_on(about.living())
+            let told = in_machine(object.list_at(&["endpoints"]));
+            let create =
+                Intent::create(Resource::EndpointSlices, object).relying_on(about.living());
+            telling(create, frame, told)
         });
     };
     let same = old.list_at(&["endpoints"]) == endpoints.as_slice()
@@ -142,7 +145,41 @@ fn written(frame: &Frame<'_>, family: &str, draft: Draft<'_>) -> Option<Intent> 
     object.insert("ports".to_string(), list(ports));
     object.map_mut("metadata").insert("labels".to_string(), Value::Object(frame.labels.clone()));
     stamp(&mut object, frame);
-    Some(Intent::update(Resource::EndpointSlices, object, Door::Main, old.revision))
+    let told =
+        in_machine(object.list_at(&["endpoints"])) && !in_machine(old.list_at(&["endpoints"]));
+    let update = Intent::update(Resource::EndpointSlices, object, Door::Main, old.revision);
+    Some(telling(update, frame, told))
+}
+
+fn in_machine(endpoints: &[Value]) -> bool {
+    endpoints.iter().filter_map(Value::as_object).any(reach::in_machine)
+}
+
+/// The write, and what is told of it: why it was refused, and how pods are reached that are in the network
+/// of their machine (ES4a).
+fn telling(intent: Intent, frame: &Frame<'_>, in_machine: bool) -> Intent {
+    let about = Subject::of(Resource::Services, frame.service);
+    let refused =
+        format!("Error updating Endpoint Slices for Service {}/{}: ", about.namespace, about.name);
+    let refused = about.warning("FailedToUpdateEndpointSlices", refused).ending(Ending::Error);
+    let intent = intent.when_refused(refused);
+    if in_machine { intent.when_done(not_served(frame.service, &about)) } else { intent }
+}
+
+/// What nobody serves, and what can be used in its place.
+fn not_served(service: &Object, about: &Subject) -> Note {
+    let what = match service.str_at(&["spec", "clusterIP"]) {
+        Some(address) if !reach::headless(service) => format!("the address {address}"),
+        _ => format!("the name {}.{}", about.name, about.namespace),
+    };
+    about.warning(
+        "NotServed",
+        format!(
+            "{what} is not served: pods of this runtime are in the network of their machine, where they \
+             are reached at the addresses of the EndpointSlices; from elsewhere use port-forward or \
+             services/proxy"
+        ),
+    )
 }
 
 fn stamp(object: &mut Object, frame: &Frame<'_>) {

@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use serde_json::{Value, json};
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, validate};
 
 use crate::{owner, pod};
 
@@ -50,7 +50,8 @@ pub fn families(service: &Object) -> Vec<&str> {
     [if address.contains(':') { "IPv6" } else { "IPv4" }].to_vec()
 }
 
-/// The addresses that a pod has in a family.
+/// The addresses that a pod has in a family and that may be shown to others: those of the node itself may
+/// not, where that is loopback, and one of them would keep all others from being written (ES4a).
 #[must_use]
 pub fn addresses<'a>(pod: &'a Object, family: &str) -> Vec<&'a str> {
     let listed = pod.list_at(&["status", "podIPs"]);
@@ -60,7 +61,15 @@ pub fn addresses<'a>(pod: &'a Object, family: &str) -> Vec<&'a str> {
         all.extend(pod.str_at(&["status", "podIP"]));
     }
     all.retain(|ip| !ip.is_empty() && ip.contains(':') == (family == "IPv6"));
+    all.retain(|ip| validate::ip(ip).is_none_or(|ip| validate::published_ip_faults(ip).is_empty()));
     all
+}
+
+/// Whether an endpoint is in the network of its machine, where nothing serves addresses of Services.
+#[must_use]
+pub fn in_machine(endpoint: &Object) -> bool {
+    let addresses = endpoint.list_at(&["addresses"]).iter().filter_map(Value::as_str);
+    addresses.filter_map(validate::ip).any(validate::is_pod_of_machine)
 }
 
 /// Whether a pod can be behind a Service at all.

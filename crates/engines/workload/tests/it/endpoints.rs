@@ -221,3 +221,34 @@ fn es4_endpoints_tell_ready_and_unready_apart_and_go_with_the_service() {
     assert!(world.names(Resource::Endpoints).is_empty());
     assert!(slices(&world).is_empty());
 }
+
+#[test]
+fn es4a_pods_in_the_network_of_their_machine_are_shown_and_what_is_not_served_is_told_once() {
+    let mut world = world();
+    for (name, ip) in [("a", "127.64.0.7"), ("b", "127.100.0.8"), ("host", "127.0.0.1")] {
+        world.create(pod(name));
+        reach(&mut world, name, ip, true);
+    }
+    let slice = slices(&world).remove(0);
+    let shown: Vec<&Value> =
+        slice["endpoints"].as_array().unwrap().iter().map(|one| &one["addresses"][0]).collect();
+    // An address of the node itself cannot be shown, and does not keep the others from it.
+    assert_eq!(shown, ["127.64.0.7", "127.100.0.8"]);
+    let endpoints = world.get(Resource::Endpoints, "svc");
+    assert_eq!(endpoints.list_at(&["subsets"])[0]["addresses"].as_array().unwrap().len(), 2);
+    let told: Vec<&String> =
+        world.events.iter().filter(|event| event.contains("NotServed")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("Warning NotServed the address 10.0.0.1 is not served"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn es4a_nothing_is_told_of_pods_with_a_network() {
+    let mut world = world();
+    world.create(pod("a"));
+    reach(&mut world, "a", "10.1.0.7", true);
+    assert!(world.events.is_empty(), "{:?}", world.events);
+}

@@ -263,6 +263,9 @@ fn sc3_a_stronger_pod_takes_the_place_of_a_weaker_one() {
     world.settle();
     let going = world.get(Resource::Pods, "weak");
     assert!(going.str_at(&["metadata", "deletionTimestamp"]).is_some());
+    let conditions = going.list_at(&["status", "conditions"]);
+    let why = conditions.iter().find(|condition| condition["type"] == "DisruptionTarget").unwrap();
+    assert_eq!((&why["status"], &why["reason"]), (&"True".into(), &"PreemptionByScheduler".into()));
     let nominated = &world.json(Resource::Pods, "strong")["status"]["nominatedNodeName"];
     assert_eq!(nominated, "n1");
     world.let_go("weak");

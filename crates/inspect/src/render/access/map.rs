@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::access::{Link, Map, Place};
+use crate::finding::count;
 use crate::render::Paint;
 use crate::render::draw::{graph, quoted};
 use crate::render::picture::{Boxed, Picture};
@@ -99,13 +100,16 @@ fn mark_last(rows: &mut [Row]) {
     }
 }
 
-/// The map as a tree with branches.
+/// The map as a tree with branches. That nobody is on it is said only where everything was read.
 #[must_use]
 pub fn map(map: &Map, paint: Paint) -> String {
     let rows = rows(map);
     let mut text = String::new();
     if rows.is_empty() {
-        text += "nobody reaches anything by reference\n";
+        text += match map.unread.is_empty() {
+            true => "nobody reaches anything by reference\n",
+            false => "who reaches what cannot be said: what would say so could not be read\n",
+        };
     }
     let mut open = Vec::new();
     let branches: Vec<String> =
@@ -133,25 +137,43 @@ pub fn map(map: &Map, paint: Paint) -> String {
 pub fn map_svg(map: &Map) -> String {
     let boxes = rows(map).into_iter().map(|row| {
         let name = row.name.strip_prefix(row.kind).map_or(row.name.as_str(), str::trim_start);
-        let bad = row.waiting && row.kind == "target";
+        let waits = row.waiting && row.kind == "target";
+        let class = match row.kind {
+            "target" if row.waiting => "waiting",
+            "target" => "good",
+            "origin" | "grant" => "origin",
+            _ => "plain",
+        };
         Boxed {
             depth: row.depth,
-            class: match row.kind {
-                "target" if row.waiting => "absent",
-                "target" => "alive",
-                _ => "plain",
-            },
-            arm: if bad { "loose" } else { "" },
+            class,
+            arm: if waits { "loose" } else { "" },
             about: row.name.clone(),
             kind: row.kind.to_owned(),
             name: name.to_owned(),
-            side: if bad { String::new() } else { row.note.clone() },
-            bad: if bad { row.note } else { String::new() },
+            cells: vec![(row.note, if waits { "waiting" } else { "" })],
         }
     });
-    let picture =
-        Picture { title: "who reaches what by reference".to_owned(), boxes: boxes.collect() };
-    picture.svg()
+    let unread = match map.unread.len() {
+        0 => String::new(),
+        number => format!(" · {} could not be read, so there may be more", count(number, "kind")),
+    };
+    let live = map.chains.iter().filter(|chain| chain.state == Link::Live).count();
+    let waiting = map.chains.len() - live;
+    Picture {
+        title: "who reaches what by reference".to_owned(),
+        about: format!("{} open, {waiting} waiting for a grant{unread}", count(live, "way")),
+        columns: vec!["WHAT FOR"],
+        boxes: boxes.collect(),
+        boxes_mean: vec![
+            ("plain", "who asks"),
+            ("origin", "points, or grants"),
+            ("good", "may be read"),
+            ("waiting", "may not be read yet"),
+        ],
+        arms_mean: vec![("", "leads to"), ("loose", "waits for a ReferenceGrant")],
+    }
+    .svg()
 }
 
 /// The map for Graphviz: every object once.

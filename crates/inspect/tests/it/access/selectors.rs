@@ -54,9 +54,12 @@ fn d9_an_explanation_says_that_labels_do_not_match() {
 #[test]
 fn d9_a_change_of_labels_is_judged() {
     let town = labelled(selecting(), json!({ "team": "web" }));
-    let moved = town.rights().change(&[namespace("prod", json!({}))], Edit::Apply, "default");
-    let moved = moved.unwrap();
+    let mail = namespace("prod", json!({ "team": "mail" }));
+    let moved = town.rights().change(&[mail], Edit::Apply, "default").unwrap();
     assert_eq!((moved.gained.len(), moved.lost.len()), (0, 1));
+    // A label that somebody else wrote stays when a file without it is applied.
+    let kept = town.rights().change(&[namespace("prod", json!({}))], Edit::Apply, "default");
+    assert!(kept.unwrap().is_nothing());
     let gone = town.rights().change(&[namespace("prod", json!({}))], Edit::Delete, "default");
     assert_eq!(gone.unwrap().lost.len(), 1);
     let same = town.rights().change(&[namespace("other", json!({}))], Edit::Apply, "default");

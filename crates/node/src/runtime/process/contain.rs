@@ -10,7 +10,7 @@ use super::keep::Held;
 use super::link::Link;
 use super::state::{self, ContainerRecord, SandboxRecord};
 use super::wire::{self, Ask, Exited, Tell, Wanted};
-use super::{ProcessRuntime, listening, session, signal};
+use super::{ProcessRuntime, entries, listening, session, signal};
 use crate::runtime::{ContainerState, Duplex, Ran, RuntimeError};
 
 /// What a probe or a hook may say.
@@ -81,6 +81,10 @@ impl ProcessRuntime {
                     message: message.clone(),
                 };
                 self.keep.ended(id, exited, true);
+                if command && let Ok((record, _)) = self.keep.look(id) {
+                    // The next start looks whether its image is still whole.
+                    entries::doubt(std::path::Path::new(&record.image_id));
+                }
                 Err(if command {
                     RuntimeError::CannotRun(message)
                 } else {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::wire::Root;
-use crate::runtime::RuntimeError;
+use crate::runtime::{Pulling, RuntimeError};
 
 /// Images whose usual commands are on every Linux machine, and what they run when the pod names no
 /// command. They run on the node's files unless a folder is given for them.
@@ -60,17 +60,13 @@ impl Images {
         }
     }
 
-    /// Reads `FOLDER` or `IMAGE=FOLDER`, a value of `--image-dir`.
-    #[must_use]
-    pub fn parse_folder(text: &str) -> (Option<String>, PathBuf) {
-        match text.split_once('=') {
-            Some((image, folder)) => (Some(image.to_owned()), folder.into()),
-            None => (None, text.into()),
-        }
-    }
-
     /// Resolves a name in the order of R140.
-    pub(super) fn find(&self, name: &str, cache: &Path) -> Result<Found, RuntimeError> {
+    pub(super) fn find(
+        &self,
+        name: &str,
+        cache: &Path,
+        pulling: &Pulling,
+    ) -> Result<Found, RuntimeError> {
         let plain = check(name)?;
         if plain == "host" {
             return Ok(Found::default());
@@ -80,7 +76,7 @@ impl Images {
         {
             return Ok(Found { command: command.clone(), ..Found::default() });
         }
-        if let Some(found) = self.in_folders(name, plain, cache)? {
+        if let Some(found) = self.in_folders(name, plain, cache, pulling)? {
             return Ok(found);
         }
         let usual = USUAL.iter().find(|(usual, _)| !self.bare && *usual == plain);
@@ -103,23 +99,24 @@ impl Images {
         name: &str,
         plain: &str,
         cache: &Path,
+        pulling: &Pulling,
     ) -> Result<Option<Found>, RuntimeError> {
         for (image, folder) in &self.folders {
             match image {
                 Some(image) if matches(image, name) || matches(image, plain) => {
-                    return super::oci::open(folder, None, cache).map(Some);
+                    return super::oci::open(folder, None, cache, pulling).map(Some);
                 }
                 Some(_) => {}
                 None => {
                     for candidate in [name, plain] {
                         let inner = folder.join(candidate);
                         if inner.is_dir() {
-                            return super::oci::open(&inner, None, cache).map(Some);
+                            return super::oci::open(&inner, None, cache, pulling).map(Some);
                         }
                     }
                     // One that is there and broken is told; no other stands in for it.
                     if super::oci::holds(folder, name) {
-                        return super::oci::open(folder, Some(name), cache).map(Some);
+                        return super::oci::open(folder, Some(name), cache, pulling).map(Some);
                     }
                 }
             }
@@ -178,7 +175,7 @@ mod tests {
     use super::*;
 
     fn reason(images: &Images, name: &str) -> &'static str {
-        match images.find(name, Path::new("/nowhere")) {
+        match images.find(name, Path::new("/nowhere"), &Pulling::default()) {
             Err(RuntimeError::Image { reason, .. }) => reason,
             other => panic!("{name}: {other:?}"),
         }
@@ -191,11 +188,21 @@ mod tests {
             ..Images::default()
         };
         let cache = Path::new("/nowhere");
-        assert_eq!(images.find("host", cache).unwrap(), Found::default());
-        assert_eq!(images.find("nginx:1.27", cache).unwrap().command, ["sleep", "5"]);
-        assert_eq!(images.find("example.com/a/b@sha256:00", cache).unwrap().root, Root::Host);
+        assert_eq!(images.find("host", cache, &Pulling::default()).unwrap(), Found::default());
+        assert_eq!(
+            images.find("nginx:1.27", cache, &Pulling::default()).unwrap().command,
+            ["sleep", "5"]
+        );
+        assert_eq!(
+            images.find("example.com/a/b@sha256:00", cache, &Pulling::default()).unwrap().root,
+            Root::Host
+        );
         for usual in ["busybox", "busybox:1.36", "docker.io/library/busybox:latest"] {
-            assert_eq!(images.find(usual, cache).unwrap().command, ["sh"], "{usual}");
+            assert_eq!(
+                images.find(usual, cache, &Pulling::default()).unwrap().command,
+                ["sh"],
+                "{usual}"
+            );
         }
     }
 
@@ -208,9 +215,9 @@ mod tests {
         let cache = Path::new("/nowhere");
         let path = folder.path().join("busybox");
         let root = Root::Folder { path, read_only: false };
-        assert_eq!(images.find("busybox:1", cache).unwrap().root, root);
+        assert_eq!(images.find("busybox:1", cache, &Pulling::default()).unwrap().root, root);
         images.map.push(("busybox".to_owned(), Vec::new()));
-        assert_eq!(images.find("busybox:1", cache).unwrap().root, Root::Host);
+        assert_eq!(images.find("busybox:1", cache, &Pulling::default()).unwrap().root, Root::Host);
     }
 
     #[test]
@@ -218,7 +225,8 @@ mod tests {
         let images = Images::default();
         assert_eq!(reason(&images, "nginx"), "ErrImagePull");
         assert_eq!(reason(&images, "registry.example.com:5000/app:1"), "ErrImagePull");
-        let problem = images.find("nginx:1", Path::new("/x")).unwrap_err().to_string();
+        let problem =
+            images.find("nginx:1", Path::new("/x"), &Pulling::default()).unwrap_err().to_string();
         for hint in ["--image-map nginx", "--image-dir nginx=", "--runtime cri="] {
             assert!(problem.contains(hint), "{problem}");
         }

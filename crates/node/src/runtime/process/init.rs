@@ -97,6 +97,13 @@ fn set_up(
     flags.set(UnshareFlags::NEWUTS, walls.uts);
     flags.set(UnshareFlags::NEWIPC, walls.ipc && walls.ipc_of.is_none());
     raw::unshare(flags).map_err(|error| format!("make namespaces: {error}"))?;
+    if let Some(value) =
+        order.shm_rmid_forced.as_ref().filter(|_| flags.contains(UnshareFlags::NEWIPC))
+    {
+        // The node's /proc shows whoever looks the setting of its own memory segments.
+        std::fs::write("/proc/sys/kernel/shm_rmid_forced", value)
+            .map_err(|error| format!("set kernel.shm_rmid_forced to {value:?}: {error}"))?;
+    }
     if walls.uts && !order.hostname.is_empty() {
         rustix::system::sethostname(order.hostname.as_bytes())
             .map_err(|error| format!("set the name of the host: {error}"))?;

@@ -66,7 +66,7 @@ impl Log {
         self.append(&text, now);
     }
 
-    /// Writes what is left of a stream that ended.
+    /// Writes what is left of a stream that ended. Its last line had no end, so it gets none here either.
     pub(super) fn finish(&mut self, stream: Stream, now: jiff::Timestamp) {
         let held = match stream {
             Stream::Out => std::mem::take(&mut self.out),
@@ -74,7 +74,7 @@ impl Log {
         };
         if !held.is_empty() {
             let mut text = Vec::with_capacity(held.len() + 64);
-            put_line(&mut text, stream, b'F', &held, now);
+            put_line(&mut text, stream, b'P', &held, now);
             self.append(&text, now);
         }
     }
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(
             *text,
             format!(
-                "{at} stdout F one\n{at} stderr F bad\n{at} stdout F two\n{at} stdout F \n{at} stdout F last\n"
+                "{at} stdout F one\n{at} stderr F bad\n{at} stdout F two\n{at} stdout F \n{at} stdout P last\n"
             )
         );
     }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   <cache>/<digest>/root       what the layers hold
+//!                   /files      what files that are
 //!                   /complete   says that they all are there, and that their digests are right
 //!          /.<random>           an unpacking that goes on, or one that was cut short
 //! ```
@@ -16,7 +17,7 @@ use super::digest::{self, Checked};
 use super::image::Found;
 use super::wire::Root;
 use super::{entries, tar};
-use crate::runtime::RuntimeError;
+use crate::runtime::{Pulling, RuntimeError};
 
 /// The longest index, manifest or configuration.
 const DOCUMENT_MAX: u64 = 8 << 20;
@@ -34,7 +35,12 @@ pub(super) fn holds(folder: &Path, name: &str) -> bool {
 }
 
 /// Opens a folder as an image; in a layout with several, the one with this name.
-pub(super) fn open(folder: &Path, name: Option<&str>, cache: &Path) -> Result<Found, RuntimeError> {
+pub(super) fn open(
+    folder: &Path,
+    name: Option<&str>,
+    cache: &Path,
+    pulling: &Pulling,
+) -> Result<Found, RuntimeError> {
     if !is_layout(folder) {
         let path = folder.to_owned();
         return Ok(Found { root: Root::Folder { path, read_only: false }, ..Found::default() });
@@ -46,8 +52,11 @@ pub(super) fn open(folder: &Path, name: Option<&str>, cache: &Path) -> Result<Fo
     let layout = Layout { folder };
     let (digest, manifest) = layout.manifest(name).map_err(failed)?;
     let config = layout.config(&manifest).map_err(failed)?;
-    let root =
-        entries::get(cache, &digest, |root| layout.unpack(&manifest, root)).map_err(failed)?;
+    let unpack = |root: &Path| {
+        pulling.begin();
+        layout.unpack(&manifest, root)
+    };
+    let root = entries::get(cache, &digest, unpack).map_err(failed)?;
     let words = |name: &str| -> Vec<String> {
         let list = config.get(name).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(|word| word.as_str().map(str::to_owned)).collect()
@@ -257,7 +266,9 @@ mod tests {
         ];
         let folder = layout(&[first.concat(), second.concat()]);
         let cache = tempfile::tempdir().unwrap();
-        let found = open(folder.path(), Some("example.com/tool:1"), cache.path()).unwrap();
+        let found =
+            open(folder.path(), Some("example.com/tool:1"), cache.path(), &Pulling::default())
+                .unwrap();
         let Root::Folder { path, .. } = &found.root else { panic!("{found:?}") };
         let read = |name: &str| std::fs::read_to_string(path.join(name)).ok();
         assert_eq!(read("bin/tool").as_deref(), Some("one"));
@@ -270,8 +281,11 @@ mod tests {
             (found.command.len(), found.user.as_str(), found.directory.as_str()),
             (1, "7:8", "/w")
         );
-        assert!(open(folder.path(), Some("example.com/other:1"), cache.path()).is_err());
-        assert!(open(folder.path(), None, cache.path()).is_ok());
+        assert!(
+            open(folder.path(), Some("example.com/other:1"), cache.path(), &Pulling::default())
+                .is_err()
+        );
+        assert!(open(folder.path(), None, cache.path(), &Pulling::default()).is_ok());
     }
 
     #[test]
@@ -287,7 +301,9 @@ mod tests {
             let folder = layout(&[first, second]);
             let cache = tempfile::tempdir().unwrap();
             spoil(folder.path(), begin);
-            let problem = open(folder.path(), None, cache.path()).unwrap_err().to_string();
+            let problem = open(folder.path(), None, cache.path(), &Pulling::default())
+                .unwrap_err()
+                .to_string();
             assert!(problem.contains("digest"), "{what}: {problem}");
             let left = std::fs::read_dir(cache.path()).unwrap().count();
             assert_eq!(left, 0, "{what} leaves nothing");
@@ -298,13 +314,13 @@ mod tests {
     fn r140a_an_image_that_was_not_unpacked_to_its_end_is_unpacked_again() {
         let folder = layout(&[entry("bin/tool", b'0', "", b"one")]);
         let cache = tempfile::tempdir().unwrap();
-        let root = || match open(folder.path(), None, cache.path()).unwrap().root {
-            Root::Folder { path, .. } => path,
-            Root::Host => panic!("the node's files"),
-        };
+        let root =
+            || match open(folder.path(), None, cache.path(), &Pulling::default()).unwrap().root {
+                Root::Folder { path, .. } => path,
+                Root::Host => panic!("the node's files"),
+            };
         let first = root();
         std::fs::remove_file(first.join("bin/tool")).unwrap();
-        assert!(!root().join("bin/tool").exists(), "a complete one is taken as it is");
         std::fs::remove_file(first.parent().unwrap().join("complete")).unwrap();
         assert_eq!(std::fs::read_to_string(root().join("bin/tool")).unwrap(), "one");
         // As an agent left it that knew no mark: the files themselves under the digest.
@@ -324,7 +340,8 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..8 {
                     scope.spawn(|| {
-                        let found = open(folder.path(), None, cache.path()).unwrap();
+                        let found =
+                            open(folder.path(), None, cache.path(), &Pulling::default()).unwrap();
                         let Root::Folder { path, .. } = found.root else { panic!("no folder") };
                         assert_eq!(std::fs::read_dir(path.join("f")).unwrap().count(), 200);
                     });
@@ -340,7 +357,10 @@ mod tests {
         for length in [700, 100] {
             let folder = layout(&[whole[..length].to_vec()]);
             let cache = tempfile::tempdir().unwrap();
-            assert!(open(folder.path(), None, cache.path()).is_err(), "{length}");
+            assert!(
+                open(folder.path(), None, cache.path(), &Pulling::default()).is_err(),
+                "{length}"
+            );
         }
     }
 
@@ -356,10 +376,12 @@ mod tests {
         ];
         let folder = layout(&[layer.concat()]);
         let cache = tempfile::tempdir().unwrap();
-        assert!(open(folder.path(), None, cache.path()).is_ok());
+        assert!(open(folder.path(), None, cache.path(), &Pulling::default()).is_ok());
         assert!(!outside.path().join("x").exists() && !Path::new("/tenure-escaped").exists());
         let climbs = layout(&[entry("../x", b'0', "", b"bad")]);
-        assert!(open(climbs.path(), None, &cache.path().join("other")).is_err());
+        assert!(
+            open(climbs.path(), None, &cache.path().join("other"), &Pulling::default()).is_err()
+        );
         assert!(!cache.path().join("x").exists());
     }
 }

@@ -11,7 +11,7 @@ use super::state::{ContainerRecord, SandboxRecord};
 use super::users;
 use super::wire::{Order, Root, Users, Walls};
 use super::{IMAGES, ProcessRuntime, accounts, refused};
-use crate::runtime::{ContainerConfig, Hidden, Mount, RuntimeError, Security};
+use crate::runtime::{ContainerConfig, Hidden, Mount, Pulling, RuntimeError, Security};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -111,11 +111,15 @@ impl ProcessRuntime {
     }
 
     /// What an image name means here. A folder with keys or data of the cluster in it is no image.
-    pub(super) async fn find_image(&self, name: &str) -> Result<Found, RuntimeError> {
+    pub(super) async fn find_image(
+        &self,
+        name: &str,
+        pulling: Pulling,
+    ) -> Result<Found, RuntimeError> {
         let (settings, wanted) = (Arc::clone(&self.settings), name.to_owned());
         // To unpack one may take long, and so may waiting for somebody who does.
         let finding = tokio::task::spawn_blocking(move || {
-            settings.images.find(&wanted, &settings.state.join(IMAGES))
+            settings.images.find(&wanted, &settings.state.join(IMAGES), &pulling)
         });
         let mut found =
             finding.await.map_err(|error| RuntimeError::Failed(error.to_string()))??;
@@ -194,6 +198,8 @@ impl ProcessRuntime {
             hosts: if sandbox.host_network { String::new() } else { hosts },
             resolver: sandbox.resolver.clone(),
             walls,
+            ends_with_agent: self.settings.ends_with_agent,
+            shm_rmid_forced: sandbox.shm_rmid_forced.clone(),
             ..Order::default()
         }
     }

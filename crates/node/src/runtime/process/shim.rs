@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -117,7 +117,7 @@ fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
         Ok(running) => {
             // An agent that is gone by now finds the container again by its record.
             let _ = wire::send(&agent, &Tell::Running(running), &[]);
-            made.connections.push(Connection { socket: agent, inbox, role: Role::Follower });
+            made.connections.push(Connection { socket: agent, inbox, role: Role::Agent });
             made.serve();
             Ok(())
         }
@@ -145,6 +145,8 @@ struct Shim {
     devices: Option<OwnedFd>,
     listener: Option<UnixListener>,
     connections: Vec<Connection>,
+    /// When it is killed, once its agent is gone and it is to end with it.
+    kill_at: Option<Instant>,
     started: jiff::Timestamp,
 }
 
@@ -155,6 +157,8 @@ struct Connection {
 }
 
 enum Role {
+    /// Ordered the container, and waits for its end.
+    Agent,
     /// Asks, or waits for the end.
     Follower,
     /// Runs a command.

@@ -38,6 +38,9 @@ pub(super) struct SandboxRecord {
     pub(super) first_id: Option<u32>,
     pub(super) share_processes: bool,
     pub(super) resolver: String,
+    /// What the pod asked for as `kernel.shm_rmid_forced`, the only such setting it may have.
+    #[serde(default)]
+    pub(super) shm_rmid_forced: Option<String>,
     /// Somebody stopped it; nothing may be made in it any more.
     pub(super) stopped: bool,
 }

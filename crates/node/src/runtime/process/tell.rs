@@ -8,6 +8,9 @@ use super::cgroup::Groups;
 use super::state::SandboxRecord;
 use crate::runtime::{Dns, SandboxConfig};
 
+/// The one setting of the kernel that a pod has for itself: it goes with its memory segments.
+pub(super) const SHM_RMID_FORCED: &str = "kernel.shm_rmid_forced";
+
 impl ProcessRuntime {
     pub(super) fn sandbox_record(
         &self,
@@ -28,6 +31,7 @@ impl ProcessRuntime {
             first_id: (!self.abilities.single).then(|| self.keep.first_id(&config.pod.uid)),
             share_processes: config.share_processes,
             resolver: resolver_text(&config.dns),
+            shm_rmid_forced: config.sysctls.values().next().cloned(),
             stopped: false,
         }
     }

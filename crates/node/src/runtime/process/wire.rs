@@ -176,6 +176,9 @@ pub(super) struct Order {
     pub(super) filter_calls: bool,
     /// It reaches no abstract sockets but its own.
     pub(super) own_abstract_sockets: bool,
+    /// `kernel.shm_rmid_forced` of its memory segments; none: as the kernel has it.
+    #[serde(default)]
+    pub(super) shm_rmid_forced: Option<String>,
     /// How many processes its user may have; none: as many as the agent's.
     pub(super) processes_max: Option<u64>,
     /// How likely the kernel ends it first.
@@ -194,6 +197,9 @@ pub(super) struct Order {
     pub(super) stdin_once: bool,
     /// Give it a terminal.
     pub(super) tty: bool,
+    /// End it when the agent that ordered it is gone: no other will look for it.
+    #[serde(default)]
+    pub(super) ends_with_agent: bool,
 }
 
 /// What a container sees as `/`.

@@ -53,7 +53,7 @@ impl House {
 
     /// Makes a container from the image it names, and runs it.
     pub(super) async fn start(&self, sandbox: &str, config: &ContainerConfig) -> String {
-        let wanted = ImageWanted { name: config.image_name.clone(), policy: "Never".into() };
+        let wanted = ImageWanted::new(&config.image_name, "Never");
         let image = self.cri.image(&wanted).await.unwrap().reference;
         let config = ContainerConfig { image, ..config.clone() };
         let id = self.cri.create(sandbox, &config).await.unwrap();

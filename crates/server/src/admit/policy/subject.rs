@@ -235,7 +235,7 @@ impl<'a> Asked<'a> {
         object.insert("kind".into(), to.kind.kind.as_ref().into());
         object.insert("apiVersion".into(), to.api_version.as_str().into());
         if let Some(custom) = &to.custom {
-            custom.show(&mut object);
+            custom.convert(&mut object);
         }
         Some(Cow::Owned(object))
     }

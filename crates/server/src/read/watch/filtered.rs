@@ -80,7 +80,7 @@ pub(super) async fn begin(
         let shown = initial.iter().map(|record| (Arc::clone(record.key()), Arc::clone(record)));
         let (shown, after) = (shown.collect(), state.revision());
         let glass = Some(glass(sight, shown, next, after));
-        return Ok(Begun { initial, after, glass });
+        return Ok(Begun { initial, after, resumes: false, glass });
     };
     let forgotten = |gone: Forgotten| expired(after, gone.oldest);
     asked.permit.newest(world, Some(after)).await?;
@@ -102,7 +102,10 @@ pub(super) async fn begin(
     }
     let mut glass = glass(sight, shown, next, after);
     glass.doubtful = seen_between(world, &asked.served, &then, selection)?;
-    Ok(Begun { initial: Vec::new(), after, glass: Some(glass) })
+    if asked.options.revision.is_some() {
+        glass.doubt_all_of(after);
+    }
+    Ok(Begun { initial: Vec::new(), after, resumes: false, glass: Some(glass) })
 }
 
 /// What was seen at some time after the revision that the client names, and not at it.
@@ -253,6 +256,22 @@ impl Glass {
     fn is_current(&self) -> bool {
         let still = |moved: &watch::Receiver<u64>| !moved.has_changed().unwrap_or(false);
         self.looked && self.later.is_empty() && self.moved.as_ref().is_none_or(still)
+    }
+
+    /// A stream that was cut inside a revision may have shown one of its objects and not another: if there are
+    /// several, all are told again (R104).
+    fn doubt_all_of(&mut self, revision: Revision) {
+        let of = self.shown.values().filter(|record| record.revision() == revision);
+        let of: Vec<Arc<Record>> = of.cloned().collect();
+        if of.len() < 2 {
+            return;
+        }
+        for record in of {
+            let key = Arc::clone(record.key());
+            self.shown.remove(&key);
+            self.later.insert(Arc::clone(&key));
+            self.doubtful.insert(key, record);
+        }
     }
 
     /// Compares what is seen of an object with what was shown.

@@ -21,27 +21,27 @@ const STALLED: Duration = Duration::from_secs(30);
 /// How often a user who holds too much is looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) struct Outlet {
+pub(crate) struct Outlet {
     sender: mpsc::Sender<Chunk>,
     shares: Arc<Shares>,
     user: Arc<User>,
 }
 
 /// Room for something that is not encoded yet.
-pub(super) struct Room {
+pub(crate) struct Room {
     place: mpsc::OwnedPermit<Chunk>,
     charge: Option<Charge>,
 }
 
 impl Outlet {
     /// The way, and the body at its end.
-    pub(super) fn new(shares: Arc<Shares>, user: Arc<User>) -> (Outlet, Body) {
+    pub(crate) fn new(shares: Arc<Shares>, user: Arc<User>) -> (Outlet, Body) {
         let (sender, body) = Live::channel();
         (Outlet { sender, shares, user }, body)
     }
 
     /// Room for about so many bytes; none if the client is gone, or takes nothing for long.
-    pub(super) async fn room(&self, bytes: usize) -> Option<Room> {
+    pub(crate) async fn room(&self, bytes: usize) -> Option<Room> {
         let room = async {
             let place = self.sender.clone().reserve_owned().await.ok()?;
             let charge = loop {
@@ -56,13 +56,13 @@ impl Outlet {
     }
 
     /// Resolves when the client is gone.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.sender.closed().await;
     }
 }
 
 impl Room {
-    pub(super) fn send(self, bytes: Bytes) {
+    pub(crate) fn send(self, bytes: Bytes) {
         self.place.send(Chunk { bytes, charge: self.charge });
     }
 }

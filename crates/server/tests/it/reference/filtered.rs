@@ -6,6 +6,7 @@ use tenure_server::reference::References;
 
 use super::access::{LOCAL, TLS, gateways_path, town_in, watched};
 use super::*;
+use crate::watch_cut::change_together;
 
 const ALL: &str = "/api/v1/secrets";
 
@@ -238,4 +239,18 @@ async fn r155_an_informer_agrees_with_the_server_whatever_happens() {
         let (seen, _) = listed(&house, &contour, LOCAL).await;
         assert_eq!(known.keys().collect::<Vec<_>>(), seen.iter().collect::<Vec<_>>(), "{round}");
     }
+}
+
+#[tokio::test]
+async fn r155_a_watch_cut_inside_a_revision_is_told_its_objects_again() {
+    let (house, contour) = town().await;
+    refer_to(&house, &["local", "other"]).await;
+    let at = change_together(&house, "prod", &["local", "other"], 1).await;
+    let path = format!("{LOCAL}?watch=1&resourceVersion={at}");
+    watched(&house, &contour, &path).await.expect(&["ADDED local", "ADDED other"]).await;
+    // What has gone since is told as gone: it may have been shown.
+    house.delete(&format!("{LOCAL}/other")).await.with(200);
+    let mut resumed = watched(&house, &contour, &path).await;
+    resumed.expect(&["ADDED local", "DELETED other"]).await;
+    assert!(resumed.is_silent().await);
 }

@@ -6,6 +6,7 @@
 //! asks for too much leaves a part of the machine idle, because a machine without room is shared by the
 //! system's clock and not by the server.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -24,8 +25,8 @@ use super::revocation::post;
 /// How much longer a quiet user may wait while somebody else asks for too much.
 const SLOWER_MAX: f64 = 5.0;
 /// Requests of the quiet user in one measure.
-const QUIET_REQUESTS: usize = 600;
-const QUIET_PAUSE: Duration = Duration::from_millis(5);
+const QUIET_REQUESTS: usize = 2_400;
+const QUIET_PAUSE: Duration = Duration::from_millis(2);
 /// Connections of whoever asks for too much.
 const GREEDY_CLIENTS: usize = 64;
 /// So many hundredths of the machine stay idle beside them.
@@ -153,16 +154,25 @@ impl Flood {
     }
 }
 
-/// This thread takes the processor only when nobody else wants it.
+/// This thread takes the processor only when nobody else wants it, and leaves it at once.
+///
+/// Niceness is not enough for that: a thread that runs keeps the processor for its slice of some milliseconds.
 fn step_back() -> Result<()> {
-    let me = rustix::thread::gettid();
-    Ok(rustix::process::setpriority_process(Some(me), 19)?)
+    scheduled("--idle", "0")
 }
 
 /// This thread takes the processor at once. Only administrators may do that.
 fn step_forward() {
-    let me = rustix::thread::gettid();
-    let _ = rustix::process::setpriority_process(Some(me), -15);
+    let _ = scheduled("--rr", "1");
+}
+
+/// Puts this thread under a policy of the system's scheduler.
+fn scheduled(policy: &str, priority: &str) -> Result<()> {
+    let me = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let mut chrt = Command::new("chrt");
+    let status = chrt.args([policy, "--pid", priority, &me]).stderr(Stdio::null()).status()?;
+    ensure!(status.success(), "chrt {policy}");
+    Ok(())
 }
 
 async fn flood(access: &Access, greed: Greed, ended: &Arc<AtomicBool>) -> Result<(usize, usize)> {

@@ -14,6 +14,8 @@ mod reference_kinds;
 mod references;
 mod rights;
 pub(crate) mod runner;
+mod server_objects;
+mod snapshots;
 mod version;
 mod workloads;
 

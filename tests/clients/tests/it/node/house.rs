@@ -49,14 +49,19 @@ impl House {
         Some(house)
     }
 
-    /// None on a machine that cannot run this runtime, unless it must.
+    /// A house that keeps nothing. None on a machine that cannot run this runtime, unless it must.
     pub(super) fn open(on: On, flags: &[&str]) -> Option<House> {
+        House::keeping(on, &[&["--ephemeral"], flags].concat())
+    }
+
+    /// The same, which keeps what these flags say.
+    pub(super) fn keeping(on: On, flags: &[&str]) -> Option<House> {
         let containerd = match on {
             On::Process => None,
             On::Cri => Some(Containerd::start().unwrap()?),
         };
         let runtime = containerd.as_ref().map(|it| format!("cri={}", it.socket().display()));
-        let mut all = vec!["--ephemeral"];
+        let mut all = Vec::new();
         if !flags.contains(&"--nodes") {
             all.extend(["--nodes", "1"]);
         }

@@ -3,9 +3,14 @@
 
 mod behaviours;
 mod cri;
+mod ending;
 mod house;
+mod images;
 mod join;
 mod kubectl;
+mod log_sockets;
 mod owners;
 mod readme;
+mod said;
+mod services;
 mod streams;

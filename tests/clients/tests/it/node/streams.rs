@@ -592,7 +592,8 @@ fn r133_a_node_elsewhere_is_reached_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(tenure_client_tests::server::binary().unwrap());
     command.args(["node", "--node-name", "far", "--listen", "127.0.0.1:0"]);
-    command.args(["--node-ip", "127.0.0.1", "--data-dir"]).arg(folder.path().join("node"));
+    // It tells the server the address that it listens on.
+    command.arg("--data-dir").arg(folder.path().join("node"));
     command.arg("--kubeconfig").arg(house.kubectl.kubeconfig()).env("HOME", folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut elsewhere = Elsewhere(command.spawn().unwrap());

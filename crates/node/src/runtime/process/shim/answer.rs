@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::pipe::PipeFlags;
 use rustix::process::{PidfdFlags, Signal, WaitOptions};
@@ -16,6 +17,11 @@ use crate::runtime::process::raw;
 use crate::runtime::process::tap::Tap;
 use crate::runtime::process::users;
 use crate::runtime::process::wire::{self, Ask, Tell, Wanted};
+
+/// How long a container that ends with its agent may take once that is gone.
+const ALONE_MAX: Duration = Duration::from_secs(2);
+/// The number of SIGTERM.
+const TERMINATE: i32 = 15;
 
 impl Shim {
     /// Hears what a connection asks; `false` when it is gone.
@@ -40,14 +46,18 @@ impl Shim {
 
     fn answer(&mut self, index: usize, ask: Ask) -> io::Result<()> {
         match ask {
-            Ask::Signal(9) if !self.order.walls.own_processes() => {
-                raw::kill(self.init, init::END_ALL)
-            }
+            Ask::Signal(9) => self.kill_all(),
             Ask::Signal(signal) => raw::kill(self.init, signal),
             Ask::Follow | Ask::Go | Ask::Make(_) | Ask::Begin { .. } => Ok(()),
             Ask::Exec { command, wanted } => self.exec(index, &command, wanted),
             Ask::Attach { wanted } => self.attach(index, wanted),
         }
+    }
+
+    /// Ends everything in the container without asking.
+    pub(super) fn kill_all(&self) -> io::Result<()> {
+        let signal = if self.order.walls.own_processes() { 9 } else { init::END_ALL };
+        raw::kill(self.init, signal)
     }
 
     fn exec(&mut self, index: usize, command: &[String], wanted: Wanted) -> io::Result<()> {
@@ -164,7 +174,14 @@ impl Shim {
     /// What a connection's end means for what it asked for.
     pub(super) fn leave_by(&mut self, connection: Connection) {
         match connection.role {
-            Role::Follower => {}
+            Role::Agent if self.order.ends_with_agent => {
+                self.kill_at = Some(Instant::now() + ALONE_MAX);
+                // Whoever holds the processes of the whole pod goes last: all others go with it.
+                if !self.order.command.is_empty() {
+                    let _ = raw::kill(self.init, TERMINATE);
+                }
+            }
+            Role::Agent | Role::Follower => {}
             Role::Command { pid, .. } => {
                 // A command leads a process group of its own.
                 let _ = rustix::process::kill_process_group(pid, Signal::KILL);

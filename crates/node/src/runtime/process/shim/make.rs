@@ -68,6 +68,7 @@ pub(super) fn make(alone: Alone, order: Order) -> Result<Shim, String> {
         devices: None,
         listener: None,
         connections: Vec::new(),
+        kill_at: None,
         started: jiff::Timestamp::now(),
     };
     match shim.ready() {

@@ -30,10 +30,16 @@ impl Shim {
     pub(super) fn serve(&mut self) {
         let folder = std::fs::File::open(&self.order.folder);
         loop {
-            let ready = self.wait(Some(LOOK));
+            let left = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let ready = self.wait(Some(left.unwrap_or(LOOK).min(LOOK)));
             self.act(&ready);
             if ready.contains(&Source::Init) {
                 break;
+            }
+            if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+                // Once: what is not gone by then will not be by asking again at once.
+                self.kill_at = None;
+                let _ = self.kill_all();
             }
             // Without its folder nobody will ever find this container again.
             let gone = |folder: &std::fs::File| {
@@ -106,7 +112,7 @@ impl Shim {
                     Tell::Ended(code)
                 }
                 Role::Reader { .. } => Tell::Ended(code),
-                Role::Follower => Tell::Exited(exited.clone()),
+                Role::Agent | Role::Follower => Tell::Exited(exited.clone()),
             };
             let _ = wire::send(&connection.socket, &told, &[]);
         }
@@ -139,7 +145,7 @@ impl Shim {
                         polled.push(PollFd::new(tap.descriptor(), PollFlags::OUT));
                     }
                 }
-                Role::Follower => {}
+                Role::Agent | Role::Follower => {}
             }
         }
         let limit = limit.and_then(|limit| limit.try_into().ok());

@@ -1,0 +1,167 @@
+//! `tenure status`, `logs`, `down` and `delete`: a server that runs is looked at, listened to and ended.
+
+mod delete;
+#[cfg(target_os = "linux")]
+mod leftovers;
+mod logs;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub(crate) use delete::delete;
+pub(crate) use logs::logs;
+use rustix::process::{Pid, Signal, kill_process};
+pub(crate) use status::status;
+use tenure_host::kubeconfig::{self, Removed};
+use tenure_host::running::{self, Record, State};
+
+use crate::flags::{Down, KubeconfigCommand, KubeconfigFolder};
+use crate::report::Problem;
+use crate::up::data_dir;
+use crate::{say, servers};
+
+/// How often it is looked whether a server has ended.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a server may take to end what it was told to end by force.
+const FORCE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Ends the server of a folder; one that does not run is as it should be.
+pub(crate) fn down(flags: &Down) -> Result<(), Problem> {
+    let dir = data_dir(flags.data_dir.clone())?;
+    let last = Record::read(&dir);
+    match running::state(&dir) {
+        State::Stopped => say(format!("no server uses `{}`\n", dir.display()).as_bytes()),
+        State::Busy(process) => end(&dir, process, flags.timeout)?,
+        State::Running(record) => end(&dir, record.process, flags.timeout)?,
+    }
+    // Also after a server that ended in another way, so that clients are not led to where nobody is.
+    if let Some(record) = last.or_else(|| Record::read(&dir)) {
+        take_entries(&record)?;
+    }
+    Ok(())
+}
+
+fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
+    let begin = Instant::now();
+    let ended = |within: Duration| {
+        let begin = Instant::now();
+        loop {
+            match running::state(dir) {
+                State::Running(record) if record.process == process => {}
+                State::Busy(now) if now == process => {}
+                _ => return true,
+            }
+            if begin.elapsed() >= within {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+    };
+    let told = |signal| {
+        let id = i32::try_from(process).ok().and_then(Pid::from_raw);
+        let id = id.ok_or_else(|| Problem::new(format!("`{process}` is no process")))?;
+        match kill_process(id, signal) {
+            // It ended meanwhile.
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => {
+                Err(Problem::new(format!("the server, process {process}, cannot be ended"))
+                    .cause(&error)
+                    .hint("end it as the user who started it"))
+            }
+        }
+    };
+    told(Signal::TERM)?;
+    if !ended(limit) {
+        say(format!("not ended after {} s; by force\n", limit.as_secs()).as_bytes());
+        // A second signal tells it not to wait for pods any more.
+        told(Signal::TERM)?;
+        if !ended(FORCE_LIMIT) {
+            told(Signal::KILL)?;
+            if !ended(FORCE_LIMIT) {
+                return Err(Problem::new(format!("the server, process {process}, does not end")));
+            }
+        }
+    }
+    let took = begin.elapsed().as_secs_f32();
+    say(format!("stopped process {process} in {took:.1} s; data stay in `{}`\n", dir.display())
+        .as_bytes());
+    Ok(())
+}
+
+/// Takes the entries of a server out of a kubeconfig that is not only its own.
+fn take_entries(record: &Record) -> Result<(), Problem> {
+    if record.kubeconfig.starts_with(&record.folder) {
+        return Ok(());
+    }
+    let removed = kubeconfig::remove(&record.kubeconfig, Some(&record.url)).map_err(unwritten)?;
+    let path = record.kubeconfig.display();
+    match removed {
+        Removed::Entries => say(format!("took the context `tenure` out of `{path}`\n").as_bytes()),
+        Removed::File => say(format!("removed `{path}`, which held nothing else\n").as_bytes()),
+        Removed::Nothing | Removed::AnotherServer => {}
+    }
+    Ok(())
+}
+
+fn unwritten(error: kubeconfig::WriteError) -> Problem {
+    let problem = Problem::new(error.to_string());
+    match std::error::Error::source(&error) {
+        Some(cause) => problem.cause(&cause.to_string()),
+        None => problem,
+    }
+}
+
+/// `tenure kubeconfig`: where it is, what it says, and how its entries go.
+pub(crate) fn kubeconfig(command: &KubeconfigCommand) -> Result<(), Problem> {
+    match command {
+        KubeconfigCommand::Path(flags) => {
+            say(format!("{}\n", kubeconfig_of(flags)?.display()).as_bytes());
+        }
+        KubeconfigCommand::Print(flags) => {
+            let path = kubeconfig_of(flags)?;
+            let text = std::fs::read(&path).map_err(|error| {
+                Problem::new(format!("`{}` cannot be read", path.display())).cause(&error)
+            })?;
+            say(&text);
+        }
+        KubeconfigCommand::Remove(flags) => {
+            let path = match &flags.kubeconfig {
+                Some(path) => path.clone(),
+                None => clients_kubeconfig()?,
+            };
+            let removed = kubeconfig::remove(&path, None).map_err(unwritten)?;
+            let path = path.display();
+            say(match removed {
+                Removed::Entries => format!("took the context `tenure` out of `{path}`\n"),
+                Removed::File => format!("removed `{path}`, which held nothing else\n"),
+                Removed::Nothing | Removed::AnotherServer => {
+                    format!("no context `tenure` is in `{path}`\n")
+                }
+            }
+            .as_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn kubeconfig_of(flags: &KubeconfigFolder) -> Result<PathBuf, Problem> {
+    let dir = data_dir(flags.data_dir.clone())?;
+    let path = dir.join("kubeconfig");
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(Problem::new(format!("there is no kubeconfig in `{}`", dir.display()))
+        .hint("start a server with `tenure up`, or name its folder with `--data-dir DIR`"))
+}
+
+/// The file that kubectl would change.
+fn clients_kubeconfig() -> Result<PathBuf, Problem> {
+    let set = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
+    let first =
+        set.and_then(|set| std::env::split_paths(&set).find(|path| !path.as_os_str().is_empty()));
+    first.or_else(servers::usual_kubeconfig).ok_or_else(|| {
+        Problem::new("there is no kubeconfig to take anything out of")
+            .hint("name one with `--kubeconfig FILE`")
+    })
+}

@@ -1,0 +1,144 @@
+//! `tenure delete`: the server of a folder is ended, and what it kept there goes. What somebody else put there
+//! stays.
+
+use std::fs;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::flags::Delete;
+use crate::report::Problem;
+use crate::say;
+use crate::up::data_dir;
+
+/// What tenure makes in a data folder; a name with a dot at its end is the beginning of names.
+const OURS: [&str; 10] = [
+    "lock",
+    "run.json",
+    "log",
+    "log.",
+    "kubeconfig",
+    "kubeconfig.lock",
+    "pki",
+    "store",
+    "store.",
+    "nodes",
+];
+
+pub(crate) fn delete(flags: &Delete) -> Result<(), Problem> {
+    let dir = data_dir(flags.down.data_dir.clone())?;
+    if !dir.is_dir() {
+        say(format!("there is no data folder `{}`\n", dir.display()).as_bytes());
+        return Ok(());
+    }
+    // Whatever has neither was never a data folder, however its files are called.
+    if !dir.join("pki").is_dir() && !dir.join("store").is_dir() {
+        return Err(Problem::new(format!("`{}` is no data folder of tenure", dir.display()))
+            .cause(&"it holds neither `pki` nor `store`")
+            .hint("name the folder that `tenure up` uses with `--data-dir DIR`"));
+    }
+    if !flags.yes && !confirmed(&dir)? {
+        say(b"nothing was touched\n");
+        return Ok(());
+    }
+    super::down(&flags.down)?;
+    #[cfg(target_os = "linux")]
+    super::leftovers::end(&dir);
+    remove(&dir)
+}
+
+fn confirmed(dir: &Path) -> Result<bool, Problem> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Problem::new("nobody can be asked whether all objects may be removed")
+            .usage()
+            .hint("say so with `--yes`"));
+    }
+    let question = format!("remove all objects and keys in `{}`? [y/N] ", dir.display());
+    let _ = std::io::stderr().lock().write_all(question.as_bytes());
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Problem::new("the answer cannot be read").cause(&error))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn remove(dir: &Path) -> Result<(), Problem> {
+    let failed = |path: &Path, error: std::io::Error| {
+        let problem = Problem::new(format!("`{}` cannot be removed", path.display())).cause(&error);
+        match error.kind() {
+            std::io::ErrorKind::ResourceBusy => problem.hint(format!(
+                "something is mounted there; start the server once more and end it: \
+                 `tenure up --detach --data-dir {0}; tenure delete --data-dir {0}`",
+                crate::up::quoted(&dir.display().to_string())
+            )),
+            _ => problem,
+        }
+    };
+    let mut others = Vec::new();
+    let entries: Vec<PathBuf> = fs::read_dir(dir)
+        .map_err(|error| failed(dir, error))?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    for path in entries {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !is_ours(&name) {
+            others.push(name);
+            continue;
+        }
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            _ => fs::remove_file(&path),
+        };
+        removed.map_err(|error| failed(&path, error))?;
+    }
+    if !others.is_empty() {
+        others.sort();
+        say(format!(
+            "removed what was tenure's in `{}`; left: {}\n",
+            dir.display(),
+            others.join(", ")
+        )
+        .as_bytes());
+        return Ok(());
+    }
+    // A link stays, and what it leads to goes.
+    let real = fs::canonicalize(dir).map_err(|error| failed(dir, error))?;
+    match fs::remove_dir(&real) {
+        Ok(()) => say(format!("removed `{}`\n", dir.display()).as_bytes()),
+        // A folder in which others decide, such as a volume's: empty is all that can be had.
+        Err(_) => say(format!("emptied `{}`\n", dir.display()).as_bytes()),
+    }
+    Ok(())
+}
+
+fn is_ours(name: &str) -> bool {
+    OURS.iter().any(|ours| match ours.strip_suffix('.') {
+        Some(_) => name.starts_with(ours),
+        None => name == *ours,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_put_there_stays() {
+        for ours in ["lock", "store", "store.before-restore", "log.1", "kubeconfig"] {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for others in ["store2", "notes.txt", "logs", "kubeconfig.bak", "pki.tar"] {
+            assert!(!is_ours(others), "{others}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        fs::create_dir_all(data.join("pki/deep")).unwrap();
+        fs::write(data.join("mine"), "x").unwrap();
+        remove(&data).unwrap();
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+        fs::remove_file(data.join("mine")).unwrap();
+        remove(&data).unwrap();
+        assert!(!data.exists());
+    }
+}

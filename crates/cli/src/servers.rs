@@ -1,0 +1,83 @@
+//! Which servers `tenure up` started on this machine, for commands that are told of none.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure_host::running;
+
+use crate::report::Problem;
+use crate::up::data_dir;
+
+/// How long a server of this machine may take to take a connection.
+const CONNECT_LIMIT: Duration = Duration::from_millis(500);
+
+/// The folder that says which servers run; none where there is no home folder to put it in.
+pub(crate) fn register() -> Option<PathBuf> {
+    let variable =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = variable("XDG_STATE_HOME");
+    let home = variable("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
+    Some(state.or(home)?.join("tenure/running"))
+}
+
+/// The kubeconfig of a server that runs here, where clients would otherwise find none.
+pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, Problem> {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if is_set("KUBECONFIG") || is_set("KUBERNETES_SERVICE_HOST") || usual_kubeconfig().is_some() {
+        return Ok(None);
+    }
+    let usual = data_dir(None).ok().map(|dir| dir.join("kubeconfig")).filter(|file| file.exists());
+    if let Some(usual) = usual.iter().find(|file| answers(file)) {
+        return Ok(Some(usual.clone()));
+    }
+    let kept = register().map(|all| running::living(&all)).unwrap_or_default();
+    let kept = kept.into_iter().map(|record| record.folder.join("kubeconfig"));
+    let mut found: Vec<PathBuf> = kept.chain(ephemeral()).filter(|file| answers(file)).collect();
+    found.sort();
+    found.dedup();
+    match found.as_slice() {
+        // One that does not answer is still what is meant: the error then names its address.
+        [] => Ok(usual),
+        [one] => Ok(Some(one.clone())),
+        several => {
+            let names: Vec<String> =
+                several.iter().map(|file| format!("`{}`", file.display())).collect();
+            Err(Problem::new("several servers run here").hint(format!(
+                "name the kubeconfig of one with `--kubeconfig FILE`: {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// `~/.kube/config`, if there is something in it.
+pub(crate) fn usual_kubeconfig() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("HOME")?).join(".kube/config");
+    fs::metadata(&path).is_ok_and(|found| found.len() > 0).then_some(path)
+}
+
+/// The kubeconfigs of servers that keep nothing: each is in a folder of this user's that only they may read.
+fn ephemeral() -> Vec<PathBuf> {
+    let me = rustix::process::geteuid().as_raw();
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| {
+        let named = entry.file_name().to_string_lossy().starts_with("tenure.");
+        named && entry.metadata().is_ok_and(|is| is.uid() == me && is.mode() & 0o077 == 0)
+    });
+    ours.map(|entry| entry.path().join("kubeconfig")).filter(|file| file.exists()).collect()
+}
+
+/// Whether somebody takes connections where a kubeconfig leads.
+fn answers(kubeconfig: &Path) -> bool {
+    let address = || -> Option<SocketAddr> {
+        let text = fs::read(kubeconfig).ok()?;
+        let config = tenure_yaml::to_json(&text, tenure_yaml::Limits::default()).ok()?;
+        let server = config.pointer("/clusters/0/cluster/server").and_then(Value::as_str)?;
+        server.strip_prefix("https://")?.trim_end_matches('/').parse().ok()
+    };
+    address().is_some_and(|address| TcpStream::connect_timeout(&address, CONNECT_LIMIT).is_ok())
+}

@@ -1,0 +1,77 @@
+//! All objects of the server at one revision, for whoever saves them (R198).
+//!
+//! ```text
+//!   GET /tenure/snapshot ──► may they read everything? ──► the state of this moment ──► chunks, as the client takes them
+//! ```
+//!
+//! States are immutable: nobody waits, however slow the client is. What becomes of the bytes never lives here.
+
+use std::sync::Arc;
+
+use http::{Method, Response, StatusCode};
+use tenure_machinery::Failure;
+use tenure_world::Transfer;
+
+use crate::access::refusal;
+use crate::answer;
+use crate::api::{Api, RequestLine};
+use crate::authenticate::User;
+use crate::body::{Body, Counted};
+use crate::read::watch::outlet::Outlet;
+
+/// Where objects are asked for.
+pub(crate) const PATH: &str = "/tenure/snapshot";
+/// The type of the answer.
+const CONTENT_TYPE: &str = "application/vnd.tenure.snapshot";
+/// How many bytes travel together.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Answers with all objects.
+pub(crate) fn answer(
+    api: &Api,
+    user: &Arc<User>,
+    line: &RequestLine,
+) -> Result<Response<Body>, Failure> {
+    if line.method != Method::GET {
+        let method = line.method.as_str().to_lowercase();
+        return Err(Failure::method_not_allowed(&method, line.path()));
+    }
+    must_read_everything(api, user)?;
+    // It stays open for as long as a watch may, and is counted as one.
+    let open = api.shares.watch(user)?;
+    let (outlet, body) = Outlet::new(Arc::clone(&api.shares), Arc::clone(user));
+    let transfer = Transfer::new(api.world.current());
+    let mut stop = api.stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = send(outlet, transfer) => {}
+            // The client finds that objects are missing.
+            _ = stop.changed() => {}
+        }
+    });
+    Ok(Counted::held(answer::respond(StatusCode::OK, CONTENT_TYPE, body), open))
+}
+
+async fn send(outlet: Outlet, mut transfer: Transfer) {
+    while let Some(room) = outlet.room(CHUNK_BYTES).await {
+        let Some(chunk) = transfer.next(CHUNK_BYTES) else { return };
+        room.send(chunk);
+    }
+}
+
+/// A right to a path says nothing about objects: whoever gets all of them, Secrets included, must hold every
+/// right to every resource.
+fn must_read_everything(api: &Api, user: &User) -> Result<(), Failure> {
+    let asked = tenure_rbac::Asked::Resource {
+        verb: "*",
+        group: "*",
+        resource: "*",
+        subresource: "",
+        namespace: "",
+        name: "",
+    };
+    match api.access.may_without_references(user, &asked) {
+        Some(_) => Ok(()),
+        None => Err(refusal(user, &asked)),
+    }
+}

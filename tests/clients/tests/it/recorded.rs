@@ -1,0 +1,335 @@
+//! Short histories over HTTP, one per place where recordings of upstream that nobody had seen differed. What is
+//! asked for was read in upstream's source; rule numbers are those of spec/api-server.md.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure_client_tests::{Access, Server};
+
+const NS: &str = "/api/v1/namespaces/default";
+const APPS: &str = "/apis/apps/v1/namespaces/default";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// A server, and somebody who may ask everything.
+struct Asked {
+    _server: Server,
+    access: Access,
+}
+
+impl Asked {
+    fn new() -> Asked {
+        let server = Server::start(&["--ephemeral", "--nodes", "0"]).unwrap();
+        let access = server.access().unwrap();
+        Asked { _server: server, access }
+    }
+
+    async fn text(&self, method: &str, path: &str, kind: &str, body: &str) -> (u16, Value) {
+        let mut connection = self.access.connect().await.unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: server\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        connection.write(head.as_bytes()).await.unwrap();
+        let answer = connection.answer().await.unwrap();
+        (answer.code, answer.json().unwrap_or(Value::Null))
+    }
+
+    async fn ask(&self, method: &str, path: &str, kind: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.text(method, path, kind, &body).await
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (code, json) = self.ask("GET", path, JSON, Value::Null).await;
+        assert_eq!(code, 200, "{path}: {json}");
+        json
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let (code, json) = self.ask("POST", path, JSON, body).await;
+        assert_eq!(code, 201, "{path}: {json}");
+        json
+    }
+
+    /// The causes of a refusal with 422, as `field reason`.
+    async fn causes(&self, method: &str, path: &str, kind: &str, body: Value) -> Vec<String> {
+        let (code, json) = self.ask(method, path, kind, body).await;
+        assert_eq!(code, 422, "{path}: {json}");
+        let causes = json["details"]["causes"].as_array().unwrap();
+        let shown = |c: &Value| {
+            format!("{} {}", c["field"].as_str().unwrap(), c["reason"].as_str().unwrap())
+        };
+        causes.iter().map(shown).collect()
+    }
+
+    /// Makes a definition of widgets and waits until they are served.
+    async fn widgets(&self, versions: Value) {
+        let definition = json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "versions": versions,
+                "names": {"kind": "Widget", "plural": "widgets"}},
+        });
+        self.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        for _ in 0..200 {
+            let path = "/apis/example.com/v1/namespaces/default/widgets";
+            if self.ask("GET", path, JSON, Value::Null).await.0 == 200 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("widgets are not served");
+    }
+}
+
+#[tokio::test]
+async fn r65_a_put_keeps_what_only_the_server_knows() {
+    let asked = Asked::new();
+    let made = asked.post(&format!("{NS}/configmaps"), json!({"metadata": {"name": "a"}})).await;
+    let path = format!("{NS}/configmaps/a");
+    let body = json!({"metadata": {"name": "a", "creationTimestamp": "2001-01-01T00:00:00Z"}, "data": {"k": "v"}});
+    let (code, put) = asked.ask("PUT", &path, JSON, body).await;
+    assert_eq!(code, 200, "{put}");
+    for member in ["creationTimestamp", "uid"] {
+        assert_eq!(put["metadata"][member], made["metadata"][member]);
+    }
+    // System fields in a merge patch: some are the server's, others frozen.
+    let patch = json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 9,
+        "selfLink": "/x", "resourceVersion": null, "uid": null, "managedFields": null}});
+    let (code, patched) = asked.ask("PATCH", &path, MERGE, patch).await;
+    assert_eq!((code, &patched["metadata"]), (200, &put["metadata"]));
+    let patch = json!({"metadata": {"uid": "other", "deletionGracePeriodSeconds": 5, "labels": {"b d": "x"}}});
+    assert_eq!(
+        asked.causes("PATCH", &path, MERGE, patch).await,
+        [
+            "metadata.labels FieldValueInvalid",
+            "metadata.uid FieldValueInvalid",
+            "metadata.deletionGracePeriodSeconds FieldValueInvalid",
+        ]
+    );
+    // A PUT that makes the object: a version means nothing, a uid an object that is not there.
+    let path = format!("{RBAC}/namespaces/default/roles/r");
+    let body = json!({"metadata": {"name": "r", "uid": "x"}, "rules": []});
+    assert_eq!(asked.ask("PUT", &path, JSON, body).await.0, 409);
+    let body = json!({"metadata": {"name": "r", "resourceVersion": "5"}, "rules": []});
+    assert_eq!(asked.ask("PUT", &path, JSON, body).await.0, 201);
+}
+
+#[tokio::test]
+async fn r60_names_and_r13_selectors_by_kind() {
+    let asked = Asked::new();
+    let set = json!({"metadata": {"name": "a.b"}, "spec": {"serviceName": "s",
+        "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let path = format!("{APPS}/statefulsets");
+    assert_eq!(asked.causes("POST", &path, JSON, set).await, ["metadata.name FieldValueInvalid"]);
+    let budget = json!({"metadata": {"name": "A_b"}, "spec": {}});
+    asked.post("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget).await;
+    for (path, code) in [
+        (format!("{RBAC}/clusterroles?fieldSelector=metadata.namespace%3Dx"), 200),
+        ("/api/v1/nodes?fieldSelector=metadata.namespace%3Dx".to_owned(), 400),
+        (format!("{APPS}/replicasets?fieldSelector=status.replicas%3D0"), 400),
+    ] {
+        assert_eq!(asked.ask("GET", &path, JSON, Value::Null).await.0, code, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn r136g_causes_of_a_webhook_come_in_order() {
+    let asked = Asked::new();
+    let hook = json!({"name": "short", "rules": [{"operations": ["*", "CREATE"], "apiGroups": ["*"],
+        "apiVersions": ["*"], "resources": ["*/*", "pods"]}], "clientConfig": {"url": "http://h?q"}});
+    let body = json!({"metadata": {"name": "w"}, "webhooks": [hook]});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let causes = asked.causes("POST", path, JSON, body).await;
+    let fields: Vec<&str> = causes.iter().map(|cause| cause.split(' ').next().unwrap()).collect();
+    assert_eq!(
+        fields,
+        [
+            "webhooks[0].name",
+            "webhooks[0].rules[0].operations",
+            "webhooks[0].rules[0].resources",
+            "webhooks[0].sideEffects",
+            "webhooks[0].clientConfig.url",
+            "webhooks[0].clientConfig.url",
+            "webhooks[0].admissionReviewVersions",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn r136h_events_in_both_groups() {
+    let asked = Asked::new();
+    let event = json!({"metadata": {"name": "A_b:1"}, "involvedObject": {"namespace": "default"},
+        "reportingComponent": "example.com/c", "firstTimestamp": "2024-01-02T03:04:05Z", "type": "Normal"});
+    asked.post(&format!("{NS}/events"), event).await;
+    let list = asked.get(&format!("{NS}/events?fieldSelector=source%3Dexample.com/c")).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    // An old event is changed through the new group, but for what is frozen.
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events/A_b:1";
+    let patch = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(asked.ask("PATCH", path, MERGE, patch).await.0, 200);
+    let patch = json!({"deprecatedCount": 3});
+    assert_eq!(asked.causes("PATCH", path, MERGE, patch).await, ["count FieldValueInvalid"]);
+}
+
+#[tokio::test]
+async fn r157a_a_gathering_role_is_answered_as_sent() {
+    let asked = Asked::new();
+    let rules =
+        |resource: &str| json!([{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]);
+    let part = json!({"metadata": {"name": "part", "labels": {"p": "q"}}, "rules": rules("pods")});
+    asked.post(&format!("{RBAC}/clusterroles"), part).await;
+    let sum = json!({"metadata": {"name": "sum"}, "rules": rules("secrets"),
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"p": "q"}}]}});
+    let made = asked.post(&format!("{RBAC}/clusterroles"), sum).await;
+    assert_eq!(made["rules"], rules("secrets"));
+    for _ in 0..200 {
+        if asked.get(&format!("{RBAC}/clusterroles/sum")).await["rules"] == rules("pods") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("nothing was gathered");
+}
+
+#[tokio::test]
+async fn r82a_a_scale_is_applied() {
+    let asked = Asked::new();
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {"replicas": 0,
+        "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    asked.post(&format!("{APPS}/deployments?fieldManager=maker"), deployment).await;
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"},
+        "spec": {"replicas": 2}});
+    let path = format!("{APPS}/deployments/d/scale?fieldManager=scaler");
+    let (code, refused) = asked.ask("PATCH", &path, APPLY, scale.clone()).await;
+    assert_eq!(code, 409, "{refused}");
+    assert_eq!(refused["details"]["causes"][0]["field"], ".spec.replicas");
+    let (code, applied) = asked.ask("PATCH", &format!("{path}&force=true"), APPLY, scale).await;
+    assert_eq!((code, &applied["spec"]), (200, &json!({"replicas": 2})), "{applied}");
+    let managers =
+        asked.get(&format!("{APPS}/deployments/d")).await["metadata"]["managedFields"].clone();
+    let own =
+        managers.as_array().unwrap().iter().find(|entry| entry["manager"] == "scaler").unwrap();
+    assert_eq!((&own["operation"], &own["subresource"]), (&json!("Apply"), &json!("scale")));
+    assert_eq!(own["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
+    assert!(own.get("time").is_none());
+}
+
+#[tokio::test]
+async fn r82a_a_custom_object_without_replicas_is_scaled() {
+    let asked = Asked::new();
+    let any = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    asked
+        .widgets(json!([{"name": "v1", "served": true, "storage": true, "schema": any,
+            "subresources": {"scale": {"specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas"}}}]))
+        .await;
+    let list = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    asked.post(list, widget).await;
+    let path = format!("{list}/w/scale");
+    assert_eq!(asked.ask("GET", &path, JSON, Value::Null).await.0, 500);
+    assert_eq!(asked.ask("PATCH", &path, MERGE, json!({"metadata": {}})).await.0, 400);
+    let (code, scale) = asked.ask("PATCH", &path, MERGE, json!({"spec": {"replicas": 3}})).await;
+    assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(3)), "{scale}");
+    let causes = asked.causes("PATCH", &path, MERGE, json!({"spec": {"replicas": -1}})).await;
+    assert_eq!(causes, [".spec.replicas FieldValueInvalid"]);
+}
+
+#[tokio::test]
+async fn r121a_what_the_storage_version_does_not_know_is_not_kept() {
+    let asked = Asked::new();
+    let schema = |members: Value| {
+        json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": members}}}})
+    };
+    let text = json!({"type": "string"});
+    asked
+        .widgets(json!([
+            {"name": "v1", "served": true, "storage": true,
+                "schema": schema(json!({"a": text, "d": {"type": "string", "default": "one"}}))},
+            {"name": "v2", "served": true, "storage": false,
+                "schema": schema(json!({"a": text, "b": text, "d": {"type": "string", "default": "two"}}))},
+        ]))
+        .await;
+    let list = "/apis/example.com/v2/namespaces/default/widgets";
+    let widget = json!({"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": "w"},
+        "spec": {"a": "x", "b": "y"}});
+    let made = asked.post(list, widget).await;
+    assert_eq!(made["spec"], json!({"a": "x", "d": "two"}));
+    let mut bare =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "x"}});
+    bare["spec"] = json!({"a": "x"});
+    asked.post("/apis/example.com/v1/namespaces/default/widgets", bare).await;
+    assert_eq!(asked.get(&format!("{list}/x")).await["spec"], json!({"a": "x", "d": "one"}));
+    // Any version of a kind that must be told from which version it is changed.
+    let patch = json!({"metadata": {"resourceVersion": null}});
+    let causes = asked.causes("PATCH", &format!("{list}/x"), MERGE, patch).await;
+    assert_eq!(causes, ["metadata.resourceVersion FieldValueInvalid"]);
+}
+
+#[tokio::test]
+async fn r32_what_a_strict_reader_finds() {
+    let asked = Asked::new();
+    let body = r#"{"metadata":{"name":"d"},"spec":{"unknownField":"x","replicas":2,"replicas":3}}"#;
+    let path = format!("{APPS}/deployments?fieldValidation=Strict");
+    let (code, refused) = asked.text("POST", &path, JSON, body).await;
+    let message = refused["message"].as_str().unwrap();
+    let wanted = r#"strict decoding error: unknown field "spec.unknownField", duplicate field "spec.replicas""#;
+    assert!(code == 400 && message.contains(wanted), "{message}");
+    let path = format!("{NS}/configmaps/c?fieldManager=m&fieldValidation=Strict");
+    let yaml =
+        "\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\ndata:\n  foo: a\n  foo: b\n";
+    let (code, refused) = asked.text("PATCH", &path, APPLY, yaml).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(code == 400 && message.contains("line 8: key \"foo\" already set in map"), "{message}");
+    let any =
+        json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}});
+    asked.widgets(json!([{"name": "v1", "served": true, "storage": true, "schema": any}])).await;
+    let path = "/apis/example.com/v1/namespaces/default/widgets/w?fieldManager=m";
+    let config = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "more": 1});
+    let (_, refused) = asked.ask("PATCH", path, APPLY, config).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains(".more: field not declared in schema"), "{message}");
+}
+
+#[tokio::test]
+async fn r139a_a_new_pods_own_labels_are_merged_into_its_selectors() {
+    let asked = Asked::new();
+    let pod = json!({"metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {
+        "containers": [{"name": "c", "image": "i"}],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {}, "matchLabelKeys": ["app", "none"]}]}});
+    let made = asked.post(&format!("{NS}/pods"), pod.clone()).await;
+    let constraint = &made["spec"]["topologySpreadConstraints"][0];
+    let merged = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]});
+    assert_eq!(constraint["labelSelector"], merged);
+    let mut twice = pod;
+    twice["metadata"]["name"] = json!("q");
+    twice["spec"]["topologySpreadConstraints"][0]["labelSelector"] =
+        json!({"matchLabels": {"app": "x"}});
+    let causes = asked.causes("POST", &format!("{NS}/pods"), JSON, twice).await;
+    assert_eq!(causes, ["spec.topologySpreadConstraints[0][0] FieldValueInvalid"]);
+}
+
+#[tokio::test]
+async fn r136_addresses_of_a_service_stay() {
+    let asked = Asked::new();
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let made = asked.post(&format!("{NS}/services"), service).await;
+    let path = format!("{NS}/services/s");
+    for (spec, cause) in [
+        (json!({"clusterIP": "10.96.0.77"}), "spec.clusterIPs[0] FieldValueInvalid"),
+        (json!({"clusterIPs": ["10.96.0.77"]}), "spec.clusterIPs FieldValueInvalid"),
+    ] {
+        assert_eq!(asked.causes("PATCH", &path, MERGE, json!({"spec": spec})).await, [cause]);
+    }
+    let patch = json!({"spec": {"clusterIP": null, "clusterIPs": null}});
+    let (code, kept) = asked.ask("PATCH", &path, MERGE, patch).await;
+    assert_eq!((code, &kept["spec"]["clusterIPs"]), (200, &made["spec"]["clusterIPs"]));
+}
