@@ -4,12 +4,16 @@
 //!   sources    each file: its opening, its size, words that promise work
 //!   files      who makes files outside of the one writer of private ones
 //!   manifests  who leans on whom, versions, banned crates
+//!   names      one meaning for each name, in words that need no dictionary
 //!   reach      files that no `mod` reaches
+//!   rooms      what belongs where: writes, clocks, std
 //! ```
 
 mod files;
 mod manifests;
+mod names;
 mod reach;
+mod rooms;
 mod sources;
 
 use anyhow::{Result, ensure};
@@ -28,6 +32,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     sources::check(&root, &files, &mut complaints)?;
     files::check(&root, &files, &mut complaints)?;
     manifests::check(&root, &members, &mut complaints)?;
+    names::check(&root, &files, &mut complaints)?;
+    rooms::check(&root, &files, &mut complaints)?;
     reach::check(&root, &files, &members, &mut complaints)?;
     complaints.sort();
     ensure!(

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ use crate::{notify, say, up};
 
 /// How often it is looked whether the server has ended.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often it is looked whether the log is too long.
+const LOG_LOOK: Duration = Duration::from_secs(30);
 /// The flag that the server gets and nobody else uses.
 pub(crate) const BACKGROUND: &str = "--background";
 
@@ -105,9 +107,27 @@ fn said_since(log: &Path, begin: u64) -> Vec<u8> {
 }
 
 /// Makes this process a server in the background: no terminal ends it, and it keeps no folder busy.
-pub(crate) fn leave_terminal() {
+pub(crate) fn leave_terminal(log: &Path) {
     // Whoever leads a session already has left.
     let _ = rustix::process::setsid();
+    notify::only_until_ready();
     // Every path is absolute by now.
     let _ = std::env::set_current_dir("/");
+    keep_short(log.to_owned());
+}
+
+/// Keeps the log of a server in the background from growing for ever.
+fn keep_short(log: PathBuf) {
+    let keeping = std::thread::Builder::new().name("log".to_owned());
+    // Where no thread can be had, the next start puts it aside.
+    let _ = keeping.spawn(move || {
+        loop {
+            std::thread::sleep(LOG_LOOK);
+            let next = running::next_log(&log);
+            if let Ok(Some(next)) = &next {
+                let moved = rustix::stdio::dup2_stdout(next);
+                let _ = moved.and_then(|()| rustix::stdio::dup2_stderr(next));
+            }
+        }
+    });
 }

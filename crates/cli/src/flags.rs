@@ -298,6 +298,46 @@ mod tests {
         }
     }
 
+    /// Reads a value of an argument as the command line does.
+    fn read(argument: &clap::Arg, text: &str) -> Option<PathBuf> {
+        let parser = argument.get_value_parser().clone();
+        let value = clap::Arg::new("value").long("value").value_parser(parser);
+        let command = clap::Command::new("x").arg(value);
+        let found = command.try_get_matches_from(["x", "--value", text]).ok()?;
+        let path = found.try_get_one::<PathBuf>("value").ok().flatten().cloned();
+        let image = || found.try_get_one::<(Option<String>, PathBuf)>("value").ok().flatten();
+        path.or_else(|| image().map(|(_, folder)| folder.clone()))
+    }
+
+    fn paths(command: &clap::Command, found: &mut Vec<String>) {
+        for argument in command.get_arguments() {
+            let named = argument.get_value_names().unwrap_or_default();
+            let is_path = |name: &&str| ["FILE", "DIR", "FOLDER"].contains(name);
+            if named.iter().map(|name| name.as_str()).any(|name| is_path(&name)) {
+                let what = format!("{} {}", command.get_name(), argument.get_id());
+                let path = read(argument, "some/where").unwrap_or_else(|| panic!("{what}"));
+                assert!(path.is_absolute(), "{what}: {}", path.display());
+                found.push(what);
+            }
+        }
+        command.get_subcommands().for_each(|child| paths(child, found));
+    }
+
+    #[test]
+    fn r179b_every_flag_that_takes_a_path_makes_it_absolute() {
+        let mut found = Vec::new();
+        paths(&Flags::command(), &mut found);
+        assert!(found.len() > 30, "{found:?}");
+        assert!(found.contains(&"save file".to_owned()), "{found:?}");
+        let mut runtime = Flags::command();
+        let runtime = runtime.find_subcommand_mut("node").unwrap();
+        let matches = |words: &[&str]| runtime.clone().try_get_matches_from(words).unwrap();
+        let asked = matches(&["node", "--runtime", "cri=some/where"]);
+        let runtime = asked.get_one::<RuntimeFlag>("runtime").unwrap();
+        let RuntimeFlag::Cri(socket) = runtime else { panic!("{runtime:?}") };
+        assert!(socket.is_absolute(), "{}", socket.display());
+    }
+
     #[test]
     fn bytes_are_read_as_kubernetes_writes_them() {
         for (text, wanted) in

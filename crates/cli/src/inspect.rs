@@ -4,6 +4,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use tenure_host::kubeconfig::CONTEXT;
 use tenure_inspect::render::{self, Paint};
 use tenure_inspect::{
     Access, Facts, Found, Kinds, Live, Look, Policy, Reader, Scope, Served, Sought,
@@ -12,6 +13,7 @@ use tenure_inspect::{
 use crate::flags::{
     Audit, CascadeFlag, ColorFlag, Form, PlanDelete, Tree, TreeForm, What, Where, Why,
 };
+use crate::progress::Waiting;
 use crate::report::{COULD_NOT_LOOK, Problem};
 use crate::{say, servers};
 
@@ -31,7 +33,7 @@ pub(crate) fn tree(flags: &Tree, program: &str) -> Result<ExitCode, Problem> {
         if flags.watch {
             return watch(&reader, flags, &asked, paint).await;
         }
-        let facts = reader.read().await?;
+        let facts = read(&reader).await?;
         let drawn = draw(&reader, facts, flags, &asked, paint).await?;
         say(drawn.as_bytes());
         Ok(ExitCode::SUCCESS)
@@ -78,17 +80,27 @@ async fn watch(
 ) -> Result<ExitCode, Problem> {
     let mut live = Live::start(reader).await?;
     let screen = flags.output == TreeForm::Text && std::io::stdout().is_terminal();
-    let mut shown = String::new();
+    let (mut shown, mut told) = (String::new(), String::new());
     while let Some(facts) = live.next().await {
         let drawn = match draw(reader, facts, flags, asked, paint).await {
             Ok(drawn) => drawn,
-            // It was there and is gone: that is worth showing, and the end.
             Err(problem) if shown.is_empty() => return Err(problem),
-            Err(_) => {
+            // It was there and the cluster says that it is gone: that is worth showing, and the end.
+            Err(problem) if problem.is_absence() => {
                 say(b"gone\n");
                 return Ok(ExitCode::SUCCESS);
             }
+            // What cannot be seen for a while may be there all the same.
+            Err(problem) => {
+                let problem = problem.to_string();
+                if problem != told {
+                    let _ = std::io::stderr().lock().write_all(problem.as_bytes());
+                }
+                told = problem;
+                continue;
+            }
         };
+        told.clear();
         // Ages and the time of reading change all the time; they alone are no change.
         let still = without_times(&drawn);
         if still == without_times(&shown) {
@@ -167,7 +179,7 @@ pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, Proble
 pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
     block_on(async {
         let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
-        let look = Look::new(reader.read().await?);
+        let look = Look::new(read(&reader).await?);
         let scope = Scope { namespace: flags.namespace.clone(), stuck_after: flags.stuck_after };
         let mut audit = look.audit(&scope);
         let enough = audit.is_whole() || (flags.partial && audit.saw_anything());
@@ -196,12 +208,19 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Problem>>) -> Res
     runtime.block_on(Box::pin(work))
 }
 
+/// Reads a cluster, and says so if that takes long.
+async fn read(reader: &Reader) -> Result<Facts, Problem> {
+    let _waiting = Waiting::new("reading the cluster");
+    Ok(reader.read().await?)
+}
+
 pub(crate) async fn connect(place: &Where, namespace: Option<String>) -> Result<Reader, Problem> {
-    let kubeconfig = match &place.kubeconfig {
-        Some(file) => Some(file.clone()),
-        None => servers::kubeconfig()?,
-    };
-    let access = Access { kubeconfig, context: place.context.clone(), namespace };
+    let kubeconfig = place.kubeconfig.clone();
+    let found = if kubeconfig.is_some() { None } else { servers::kubeconfig()? };
+    // In a file of ours the context is ours, whatever somebody made the current one.
+    let ours = found.is_some().then(|| CONTEXT.to_owned());
+    let context = place.context.clone().or(ours);
+    let access = Access { kubeconfig: kubeconfig.or(found), context, namespace };
     Ok(Reader::connect(&access).await?)
 }
 
@@ -295,7 +314,7 @@ async fn about(
     let asked = std::slice::from_ref(&asked);
     let namespace = what.namespace.clone().or_else(|| Asked::namespace(asked));
     let reader = connect(place, namespace).await?;
-    let mut facts = reader.read().await?;
+    let mut facts = read(&reader).await?;
     let mut uids = Vec::new();
     for asked in asked {
         uids.extend(seek(&reader, &mut facts, asked, false).await?);
@@ -304,7 +323,7 @@ async fn about(
 }
 
 fn present<'a>(look: &'a Look, uid: &str) -> Result<&'a Found, Problem> {
-    look.get(uid).ok_or_else(|| Problem::new("the object is gone meanwhile"))
+    look.get(uid).ok_or_else(|| Problem::new("the object is gone meanwhile").absent())
 }
 
 /// The objects that the words mean, by uid. Absent is what the cluster calls so, and nothing else.
@@ -378,9 +397,14 @@ fn several(
     match unread.filter(|unread| everywhere || !unread.was_read_in(namespace)) {
         Some(unread) => {
             let problem = Problem::new(format!("whether there is a {what}{place} cannot be said"));
-            Err(problem.cause(&format!("`{kind}` could not be read: {}", unread.why)))
+            let problem = problem.cause(&format!("`{kind}` could not be read: {}", unread.why));
+            Err(match everywhere && served.namespaced {
+                true => problem.hint("name a namespace that you may read with `-n NAMESPACE`"),
+                false => problem,
+            })
         }
         None => Err(Problem::new(format!("there is no {what}{place}"))
+            .absent()
             .hint(format!("see what there is with `kubectl get {kind} -A`"))),
     }
 }

@@ -1,8 +1,6 @@
 //! `tenure status`, `logs`, `down` and `delete`: a server that runs is looked at, listened to and ended.
 
 mod delete;
-#[cfg(target_os = "linux")]
-mod leftovers;
 mod logs;
 mod status;
 
@@ -17,6 +15,7 @@ use tenure_host::kubeconfig::{self, Removed};
 use tenure_host::running::{self, Record, State};
 
 use crate::flags::{Down, KubeconfigCommand, KubeconfigFolder};
+use crate::progress::Waiting;
 use crate::report::Problem;
 use crate::up::data_dir;
 use crate::{say, servers};
@@ -31,15 +30,40 @@ pub(crate) fn down(flags: &Down) -> Result<(), Problem> {
     let dir = data_dir(flags.data_dir.clone())?;
     let last = Record::read(&dir);
     match running::state(&dir) {
-        State::Stopped => say(format!("no server uses `{}`\n", dir.display()).as_bytes()),
-        State::Busy(process) => end(&dir, process, flags.timeout)?,
+        State::Stopped => {
+            say(format!("no server uses `{}`\n{}", dir.display(), others(&dir, "down")).as_bytes());
+        }
+        State::Busy(holder) if holder.chore.is_some() => {
+            return Err(Problem::new(format!("{holder}, uses `{}`, and no server", dir.display()))
+                .hint("wait until it has ended"));
+        }
+        State::Busy(holder) => end(&dir, holder.process, flags.timeout)?,
         State::Running(record) => end(&dir, record.process, flags.timeout)?,
+        State::Hidden => return Err(hidden(&dir)),
     }
     // Also after a server that ended in another way, so that clients are not led to where nobody is.
     if let Some(record) = last.or_else(|| Record::read(&dir)) {
         take_entries(&record)?;
     }
     Ok(())
+}
+
+/// Somebody uses a folder who can be neither named nor ended from here.
+fn hidden(dir: &Path) -> Problem {
+    Problem::new(format!("a process that cannot be seen from here uses `{}`", dir.display()))
+        .cause(&"it runs in a container, or on another machine")
+        .hint("end it where it was started")
+}
+
+/// How other servers of this user are named to a command.
+fn others(dir: &Path, command: &str) -> String {
+    let all = servers::running();
+    let all = all.iter().filter(|other| other.folder != dir);
+    let line = |other: &Record| {
+        let folder = crate::up::quoted(&other.folder.display().to_string());
+        format!("another runs: tenure {command} --data-dir {folder}\n")
+    };
+    all.map(line).collect()
 }
 
 fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
@@ -49,7 +73,7 @@ fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
         loop {
             match running::state(dir) {
                 State::Running(record) if record.process == process => {}
-                State::Busy(now) if now == process => {}
+                State::Busy(now) if now.process == process => {}
                 _ => return true,
             }
             if begin.elapsed() >= within {
@@ -72,7 +96,10 @@ fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
         }
     };
     told(Signal::TERM)?;
-    if !ended(limit) {
+    let waiting = Waiting::new("waiting for pods and requests to end");
+    let ended_in_time = ended(limit);
+    drop(waiting);
+    if !ended_in_time {
         say(format!("not ended after {} s; by force\n", limit.as_secs()).as_bytes());
         // A second signal tells it not to wait for pods any more.
         told(Signal::TERM)?;
@@ -84,8 +111,11 @@ fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
         }
     }
     let took = begin.elapsed().as_secs_f32();
-    say(format!("stopped process {process} in {took:.1} s; data stay in `{}`\n", dir.display())
-        .as_bytes());
+    let kept = match dir.exists() {
+        true => format!("; data stay in `{}`", dir.display()),
+        false => String::new(),
+    };
+    say(format!("stopped process {process} in {took:.1} s{kept}\n").as_bytes());
     Ok(())
 }
 
@@ -130,6 +160,17 @@ pub(crate) fn kubeconfig(command: &KubeconfigCommand) -> Result<(), Problem> {
                 Some(path) => path.clone(),
                 None => clients_kubeconfig()?,
             };
+            if let Some(folder) = folder_of_own(&path) {
+                return Err(Problem::new(format!(
+                    "`{}` is the kubeconfig of the data folder itself",
+                    path.display()
+                ))
+                .cause(&"the server and the commands of its folder need it")
+                .hint(format!(
+                    "name yours with `--kubeconfig FILE`; that one goes with `tenure delete --data-dir {}`",
+                    crate::up::quoted(&folder.display().to_string())
+                )));
+            }
             let removed = kubeconfig::remove(&path, None).map_err(unwritten)?;
             let path = path.display();
             say(match removed {
@@ -143,6 +184,14 @@ pub(crate) fn kubeconfig(command: &KubeconfigCommand) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// The data folder whose own kubeconfig a file is.
+fn folder_of_own(path: &Path) -> Option<PathBuf> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let folder = path.parent()?;
+    let is_ours = path.ends_with("kubeconfig") && folder.join("lock").exists();
+    is_ours.then(|| folder.to_owned())
 }
 
 fn kubeconfig_of(flags: &KubeconfigFolder) -> Result<PathBuf, Problem> {

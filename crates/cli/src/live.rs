@@ -27,7 +27,11 @@ const CHUNKS: usize = 4;
 type Chunk = io::Result<Vec<u8>>;
 
 /// Saves what the server of a kubeconfig has at this moment, while it goes on.
-pub(crate) fn save(kubeconfig: &Path, file: &Path) -> Result<Saved, Problem> {
+pub(crate) fn save(
+    kubeconfig: &Path,
+    context: Option<&str>,
+    file: &Path,
+) -> Result<Saved, Problem> {
     if file.symlink_metadata().is_ok() {
         // Said before anybody is asked for anything, in the words of a stopped server.
         let what = format!("`{}` exists; a snapshot is never written over a file", file.display());
@@ -38,17 +42,24 @@ pub(crate) fn save(kubeconfig: &Path, file: &Path) -> Result<Saved, Problem> {
     let writing = std::thread::spawn(move || {
         let mut progress = Progress::new("saving", Unit::Objects);
         let sent = Chunks { receiver, rest: io::Cursor::default() };
-        storage::save_sent(sent, &place, &mut |done, all| progress.tell(done, all))
+        storage::save_sent(sent, &place, &mut |done, all| {
+            progress.tell(done, all);
+        })
     });
-    let asked = block_on(ask(kubeconfig, sender));
+    let asked = block_on(ask(kubeconfig, context, sender));
     let written = writing.join().map_err(|_| Problem::new("the snapshot was not written"))?;
     // What the server refused explains why nothing came.
     asked?;
     written.map_err(|error| Problem::from(StartError::from(error)))
 }
 
-async fn ask(kubeconfig: &Path, sender: SyncSender<Chunk>) -> Result<(), Problem> {
-    let access = Access { kubeconfig: Some(kubeconfig.to_owned()), context: None, namespace: None };
+async fn ask(
+    kubeconfig: &Path,
+    context: Option<&str>,
+    sender: SyncSender<Chunk>,
+) -> Result<(), Problem> {
+    let kubeconfig = Some(kubeconfig.to_owned());
+    let access = Access { kubeconfig, context: context.map(str::to_owned), namespace: None };
     let reader = Reader::connect(&access).await?;
     let request = http::Request::get(PATH).body(Vec::new());
     let request =

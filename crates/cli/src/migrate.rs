@@ -20,9 +20,11 @@ use tenure_references::{Grant, Reference, Resource, Strategy, strategies};
 use crate::access::bundled;
 use crate::flags::MigrateGrants;
 use crate::inspect::{block_on, connect};
+use crate::progress::Waiting;
 use crate::report::Problem;
 use crate::say;
 
+const DONE: u8 = 0;
 /// A reference is lost or won, or a grant could not be created.
 const DIFFERS: u8 = 1;
 /// Something could not be read.
@@ -52,7 +54,7 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
         let facts = Facts { strategies: &strategies, bundled: &bundled, ..Facts::default() };
         let sources: Vec<Value> = objects.into_iter().filter(is_source).collect();
         let all = convert_all(&sources, &facts);
-        return Ok(printed(&all));
+        return Ok(ExitCode::from(printed(&all, false)));
     }
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
@@ -62,12 +64,15 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
         }
         let unread = |error: kube::Error| Problem::from(reader.failed(error));
         let proposal = Proposal { strategies: bundled.clone(), ..Proposal::default() };
+        let waiting = Waiting::new("reading the cluster");
         let mut snapshot = Snapshot::read(client, &proposal).await.map_err(unread)?;
         if flags.from_cluster {
             let kind = Resource::new(SOURCE_GROUP, "referencegrants");
             objects.extend(snapshot.list(client, &kind, None).await.map_err(unread)?);
         }
+        drop(waiting);
         snapshot.unread.iter().for_each(|what| warn(&format!("not read: {what}")));
+        let unread = snapshot.unread.iter().any(|unread| unread.resource.group == SOURCE_GROUP);
         let sources: Vec<Value> =
             objects.iter().filter(|object| is_source(object)).cloned().collect();
         let mut strategies = snapshot.strategies();
@@ -82,13 +87,17 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
         };
         let all = convert_all(&sources, &facts);
         let mut code = match flags.write {
-            true => written(&reader, &snapshot, &all).await?,
-            false => printed(&all),
+            true => written(&reader, &snapshot, &all, unread).await?,
+            false => printed(&all, unread),
         };
         if flags.verify && !verified(&snapshot, &sources, &all, &references) {
-            code = ExitCode::from(DIFFERS);
+            code = DIFFERS;
         }
-        Ok(code)
+        // Of what was not read nothing is known.
+        if code == DONE && !snapshot.unread.is_empty() {
+            code = COULD_NOT_READ;
+        }
+        Ok(ExitCode::from(code))
     })
 }
 
@@ -140,16 +149,18 @@ fn cross_namespace(
 }
 
 /// Prints grants on stdout and notes on stderr.
-fn printed(all: &[(String, Converted)]) -> ExitCode {
-    tell_notes(all);
+fn printed(all: &[(String, Converted)], unread: bool) -> u8 {
+    tell_notes(all, unread);
     let grants = all.iter().flat_map(|(_, converted)| converted.grants());
     let texts: Vec<String> = grants.map(|grant| tenure_yaml::from_json(&grant)).collect();
     say(texts.join("---\n").as_bytes());
     whole(all)
 }
 
-fn tell_notes(all: &[(String, Converted)]) {
-    if all.is_empty() {
+fn tell_notes(all: &[(String, Converted)], unread: bool) {
+    if all.is_empty() && unread {
+        warn(&format!("no ReferenceGrant of {SOURCE_GROUP} could be read"));
+    } else if all.is_empty() {
         warn(&format!("there is no ReferenceGrant of {SOURCE_GROUP}"));
     }
     for (place, converted) in all {
@@ -159,10 +170,10 @@ fn tell_notes(all: &[(String, Converted)]) {
     }
 }
 
-fn whole(all: &[(String, Converted)]) -> ExitCode {
+fn whole(all: &[(String, Converted)]) -> u8 {
     match all.iter().all(|(_, converted)| converted.is_whole()) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(NOT_WHOLE),
+        true => DONE,
+        false => NOT_WHOLE,
     }
 }
 
@@ -172,21 +183,22 @@ async fn written(
     reader: &Reader,
     snapshot: &Snapshot,
     all: &[(String, Converted)],
-) -> Result<ExitCode, Problem> {
-    tell_notes(all);
+    unread: bool,
+) -> Result<u8, Problem> {
+    tell_notes(all, unread);
     let scope = if snapshot.unread.is_empty() { Scope::Sources } else { Scope::Part };
     let plan = Plan::new(all, &snapshot.objects, scope);
     let mut code = whole(all);
     for place in &plan.taken {
         say(format!("{}\n", write::taken(place)).as_bytes());
-        code = ExitCode::from(DIFFERS);
+        code = DIFFERS;
     }
     for step in &plan.steps {
         let failed = |error| Problem::from(reader.failed(error));
         let line = match write::write(reader.client(), step).await.map_err(failed)? {
             write::Written::Done(_) => step.to_string(),
             not => {
-                code = ExitCode::from(DIFFERS);
+                code = DIFFERS;
                 match not {
                     write::Written::Refused(why) => write::refused(step, &why),
                     _ => write::refused(step, "somebody changed it meanwhile; try again"),
@@ -196,7 +208,10 @@ async fn written(
         say(format!("{line}\n").as_bytes());
     }
     if plan.steps.is_empty() && plan.taken.is_empty() {
-        say(b"nothing to do\n");
+        say(match snapshot.unread.is_empty() {
+            true => b"nothing to do\n".as_slice(),
+            false => b"nothing to do for what could be read\n",
+        });
     }
     Ok(code)
 }

@@ -18,7 +18,7 @@ use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
 
 use crate::flags::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
 use crate::report::Problem;
-use crate::up::{Signals, data_dir, workers};
+use crate::up::{Signals, data_dir, run_to_end, workers};
 use crate::{logging, say};
 
 /// How long `tenure node info` waits for a runtime.
@@ -29,8 +29,7 @@ pub(crate) fn run(flags: NodeCommand, verbose: u8) -> Result<(), Problem> {
         return info(&flags.runtime, flags.isolation);
     }
     logging::start(flags.log_format, verbose)?;
-    let runtime = workers()?;
-    runtime.block_on(Box::pin(join(flags)))
+    run_to_end(Box::pin(join(flags)))?
 }
 
 async fn join(flags: NodeCommand) -> Result<(), Problem> {
@@ -44,7 +43,10 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
         Some(name) => name,
         None => machine_name()?,
     };
-    let server = server(&path, &name).await?;
+    let server = tokio::select! {
+        found = server(&path, flags.context.as_deref(), &name) => found?,
+        () = signals.next() => return Ok(()),
+    };
     let folder = match flags.data_dir.clone() {
         Some(folder) => folder,
         None => data_dir(None)?.join("node").join(&name),
@@ -74,7 +76,10 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
         eviction: options.eviction,
         ..NodeSettings::new(&name, server.clone(), runtime, folder)
     };
-    let node = Node::start(settings).await.map_err(|error| problem(&error))?;
+    let node = tokio::select! {
+        started = Box::pin(Node::start(settings)) => started.map_err(|error| problem(&error))?,
+        () = signals.next() => return Ok(()),
+    };
     tokio::select! {
         () = node.registered() => {}
         () = signals.next() => return Ok(()),
@@ -134,8 +139,8 @@ fn machine_name() -> Result<String, Problem> {
 }
 
 /// Where the server of a kubeconfig is and how it is spoken to.
-async fn server(path: &Path, node: &str) -> Result<Server, Problem> {
-    let mut server = kubeconfig(path)?;
+async fn server(path: &Path, context: Option<&str>, node: &str) -> Result<Server, Problem> {
+    let mut server = kubeconfig(path, context)?;
     let client =
         tenure_node::client::Client::new(&server).map_err(|error| unusable(path, &error))?;
     let user = client.who().await.map_err(|error| {
@@ -153,9 +158,9 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Problem {
         .cause(error)
 }
 
-/// The server and user of the current context. Certificates, keys and tokens are read; commands and
+/// The server and user of a context, or of the current one. Certificates, keys and tokens are read; commands and
 /// other ways to show who one is are not.
-fn kubeconfig(path: &Path) -> Result<Server, Problem> {
+fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Server, Problem> {
     let text = std::fs::read(path).map_err(|error| unusable(path, &error))?;
     let config = tenure_yaml::to_json(&text, tenure_yaml::Limits::default())
         .map_err(|error| unusable(path, &error))?;
@@ -165,13 +170,13 @@ fn kubeconfig(path: &Path) -> Result<Server, Problem> {
         let mut found = items.filter(|item| item.str_at(&["name"]) == Some(name));
         found.next().and_then(|item| item.map_at(&[member])).cloned().unwrap_or_default()
     };
-    let context =
-        named("contexts", config.str_at(&["current-context"]).unwrap_or_default(), "context");
+    let current = config.str_at(&["current-context"]).unwrap_or_default();
+    let context = named("contexts", context.unwrap_or(current), "context");
     let of = |member| context.str_at(&[member]).unwrap_or_default();
     let cluster = named("clusters", of("cluster"), "cluster");
     let user = named("users", of("user"), "user");
     let Some(url) = cluster.str_at(&["server"]) else {
-        return Err(unusable(path, &"its current context names no server"));
+        return Err(unusable(path, &"its context names no server"));
     };
     let pem = |within: &Object, member: &str| -> Result<String, Problem> {
         if let Some(data) = within.str_at(&[&format!("{member}-data")]) {

@@ -4,9 +4,26 @@
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where to say it.
 pub(crate) const VARIABLE: &str = "NOTIFY_SOCKET";
+
+/// How much longer a start may take after it was said how far it is, in microseconds.
+const MORE: u64 = 60_000_000;
+
+/// Whoever asked goes away once the server is ready.
+static UNTIL_READY: AtomicBool = AtomicBool::new(false);
+
+/// Tells nobody any more once the server is ready: `tenure up --detach` has ended by then.
+pub(crate) fn only_until_ready() {
+    UNTIL_READY.store(true, Ordering::Relaxed);
+}
+
+/// The start goes on; it needs more time than it was given.
+pub(crate) fn starting(status: &str) {
+    send(&format!("EXTEND_TIMEOUT_USEC={MORE}\nSTATUS={status}\n"));
+}
 
 /// The server answers requests.
 pub(crate) fn ready(line: &str) {
@@ -15,7 +32,9 @@ pub(crate) fn ready(line: &str) {
 
 /// The server ends.
 pub(crate) fn stopping() {
-    send("STOPPING=1\nSTATUS=stopping\n");
+    if !UNTIL_READY.load(Ordering::Relaxed) {
+        send("STOPPING=1\nSTATUS=stopping\n");
+    }
 }
 
 fn send(text: &str) {

@@ -4,18 +4,19 @@
 use std::path::Path;
 
 use tenure_host::StartError;
+use tenure_host::kubeconfig::CONTEXT;
 use tenure_host::storage::{self, Saved};
 
 use crate::flags::{Compact, SnapshotRestore, SnapshotSave};
 use crate::live;
-use crate::progress::{Progress, Unit, size};
+use crate::progress::{Progress, Unit, Waiting, size};
 use crate::report::Problem;
 use crate::say;
 use crate::up::data_dir;
 
 pub(crate) fn save(flags: &SnapshotSave) -> Result<(), Problem> {
     let saved = match &flags.kubeconfig {
-        Some(kubeconfig) => live::save(kubeconfig, &flags.file)?,
+        Some(kubeconfig) => live::save(kubeconfig, None, &flags.file)?,
         None => save_folder(&data_dir(flags.data_dir.clone())?, &flags.file)?,
     };
     let (file, size) = (flags.file.display(), size(saved.bytes));
@@ -30,11 +31,13 @@ pub(crate) fn save(flags: &SnapshotSave) -> Result<(), Problem> {
 /// From the folder itself, or from the server that uses it.
 fn save_folder(dir: &Path, file: &Path) -> Result<Saved, Problem> {
     let mut progress = Progress::new("saving", Unit::Objects);
-    match storage::save(dir, file, &mut |done, all| progress.tell(done, all)) {
+    match storage::save(dir, file, &mut |done, all| {
+        progress.tell(done, all);
+    }) {
         Err(error @ StartError::FolderLocked { .. }) => {
             let kubeconfig = dir.join("kubeconfig");
             if kubeconfig.exists() {
-                return live::save(&kubeconfig, file);
+                return live::save(&kubeconfig, Some(CONTEXT), file);
             }
             let hint = "name the kubeconfig of the server that uses it with `--kubeconfig FILE`";
             Err(Problem::from(error).hint(hint))
@@ -46,8 +49,10 @@ fn save_folder(dir: &Path, file: &Path) -> Result<Saved, Problem> {
 pub(crate) fn restore(flags: &SnapshotRestore) -> Result<(), Problem> {
     let dir = data_dir(flags.data_dir.clone())?;
     let mut progress = Progress::new("restoring", Unit::Bytes);
-    let before = storage::restore(&dir, &flags.file, &mut |done, all| progress.tell(done, all))
-        .map_err(|error| offline(error, &dir))?;
+    let before = storage::restore(&dir, &flags.file, &mut |done, all| {
+        progress.tell(done, all);
+    })
+    .map_err(|error| offline(error, &dir))?;
     let mut said = format!("restored `{}` into `{}`\n", flags.file.display(), dir.display());
     if let Some(before) = before {
         said += &format!(
@@ -61,10 +66,18 @@ pub(crate) fn restore(flags: &SnapshotRestore) -> Result<(), Problem> {
 
 pub(crate) fn compact(flags: &Compact) -> Result<(), Problem> {
     let dir = data_dir(flags.data_dir.clone())?;
-    let mut progress = Progress::new("compacting", Unit::Revisions);
-    let done = storage::compact(&dir, &mut |done, all| progress.tell(done, all))
-        .map_err(|error| offline(error, &dir))?;
-    drop(progress);
+    let mut progress = Some(Progress::new("compacting", Unit::Revisions));
+    let mut shrinking = None;
+    let done = storage::compact(&dir, &mut |done, all| {
+        progress.as_mut().map(|progress| progress.tell(done, all));
+        if done >= all {
+            // What follows is one step of the storage, which says nothing.
+            progress = None;
+            shrinking.get_or_insert_with(|| Waiting::new("giving space back"));
+        }
+    })
+    .map_err(|error| offline(error, &dir))?;
+    drop((progress, shrinking));
     let (before, after) = (size(done.bytes_before), size(done.bytes_after));
     say(format!("forgot {} old revisions: {before} became {after}\n", done.removed).as_bytes());
     Ok(())

@@ -11,6 +11,38 @@ const REWRITE_EVERY: Duration = Duration::from_millis(200);
 /// How often a line is written where all of them stay.
 const WRITE_EVERY: Duration = Duration::from_secs(10);
 
+/// Says that something goes on while it is waited for, on a thread of its own until this is dropped.
+pub(crate) struct Waiting {
+    done: Option<std::sync::mpsc::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Waiting {
+    pub(crate) fn new(what: &'static str) -> Waiting {
+        let (done, over) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new().spawn(move || {
+            let mut progress = Progress::new(what, Unit::Objects);
+            while over.recv_timeout(REWRITE_EVERY)
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                progress.go_on();
+            }
+        });
+        // Where no thread can be had, nothing is said.
+        Waiting { done: Some(done), thread: thread.ok() }
+    }
+}
+
+impl Drop for Waiting {
+    /// Waits until the line is cleared, so that what is said next has one of its own.
+    fn drop(&mut self) {
+        self.done.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// One piece of work.
 pub(crate) struct Progress {
     /// What is done, as `saving`.
@@ -36,17 +68,29 @@ impl Progress {
         Progress { what, unit, begin: Instant::now(), told: None, rewrites }
     }
 
-    /// So much is done, of so much.
-    pub(crate) fn tell(&mut self, done: u64, all: u64) {
+    /// So much is done, of so much; whether that was said.
+    pub(crate) fn tell(&mut self, done: u64, all: u64) -> bool {
+        self.say(|progress| line(progress.what, progress.unit, done, all))
+    }
+
+    /// It goes on, and how much there is of it is not known.
+    pub(crate) fn go_on(&mut self) -> bool {
+        self.say(|progress| {
+            format!("{} for {} s", progress.what, progress.begin.elapsed().as_secs())
+        })
+    }
+
+    fn say(&mut self, line: impl Fn(&Progress) -> String) -> bool {
         let now = Instant::now();
         if !self.is_due(now) {
-            return;
+            return false;
         }
         self.told = Some(now);
-        let line = line(self.what, self.unit, done, all);
+        let line = line(self);
         // The rest of a longer line before is cleared; a closed stderr leaves nobody to tell.
         let text = if self.rewrites { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        true
     }
 
     fn is_due(&self, now: Instant) -> bool {

@@ -37,6 +37,11 @@ impl Problem {
         self
     }
 
+    /// Whether it is that, and nothing else.
+    pub(crate) fn is_absence(&self) -> bool {
+        self.code == Some(NO)
+    }
+
     /// The exit code, if the cause alone decides it.
     pub(crate) fn code(&self) -> Option<u8> {
         self.code

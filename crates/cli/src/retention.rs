@@ -9,6 +9,7 @@ use tenure_inspect::{MANAGER, Reader, Retained};
 
 use crate::flags::{Drain, Form, TableForm, Unused};
 use crate::inspect::{block_on, connect, paint};
+use crate::progress::Waiting;
 use crate::report::{COULD_NOT_LOOK, Problem};
 use crate::say;
 
@@ -24,7 +25,9 @@ const TRIES: usize = 5;
 pub(crate) fn unused(flags: &Unused) -> Result<ExitCode, Problem> {
     block_on(async {
         let reader = connect(&flags.cluster, flags.namespace.clone()).await?;
+        let waiting = Waiting::new("reading the cluster");
         let report = reader.unused(flags.all_namespaces, flags.partial).await?;
+        drop(waiting);
         let code = match (report.unused, report.unread.is_empty() || flags.partial) {
             (0, true) => ExitCode::SUCCESS,
             (0, false) => ExitCode::from(COULD_NOT_LOOK),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_host::running;
+use tenure_host::kubeconfig::CONTEXT;
+use tenure_host::running::{self, Record};
 
 use crate::report::Problem;
 use crate::up::data_dir;
@@ -34,11 +35,8 @@ pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, Problem> {
     if let Some(usual) = usual.iter().find(|file| answers(file)) {
         return Ok(Some(usual.clone()));
     }
-    let kept = register().map(|all| running::living(&all)).unwrap_or_default();
-    let kept = kept.into_iter().map(|record| record.folder.join("kubeconfig"));
-    let mut found: Vec<PathBuf> = kept.chain(ephemeral()).filter(|file| answers(file)).collect();
-    found.sort();
-    found.dedup();
+    let found = running().into_iter().map(|record| record.folder.join("kubeconfig"));
+    let found: Vec<PathBuf> = found.filter(|file| answers(file)).collect();
     match found.as_slice() {
         // One that does not answer is still what is meant: the error then names its address.
         [] => Ok(usual),
@@ -57,18 +55,42 @@ pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, Problem> {
 /// `~/.kube/config`, if there is something in it.
 pub(crate) fn usual_kubeconfig() -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os("HOME")?).join(".kube/config");
-    fs::metadata(&path).is_ok_and(|found| found.len() > 0).then_some(path)
+    let text = fs::read(&path).ok()?;
+    says_something(&text).then_some(path)
 }
 
-/// The kubeconfigs of servers that keep nothing: each is in a folder of this user's that only they may read.
-fn ephemeral() -> Vec<PathBuf> {
+/// Whether a kubeconfig leads anywhere; kubectl leaves one with empty lists. What cannot be read says something:
+/// whoever uses it says what is wrong.
+fn says_something(text: &[u8]) -> bool {
+    let Ok(config) = tenure_yaml::to_json(text, tenure_yaml::Limits::default()) else {
+        return !text.iter().all(u8::is_ascii_whitespace);
+    };
+    let is_empty = |list: &str| match config.get(list) {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(_) => false,
+    };
+    !(is_empty("clusters") && is_empty("contexts") && (config.is_object() || config.is_null()))
+}
+
+/// The servers of this user that run on this machine.
+pub(crate) fn running() -> Vec<Record> {
+    let kept = register().map(|all| running::living(&all)).unwrap_or_default();
+    let mut all: Vec<Record> = kept.into_iter().chain(ephemeral()).collect();
+    all.sort_by(|one, other| one.folder.cmp(&other.folder));
+    all.dedup_by(|one, other| one.folder == other.folder);
+    all
+}
+
+/// Those that keep nothing: each has a folder of this user's that only they may read.
+fn ephemeral() -> Vec<Record> {
     let me = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| {
         let named = entry.file_name().to_string_lossy().starts_with("tenure.");
         named && entry.metadata().is_ok_and(|is| is.uid() == me && is.mode() & 0o077 == 0)
     });
-    ours.map(|entry| entry.path().join("kubeconfig")).filter(|file| file.exists()).collect()
+    ours.filter_map(|entry| Record::read(&entry.path())).filter(running::lives).collect()
 }
 
 /// Whether somebody takes connections where a kubeconfig leads.
@@ -76,8 +98,26 @@ fn answers(kubeconfig: &Path) -> bool {
     let address = || -> Option<SocketAddr> {
         let text = fs::read(kubeconfig).ok()?;
         let config = tenure_yaml::to_json(&text, tenure_yaml::Limits::default()).ok()?;
-        let server = config.pointer("/clusters/0/cluster/server").and_then(Value::as_str)?;
+        let clusters = config.get("clusters").and_then(Value::as_array)?;
+        let ours = |cluster: &&Value| cluster.get("name").and_then(Value::as_str) == Some(CONTEXT);
+        let server = clusters.iter().find(ours)?.pointer("/cluster/server")?.as_str()?;
         server.strip_prefix("https://")?.trim_end_matches('/').parse().ok()
     };
     address().is_some_and(|address| TcpStream::connect_timeout(&address, CONNECT_LIMIT).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r179a_a_kubeconfig_with_empty_lists_leads_nowhere() {
+        let empty = "apiVersion: v1\nclusters: null\ncontexts: []\nkind: Config\nusers: null\n";
+        for text in ["", "\n", "# mine\n", empty] {
+            assert!(!says_something(text.as_bytes()), "{text}");
+        }
+        for text in ["clusters: [{name: a}]\n", "contexts: [{name: a}]\n", "- a\n", "a: [\n"] {
+            assert!(says_something(text.as_bytes()), "{text}");
+        }
+    }
 }

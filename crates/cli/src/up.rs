@@ -22,6 +22,9 @@ use crate::{descriptors, detach, logging, memory, node, notify, say, servers};
 /// seconds to be gone.
 const FORCED_END_MAX: Duration = Duration::from_secs(15);
 
+/// How long a thread that blocks is waited for once everything else has ended.
+const BLOCKED_MAX: Duration = Duration::from_secs(1);
+
 /// Handlers never block, so few threads are enough; more would only cost memory.
 const WORKER_THREADS: usize = 2;
 /// How many pieces of work a thread does before it looks for new requests again. With the usual 61, a
@@ -34,12 +37,21 @@ pub(crate) fn run(flags: Up, verbose: u8, begin: Instant) -> Result<ExitCode, Pr
     }
     logging::start(flags.log_format, verbose)?;
     let log = flags.background.clone();
-    if log.is_some() {
-        detach::leave_terminal();
+    if let Some(log) = &log {
+        detach::leave_terminal(log);
     }
     let config = Config { reading: Some(reading()), ..config(flags)? };
-    workers()?.block_on(Box::pin(serve(config, log, begin)))?;
+    run_to_end(Box::pin(serve(config, log, begin)))??;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs something on threads of its own. What still blocks one of them afterwards is left behind: it is the
+/// reading of something that nobody wants any more.
+pub(crate) fn run_to_end<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
+    let workers = workers()?;
+    let done = workers.block_on(work);
+    workers.shutdown_timeout(BLOCKED_MAX);
+    Ok(done)
 }
 
 /// The threads that everything runs on.
@@ -59,7 +71,10 @@ async fn serve(config: Config, log: Option<PathBuf>, begin: Instant) -> Result<(
     let mut signals = Signals::new()?;
     let plane = tokio::select! {
         started = Box::pin(ControlPlane::start(config)) => started?,
-        () = signals.next() => return Ok(()),
+        () = signals.next() => {
+            let _ = std::io::stderr().lock().write_all(b"stopped before it was ready\n");
+            return Ok(());
+        }
     };
     let line = format!("ready {} in {} ms", plane.url(), begin.elapsed().as_millis());
     let foreground = log.is_none();
@@ -75,14 +90,22 @@ async fn serve(config: Config, log: Option<PathBuf>, begin: Instant) -> Result<(
         let _ = std::io::stderr().lock().write_all(words.as_bytes());
     }
     notify::ready(&line);
-    signals.next().await;
+    let failure = tokio::select! {
+        () = signals.next() => None,
+        what = plane.failed() => Some(what),
+    };
+    if let Some(what) = &failure {
+        tracing::error!(what, "the control plane cannot go on and ends");
+    }
     notify::stopping();
     drop(known);
     let _ = std::io::stderr().lock().write_all(stopping(plane.running_pods()).as_bytes());
     let hurry = plane.hurry();
     let mut ending = Box::pin(plane.stop());
     tokio::select! {
-        () = &mut ending => return Ok(()),
+        () = &mut ending => {
+            return failure.map_or(Ok(()), |what| Err(Problem::new("ended by itself").cause(&what)));
+        }
         () = signals.next() => {}
     }
     hurry.now();
@@ -111,7 +134,9 @@ fn stopping(pods: usize) -> String {
 fn reading() -> Reading {
     let progress = Mutex::new(Progress::new("reading stored objects", Unit::Objects));
     Reading(Arc::new(move |done, all| {
-        progress.lock().unwrap_or_else(PoisonError::into_inner).tell(done, all);
+        if progress.lock().unwrap_or_else(PoisonError::into_inner).tell(done, all) {
+            notify::starting(&format!("reading stored objects: {done} of {all}"));
+        }
     }))
 }
 
@@ -145,7 +170,8 @@ impl Known {
             tracing::warn!(%error, "`tenure status` will not find this server");
         };
         record.write().inspect_err(unknown).unwrap_or_default();
-        let all = servers::register();
+        // One that keeps nothing is found by its temporary folder, and leaves nothing behind elsewhere.
+        let all = servers::register().filter(|_| plane.keeps());
         if let Some(all) = &all {
             running::remember(all, &record).inspect_err(unknown).unwrap_or_default();
         }
@@ -335,6 +361,17 @@ mod tests {
             assert!(line.contains(words) && line.contains("ctrl-c again"), "{line}");
             assert_eq!(line.matches('\n').count(), 1);
         }
+    }
+
+    #[test]
+    fn an_end_does_not_wait_for_what_is_still_read() {
+        let begin = Instant::now();
+        let work = async {
+            tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_secs(600)));
+            tokio::task::yield_now().await;
+        };
+        run_to_end(work).unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     }
 
     #[test]

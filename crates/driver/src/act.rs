@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_server::door::{Actor, Door, Propagation, Written};
+use tenure_workload::intent::UNSIGNED;
 use tenure_workload::{Act, Intent, Note, Refused, Reliance, Resource, Verb};
 use tenure_world::{Guard, Record};
 
@@ -21,6 +22,8 @@ pub(crate) struct Hands {
     pub(crate) teller: Arc<Teller>,
     /// The source of its events.
     pub(crate) component: &'static str,
+    /// Whose name its writes bear, and whose fields they are.
+    pub(crate) actor: Actor,
 }
 
 impl Hands {
@@ -80,12 +83,12 @@ impl Hands {
 
     /// Writes; gives back the name that an object got.
     async fn write(&self, act: Act, relies_on: &[Reliance]) -> Result<String, Failure> {
-        let guards = relies_on.iter().map(|reliance| self.guard(reliance)).collect();
+        let guards = relies_on.iter().flat_map(|reliance| self.guards(reliance)).collect();
         match act {
             Act::Create { resource, object } => {
                 let namespace = object.namespace().to_owned();
                 let at = (resource.group(), resource.plural());
-                let made = self.door.create(self.actor(), at, &namespace, *object, guards).await?;
+                let made = self.door.create(self.actor, at, &namespace, *object, guards).await?;
                 Ok(made.name().to_owned())
             }
             Act::Update { resource, object, door, revision } => {
@@ -93,7 +96,7 @@ impl Hands {
                 check_revision(resource, &record, Some(revision))?;
                 let written = self
                     .door
-                    .update(self.actor(), &record, door.subresource(), *object, guards)
+                    .update(self.actor, &record, door.subresource(), *object, guards)
                     .await?;
                 self.settled(resource, &record, &written)
             }
@@ -106,11 +109,7 @@ impl Hands {
                 propagation,
                 grace_seconds,
             } => {
-                let propagation = propagation.map(|propagation| match propagation {
-                    tenure_workload::Propagation::Background => Propagation::Background,
-                    tenure_workload::Propagation::Foreground => Propagation::Foreground,
-                    tenure_workload::Propagation::Orphan => Propagation::Orphan,
-                });
+                let propagation = propagation.map(propagated);
                 loop {
                     let record = match self.record(resource, &namespace, &name) {
                         Ok(record) if record.uid() == uid => record,
@@ -121,7 +120,7 @@ impl Hands {
                     let written = self
                         .door
                         .delete(
-                            self.actor(),
+                            self.actor,
                             &record,
                             propagation,
                             grace_seconds,
@@ -137,12 +136,73 @@ impl Hands {
                     }
                 }
             }
+            Act::Remove { object, propagation } => {
+                let propagation = propagation.map(propagated);
+                loop {
+                    let state = self.door.world().current();
+                    let key = self.door.kinds().key_of(
+                        &object.group,
+                        &object.resource,
+                        &object.namespace,
+                        &object.name,
+                    );
+                    let record = key.and_then(|key| state.get(&key).cloned());
+                    let Some(record) = record.filter(|record| record.uid() == object.uid) else {
+                        return Ok(object.name);
+                    };
+                    let actor = self.actor;
+                    let written =
+                        self.door.delete(actor, &record, propagation, None, Vec::new()).await?;
+                    if !matches!(written, Written::Moved) {
+                        return Ok(object.name);
+                    }
+                }
+            }
+            Act::Apply { resource, config } => {
+                let at = (resource.group(), resource.plural());
+                let name = config.name().to_owned();
+                self.door.apply(self.actor, at, *config).await?;
+                Ok(name)
+            }
+            Act::IssueToken { mut object, revision, account, account_uid } => {
+                let (at, namespace) = (Resource::Secrets, object.namespace().to_owned());
+                let record = self.record(at, &namespace, object.name())?;
+                check_revision(at, &record, Some(revision))?;
+                let token = self.door.issue_token(&record, &account, &account_uid)?;
+                object.map_mut("data").insert("token".into(), token.into());
+                let written = self.door.update(self.actor, &record, "", *object, guards).await?;
+                self.settled(at, &record, &written)
+            }
+            Act::SignCertificate { approved, revision, node, request } => {
+                self.sign_certificate(*approved, revision, &node, &request, guards).await
+            }
             Act::Tell(_) => Ok(String::new()),
         }
     }
 
-    fn actor(&self) -> Actor {
-        Actor { account: self.component, manager: "kube-controller-manager" }
+    /// Has a certificate signed, then approves the request and puts the certificate into its status.
+    async fn sign_certificate(
+        &self,
+        approved: Object,
+        revision: Revision,
+        node: &str,
+        request: &str,
+        guards: Vec<Guard>,
+    ) -> Result<String, Failure> {
+        let at = Resource::CertificateSigningRequests;
+        let record = self.record(at, "", approved.name())?;
+        check_revision(at, &record, Some(revision))?;
+        let Some(signed) = self.door.sign_certificate(request, node) else {
+            // Nobody signs here: the request waits for somebody else.
+            return Ok(approved.name().to_owned());
+        };
+        let certificate = signed.map_err(|why| Failure::new(422, UNSIGNED, why))?;
+        let mut signed = approved.clone();
+        let written = self.door.update(self.actor, &record, "approval", approved, guards).await?;
+        let Written::Stored(record) = written else { return Err(moved(at, record.name())) };
+        signed.map_mut("status").insert("certificate".into(), certificate.into());
+        let written = self.door.update(self.actor, &record, "status", signed, Vec::new()).await?;
+        self.settled(at, &record, &written)
     }
 
     fn record(&self, at: Resource, namespace: &str, name: &str) -> Result<Arc<Record>, Failure> {
@@ -158,16 +218,26 @@ impl Hands {
         }
     }
 
-    fn guard(&self, reliance: &Reliance) -> Guard {
+    fn guards(&self, reliance: &Reliance) -> Vec<Guard> {
+        let vacant = |prefix: String| Guard::Vacant { prefix: prefix.into() };
         match reliance {
-            Reliance::Living { resource, namespace, name, uid } => Guard::Living {
+            Reliance::Living { resource, namespace, name, uid } => vec![Guard::Living {
                 key: self.places.key(*resource, namespace, name).into(),
                 uid: uid.as_str().into(),
-            },
-            Reliance::At { resource, namespace, name, revision } => Guard::At {
+            }],
+            Reliance::At { resource, namespace, name, revision } => vec![Guard::At {
                 key: self.places.key(*resource, namespace, name).into(),
                 revision: *revision,
-            },
+            }],
+            Reliance::NoInstances { definition } => {
+                let kinds = self.door.kinds();
+                let kind = kinds.defined_by(definition);
+                kind.map(|served| vacant(served.prefix.clone())).into_iter().collect()
+            }
+            Reliance::NamespaceEmpty { namespace } => {
+                let kinds = self.door.kinds();
+                kinds.in_namespaces().map(|served| vacant(served.collection(namespace))).collect()
+            }
         }
     }
 
@@ -197,6 +267,14 @@ impl Hands {
     }
 }
 
+fn propagated(wanted: tenure_workload::Propagation) -> Propagation {
+    match wanted {
+        tenure_workload::Propagation::Background => Propagation::Background,
+        tenure_workload::Propagation::Foreground => Propagation::Foreground,
+        tenure_workload::Propagation::Orphan => Propagation::Orphan,
+    }
+}
+
 fn moved(at: Resource, name: &str) -> Failure {
     Failure::conflict(at.group(), at.plural(), name, "it has changed since it was looked at")
 }
@@ -209,20 +287,36 @@ fn check_revision(at: Resource, record: &Record, seen: Option<Revision>) -> Resu
 }
 
 /// What an act is about, for whoever is told that it was refused.
-fn about(act: &Act) -> (Verb, Resource, String) {
+fn about(act: &Act) -> (Verb, Option<Resource>, String) {
     match act {
         Act::Create { resource, object } => {
             let name = object.str_at(&["metadata", "name"]).filter(|name| !name.is_empty());
             let name = name.or_else(|| object.str_at(&["metadata", "generateName"]));
-            (Verb::Create, *resource, name.unwrap_or_default().to_owned())
+            (Verb::Create, Some(*resource), name.unwrap_or_default().to_owned())
         }
-        Act::Update { resource, object, .. } => (Verb::Update, *resource, object.name().to_owned()),
-        Act::Delete { resource, name, .. } => (Verb::Delete, *resource, name.clone()),
-        Act::Tell(note) => (Verb::Update, note.about.resource, note.about.name.clone()),
+        Act::Update { resource, object, .. } => {
+            (Verb::Update, Some(*resource), object.name().to_owned())
+        }
+        Act::Apply { resource, config } => {
+            (Verb::Update, Some(*resource), config.name().to_owned())
+        }
+        Act::IssueToken { object, .. } => {
+            (Verb::Update, Some(Resource::Secrets), object.name().to_owned())
+        }
+        Act::SignCertificate { approved, .. } => {
+            let resource = Resource::CertificateSigningRequests;
+            (Verb::Update, Some(resource), approved.name().to_owned())
+        }
+        Act::Delete { resource, name, .. } => (Verb::Delete, Some(*resource), name.clone()),
+        Act::Remove { object, .. } => {
+            let resource = Resource::find(&object.group, &object.resource);
+            (Verb::Delete, resource, object.name.clone())
+        }
+        Act::Tell(note) => (Verb::Update, Some(note.about.resource), note.about.name.clone()),
     }
 }
 
-fn refusal(verb: Verb, resource: Resource, name: String, failure: &Failure) -> Refused {
+fn refusal(verb: Verb, resource: Option<Resource>, name: String, failure: &Failure) -> Refused {
     let causes = failure.details.as_ref().map(|details| details.causes.as_slice());
     let terminating = |reason: &str| reason == "NamespaceTerminating";
     Refused {

@@ -19,9 +19,10 @@ use tenure_core::Revision;
 use tenure_retention::{Engine, Key, Settings, Subject, SubjectKind, User, UserKind, Verdict};
 use tenure_server::registry::Registry;
 use tenure_world::{Change, Guard, Record, World};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use crate::clock;
+use crate::collect;
 use crate::mention::{self, Shelves, Stored};
 
 /// May a subject be collected?
@@ -106,28 +107,35 @@ pub(crate) struct Known {
     denied: BTreeSet<Box<str>>,
 }
 
+/// Says that the follower should look again.
+pub(crate) struct Nudge;
+
 /// The shared part.
 pub(crate) struct Keeper {
     known: RefCell<Known>,
     pub(crate) shelves: Shelves,
     settings: Settings,
     began: Instant,
-    released: mpsc::UnboundedSender<Box<str>>,
+    /// To the collector.
+    released: mpsc::UnboundedSender<collect::Message>,
     /// How many releases the collector has not taken yet.
     releasing: Cell<usize>,
-    /// Something was asked, or a release was taken.
-    pub(crate) asked: Notify,
+    /// To the follower.
+    nudges: mpsc::UnboundedSender<Nudge>,
+    /// Whether a nudge is on its way.
+    nudged: Cell<bool>,
     pub(crate) counters: Arc<Counters>,
 }
 
 impl Keeper {
-    /// A keeper that knows nothing, and the line on which it releases collections.
+    /// A keeper that knows nothing; it speaks to the collector and to the follower.
     pub(crate) fn new(
         kinds: &Registry,
         settings: Settings,
         counters: Arc<Counters>,
-    ) -> (Keeper, mpsc::UnboundedReceiver<Box<str>>) {
-        let (released, releases) = mpsc::unbounded_channel();
+        released: mpsc::UnboundedSender<collect::Message>,
+        nudges: mpsc::UnboundedSender<Nudge>,
+    ) -> Keeper {
         let known = Known {
             engine: Engine::new(settings),
             seen: Revision::ZERO,
@@ -135,17 +143,30 @@ impl Keeper {
             early: BTreeSet::new(),
             denied: BTreeSet::new(),
         };
-        let keeper = Keeper {
+        Keeper {
             known: RefCell::new(known),
             shelves: Shelves::new(kinds),
             settings,
             began: clock::instant(),
             released,
             releasing: Cell::new(0),
-            asked: Notify::new(),
+            nudges,
+            nudged: Cell::new(false),
             counters,
-        };
-        (keeper, releases)
+        }
+    }
+
+    /// Something was asked, or a release was taken: the follower looks again.
+    fn nudge(&self) {
+        if !self.nudged.replace(true) {
+            // Without a follower nobody needs to look.
+            let _ = self.nudges.send(Nudge);
+        }
+    }
+
+    /// The follower has heard of it.
+    pub(crate) fn heard(&self) {
+        self.nudged.set(false);
     }
 
     pub(crate) fn known(&self) -> RefMut<'_, Known> {
@@ -182,7 +203,7 @@ impl Keeper {
             return Answer::Free;
         }
         // Whoever reads the log late is waked: the answer holds for what was read.
-        self.asked.notify_one();
+        self.nudge();
         let mut known = self.known();
         let key = key(kind, record);
         if known.engine.ask(&key, record.uid(), self.now()) == Verdict::Clear {
@@ -206,7 +227,7 @@ impl Keeper {
     /// Lets the collector try again.
     pub(crate) fn release(&self, uid: Box<str>) {
         self.known().denied.remove(&uid);
-        if self.released.send(uid).is_ok() {
+        if self.released.send(collect::Message::Released(uid)).is_ok() {
             self.releasing.set(self.releasing.get() + 1);
         }
     }
@@ -215,7 +236,7 @@ impl Keeper {
     pub(crate) fn taken(&self, count: usize) {
         if count > 0 {
             self.releasing.set(self.releasing.get().saturating_sub(count));
-            self.asked.notify_one();
+            self.nudge();
         }
     }
 

@@ -1,11 +1,14 @@
 //! Runs the engines of one process: changes of the world in, intents out through the server's door.
 //!
 //! ```text
-//!   World ──► collect ──► engine `ownership` ──┐
-//!         ──► retain ───► engine `retention` ──┤
-//!         ──► work ─────► engine `workload` ───┼──► Door ──► World
-//!                                   tell ◄─────┘ events
+//!            ┌──► collect ──► engine `ownership` ──┐
+//!   World ───┤──► retain ───► engine `retention` ──┤
+//!   (follow) └──► work ─────► engine `workload` ───┼──► Door ──► World
+//!                                       tell ◄─────┘ events
 //! ```
+//!
+//! [`follow`] is the one loop: it runs each [`follow::Follower`], starts it again when it fails, and says
+//! how far it is.
 //!
 //! Threads of its own, so that a large cascade never keeps requests waiting: one on which engines
 //! decide, and some on which the writes of controllers are made ready.
@@ -15,11 +18,15 @@ mod act;
 mod ahead;
 mod clock;
 mod collect;
+pub mod event_expiry;
+pub mod follow;
 mod imagined;
 mod keeper;
 mod mention;
+pub mod mirror;
 mod nodes;
-mod progress;
+mod pace;
+pub mod progress;
 mod queue;
 mod recorder;
 mod retain;
@@ -30,6 +37,8 @@ mod work;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tenure_core::Revision;
 use tenure_server::beside::{Asking, Beside};
@@ -39,18 +48,16 @@ use tenure_workload::scheduler::JoinedScheduler;
 use tenure_world::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use collect::{Collector, Question};
-use keeper::{Counters, Keeper};
+use collect::Collector;
+use event_expiry::EventExpiry;
+use keeper::{Counters, Keeper, Nudge};
 use mention::Shelves;
-use progress::{Place, Progress};
+use progress::{Followed, Observer, Position, Progress};
 use retain::Retainer;
 use tell::Teller;
 use work::Workshop;
 
 pub use tenure_workload::UnknownController;
-
-/// How many questions may wait.
-const QUESTIONS: usize = 16;
 
 /// The name of the collector among the controllers.
 const COLLECTOR: [&str; 2] = ["garbage-collector-controller", "garbagecollector"];
@@ -77,6 +84,8 @@ pub struct Controllers {
     keeps: bool,
     /// Whether it makes revisions owners, or takes all such references back.
     retains: bool,
+    /// How long events live; for ever, if that is not said.
+    event_life: Option<Duration>,
 }
 
 impl Controllers {
@@ -87,7 +96,8 @@ impl Controllers {
     pub fn named(words: &[String]) -> Result<Controllers, UnknownController> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let elsewhere = |name: &str| COLLECTOR.contains(&name) || RETENTION.contains(&name);
-        let list = tenure_workload::enabled(&words, elsewhere)?;
+        let mut list = tenure_workload::enabled(&words, elsewhere)?;
+        list.extend(tenure_workload::API_SERVER);
         let on = |[name, alias]: [&str; 2]| tenure_workload::table::names(&words, name, alias);
         Ok(Controllers {
             list,
@@ -95,6 +105,7 @@ impl Controllers {
             keeps: on(RETENTION),
             nodes: 0,
             retains: true,
+            event_life: None,
         })
     }
 
@@ -127,6 +138,12 @@ impl Controllers {
         Controllers { retains, ..self }
     }
 
+    /// The same, with events deleted so long after they were last written; never, if that is zero.
+    #[must_use]
+    pub fn expiring_events(self, life: Duration) -> Controllers {
+        Controllers { event_life: Some(life).filter(|life| !life.is_zero()), ..self }
+    }
+
     /// Whether revisions are made owners of the ConfigMaps and Secrets they need.
     #[must_use]
     pub fn retains(&self) -> bool {
@@ -145,50 +162,66 @@ pub struct Driver {
     door: Door,
     seed: u64,
     controllers: Controllers,
-    collector: Progress,
-    retainer: Progress,
-    workshop: Progress,
+    progress: [Progress; 4],
+    /// How far the collector is.
+    observed: Observer,
     counters: Arc<Counters>,
-    questions: mpsc::Receiver<Question>,
+    panics: Arc<AtomicU64>,
+    /// The line to the collector and the one to the retention controller.
+    questions: Line<collect::Message>,
+    nudges: Line<Nudge>,
 }
+
+type Line<T> = (mpsc::UnboundedSender<T>, mpsc::UnboundedReceiver<T>);
 
 /// What clients may ask of a running driver.
 pub struct Engines {
     world: Handle,
-    /// Nobody reports for a collector that does not run.
-    collects: bool,
-    /// Nor for a retention controller.
-    keeps: bool,
-    collector: watch::Receiver<Place>,
-    retainer: watch::Receiver<Place>,
-    workshop: watch::Receiver<Place>,
+    /// Nobody reports for a collector that does not run, nor for a retention controller.
+    collector: Option<Observer>,
+    retainer: Option<Observer>,
+    workshop: Observer,
+    expiry: Option<Observer>,
     shelves: Shelves,
     counters: Arc<Counters>,
-    questions: mpsc::Sender<Question>,
+    panics: Arc<AtomicU64>,
+    questions: mpsc::UnboundedSender<collect::Message>,
 }
 
 impl Driver {
     /// A driver behind a door, and what may be asked of it; the seed guards hash tables.
     #[must_use]
     pub fn new(door: Door, seed: u64, controllers: Controllers) -> (Driver, Arc<Engines>) {
-        let (collector, collecting) = Progress::new();
-        let (retainer, retaining) = Progress::new();
-        let (workshop, working) = Progress::new();
-        let counters = Arc::new(Counters::default());
-        let (sender, questions) = mpsc::channel(QUESTIONS);
+        let (collector, collecting) = Progress::new(collect::NAME);
+        let (retainer, retaining) = Progress::new(retain::NAME);
+        let (workshop, working) = Progress::new(work::NAME);
+        let (expiry, expiring) = Progress::new(event_expiry::NAME);
+        let (counters, panics) = (Arc::new(Counters::default()), Arc::new(AtomicU64::new(0)));
+        let (questions, nudges) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let observed = collecting.clone();
         let engines = Engines {
             world: door.world().clone(),
-            collects: controllers.collects,
-            keeps: controllers.keeps,
-            collector: collecting,
-            retainer: retaining,
+            collector: controllers.collects.then_some(collecting),
+            retainer: controllers.keeps.then_some(retaining),
             workshop: working,
+            expiry: controllers.event_life.map(|_| expiring),
             shelves: Shelves::new(&door.kinds()),
             counters: Arc::clone(&counters),
-            questions: sender,
+            panics: Arc::clone(&panics),
+            questions: questions.0.clone(),
         };
-        let driver =
-            Driver { door, seed, controllers, collector, retainer, workshop, counters, questions };
+        let progress = [collector, retainer, workshop, expiry];
+        let driver = Driver {
+            door,
+            seed,
+            controllers,
+            progress,
+            observed,
+            counters,
+            panics,
+            questions,
+            nudges,
+        };
         (driver, Arc::new(engines))
     }
 
@@ -209,26 +242,35 @@ impl Driver {
     /// Runs wherever it is polled, inside a [`tokio::task::LocalSet`], until the world stops or the end
     /// is asked for.
     pub async fn follow(self, mut stop: watch::Receiver<bool>) {
-        let Driver { door, seed, controllers, collector, retainer, workshop, counters, questions } =
-            self;
+        let Driver { door, seed, controllers, progress, observed, counters, panics, .. } = self;
+        let (questions, nudges) = (self.questions, self.nudges);
+        let [collecting, retaining, working, expiring] = progress;
+        let world = door.world().clone();
         let (teller, waiting) = Teller::new();
         let teller = Arc::new(teller);
         let telling = Arc::clone(&teller);
         let events = door.clone();
         tokio::task::spawn_local(async move { telling.run(events, waiting).await });
         tokio::task::spawn_local(nodes::register(door.clone(), controllers.nodes));
-        let workshop = Workshop::new(door.clone(), controllers.list, Arc::clone(&teller), workshop);
+        let (_unused, nothing) = mpsc::unbounded_channel();
+        let (_unheard, silence) = mpsc::unbounded_channel();
+        let expiry = EventExpiry::new(door.clone(), controllers.event_life.unwrap_or_default());
+        let expires = controllers.event_life.is_some();
+        let observed = controllers.collects.then_some(observed);
+        let list = controllers.list;
+        let workshop = Workshop::new(door.clone(), list, Arc::clone(&teller), panics, observed);
         let settings =
             tenure_retention::Settings { draining: !controllers.retains, ..Default::default() };
-        let (keeper, released) = Keeper::new(&door.kinds(), settings, counters);
+        let (to_collector, to_retainer) = (questions.0, nudges.0);
+        let keeper = Keeper::new(&door.kinds(), settings, counters, to_collector, to_retainer);
         let keeper = Rc::new(keeper);
-        let (shared, told) = (Rc::clone(&keeper), Arc::clone(&teller));
-        let retainer = Retainer::new(door.clone(), shared, told, retainer);
-        let collector = Collector::new(door, teller, keeper, collector, seed);
+        let retainer = Retainer::new(door.clone(), Rc::clone(&keeper), Arc::clone(&teller));
+        let collector = Collector::new(door, teller, keeper, seed);
         tokio::select! {
-            () = collector.run(questions, released), if controllers.collects => {}
-            () = retainer.run(), if controllers.keeps => {}
-            () = workshop.run() => {}
+            () = follow::run(&world, collector, questions.1, collecting), if controllers.collects => {}
+            () = follow::run(&world, retainer, nudges.1, retaining), if controllers.keeps => {}
+            () = follow::run(&world, workshop, nothing, working) => {}
+            () = follow::run(&world, expiry, silence, expiring), if expires => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
@@ -243,41 +285,39 @@ impl Beside for Engines {
     fn graph(&self, uids: Vec<String>) -> Asking<'_, String> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
-            if !self.collects
-                || self.questions.send(Question::Graph { uids, answer }).await.is_err()
-            {
+            let question = collect::Message::Graph { uids, answer };
+            if self.collector.is_none() || self.questions.send(question).is_err() {
                 return String::new();
             }
             answered.await.unwrap_or_default()
         })
     }
 
-    fn settle(&self, upto: Revision) -> Asking<'_, Revision> {
+    fn settle(&self, upto: Revision) -> Asking<'_, Result<Revision, String>> {
         Box::pin(async move {
-            let (mut collector, mut workshop) = (self.collector.clone(), self.workshop.clone());
-            let mut retainer = self.retainer.clone();
+            // The collector after the retention controller: it shows what it was released to do before
+            // that one is idle.
+            let mut followers: Vec<Observer> = self.settling().cloned().collect();
             loop {
-                // Before the collector, which shows what it was released to do before this is idle.
-                let retaining = *retainer.borrow_and_update();
-                let places = [*collector.borrow_and_update(), *workshop.borrow_and_update()];
+                let looks: Vec<Followed> = followers.iter_mut().map(Observer::look).collect();
                 // What was done may have asked for more: all is settled once nothing is newer.
                 let newest = self.world.current().revision();
-                let settled =
-                    |place: &Place| place.idle && place.seen >= upto && place.seen >= newest;
-                let [collecting, working] = &places;
-                let retained =
-                    !self.keeps || settled(&retaining) || self.passes_over(&retaining, upto);
-                if settled(working) && (settled(collecting) || !self.collects) && retained {
-                    return newest;
+                let mut settled = true;
+                for (follower, look) in followers.iter().zip(&looks) {
+                    if let Some(why) = trouble(follower) {
+                        return Err(why);
+                    }
+                    let Position { seen, load } = look.position;
+                    let done = load.idle && seen >= upto && seen >= newest;
+                    settled &= done
+                        || follower.name == retain::NAME && self.passes_over(&look.position, upto);
                 }
-                let ended = tokio::select! {
-                    changed = collector.changed() => changed.is_err(),
-                    changed = workshop.changed() => changed.is_err(),
-                    changed = retainer.changed() => changed.is_err(),
-                };
-                if ended {
-                    return newest;
+                if settled {
+                    return Ok(newest);
                 }
+                let changes = followers.iter_mut().map(|follower| Box::pin(follower.changed()));
+                // One that has ended is found by the next look.
+                futures::future::select_all(changes).await;
             }
         })
     }
@@ -286,21 +326,17 @@ impl Beside for Engines {
         imagined::volumes(&self.world.current(), namespace, name)
     }
 
-    fn collected(&self, upto: Revision) -> Asking<'_, ()> {
-        Box::pin(async move {
-            let mut collector = self.collector.clone();
-            let done = |place: &Place| place.seen >= upto && place.depth == 0;
-            if self.collects {
-                // An error is the end of the collector, which nobody needs to wait for.
-                let _ = collector.wait_for(done).await;
-            }
-        })
+    fn health(&self) -> Vec<(&'static str, Result<(), String>)> {
+        let health = |follower: &Observer| trouble(follower).map_or(Ok(()), Err);
+        self.observers().map(|follower| (follower.name, health(follower))).collect()
     }
 
     fn metrics(&self) -> String {
-        let (place, work) = (*self.collector.borrow(), *self.workshop.borrow());
-        let behind = self.world.current().revision().0.saturating_sub(place.seen.0);
-        format!(
+        let collector = self.collector.as_ref().map(Observer::now).unwrap_or_default();
+        let Position { seen, load } = collector.position;
+        let work = self.workshop.now().position.load;
+        let behind = self.world.current().revision().0.saturating_sub(seen.0);
+        let mut text = format!(
             "# HELP workqueue_depth How much waits to be done or is under way.\n\
              # TYPE workqueue_depth gauge\n\
              workqueue_depth{{name=\"garbage_collector_attempt_to_delete\"}} {}\n\
@@ -310,26 +346,64 @@ impl Beside for Engines {
              # HELP garbagecollector_controller_resources_sync_error How often the collector was \
              refused.\n\
              # TYPE garbagecollector_controller_resources_sync_error counter\n\
-             garbagecollector_controller_resources_sync_error_total {}\n",
-            place.depth - place.orphaning,
-            place.orphaning,
+             garbagecollector_controller_resources_sync_error_total {}\n\
+             # HELP tenure_controller_panics How often a controller panicked about one object.\n\
+             # TYPE tenure_controller_panics counter\n\
+             tenure_controller_panics_total {}\n\
+             # HELP tenure_follower_up Whether what follows the log runs.\n\
+             # TYPE tenure_follower_up gauge\n",
+            load.depth - load.orphaning,
+            load.orphaning,
             work.depth,
-            place.refusals,
-        ) + &self.counters.text()
+            load.refusals,
+            self.panics.load(Ordering::Relaxed),
+        );
+        for follower in self.observers() {
+            let up = u8::from(trouble(follower).is_none());
+            text += &format!("tenure_follower_up{{name=\"{}\"}} {up}\n", follower.name);
+        }
+        text += "# HELP tenure_follower_restarts How often it was started again after a panic.\n\
+                 # TYPE tenure_follower_restarts counter\n";
+        for follower in self.observers() {
+            let (name, restarts) = (follower.name, follower.now().restarts);
+            text += &format!("tenure_follower_restarts_total{{name=\"{name}\"}} {restarts}\n");
+        }
+        text + &self.counters.text()
+    }
+}
+
+/// Why a follower does not do its work, if so.
+fn trouble(follower: &Observer) -> Option<String> {
+    let name = follower.name;
+    match follower.now().failed {
+        _ if follower.has_ended() => Some(format!("{name} has ended")),
+        Some(why) => Some(format!("{name} panicked and was started again: {why}")),
+        None => None,
     }
 }
 
 impl Engines {
+    /// Every follower that runs.
+    pub fn observers(&self) -> impl Iterator<Item = &Observer> {
+        self.settling().chain(&self.expiry)
+    }
+
+    /// Those that must have nothing left to do before all is settled; the collector after the retention
+    /// controller.
+    fn settling(&self) -> impl Iterator<Item = &Observer> {
+        self.retainer.iter().chain(&self.collector).chain([&self.workshop])
+    }
+
     /// Whether the retention controller waits for somebody to opt in, and nobody has.
-    fn passes_over(&self, place: &Place, upto: Revision) -> bool {
-        if !place.dormant {
+    fn passes_over(&self, position: &Position, upto: Revision) -> bool {
+        if !position.load.dormant {
             return false;
         }
         let state = self.world.current();
         let subjects = |stored| matches!(stored, mention::Stored::Subject(_));
         let newer = |prefix: &str| {
             let mut records = state.range(prefix, None);
-            records.any(|record| record.revision() > place.seen && mention::opted_in(record))
+            records.any(|record| record.revision() > position.seen && mention::opted_in(record))
         };
         state.revision() >= upto
             && !self.shelves.within("", subjects).any(|(prefix, _)| newer(&prefix))

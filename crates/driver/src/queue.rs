@@ -31,7 +31,10 @@ pub(crate) enum Finished {
     /// All was done; call again after this time if nothing happens before.
     Done(Option<Duration>),
     /// Something was refused: again after a while that grows.
-    Failed,
+    Failed {
+        /// No wait is longer.
+        within: Duration,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -149,9 +152,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 state.failures = 0;
                 wait
             }
-            Finished::Failed => {
+            Finished::Failed { within } => {
                 state.failures = state.failures.saturating_add(1);
-                Some(wait_after(state.failures))
+                Some(wait_after(state.failures).min(within))
             }
         };
         match (was_failing, state.failures > 0) {
@@ -200,6 +203,8 @@ mod tests {
     //! Rules of spec/workload-controllers.md.
     use super::*;
 
+    const FAILED: Finished = Finished::Failed { within: Duration::from_secs(60) };
+
     fn queue() -> (Queue<&'static str>, Instant) {
         (Queue::new(|_| false), Instant::now())
     }
@@ -226,7 +231,7 @@ mod tests {
         let mut at = now;
         for millis in [5, 10, 20] {
             assert_eq!(queue.take(at), Some("a"));
-            queue.finish("a", Finished::Failed, Duration::ZERO, at);
+            queue.finish("a", FAILED, Duration::ZERO, at);
             assert!(!queue.is_idle());
             assert_eq!(queue.due(), at.checked_add(Duration::from_millis(millis)));
             assert_eq!(queue.take(at), None);
@@ -286,7 +291,7 @@ mod tests {
             queue.wake(key);
         }
         queue.take(now);
-        queue.finish(0, Finished::Failed, Duration::ZERO, now);
+        queue.finish(0, FAILED, Duration::ZERO, now);
         let after = now + BREAK;
         let taken: Vec<usize> = std::iter::from_fn(|| queue.take(after)).collect();
         assert_eq!(taken.last(), Some(&0), "it tries again");

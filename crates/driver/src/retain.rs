@@ -12,28 +12,28 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::{Failure, Object};
 use tenure_retention::{About, Finding, Intent, Key, Named, Outcome};
 use tenure_server::door::{Actor, Door, Prepared, Propagation, Standing, Submitted, Written};
-use tenure_server::pace::Pace;
-use tenure_world::{Interest, Record, Status, World};
+use tenure_server::registry::Registry;
+use tenure_world::{Change, Interest, Record, World};
 
 use crate::clock;
-use crate::keeper::{Keeper, more};
+use crate::follow::{Follower, Want};
+use crate::keeper::{Keeper, Nudge, more};
 use crate::mention::{self, MANAGER, Stored};
-use crate::progress::{Place, Progress};
+use crate::progress::Load;
 use crate::recorder::Notice;
 use crate::tell::Teller;
 
 /// Whose name it writes under.
-const ACTOR: Actor = Actor { account: COMPONENT, manager: MANAGER };
-/// The source of its events.
-const COMPONENT: &str = "retention-controller";
+const ACTOR: Actor = Actor { account: NAME, manager: MANAGER };
+/// What readiness calls it, and the source of its events.
+pub(crate) const NAME: &str = "retention-controller";
 /// How many writes are under way at once.
 const WRITES_AT_ONCE: usize = 256;
 /// How many names an event lists.
@@ -42,13 +42,29 @@ const NAMES_MAX: usize = 3;
 /// The follower.
 pub(crate) struct Retainer {
     door: Door,
+    kinds: Arc<Registry>,
     keeper: Rc<Keeper>,
     teller: Arc<Teller>,
-    progress: Progress,
+    /// What is wanted and not begun.
+    waiting: VecDeque<Intent>,
+    /// How many writes are under way.
+    under_way: usize,
+    mode: Mode,
+}
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Nobody has opted in: only whether somebody does.
+    Dozing,
+    /// Somebody just did.
+    Woken,
+    /// Everything in namespaces where somebody has.
+    Following,
 }
 
 /// A write that is done.
-struct Concluded {
+pub(crate) struct Concluded {
     key: Key,
     uid: Box<str>,
     added: Vec<Named>,
@@ -56,36 +72,113 @@ struct Concluded {
     outcome: Outcome,
 }
 
-impl Retainer {
-    pub(crate) fn new(
-        door: Door,
-        keeper: Rc<Keeper>,
-        teller: Arc<Teller>,
-        progress: Progress,
-    ) -> Retainer {
-        Retainer { door, keeper, teller, progress }
+impl Follower for Retainer {
+    type Ended = Concluded;
+    type Message = Nudge;
+
+    fn name(&self) -> &'static str {
+        NAME
     }
 
-    /// Runs until the world stops.
-    pub(crate) async fn run(self) {
-        let world = self.door.world().clone();
-        while world.status() == Status::Running {
-            self.keeper.clear();
-            let state = world.current();
-            let subjects = self.opted_in(&state);
-            if subjects.is_empty() {
-                self.doze(&state).await;
-            } else {
-                self.follow(&state, subjects).await;
+    fn start(&mut self, state: &World) -> Vec<Interest> {
+        self.keeper.clear();
+        self.kinds = self.door.kinds();
+        self.waiting.clear();
+        self.under_way = 0;
+        let namespaces = self.opted_in(state);
+        if namespaces.is_empty() {
+            self.mode = Mode::Dozing;
+            return self.subject_prefixes().map(Interest::Prefix).collect();
+        }
+        self.mode = Mode::Following;
+        for namespace in namespaces {
+            self.keeper.activate(&self.kinds, state, &namespace);
+        }
+        vec![Interest::Prefix("/registry/".into())]
+    }
+
+    fn see(&mut self, state: &World, change: &Change) {
+        let after = change.after.as_ref();
+        if self.mode != Mode::Following {
+            if after.is_some_and(|record| mention::opted_in(record)) {
+                self.mode = Mode::Woken;
+            }
+        } else if self.keeper.see(&self.kinds, change)
+            && let Some(record) = after
+        {
+            self.keeper.activate(&self.kinds, state, record.namespace());
+        }
+    }
+
+    fn hear(&mut self, _: Nudge) {
+        self.keeper.heard();
+    }
+
+    fn next(&mut self, _now: Instant, seen: Revision) -> Want<Concluded> {
+        match self.mode {
+            Mode::Woken => return Want::Restart,
+            Mode::Dozing => {
+                self.keeper.release_early();
+                self.count_states();
+                return Want::Rest(None);
+            }
+            Mode::Following => {}
+        }
+        self.keeper.known().seen = seen;
+        self.keeper.release_early();
+        let planned = self.plan();
+        self.waiting.extend(planned);
+        while self.under_way < WRITES_AT_ONCE
+            && let Some(intent) = self.waiting.pop_front()
+        {
+            if let Some(task) = self.carry_out(intent) {
+                self.under_way += 1;
+                return Want::Task(Box::pin(task));
             }
         }
+        self.count_states();
+        let known = self.keeper.known();
+        if known.is_empty() && self.depth() == 0 {
+            return Want::Restart;
+        }
+        Want::Rest(known.engine.due().and_then(|at| self.keeper.moment(at)))
+    }
+
+    fn ended(&mut self, ended: Concluded, _now: Instant) {
+        self.under_way -= 1;
+        self.conclude(ended);
+    }
+
+    fn load(&self) -> Load {
+        let depth = self.depth();
+        let quiet = depth == 0 && !self.keeper.is_releasing();
+        let dormant = quiet && self.mode == Mode::Dozing;
+        let idle = dormant || quiet && self.keeper.known().engine.is_idle();
+        Load { depth, idle, dormant, ..Load::default() }
+    }
+}
+
+impl Retainer {
+    pub(crate) fn new(door: Door, keeper: Rc<Keeper>, teller: Arc<Teller>) -> Retainer {
+        let kinds = door.kinds();
+        let (waiting, mode) = (VecDeque::new(), Mode::Dozing);
+        Retainer { door, kinds, keeper, teller, waiting, under_way: 0, mode }
+    }
+
+    fn depth(&self) -> usize {
+        self.under_way + self.waiting.len()
+    }
+
+    /// Where ConfigMaps and Secrets are stored.
+    fn subject_prefixes(&self) -> impl Iterator<Item = String> {
+        let subjects = |stored: Stored| matches!(stored, Stored::Subject(_));
+        self.keeper.shelves.within("", subjects).map(|(prefix, _)| prefix)
     }
 
     /// The namespaces in which somebody opted in.
     fn opted_in(&self, state: &World) -> Vec<Box<str>> {
         let mut namespaces: Vec<Box<str>> = Vec::new();
-        let subjects = |stored: Stored| matches!(stored, Stored::Subject(_));
-        for (prefix, _) in self.keeper.shelves.within("", subjects) {
+        for prefix in self.subject_prefixes() {
             let found = state.range(&prefix, None).filter(|record| mention::opted_in(record));
             namespaces.extend(found.map(|record| Box::from(record.namespace())));
         }
@@ -94,108 +187,12 @@ impl Retainer {
         namespaces
     }
 
-    /// Waits until somebody opts in.
-    async fn doze(&self, state: &World) {
-        let subjects = |stored: Stored| matches!(stored, Stored::Subject(_));
-        let prefixes = self.keeper.shelves.within("", subjects).map(|(prefix, _)| prefix);
-        let watches = prefixes
-            .map(|prefix| self.door.world().watch(state.revision(), Interest::Prefix(prefix)).ok());
-        let watches: Vec<_> = watches.flatten().collect();
-        let Ok([mut maps, mut secrets]) = <[_; 2]>::try_from(watches) else { return };
-        let mut pace = Pace::default();
-        loop {
-            self.keeper.release_early();
-            let seen = maps.delivered().min(secrets.delivered());
-            let idle = !self.keeper.is_releasing();
-            self.report(Place { seen, idle, dormant: idle, ..Place::default() });
-            tokio::select! {
-                ready = pace.ready(&mut maps) => if ready.is_err() { return },
-                ready = pace.ready(&mut secrets) => if ready.is_err() { return },
-                () = self.keeper.asked.notified() => {}
-            }
-            for watch in [&mut maps, &mut secrets] {
-                loop {
-                    match watch.try_next() {
-                        Ok(Some(change)) => {
-                            if change.after.as_ref().is_some_and(|r| mention::opted_in(r)) {
-                                return;
-                            }
-                        }
-                        Ok(None) => break,
-                        Err(_) => return,
-                    }
-                }
-            }
-            pace.looked(false);
-        }
-    }
-
-    /// Follows the log until nobody is left who opted in, or as far as it is kept.
-    async fn follow(&self, state: &World, namespaces: Vec<Box<str>>) {
-        let (world, kinds) = (self.door.world().clone(), self.door.kinds());
-        let interest = Interest::Prefix("/registry/".into());
-        let Ok(mut changes) = world.watch(state.revision(), interest) else { return };
-        for namespace in namespaces {
-            self.keeper.activate(&kinds, state, &namespace);
-        }
-        let mut writing = FuturesUnordered::new();
-        let mut waiting = VecDeque::new();
-        let mut pace = Pace::default();
-        loop {
-            loop {
-                match changes.try_next() {
-                    Ok(Some(change)) => {
-                        if self.keeper.see(&kinds, &change)
-                            && let Some(record) = &change.after
-                        {
-                            self.keeper.activate(&kinds, &world.current(), record.namespace());
-                        }
-                    }
-                    Ok(None) => break,
-                    Err(_) => return,
-                }
-            }
-            let seen = changes.delivered();
-            self.keeper.known().seen = seen;
-            self.keeper.release_early();
-            waiting.extend(self.plan());
-            while writing.len() < WRITES_AT_ONCE {
-                let Some(intent) = waiting.pop_front() else { break };
-                writing.extend(self.carry_out(intent));
-            }
-            let (due, idle, empty) = {
-                let known = self.keeper.known();
-                let idle = known.engine.is_idle() && !self.keeper.is_releasing();
-                (known.engine.due(), idle, known.is_empty())
-            };
-            let depth = writing.len() + waiting.len();
-            if empty && depth == 0 {
-                return;
-            }
-            self.report(Place { seen, depth, idle: idle && depth == 0, ..Place::default() });
-            pace.looked(depth > 0);
-            let due = due.and_then(|at| self.keeper.moment(at));
-            tokio::select! {
-                ready = pace.ready(&mut changes) => if ready.is_err() { return },
-                Some(concluded) = writing.next(), if depth > 0 => {
-                    self.conclude(concluded);
-                    // Those of the same batch are concluded before anything is decided on them.
-                    while let Some(Some(concluded)) = writing.next().now_or_never() {
-                        self.conclude(concluded);
-                    }
-                }
-                () = self.keeper.asked.notified() => {}
-                () = clock::sleep_until(due), if due.is_some() => {}
-            }
-        }
-    }
-
-    fn report(&self, place: Place) {
+    /// For those who measure.
+    fn count_states(&self) {
         let states = self.keeper.known().engine.states();
         for (counter, count) in self.keeper.counters.states.iter().zip(states) {
             counter.store(count as u64, Ordering::Relaxed);
         }
-        self.progress.report(place);
     }
 
     fn plan(&self) -> Vec<Intent> {
@@ -214,7 +211,10 @@ impl Retainer {
     }
 
     /// Submits what is wanted; what only has to be said is said.
-    fn carry_out(&self, intent: Intent) -> Option<impl Future<Output = Concluded> + 'static> {
+    fn carry_out(
+        &self,
+        intent: Intent,
+    ) -> Option<impl Future<Output = Concluded> + 'static + use<>> {
         let state = self.door.world().current();
         let (tried, mut concluded) = match intent {
             Intent::Report(finding) => {
@@ -362,7 +362,7 @@ impl Saying {
             "namespace": key.namespace, "name": key.name, "uid": uid,
         });
         Notice {
-            source: COMPONENT,
+            source: NAME,
             about: match about {
                 Value::Object(about) => about,
                 _ => Object::new(),
@@ -382,7 +382,7 @@ pub(crate) fn collected(record: &Record) -> Notice {
         "namespace": record.namespace(), "name": record.name(), "uid": record.uid(),
     });
     Notice {
-        source: COMPONENT,
+        source: NAME,
         about: about.as_object().cloned().unwrap_or_default(),
         warning: false,
         reason: "RetentionCollected".to_owned(),

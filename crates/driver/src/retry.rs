@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The first wait after a failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(5);
 /// No wait is longer.
-const MOST: Duration = Duration::from_secs(1000);
+pub(crate) const MOST: Duration = Duration::from_secs(1000);
 
 /// How long to wait after so many failures in a row.
 pub(crate) fn wait_after(failures: u32) -> Duration {

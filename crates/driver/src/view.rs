@@ -7,14 +7,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use serde_json::Value;
 use tenure_core::Revision;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::Object;
-use tenure_server::registry::Registry;
+use tenure_server::door::{self, Door};
+use tenure_server::registry::{Registry, Served};
 use tenure_workload::scheduler::{Taken, Waiting};
 use tenure_workload::simulated::{Household, Resident};
-use tenure_workload::{Resource, Seen, View};
+use tenure_workload::system_objects::SystemObject;
+use tenure_workload::{CustomKind, ObjectHeader, Resource, Seen, View};
 use tenure_world::{Record, World};
+
+use crate::progress::Observer;
 
 /// How many parsed objects are remembered, in each of two halves.
 const REMEMBERED: usize = 32_768;
@@ -195,15 +200,90 @@ impl Standings {
     }
 }
 
+/// What is remembered of the objects of all states, so that looking at one is cheap.
+pub(crate) struct Lookups {
+    pub(crate) door: Door,
+    pub(crate) kinds: Arc<Registry>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) parsed: RefCell<Parsed>,
+    pub(crate) on_nodes: OnNodes,
+    pub(crate) standings: RefCell<Standings>,
+    pub(crate) orphans: Orphans,
+    /// How far the collector is, if one runs.
+    pub(crate) collector: Option<Observer>,
+    /// What every cluster has.
+    system_objects: Vec<SystemObject>,
+}
+
+impl Lookups {
+    /// Nothing was looked at yet.
+    pub(crate) fn new(door: Door, collector: Option<Observer>) -> Lookups {
+        let kinds = door.kinds();
+        let system_objects = door.system_objects().into_iter().filter_map(system_object).collect();
+        Lookups {
+            door,
+            system_objects,
+            places: Arc::new(Places::new(&kinds)),
+            kinds,
+            parsed: RefCell::default(),
+            on_nodes: OnNodes::default(),
+            standings: RefCell::default(),
+            orphans: Orphans::default(),
+            collector,
+        }
+    }
+
+    /// One state, as controllers see it.
+    pub(crate) fn view<'a>(&'a self, world: &'a World) -> Eyes<'a> {
+        Eyes {
+            world,
+            door: &self.door,
+            kinds: &self.kinds,
+            places: &self.places,
+            parsed: &self.parsed,
+            on_nodes: &self.on_nodes,
+            standings: &self.standings,
+            orphans: &self.orphans,
+            collector: self.collector.as_ref(),
+            system_objects: &self.system_objects,
+        }
+    }
+
+    /// What an object says.
+    pub(crate) fn read(&self, record: &Record) -> Option<Seen> {
+        self.parsed.borrow_mut().read(&self.kinds, record)
+    }
+
+    /// Takes in a change that has come by for all.
+    pub(crate) fn caught_up(&self, record: &Record, gone: bool) {
+        if gone {
+            self.parsed.borrow_mut().forget(record.key());
+            self.standings.borrow_mut().forget(record.key());
+        } else {
+            self.parsed.borrow_mut().caught_up(record);
+        }
+    }
+}
+
+/// One of the server's own objects, if controllers know its resource.
+fn system_object(own: door::BootstrapObject) -> Option<SystemObject> {
+    let door::BootstrapObject { group, resource, namespace, object, kept } = own;
+    let resource = Resource::find(group, resource)?;
+    Some(SystemObject { resource, namespace, object, kept })
+}
+
 /// One state, read through the memory of parsed objects.
 pub(crate) struct Eyes<'a> {
-    pub(crate) world: &'a World,
-    pub(crate) kinds: &'a Registry,
-    pub(crate) places: &'a Places,
-    pub(crate) parsed: &'a RefCell<Parsed>,
-    pub(crate) on_nodes: &'a OnNodes,
-    pub(crate) standings: &'a RefCell<Standings>,
-    pub(crate) orphans: &'a Orphans,
+    world: &'a World,
+    door: &'a Door,
+    kinds: &'a Registry,
+    places: &'a Places,
+    parsed: &'a RefCell<Parsed>,
+    on_nodes: &'a OnNodes,
+    standings: &'a RefCell<Standings>,
+    orphans: &'a Orphans,
+    collector: Option<&'a Observer>,
+    system_objects: &'a [SystemObject],
 }
 
 /// Objects without a controller, by resource and namespace.
@@ -309,6 +389,22 @@ fn selects(selector: &LabelSelector, record: &Record) -> bool {
     selector.matches(|name| record.label(name))
 }
 
+/// Shows every object that is stored under a prefix of a kind.
+fn each_of(served: &Served, world: &World, prefix: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
+    for record in world.range(prefix, None) {
+        let finalizers: Vec<&str> = record.finalizers().collect();
+        visit(ObjectHeader {
+            group: &served.kind.group,
+            resource: &served.kind.plural,
+            namespace: record.namespace(),
+            name: record.name(),
+            uid: record.uid(),
+            deleting: record.deleting(),
+            finalizers: &finalizers,
+        });
+    }
+}
+
 impl View for Eyes<'_> {
     fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Seen> {
         let record = self.world.get(&self.places.key(resource, namespace, name))?;
@@ -317,6 +413,48 @@ impl View for Eyes<'_> {
 
     fn list(&self, resource: Resource, namespace: Option<&str>) -> Vec<Seen> {
         self.records(resource, namespace).iter().filter_map(|record| self.read(record)).collect()
+    }
+
+    fn authority(&self) -> &str {
+        self.door.authority()
+    }
+
+    fn gathered_rules(&self) -> Vec<(String, Vec<Value>)> {
+        self.door.gathered_rules()
+    }
+
+    fn system_objects(&self) -> &[SystemObject] {
+        self.system_objects
+    }
+
+    fn revision(&self) -> Revision {
+        self.world.revision()
+    }
+
+    fn collected(&self) -> Revision {
+        let Some(collector) = self.collector else { return Revision(u64::MAX) };
+        let position = collector.now().position;
+        // What waits was asked for by something seen, so the end of it is not known.
+        if position.load.depth == 0 { position.seen } else { Revision(0) }
+    }
+
+    fn custom_kind(&self, definition: &str) -> Option<CustomKind> {
+        let kinds = self.door.kinds();
+        let served = kinds.defined_by(definition)?;
+        let builtin = |other: &Arc<Served>| other.custom.is_none() && other.prefix == served.prefix;
+        Some(CustomKind { overlaps_builtin: kinds.kinds().iter().any(builtin) })
+    }
+
+    fn each_instance(&self, definition: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
+        if let Some(served) = self.door.kinds().defined_by(definition) {
+            each_of(served, self.world, &served.prefix, visit);
+        }
+    }
+
+    fn each_in_namespace(&self, namespace: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
+        for served in self.door.kinds().in_namespaces() {
+            each_of(served, self.world, &served.collection(namespace), visit);
+        }
     }
 
     fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen> {

@@ -7,26 +7,29 @@
 //!   Change ──► wake ──► Queue ──► reconcile(state, time, memory) ──► intents ──► act ──► finish
 //! ```
 
-use std::cell::RefCell;
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
-use tenure_server::door::Door;
-use tenure_server::pace::Pace;
-use tenure_server::registry::Registry;
-use tenure_workload::{Controller, Intent, Key, Memory, Pass, Refused, Resource};
-use tenure_world::{Change, Interest, Record, Status, World};
+use tenure_core::Revision;
+use tenure_server::door::{Actor, Door};
+use tenure_workload::{Controller, Departure, Intent, Key, Memory, Pass, Refused, Resource};
+use tenure_world::{Change, Interest, Record, World};
 
 use crate::act;
 use crate::clock;
-use crate::progress::{Place, Progress};
+use crate::follow::{Follower, Want, panic_message};
+use crate::progress::{Load, Observer};
 use crate::queue::{Finished, Queue};
+use crate::retry::MOST;
 use crate::tell::Teller;
-use crate::view::{Eyes, OnNodes, Orphans, Parsed, Places, Standings};
+use crate::view::Lookups;
 
+/// What readiness calls the controllers.
+pub(crate) const NAME: &str = "controllers";
 /// How many keys are worked on at once.
 const TURNS_AT_ONCE: usize = 1_024;
 /// With so many writes under way no further key is taken: what is begun goes first.
@@ -39,23 +42,21 @@ type Item = (usize, Key);
 pub(crate) struct Workshop {
     door: Door,
     controllers: Vec<&'static dyn Controller>,
-    kinds: Arc<Registry>,
-    places: Arc<Places>,
-    parsed: RefCell<Parsed>,
-    orphans: Orphans,
-    on_nodes: OnNodes,
-    standings: RefCell<Standings>,
+    lookups: Lookups,
     queue: Queue<Item>,
+    /// How many times a controller panicked.
+    panics: Arc<AtomicU64>,
+    /// How many keys are worked on.
+    turns: usize,
     /// How many writes are under way.
     writes: usize,
     memories: HashMap<Item, Memory>,
     refused: HashMap<Item, Vec<Refused>>,
     teller: Arc<Teller>,
-    progress: Progress,
 }
 
 /// A turn that wants something done.
-struct Turn {
+pub(crate) struct Turn {
     item: Item,
     requeue_after: Option<Duration>,
     /// How long the decision took.
@@ -67,141 +68,137 @@ struct Turn {
     broke_down: bool,
 }
 
+impl Follower for Workshop {
+    type Ended = Turn;
+    type Message = Infallible;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn start(&mut self, state: &World) -> Vec<Interest> {
+        self.forget();
+        for record in state.range("/registry/", None) {
+            self.wake(state, None, Some(record));
+        }
+        vec![Interest::Prefix("/registry/".into())]
+    }
+
+    fn see(&mut self, state: &World, change: &Change) {
+        self.wake(state, change.before.as_ref(), change.after.as_ref());
+    }
+
+    fn hear(&mut self, message: Infallible) {
+        match message {}
+    }
+
+    fn next(&mut self, now: Instant, _seen: Revision) -> Want<Turn> {
+        while self.has_room() {
+            let Some(item) = self.queue.take(now) else { return Want::Rest(self.queue.due()) };
+            // A turn sees all that was written before it, its own writes too (PU5).
+            let state = self.door.world().current();
+            if let Some((turn, intents)) = self.reconcile(&state, item) {
+                self.turns += 1;
+                self.writes += turn.writes;
+                return Want::Task(Box::pin(self.carry_out(turn, intents)));
+            }
+        }
+        Want::Rest(None)
+    }
+
+    fn ended(&mut self, turn: Turn, _now: Instant) {
+        self.turns -= 1;
+        self.writes -= turn.writes;
+        self.finish(turn);
+    }
+
+    fn load(&self) -> Load {
+        Load { depth: self.queue.depth(), idle: self.queue.is_idle(), ..Load::default() }
+    }
+}
+
 impl Workshop {
     pub(crate) fn new(
         door: Door,
         controllers: Vec<&'static dyn Controller>,
         teller: Arc<Teller>,
-        progress: Progress,
+        panics: Arc<AtomicU64>,
+        collector: Option<Observer>,
     ) -> Workshop {
-        let kinds = door.kinds();
-        let places = Arc::new(Places::new(&kinds));
         let first: Vec<bool> = controllers.iter().map(|c| c.comes_first()).collect();
         let comes_first = move |(number, _): &Item| first.get(*number).copied().unwrap_or_default();
         Workshop {
+            lookups: Lookups::new(door.clone(), collector),
             door,
             controllers,
-            kinds,
-            places,
-            parsed: RefCell::default(),
-            orphans: Orphans::default(),
-            on_nodes: OnNodes::default(),
-            standings: RefCell::default(),
             queue: Queue::new(comes_first),
+            panics,
+            turns: 0,
             writes: 0,
             memories: HashMap::new(),
             refused: HashMap::new(),
             teller,
-            progress,
         }
     }
 
-    /// Follows the log until the world stops; one that fell behind what is kept begins anew.
-    pub(crate) async fn run(mut self) {
-        loop {
-            self.follow().await;
-            if self.door.world().status() != Status::Running {
-                return;
-            }
-            tracing::warn!("the controllers fell behind the log and begin anew");
-            self = Workshop::new(self.door, self.controllers, self.teller, self.progress);
-        }
+    /// Forgets everything.
+    fn forget(&mut self) {
+        let controllers = std::mem::take(&mut self.controllers);
+        let (teller, panics) = (Arc::clone(&self.teller), Arc::clone(&self.panics));
+        let collector = self.lookups.collector.take();
+        *self = Workshop::new(self.door.clone(), controllers, teller, panics, collector);
     }
 
-    /// Follows the log from where it stands, as far as it is kept.
-    async fn follow(&mut self) {
-        let world = self.door.world().clone();
-        let state = world.current();
-        let interest = Interest::Prefix("/registry/".into());
-        let Ok(mut changes) = world.watch(state.revision(), interest) else { return };
-        for record in state.range("/registry/", None) {
-            self.see(&state, None, Some(record));
-        }
-        drop(state);
-        let mut turns = FuturesUnordered::new();
-        let mut pace = Pace::default();
-        loop {
-            let state = world.current();
-            loop {
-                match changes.try_next() {
-                    Ok(Some(change)) => self.see_change(&state, &change),
-                    Ok(None) => break,
-                    Err(_) => return,
-                }
-            }
-            while self.has_room(turns.len()) {
-                let Some(item) = self.queue.take(clock::instant()) else { break };
-                // A turn sees all that was written before it, its own writes too (PU5).
-                let state = world.current();
-                if let Some((turn, intents)) = self.reconcile(&state, item) {
-                    self.writes += turn.writes;
-                    turns.push(self.carry_out(turn, intents));
-                }
-            }
-            let depth = self.queue.depth();
-            let (seen, idle) = (changes.delivered(), self.queue.is_idle());
-            pace.looked(depth > 0);
-            self.progress.report(Place { seen, depth, idle, ..Place::default() });
-            let due = self.queue.due();
-            tokio::select! {
-                ready = pace.ready(&mut changes) => if ready.is_err() { return },
-                Some(turn) = turns.next(), if !turns.is_empty() => {
-                    self.writes -= turn.writes;
-                    self.finish(turn);
-                }
-                () = clock::sleep_until(due), if due.is_some() && self.has_room(turns.len()) => {}
-            }
-        }
-    }
-
-    fn has_room(&self, turns: usize) -> bool {
-        turns < TURNS_AT_ONCE && self.writes < WRITES_AT_ONCE
-    }
-
-    fn see_change(&mut self, state: &World, change: &Change) {
-        self.see(state, change.before.as_ref(), change.after.as_ref());
+    fn has_room(&self) -> bool {
+        self.turns < TURNS_AT_ONCE && self.writes < WRITES_AT_ONCE
     }
 
     /// Wakes the keys that an object's change concerns.
-    fn see(&mut self, state: &World, before: Option<&Arc<Record>>, after: Option<&Arc<Record>>) {
+    fn wake(&mut self, state: &World, before: Option<&Arc<Record>>, after: Option<&Arc<Record>>) {
         let Some(record) = after.or(before) else { return };
-        let Some(resource) = self.places.resource(record.key()) else { return };
+        if after.is_none() {
+            self.see_departure(state, record);
+        }
+        let Some(resource) = self.lookups.places.resource(record.key()) else { return };
         if resource == Resource::Pods {
-            self.on_nodes.see(before, after);
+            self.lookups.on_nodes.see(before, after);
         }
         if !self.controllers.iter().any(|c| c.watches().contains(&resource)) {
             return;
         }
         let gone = after.is_none();
-        self.orphans.see(resource, record, !gone);
-        let mut read = |record: &Arc<Record>| self.parsed.borrow_mut().read(&self.kinds, record);
-        let before = before.and_then(&mut read);
-        let after = after.and_then(&mut read);
+        self.lookups.orphans.see(resource, record, !gone);
+        let before = before.and_then(|record| self.lookups.read(record));
+        let after = after.and_then(|record| self.lookups.read(record));
         if let (Resource::Pods, Some(pod)) = (resource, &after) {
-            self.standings.borrow_mut().see(record, pod);
+            self.lookups.standings.borrow_mut().see(record, pod);
         }
         let change =
             tenure_workload::Change { resource, before: before.as_ref(), after: after.as_ref() };
-        let eyes = Eyes {
-            world: state,
-            kinds: &self.kinds,
-            places: &self.places,
-            parsed: &self.parsed,
-            on_nodes: &self.on_nodes,
-            standings: &self.standings,
-            orphans: &self.orphans,
-        };
+        let view = self.lookups.view(state);
         for (number, controller) in self.controllers.iter().enumerate() {
             if controller.watches().contains(&resource) {
                 let queue = &mut self.queue;
-                controller.wake(&change, &eyes, &mut |key| queue.wake((number, key)));
+                controller.wake(&change, &view, &mut |key| queue.wake((number, key)));
             }
         }
-        if gone {
-            self.parsed.borrow_mut().forget(record.key());
-            self.standings.borrow_mut().forget(record.key());
-        } else {
-            self.parsed.borrow_mut().caught_up(record);
+        self.lookups.caught_up(record, gone);
+    }
+
+    /// Wakes the keys that wait until objects of any kind are gone.
+    fn see_departure(&mut self, state: &World, record: &Record) {
+        let kinds = self.door.kinds();
+        let Some(served) = kinds.stored_at(record.key()) else { return };
+        let departure = Departure {
+            group: &served.kind.group,
+            resource: &served.kind.plural,
+            namespace: record.namespace(),
+        };
+        let view = self.lookups.view(state);
+        for (number, controller) in self.controllers.iter().enumerate() {
+            let queue = &mut self.queue;
+            let wake = &mut |key| queue.wake((number, key));
+            controller.wake_by_departure(&departure, &view, wake);
         }
     }
 
@@ -211,23 +208,23 @@ impl Workshop {
         let controller = *self.controllers.get(*number)?;
         let memory = self.memories.remove(&item).unwrap_or_default();
         let refused = self.refused.remove(&item).unwrap_or_default();
-        let eyes = Eyes {
-            world: state,
-            kinds: &self.kinds,
-            places: &self.places,
-            parsed: &self.parsed,
-            on_nodes: &self.on_nodes,
-            standings: &self.standings,
-            orphans: &self.orphans,
-        };
+        let view = self.lookups.view(state);
         let began = clock::instant();
-        let outcome = controller.reconcile(&Pass {
-            key,
-            view: &eyes,
-            now: clock::timestamp(),
-            memory: &memory,
-            refused: &refused,
-        });
+        let pass =
+            Pass { key, view: &view, now: clock::timestamp(), memory: &memory, refused: &refused };
+        // A fault about one object must not end the work on all others.
+        let decided = catch_unwind(AssertUnwindSafe(|| controller.reconcile(&pass)));
+        let outcome = match decided {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                let (name, why) = (controller.name(), panic_message(&*panic));
+                tracing::error!(controller = name, ?key, why, "a controller panicked");
+                self.panics.fetch_add(1, Ordering::Relaxed);
+                let failed = Finished::Failed { within: controller.retries_within() };
+                self.queue.finish(item, failed, began.elapsed(), clock::instant());
+                return None;
+            }
+        };
         if outcome.memory != Memory::Nothing {
             self.memories.insert(item.clone(), outcome.memory);
         }
@@ -251,9 +248,13 @@ impl Workshop {
         let controller = self.controllers.get(turn.item.0).copied();
         let hands = act::Hands {
             door: self.door.clone(),
-            places: Arc::clone(&self.places),
+            places: Arc::clone(&self.lookups.places),
             teller: Arc::clone(&self.teller),
             component: controller.map_or("", |controller| controller.component()),
+            actor: Actor {
+                account: controller.map_or("", |controller| controller.account()),
+                manager: controller.map_or("", |controller| controller.manager()),
+            },
         };
         let done = tokio::spawn(async move { hands.carry_out(intents).await });
         async move {
@@ -274,7 +275,9 @@ impl Workshop {
         if !refused.is_empty() {
             self.refused.insert(item.clone(), refused);
         }
-        let finished = if failed { Finished::Failed } else { Finished::Done(requeue_after) };
+        let within = self.controllers.get(item.0).map_or(MOST, |c| c.retries_within());
+        let finished =
+            if failed { Finished::Failed { within } } else { Finished::Done(requeue_after) };
         self.queue.finish(item, finished, took, clock::instant());
     }
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_driver::{Controllers, Driver};
+use tenure_node::supervise::keep_running;
 use tenure_server::admit::{Downward, Policies, Retention, first_service_address};
 use tenure_server::door::Door;
 use tenure_server::listen::Tls;
-use tenure_server::reference::{References, Selectors};
+use tenure_server::reference::{self, References, Selectors};
 use tenure_server::rules::Rules;
-use tenure_server::{Access, Api, ApiConfig, Audit, Kinds, bootstrap, expire, follow, listen};
+use tenure_server::{Access, Api, ApiConfig, Audit, Kinds, bootstrap, listen};
 use tenure_token::Keys;
 use tenure_world::{Handle, LockStep, Options};
 use tokio::net::TcpListener;
@@ -27,9 +28,10 @@ use crate::features::Features;
 use crate::folder::{Folder, TemporaryFolder};
 use crate::keys::{self, KeysError};
 use crate::kubeconfig;
-use crate::nodes::{HostDialer, NodeFolder, Nodes, NodesWanted, Runtime};
+use crate::nodes::{HostDialer, NodeFolder, Nodes, NodesWanted, Runtime, node_name};
 use crate::pki::{self, NodeSigner, Pair, Pki, PkiError};
 use crate::storage::{self, StorageError};
+use crate::supervise::Failures;
 
 /// How long followers may take to notice the end.
 const FOLLOWERS_GRACE: Duration = Duration::from_secs(2);
@@ -56,10 +58,12 @@ pub struct ControlPlane {
     hurry: watch::Sender<bool>,
     serving: JoinHandle<usize>,
     followers: JoinSet<()>,
+    failures: Failures,
     nodes: Option<Nodes>,
     world: Handle,
     audit: Option<Arc<Audit>>,
-    place: Place,
+    /// None once nothing is written any more.
+    place: Option<Place>,
 }
 
 /// Where files go, and what must outlive the server.
@@ -67,8 +71,6 @@ pub struct ControlPlane {
 enum Place {
     Kept(Folder),
     Temporary(TemporaryFolder),
-    /// No folder, and the kubeconfig goes where the user said.
-    Nowhere,
 }
 
 impl ControlPlane {
@@ -84,11 +86,11 @@ impl ControlPlane {
             words.push("scheduler".to_owned());
         }
         let controllers = Controllers::with_nodes(&words, simulated)?
-            .retaining(config.features.controllers_as_owners);
+            .retaining(config.features.controllers_as_owners)
+            .expiring_events(config.event_life);
         let place = Place::prepare(&config)?;
         place.tell();
         let kubeconfig = place.kubeconfig(&config)?;
-        let private = place.private(&config, &kubeconfig);
         let audit = config.audit.as_ref().map(audit_log).transpose()?;
         let listener = bind(config.listen).await?;
         let failed = |source| StartError::Listen { address: config.listen, source };
@@ -119,66 +121,24 @@ impl ControlPlane {
         });
         // Waited for even if there is no certificate: the folder must not be unlocked before.
         let world = joined(opening.await)??;
-        let (pki, token_keys) = match made {
-            Ok(made) => made,
+        let nodes = config.nodes;
+        let parts = Parts { kinds, rights, policies, audit: audit.clone(), listener, controllers };
+        let served = match made {
+            Ok(made) => Box::pin(parts.serve(&world, &place, config, &kubeconfig, made)).await,
+            Err(error) => Err(error),
+        };
+        let served = match served {
+            Ok(served) => served,
             Err(error) => {
                 // Waited for, so that the next start finds the store closed.
                 let _ = world.stop().await;
                 return Err(error);
             }
         };
-
-        tracing::info!("the certificates are at hand");
-        let tls = tls(&pki)?;
-        let url = url(address);
-        // The folder has one of its own, for commands that are told of the folder only.
-        let own = place.own_kubeconfig().filter(|own| *own != kubeconfig);
-        for path in own.iter().chain([&kubeconfig]) {
-            kubeconfig::write(path, access(ADMIN, &url, &pki.authority, &pki.admin))?;
-            tracing::info!(path = %path.display(), "the kubeconfig is up to date");
-        }
-        let (stop, stopping) = watch::channel(false);
-        let api = api(ApiConfig {
-            world: world.clone(),
-            kinds,
-            access: rights,
-            token_keys,
-            audit: audit.clone(),
-            authority_pem: pki.authority.certificate_pem.clone(),
-            address,
-            stop: stopping.clone(),
-            owners: config.owners,
-            collects_garbage: controllers.collects(),
-            retention: retention(&config),
-            downward: readable(&config),
-            policies,
-            limits: config.limits,
-        })
-        .await?;
-        // Before anybody follows, so that requests that were left unanswered are answered.
-        api.put_signer(Arc::new(NodeSigner::new(&pki)));
-        let followers = followers(&api, &world, &stopping, config.event_life, controllers);
-        let dialer = Arc::new(HostDialer::new(&pki)?);
-        api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
-        let serving = tokio::spawn(listen::serve(listener, tls, api, stopping));
-        let nodes = match config.runtime {
-            Runtime::Real(runtime) if real > 0 => {
-                let wanted = NodesWanted {
-                    count: real,
-                    runtime: *runtime,
-                    options: config.node,
-                    downward: downward_on_nodes(&config.features),
-                    url: url.clone(),
-                    address: loopback_or(address.ip()),
-                    private,
-                    folder: place.nodes()?,
-                };
-                Some(Nodes::start(wanted, &pki, dialer)?)
-            }
-            _ => None,
-        };
         let ready_after = begin.elapsed();
-        tracing::info!(%url, nodes = config.nodes, ms = ready_after.as_millis(), "ready");
+        tracing::info!(url = %served.url, nodes, ms = ready_after.as_millis(), "ready");
+        let Served { url, pki, stop, serving, followers, failures, nodes } = served;
+        let hurry = watch::Sender::new(false);
         Ok(ControlPlane {
             address,
             url,
@@ -186,13 +146,14 @@ impl ControlPlane {
             pki,
             ready_after,
             stop,
-            hurry: watch::Sender::new(false),
+            hurry,
             serving,
             followers,
+            failures,
             nodes,
             world,
             audit,
-            place,
+            place: Some(place),
         })
     }
 
@@ -214,13 +175,16 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// The data folder, if one is kept.
+    /// The data folder, or the temporary one of a server that keeps nothing.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        match &self.place {
-            Place::Kept(folder) => Some(folder.path()),
-            Place::Temporary(_) | Place::Nowhere => None,
-        }
+        self.place.as_ref().map(Place::path)
+    }
+
+    /// Whether the folder stays when the server ends.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        matches!(self.place, Some(Place::Kept(_)))
     }
 
     /// The certificate that signed the server's, in PEM form.
@@ -250,6 +214,12 @@ impl ControlPlane {
     #[must_use]
     pub fn ready_after(&self) -> Duration {
         self.ready_after
+    }
+
+    /// Waits until something has ended without which the control plane cannot work, and says what: then it
+    /// should be stopped, and started again by whoever looks after it.
+    pub async fn failed(&self) -> String {
+        self.failures.first().await
     }
 
     /// How many pods of its own nodes have a container that runs.
@@ -325,7 +295,7 @@ impl ControlPlane {
             tracing::error!("the end of the audit log was not written");
         }
         // INVARIANT: the folder stays locked until nothing writes to it any more.
-        self.place = Place::Nowhere;
+        self.place = None;
     }
 }
 
@@ -338,6 +308,113 @@ impl Hurry {
     pub fn now(&self) {
         self.0.send_replace(true);
     }
+}
+
+/// What a server is made of once its store is open.
+struct Parts {
+    kinds: Arc<Kinds>,
+    rights: Arc<Access>,
+    policies: Arc<Policies>,
+    audit: Option<Arc<Audit>>,
+    listener: TcpListener,
+    controllers: Controllers,
+}
+
+/// A server, its followers and its nodes.
+struct Served {
+    url: String,
+    pki: Pki,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<usize>,
+    followers: JoinSet<()>,
+    failures: Failures,
+    nodes: Option<Nodes>,
+}
+
+impl Parts {
+    /// Serves; what was begun has ended again when this fails.
+    async fn serve(
+        self,
+        world: &Handle,
+        place: &Place,
+        config: Config,
+        kubeconfig: &Path,
+        (pki, token_keys): (Pki, Keys),
+    ) -> Result<Served, StartError> {
+        let Parts { kinds, rights, policies, audit, listener, controllers } = self;
+        tracing::info!("the certificates are at hand");
+        let address = listener
+            .local_addr()
+            .map_err(|source| StartError::Listen { address: config.listen, source })?;
+        let tls = tls(&pki)?;
+        let url = url(address);
+        // The folder has one of its own, for commands that are told of the folder only.
+        let own = Some(place.own_kubeconfig()).filter(|own| own != kubeconfig);
+        for path in own.as_deref().into_iter().chain([kubeconfig]) {
+            kubeconfig::write(path, access(ADMIN, &url, &pki.authority, &pki.admin))?;
+            tracing::info!(path = %path.display(), "the kubeconfig is up to date");
+        }
+        let (stop, stopping) = watch::channel(false);
+        let api = api(ApiConfig {
+            world: world.clone(),
+            kinds,
+            access: rights,
+            token_keys,
+            audit,
+            authority_pem: pki.authority.certificate_pem.clone(),
+            address,
+            stop: stopping.clone(),
+            owners: config.owners,
+            collects_garbage: controllers.collects(),
+            retention: retention(&config),
+            downward: readable(&config),
+            policies,
+            limits: config.limits,
+        })
+        .await?;
+        let dialer = Arc::new(HostDialer::new(&pki)?);
+        let wanted = nodes_wanted(&config, place, &url, address.ip(), kubeconfig);
+        // Before anybody follows, so that requests that were left unanswered are answered.
+        api.put_signer(Arc::new(NodeSigner::new(&pki)));
+        api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
+        let failures = Failures::new();
+        let mut followers = followers(&api, world, &stopping, controllers, &failures);
+        let serving = tokio::spawn(listen::serve(listener, tls, api, stopping));
+        let nodes = match wanted.map(|wanted| Nodes::start(wanted, &pki, dialer)).transpose() {
+            Ok(nodes) => nodes,
+            Err(error) => {
+                let _ = stop.send(true);
+                serving.abort();
+                while followers.join_next().await.is_some() {}
+                return Err(error.into());
+            }
+        };
+        Ok(Served { url, pki, stop, serving, followers, failures, nodes })
+    }
+}
+
+/// The nodes of this process, if there are to be any.
+fn nodes_wanted(
+    config: &Config,
+    place: &Place,
+    url: &str,
+    ip: IpAddr,
+    kubeconfig: &Path,
+) -> Option<NodesWanted> {
+    let Runtime::Real(runtime) = &config.runtime else { return None };
+    if config.nodes == 0 {
+        return None;
+    }
+    Some(NodesWanted {
+        count: config.nodes,
+        runtime: (**runtime).clone(),
+        options: config.node.clone(),
+        downward: downward_on_nodes(&config.features),
+        url: url.to_owned(),
+        address: loopback_or(ip),
+        private: place.private(config, kubeconfig),
+        folder: place.nodes(),
+    })
 }
 
 impl std::fmt::Debug for ControlPlane {
@@ -405,23 +482,39 @@ fn followers(
     api: &Arc<Api>,
     world: &Handle,
     stop: &watch::Receiver<bool>,
-    event_life: Duration,
     controllers: Controllers,
+    failures: &Failures,
 ) -> JoinSet<()> {
     let mut followers = JoinSet::new();
-    followers.spawn(follow::run(Arc::clone(api)));
-    let (driver, engines) = Driver::new(Door::new(Arc::clone(api)), api.draw_seed(), controllers);
-    api.put_beside(engines);
-    let stopping = stop.clone();
-    followers.spawn_blocking(move || {
-        if let Err(error) = driver.run(stopping) {
-            tracing::error!(%error, "the engines could not be started");
+    let (watched, told, mut stopped) = (world.clone(), failures.clone(), stop.clone());
+    followers.spawn(async move {
+        tokio::select! {
+            why = watched.broken() => told.report(why.to_string()),
+            _ = stopped.wait_for(|stop| *stop) => {}
         }
     });
-    if !event_life.is_zero() {
-        followers.spawn(expire::run(Arc::clone(api), event_life));
-    }
-    followers.spawn(chores::compact_regularly(world.clone(), stop.clone()));
+    let referring = Arc::clone(api);
+    let telling = move || reference::run(Arc::clone(&referring));
+    followers.spawn(keep_running("events about references", telling));
+    let (driver, engines) = Driver::new(Door::new(Arc::clone(api)), api.draw_seed(), controllers);
+    api.put_beside(engines);
+    let (stopping, stopped, failures) = (stop.clone(), stop.clone(), failures.clone());
+    let driving = tokio::task::spawn_blocking(move || driver.run(stopping));
+    followers.spawn(async move {
+        let ended = driving.await;
+        if *stopped.borrow() {
+            return;
+        }
+        failures.report(match ended {
+            Ok(Ok(())) => "the engines have ended".to_owned(),
+            Ok(Err(error)) => format!("the engines could not be started: {error}"),
+            Err(error) => format!("the engines panicked: {error}"),
+        });
+    });
+    let compacting = (world.clone(), stop.clone());
+    followers.spawn(keep_running("compaction", move || {
+        chores::compact_regularly(compacting.0.clone(), compacting.1.clone())
+    }));
     followers
 }
 
@@ -454,16 +547,28 @@ fn world(
 
 impl Place {
     fn prepare(config: &Config) -> Result<Place, StartError> {
-        match (&config.data_dir, &config.kubeconfig) {
-            (Some(path), _) => {
-                let folder = Folder::open(path)?;
-                storage::settle(&folder)?;
-                Ok(Place::Kept(folder))
-            }
-            (None, None) => {
-                TemporaryFolder::new().map(Place::Temporary).map_err(StartError::Temporary)
-            }
-            (None, Some(_)) => Ok(Place::Nowhere),
+        let Some(path) = &config.data_dir else {
+            return TemporaryFolder::new().map(Place::Temporary).map_err(StartError::Temporary);
+        };
+        let folder = Folder::open(path)?;
+        storage::settle(&folder)?;
+        crate::folder::sweep_left();
+        let nodes = match config.runtime {
+            Runtime::Real(_) => config.nodes,
+            Runtime::None => 0,
+        };
+        // Of an earlier start that had more, and was killed: nobody else looks for them.
+        #[cfg(target_os = "linux")]
+        tenure_node::runtime::process::clear_left(&folder.path().join("nodes"), |name| {
+            (1..=nodes).any(|number| name == node_name(number).as_str())
+        });
+        Ok(Place::Kept(folder))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Place::Kept(folder) => folder.path(),
+            Place::Temporary(folder) => folder.path(),
         }
     }
 
@@ -477,27 +582,21 @@ impl Place {
                 let path = folder.path().display();
                 tracing::info!(%path, "nothing is kept; the folder goes at the end");
             }
-            Place::Nowhere => tracing::info!("nothing is kept"),
         }
     }
 
     /// Where the kubeconfig will be written; fails early if it may not be.
     fn kubeconfig(&self, config: &Config) -> Result<PathBuf, StartError> {
-        let path = match (&config.kubeconfig, self) {
-            (Some(path), _) => path.clone(),
-            (None, Place::Kept(folder)) => folder.kubeconfig(),
-            (None, Place::Temporary(folder)) => folder.path().join("kubeconfig"),
-            (None, Place::Nowhere) => PathBuf::from("kubeconfig"),
-        };
+        let path = config.kubeconfig.clone().unwrap_or_else(|| self.own_kubeconfig());
         kubeconfig::check(&path)?;
         Ok(std::path::absolute(&path).unwrap_or(path))
     }
 
-    /// The kubeconfig of the data folder.
-    fn own_kubeconfig(&self) -> Option<PathBuf> {
+    /// The kubeconfig of the folder.
+    fn own_kubeconfig(&self) -> PathBuf {
         match self {
-            Place::Kept(folder) => Some(folder.kubeconfig()),
-            Place::Temporary(_) | Place::Nowhere => None,
+            Place::Kept(folder) => folder.kubeconfig(),
+            Place::Temporary(folder) => folder.path().join("kubeconfig"),
         }
     }
 
@@ -511,29 +610,15 @@ impl Place {
 
     /// What no pod may ever be given, wherever it lies.
     fn private(&self, config: &Config, kubeconfig: &Path) -> Vec<PathBuf> {
-        let folder = match self {
-            Place::Kept(folder) => Some(folder.path().to_owned()),
-            Place::Temporary(folder) => Some(folder.path().to_owned()),
-            Place::Nowhere => None,
-        };
+        let folder = self.path().to_owned();
         let audit = config.audit.as_ref().and_then(|audit| audit.file.clone());
         let keys = config.service_account_keys.iter().cloned();
-        folder.into_iter().chain([kubeconfig.to_owned()]).chain(audit).chain(keys).collect()
+        [folder, kubeconfig.to_owned()].into_iter().chain(audit).chain(keys).collect()
     }
 
     /// Where nodes of this process keep their files.
-    fn nodes(&self) -> Result<NodeFolder, StartError> {
-        let within =
-            |folder: &Path, kept| NodeFolder { path: folder.join("nodes"), kept, own: None };
-        match self {
-            Place::Kept(folder) => Ok(within(folder.path(), true)),
-            Place::Temporary(folder) => Ok(within(folder.path(), false)),
-            Place::Nowhere => {
-                let own = TemporaryFolder::new().map_err(StartError::Temporary)?;
-                let folder = within(own.path(), false);
-                Ok(NodeFolder { own: Some(own), ..folder })
-            }
-        }
+    fn nodes(&self) -> NodeFolder {
+        NodeFolder { path: self.path().join("nodes"), kept: matches!(self, Place::Kept(_)) }
     }
 
     /// The key that signs tokens, those that signed before, and those that were asked for.
@@ -544,7 +629,7 @@ impl Place {
                 let path = |id: &str| pki.join("service-account").join(id);
                 keys::older(&pki)?.into_iter().map(|(id, text)| (path(&id), text)).collect()
             }
-            Place::Temporary(_) | Place::Nowhere => Vec::new(),
+            Place::Temporary(_) => Vec::new(),
         };
         for path in &config.service_account_keys {
             let text = fs::read_to_string(path)
@@ -568,7 +653,7 @@ impl Place {
         let now = SystemTime::now();
         Ok(match self {
             Place::Kept(folder) => Pki::in_folder(&folder.pki(), &names, now)?,
-            Place::Temporary(_) | Place::Nowhere => Pki::in_memory(&names, now)?,
+            Place::Temporary(_) => Pki::in_memory(&names, now)?,
         })
     }
 }

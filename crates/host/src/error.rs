@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use tenure_driver::UnknownController;
 
+use crate::folder::Holder;
 use crate::keys::KeysError;
 use crate::kubeconfig;
 use crate::pki::PkiError;
@@ -31,12 +32,12 @@ pub enum StartError {
         source: io::Error,
     },
     /// Another process uses the data folder.
-    #[error("the data folder `{}` is in use{}", path.display(), by(*holder))]
+    #[error("the data folder `{}` is in use{}", path.display(), by(holder.as_ref()))]
     FolderLocked {
         /// The data folder.
         path: PathBuf,
         /// The process that uses it, if known.
-        holder: Option<u32>,
+        holder: Option<Holder>,
     },
     /// The data folder cannot be made or written.
     #[error("the data folder `{}` cannot be used", path.display())]
@@ -93,8 +94,8 @@ impl From<UnknownController> for StartError {
     }
 }
 
-fn by(holder: Option<u32>) -> String {
-    holder.map(|id| format!(" by process {id}")).unwrap_or_default()
+fn by(holder: Option<&Holder>) -> String {
+    holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
 }
 
 /// The names there are, the likely one first.
@@ -124,9 +125,10 @@ impl StartError {
                 _ => None,
             },
             StartError::FolderLocked { holder, .. } => Some(match holder {
-                Some(id) => {
-                    format!("end it with `kill {id}`, or use another folder with `--data-dir DIR`")
-                }
+                Some(Holder { process, chore: None }) => format!(
+                    "end it with `kill {process}`, or use another folder with `--data-dir DIR`"
+                ),
+                Some(_) => "wait until it has ended".to_owned(),
                 None => "use another folder with `--data-dir DIR`".to_owned(),
             }),
             StartError::FolderUnusable { .. } => Some(
@@ -143,6 +145,10 @@ impl StartError {
             )),
             StartError::Kubeconfig(kubeconfig::WriteError::Foreign { .. }) => Some(
                 "name a kubeconfig, or a file that does not exist yet, with `--kubeconfig FILE`"
+                    .to_owned(),
+            ),
+            StartError::Kubeconfig(kubeconfig::WriteError::Taken { .. }) => Some(
+                "give yours another name, or have ours in a file of its own with `--kubeconfig FILE`"
                     .to_owned(),
             ),
             StartError::Controller(unknown) => Some(controllers(&unknown.0)),

@@ -2,7 +2,7 @@
 //! business of others.
 //!
 //! ```text
-//!   DIR/lock         held while a process uses the folder; holds its process id
+//!   DIR/lock         held while a process uses the folder; holds its process id, and what it does if it serves nobody
 //!   DIR/kubeconfig   how to reach the server, with the administrator's key
 //!   DIR/run.json     what `tenure status` says of the server that uses the folder, or used it last
 //!   DIR/log          what a server in the background says
@@ -10,12 +10,50 @@
 //!   DIR/store/       the objects
 //! ```
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::StartError;
+
+/// How long a start waits for somebody who only looks whether the folder is used.
+const LOOKED_AT: Duration = Duration::from_millis(10);
+/// How often it does.
+const LOOKED_AT_TIMES: u32 = 10;
+
+/// Who uses a folder, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub process: u32,
+    /// The command that it runs, such as `storage compact`; none for a server.
+    pub chore: Option<String>,
+}
+
+impl Holder {
+    /// What a lock says: the number, then the command.
+    pub(crate) fn read(text: &str) -> Option<Holder> {
+        let mut lines = text.lines().map(str::trim);
+        let process = lines.next()?.parse().ok()?;
+        let chore = lines.next().filter(|chore| !chore.is_empty()).map(str::to_owned);
+        Some(Holder { process, chore })
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.chore {
+            Some(chore) => write!(out, "`tenure {chore}`, process {}", self.process),
+            None => write!(out, "process {}", self.process),
+        }
+    }
+}
+
+/// More than a lock says.
+pub(crate) const HOLDER_BYTES_MAX: u64 = 256;
 
 /// A data folder that this process alone may use until the value is dropped.
 #[derive(Debug)]
@@ -26,37 +64,54 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if need be and locks it.
+    /// Makes the folder if need be and locks it for a server.
     pub fn open(path: &Path) -> Result<Folder, StartError> {
-        let made = make(path).and_then(|()| close_if_empty(path));
-        made.map_err(|source| unusable(path, source))?;
-        Folder::lock(path)
+        Folder::open_to(path, None)
     }
 
-    /// Locks a folder that must exist already.
-    pub fn open_existing(path: &Path) -> Result<Folder, StartError> {
+    /// The same for a command that serves nobody.
+    pub fn open_for(path: &Path, chore: &str) -> Result<Folder, StartError> {
+        Folder::open_to(path, Some(chore))
+    }
+
+    fn open_to(path: &Path, chore: Option<&str>) -> Result<Folder, StartError> {
+        let made = make(path).and_then(|()| close_if_empty(path));
+        made.map_err(|source| unusable(path, source))?;
+        Folder::lock(path, chore)
+    }
+
+    /// Locks a folder that must exist already, for a command that serves nobody.
+    pub fn open_existing(path: &Path, chore: &str) -> Result<Folder, StartError> {
         if !path.is_dir() {
             return Err(StartError::FolderAbsent { path: path.to_owned() });
         }
-        Folder::lock(path)
+        Folder::lock(path, Some(chore))
     }
 
-    fn lock(path: &Path) -> Result<Folder, StartError> {
+    fn lock(path: &Path, chore: Option<&str>) -> Result<Folder, StartError> {
         // By one name from here on, whatever links lead here and wherever this process goes.
         let path = &fs::canonicalize(path).map_err(|source| unusable(path, source))?;
         // Who may write there could put keys of their own in it, or take ours away.
         let mut file = tenure_files::refuse_shared_folder(path)
             .and_then(|()| tenure_files::open_or_create(&path.join("lock")))
             .map_err(|source| unusable(path, source))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = read_process_id(&mut file);
-                return Err(StartError::FolderLocked { path: path.to_owned(), holder });
+        let mut times = 0;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Somebody may only be looking, which takes no time.
+                Err(TryLockError::WouldBlock) if times < LOOKED_AT_TIMES => {
+                    times += 1;
+                    std::thread::sleep(LOOKED_AT);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let holder = read_holder(&mut file);
+                    return Err(StartError::FolderLocked { path: path.to_owned(), holder });
+                }
+                Err(TryLockError::Error(source)) => return Err(unusable(path, source)),
             }
-            Err(TryLockError::Error(source)) => return Err(unusable(path, source)),
         }
-        write_process_id(&mut file).map_err(|source| unusable(path, source))?;
+        write_holder(&mut file, chore).map_err(|source| unusable(path, source))?;
         Ok(Folder { path: path.to_owned(), _lock: file })
     }
 
@@ -89,17 +144,30 @@ fn unusable(path: &Path, source: io::Error) -> StartError {
     StartError::FolderUnusable { path: path.to_owned(), source }
 }
 
-/// The id is for the error message only, so anything unreadable counts as unknown.
-fn read_process_id(file: &mut File) -> Option<u32> {
+/// For the error message only, so anything unreadable counts as unknown.
+fn read_holder(file: &mut File) -> Option<Holder> {
     let mut text = String::new();
-    file.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    file.take(HOLDER_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Holder::read(&text)
 }
 
-fn write_process_id(file: &mut File) -> io::Result<()> {
+fn write_holder(file: &mut File, chore: Option<&str>) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "{}", std::process::id())
+    file.write_all(format!("{}\n{}", std::process::id(), chore.unwrap_or_default()).as_bytes())
+}
+
+/// Removes what servers of this user that were killed left among temporary files, beside whatever comes next.
+pub fn sweep_left() {
+    let owner = rustix::process::geteuid().as_raw();
+    let sweeping = std::thread::Builder::new().name("sweep".to_owned());
+    // What is not removed today is removed by the next start.
+    let _ = sweeping.spawn(move || {
+        // By the name that the kernel has for it, which lists mounts by that.
+        if let Ok(parent) = fs::canonicalize(std::env::temp_dir()) {
+            sweep(&parent, owner);
+        }
+    });
 }
 
 /// Makes a folder and those above it, readable by the owner only.
@@ -138,10 +206,7 @@ impl TemporaryFolder {
         // By the name that the kernel has for it, which lists mounts by that.
         let parent = fs::canonicalize(std::env::temp_dir())?;
         let folder = TemporaryFolder::new_in(&parent)?;
-        let owner = fs::metadata(folder.path())?.uid();
-        let sweeping = std::thread::Builder::new().name("sweep".to_owned());
-        // What is not removed today is removed by the next start.
-        let _ = sweeping.spawn(move || sweep(&parent, owner));
+        sweep_left();
         Ok(folder)
     }
 
@@ -151,7 +216,7 @@ impl TemporaryFolder {
             let mut lock = tenure_files::open_or_create(&path.join("lock"))?;
             match lock.try_lock() {
                 Ok(()) => {
-                    write_process_id(&mut lock)?;
+                    write_holder(&mut lock, None)?;
                     return Ok(TemporaryFolder { path, _lock: lock });
                 }
                 // Somebody who looks for what was left saw it before it was locked, and removes it.
@@ -205,7 +270,7 @@ fn remove_if_left(path: &Path, owner: u32) -> io::Result<()> {
     }
     tracing::info!(path = %path.display(), "what a killed server left is removed");
     #[cfg(target_os = "linux")]
-    tenure_node::runtime::process::clear_left(&path.join("nodes"));
+    tenure_node::runtime::process::clear_left(&path.join("nodes"), |_| false);
     // The lock last: whatever is in the way, the next one can take this up again.
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -232,9 +297,22 @@ mod tests {
         let first = Folder::open(dir.path()).unwrap();
         let second = Folder::open(dir.path()).unwrap_err();
         let StartError::FolderLocked { holder, .. } = second else { panic!("{second:?}") };
-        assert_eq!(holder, Some(std::process::id()));
+        assert_eq!(holder, Some(Holder { process: std::process::id(), chore: None }));
         drop(first);
+        let chore = Folder::open_for(dir.path(), "storage compact").unwrap();
+        let second = Folder::open(dir.path()).unwrap_err();
+        let said = format!("is in use by `tenure storage compact`, process {}", std::process::id());
+        assert!(second.to_string().ends_with(&said), "{second}");
+        drop(chore);
+        // Whoever only looks keeps nobody from starting.
+        let looking = File::open(dir.path().join("lock")).unwrap();
+        looking.lock_shared().unwrap();
+        let looked = std::thread::spawn(move || {
+            std::thread::sleep(LOOKED_AT);
+            drop(looking);
+        });
         Folder::open(dir.path()).unwrap();
+        looked.join().unwrap();
     }
 
     #[test]
@@ -245,7 +323,7 @@ mod tests {
         drop(Folder::open(dir.path()).unwrap());
         assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
         shared();
-        for open in [Folder::open, Folder::open_existing] {
+        for open in [Folder::open, |path: &Path| Folder::open_existing(path, "keys list")] {
             let error = open(dir.path()).unwrap_err();
             assert!(matches!(error, StartError::FolderUnusable { .. }), "{error:?}");
         }

@@ -161,7 +161,7 @@ pub(crate) fn older(pki: &Path) -> Result<Vec<(String, String)>, KeysError> {
 }
 
 fn open(data_dir: &Path) -> Result<Folder, KeysError> {
-    Folder::open_existing(data_dir).map_err(|error| KeysError::Folder(Box::new(error)))
+    Folder::open_existing(data_dir, "keys").map_err(|error| KeysError::Folder(Box::new(error)))
 }
 
 fn signing(pki: &Path) -> Result<String, KeysError> {

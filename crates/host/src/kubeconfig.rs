@@ -36,6 +36,14 @@ pub enum WriteError {
         #[source]
         why: NotAKubeconfig,
     },
+    /// An entry of somebody else's has the name of one of ours.
+    #[error("`{}` has {entry} of somebody else's, so nothing was written there", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// Which entry.
+        entry: String,
+    },
     /// The file could not be read or written.
     #[error("the kubeconfig `{}` cannot be written", path.display())]
     Io {
@@ -94,7 +102,10 @@ fn change(
 ) -> Result<(), WriteError> {
     let failed = |source| WriteError::Io { path: path.to_owned(), source };
     let mut apply = |text: &Option<String>| {
-        let foreign = |why| WriteError::Foreign { path: path.to_owned(), why };
+        let foreign = |why| match why {
+            NotAKubeconfig::Taken(entry) => WriteError::Taken { path: path.to_owned(), entry },
+            why => WriteError::Foreign { path: path.to_owned(), why },
+        };
         changed(text.as_deref().unwrap_or_default()).map_err(foreign)
     };
     let before = read(path)?;

@@ -19,6 +19,7 @@ pub mod nodes;
 pub mod pki;
 pub mod running;
 pub mod storage;
+mod supervise;
 
 pub use config::{AuditLevel, AuditLog, Config, Durability, Limits, Reading, Store};
 pub use control_plane::{ControlPlane, Hurry, POD_GRACE_MAX};

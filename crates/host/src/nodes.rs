@@ -21,7 +21,6 @@ use tenure_server::connect::{Connecting, Dialer, NODE_CLIENT, NodeDialer};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::folder::TemporaryFolder;
 use crate::pki::{Pair, Pki, PkiError};
 
 /// Bytes that may be under way between server and node.
@@ -110,8 +109,11 @@ pub(crate) struct NodeFolder {
     pub(crate) path: PathBuf,
     /// Whether the next start finds it again.
     pub(crate) kept: bool,
-    /// What removes it at the end, if it is nobody else's.
-    pub(crate) own: Option<TemporaryFolder>,
+}
+
+/// What the nodes of this process are called.
+pub(crate) fn node_name(number: u16) -> String {
+    format!("node-{number}")
 }
 
 /// What nodes of this process are started with.
@@ -147,7 +149,7 @@ impl Nodes {
     ) -> Result<Nodes, PkiError> {
         let mut settings = Vec::new();
         for number in 1..=wanted.count {
-            let name = format!("node-{number}");
+            let name = node_name(number);
             let user = format!("system:node:{name}");
             let pair = pki.user(&user, &["system:nodes"], SystemTime::now())?;
             let serving = pki.node_serving(&name, SystemTime::now())?;
@@ -237,7 +239,6 @@ async fn run(
         ends.spawn(node.end(how.clone()));
     }
     while ends.join_next().await.is_some() {}
-    drop(folder.own);
 }
 
 fn tell(name: &str, error: &dyn std::error::Error) {

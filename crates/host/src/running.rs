@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use crate::folder::{HOLDER_BYTES_MAX, Holder};
+
 /// A log that is longer is put aside at the next start.
 const LOG_BYTES_MAX: u64 = 10 << 20;
 
@@ -39,10 +41,12 @@ pub struct Record {
 pub enum State {
     /// No process uses the folder.
     Stopped,
-    /// This process uses the folder and is not ready yet, or does something else there.
-    Busy(u32),
+    /// This process uses the folder: a server that is not ready yet, or a command.
+    Busy(Holder),
     /// A server that was ready.
     Running(Record),
+    /// Somebody uses the folder who cannot be seen from here, such as a server in a container.
+    Hidden,
 }
 
 impl Record {
@@ -95,12 +99,17 @@ impl Record {
     }
 }
 
-/// What there is to say of a folder. Nothing is locked, so a server that starts meanwhile is not disturbed.
+/// What there is to say of a folder. That nobody uses it is said when its lock was had for a moment, which a server
+/// that starts meanwhile waits for.
 #[must_use]
 pub fn state(folder: &Path) -> State {
-    let Some(holder) = holder(folder) else { return State::Stopped };
+    let Some(holder) = holder(folder) else {
+        return if is_locked(&folder.join("lock")) { State::Hidden } else { State::Stopped };
+    };
     match Record::read(folder) {
-        Some(record) if holder == record.process => State::Running(record),
+        Some(record) if holder.process == record.process && holder.chore.is_none() => {
+            State::Running(record)
+        }
         _ => State::Busy(holder),
     }
 }
@@ -114,11 +123,22 @@ pub fn lives(record: &Record) -> bool {
 /// Opens the log of a server in the background, to append to it. A long one is put aside first.
 pub fn open_log(folder: &Path) -> io::Result<(PathBuf, fs::File)> {
     let path = folder.join("log");
-    if fs::symlink_metadata(&path).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
-        fs::rename(&path, folder.join("log.1"))?;
-    }
+    put_aside(&path)?;
     let file = tenure_files::append(&path)?;
     Ok((path, file))
+}
+
+/// Puts a log aside that became too long while it was written, and opens the next one.
+pub fn next_log(path: &Path) -> io::Result<Option<fs::File>> {
+    if put_aside(path)? { tenure_files::append(path).map(Some) } else { Ok(None) }
+}
+
+fn put_aside(path: &Path) -> io::Result<bool> {
+    let is_long = fs::symlink_metadata(path).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
+    if is_long {
+        fs::rename(path, path.with_extension("1"))?;
+    }
+    Ok(is_long)
 }
 
 /// Writes down in a folder of the user's which servers run, so that other commands find them. What servers wrote
@@ -161,13 +181,27 @@ fn place(folder: &Path) -> PathBuf {
 }
 
 /// The process that holds the lock of a folder: the one that the file names, if it has the lock now.
-fn holder(folder: &Path) -> Option<u32> {
+fn holder(folder: &Path) -> Option<Holder> {
     let lock = folder.join("lock");
-    let said: u32 = fs::read_to_string(&lock).ok()?.trim().parse().ok()?;
-    let process = i32::try_from(said).ok().and_then(rustix::process::Pid::from_raw)?;
+    let mut said = String::new();
+    open(&lock)?.take(HOLDER_BYTES_MAX).read_to_string(&mut said).ok()?;
+    let said = Holder::read(&said)?;
+    let process = i32::try_from(said.process).ok().and_then(rustix::process::Pid::from_raw)?;
     // One that may not be asked lives too.
     let lives = rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH);
-    (lives && has_locked(said, &lock)).then_some(said)
+    (lives && has_locked(said.process, &lock)).then_some(said)
+}
+
+/// Whether anybody has the lock, seen from here or not.
+fn is_locked(lock: &Path) -> bool {
+    let tried = open(lock).map(|file| file.try_lock_shared());
+    matches!(tried, Some(Err(fs::TryLockError::WouldBlock)))
+}
+
+/// A lock to be read. What is no file is no lock, and a pipe would be waited for.
+fn open(lock: &Path) -> Option<fs::File> {
+    fs::symlink_metadata(lock).ok().filter(fs::Metadata::is_file)?;
+    fs::File::open(lock).ok()
 }
 
 /// Whether a process has a lock on a file; where the system does not say, a process that lives has it.
@@ -196,7 +230,10 @@ mod tests {
         assert_eq!(state(dir.path()), State::Stopped);
         let folder = Folder::open(dir.path()).unwrap();
         let me = std::process::id();
-        assert_eq!(state(dir.path()), State::Busy(me));
+        let busy = |chore: Option<&str>| {
+            State::Busy(Holder { process: me, chore: chore.map(str::to_owned) })
+        };
+        assert_eq!(state(dir.path()), busy(None));
         let record = Record {
             process: me,
             since: UNIX_EPOCH + Duration::from_secs(1_700_000_000),
@@ -211,7 +248,7 @@ mod tests {
         assert!(lives(&record));
         // Whoever comes after a server that is gone has not said anything yet.
         Record { process: me + 1, ..record.clone() }.write().unwrap();
-        assert_eq!(state(dir.path()), State::Busy(me));
+        assert_eq!(state(dir.path()), busy(None));
         record.write().unwrap();
         let all = dir.path().join("all");
         remember(&all, &record).unwrap();
@@ -220,5 +257,35 @@ mod tests {
         assert_eq!(living(&all), []);
         assert_eq!(state(dir.path()), State::Stopped);
         assert_eq!(Record::read(dir.path()).unwrap().url, record.url);
+        // A command is no server, whatever the last one wrote.
+        let compacting = Folder::open_for(dir.path(), "storage compact").unwrap();
+        assert_eq!(state(dir.path()), busy(Some("storage compact")));
+        drop(compacting);
+        assert_eq!(state(dir.path()), State::Stopped);
+    }
+
+    #[test]
+    fn r179c_a_log_that_is_too_long_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, file) = open_log(dir.path()).unwrap();
+        assert!(next_log(&path).unwrap().is_none());
+        file.set_len(LOG_BYTES_MAX + 1).unwrap();
+        let next = next_log(&path).unwrap().unwrap();
+        assert_eq!(next.metadata().unwrap().len(), 0);
+        assert_eq!(fs::metadata(dir.path().join("log.1")).unwrap().len(), LOG_BYTES_MAX + 1);
+        assert!(next_log(&path).unwrap().is_none());
+    }
+
+    #[test]
+    fn r179c_a_folder_whose_user_cannot_be_seen_is_not_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        // As a server in a container says it, whose number is another's here or nobody's.
+        for number in [1, u32::MAX >> 1] {
+            fs::write(dir.path().join("lock"), format!("{number}\n")).unwrap();
+            assert_eq!(state(dir.path()), State::Hidden, "{number}");
+        }
+        drop(folder);
+        assert_eq!(state(dir.path()), State::Stopped);
     }
 }

@@ -155,7 +155,7 @@ pub struct Saved {
 
 /// Copies all objects of a stopped server into a new file.
 pub fn save(data_dir: &Path, file: &Path, progress: Progress<'_>) -> Result<Saved, StartError> {
-    let folder = Folder::open_existing(data_dir)?;
+    let folder = Folder::open_existing(data_dir, "snapshot save")?;
     let mut log = open_stopped(&folder)?;
     log.save_telling(file, progress).map_err(|error| StorageError::Snapshot(Box::new(error)))?;
     Ok(Saved { bytes: size(file)?, revision: None })
@@ -193,7 +193,7 @@ pub fn restore(
     file: &Path,
     progress: Progress<'_>,
 ) -> Result<Option<PathBuf>, StartError> {
-    let folder = Folder::open(data_dir)?;
+    let folder = Folder::open_for(data_dir, "snapshot restore")?;
     settle(&folder)?;
     let swap = swap(&folder);
     let new = swap.half();
@@ -224,7 +224,7 @@ pub struct Compacted {
 
 /// Forgets all old revisions of a stopped server and gives back their space.
 pub fn compact(data_dir: &Path, progress: Progress<'_>) -> Result<Compacted, StartError> {
-    let folder = Folder::open_existing(data_dir)?;
+    let folder = Folder::open_existing(data_dir, "storage compact")?;
     let mut log = open_stopped(&folder)?;
     let path = folder.store();
     let bytes_before = log.stats().bytes_on_disk;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn values(data_dir: &Path) -> Vec<String> {
-        let folder = Folder::open_existing(data_dir).unwrap();
+        let folder = Folder::open_existing(data_dir, "test").unwrap();
         settle(&folder).unwrap();
         let mut log = open(Some(&folder.store()), Durability::Strict).unwrap();
         let mut values = Vec::new();

@@ -145,7 +145,11 @@ fn pods_with(pods: &[Value], claim: &Found) -> Vec<String> {
     let uses = |pod: &&Value| {
         let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
         let uid = text(pod, "/metadata/uid");
-        let own = claim.meta.owner_references.iter().any(|owner| owner.uid == uid);
+        // One whose grace is over has let go of its volumes, even if a finalizer holds it.
+        let shut_down = pod.pointer("/metadata/deletionTimestamp").is_some_and(Value::is_string)
+            && pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64)
+                == Some(0);
+        let own = !shut_down && claim.meta.owner_references.iter().any(|owner| owner.uid == uid);
         !text(pod, "/spec/nodeName").is_empty()
             && volumes.into_iter().flatten().any(|volume| {
                 let made = format!("{}-{}", text(pod, "/metadata/name"), text(volume, "/name"));

@@ -91,7 +91,9 @@ impl Rules for PolicyBindingRules {
         let spec = spec(object);
         let policy = text(spec, "policyName");
         if policy.is_empty() {
-            errors.required(&path.field("policyName"), "");
+            if !self.validating {
+                errors.required(&path.field("policyName"), "");
+            }
         } else if let Some(why) = name::dns_subdomain(policy) {
             errors.invalid(&path.field("policyName"), format_args!("{policy:?}"), why);
         }
@@ -115,9 +117,16 @@ impl Rules for PolicyBindingRules {
             if actions.contains(&"Deny") && actions.contains(&"Warn") {
                 errors.invalid(&list, format_args!("{actions:?}"), "Deny includes Warn");
             }
-            if actions.is_empty() {
-                errors.required(&list, "needs at least one action");
-            }
+        }
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("spec");
+        if self.validating && text(spec(object), "policyName").is_empty() {
+            errors.required(&path.field("policyName"), "");
+        }
+        if self.validating && spec(object).list_at(&["validationActions"]).is_empty() {
+            errors.required(&path.field("validationActions"), "needs at least one action");
         }
     }
 }
@@ -284,7 +293,7 @@ fn validate_annotations(policy: &str, spec: &Object, errors: &mut Errors) {
     for (index, annotation) in objects(spec, "auditAnnotations") {
         let place = list.index(index);
         let key = text(annotation, "key");
-        if let Some(why) = name::qualified_name(&format!("{policy}/{key}")) {
+        for why in name::qualified_name_faults(&format!("{policy}/{key}")) {
             errors.invalid(&place.field("key"), format_args!("{key:?}"), why);
         }
         let expression = text(annotation, "valueExpression").trim();

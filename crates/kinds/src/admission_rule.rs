@@ -144,7 +144,7 @@ pub(crate) fn validate_conditions(object: &Object, path: &Path<'_>, errors: &mut
             errors.required(&place.field("name"), "");
             continue;
         }
-        if let Some(why) = name::qualified_name(name) {
+        for why in name::qualified_name_faults(name) {
             errors.invalid(&place.field("name"), format_args!("{name:?}"), why);
         }
         if seen.contains(&name) {

@@ -41,12 +41,6 @@ impl Rules for AutoscalerRules {
         let spec = spec(object);
         let min = spec.int_at(&["minReplicas"]).unwrap_or(1);
         let max = spec.int_at(&["maxReplicas"]).unwrap_or_default();
-        if min < 1 {
-            errors.invalid(&path.field("minReplicas"), min, "must be at least 1");
-        }
-        if max < 1 {
-            errors.invalid(&path.field("maxReplicas"), max, "must be more than 0");
-        }
         if max < min {
             errors.invalid(&path.field("maxReplicas"), max, "must not be below minReplicas");
         }
@@ -64,6 +58,21 @@ impl Rules for AutoscalerRules {
             if !kinds.contains(&kind) {
                 errors.not_supported(&list.index(index).field("type"), kind, &kinds);
             }
+        }
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("spec");
+        let spec = spec(object);
+        if let Some(min) = spec.int_at(&["minReplicas"]).filter(|min| *min < 1) {
+            errors.invalid(&path.field("minReplicas"), min, "must be at least 1");
+        }
+        match spec.int_at(&["maxReplicas"]).unwrap_or_default() {
+            0 => errors.required(&path.field("maxReplicas"), "must be more than 0"),
+            max if max < 0 => {
+                errors.invalid(&path.field("maxReplicas"), max, "must be more than 0");
+            }
+            _ => {}
         }
     }
 }
@@ -102,6 +111,17 @@ mod tests {
                 "spec.maxReplicas FieldValueInvalid",
                 "spec.scaleTargetRef.kind FieldValueRequired",
                 "spec.scaleTargetRef.name FieldValueRequired",
+            ]
+        );
+        assert_eq!(
+            faults(
+                &kind,
+                json!({"spec": {"scaleTargetRef": {"kind": "Deployment"}, "minReplicas": 0}})
+            ),
+            [
+                "spec.scaleTargetRef.name FieldValueRequired",
+                "spec.minReplicas FieldValueInvalid",
+                "spec.maxReplicas FieldValueRequired",
             ]
         );
     }

@@ -57,8 +57,7 @@ pub(crate) fn update_faults(kind: &Kind, old: Value, new: Value) -> Vec<String> 
     kind.rules.default(&mut new);
     kind.rules.prepare_update(&mut new, &old, &cx());
     let mut errors = Errors::new();
-    kind.rules.validate(&new, &mut errors);
-    kind.rules.validate_update(&new, &old, &mut errors);
+    kind.validate_change(&new, &old, &mut errors);
     listed(&errors)
 }
 

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{same, text, validate_frozen};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
 
@@ -43,6 +44,10 @@ impl Rules for ConfigMapRules {
         }
     }
 
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::First
+    }
+
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_immutable(object, old, &["data", "binaryData"], errors);
     }
@@ -75,6 +80,10 @@ impl Rules for SecretRules {
             errors.too_long(&path, BYTES_MAX);
         }
         validate_type(object, data, &path, errors);
+    }
+
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::First
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
@@ -270,6 +279,25 @@ mod tests {
         assert_eq!(
             update_faults(&row("", "Secret"), json!({}), json!({"type": "example.com/x"})),
             ["type FieldValueInvalid"]
+        );
+    }
+
+    #[test]
+    fn r65_what_is_wrong_with_the_change_comes_first() {
+        let secret = row("", "Secret");
+        let typed = |kind: &str| json!({"type": kind});
+        assert_eq!(
+            update_faults(&secret, typed("Opaque"), typed("kubernetes.io/tls")),
+            [
+                "type FieldValueInvalid",
+                "data[tls.crt] FieldValueRequired",
+                "data[tls.key] FieldValueRequired",
+            ]
+        );
+        let frozen = |key: &str| json!({"immutable": true, "data": {key: "v"}});
+        assert_eq!(
+            update_faults(&row("", "ConfigMap"), frozen("a"), frozen("a b")),
+            ["data FieldValueForbidden", "data[a b] FieldValueInvalid"]
         );
     }
 }

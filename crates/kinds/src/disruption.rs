@@ -1,6 +1,7 @@
 //! PodDisruptionBudget: how many pods must stay, or may go.
 
 use serde_json::json;
+use tenure_machinery::kind::MetadataTurn;
 use tenure_machinery::validate::{
     validate_at_most_all, validate_count_or_percent, validate_label_selector,
     validate_non_negative, validate_one_of,
@@ -24,8 +25,8 @@ impl Rules for PodDisruptionBudgetRules {
         keep(object, old, "status");
     }
 
-    fn checks_metadata_last(&self) -> bool {
-        true
+    fn metadata_turn(&self) -> MetadataTurn {
+        MetadataTurn::Alone
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {

@@ -79,10 +79,10 @@ fn validate_ports(object: &Object, errors: &mut Errors) {
             errors.duplicate(&path.field("name"), format_args!("{name:?}"));
         }
         validate_one_of(port, "protocol", PROTOCOLS, &path, errors);
-        if let Some(application) = port.str_at(&["appProtocol"])
-            && let Some(why) = name::qualified_name(application)
-        {
-            errors.invalid(&path.field("appProtocol"), format_args!("{application:?}"), why);
+        if let Some(application) = port.str_at(&["appProtocol"]) {
+            for why in name::qualified_name_faults(application) {
+                errors.invalid(&path.field("appProtocol"), format_args!("{application:?}"), why);
+            }
         }
     }
 }

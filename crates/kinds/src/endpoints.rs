@@ -109,10 +109,10 @@ fn validate_port(port: &Object, named: bool, path: &Path<'_>, errors: &mut Error
     if !PROTOCOLS.contains(&protocol) {
         errors.not_supported(&path.field("protocol"), protocol, PROTOCOLS);
     }
-    if let Some(application) = port.str_at(&["appProtocol"])
-        && let Some(why) = name::qualified_name(application)
-    {
-        errors.invalid(&path.field("appProtocol"), format_args!("{application:?}"), why);
+    if let Some(application) = port.str_at(&["appProtocol"]) {
+        for why in name::qualified_name_faults(application) {
+            errors.invalid(&path.field("appProtocol"), format_args!("{application:?}"), why);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Both views share one storage; mapping one to the other is the server's work.
 
 use serde_json::Value;
+use tenure_machinery::kind::MetadataTurn;
 use tenure_machinery::validate::{same, text};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
 
@@ -33,14 +34,21 @@ impl Rules for EventRules {
         validate_shared(object, &CORE, errors);
     }
 
-    fn checks_metadata_last(&self) -> bool {
-        true
+    fn metadata_turn(&self) -> MetadataTurn {
+        MetadataTurn::Alone
     }
 }
 
 impl Rules for NewEventRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         validate_shared(object, &NEW, errors);
+    }
+
+    fn metadata_turn(&self) -> MetadataTurn {
+        MetadataTurn::Second
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
         // Events of the past may be of the older form, and stay what they are.
         if is_new(object) {
             validate_new(object, errors);
@@ -124,7 +132,7 @@ fn validate_reporter(event: &Object, view: &View, errors: &mut Errors) {
     if reporter.is_empty() {
         errors.required(&path, "");
     }
-    if let Some(why) = name::qualified_name(reporter) {
+    for why in name::qualified_name_faults(reporter) {
         errors.invalid(&path, format_args!("{reporter:?}"), why);
     }
     for member in ["reportingInstance", "action", "reason"] {
@@ -224,6 +232,21 @@ mod tests {
     }
 
     #[test]
+    fn r136h_metadata_of_a_new_event_comes_after_what_both_groups_ask_for() {
+        let wrong =
+            json!({"metadata": {"name": "A_b"}, "regarding": {"namespace": "m"}, "type": "X"});
+        assert_eq!(
+            faults(&row("events.k8s.io", "Event"), wrong),
+            [
+                "involvedObject.namespace FieldValueInvalid",
+                "metadata.name FieldValueInvalid",
+                "eventTime FieldValueRequired",
+                "type FieldValueInvalid",
+            ]
+        );
+    }
+
+    #[test]
     fn r136_new_events_name_reporter_action_and_reason() {
         let kind = row("events.k8s.io", "Event");
         let full = json!({"eventTime": "2024-01-02T03:04:05.000000Z", "type": "Normal",
@@ -236,6 +259,8 @@ mod tests {
             faults(&kind, bare),
             [
                 "reportingController FieldValueRequired",
+                // Nothing is too short a name, and not of its form.
+                "reportingController FieldValueInvalid",
                 "reportingController FieldValueInvalid",
                 "reportingInstance FieldValueRequired",
                 "action FieldValueRequired",

@@ -1,6 +1,7 @@
 //! Ingress and IngressClass as stored; routing is an ingress controller's work.
 
 use serde_json::json;
+use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{
     ip, objects, port_name, port_number, text, validate_frozen, validate_one_of,
 };
@@ -110,6 +111,10 @@ impl Rules for IngressClassRules {
             }
             _ => {}
         }
+    }
+
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::First
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {

@@ -27,6 +27,13 @@ impl Rules for LimitRangeRules {
         }
     }
 
+    fn prepare_create(&self, object: &mut Object, cx: &Cx) {
+        // The only kind that needs no name: any will do.
+        if object.name().is_empty() {
+            object.map_mut("metadata").insert("name".to_owned(), cx.uid.as_str().into());
+        }
+    }
+
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let root = Path::Root.field("spec");
         let list = root.field("limits");
@@ -40,8 +47,10 @@ impl Rules for LimitRangeRules {
             }
             seen.push(kind);
             validate_names(limit, kind, &path, errors);
-            validate_order(limit, &path, errors);
-            validate_ratio(limit, &path, errors);
+            for resource in resources(limit, kind) {
+                validate_order(limit, resource, &path, errors);
+                validate_ratio(limit, resource, &path, errors);
+            }
         }
     }
 }
@@ -177,7 +186,7 @@ fn is_native(name: &str) -> bool {
 
 /// One limit of a quota: its name and its amount.
 fn validate_limit(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(why) = name::qualified_name(name) {
+    for why in name::qualified_name_faults(name) {
         errors.invalid(path, format_args!("{name:?}"), why);
     }
     if !name.contains('/') && !is_quota_name(name) {
@@ -269,9 +278,11 @@ fn validate_scopes(spec: &Object, hard: &Object, root: &Path<'_>, errors: &mut E
 }
 
 fn validate_type(kind: &str, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(why) = name::qualified_name(kind) {
+    let faults = name::qualified_name_faults(kind);
+    for why in &faults {
         errors.invalid(path, format_args!("{kind:?}"), why);
-    } else if !kind.contains('/') && !TYPES.contains(&kind) {
+    }
+    if faults.is_empty() && !kind.contains('/') && !TYPES.contains(&kind) {
         let why = "must be a standard limit type or fully qualified";
         errors.invalid(path, format_args!("{kind:?}"), why);
     }
@@ -303,15 +314,15 @@ fn validate_names(limit: &Object, kind: &str, path: &Path<'_>, errors: &mut Erro
 
 fn validate_resource(resource: &str, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     let shown = format_args!("{resource:?}");
-    if let Some(why) = name::qualified_name(resource) {
+    let faults = name::qualified_name_faults(resource);
+    for why in &faults {
         errors.invalid(path, shown, why);
-        return;
     }
     let prefixed = resource.contains('/');
     let standard = is_quota_name(resource) || resource == "storage";
     let of_containers =
         ["cpu", "memory", "ephemeral-storage"].contains(&resource) || is_huge(resource);
-    if !prefixed && !standard {
+    if faults.is_empty() && !prefixed && !standard {
         let why = "must be a standard resource type or fully qualified";
         errors.invalid(path, shown, why);
     }
@@ -328,31 +339,45 @@ fn validate_resource(resource: &str, kind: &str, path: &Path<'_>, errors: &mut E
     }
 }
 
+/// The resources that the lists of a limit name, each once; a pod has no defaults.
+fn resources<'a>(limit: &'a Object, kind: &str) -> BTreeSet<&'a str> {
+    let defaults: &[&str] = if kind == "Pod" { &[] } else { &["default", "defaultRequest"] };
+    let lists = ["min", "max", "maxLimitRequestRatio"].iter().chain(defaults);
+    lists
+        .filter_map(|list| limit.map_at(&[list]))
+        .flat_map(Object::keys)
+        .map(String::as_str)
+        .collect()
+}
+
+fn amount(limit: &Object, list: &str, resource: &str) -> Option<Quantity> {
+    limit.at(&[list, resource]).and_then(Quantity::from_value)
+}
+
 /// A ratio is at least one and reaches no further than from min to max.
-fn validate_ratio(limit: &Object, path: &Path<'_>, errors: &mut Errors) {
-    let amount =
-        |list: &str, resource: &str| limit.at(&[list, resource]).and_then(Quantity::from_value);
-    let at = path.field("maxLimitRequestRatio");
-    for (resource, value) in limit.map_at(&["maxLimitRequestRatio"]).into_iter().flatten() {
-        let Some(ratio) = Quantity::from_value(value) else { continue };
+fn validate_ratio(limit: &Object, resource: &str, path: &Path<'_>, errors: &mut Errors) {
+    let amount = |list: &str| amount(limit, list, resource);
+    let shown = |list: &str| limit.at(&[list, resource]).cloned().unwrap_or_default();
+    if let Some(ratio) = amount("maxLimitRequestRatio") {
+        let (at, value) = (path.field("maxLimitRequestRatio"), shown("maxLimitRequestRatio"));
         if ratio < Quantity::from_units(1) {
-            errors.invalid(&at.key(resource), value, "ratio is less than 1");
+            errors.invalid(&at.key(resource), &value, "ratio is less than 1");
         }
-        if let (Some(min), Some(max)) = (amount("min", resource), amount("max", resource))
+        if let (Some(min), Some(max)) = (amount("min"), amount("max"))
             && !min.is_zero()
             && !max.exceeds_ratio(min, ratio)
             && max != min.multiplied(ratio)
         {
-            errors.invalid(&at.key(resource), value, "ratio is greater than max/min");
+            errors.invalid(&at.key(resource), &value, "ratio is greater than max/min");
         }
     }
-    let at = path.field("defaultRequest");
-    for (resource, value) in limit.map_at(&["defaultRequest"]).into_iter().flatten() {
-        let (own, other) = (Quantity::from_value(value), amount("default", resource));
-        let overcommits = is_native(resource) && !is_huge(resource);
-        if !overcommits && other.is_some() && own != other {
-            errors.invalid(&at.key(resource), value, "must equal the default limit");
-        }
+    let overcommits = is_native(resource) && !is_huge(resource);
+    if let (false, Some(own), Some(other)) =
+        (overcommits, amount("defaultRequest"), amount("default"))
+        && own != other
+    {
+        let at = path.field("defaultRequest");
+        errors.invalid(&at.key(resource), shown("defaultRequest"), "must equal the default limit");
     }
 }
 
@@ -364,31 +389,30 @@ fn lend(limit: &mut Object, from: &str, to: &str) {
     }
 }
 
+/// Pairs of lists of which the first may not be more than the second, and which of them is at fault.
+const ORDER: [(&str, &str, &str); 6] = [
+    ("min", "max", "min"),
+    ("min", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "max", "defaultRequest"),
+    ("defaultRequest", "default", "defaultRequest"),
+    ("min", "default", "default"),
+    ("default", "max", "default"),
+];
+
 /// min ≤ defaultRequest ≤ default ≤ max, resource by resource.
-fn validate_order(limit: &Object, path: &Path<'_>, errors: &mut Errors) {
-    let amount =
-        |list: &str, resource: &str| limit.at(&[list, resource]).and_then(Quantity::from_value);
+fn validate_order(limit: &Object, resource: &str, path: &Path<'_>, errors: &mut Errors) {
     let whole = text(limit, "type") == "Pod";
-    let ladder: &[&str] =
-        if whole { &["min", "max"] } else { &["min", "defaultRequest", "default", "max"] };
-    for (position, high) in ladder.iter().enumerate() {
-        let Some(values) = limit.map_at(&[high]) else { continue };
-        for resource in values.keys() {
-            for low in ladder.iter().take(position) {
-                let (Some(below), Some(above)) = (amount(low, resource), amount(high, resource))
-                else {
-                    continue;
-                };
-                if below > above {
-                    // A request that is too much is at fault, whatever it is compared with.
-                    let low_is_shown = *high == "max" || *low == "defaultRequest";
-                    let shown = if low_is_shown { low } else { high };
-                    let place = path.field(shown);
-                    let why = format!("{low} is more than {high}");
-                    let value = format!("\"{}\"", below.canonical());
-                    errors.invalid(&place.key(resource), value, &why);
-                }
-            }
+    let pairs = ORDER.iter().take(if whole { 1 } else { ORDER.len() });
+    for (low, high, shown) in pairs {
+        let (Some(below), Some(above)) =
+            (amount(limit, low, resource), amount(limit, high, resource))
+        else {
+            continue;
+        };
+        if below > above {
+            let place = path.field(shown);
+            let why = format!("{low} is more than {high}");
+            errors.invalid(&place.key(resource), format_args!("\"{}\"", below.canonical()), &why);
         }
     }
 }
@@ -411,6 +435,37 @@ mod tests {
         let upside_down = json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"},
             "min": {"cpu": "2"}}]}});
         assert_eq!(faults(&kind, upside_down), ["spec.limits[0].min[cpu] FieldValueInvalid"]);
+    }
+
+    #[test]
+    fn r136h_limits_need_no_name_and_are_compared_resource_by_resource() {
+        let kind = row("", "LimitRange");
+        let mut object = json!({"metadata": {}}).as_object().cloned().unwrap();
+        let cx = tenure_machinery::Cx {
+            now: String::new(),
+            uid: "0f".to_owned(),
+            subresource: None,
+            unlabelled: false,
+        };
+        kind.rules.prepare_create(&mut object, &cx);
+        assert_eq!(object["metadata"], json!({"name": "0f"}));
+        let of = |limit: serde_json::Value| {
+            faults(&row("", "LimitRange"), json!({"spec": {"limits": [limit]}}))
+        };
+        let at = |list: &str, resource: &str| {
+            format!("spec.limits[0].{list}[{resource}] FieldValueInvalid")
+        };
+        let upside_down = |resource: &str| {
+            ["min", "defaultRequest", "default"].map(|list| at(list, resource)).to_vec()
+        };
+        let one = json!({"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}});
+        // What max lends to both defaults is less than min as well.
+        assert_eq!(of(one), upside_down("cpu"));
+        let two = json!({"type": "Container", "min": {"memory": "2", "cpu": "2"},
+            "max": {"memory": "1", "cpu": "1"}});
+        assert_eq!(of(two), [upside_down("cpu"), upside_down("memory")].concat());
+        let kind = "spec.limits[0].type FieldValueInvalid";
+        assert_eq!(of(json!({"max": {"cpu": "1"}})), [kind, kind]);
     }
 
     #[test]

@@ -47,9 +47,11 @@ impl Rules for NamespaceRules {
             texts(crate::stored::spec(object), "finalizers").iter().enumerate()
         {
             let plain = matches!(*finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
-            if let Some(why) = name::qualified_name(finalizer) {
+            let faults = name::qualified_name_faults(finalizer);
+            for why in &faults {
                 errors.invalid(&path.index(index), format_args!("{finalizer:?}"), why);
-            } else if !plain && !finalizer.contains('/') {
+            }
+            if faults.is_empty() && !plain && !finalizer.contains('/') {
                 let why = "must have a domain, such as example.com/name";
                 errors.invalid(&path.index(index), format_args!("{finalizer:?}"), why);
             }

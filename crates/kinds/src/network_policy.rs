@@ -58,6 +58,23 @@ impl Rules for NetworkPolicyRules {
         warnings
     }
 
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("spec");
+        for (direction, peers) in DIRECTIONS {
+            let list = path.field(direction);
+            for (index, rule) in objects(spec(object), direction) {
+                let place = list.index(index);
+                let list = place.field(peers);
+                for (index, peer) in objects(rule, peers) {
+                    let block = peer.map_at(&["ipBlock"]);
+                    if block.is_some_and(|block| text(block, "cidr").is_empty()) {
+                        errors.required(&list.index(index).field("ipBlock").field("cidr"), "");
+                    }
+                }
+            }
+        }
+    }
+
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
         let spec = spec(object);
@@ -134,7 +151,6 @@ fn validate_block(block: &Object, path: &Path<'_>, errors: &mut Errors) {
     const WHY: &str = "must be a network such as 10.0.0.0/8";
     let network = text(block, "cidr");
     if network.is_empty() {
-        errors.required(&path.field("cidr"), "");
         return;
     }
     let Some((_, bits)) = cidr(network) else {

@@ -103,10 +103,10 @@ fn validate_taints(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
         let path = path.index(index);
         let (key, value, effect) =
             (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
-        if let Some(why) = name::qualified_name(key) {
+        for why in name::qualified_name_faults(key) {
             errors.invalid(&path.field("key"), format_args!("{key:?}"), why);
         }
-        if let Some(why) = name::label_value(value) {
+        for why in name::label_value_faults(value) {
             errors.invalid(&path.field("value"), format_args!("{value:?}"), why);
         }
         if effect.is_empty() {

@@ -1,5 +1,6 @@
 //! PriorityClass: a number with a name.
 
+use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{validate_frozen, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 
@@ -34,6 +35,10 @@ impl Rules for PriorityClassRules {
         }
         let policies = &["Never", "PreemptLowerPriority"];
         validate_one_of(object, "preemptionPolicy", policies, &Path::Root, errors);
+    }
+
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::Only
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
@@ -73,5 +78,13 @@ mod tests {
         );
         let never = json!({"value": 1000, "preemptionPolicy": "Never"});
         assert_eq!(update_faults(&kind, old, never), ["preemptionPolicy FieldValueInvalid"]);
+    }
+
+    #[test]
+    fn r65_an_update_of_a_class_is_not_looked_at_anew() {
+        let kind = row("scheduling.k8s.io", "PriorityClass");
+        let of = |value: i64| json!({"value": value});
+        assert_eq!(update_faults(&kind, of(1), of(2_000_000_000)), ["value FieldValueForbidden"]);
+        assert_eq!(faults(&kind, of(2_000_000_000)), ["value FieldValueForbidden"]);
     }
 }

@@ -23,6 +23,10 @@ impl Rules for RoleRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         validate_rules(object, true, errors);
     }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        validate_verbs(object, errors);
+    }
 }
 
 impl Rules for ClusterRoleRules {
@@ -38,6 +42,10 @@ impl Rules for ClusterRoleRules {
             validate_label_selector(selector, &list.index(index), errors);
         }
     }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        validate_verbs(object, errors);
+    }
 }
 
 impl Rules for BindingRules {
@@ -46,6 +54,9 @@ impl Rules for BindingRules {
     }
     fn validate(&self, object: &Object, errors: &mut Errors) {
         validate_binding(object, &["Role", "ClusterRole"], true, errors);
+    }
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        validate_binding_names(object, errors);
     }
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_role_kept(object, old, errors);
@@ -58,6 +69,9 @@ impl Rules for ClusterBindingRules {
     }
     fn validate(&self, object: &Object, errors: &mut Errors) {
         validate_binding(object, &["ClusterRole"], false, errors);
+    }
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        validate_binding_names(object, errors);
     }
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_role_kept(object, old, errors);
@@ -83,9 +97,6 @@ fn validate_rules(role: &Object, namespaced: bool, errors: &mut Errors) {
     for (index, rule) in objects(role, "rules") {
         let path = list.index(index);
         let empty = |member: &str| rule.list_at(&[member]).is_empty();
-        if empty("verbs") {
-            errors.required(&path.field("verbs"), "needs at least one verb");
-        }
         if !empty("nonResourceURLs") {
             let path = path.field("nonResourceURLs");
             let value = rule.get("nonResourceURLs").unwrap_or(&Value::Null);
@@ -106,6 +117,27 @@ fn validate_rules(role: &Object, namespaced: bool, errors: &mut Errors) {
     }
 }
 
+fn validate_verbs(role: &Object, errors: &mut Errors) {
+    let list = Path::Root.field("rules");
+    for (index, rule) in objects(role, "rules") {
+        if rule.list_at(&["verbs"]).is_empty() {
+            errors.required(&list.index(index).field("verbs"), "needs at least one verb");
+        }
+    }
+}
+
+fn validate_binding_names(binding: &Object, errors: &mut Errors) {
+    let list = Path::Root.field("subjects");
+    for (index, subject) in objects(binding, "subjects") {
+        if text(subject, "name").is_empty() {
+            errors.required(&list.index(index).field("name"), "");
+        }
+    }
+    if binding.str_at(&["roleRef", "name"]).unwrap_or_default().is_empty() {
+        errors.required(&Path::Root.field("roleRef").field("name"), "");
+    }
+}
+
 fn validate_binding(binding: &Object, kinds: &[&str], namespaced: bool, errors: &mut Errors) {
     let path = Path::Root.field("roleRef");
     let part = |member: &str| binding.str_at(&["roleRef", member]).unwrap_or_default();
@@ -116,13 +148,8 @@ fn validate_binding(binding: &Object, kinds: &[&str], namespaced: bool, errors: 
     if !kinds.contains(&part("kind")) {
         errors.not_supported(&path.field("kind"), part("kind"), kinds);
     }
-    match part("name") {
-        "" => errors.required(&path.field("name"), ""),
-        text => {
-            if let Some(why) = name::path_segment(text) {
-                errors.invalid(&path.field("name"), format_args!("{text:?}"), why);
-            }
-        }
+    if let Some(why) = name::path_segment(part("name")) {
+        errors.invalid(&path.field("name"), format_args!("{:?}", part("name")), why);
     }
     let list = Path::Root.field("subjects");
     for (index, subject) in objects(binding, "subjects") {
@@ -132,9 +159,6 @@ fn validate_binding(binding: &Object, kinds: &[&str], namespaced: bool, errors: 
 
 fn validate_subject(subject: &Object, namespaced: bool, path: &Path<'_>, errors: &mut Errors) {
     let (name, group) = (text(subject, "name"), text(subject, "apiGroup"));
-    if name.is_empty() {
-        errors.required(&path.field("name"), "");
-    }
     match text(subject, "kind") {
         "ServiceAccount" => {
             if !name.is_empty()
@@ -194,6 +218,14 @@ mod tests {
                 vec!["rules[0].nonResourceURLs FieldValueInvalid"],
             ),
             (json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}), vec![]),
+            (
+                json!({}),
+                vec![
+                    "rules[0].apiGroups FieldValueRequired",
+                    "rules[0].resources FieldValueRequired",
+                    "rules[0].verbs FieldValueRequired",
+                ],
+            ),
         ];
         for (rule, expected) in cases {
             assert_eq!(faults(&row(GROUP, "Role"), json!({"rules": [rule]})), expected);
@@ -240,6 +272,18 @@ mod tests {
         for (body, expected) in cases {
             assert_eq!(faults(&row(GROUP, "RoleBinding"), body), expected);
         }
+        // Names that are missing are told last.
+        let nameless = json!([{"kind": "Robot"}, {"kind": "User"}]);
+        assert_eq!(
+            faults(&row(GROUP, "RoleBinding"), binding(json!({"kind": "Pod"}), nameless)),
+            [
+                "roleRef.kind FieldValueNotSupported",
+                "subjects[0].kind FieldValueNotSupported",
+                "subjects[0].name FieldValueRequired",
+                "subjects[1].name FieldValueRequired",
+                "roleRef.name FieldValueRequired",
+            ]
+        );
         let account = json!([{"kind": "ServiceAccount", "name": "x"}]);
         let cluster = binding(json!({"kind": "ClusterRole", "name": "r"}), account);
         assert_eq!(

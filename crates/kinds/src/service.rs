@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
+use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{ip, objects, objects_mut, same, text};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::{WARNINGS_MAX, address_warning};
@@ -78,6 +79,10 @@ impl Rules for ServiceRules {
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
         service_validate::validate(object, errors);
+    }
+
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::First
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {

@@ -87,6 +87,10 @@ fn validate_same_addresses(after: &Object, before: &Object, path: &Path<'_>, err
         // Addresses that do not agree are told before the change is looked at.
         return;
     }
+    if new.iter().any(|address| *address != "None" && ip(address).is_none()) {
+        // So are those that are none.
+        return;
+    }
     if new.len() == stored.len() {
         for (index, (a, b)) in new.iter().zip(&stored).enumerate() {
             if a != b {
@@ -161,10 +165,10 @@ fn validate_ports(spec: &Object, list: &Path<'_>, errors: &mut Errors) {
         validate_one_of(port, "protocol", PROTOCOLS, &path, errors);
         let target = port.get("targetPort").unwrap_or(&Value::Null);
         validate_port_or_name(target, &path.field("targetPort"), errors);
-        if let Some(application) = port.str_at(&["appProtocol"])
-            && let Some(why) = name::qualified_name(application)
-        {
-            errors.invalid(&path.field("appProtocol"), format_args!("{application:?}"), why);
+        if let Some(application) = port.str_at(&["appProtocol"]) {
+            for why in name::qualified_name_faults(application) {
+                errors.invalid(&path.field("appProtocol"), format_args!("{application:?}"), why);
+            }
         }
     }
 }
@@ -322,8 +326,10 @@ fn validate_load_balancer(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
     if let Some(class) = spec.str_at(&["loadBalancerClass"]) {
         if !balancer {
             errors.forbidden(&path.field("loadBalancerClass"), WHY);
-        } else if let Some(why) = name::qualified_name(class) {
-            errors.invalid(&path.field("loadBalancerClass"), format_args!("{class:?}"), why);
+        } else {
+            for why in name::qualified_name_faults(class) {
+                errors.invalid(&path.field("loadBalancerClass"), format_args!("{class:?}"), why);
+            }
         }
     }
 }

@@ -30,9 +30,11 @@ impl Rules for StorageClassRules {
         let provisioner = text(object, "provisioner");
         if provisioner.is_empty() {
             errors.required(&Path::Root.field("provisioner"), "");
-        } else if let Some(why) = name::qualified_name(&provisioner.to_lowercase()) {
-            let path = Path::Root.field("provisioner");
-            errors.invalid(&path, format_args!("{provisioner:?}"), why);
+        } else {
+            for why in name::qualified_name_faults(&provisioner.to_lowercase()) {
+                let path = Path::Root.field("provisioner");
+                errors.invalid(&path, format_args!("{provisioner:?}"), why);
+            }
         }
         validate_one_of(object, "reclaimPolicy", &["Delete", "Retain"], &Path::Root, errors);
         let modes = &["Immediate", "WaitForFirstConsumer"];

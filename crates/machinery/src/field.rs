@@ -157,6 +157,10 @@ impl Errors {
     pub fn causes(&self) -> &[Cause] {
         &self.causes
     }
+    /// Adds what another check found.
+    pub fn append(&mut self, mut other: Errors) {
+        self.causes.append(&mut other.causes);
+    }
     /// Adds a cause in full.
     pub fn push(&mut self, reason: Reason, path: &Path<'_>, message: impl Into<String>) {
         self.causes.push(Cause { reason, message: message.into(), field: path.to_string() });

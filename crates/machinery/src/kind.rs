@@ -187,18 +187,47 @@ pub trait Rules: Send + Sync {
     }
     /// What is wrong with the object as such.
     fn validate(&self, _object: &Object, _errors: &mut Errors) {}
-    /// Whether the metadata of a new object is looked at only when nothing else is wrong with it.
-    fn checks_metadata_last(&self) -> bool {
-        false
+    /// When the metadata of a new object is looked at.
+    fn metadata_turn(&self) -> MetadataTurn {
+        MetadataTurn::First
     }
-    /// What is wrong with the change; `validate` has run on the new object as well.
+    /// What is wrong with the change.
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut Errors) {}
+    /// What of a changed object is looked at, and in which order.
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::Last
+    }
+    /// What is wrong with the object as such and told after everything else, also after the change: upstream's
+    /// types say it, its code does not.
+    fn validate_last(&self, _object: &Object, _errors: &mut Errors) {}
     /// What is wrong with a status write.
     fn validate_status(&self, _object: &Object, _old: &Object, _errors: &mut Errors) {}
     /// Worth telling the client although the write goes through.
     fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// When the metadata of a new object is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataTurn {
+    /// Before the rest.
+    First,
+    /// Between what `validate` says and what `validate_last` says.
+    Second,
+    /// When nothing else is wrong.
+    Alone,
+}
+
+/// What of a changed object is looked at, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateTurn {
+    /// The object as such, then the change.
+    Last,
+    /// The change, then the object as such.
+    First,
+    /// The change alone.
+    Only,
 }
 
 /// A kind without rules of its own.
@@ -218,14 +247,28 @@ impl Kind {
 
     /// What is wrong with a new object: its metadata, and what the kind says of the rest.
     pub fn validate_new(&self, object: &Object, errors: &mut Errors) {
-        let last = self.rules.checks_metadata_last();
-        if !last {
+        let turn = self.rules.metadata_turn();
+        if turn == MetadataTurn::First {
             validate_meta(object, self, errors);
         }
         self.rules.validate(object, errors);
-        if last && errors.is_empty() {
+        if turn == MetadataTurn::Second || (turn == MetadataTurn::Alone && errors.is_empty()) {
             validate_meta(object, self, errors);
         }
+        self.rules.validate_last(object, errors);
+    }
+
+    /// What is wrong with a changed object but for its metadata.
+    pub fn validate_change(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        let turn = self.rules.update_turn();
+        if turn == UpdateTurn::Last {
+            self.rules.validate(object, errors);
+        }
+        self.rules.validate_update(object, old, errors);
+        if turn == UpdateTurn::First {
+            self.rules.validate(object, errors);
+        }
+        self.rules.validate_last(object, errors);
     }
 
     /// The subresource of that name.

@@ -22,6 +22,7 @@ pub mod status;
 pub mod time;
 pub mod usage;
 pub mod validate;
+pub mod wanted;
 
 pub use field::{Errors, Path, Reason};
 pub use kind::{Cx, Kind, Rules};

@@ -64,16 +64,45 @@ pub fn validate_meta_update(object: &Object, old: &Object, kind: &Kind, errors: 
         errors.invalid(&path.field("generateName"), format_args!("{generate_name:?}"), why);
     }
     validate_common(meta, &path, errors);
-    if is_set(stored, "deletionTimestamp") {
-        validate_no_new_finalizers(meta, stored, &path, errors);
+    validate_meta_change(meta, stored, &path, errors);
+    if repeats_metadata(kind) {
+        // Upstream looks at these twice more, and says everything again.
+        validate_described(meta, &path, errors);
+        let (mut again, mut frozen) = (Errors::new(), Errors::new());
+        validate_new_finalizers(meta, stored, &path, &mut again);
+        validate_described(meta, &path, &mut again);
+        validate_frozen_members(meta, stored, &path, &mut frozen);
+        errors.append(again);
+        errors.append(frozen);
     }
+    validate_domains(meta, kind, &path.field("finalizers"), errors);
+}
+
+/// Whether what is wrong with the metadata of a changed object is told as often as it is found: custom objects and
+/// their definitions.
+fn repeats_metadata(kind: &Kind) -> bool {
+    kind.type_name.is_empty() || kind.group == "apiextensions.k8s.io"
+}
+
+/// What an update may not do to metadata.
+fn validate_meta_change(meta: &Object, stored: &Object, path: &Path<'_>, errors: &mut Errors) {
+    validate_new_finalizers(meta, stored, path, errors);
+    validate_frozen_members(meta, stored, path, errors);
+}
+
+fn validate_new_finalizers(meta: &Object, stored: &Object, path: &Path<'_>, errors: &mut Errors) {
+    if is_set(stored, "deletionTimestamp") {
+        validate_no_new_finalizers(meta, stored, path, errors);
+    }
+}
+
+fn validate_frozen_members(meta: &Object, stored: &Object, path: &Path<'_>, errors: &mut Errors) {
     for member in FROZEN {
         if meta.get(member) != stored.get(member) && !both_unset(meta, stored, member) {
             let value = meta.get(member).unwrap_or(&Value::Null);
             errors.invalid(&path.field(member), value, "field is immutable");
         }
     }
-    validate_domains(meta, kind, &path.field("finalizers"), errors);
 }
 
 /// Fills what an update may leave out from the stored object, and keeps what clients cannot move.
@@ -177,6 +206,12 @@ fn validate_common(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
         let why = "must be greater than or equal to 0";
         errors.invalid(&path.field("generation"), number, why);
     }
+    validate_described(meta, path, errors);
+    validate_finalizers(meta, &path.field("finalizers"), errors);
+}
+
+/// Labels, annotations and owners.
+fn validate_described(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
     if let Some(labels) = meta.map_at(&["labels"]) {
         validate_labels(labels, &path.field("labels"), errors);
     }
@@ -184,14 +219,13 @@ fn validate_common(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
         validate_annotations(annotations, &path.field("annotations"), errors);
     }
     validate_owners(meta, &path.field("ownerReferences"), errors);
-    validate_finalizers(meta, &path.field("finalizers"), errors);
 }
 
 /// Keys are qualified names in any case; keys and values together have a bound.
 pub fn validate_annotations(annotations: &Object, path: &Path<'_>, errors: &mut Errors) {
     let mut bytes = 0_usize;
     for (key, value) in annotations {
-        if let Some(why) = name::qualified_name(&key.to_lowercase()) {
+        for why in name::qualified_name_faults(&key.to_lowercase()) {
             errors.invalid(path, format_args!("{key:?}"), why);
         }
         bytes = bytes.saturating_add(key.len() + value.as_str().map_or(0, str::len));
@@ -246,7 +280,7 @@ fn validate_owner(owner: &Object, path: &Path<'_>, errors: &mut Errors) {
 fn validate_finalizers(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
     let list: Vec<&str> = strings(meta, "finalizers");
     for finalizer in &list {
-        if let Some(why) = name::qualified_name(finalizer) {
+        for why in name::qualified_name_faults(finalizer) {
             errors.invalid(path, format_args!("{finalizer:?}"), why);
         }
     }
@@ -259,11 +293,16 @@ fn validate_finalizers(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Finalizers of built-in kinds have a domain, but for the plain ones.
+/// Groups whose kinds are looked at as custom ones are where finalizers are concerned.
+const LENIENT_GROUPS: [&str; 3] =
+    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+/// Finalizers of most built-in kinds have a domain, but for the plain ones.
 fn validate_domains(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {
     let list: Vec<&str> = strings(meta, "finalizers");
     // Custom kinds accept plain names and get a warning instead.
-    if kind.type_name.is_empty() {
+    let event = kind.group.is_empty() && kind.kind == "Event";
+    if kind.type_name.is_empty() || event || LENIENT_GROUPS.contains(&kind.group.as_ref()) {
         return;
     }
     for (index, finalizer) in list.iter().enumerate() {

@@ -46,28 +46,64 @@ pub fn path_segment(text: &str) -> Option<&'static str> {
 /// A qualified name such as `example.com/role`: optional DNS subdomain, then at most 63 characters.
 #[must_use]
 pub fn qualified_name(text: &str) -> Option<&'static str> {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    if prefix.is_some_and(|p| dns_subdomain(p).is_some()) {
-        return Some("prefix part must be a lowercase RFC 1123 subdomain");
+    qualified_name_faults(text).into_iter().next()
+}
+
+/// What is wrong with a qualified name, one sentence per fault: clients count them.
+#[must_use]
+pub fn qualified_name_faults(text: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    let mut parts = text.rsplit('/');
+    let name = parts.next().unwrap_or_default();
+    match (parts.next(), parts.next()) {
+        (_, Some(_)) => {
+            return vec!["a qualified name must be a name with an optional prefix and one '/'"];
+        }
+        (Some(""), None) => faults.push("prefix part must be non-empty"),
+        (Some(prefix), None) => {
+            if prefix.len() > 253 {
+                faults.push("prefix part must be no more than 253 bytes");
+            }
+            if !prefix.split('.').all(dns_segment) {
+                faults.push("prefix part must be a lowercase RFC 1123 subdomain");
+            }
+        }
+        (None, None) => {}
     }
-    let ok = !name.is_empty() && name.len() <= 63 && label_text(name);
-    (!ok).then_some(
-        "name part must consist of alphanumeric characters, '-', '_' or '.', start and end with an \
-         alphanumeric character, and have at most 63 characters",
-    )
+    if name.is_empty() {
+        faults.push("name part must be non-empty");
+    } else if name.len() > 63 {
+        faults.push("name part must be no more than 63 bytes");
+    }
+    if !label_text(name) {
+        faults.push(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and start and end \
+             with an alphanumeric character",
+        );
+    }
+    faults
 }
 
 /// A label value: empty, or at most 63 characters.
 #[must_use]
 pub fn label_value(text: &str) -> Option<&'static str> {
-    let ok = text.is_empty() || (text.len() <= 63 && label_text(text));
-    (!ok).then_some(
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
-         '.', start and end with an alphanumeric character, and have at most 63 characters",
-    )
+    label_value_faults(text).into_iter().next()
+}
+
+/// What is wrong with a label value, one sentence per fault: clients count them.
+#[must_use]
+pub fn label_value_faults(text: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    if text.len() > 63 {
+        faults.push("must be no more than 63 bytes");
+    }
+    if !text.is_empty() && !label_text(text) {
+        faults.push(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
+             or '.', and start and end with an alphanumeric character",
+        );
+    }
+    faults
 }
 
 /// A key of ConfigMap or Secret data.

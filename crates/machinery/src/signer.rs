@@ -50,9 +50,13 @@ pub fn validate_user_annotations(annotations: &Object, path: &Path<'_>, errors: 
         size = size.saturating_add(key.len() + value.as_str().map_or(0, str::len));
         if key.is_empty() {
             errors.required(path, "");
-        } else if let Some(why) = name::qualified_name(&key.to_ascii_lowercase()) {
+            continue;
+        }
+        let faults = name::qualified_name_faults(&key.to_ascii_lowercase());
+        for why in &faults {
             errors.invalid(path, format_args!("{key:?}"), why);
-        } else if !key.contains('/') {
+        }
+        if faults.is_empty() && !key.contains('/') {
             let why = "must be a domain-prefixed key (such as \"acme.io/foo\")";
             errors.invalid(path, format_args!("{key:?}"), why);
         }

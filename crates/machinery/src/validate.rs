@@ -13,11 +13,11 @@ use crate::object::{Object, ObjectExt};
 /// Keys and values of labels; every cause stands at the map itself.
 pub fn validate_labels(labels: &Object, path: &Path<'_>, errors: &mut Errors) {
     for (key, value) in labels {
-        if let Some(why) = name::qualified_name(key) {
+        for why in name::qualified_name_faults(key) {
             errors.invalid(path, format_args!("{key:?}"), why);
         }
         let text = value.as_str().unwrap_or_default();
-        if let Some(why) = name::label_value(text) {
+        for why in name::label_value_faults(text) {
             errors.invalid(path, format_args!("{text:?}"), why);
         }
     }
@@ -50,13 +50,13 @@ fn validate_requirement(item: &Object, path: &Path<'_>, errors: &mut Errors) {
         }
     }
     let key = text(item, "key");
-    if let Some(why) = name::qualified_name(key) {
+    for why in name::qualified_name_faults(key) {
         errors.invalid(&path.field("key"), format_args!("{key:?}"), why);
     }
     let list = path.field("values");
     for (index, value) in values.iter().enumerate() {
         let value = value.as_str().unwrap_or_default();
-        if let Some(why) = name::label_value(value) {
+        for why in name::label_value_faults(value) {
             errors.invalid(&list.index(index), format_args!("{value:?}"), why);
         }
     }
@@ -317,6 +317,9 @@ mod tests {
     fn r60_label_selectors() {
         let cases = [
             (json!({"matchLabels": {"a": "b"}}), vec![]),
+            (json!({"matchLabels": {"": "b"}}), vec!["s.matchLabels FieldValueInvalid"; 2]),
+            (json!({"matchLabels": {"a/": "b"}}), vec!["s.matchLabels FieldValueInvalid"; 2]),
+            (json!({"matchLabels": {"/": ""}}), vec!["s.matchLabels FieldValueInvalid"; 3]),
             (json!({"matchLabels": {"a b": "c d"}}), vec!["s.matchLabels FieldValueInvalid"; 2]),
             (
                 json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
@@ -330,6 +333,8 @@ mod tests {
                 json!({"matchExpressions": [{"key": "", "operator": "Like", "values": ["x y"]}]}),
                 vec![
                     "s.matchExpressions[0].operator FieldValueInvalid",
+                    // Nothing is too short a key, and not of its form.
+                    "s.matchExpressions[0].key FieldValueInvalid",
                     "s.matchExpressions[0].key FieldValueInvalid",
                     "s.matchExpressions[0].values[0] FieldValueInvalid",
                 ],

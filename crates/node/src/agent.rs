@@ -31,6 +31,7 @@ use crate::pods::Pods;
 use crate::register::{Identity, Pressure, Registrar};
 use crate::runtime::{About, Runtime, Sandbox};
 use crate::strangers::Strangers;
+use crate::supervise::{keep_running, panicked};
 use crate::volume::{VolumeOptions, Volumes};
 use crate::worker::{Message, Worker};
 
@@ -38,6 +39,8 @@ use crate::worker::{Message, Worker};
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// How often a runtime that is away is tried.
 const AWAY_EVERY: Duration = Duration::from_secs(1);
+/// The pause before a pod gets another worker because the last one panicked.
+const WORKER_PAUSE: Duration = Duration::from_millis(100);
 /// What a node that ends waits beyond the grace of its pods: for hooks that left no time for the signal, and
 /// for the last words to be told.
 const LEAVE_MORE: Duration = Duration::from_secs(4);
@@ -106,9 +109,20 @@ pub(crate) struct Shared {
     leaving: OnceLock<Leaving>,
     ended: mpsc::UnboundedSender<String>,
     seed: AtomicU64,
+    /// What a test wants to see panic: `agent`, or the uid of a pod.
+    faults: Mutex<BTreeSet<String>>,
 }
 
 impl Shared {
+    /// Panics if a test asked for it.
+    #[expect(clippy::panic, reason = "what a test asks for, to see what becomes of it")]
+    pub(crate) fn fault(&self, name: &str) {
+        let planted = self.faults.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        if planted {
+            panic!("planted by a test");
+        }
+    }
+
     /// Addresses of the node as texts.
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.addresses.iter().map(IpAddr::to_string).collect()
@@ -230,6 +244,7 @@ impl Agent {
             leaving: OnceLock::new(),
             ended,
             seed: AtomicU64::new(jiff::Timestamp::now().as_nanosecond() as u64),
+            faults: Mutex::default(),
         });
         let registrar = Arc::new(Registrar {
             client: client.clone(),
@@ -242,13 +257,31 @@ impl Agent {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(carrying);
-        tasks.spawn(objects.follow_services());
-        tasks.spawn(ask_about(Arc::clone(&config.runtime), about));
-        tasks.spawn(keep_node(registrar));
-        tasks.spawn(evict::watch(Arc::clone(&shared), config.root, config.eviction, pressure));
-        let stay = config.strangers_stay;
-        let looping = Loop::new(Arc::clone(&shared), name, ends, stay, keeper);
-        tasks.spawn(async move { Box::pin(looping.run()).await });
+        tasks.spawn(keep_running("services", move || Arc::clone(&objects).follow_services()));
+        let (runtime, about) = (Arc::clone(&config.runtime), Arc::new(about));
+        let asking = move || ask_about(Arc::clone(&runtime), Arc::clone(&about));
+        tasks.spawn(keep_running("runtime", asking));
+        let (evicting, pressure) = (Arc::clone(&shared), Arc::new(pressure));
+        tasks.spawn(keep_running("eviction", move || {
+            let (shared, pressure) = (Arc::clone(&evicting), Arc::clone(&pressure));
+            evict::watch(shared, config.root.clone(), config.eviction, pressure)
+        }));
+        let (stay, ends) = (config.strangers_stay, Arc::new(tokio::sync::Mutex::new(ends)));
+        let looping = Arc::clone(&shared);
+        tasks.spawn(keep_running("agent", move || {
+            let ends = Arc::clone(&ends);
+            let (shared, name, keeper) = (Arc::clone(&looping), name.clone(), keeper.clone());
+            let pods = Loop::new(shared, name, stay, keeper);
+            let node = keep_node(Arc::clone(&registrar));
+            // Both end together: a node whose pods nobody looks after must not say that it is well.
+            async move {
+                let mut ends = ends.lock().await;
+                tokio::select! {
+                    () = Box::pin(pods.run(&mut ends)) => {}
+                    () = node => {}
+                }
+            }
+        }));
         Ok(Agent { shared, pods, node: known_node, _tasks: tasks })
     }
 
@@ -266,6 +299,13 @@ impl Agent {
         if tokio::time::timeout(most, left.recv()).await.is_err() {
             tracing::warn!("containers do not end, so they are killed");
         }
+    }
+
+    /// Has the agent's loop (`agent`) or the worker of a pod (its uid) panic at its next turn.
+    #[doc(hidden)]
+    pub fn plant_panic(&self, name: &str) {
+        let mut faults = self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.insert(name.to_owned());
     }
 
     /// Waits until the node is registered.
@@ -286,7 +326,7 @@ async fn keep_node(registrar: Arc<Registrar>) {
 }
 
 /// Asks the runtime about itself for ever: that is how its absence is noticed.
-async fn ask_about(runtime: Arc<dyn Runtime>, about: watch::Sender<Result<About, String>>) {
+async fn ask_about(runtime: Arc<dyn Runtime>, about: Arc<watch::Sender<Result<About, String>>>) {
     loop {
         let found = runtime.about().await.map_err(|error| error.to_string());
         let able = found.as_ref().is_ok_and(|about| about.unable.is_none());
@@ -322,7 +362,10 @@ struct Loop {
     name: String,
     cares: BTreeMap<String, Care>,
     workers: JoinSet<()>,
-    ends: mpsc::UnboundedReceiver<String>,
+    /// Whose worker a task is; other tasks have no name here.
+    names: HashMap<tokio::task::Id, String>,
+    /// Pods whose worker panicked and which have no other yet.
+    left: Vec<Care>,
     /// What the runtime held when the agent began, by pod; who comes late finds it too.
     found: HashMap<String, Vec<Sandbox>>,
     strangers: Strangers,
@@ -332,13 +375,7 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(
-        shared: Arc<Shared>,
-        name: String,
-        ends: mpsc::UnboundedReceiver<String>,
-        strangers_stay: Duration,
-        keeper: Keeper,
-    ) -> Loop {
+    fn new(shared: Arc<Shared>, name: String, strangers_stay: Duration, keeper: Keeper) -> Loop {
         Loop {
             strangers: Strangers::new(strangers_stay),
             compare_every: COMPARE_EVERY.min(strangers_stay.max(Duration::from_millis(1))),
@@ -346,14 +383,15 @@ impl Loop {
             name,
             cares: BTreeMap::new(),
             workers: JoinSet::new(),
-            ends,
+            names: HashMap::new(),
+            left: Vec::new(),
             found: HashMap::new(),
             begun: false,
             keeper,
         }
     }
 
-    async fn run(mut self) {
+    async fn run(mut self, ends: &mut mpsc::UnboundedReceiver<String>) {
         let mut changes = self.shared.runtime.changes();
         self.find().await;
         let (out, mut pods) = mpsc::unbounded_channel();
@@ -381,12 +419,49 @@ impl Loop {
                         tokio::time::sleep(AWAY_EVERY).await;
                     }
                 },
-                Some(uid) = self.ends.recv() => {
+                Some(uid) = ends.recv() => {
                     self.cares.remove(&uid);
+                }
+                Some(ended) = self.workers.join_next_with_id(), if !self.workers.is_empty() => {
+                    self.ended(ended).await;
                 }
                 _ = compare.tick() => self.compare().await,
             }
-            while self.workers.try_join_next().is_some() {}
+            self.shared.fault("agent");
+        }
+    }
+
+    /// A worker that panicked leaves its pod to a new one, which finds what runs of it.
+    async fn ended(&mut self, ended: Result<(tokio::task::Id, ()), tokio::task::JoinError>) {
+        let id = ended.as_ref().map_or_else(tokio::task::JoinError::id, |(id, ())| *id);
+        let worker = self.names.remove(&id);
+        let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) else { return };
+        panicked(worker.as_deref().unwrap_or("a chore"), &*panic);
+        let Some(uid) = worker else { return };
+        let Some(care) = self.cares.remove(&uid) else { return };
+        let subject = crate::events::Subject::pod(&care.pod);
+        let message =
+            "The node's work on this pod was interrupted by a fault and begins anew".to_owned();
+        self.shared.events.tell(&subject, crate::events::Grade::Warning, "WorkerFailed", message);
+        // A fault that comes again must not take all of the node's time.
+        tokio::time::sleep(WORKER_PAUSE).await;
+        match self.shared.runtime.list().await {
+            Ok(found) => self.care_again(&mut by_pod(found), care),
+            // Once the runtime is there again.
+            Err(_) => self.left.push(care),
+        }
+    }
+
+    /// Gives a pod another worker, which takes over what runs of it.
+    fn care_again(&mut self, found: &mut HashMap<String, Vec<Sandbox>>, care: Care) {
+        let uid = uid(&care.pod);
+        self.found.extend(found.remove_entry(&uid));
+        self.put(care.pod);
+        if let Some(new) = self.cares.get_mut(&uid)
+            && care.gone
+        {
+            new.gone = true;
+            let _ = new.out.send(Message::Gone);
         }
     }
 
@@ -490,7 +565,8 @@ impl Loop {
         drop(outs);
         let care = Care { out: out.clone(), pod: Arc::clone(&pod), gone: false };
         let worker = Worker::new(shared, pod, &found, refused, (out, inbox));
-        self.workers.spawn(worker.run());
+        let task = self.workers.spawn(worker.run());
+        self.names.insert(task.id(), uid.clone());
         self.cares.insert(uid, care);
     }
 
@@ -565,6 +641,9 @@ impl Loop {
                 return;
             }
         };
+        for care in std::mem::take(&mut self.left) {
+            self.care_again(&mut found, care);
+        }
         for (uid, care) in &self.cares {
             let _ = care.out.send(Message::Held(found.remove(uid).unwrap_or_default()));
         }

@@ -54,7 +54,7 @@ pub(crate) async fn watch(
     shared: Arc<Shared>,
     folder: PathBuf,
     enabled: bool,
-    pressure: watch::Sender<Pressure>,
+    pressure: Arc<watch::Sender<Pressure>>,
 ) {
     if !enabled {
         // Held, so that those who listen do not take the silence for an end.

@@ -198,6 +198,7 @@ impl Worker {
     pub(crate) async fn run(mut self) {
         loop {
             let wake = self.step();
+            self.shared.fault(&self.key.uid);
             if self.gone {
                 break;
             }
@@ -207,13 +208,18 @@ impl Worker {
                     Some(message) => self.take(message).await,
                     None => break,
                 },
+                Some(ended) = self.work.join_next(), if !self.work.is_empty() => {
+                    // What the task would have said never comes: the pod needs a new worker.
+                    if let Err(error) = ended && let Ok(panic) = error.try_into_panic() {
+                        std::panic::resume_unwind(panic);
+                    }
+                }
                 () = sleep => {}
             }
             // What happened together is answered together.
             while let Ok(message) = self.inbox.try_recv() {
                 self.take(message).await;
             }
-            while self.work.try_join_next().is_some() {}
         }
         for (_, (_, probe)) in std::mem::take(&mut self.probes) {
             probe.abort();

@@ -27,6 +27,7 @@ use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
 use crate::beside::{self, Beside};
 use crate::body::{Body, Counted};
+use crate::certificate_signing::Signer;
 use crate::clock::Chance;
 use crate::connect::{self, Dialer};
 use crate::dispatch;
@@ -41,7 +42,6 @@ use crate::registry::{Kinds, Served};
 use crate::request::Request;
 pub(crate) use crate::request_line::RequestLine;
 use crate::route::Route;
-use crate::sign::Signer;
 use crate::snapshot;
 use crate::system;
 
@@ -64,7 +64,7 @@ const AUDIT_ID_BYTES_MAX: usize = 64;
 pub struct Peer {
     /// The user its verified certificate names, and the second at which that ends; read once for all requests
     /// of the connection.
-    pub(crate) user: Option<(User, i64)>,
+    pub(crate) user: Option<(Arc<User>, i64)>,
     /// Whether it showed a certificate that proves nothing.
     pub(crate) untrusted: bool,
     /// Where it is.
@@ -78,7 +78,10 @@ impl Peer {
         match certificate.and_then(user_of_certificate) {
             // What the server shows to nodes is worth nothing to itself (downward-api R133b).
             Some((user, _)) if user.name == connect::NODE_CLIENT => Peer::untrusted(),
-            user => Peer { user, ..Peer::default() },
+            user => {
+                let user = user.map(|(user, expires_at)| (Arc::new(user), expires_at));
+                Peer { user, ..Peer::default() }
+            }
         }
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod websocket;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use tenure_machinery::Failure;
@@ -73,13 +74,13 @@ pub(crate) fn authenticate(
     peer: &Peer,
     headers: &HeaderMap,
     tokens: &Tokens,
-) -> Result<(User, Credential), &'static str> {
+) -> Result<(Arc<User>, Credential), &'static str> {
     if let Some((user, expires_at)) = &peer.user {
         // The connection may be older than the end of the certificate.
         if jiff::Timestamp::now().as_second() >= *expires_at {
             return Err("the client certificate has expired");
         }
-        return Ok((user.clone(), Credential::Certificate { expires_at: *expires_at }));
+        return Ok((Arc::clone(user), Credential::Certificate { expires_at: *expires_at }));
     }
     let credentials = headers.get_all(http::header::AUTHORIZATION).iter();
     let mut credentials = credentials.filter(|value| !value.is_empty());
@@ -92,11 +93,15 @@ pub(crate) fn authenticate(
         None => websocket::token(headers)?,
     };
     match token {
-        Some(token) => tokens.believe(&token).map_err(|refused| refused.reason.sentence()),
+        Some(token) => {
+            let believed = tokens.believe(&token).map_err(|refused| refused.reason.sentence())?;
+            let (user, credential) = believed;
+            Ok((Arc::new(user), credential))
+        }
         // A token may say who a client with a worthless certificate is; without one it must not
         // pass as anonymous.
         None if peer.untrusted => Err("the client certificate is not trusted"),
-        None => Ok((User::anonymous(), Credential::None)),
+        None => Ok((Arc::new(User::anonymous()), Credential::None)),
     }
 }
 

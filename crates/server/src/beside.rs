@@ -34,12 +34,13 @@ pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Beside: Send + Sync {
     /// The ownership graph as Graphviz DOT; with uids, only what is connected to them.
     fn graph(&self, uids: Vec<String>) -> Asking<'_, String>;
-    /// Waits until everything up to a revision, and all that followed from it, is done.
-    fn settle(&self, upto: Revision) -> Asking<'_, Revision>;
+    /// Waits until everything up to a revision, and all that followed from it, is done; or says who does
+    /// not do its work.
+    fn settle(&self, upto: Revision) -> Asking<'_, Result<Revision, String>>;
+    /// Each that works beside the server, and why it does not, if so.
+    fn health(&self) -> Vec<(&'static str, Result<(), String>)>;
     /// The volumes of a pod on a simulated node, with their files.
     fn volumes(&self, namespace: &str, name: &str) -> Option<serde_json::Value>;
-    /// Waits until the collector has dealt with what it saw up to a revision.
-    fn collected(&self, upto: Revision) -> Asking<'_, ()>;
     /// How much there is to do, as Prometheus reads it.
     fn metrics(&self) -> String;
 }
@@ -65,7 +66,8 @@ pub(crate) async fn answer(
         let limit = line.query().timeout()?.unwrap_or(SETTLE_MOST).min(SETTLE_MOST);
         let settled = beside.settle(api.world.current().revision());
         let late = |_| Failure::new(504, "Timeout", "the engines are still at work");
-        let revision = tokio::time::timeout(limit, settled).await.map_err(late)?;
+        let settled = tokio::time::timeout(limit, settled).await.map_err(late)?;
+        let revision = settled.map_err(Failure::internal)?;
         return Ok(answer::text(StatusCode::OK, format!("settled at revision {revision}\n")));
     }
     if line.path() == VOLUMES {

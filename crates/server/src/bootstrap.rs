@@ -4,28 +4,36 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_machinery::Failure;
+use tenure_machinery::{Failure, ObjectExt, wanted};
 use tenure_rbac::Reconciled;
 use tenure_rbac::bootstrap::Expected;
-use tenure_world::{Guard, Write};
 
-use crate::aggregate;
+use crate::admit::SERVICE_RANGE;
 use crate::api::Api;
-use crate::follow;
-use crate::internal::{Wanted, ensure_all, find};
-use crate::own;
-use crate::write::commit::{Extras, draft, propose};
+use crate::clock::now;
+use crate::door::{Actor, Door, Propagation};
+use crate::internal::find;
+use crate::system_objects;
 use crate::write::decode;
+use crate::write::ensure::{Wanted, ensure_all};
 
+const NETWORKING: &str = "networking.k8s.io";
 const AGENT: &str = "kube-apiserver";
+const ACTOR: Actor = Actor { account: "system:apiserver", manager: AGENT };
+/// Whose the rules are that roles gather (R157a).
+const GATHERER: Actor = Actor {
+    account: "clusterrole-aggregation-controller",
+    manager: "clusterrole-aggregation-controller",
+};
 
 /// Creates what is missing. When this returns, a pod can be created in `default` at the first try.
 ///
 /// Two transactions: namespaces and objects of the cluster, then what is in namespaces.
-pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
-    let mut first: Vec<Wanted> = follow::SYSTEM_NAMESPACES.map(follow::namespace).into();
+pub async fn bootstrap(api: &Arc<Api>) -> Result<(), Failure> {
+    let mut first: Vec<Wanted> = system_objects::NAMESPACES.map(system_objects::namespace).into();
     first.push(critical("system-cluster-critical", 2_000_000_000));
     first.push(critical("system-node-critical", 2_000_001_000));
+    first.push(service_addresses());
     let (cluster, namespaced): (Vec<_>, Vec<_>) =
         tenure_rbac::bootstrap::objects().into_iter().partition(|role| role.namespace.is_empty());
     first.extend(cluster.iter().map(access));
@@ -33,16 +41,72 @@ pub async fn bootstrap(api: &Api) -> Result<(), Failure> {
     ensure_all(api, first, AGENT).await?;
 
     let mut second: Vec<Wanted> =
-        follow::SYSTEM_NAMESPACES.iter().flat_map(|name| follow::filling(api, name)).collect();
+        system_objects::NAMESPACES.iter().flat_map(|name| filling(api, name)).collect();
     second.extend(namespaced.iter().map(access));
-    second.extend(own::all(api));
+    second.extend(system_objects::namespaced(api).map(|(wanted, _)| wanted));
     ensure_all(api, second, AGENT).await?;
-    own::settle_at_start(api).await?;
+    let door = Door::at_start(Arc::clone(api));
+    settle_service_addresses(&door).await?;
+    // At a start the server may have another address than before, which the Service names too.
+    for (wanted, _) in system_objects::namespaced(api) {
+        correct(&door, wanted).await?;
+    }
     for expected in cluster.iter().chain(&namespaced) {
-        reconcile(api, expected, before).await?;
+        reconcile(api, &door, expected, before).await?;
     }
     // Roles that were made together could not gather from each other yet (R157).
-    aggregate::settle(api).await
+    gather(&door).await
+}
+
+/// Has the Service and the endpoints of the server say where it is.
+async fn correct(door: &Door, wanted: Wanted) -> Result<(), Failure> {
+    let Value::Object(object) = wanted.object else { return Ok(()) };
+    if object.name() != "kubernetes" {
+        return Ok(());
+    }
+    let key = door.key((wanted.group, wanted.resource), &wanted.namespace, object.name())?;
+    let record = door.world().current().get(&key).cloned();
+    let Some(record) = record.filter(|record| !record.deleting()) else { return Ok(()) };
+    let mut new = door.read(&record)?;
+    if wanted::put_right(&mut new, &object) {
+        door.update(ACTOR, &record, "", new, Vec::new()).await?;
+    }
+    Ok(())
+}
+
+/// Applies the rules that roles gather and do not hold yet.
+async fn gather(door: &Door) -> Result<(), Failure> {
+    for (name, rules) in door.gathered_rules() {
+        let config = json!({
+            "apiVersion": format!("{}/v1", tenure_rbac::GROUP), "kind": "ClusterRole",
+            "metadata": { "name": name },
+        });
+        let mut config = config.as_object().cloned().unwrap_or_default();
+        if !rules.is_empty() {
+            config.insert("rules".to_owned(), rules.into());
+        }
+        door.apply(GATHERER, (tenure_rbac::GROUP, "clusterroles"), config).await?;
+    }
+    Ok(())
+}
+
+/// What every namespace has, for those that are there before any controller.
+fn filling(api: &Api, name: &str) -> [Wanted; 2] {
+    let account = json!({ "metadata": { "name": "default" } });
+    let authority = json!({
+        "metadata": {
+            "name": "kube-root-ca.crt",
+            "annotations": { "kubernetes.io/description":
+                "The authority that signs this server's certificate, for clients that verify it." },
+        },
+        "data": { "ca.crt": api.authority_pem },
+    });
+    [("serviceaccounts", account), ("configmaps", authority)].map(|(resource, object)| Wanted {
+        group: "",
+        resource,
+        namespace: name.to_owned(),
+        object,
+    })
 }
 
 fn access(expected: &Expected) -> Wanted {
@@ -57,7 +121,12 @@ fn access(expected: &Expected) -> Wanted {
 /// Adds what an older release, or somebody, left out of a role or binding that must be there (R156).
 ///
 /// What came after `before` was made by this start and lacks nothing.
-async fn reconcile(api: &Api, expected: &Expected, before: Revision) -> Result<(), Failure> {
+async fn reconcile(
+    api: &Api,
+    door: &Door,
+    expected: &Expected,
+    before: Revision,
+) -> Result<(), Failure> {
     let served = find(api, tenure_rbac::GROUP, expected.resource)?;
     let key = served.key(&expected.namespace, &expected.name);
     let current = api.world.current().get(&key).cloned();
@@ -65,20 +134,43 @@ async fn reconcile(api: &Api, expected: &Expected, before: Revision) -> Result<(
     let mut wanted = expected.object.clone();
     decode::check_schema(&served, &mut wanted).map_err(Failure::internal)?;
     decode::settle_empty(&served, &mut wanted);
-    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-    let key = Arc::clone(record.key());
     match tenure_rbac::reconcile(&served.read(&record)?, &wanted) {
-        Reconciled::Same => return Ok(()),
+        Reconciled::Same => {}
         Reconciled::Update(object) => {
-            let write = Write::Put { key, draft: draft(&served, &object)? };
-            propose(&api.world, own, write, Extras::default()).await?;
+            door.update(ACTOR, &record, "", object, Vec::new()).await?;
         }
         Reconciled::Recreate => {
-            propose(&api.world, own, Write::Delete { key }, Extras::default()).await?;
+            door.delete(ACTOR, &record, Some(Propagation::Background), None, Vec::new()).await?;
             ensure_all(api, vec![access(expected)], AGENT).await?;
         }
     }
     Ok(())
+}
+
+/// Where the addresses of Services come from.
+fn service_addresses() -> Wanted {
+    let object = json!({
+        "metadata": { "name": "kubernetes" },
+        "spec": { "cidrs": [SERVICE_RANGE] },
+    });
+    let namespace = String::new();
+    Wanted { group: NETWORKING, resource: "servicecidrs", namespace, object }
+}
+
+/// Says that they do; a status cannot be created.
+async fn settle_service_addresses(door: &Door) -> Result<(), Failure> {
+    let key = door.key((NETWORKING, "servicecidrs"), "", "kubernetes")?;
+    let Some(record) = door.world().current().get(&key).cloned() else { return Ok(()) };
+    let mut object = door.read(&record)?;
+    if !object.list_at(&["status", "conditions"]).is_empty() {
+        return Ok(());
+    }
+    let ready = json!([{
+        "type": "Ready", "status": "True", "reason": "", "lastTransitionTime": now(),
+        "message": "Services get their addresses from this range",
+    }]);
+    object.map_mut("status").insert("conditions".to_owned(), ready);
+    door.update(ACTOR, &record, "status", object, Vec::new()).await.map(drop)
 }
 
 fn critical(name: &str, value: i64) -> Wanted {

@@ -19,7 +19,7 @@ use crate::read::{get, list, watch};
 use crate::request::Request;
 use crate::review;
 use crate::write::delete::{self, DeleteOptions, Deleted};
-use crate::write::{apply, create, patch, scale, update};
+use crate::write::{apply, collection, create, patch, scale, update};
 
 /// No watch lives longer (R112).
 const WATCH_SECONDS_MAX: u32 = 60 * 60;
@@ -178,7 +178,7 @@ async fn delete_object(api: &Api, request: &mut Request) -> Result<Response<Body
     }
 }
 
-/// Deletes a page of a collection one by one; answers the list as it was read (R77).
+/// Deletes a page of a collection, each object on its own; answers the list as it was read (R77).
 async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::List)?;
     let style = request.style()?;
@@ -187,13 +187,7 @@ async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<
     delete::warn_of_kept_pods(request, &deleting);
     let served = Arc::clone(&request.served);
     let page = list::page(api, request, &options).await?;
-    for record in &page.records {
-        match delete::one(api, request, &deleting, record.namespace(), record.name()).await {
-            Ok(_) => {}
-            Err(failure) if failure.code == 404 => {}
-            Err(failure) => return Err(failure),
-        }
-    }
+    collection::delete(api, request, &deleting, &page.records).await?;
     list::respond(api, &request.user, &served, page, wanted, style).await
 }
 

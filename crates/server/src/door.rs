@@ -5,12 +5,19 @@
 //! Where there is an audit log, each write is a line there like a client's (ownership R148).
 //! Nothing here decides what to write.
 
-use std::borrow::Cow;
+mod standing;
+
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_world::{Guard, Handle, Owner, Ownership, Proposal, Record, Refused, Submission, Write};
+use tenure_rbac::{RoleChange, Rule};
+use tenure_token::{LegacyClaims, issue_legacy};
+use tenure_world::{Guard, Handle, Proposal, Record, Refused, Submission, Write};
+use tokio::sync::watch;
 
 use crate::admit::policy::{self, Subject};
 use crate::admit::{self, Operation};
@@ -21,14 +28,18 @@ use crate::authenticate::User;
 use crate::clock::now;
 use crate::internal::{self, OPTIONS};
 use crate::pods;
+use crate::query::Query;
 use crate::registry::{Registry, Served};
 use crate::request::Request;
+use crate::system_objects;
 use crate::write::commit::{Extras, draft, refused_failure};
 use crate::write::decide::{Step, decide};
 use crate::write::delete::DeleteOptions;
 use crate::write::managed::{self, Fields};
 use crate::write::update::{self, Live, Stored};
-use crate::write::{create, decode};
+use crate::write::{apply, create, decode};
+
+pub use standing::{Standing, owner};
 
 pub use crate::write::delete::Propagation;
 pub use tenure_kinds::retention::OPTED_IN_TEXT;
@@ -36,10 +47,26 @@ pub use tenure_kinds::retention::OPTED_IN_TEXT;
 /// Who a follower writes as.
 #[derive(Clone, Copy, Debug)]
 pub struct Actor {
-    /// Its account in `kube-system`, such as `generic-garbage-collector`.
+    /// Its account in `kube-system`, such as `generic-garbage-collector`; with a colon in it, a whole user
+    /// name such as `system:apiserver`.
     pub account: &'static str,
     /// The name its fields are managed under.
     pub manager: &'static str,
+}
+
+/// An object that every cluster has.
+#[derive(Debug)]
+pub struct BootstrapObject {
+    /// The API group.
+    pub group: &'static str,
+    /// The resource.
+    pub resource: &'static str,
+    /// Empty where the resource has no namespaces.
+    pub namespace: String,
+    /// The object as it is made.
+    pub object: Object,
+    /// Whether it is put right when somebody edits it.
+    pub kept: bool,
 }
 
 /// What came of a write.
@@ -51,62 +78,6 @@ pub enum Written {
     Gone,
     /// The object, or something the decision relied on, has moved: nothing was written.
     Moved,
-}
-
-/// An object that a write is about.
-pub enum Standing<'a> {
-    /// As it is stored.
-    Stored(&'a Arc<Record>),
-    /// As it will be once a write that was submitted before is committed.
-    Ahead {
-        /// Where it is stored.
-        key: &'a Arc<str>,
-        /// What it will be.
-        object: &'a Object,
-    },
-}
-
-impl Standing<'_> {
-    /// Where it is stored.
-    #[must_use]
-    pub fn key(&self) -> &Arc<str> {
-        match self {
-            Standing::Stored(record) => record.key(),
-            Standing::Ahead { key, .. } => key,
-        }
-    }
-
-    fn object(&self, served: &Served) -> Result<Cow<'_, Object>, Failure> {
-        match self {
-            Standing::Stored(record) => served.read(record).map(Cow::Owned),
-            Standing::Ahead { object, .. } => Ok(Cow::Borrowed(object)),
-        }
-    }
-
-    /// The uids of its owners.
-    #[must_use]
-    pub fn owner_uids(&self) -> Vec<Box<str>> {
-        match self {
-            Standing::Stored(record) => record.owners().map(|owner| owner.uid.into()).collect(),
-            Standing::Ahead { object, .. } => {
-                let entries = object.list_at(&["metadata", "ownerReferences"]);
-                entries.iter().map(|entry| owner(entry).uid.into()).collect()
-            }
-        }
-    }
-
-    /// What must hold for a write that was decided on it.
-    #[must_use]
-    pub fn guard(&self) -> Guard {
-        match self {
-            Standing::Stored(record) => {
-                Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) }
-            }
-            Standing::Ahead { key, object } => {
-                Guard::Owned { key: Arc::clone(key), ownership: Arc::new(ownership(object)) }
-            }
-        }
-    }
 }
 
 /// What a write leaves of an object.
@@ -127,30 +98,6 @@ fn except(metadata: &Object, other: &Object) -> Object {
 
 fn within_metadata(metadata: Object) -> Object {
     Object::from_iter([("metadata".to_owned(), Value::Object(metadata))])
-}
-
-/// The ownership that an object tells.
-fn ownership(object: &Object) -> Ownership {
-    let finalizers = object.list_at(&["metadata", "finalizers"]).iter().filter_map(Value::as_str);
-    let owners = object.list_at(&["metadata", "ownerReferences"]).iter().map(owner);
-    let deleting = object.str_at(&["metadata", "deletionTimestamp"]).is_some();
-    let uid = object.str_at(&["metadata", "uid"]).unwrap_or_default();
-    Ownership::new(uid, deleting, finalizers, owners)
-}
-
-/// An owner reference as it is written in an object.
-#[must_use]
-pub fn owner(entry: &Value) -> Owner<'_> {
-    let text = |member: &str| entry.get(member).and_then(Value::as_str).unwrap_or_default();
-    let truth = |member: &str| entry.get(member).and_then(Value::as_bool).unwrap_or_default();
-    Owner {
-        api_version: text("apiVersion"),
-        kind: text("kind"),
-        name: text("name"),
-        uid: text("uid"),
-        controller: truth("controller"),
-        block: truth("blockOwnerDeletion"),
-    }
 }
 
 /// A write that can be made now, or not.
@@ -223,13 +170,20 @@ fn note(trail: Trail, code: u16, came: &Result<Written, Failure>) {
 #[derive(Clone)]
 pub struct Door {
     api: Arc<Api>,
+    /// Whether what is written is no line in the audit log.
+    unaudited: bool,
 }
 
 impl Door {
     /// A door into this server.
     #[must_use]
     pub fn new(api: Arc<Api>) -> Door {
-        Door { api }
+        Door { api, unaudited: false }
+    }
+
+    /// A door for what the server writes before it is ready: nobody could have asked for that.
+    pub(crate) fn at_start(api: Arc<Api>) -> Door {
+        Door { api, unaudited: true }
     }
 
     /// The state and its changes.
@@ -238,10 +192,78 @@ impl Door {
         &self.api.world
     }
 
+    /// Turns true when the server is asked to end.
+    #[must_use]
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.api.stop.clone()
+    }
+
     /// The kinds that are served now.
     #[must_use]
     pub fn kinds(&self) -> Arc<Registry> {
         self.api.kinds.current()
+    }
+
+    /// The certificate of the cluster's authority, in PEM form.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.api.authority_pem
+    }
+
+    /// A token for a service account that counts while this Secret of its namespace holds it, as Secrets
+    /// write it (api-server R149).
+    ///
+    /// # Errors
+    /// It cannot be signed.
+    pub fn issue_token(
+        &self,
+        secret: &Record,
+        account: &str,
+        account_uid: &str,
+    ) -> Result<String, Failure> {
+        let subject = tenure_token::Subject {
+            namespace: secret.namespace().to_owned(),
+            name: account.to_owned(),
+            uid: account_uid.to_owned(),
+        };
+        let claims = LegacyClaims { subject, secret: secret.name().to_owned() };
+        let token = issue_legacy(&self.api.tokens.keys, &claims).map_err(Failure::internal)?;
+        Ok(STANDARD.encode(token))
+    }
+
+    /// The certificate that a CertificateSigningRequest asks for, for what this node serves, as its status
+    /// has it; or why there is none. `None` where nobody signs.
+    #[must_use]
+    pub fn sign_certificate(&self, request: &str, node: &str) -> Option<Result<String, String>> {
+        let signer = self.api.signer.get()?;
+        let text = STANDARD.decode(request).map_err(|error| error.to_string());
+        let signed = text.and_then(|text| signer.sign(&String::from_utf8_lossy(&text), node));
+        Some(signed.map(|certificate| STANDARD.encode(certificate)))
+    }
+
+    /// What every cluster has (api-server R79).
+    #[must_use]
+    pub fn system_objects(&self) -> Vec<BootstrapObject> {
+        let namespaces =
+            system_objects::NAMESPACES.map(|name| (system_objects::namespace(name), false));
+        let all = namespaces.into_iter().chain(system_objects::namespaced(&self.api));
+        all.map(|(wanted, kept)| BootstrapObject {
+            group: wanted.group,
+            resource: wanted.resource,
+            namespace: wanted.namespace,
+            object: wanted.object.as_object().cloned().unwrap_or_default(),
+            kept,
+        })
+        .collect()
+    }
+
+    /// The names of the ClusterRoles that do not hold the rules they gather, with those rules (api-server
+    /// R157a).
+    #[must_use]
+    pub fn gathered_rules(&self) -> Vec<(String, Vec<Value>)> {
+        let gathered = self.api.access.rbac().aggregates(RoleChange::None);
+        let values = |rules: Vec<Rule>| rules.iter().map(Rule::to_value).collect();
+        gathered.into_iter().map(|(name, rules)| (name, values(rules))).collect()
     }
 
     /// The key that an object of a built-in resource is stored under.
@@ -250,6 +272,14 @@ impl Door {
     /// There is no such resource.
     pub fn key(&self, at: (&str, &str), namespace: &str, name: &str) -> Result<String, Failure> {
         Ok(internal::find(&self.api, at.0, at.1)?.key(namespace, name))
+    }
+
+    /// What a stored object says.
+    ///
+    /// # Errors
+    /// Nothing of its kind is served.
+    pub fn read(&self, record: &Record) -> Result<Object, Failure> {
+        self.served(record.key())?.read(record)
     }
 
     /// Creates an object of a built-in resource, in any version of its group.
@@ -348,6 +378,27 @@ impl Door {
             Stored::Done(Found::Object(_)) => Written::Gone,
             Stored::Moved | Stored::Again => Written::Moved,
         })
+    }
+
+    /// Applies a configuration of a cluster-wide object by force.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn apply(
+        &self,
+        actor: Actor,
+        (group, resource): (&str, &str),
+        config: Object,
+    ) -> Result<(), Failure> {
+        let served = internal::find(&self.api, group, resource)?;
+        let mut request = self.request(actor, &served, "", config.name());
+        let options = format!("fieldManager={}&force=true", actor.manager);
+        request.query = Query::parse(Some(&options));
+        request.body = Bytes::from(Value::Object(config).to_string());
+        let trail = self.trail(&request, "patch");
+        let applied = apply::apply(&self.api, &mut request).await;
+        trail.close(applied.as_ref().map(|_| 200));
+        applied.map(|_| ())
     }
 
     /// Deletes an object as it stands in `record`, if what the decision relied on still holds.
@@ -491,6 +542,21 @@ impl Door {
         Ok(Prepared::Ready(Ready { after, proposal, trail }))
     }
 
+    /// Deletes an object whose time is over, as it stands in `record`.
+    ///
+    /// Upstream's store does that by itself: it is nobody's request, so nothing is admitted or audited.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub async fn expire(&self, record: &Record) -> Result<Written, Failure> {
+        let proposal = Proposal::delete(Arc::clone(record.key()), record.revision());
+        match self.api.world.propose(proposal).await {
+            Ok(_) => Ok(Written::Gone),
+            Err(Refused::Guard { .. }) => Ok(Written::Moved),
+            Err(refused) => Err(refused_failure(&refused)),
+        }
+    }
+
     /// Gives a write its place in the order; what is submitted later may rest on it.
     ///
     /// # Errors
@@ -509,7 +575,8 @@ impl Door {
 
     /// The line of a write in the audit log; nothing where there is none.
     fn trail(&self, request: &Request, verb: &'static str) -> Trail {
-        Trail::within(self.api.audit.as_ref(), request, verb, || self.api.chance.uid())
+        let audit = self.api.audit.as_ref().filter(|_| !self.unaudited);
+        Trail::within(audit, request, verb, || self.api.chance.uid())
     }
 
     /// The kind that is stored under a key.
@@ -519,10 +586,11 @@ impl Door {
 
     fn request(&self, actor: Actor, served: &Arc<Served>, namespace: &str, name: &str) -> Request {
         let mut request = internal::request(served, namespace, name, actor.manager);
-        request.user = Arc::new(User {
-            name: format!("system:serviceaccount:kube-system:{}", actor.account),
-            ..User::clone(&request.user)
-        });
+        let name = match actor.account {
+            whole if whole.contains(':') => whole.to_owned(),
+            account => format!("system:serviceaccount:kube-system:{account}"),
+        };
+        request.user = Arc::new(User { name, ..User::clone(&request.user) });
         request
     }
 }

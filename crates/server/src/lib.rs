@@ -4,15 +4,13 @@
 //!   listen ──► Api::call: route → authenticate → authorize → decode → default → admit → validate → propose
 //!                                                              │
 //!   read: get, list, watch ◄── one immutable World ────────────┘
-//!   follow: what a write to a namespace brings with it, through the same door
+//!   door: how the followers of this process write, the same way
 //! ```
 //!
 //! Rules of kinds live in crate `kinds`, rules of patches in `patch`, order and durability in `world`.
 
 pub mod access;
-mod accounts;
 pub mod admit;
-mod aggregate;
 pub mod answer;
 pub mod api;
 mod aside;
@@ -21,15 +19,13 @@ pub mod authenticate;
 pub mod beside;
 pub mod body;
 pub mod bootstrap;
+pub mod certificate_signing;
 pub mod clock;
 pub mod connect;
 pub mod custom;
-mod define;
 mod dispatch;
 pub mod door;
-pub mod expire;
 mod fair;
-pub mod follow;
 #[doc(hidden)]
 pub mod fuzzing;
 mod internal;
@@ -37,11 +33,8 @@ pub mod listen;
 pub mod metrics;
 pub mod negotiate;
 mod node;
-mod own;
-pub mod pace;
 mod permit;
 mod pods;
-mod protect;
 pub mod query;
 mod read;
 pub mod recorder;
@@ -54,9 +47,9 @@ mod revocation;
 pub mod route;
 pub mod rules;
 mod select;
-pub mod sign;
 mod snapshot;
 mod system;
+mod system_objects;
 mod view;
 mod write;
 

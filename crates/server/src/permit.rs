@@ -67,7 +67,7 @@ pub(crate) struct Caller {
 /// Somebody who acts as somebody else.
 #[derive(Clone)]
 pub(crate) struct Impersonator {
-    user: User,
+    user: Arc<User>,
     /// The headers that say as whom.
     headers: HeaderMap,
     /// The verb that limits it, if the right does (R152).
@@ -77,14 +77,14 @@ pub(crate) struct Impersonator {
 impl Caller {
     /// Who has shown a credential, or whom they may act as.
     pub(crate) fn new(
-        user: User,
+        user: Arc<User>,
         credential: Credential,
         headers: &HeaderMap,
         attributes: &tenure_rbac::Asked<'_>,
         access: &Access,
     ) -> Result<Caller, Failure> {
         let Some(acting) = impersonate(&user, headers, attributes, access)? else {
-            return Ok(Caller { user: Arc::new(user), credential, impersonator: None });
+            return Ok(Caller { user, credential, impersonator: None });
         };
         let is_about = |name: &http::HeaderName| name.as_str().starts_with("impersonate-");
         let about = headers.iter().filter(|(name, _)| is_about(name));

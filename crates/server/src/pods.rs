@@ -231,6 +231,18 @@ fn set_condition(pod: &mut Object, mut condition: Value) {
     *known = condition;
 }
 
+/// A pod that is evicted has been read: the leave to delete what cannot be read is refused (R142).
+fn refuse_unread(options: &Object, name: &str) -> Result<(), Failure> {
+    const UNREAD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    if options.bool_at(&[UNREAD]) != Some(true) {
+        return Ok(());
+    }
+    let mut errors = Errors::new();
+    let path = Path::Root.field("deleteOptions");
+    errors.invalid(&path.field(UNREAD), true, "cannot be set when a pod is evicted");
+    Err(Failure::invalid("policy", "Eviction", name, errors))
+}
+
 /// Deletes a pod unless a budget forbids it.
 pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
@@ -247,7 +259,13 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
         ));
     }
     let mut options = match eviction.get("deleteOptions") {
-        Some(Value::Object(object)) => DeleteOptions::from_object(object)?,
+        Some(Value::Object(object)) => {
+            refuse_unread(object, &request.name)?;
+            // Of an object within another nobody asks what it calls itself.
+            let mut object = object.clone();
+            object.retain(|member, _| !matches!(member.as_str(), "kind" | "apiVersion"));
+            DeleteOptions::from_object(&object)?
+        }
         None | Some(Value::Null) => DeleteOptions::default(),
         Some(_) => return Err(Failure::bad_request("deleteOptions: must be an object")),
     };

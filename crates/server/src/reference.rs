@@ -36,7 +36,7 @@ pub(crate) use filtered::{Forgotten, Moved, Sight, Then};
 pub(crate) use prepare::prepare;
 pub(crate) use standing::Standing;
 pub(crate) use tally::Tally;
-pub(crate) use tell::tell;
+pub use tell::run;
 
 /// What becomes of the decisions about references (D15).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Which kinds are served, and where their objects are kept.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -278,6 +278,28 @@ impl Registry {
         };
         let rows = self.kinds.iter();
         rows.filter(|served| served.custom.as_deref().is_some_and(made)).cloned().collect()
+    }
+
+    /// The kind that a definition defines, in one of its versions.
+    #[must_use]
+    pub fn defined_by(&self, definition: &str) -> Option<&Arc<Served>> {
+        let mut kinds = self.kinds.iter();
+        kinds.find(|served| served.custom.as_ref().is_some_and(|c| c.definition == definition))
+    }
+
+    /// Kinds of objects in namespaces that have storage of their own; a second view of one storage is left
+    /// out.
+    pub fn in_namespaces(&self) -> impl Iterator<Item = &Arc<Served>> {
+        let mut seen = HashSet::new();
+        let namespaced = self.kinds.iter().filter(|served| served.kind.namespaced);
+        namespaced.filter(move |served| seen.insert(served.prefix.as_str()))
+    }
+
+    /// The key of an object of a resource, in whatever version.
+    #[must_use]
+    pub fn key_of(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<String> {
+        let is = |served: &&Arc<Served>| served.kind.group == group && served.kind.plural == plural;
+        self.kinds.iter().find(is).map(|served| served.key(namespace, name))
     }
 
     /// All served kinds in table order.

@@ -471,6 +471,13 @@ fn health(api: &Api, line: &RequestLine, probe: &str, check: Option<&str>) -> Re
     if probe == "readyz" {
         checks.push(("shutdown", !stopping));
     }
+    // A start of the process would not help what is being started again (R43a).
+    if let Some(beside) = api.beside.get()
+        && probe != "livez"
+        && !stopping
+    {
+        checks.extend(beside.health().into_iter().map(|(name, state)| (name, state.is_ok())));
+    }
     // A full store is no reason to send nobody here: reads and deletes are served, and needed (R245).
     let full = api.world.quota().is_some_and(|quota| api.world.current().bytes() >= quota);
     checks.push(("store-quota", true));

@@ -1,9 +1,15 @@
-//! The log in one file, kept by redb; `docs/design/log-format.md` describes the bytes.
+//! The log in a folder; `docs/design/log-format.md` describes the bytes.
 //!
-//! redb gives atomic transactions and survives power cuts; this file gives them the meaning of a
-//! log. Nothing else in the workspace knows that redb is there.
+//! ```text
+//!   append ──► journal ──► durable, and acknowledged
+//!                 └ full, or the end ──► database
+//! ```
+//!
+//! The database is kept by redb, which gives atomic transactions and survives power cuts; this file gives them
+//! the meaning of a log. Nothing else in the workspace knows that redb is there.
 
 mod folder;
+mod journal;
 pub(crate) mod snapshot;
 mod tables;
 
@@ -13,29 +19,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase as _, ReadableTable as _, StorageBackend};
 use tenure_core::Revision;
 
 use crate::format::{self, Stored};
 use crate::log::{
     AppendError, Commit, Compacted, DEFAULT_VALUE_BYTES_MAX, Durability, Entry, Log, REVISION_STEP,
-    ReplayError, Replayed, SaveError, Stats, check_batch, step_after,
+    ReplayError, Replayed, SaveError, Stats, Write, check_batch, step_after,
 };
 use folder::FolderLock;
+use journal::Journal;
 pub use snapshot::{RestoreError, restore, restore_telling, save_entries};
 use tables::{ENTRIES, Meta, Trouble};
 
 /// The name of the log in its data folder.
 const LOG_NAME: &str = "log.redb";
+/// The name of the journal in its data folder.
+const JOURNAL_NAME: &str = "log.journal";
 /// The name under which a log is built, so that a crash leaves no half-made one.
 const NEW_LOG_NAME: &str = "log.redb.new";
+/// The round of a journal that nothing was written to.
+const FIRST_ROUND: u64 = 1;
 /// How many entries one transaction of a compaction looks at.
 const COMPACTION_ENTRIES: usize = 4096;
 
 /// Is told of work that may take long: how much is done, and of how much.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// How a log in a file behaves.
+/// How a log in a folder behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {
     /// When an append returns.
@@ -44,6 +56,8 @@ pub struct FileOptions {
     pub cache_bytes: usize,
     /// The largest value that is taken.
     pub value_bytes_max: usize,
+    /// How large the journal becomes before it goes into the database: what an open after a crash writes again.
+    pub journal_bytes: usize,
 }
 
 impl Default for FileOptions {
@@ -52,6 +66,7 @@ impl Default for FileOptions {
             durability: Durability::Strict,
             cache_bytes: 32 * 1024 * 1024,
             value_bytes_max: DEFAULT_VALUE_BYTES_MAX,
+            journal_bytes: 4 * 1024 * 1024,
         }
     }
 }
@@ -104,11 +119,14 @@ pub enum OpenError {
     },
 }
 
-/// A log in one file.
+/// A log in a folder.
 #[derive(Debug)]
 pub struct FileLog {
     // The order matters: the database closes before the folder is given up.
     database: Database,
+    journal: Journal,
+    /// What is in the journal and not in the database yet.
+    pending: Vec<Commit>,
     place: Option<(PathBuf, FolderLock)>,
     options: FileOptions,
     last: Revision,
@@ -130,42 +148,51 @@ impl FileLog {
         }
         let file = tenure_files::open_or_create(&path).map_err(|e| failed(e.into()))?;
         let database = builder(options).create_file(file).map_err(|e| failed(e.into()))?;
-        let meta = tables::read_meta(&database).map_err(failed)?;
-        let mut log = FileLog::start(database, meta, options).map_err(failed)?;
+        let journal = open_journal(dir).map_err(failed)?;
+        let mut log = FileLog::start(database, journal, options).map_err(failed)?;
         log.place = Some((path, lock));
         Ok(log)
     }
 
     /// Opens a log on other storage; empty storage becomes an empty log.
-    pub fn with_backend(
-        backend: impl StorageBackend,
+    pub fn with_storage(
+        database: impl StorageBackend,
+        journal: impl StorageBackend,
         options: FileOptions,
     ) -> Result<FileLog, OpenError> {
         let open = || {
-            let database = builder(options).create_with_backend(backend)?;
+            let database = builder(options).create_with_backend(database)?;
             if tables::is_blank(&database)? {
-                tables::initialise(&database)?;
+                tables::initialise(&database, FIRST_ROUND)?;
             }
-            let meta = tables::read_meta(&database)?;
-            FileLog::start(database, meta, options)
+            FileLog::start(database, Box::new(journal), options)
         };
         open().map_err(|trouble: Trouble| trouble.into_open("the storage"))
     }
 
-    fn start(database: Database, mut meta: Meta, options: FileOptions) -> Result<FileLog, Trouble> {
+    fn start(
+        database: Database,
+        journal: Box<dyn StorageBackend>,
+        options: FileOptions,
+    ) -> Result<FileLog, Trouble> {
+        let meta = tables::read_meta(&database)?;
         let (newest, entries) = tables::newest_and_count(&database)?;
+        let mut journal = Journal::new(journal, options.journal_bytes);
+        let found = journal.read(meta.journal, !meta.unsynced)?;
         let mut last = meta.last.max(newest);
+        let pending: Vec<Commit> =
+            found.commits.into_iter().filter(|commit| commit.revision > last).collect();
+        last = pending.last().map_or(last, |commit| commit.revision);
         if meta.unsynced {
             // Revisions after the newest one here may have been handed out and lost.
             last = step_after(last);
         }
         let unsynced = options.durability == Durability::Relaxed;
-        if meta.last != last && meta.unsynced || meta.unsynced != unsynced {
-            (meta.last, meta.unsynced) = (last, unsynced);
-            tables::write_meta(&database, meta)?;
-        }
-        Ok(FileLog {
+        let stale = found.used || meta.journal == 0;
+        let mut log = FileLog {
             database,
+            journal,
+            pending,
             place: None,
             options,
             last,
@@ -173,7 +200,13 @@ impl FileLog {
             synced: last,
             entries,
             stopped: None,
-        })
+        };
+        log.journal.begin(meta.journal);
+        if stale || meta.last != last && meta.unsynced || meta.unsynced != unsynced {
+            log.entries += log.pending.iter().map(|commit| commit.writes.len() as u64).sum::<u64>();
+            log.move_on(&[], last)?;
+        }
+        Ok(log)
     }
 
     /// As [`Log::save`], and tells how many entries are written, and of how many.
@@ -202,6 +235,9 @@ impl FileLog {
         self.guard()?;
         let upto = upto.min(self.last);
         let mut total = Compacted::default();
+        if self.compacted < upto {
+            self.flush().map_err(|trouble| self.stop(&trouble))?;
+        }
         while self.compacted < upto {
             let (reached, removed) =
                 self.compact_some(upto).map_err(|trouble| self.stop(&trouble))?;
@@ -221,6 +257,7 @@ impl FileLog {
     }
 
     fn give_space_back(&mut self) -> Result<(), Trouble> {
+        self.flush()?;
         while self.database.compact()? {}
         // Leaves the state from which the next open is quick.
         tables::write_meta(&self.database, self.meta(self.last))
@@ -231,6 +268,7 @@ impl FileLog {
             last,
             compacted: self.compacted,
             unsynced: self.options.durability == Durability::Relaxed,
+            journal: self.journal.round(),
         }
     }
 
@@ -248,35 +286,63 @@ impl FileLog {
         AppendError::Failed { cause, disk_full: trouble.is_disk_full() }
     }
 
-    fn write(&self, commits: &[Commit], last: Revision, durable: bool) -> Result<u64, Trouble> {
-        let transaction = tables::begin(&self.database, durable)?;
-        let mut written = 0;
+    /// Writes commits to the journal, or with all that is there to the database when it has no room.
+    fn write(&mut self, commits: &[Commit], last: Revision, durable: bool) -> Result<(), Trouble> {
+        if !self.journal.prepare(commits) {
+            if !self.journal.fits() {
+                return self.move_on(commits, last);
+            }
+            self.flush()?;
+        }
+        self.journal.write()?;
+        if durable {
+            self.journal.sync()?;
+            self.synced = last;
+        }
+        self.pending.extend_from_slice(commits);
+        Ok(())
+    }
+
+    /// Brings what only the journal has into the database.
+    fn flush(&mut self) -> Result<(), Trouble> {
+        if self.pending.is_empty() { Ok(()) } else { self.move_on(&[], self.last) }
+    }
+
+    /// Brings what only the journal has, and what follows it, into the database in one durable transaction;
+    /// the journal begins a new round.
+    fn move_on(&mut self, commits: &[Commit], last: Revision) -> Result<(), Trouble> {
+        let round = self.journal.round() + 1;
+        self.store(commits, Meta { journal: round, ..self.meta(last) })?;
+        self.pending.clear();
+        self.journal.begin(round);
+        self.synced = last;
+        Ok(())
+    }
+
+    /// Writes what only the journal has, what follows it, and the facts about the log.
+    fn store(&self, commits: &[Commit], meta: Meta) -> Result<(), Trouble> {
+        let transaction = tables::begin(&self.database)?;
         {
             let mut table = transaction.open_table(ENTRIES)?;
             let (mut key, mut entry) = (Vec::new(), Vec::new());
-            for commit in commits {
+            for commit in self.pending.iter().chain(commits) {
                 for write in &commit.writes {
                     key.clear();
                     entry.clear();
                     format::encode_key(commit.revision, &write.key, &mut key);
-                    let value = write.value.as_deref();
-                    format::encode_entry(Stored { replaces: write.replaces, value }, &mut entry);
+                    format::encode_entry(stored(write), &mut entry);
                     table.insert(key.as_slice(), entry.as_slice())?;
-                    written += 1;
                 }
             }
         }
-        if commits.last().is_some_and(|commit| commit.writes.is_empty()) {
-            // No entry will tell that this revision was used.
-            tables::set_meta(&transaction, self.meta(last))?;
-        }
+        tables::set_meta(&transaction, meta)?;
         transaction.commit()?;
-        Ok(written)
+        Ok(())
     }
 
     /// Looks at a few entries above the floor and removes what they supersede.
     fn compact_some(&self, upto: Revision) -> Result<(Revision, u64), Trouble> {
-        let transaction = tables::begin(&self.database, true)?;
+        let transaction = tables::begin(&self.database)?;
         let (mut removed, mut reached) = (0, upto);
         {
             let mut table = transaction.open_table(ENTRIES)?;
@@ -324,7 +390,27 @@ impl FileLog {
             }
             Ok(())
         };
-        work().map_err(Trouble::into_replay)
+        work().map_err(Trouble::into_replay)?;
+        for commit in &self.pending {
+            let mut writes: Vec<&Write> = commit.writes.iter().collect();
+            writes.sort_unstable_by_key(|write| &write.key);
+            for write in writes {
+                visit(commit.revision, &write.key, stored(write));
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves everything in the database, and says that nothing is missing there.
+    fn close(&mut self) -> Result<(), Trouble> {
+        let relaxed = self.options.durability == Durability::Relaxed;
+        if relaxed || !self.pending.is_empty() {
+            let round = self.journal.round() + 1;
+            let meta = Meta { journal: round, unsynced: false, ..self.meta(self.last) };
+            self.store(&[], meta)?;
+            self.pending.clear();
+        }
+        Ok(self.journal.clear()?)
     }
 }
 
@@ -338,17 +424,10 @@ impl Log for FileLog {
         // The jump after a crash covers only so many lost revisions.
         let durable = self.options.durability == Durability::Strict
             || last.0.saturating_sub(self.synced.0) >= REVISION_STEP / 2;
-        match self.write(commits, last, durable) {
-            Ok(written) => {
-                self.last = last;
-                self.entries = self.entries.saturating_add(written);
-                if durable {
-                    self.synced = last;
-                }
-                Ok(())
-            }
-            Err(trouble) => Err(self.stop(&trouble)),
-        }
+        self.write(commits, last, durable).map_err(|trouble| self.stop(&trouble))?;
+        self.last = last;
+        self.entries += commits.iter().map(|commit| commit.writes.len() as u64).sum::<u64>();
+        Ok(())
     }
 
     fn replay(&mut self, visit: &mut dyn FnMut(Entry)) -> Result<Replayed, ReplayError> {
@@ -369,8 +448,7 @@ impl Log for FileLog {
     fn sync(&mut self) -> Result<(), AppendError> {
         self.guard()?;
         if self.synced < self.last {
-            tables::write_meta(&self.database, self.meta(self.last))
-                .map_err(|trouble| self.stop(&trouble))?;
+            self.journal.sync().map_err(|error| self.stop(&error.into()))?;
             self.synced = self.last;
         }
         Ok(())
@@ -379,7 +457,8 @@ impl Log for FileLog {
     fn stats(&self) -> Stats {
         let size = self.place.as_ref().and_then(|(path, _)| fs::metadata(path).ok());
         // The file has holes, so its length says little.
-        let bytes_on_disk = size.map_or(0, |m| m.blocks().saturating_mul(512));
+        let database = size.map_or(0, |m| m.blocks().saturating_mul(512));
+        let bytes_on_disk = database.saturating_add(self.journal.size());
         Stats { bytes_on_disk, entries: self.entries }
     }
 
@@ -390,12 +469,16 @@ impl Log for FileLog {
 
 impl Drop for FileLog {
     fn drop(&mut self) {
-        if self.stopped.is_none() && self.options.durability == Durability::Relaxed {
-            // Should this fail, the next open only jumps ahead.
-            let closed = Meta { unsynced: false, ..self.meta(self.last) };
-            let _ = tables::write_meta(&self.database, closed);
+        if self.stopped.is_none() {
+            // Should this fail, the next open reads the journal, or jumps ahead.
+            let _ = self.close();
         }
     }
+}
+
+/// One write as the database stores it.
+fn stored(write: &Write) -> Stored<'_> {
+    Stored { replaces: write.replaces, value: write.value.as_deref() }
 }
 
 fn builder(options: FileOptions) -> Builder {
@@ -404,12 +487,25 @@ fn builder(options: FileOptions) -> Builder {
     builder
 }
 
+/// Opens the journal of a folder, and makes it if it is missing, so that a power cut leaves it there.
+fn open_journal(dir: &Path) -> Result<Box<dyn StorageBackend>, Trouble> {
+    let path = dir.join(JOURNAL_NAME);
+    let is_new = !path.exists();
+    let file = tenure_files::open_or_create(&path)?;
+    if is_new {
+        fs::File::open(dir)?.sync_all()?;
+    }
+    Ok(Box::new(FileBackend::new(file)?))
+}
+
 /// Builds an empty log beside its place and moves it there when it is whole.
 fn create(dir: &Path, options: FileOptions) -> Result<(), Trouble> {
     let new = dir.join(NEW_LOG_NAME);
     folder::remove_if_there(&new)?;
+    // The journal of a log that is not there any more tells nothing about this one.
+    folder::remove_if_there(&dir.join(JOURNAL_NAME))?;
     let database = builder(options).create_file(tenure_files::create_new(&new)?)?;
-    tables::initialise(&database)?;
+    tables::initialise(&database, FIRST_ROUND)?;
     drop(database);
     tenure_files::publish(&new, &dir.join(LOG_NAME))?;
     Ok(())

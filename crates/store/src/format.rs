@@ -4,8 +4,10 @@
 
 use tenure_core::Revision;
 
-/// The version this build writes, and the newest it reads.
-pub const FORMAT_VERSION: u64 = 1;
+/// The newest version this build reads: a log with a journal beside it.
+pub const FORMAT_VERSION: u64 = 2;
+/// The version of a file that stands alone, such as a snapshot.
+pub const FORMAT_VERSION_ALONE: u64 = 1;
 
 /// How many bytes of a stored key hold the revision.
 pub const REVISION_BYTES: usize = 8;
@@ -41,6 +43,12 @@ pub enum FormatError {
     Tag {
         /// The byte.
         tag: u8,
+    },
+    /// The journal has whole frames behind one that is not.
+    #[error("the journal is damaged at byte {at}: what follows there is whole")]
+    Journal {
+        /// Where the damage begins.
+        at: u64,
     },
     /// A deletion carries a value.
     #[error("a deletion carries {bytes} bytes")]

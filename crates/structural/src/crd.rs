@@ -19,8 +19,7 @@ use crate::raw::{self, Raw};
 use crate::schema::Type;
 
 pub use status::{
-    Ended, Names, Waiting, begin_deletion, end_deletion, has_finalizer, is_established, is_served,
-    is_terminating, note_deletion, settle,
+    Names, begin_deletion, has_finalizer, is_established, is_served, is_terminating, settle,
 };
 pub use version::{CustomVersion, ScalePaths, kinds, versions};
 

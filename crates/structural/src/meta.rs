@@ -377,7 +377,7 @@ fn validate_meta(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
         }
     }
     for finalizer in meta.list_at(&["finalizers"]).iter().filter_map(Value::as_str) {
-        if let Some(why) = name::qualified_name(finalizer) {
+        for why in name::qualified_name_faults(finalizer) {
             errors.invalid(&path.field("finalizers"), format_args!("{finalizer:?}"), why);
         }
     }

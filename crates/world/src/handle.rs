@@ -127,7 +127,9 @@ pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError
     let dispatching = shared.clone();
     let dispatcher = std::thread::Builder::new()
         .name("dispatcher".into())
-        .spawn(move || dispatching.dispatch())
+        .spawn(move || {
+            dispatching.guard("dispatcher", || dispatching.dispatch());
+        })
         .map_err(OpenError::Thread)?;
     let (sender, receiver): (_, Receiver<Message>) = sync_channel(queue);
     let sequencer = Sequencer {
@@ -243,6 +245,16 @@ impl Handle {
         match self.shared.stopped.get() {
             Some(reason) => Status::Stopped(reason.clone()),
             None => Status::Running,
+        }
+    }
+
+    /// Waits until one of the world's threads panics, and says why; what was written is on the disk, and
+    /// nothing more can be done than to start again.
+    pub async fn broken(&self) -> Arc<str> {
+        let mut broken = self.shared.broken.subscribe();
+        match broken.wait_for(Option::is_some).await.map(|why| why.clone()) {
+            Ok(Some(why)) => why,
+            Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 

@@ -92,7 +92,11 @@ impl Sequencer {
     /// Runs until it is told to stop or nobody is left to tell it.
     pub(crate) fn run(self, queue: Receiver<Message>) {
         let ending = Ending { shared: self.shared.clone(), dispatcher: self.dispatcher.clone() };
-        let (answer, result) = self.work(&queue);
+        let shared = Arc::clone(&self.shared);
+        // A panic ends all writes, and is told.
+        let worked = shared.guard("sequencer", || self.work(&queue));
+        let (answer, result) =
+            worked.unwrap_or_else(|| (None, Err("the sequencer panicked".to_owned())));
         // What still waits is refused now, and the file is closed: only then the end is told.
         drop(queue);
         drop(ending);

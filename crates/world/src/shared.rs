@@ -1,5 +1,6 @@
 //! What readers, the sequencer and the dispatcher share: the published state, lock-free to read.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) stopped: OnceLock<Arc<str>>,
     /// The sequencer has ended; nothing more will be published.
     pub(crate) ended: AtomicBool,
+    /// Which thread panicked, and why: the process cannot do its work any more.
+    pub(crate) broken: tokio::sync::watch::Sender<Option<Arc<str>>>,
     /// The newest revision, for those who wait for one.
     pub(crate) advanced: tokio::sync::watch::Sender<Revision>,
 }
@@ -41,10 +44,28 @@ impl Shared {
             past: Past::default(),
             stopped: OnceLock::new(),
             ended: AtomicBool::new(false),
+            broken: tokio::sync::watch::Sender::new(None),
             advanced,
         };
         shared.watchers.dispatched(shared.world.load().end);
         shared
+    }
+
+    /// Runs one of the threads; if it panics, writes stop, every watch ends and [`Shared::broken`] says so.
+    pub(crate) fn guard<T>(&self, thread: &str, run: impl FnOnce() -> T) -> Option<T> {
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(value) => Some(value),
+            Err(panic) => {
+                let text = panic.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+                let why: Arc<str> =
+                    format!("the {thread} panicked: {}", text.unwrap_or_default()).into();
+                let _ = self.stopped.set(Arc::clone(&why));
+                self.broken.send_replace(Some(why));
+                self.watchers.end();
+                None
+            }
+        }
     }
 
     /// The dispatcher: tells those who wait of every change, until the sequencer has ended.
@@ -88,5 +109,23 @@ impl Shared {
         let upto = end.min(done + DISPATCH_MAX);
         self.watchers.dispatch((done..upto).filter_map(|n| retained.get(n).map(|c| (n, &*c.key))));
         upto
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Recorder;
+
+    #[test]
+    fn a_dispatcher_that_panics_stops_writes_and_is_told() {
+        let recorder = Recorder::new(1 << 20);
+        let shared = Shared::new(World::default(), recorder.shared());
+        assert_eq!(shared.guard("dispatcher", || 5), Some(5));
+        assert!(shared.broken.borrow().is_none());
+        assert_eq!(shared.guard("dispatcher", || -> u32 { panic!("a fault") }), None);
+        let why = shared.broken.borrow().clone().unwrap();
+        assert_eq!(&*why, "the dispatcher panicked: a fault");
+        assert_eq!(shared.stopped.get(), Some(&why));
     }
 }

@@ -176,6 +176,13 @@ impl Server {
         Ok(Duration::from_millis(ticks * 10))
     }
 
+    /// The bytes it has had written to the disk so far.
+    pub fn written_bytes(&self) -> Result<u64> {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.child.id()))?;
+        let line = io.lines().find_map(|line| line.strip_prefix("write_bytes:"));
+        Ok(line.context("no bytes written")?.trim().parse()?)
+    }
+
     /// Fails if the process has ended.
     pub fn alive(&mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
@@ -226,6 +233,16 @@ pub enum Operator {
 /// The user that is nobody in particular on every machine.
 const NOBODY: u32 = 65534;
 
+/// Copies a program that is run afterwards.
+///
+/// Another process does it: what is open for writing here would be so in whatever another test starts in the
+/// same moment, and a program that somebody has open for writing cannot be run.
+pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("cp").args([from, to]).status()?;
+    ensure!(status.success(), "cp {} {}", from.display(), to.display());
+    Ok(())
+}
+
 impl Operator {
     /// Both kinds of operator where the test can be both, else the one that it is.
     #[must_use]
@@ -257,7 +274,7 @@ impl Operator {
         }
         // The build may lie where only root reads.
         let copy = folder.join("tenure");
-        fs::copy(&binary, &copy)?;
+        copy_program(&binary, &copy)?;
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
         let mut command = after(copy);
         self.runs(&mut command, folder)?;

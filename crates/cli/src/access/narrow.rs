@@ -15,7 +15,7 @@ use tenure_references::{Resource, Strategy};
 use crate::access::bundled_objects;
 use crate::flags::{AccessNarrow, NarrowForm};
 use crate::inspect::{block_on, called, connect, paint};
-use crate::report::Problem;
+use crate::report::{COULD_NOT_LOOK, Problem};
 use crate::say;
 
 /// Where a server shows who has read what.
@@ -77,6 +77,8 @@ pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Probl
         say(text.as_bytes());
         Ok(match narrow.verdict {
             Verdict::Safe => ExitCode::SUCCESS,
+            // What was not read may be what is missing to say so.
+            Verdict::NotShown if !narrow.unread.is_empty() => ExitCode::from(COULD_NOT_LOOK),
             Verdict::WouldBreak | Verdict::NotShown => ExitCode::from(NOT_SAFE),
         })
     })

@@ -124,6 +124,10 @@ pub(crate) struct NodeCommand {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) kubeconfig: Option<PathBuf>,
 
+    /// The context in the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+
     /// The name of the node [default: the name of this machine]
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,

@@ -42,13 +42,14 @@ pub(crate) enum Snapshot {
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotSave {
     /// The snapshot, which must not exist yet
+    #[arg(value_parser = path())]
     pub(crate) file: PathBuf,
 
-    #[arg(long, value_name = "DIR", help = DATA_DIR_HELP)]
+    #[arg(long, value_name = "DIR", help = DATA_DIR_HELP, value_parser = path())]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// Save what the server of this kubeconfig has, over the API [default: the one in the data folder]
-    #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
+    #[arg(long, value_name = "FILE", conflicts_with = "data_dir", value_parser = path())]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 

@@ -114,7 +114,8 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) warn_dangling_owners: bool,
 
-    /// Which controllers run: `*` is all, `-name` leaves one out, such as `*,-job`
+    /// Which controllers run: `*` is all, `-name` leaves one out, such as `*,-job`; those of the API itself,
+    /// such as `namespace`, run unless they are left out by name
     #[arg(long, value_name = "NAMES", default_value = "*", value_delimiter = ',')]
     #[arg(allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,

@@ -5,22 +5,27 @@ use std::fs;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use tenure_host::folder::Folder;
+
 use crate::flags::Delete;
 use crate::report::Problem;
 use crate::say;
 use crate::up::data_dir;
 
 /// What tenure makes in a data folder; a name with a dot at its end is the beginning of names.
-const OURS: [&str; 10] = [
+const OURS: [&str; 13] = [
     "lock",
     "run.json",
     "log",
-    "log.",
+    "log.1",
     "kubeconfig",
     "kubeconfig.lock",
     "pki",
     "store",
-    "store.",
+    "store.restoring",
+    "store.restored",
+    "store.before-restore",
+    "store.before-restore.",
     "nodes",
 ];
 
@@ -41,8 +46,10 @@ pub(crate) fn delete(flags: &Delete) -> Result<(), Problem> {
         return Ok(());
     }
     super::down(&flags.down)?;
+    // Whoever uses the folder although they were not seen keeps it; whoever starts meanwhile has to wait.
+    let folder = Folder::open_existing(&dir, "delete")?;
     #[cfg(target_os = "linux")]
-    super::leftovers::end(&dir);
+    tenure_node::runtime::process::clear_left(&folder.path().join("nodes"), |_| false);
     remove(&dir)
 }
 
@@ -80,7 +87,7 @@ fn remove(dir: &Path) -> Result<(), Problem> {
         .flatten()
         .map(|entry| entry.path())
         .collect();
-    for path in entries {
+    for path in last_the_lock(entries) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !is_ours(&name) {
             others.push(name);
@@ -95,9 +102,15 @@ fn remove(dir: &Path) -> Result<(), Problem> {
     if !others.is_empty() {
         others.sort();
         say(format!(
-            "removed what was tenure's in `{}`; left: {}\n",
+            "removed what was tenure's in `{}`; left: {}{}\n",
             dir.display(),
-            others.join(", ")
+            others.join(", "),
+            // Whether one of them runs is not known here.
+            if others.iter().any(|name| name == "node") {
+                "; in `node` are the nodes of `tenure node`, which joined other servers"
+            } else {
+                ""
+            }
         )
         .as_bytes());
         return Ok(());
@@ -110,6 +123,12 @@ fn remove(dir: &Path) -> Result<(), Problem> {
         Err(_) => say(format!("emptied `{}`\n", dir.display()).as_bytes()),
     }
     Ok(())
+}
+
+/// The lock goes last: as long as it is there, nobody starts in a folder that is half removed.
+fn last_the_lock(mut entries: Vec<PathBuf>) -> Vec<PathBuf> {
+    entries.sort_by_key(|path| path.file_name().is_some_and(|name| name == "lock"));
+    entries
 }
 
 fn is_ours(name: &str) -> bool {
@@ -125,15 +144,25 @@ mod tests {
 
     #[test]
     fn what_others_put_there_stays() {
-        for ours in ["lock", "store", "store.before-restore", "log.1", "kubeconfig"] {
+        for ours in [
+            "lock",
+            "store",
+            "store.before-restore",
+            "store.before-restore.2026-11-18T22-52-35Z.2",
+            "store.restoring",
+            "log.1",
+            "kubeconfig",
+        ] {
             assert!(is_ours(ours), "{ours}");
         }
-        for others in ["store2", "notes.txt", "logs", "kubeconfig.bak", "pki.tar"] {
+        let others = ["store2", "notes.txt", "logs", "log.txt", "store.tar", "kubeconfig.bak"];
+        for others in others.into_iter().chain(["pki.tar", "store.before-restored"]) {
             assert!(!is_ours(others), "{others}");
         }
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         fs::create_dir_all(data.join("pki/deep")).unwrap();
+        fs::write(data.join("lock"), "").unwrap();
         fs::write(data.join("mine"), "x").unwrap();
         remove(&data).unwrap();
         assert_eq!(fs::read_dir(&data).unwrap().count(), 1);

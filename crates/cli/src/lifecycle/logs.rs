@@ -35,11 +35,30 @@ pub(crate) fn logs(flags: &Logs) -> Result<(), Problem> {
     loop {
         // Looked at before reading, so that the last words are read too.
         let runs = !matches!(running::state(&dir), State::Stopped);
-        if !copy(&mut file).map_err(failed)? || !flags.follow || !runs {
+        if !copy(&mut file).map_err(failed)? {
+            return Ok(());
+        }
+        if is_another(&file, &path) {
+            // It was too long and was put aside; what was written to it until then is printed.
+            if !copy(&mut file).map_err(failed)? {
+                return Ok(());
+            }
+            file = File::open(&path).map_err(failed)?;
+            continue;
+        }
+        if !flags.follow || !runs {
             return Ok(());
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Whether by now there is another file at the place of one.
+fn is_another(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let now = path.metadata().map(|found| (found.dev(), found.ino()));
+    let held = file.metadata().map(|found| (found.dev(), found.ino()));
+    now.ok().zip(held.ok()).is_some_and(|(now, held)| now != held)
 }
 
 fn absent(dir: &Path) -> Problem {

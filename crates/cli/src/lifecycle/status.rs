@@ -5,14 +5,15 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use tenure_host::kubeconfig::CONTEXT;
 use tenure_host::running::{self, Record, State};
 use tenure_inspect::{Access, Reader};
 
 use crate::flags::{Form, Status};
 use crate::inspect::block_on;
 use crate::report::Problem;
+use crate::say;
 use crate::up::data_dir;
-use crate::{say, servers};
 
 /// How long a server may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -36,10 +37,21 @@ pub(crate) fn status(flags: &Status) -> Result<ExitCode, Problem> {
             let value = json!({ "state": "stopped", "folder": dir.display().to_string() });
             (ExitCode::from(STOPPED), stopped(&dir), value)
         }
-        State::Busy(process) => {
-            let words = format!("starting: process {process} uses `{}`\n", dir.display());
-            let folder = dir.display().to_string();
-            let value = json!({ "state": "starting", "process": process, "folder": folder });
+        State::Busy(holder) => {
+            let state = if holder.chore.is_some() { "busy" } else { "starting" };
+            let words = format!("{state}: {holder} uses `{}`\n", dir.display());
+            let value = json!({
+                "state": state, "process": holder.process, "command": holder.chore,
+                "folder": dir.display().to_string(),
+            });
+            (ExitCode::from(NOT_READY), words, value)
+        }
+        State::Hidden => {
+            let words = format!(
+                "in use: a process that cannot be seen from here uses `{}`\n",
+                dir.display()
+            );
+            let value = json!({ "state": "hidden", "folder": dir.display().to_string() });
             (ExitCode::from(NOT_READY), words, value)
         }
         State::Running(record) => {
@@ -57,12 +69,7 @@ pub(crate) fn status(flags: &Status) -> Result<ExitCode, Problem> {
 }
 
 fn stopped(dir: &Path) -> String {
-    let mut words = format!("stopped: no server uses `{}`\n", dir.display());
-    let others = servers::register().map(|all| running::living(&all)).unwrap_or_default();
-    for other in others.iter().filter(|other| other.folder != dir) {
-        words += &format!("another runs: tenure status --data-dir {}\n", other.folder.display());
-    }
-    words
+    format!("stopped: no server uses `{}`\n{}", dir.display(), super::others(dir, "status"))
 }
 
 fn running(record: &Record, answers: &Answers) -> String {
@@ -133,7 +140,8 @@ fn ask(record: &Record) -> Result<Answers, Problem> {
 async fn answers(record: &Record) -> Answers {
     let access = Access {
         kubeconfig: Some(record.folder.join("kubeconfig")),
-        context: None,
+        // Which context is the current one there is for whoever uses the file.
+        context: Some(CONTEXT.to_owned()),
         namespace: None,
     };
     let reader = match Reader::connect(&access).await {

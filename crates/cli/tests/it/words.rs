@@ -1,6 +1,6 @@
 //! Help, versions, completions and mistakes in flags.
 
-use crate::process::run;
+use crate::process::{run, tenure};
 
 #[test]
 fn help_teaches_by_example() {
@@ -224,4 +224,50 @@ fn the_policy_about_owner_references_is_printed() {
     assert!(!usual.stdout.contains("'metadata.annotations']"));
     let strict = run(&["policy", "owner-references", "--strict"]);
     assert!(strict.stdout.contains("'metadata.annotations']"));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("man1");
+    let written = run(&["man", folder.to_str().unwrap()]);
+    assert_eq!(written.code, Some(0), "{}", written.stderr);
+    let names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap()).collect();
+    assert!(names.len() > 40, "{}", names.len());
+    for page in names {
+        let text = std::fs::read_to_string(page.path()).unwrap();
+        for part in [".TH \"TENURE", ".SH NAME", ".SH SYNOPSIS"] {
+            assert!(text.contains(part), "{}: no {part}", page.path().display());
+        }
+    }
+    let up = std::fs::read_to_string(folder.join("tenure-up.1")).unwrap();
+    assert!(up.contains("data\\-dir") || up.contains("data-dir"), "{up}");
+    assert!(run(&["man"]).stdout.starts_with(".TH \"TENURE\" \"1\""));
+}
+
+#[test]
+fn a_node_that_waits_for_its_server_ends_when_it_is_told_to() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let dir = tempfile::tempdir().unwrap();
+    // It takes connections and never says anything.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = dir.path().join("kubeconfig");
+    let text = format!(
+        "clusters: [{{name: a, cluster: {{server: \"http://{}\"}}}}]\n\
+         users: [{{name: a, user: {{token: x}}}}]\n\
+         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n",
+        silent.local_addr().unwrap()
+    );
+    std::fs::write(&file, text).unwrap();
+    let words = ["node", "--kubeconfig", file.to_str().unwrap(), "--node-name", "n"];
+    let none = run(&words);
+    assert_eq!(none.code, Some(2), "{}", none.stderr);
+    assert!(none.stderr.contains("its context names no server"), "{}", none.stderr);
+    let mut child = tenure(&[&words[..], &["--context", "a"]].concat()).spawn().unwrap();
+    let held = silent.accept().unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let begin = std::time::Instant::now();
+    assert!(child.wait().unwrap().success());
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    drop(held);
 }

@@ -27,7 +27,7 @@ async fn settled(
     tokio::select! {
         () = following => panic!("the followers ended"),
         settled = tokio::time::timeout(patience, engines.settle(house.revision())) => {
-            settled.expect("the engines never settle");
+            settled.expect("the engines never settle").expect("the engines work");
         }
     }
 }

@@ -41,7 +41,8 @@ impl Running {
     /// Waits until nothing is left to do.
     pub async fn settle(&self, house: &House) {
         let settled = self.engines.settle(house.revision());
-        tokio::time::timeout(PATIENCE, settled).await.expect("the engines never settle");
+        let settled = tokio::time::timeout(PATIENCE, settled).await;
+        settled.expect("the engines never settle").expect("the engines work");
     }
 }
 

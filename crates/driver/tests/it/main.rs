@@ -12,8 +12,10 @@
 
 mod audit;
 mod behind;
+mod controllers;
 mod deletion;
 mod estate;
+mod followers;
 mod gaps;
 mod hostile_workloads;
 #[path = "../../../server/tests/it/house.rs"]

@@ -61,11 +61,11 @@ pub enum Escalation {
     Gathers,
     /// The role to be bound is absent, so nobody can be said to hold it.
     RoleAbsent {
-        /// Which it is: `roles` or `clusterroles`.
-        resource: &'static str,
         /// Its name.
         name: String,
     },
+    /// The role to be bound has no name, or none that a role can have.
+    RoleNameless,
     /// A Role is to be bound in the whole cluster, where there are none.
     RoleNowhere,
 }
@@ -95,6 +95,7 @@ impl Escalation {
                 "only somebody who may do everything can write an aggregationRule".to_owned()
             }
             Self::RoleAbsent { .. } => "the role to be bound does not exist".to_owned(),
+            Self::RoleNameless => "the role to be bound needs a name".to_owned(),
             Self::RoleNowhere => "a Role can only be bound in its namespace".to_owned(),
         }
     }
@@ -196,7 +197,10 @@ impl Rbac {
         if resource == "roles" && home.is_empty() {
             return Err(Escalation::RoleNowhere);
         }
-        let absent = || Escalation::RoleAbsent { resource, name: name.to_owned() };
+        if matches!(name, "" | "." | "..") || name.contains(['/', '%']) {
+            return Err(Escalation::RoleNameless);
+        }
+        let absent = || Escalation::RoleAbsent { name: name.to_owned() };
         let role = self.role(home, name).ok_or_else(absent)?;
         let mut relied = self.must_hold(who, &binding.namespace, &role.rules)?;
         relied.bound = Some((&role.namespace, &role.name));

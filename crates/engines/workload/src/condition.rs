@@ -62,6 +62,33 @@ pub fn set(conditions: &mut Vec<Value>, mut condition: Object) {
     conditions.push(Value::Object(condition));
 }
 
+/// Puts a condition of this type and status into the status of an object: in the place of the one of its type,
+/// or at the end. Its time moves with its status only, its words with every change.
+pub fn put(
+    object: &mut Object,
+    (kind, status): (&str, &str),
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    let mut condition = new(kind, status, reason, message, now);
+    let conditions = object.map_mut("status").entry("conditions").or_insert_with(|| json!([]));
+    let Value::Array(conditions) = conditions else { return };
+    let same = |known: &Value, name: &str, value: &str| {
+        known.get(name).and_then(Value::as_str) == Some(value)
+    };
+    let Some(known) = conditions.iter_mut().find(|known| same(known, "type", kind)) else {
+        conditions.push(Value::Object(condition));
+        return;
+    };
+    if same(known, "status", status)
+        && let Some(since) = known.get("lastTransitionTime").cloned()
+    {
+        condition.insert("lastTransitionTime".to_string(), since);
+    }
+    *known = Value::Object(condition);
+}
+
 /// Takes the condition of a type away.
 pub fn remove(conditions: &mut Vec<Value>, kind: &str) {
     conditions.retain(|c| c.get("type").and_then(Value::as_str) != Some(kind));

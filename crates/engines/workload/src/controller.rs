@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use jiff::Timestamp;
+use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::daemonset::Failures;
@@ -63,6 +64,17 @@ impl<'a> Change<'a> {
     }
 }
 
+/// The end of an object of any kind, custom ones too.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure<'a> {
+    /// The API group; empty for core.
+    pub group: &'a str,
+    /// The resource, such as `pods`.
+    pub resource: &'a str,
+    /// Empty where the resource has no namespaces.
+    pub namespace: &'a str,
+}
+
 /// Everything a pass may depend on (PU1, PU2).
 #[derive(Clone, Copy)]
 pub struct Pass<'a> {
@@ -87,8 +99,12 @@ pub enum Memory {
     Nothing,
     /// Something was told about this generation of the object already.
     Told(i64),
-    /// These messages were told already and still hold.
+    /// These texts were told, or looked at, already and still hold.
     Said(BTreeSet<String>),
+    /// The objects of these uids were to be deleted.
+    Tried(BTreeSet<String>),
+    /// Somebody else has to have seen what was written up to this revision.
+    Seen(Revision),
     /// Something has been so since this time.
     Since(Timestamp),
     /// Pods failed on these nodes, so that their successors come later each time (DS5).
@@ -133,6 +149,17 @@ pub trait Controller: Send + Sync {
         self.name()
     }
 
+    /// Whose name its writes bear: an account in `kube-system`, such as `replicaset-controller`, or with a
+    /// colon in it a whole user name.
+    fn account(&self) -> &'static str {
+        self.component()
+    }
+
+    /// The name that the fields it writes are managed under.
+    fn manager(&self) -> &'static str {
+        "kube-controller-manager"
+    }
+
     /// Whether it brings to an end what others began: its keys come before theirs, so that much work
     /// is done piece by piece.
     fn comes_first(&self) -> bool {
@@ -144,11 +171,25 @@ pub trait Controller: Send + Sync {
         true
     }
 
+    /// Whether it runs wherever the server does unless it is turned off by its name: without it what
+    /// clients are promised by the API itself would not happen.
+    fn is_essential(&self) -> bool {
+        false
+    }
+
+    /// The longest that something refused waits until it is tried again.
+    fn retries_within(&self) -> Duration {
+        Duration::from_secs(1000)
+    }
+
     /// The resources whose changes concern it.
     fn watches(&self) -> &'static [Resource];
 
     /// The keys that a change of a watched resource concerns.
     fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key));
+
+    /// The keys that the end of an object concerns, whatever its kind; for whoever waits until all are gone.
+    fn wake_by_departure(&self, _: &Departure<'_>, _: &dyn View, _: &mut dyn FnMut(Key)) {}
 
     /// What to do about one key.
     fn reconcile(&self, pass: &Pass<'_>) -> Outcome;

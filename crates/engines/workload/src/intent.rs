@@ -17,7 +17,7 @@ use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::resource::Resource;
-use crate::view::Seen;
+use crate::view::{ObjectHeader, Seen};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,8 +78,77 @@ pub enum Act {
         /// How long it may take to end; `None` leaves it to the object.
         grace_seconds: Option<i64>,
     },
+    /// Remove an object of any kind, custom ones too.
+    Remove {
+        /// Which.
+        object: AnyObject,
+        /// What becomes of dependents; `None` leaves it to the object.
+        propagation: Option<Propagation>,
+    },
+    /// Apply a configuration by force: what it says is the controller's from then on.
+    Apply {
+        /// Where it goes.
+        resource: Resource,
+        /// The configuration.
+        config: Box<Object>,
+    },
+    /// Put a Secret over the one that was seen, with a token in it that the host draws.
+    IssueToken {
+        /// The Secret as it should be, but for `data.token`.
+        object: Box<Object>,
+        /// The revision it was decided at; a newer one refuses with `Conflict`.
+        revision: Revision,
+        /// The service account, in the namespace of the Secret.
+        account: String,
+        /// The uid of that account.
+        account_uid: String,
+    },
+    /// Ask the cluster's authority for a certificate for what a node serves; approve the request, and put the
+    /// certificate into its status. Refused as [`UNSIGNED`] where the authority will not sign.
+    SignCertificate {
+        /// The request as approved.
+        approved: Box<Object>,
+        /// The revision it was decided at; a newer one refuses with `Conflict`.
+        revision: Revision,
+        /// The node.
+        node: String,
+        /// What it asks for: `spec.request`.
+        request: String,
+    },
     /// Only tell.
     Tell(Note),
+}
+
+/// The reason of the refusal of a certificate.
+pub const UNSIGNED: &str = "Unsigned";
+
+/// An object of any kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AnyObject {
+    /// The API group; empty for core.
+    pub group: String,
+    /// The resource, such as `pods`.
+    pub resource: String,
+    /// Empty where the resource has no namespaces.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The uid it must have.
+    pub uid: String,
+}
+
+impl AnyObject {
+    /// The object that this instance is.
+    #[must_use]
+    pub fn of(instance: &ObjectHeader<'_>) -> AnyObject {
+        AnyObject {
+            group: instance.group.to_string(),
+            resource: instance.resource.to_string(),
+            namespace: instance.namespace.to_string(),
+            name: instance.name.to_string(),
+            uid: instance.uid.to_string(),
+        }
+    }
 }
 
 /// The endpoint that an update goes through.
@@ -93,6 +162,8 @@ pub enum Door {
     Binding,
     /// `/finalize` of a namespace.
     Finalize,
+    /// `/approval` of a CertificateSigningRequest.
+    Approval,
 }
 
 impl Door {
@@ -104,6 +175,7 @@ impl Door {
             Door::Status => "status",
             Door::Binding => "binding",
             Door::Finalize => "finalize",
+            Door::Approval => "approval",
         }
     }
 }
@@ -143,6 +215,16 @@ pub enum Reliance {
         name: String,
         /// The revision that was seen.
         revision: Option<Revision>,
+    },
+    /// A namespace holds no object of any kind.
+    NamespaceEmpty {
+        /// Its name.
+        namespace: String,
+    },
+    /// There is no object of a custom kind.
+    NoInstances {
+        /// The name of its definition.
+        definition: String,
     },
 }
 
@@ -289,6 +371,42 @@ impl Intent {
         })
     }
 
+    /// Remove an object of any kind, whatever has changed in it.
+    #[must_use]
+    pub fn remove(object: AnyObject, propagation: Option<Propagation>) -> Intent {
+        Intent::new(Act::Remove { object, propagation })
+    }
+
+    /// Apply a configuration by force.
+    #[must_use]
+    pub fn apply(resource: Resource, config: Object) -> Intent {
+        Intent::new(Act::Apply { resource, config: Box::new(config) })
+    }
+
+    /// Put a Secret over the one written at `revision`, with a token for a service account in it.
+    #[must_use]
+    pub fn issue_token(
+        secret: Object,
+        revision: Revision,
+        account: String,
+        account_uid: String,
+    ) -> Intent {
+        let object = Box::new(secret);
+        Intent::new(Act::IssueToken { object, revision, account, account_uid })
+    }
+
+    /// Ask for a certificate for what a node serves, and answer its request.
+    #[must_use]
+    pub fn sign_certificate(
+        approved: Object,
+        revision: Revision,
+        node: String,
+        request: String,
+    ) -> Intent {
+        let approved = Box::new(approved);
+        Intent::new(Act::SignCertificate { approved, revision, node, request })
+    }
+
     /// Only tell.
     #[must_use]
     pub fn tell(note: Note) -> Intent {
@@ -383,8 +501,8 @@ pub enum Verb {
 pub struct Refused {
     /// What was tried.
     pub verb: Verb,
-    /// Of which resource.
-    pub resource: Resource,
+    /// Of which resource; `None` for one that controllers do not know.
+    pub resource: Option<Resource>,
     /// The name of the object; of a creation without a name, its `generateName`.
     pub name: String,
     /// The HTTP status code, such as 403.

@@ -12,31 +12,42 @@
 #![no_std]
 extern crate alloc;
 
+pub mod certificate_signing;
 pub mod claim;
 pub mod condition;
 pub mod controller;
 pub mod cron;
+pub mod custom_resource_definition;
 pub mod daemonset;
 pub mod deployment;
 pub mod disruption;
 pub mod endpoints;
 pub mod ephemeral;
+pub mod event_expiry;
 pub mod history;
 pub mod intent;
 pub mod job;
+pub mod mirroring;
+pub mod namespace;
 pub mod owner;
 pub mod placement;
 pub mod pod;
 pub mod podgc;
+pub mod protection;
 pub mod quota;
 pub mod replicas;
 pub mod resource;
+pub mod role_aggregation;
+pub mod root_ca_certificates;
 pub mod scheduler;
 pub mod selector;
+pub mod service_account_tokens;
+pub mod service_accounts;
 pub mod share;
 pub mod simulated;
 pub mod slices;
 pub mod statefulset;
+pub mod system_objects;
 pub mod table;
 pub mod taints;
 pub mod template;
@@ -46,8 +57,10 @@ pub mod view;
 pub mod volumes;
 pub mod wake;
 
-pub use controller::{Change, Controller, Key, Memory, Outcome, Pass};
-pub use intent::{Act, Door, Ending, Intent, Note, Propagation, Refused, Reliance, Subject, Verb};
+pub use controller::{Change, Controller, Departure, Key, Memory, Outcome, Pass};
+pub use intent::{
+    Act, AnyObject, Door, Ending, Intent, Note, Propagation, Refused, Reliance, Subject, Verb,
+};
 pub use resource::Resource;
-pub use table::{CONTROLLERS, UnknownController, enabled};
-pub use view::{Seen, View};
+pub use table::{API_SERVER, CONTROLLERS, UnknownController, enabled};
+pub use view::{CustomKind, ObjectHeader, Seen, View};

@@ -167,7 +167,7 @@ fn trouble<'a>(pass: &Pass<'a>, excess: i64, barren: bool) -> Option<Trouble<'a>
     let failed = |verb: Verb| {
         pass.refused.iter().find(|refused| {
             refused.verb == verb
-                && refused.resource == Resource::Pods
+                && refused.resource == Some(Resource::Pods)
                 && !refused.namespace_terminating
                 // Somebody was quicker: that is no failure, and this pass looks afresh.
                 && !matches!(refused.code, 404 | 409)

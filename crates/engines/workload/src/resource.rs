@@ -52,8 +52,16 @@ pub enum Resource {
     Leases,
     /// `storage.k8s.io/v1` storageclasses.
     StorageClasses,
+    /// `storage.k8s.io/v1` volumeattributesclasses.
+    VolumeAttributesClasses,
     /// `scheduling.k8s.io/v1` priorityclasses.
     PriorityClasses,
+    /// `certificates.k8s.io/v1` certificatesigningrequests.
+    CertificateSigningRequests,
+    /// `apiextensions.k8s.io/v1` customresourcedefinitions.
+    CustomResourceDefinitions,
+    /// `rbac.authorization.k8s.io/v1` clusterroles.
+    ClusterRoles,
 }
 
 /// Group, version, kind, plural, whether objects live in namespaces.
@@ -85,7 +93,11 @@ impl Resource {
         Resource::PodDisruptionBudgets,
         Resource::Leases,
         Resource::StorageClasses,
+        Resource::VolumeAttributesClasses,
         Resource::PriorityClasses,
+        Resource::CertificateSigningRequests,
+        Resource::CustomResourceDefinitions,
+        Resource::ClusterRoles,
     ];
 
     const fn names(self) -> Names {
@@ -127,8 +139,28 @@ impl Resource {
             Resource::StorageClasses => {
                 ("storage.k8s.io", "v1", "StorageClass", "storageclasses", false)
             }
+            Resource::VolumeAttributesClasses => {
+                ("storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses", false)
+            }
             Resource::PriorityClasses => {
                 ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false)
+            }
+            Resource::CertificateSigningRequests => (
+                "certificates.k8s.io",
+                "v1",
+                "CertificateSigningRequest",
+                "certificatesigningrequests",
+                false,
+            ),
+            Resource::CustomResourceDefinitions => (
+                "apiextensions.k8s.io",
+                "v1",
+                "CustomResourceDefinition",
+                "customresourcedefinitions",
+                false,
+            ),
+            Resource::ClusterRoles => {
+                ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false)
             }
         }
     }
@@ -174,6 +206,9 @@ impl Resource {
             b"coordination.k8s.io" => "coordination.k8s.io/v1",
             b"storage.k8s.io" => "storage.k8s.io/v1",
             b"scheduling.k8s.io" => "scheduling.k8s.io/v1",
+            b"certificates.k8s.io" => "certificates.k8s.io/v1",
+            b"rbac.authorization.k8s.io" => "rbac.authorization.k8s.io/v1",
+            b"apiextensions.k8s.io" => "apiextensions.k8s.io/v1",
             _ => "v1",
         }
     }

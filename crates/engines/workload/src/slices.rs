@@ -10,14 +10,16 @@
 mod pack;
 pub mod reach;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
+use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
+use crate::intent::{Intent, Subject};
 use crate::resource::Resource;
 use crate::view::{Seen, View};
 use crate::{owner, pod, selector, time};
@@ -136,7 +138,32 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
         slice.str_at(&["addressType"]).is_none_or(|family| !families.contains(&family))
     };
     out.intents.extend(known.iter().filter(lost).map(pack::removal));
+    tell_left_out(pass, &service, &pods, &mut out);
     out
+}
+
+/// Tells once which pods are on the loopback address of their node, where nobody else finds them (ES4a).
+fn tell_left_out(pass: &Pass<'_>, service: &Seen, pods: &[Seen], out: &mut Outcome) {
+    let left_out = pods.iter().filter(|pod| reach::counts(pod, false) && reach::is_left_out(pod));
+    let names: BTreeSet<String> = left_out.map(|pod| pod.name().to_string()).collect();
+    let Some(first) = names.first() else { return };
+    let known = |name: &String| matches!(pass.memory, Memory::Said(said) if said.contains(name));
+    if !names.iter().all(known) {
+        let about = Subject::of(Resource::Services, service);
+        let others = match names.len() {
+            1 => String::new(),
+            number => format!(" and {} more", number.saturating_sub(1)),
+        };
+        // What is refused would silence it, and it holds in any case.
+        out.intents.insert(0, Intent::tell(about.warning(
+            "NotPublished",
+            format!(
+                "pod {first}{others} is not behind the Service: with hostNetwork it has the address of its node, \
+                 which is loopback; leave hostNetwork out, or give the node another address"
+            ),
+        )));
+    }
+    out.memory = Memory::Said(names);
 }
 
 /// The endpoints that should be, grouped by their ports.

@@ -4,21 +4,31 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::certificate_signing::CertificateSigning;
 use crate::controller::Controller;
 use crate::cron::CronJobs;
+use crate::custom_resource_definition::CustomResourceDefinitions;
 use crate::daemonset::DaemonSets;
 use crate::deployment::Deployments;
 use crate::disruption::DisruptionBudgets;
 use crate::endpoints::Endpoints;
 use crate::ephemeral::EphemeralVolumes;
 use crate::job::Jobs;
+use crate::mirroring::MirroredEndpoints;
+use crate::namespace::Namespaces;
 use crate::podgc::PodCollector;
+use crate::protection::{ClaimProtection, ClassProtection, VolumeProtection};
 use crate::quota::Quotas;
 use crate::replicas::{ReplicaSets, ReplicationControllers};
+use crate::role_aggregation::RoleAggregation;
+use crate::root_ca_certificates::RootCaCertificates;
 use crate::scheduler::Scheduler;
+use crate::service_account_tokens::ServiceAccountTokens;
+use crate::service_accounts::ServiceAccounts;
 use crate::simulated::SimulatedNodes;
 use crate::slices::EndpointSlices;
 use crate::statefulset::StatefulSets;
+use crate::system_objects::SystemObjects;
 use crate::taints::{NodeLifecycle, TaintEviction};
 use crate::ttl::TtlAfterFinished;
 use crate::volumes::Volumes;
@@ -27,6 +37,7 @@ use crate::volumes::Volumes;
 pub static CONTROLLERS: &[&dyn Controller] = &[
     &Endpoints,
     &EndpointSlices,
+    &MirroredEndpoints,
     &ReplicationControllers,
     &PodCollector,
     &Quotas,
@@ -42,9 +53,21 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &TaintEviction,
     &Volumes,
     &EphemeralVolumes,
+    &Namespaces,
+    &ClaimProtection,
+    &VolumeProtection,
+    &ClassProtection,
+    &ServiceAccounts,
+    &ServiceAccountTokens,
+    &RootCaCertificates,
+    &CertificateSigning,
+    &RoleAggregation,
     &Scheduler,
     &SimulatedNodes,
 ];
+
+/// What an API server does by itself, wherever it runs.
+pub static API_SERVER: &[&dyn Controller] = &[&CustomResourceDefinitions, &SystemObjects];
 
 /// A name in `--controllers` that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +84,7 @@ impl core::error::Error for UnknownController {}
 /// The controllers that a list such as `*,-job` turns on.
 ///
 /// A name turns one on, `-name` turns it off, `*` stands for all others; for each controller the
-/// first word that names it decides.
+/// first word that names it decides. What the API itself promises runs unless it is turned off by name.
 ///
 /// # Errors
 /// A word names no controller of this crate, and `elsewhere` does not know it either.
@@ -76,9 +99,9 @@ pub fn enabled(
             return Err(UnknownController(name.into()));
         }
     }
-    let on = |c: &&&'static dyn Controller| {
-        let named = |word: &&str| [c.name(), c.alias()].contains(word);
-        names(words, c.name(), c.alias()) && (c.on_by_default() || words.iter().any(named))
+    let on = |c: &&&'static dyn Controller| match named(words, c.name(), c.alias()) {
+        Some(on) => on,
+        None => c.is_essential() || (c.on_by_default() && words.contains(&"*")),
     };
     Ok(CONTROLLERS.iter().filter(on).copied().collect())
 }
@@ -86,13 +109,15 @@ pub fn enabled(
 /// Whether a list such as `*,-job` turns on what has this name and this older name.
 #[must_use]
 pub fn names(words: &[&str], name: &str, alias: &str) -> bool {
-    for word in words {
+    named(words, name, alias).unwrap_or_else(|| words.contains(&"*"))
+}
+
+/// What the first word that names something says of it.
+fn named(words: &[&str], name: &str, alias: &str) -> Option<bool> {
+    words.iter().find_map(|word| {
         let (named, off) = word.strip_prefix('-').map_or((*word, false), |rest| (rest, true));
-        if named == name || named == alias {
-            return !off;
-        }
-    }
-    words.contains(&"*")
+        (named == name || named == alias).then_some(!off)
+    })
 }
 
 #[cfg(test)]
@@ -104,8 +129,23 @@ mod tests {
         enabled(words, |name| name == "garbage-collector-controller")
             .unwrap()
             .iter()
+            .filter(|c| !c.is_essential())
             .map(|c| c.alias())
             .collect()
+    }
+
+    #[test]
+    fn what_the_api_promises_runs_unless_it_is_turned_off_by_name() {
+        let on = |words: &[&str]| {
+            let on = enabled(words, |_| false).unwrap();
+            on.iter().any(|c| c.alias() == "pvc-protection")
+        };
+        for words in [&["*"][..], &[], &["job"], &["-job", "*"]] {
+            assert!(on(words), "{words:?}");
+        }
+        for word in ["-pvc-protection", "-persistentvolumeclaim-protection-controller"] {
+            assert!(!on(&["*", word]));
+        }
     }
 
     #[test]

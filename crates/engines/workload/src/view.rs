@@ -3,17 +3,20 @@
 //! The host answers from its snapshot and its cache of parsed objects; nothing here parses, waits or
 //! changes. A lookup costs what it returns, never a walk over everything.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
+use serde_json::Value;
 use tenure_core::Revision;
 use tenure_core::selector::LabelSelector;
-use tenure_machinery::Object;
+use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::resource::Resource;
 use crate::scheduler::{Taken, Waiting};
 use crate::simulated::{Household, Resident};
+use crate::system_objects::SystemObject;
 use crate::{owner, selector};
 
 /// An object as the view holds it, and the revision that wrote it.
@@ -32,6 +35,52 @@ impl Deref for Seen {
     }
 }
 
+/// An object of any kind, as far as the host knows it without reading it.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectHeader<'a> {
+    /// The API group; empty for core.
+    pub group: &'a str,
+    /// The resource, such as `pods`.
+    pub resource: &'a str,
+    /// Empty where the resource has no namespaces.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What holds it.
+    pub finalizers: &'a [&'a str],
+}
+
+impl<'a> ObjectHeader<'a> {
+    /// An object that was read, with its finalizers.
+    #[must_use]
+    pub fn of(
+        resource: Resource,
+        object: &'a Object,
+        finalizers: &'a [&'a str],
+    ) -> ObjectHeader<'a> {
+        ObjectHeader {
+            group: resource.group(),
+            resource: resource.plural(),
+            namespace: object.namespace(),
+            name: object.name(),
+            uid: owner::uid(object),
+            deleting: owner::deleting(object),
+            finalizers,
+        }
+    }
+}
+
+/// What is served of a CustomResourceDefinition.
+#[derive(Clone, Copy, Debug)]
+pub struct CustomKind {
+    /// Whether its objects would be those of a built-in kind.
+    pub overlaps_builtin: bool,
+}
+
 /// A consistent read at one revision (PU2). Lists are in the order of namespace, then name.
 pub trait View {
     /// One object; the namespace is empty for resources without one.
@@ -39,6 +88,51 @@ pub trait View {
 
     /// All objects of a resource, in one namespace or everywhere.
     fn list(&self, resource: Resource, namespace: Option<&str>) -> Vec<Seen>;
+
+    /// The certificate of the cluster's authority, in PEM form.
+    fn authority(&self) -> &str {
+        ""
+    }
+
+    /// The names of the ClusterRoles that do not hold the rules they gather, with those rules.
+    fn gathered_rules(&self) -> Vec<(String, Vec<Value>)> {
+        Vec::new()
+    }
+
+    /// What every cluster has.
+    fn system_objects(&self) -> &[SystemObject] {
+        &[]
+    }
+
+    /// The revision of the state that is looked at.
+    fn revision(&self) -> Revision {
+        Revision(0)
+    }
+
+    /// The revision up to which the garbage collector has dealt with what it saw; the last there is where no
+    /// collector runs.
+    fn collected(&self) -> Revision {
+        Revision(u64::MAX)
+    }
+
+    /// What the server makes of a CustomResourceDefinition; `None` while it serves nothing of it.
+    fn custom_kind(&self, _definition: &str) -> Option<CustomKind> {
+        None
+    }
+
+    /// Shows every object of the kind that a definition defines.
+    fn each_instance(&self, _definition: &str, _visit: &mut dyn FnMut(ObjectHeader<'_>)) {}
+
+    /// Shows every object of a namespace, whatever its kind, custom ones too.
+    fn each_in_namespace(&self, namespace: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
+        for resource in Resource::ALL.iter().filter(|resource| resource.namespaced()) {
+            for object in self.list(*resource, Some(namespace)) {
+                let finalizers = object.list_at(&["metadata", "finalizers"]).iter();
+                let finalizers: Vec<&str> = finalizers.filter_map(|f| f.as_str()).collect();
+                visit(ObjectHeader::of(*resource, &object, &finalizers));
+            }
+        }
+    }
 
     /// The objects of a resource that name a uid among their owners, whatever the entry says.
     fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen>;
@@ -86,7 +180,6 @@ pub trait View {
 
     /// The pods bound to a node.
     fn pods_on(&self, node: &str) -> Vec<Seen> {
-        use tenure_machinery::ObjectExt as _;
         let mut found = self.list(Resource::Pods, None);
         found.retain(|pod| pod.str_at(&["spec", "nodeName"]) == Some(node));
         found

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 
 /// The name of our context and of our cluster.
 pub const CONTEXT: &str = "tenure";
+/// What says that a cluster or a user is ours, as minikube says it of its own.
+const EXTENSION: &str = "tenure.dev";
 /// The first line of a file that was not there before.
 const MARK: &str = "# `tenure up` keeps the entries of this file that are its own; yours stay.";
 /// The same as former versions wrote it, which is not true any more.
@@ -53,6 +55,9 @@ pub enum NotAKubeconfig {
     /// YAML of something else.
     #[error("{0}")]
     SomethingElse(&'static str),
+    /// A kubeconfig, with an entry of somebody else's at the name of one of ours.
+    #[error("it has {0} of somebody else's")]
+    Taken(String),
 }
 
 /// What is left of a text without our entries.
@@ -83,11 +88,19 @@ pub fn render(access: Access<'_>) -> String {
          \x20 cluster:\n\
          \x20   server: {server}\n\
          \x20   certificate-authority-data: {authority}\n\
+         \x20   extensions:\n\
+         \x20   - name: {EXTENSION}\n\
+         \x20     extension:\n\
+         \x20       provider: {EXTENSION}\n\
          users:\n\
          - name: {user}\n\
          \x20 user:\n\
          \x20   client-certificate-data: {certificate}\n\
          \x20   client-key-data: {key}\n\
+         \x20   extensions:\n\
+         \x20   - name: {EXTENSION}\n\
+         \x20     extension:\n\
+         \x20       provider: {EXTENSION}\n\
          contexts:\n\
          - name: {CONTEXT}\n\
          \x20 context:\n\
@@ -108,6 +121,56 @@ pub(super) fn check(text: &str) -> Result<(), NotAKubeconfig> {
     config(text).map(|_| ())
 }
 
+/// Who wrote the entries at our names.
+struct Names {
+    /// The cluster, if there is one, is ours.
+    cluster: Option<bool>,
+    user: Option<bool>,
+    context: Option<bool>,
+}
+
+impl Names {
+    /// What is marked is ours. Entries of former releases are not: those with the authority or the server that
+    /// is meant are ours too.
+    fn read(config: &Map<String, Value>, user: &str, meant: impl Fn(&Value) -> bool) -> Names {
+        let found = |list: &str, name: &str, member: &str| {
+            let items = config.get(list).and_then(Value::as_array).into_iter().flatten();
+            let mut named =
+                items.filter(|item| item.get("name").and_then(Value::as_str) == Some(name));
+            named.next().map(|item| item.get(member).unwrap_or(&Value::Null))
+        };
+        let is_marked = |entry: &Value| {
+            let list = entry.get("extensions").and_then(Value::as_array).into_iter().flatten();
+            list.into_iter().any(|it| it.get("name").and_then(Value::as_str) == Some(EXTENSION))
+        };
+        let empty = |entry: &Value| entry.as_object().is_none_or(Map::is_empty);
+        let cluster = found("clusters", CONTEXT, "cluster")
+            .map(|entry| empty(entry) || is_marked(entry) || meant(entry));
+        let user = found("users", user, "user").map(|entry| {
+            // Whose context leads to our cluster.
+            let plain = entry.get("client-key-data").is_some() && entry.get("token").is_none();
+            empty(entry) || is_marked(entry) || (plain && cluster == Some(true))
+        });
+        let context = found("contexts", CONTEXT, "context").map(|entry| {
+            let leads_here = entry.get("cluster").and_then(Value::as_str) == Some(CONTEXT);
+            cluster.unwrap_or(empty(entry) || leads_here)
+        });
+        Names { cluster, user, context }
+    }
+
+    /// The first that is somebody else's.
+    fn taken(&self, user: &str) -> Option<String> {
+        let others = |ours: Option<bool>| ours == Some(false);
+        if others(self.cluster) {
+            return Some(format!("a cluster `{CONTEXT}`"));
+        }
+        if others(self.user) {
+            return Some(format!("a user `{user}`"));
+        }
+        others(self.context).then(|| format!("a context `{CONTEXT}`"))
+    }
+}
+
 /// The text with our entries in it; the same text if they are there already.
 pub(super) fn put(text: &str, access: Access<'_>) -> Result<String, NotAKubeconfig> {
     let mut config = config(text)?;
@@ -116,13 +179,23 @@ pub(super) fn put(text: &str, access: Access<'_>) -> Result<String, NotAKubeconf
         return Ok(render(access));
     }
     let before = config.clone();
+    let authority = STANDARD.encode(access.authority_pem);
+    let meant = |cluster: &Value| {
+        cluster.get("certificate-authority-data").and_then(Value::as_str) == Some(&authority)
+    };
+    if let Some(taken) = Names::read(&config, access.user, meant).taken(access.user) {
+        return Err(NotAKubeconfig::Taken(taken));
+    }
+    let mark = json!([{ "name": EXTENSION, "extension": { "provider": EXTENSION } }]);
     let cluster = json!({
         "server": access.server,
-        "certificate-authority-data": STANDARD.encode(access.authority_pem),
+        "certificate-authority-data": authority,
+        "extensions": mark,
     });
     let user = json!({
         "client-certificate-data": STANDARD.encode(access.certificate_pem),
         "client-key-data": STANDARD.encode(access.key_pem),
+        "extensions": mark,
     });
     *entry(&mut config, "clusters", CONTEXT, "cluster")? = cluster;
     *entry(&mut config, "users", access.user, "user")? = user;
@@ -159,8 +232,17 @@ pub(super) fn take(text: &str, server: Option<&str>) -> Result<Taken, NotAKubeco
     }
     let user = found("contexts", CONTEXT, "context", "user");
     let user = user.filter(|name| name.starts_with("tenure-")).unwrap_or("tenure-admin".to_owned());
+    let meant = |cluster: &Value| {
+        server.is_some() && cluster.get("server").and_then(Value::as_str) == server
+    };
+    let names = Names::read(&config, &user, meant);
+    let ours = [
+        ("clusters", CONTEXT, names.cluster),
+        ("users", user.as_str(), names.user),
+        ("contexts", CONTEXT, names.context),
+    ];
     let mut removed = false;
-    for (list, name) in [("clusters", CONTEXT), ("users", user.as_str()), ("contexts", CONTEXT)] {
+    for (list, name, _) in ours.into_iter().filter(|(.., ours)| *ours == Some(true)) {
         if let Some(items) = config.get_mut(list).and_then(Value::as_array_mut) {
             let before = items.len();
             items.retain(|item| item.get("name").and_then(Value::as_str) != Some(name));
@@ -170,7 +252,9 @@ pub(super) fn take(text: &str, server: Option<&str>) -> Result<Taken, NotAKubeco
     if !removed {
         return Ok(Taken::NotThere);
     }
-    if config.get("current-context").and_then(Value::as_str) == Some(CONTEXT) {
+    if names.context == Some(true)
+        && config.get("current-context").and_then(Value::as_str) == Some(CONTEXT)
+    {
         config.insert("current-context".to_owned(), json!(""));
     }
     let is_empty = config.iter().all(|(name, value)| match name.as_str() {
@@ -270,7 +354,16 @@ fn is_plain(config: &Map<String, Value>, text: &str) -> bool {
         };
         Some(render(access))
     };
-    text.is_some_and(|text| rendered().is_some_and(|whole| whole.strip_prefix(MARK) == Some(text)))
+    // Former releases did not mark their entries.
+    let unmarked = format!(
+        "    extensions:\n    - name: {EXTENSION}\n      extension:\n        provider: {EXTENSION}\n"
+    );
+    text.is_some_and(|text| {
+        rendered().is_some_and(|whole| {
+            let former = whole.replace(&unmarked, "");
+            [whole, former].iter().any(|whole| whole.strip_prefix(MARK) == Some(text))
+        })
+    })
 }
 
 /// The text of a changed kubeconfig; the comment at its head stays.

@@ -10,7 +10,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, KeyUsagePurpose, SanType,
 };
 use tenure_server::admit::first_service_address;
-use tenure_server::sign::Signer;
+use tenure_server::certificate_signing::Signer;
 
 use super::{LEAF_LIFE, Pair, Pki, PkiError, issuer, params, serving_names, sign};
 

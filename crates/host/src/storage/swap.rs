@@ -41,6 +41,7 @@ impl<'a> Swap<'a> {
 
     /// Puts what a restore that was cut short left behind in order.
     pub(super) fn settle(&self) -> io::Result<()> {
+        self.settle_former()?;
         remove_if_there(&self.half())?;
         let whole = self.folder.join(WHOLE);
         match (whole.is_dir(), whole.join(MARK).exists(), self.place.is_dir()) {
@@ -51,6 +52,21 @@ impl<'a> Swap<'a> {
             (true, false, _) => self.keep(&whole).map(drop)?,
         }
         self.unmark()
+    }
+
+    /// The same for releases that moved the old store away and then the finished copy to its place: a crash
+    /// between the two left a folder without a store. The copy was whole by then; without one, what was there
+    /// before is put back.
+    fn settle_former(&self) -> io::Result<()> {
+        let before = self.folder.join(BEFORE);
+        let is_cut_short = !self.place.exists()
+            && !self.folder.join(WHOLE).exists()
+            && !self.half().join(MARK).exists();
+        if is_cut_short && before.is_dir() {
+            let copy = self.half();
+            self.rename(if copy.is_dir() { &copy } else { &before }, &self.place)?;
+        }
+        Ok(())
     }
 
     /// Puts the finished copy in place; says where that is which was there before.
@@ -175,6 +191,10 @@ mod tests {
         check(&[("store", "new*"), (WHOLE, "old")], &[("store", "new"), (kept, "old")]);
         check(&[("store", "new"), (WHOLE, "old")], &[("store", "new"), (kept, "old")]);
         check(&[("store", "new*"), (kept, "old")], &[("store", "new"), (kept, "old")]);
+        // As a former release left it: the old one is away, the new one not in place.
+        check(&[(BEFORE, "old"), (HALF, "new")], &[("store", "new"), (BEFORE, "old")]);
+        check(&[(BEFORE, "old")], &[("store", "old")]);
+        check(&[(BEFORE, "old"), (WHOLE, "new*")], &[("store", "new"), (BEFORE, "old")]);
         // Into a folder without a store, and between the two steps where none can be exchanged.
         check(&[(WHOLE, "new*")], &[("store", "new")]);
         check(&[(WHOLE, "new*"), (kept, "old")], &[("store", "new"), (kept, "old")]);

@@ -427,7 +427,12 @@ async fn r154_a_runtime_that_goes_away_and_comes_back_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r134_r135_r136_r137_the_node_is_known_and_known_again() {
     let house = House::new().await;
-    let node = house.get("/api/v1/nodes/node-1").await.unwrap();
+    // A node that is known but not ready yet will be written once more, and so will its taints.
+    let node = house
+        .until("/api/v1/nodes/node-1", "ready", |node| {
+            condition(node, "Ready")["status"] == "True" && node["spec"]["taints"].is_null()
+        })
+        .await;
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux");
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "node-1");
     assert_eq!(node["status"]["allocatable"]["cpu"], "4");

@@ -15,10 +15,10 @@ use tenure_node::{Agent, AgentConfig, Server};
 use crate::agent::{PATIENCE, PODS, container, object, pod, ready};
 use crate::scripted::Scripted;
 
-const NODE: &str = "alone";
+pub(crate) const NODE: &str = "alone";
 
 /// An agent beside the server, as `tenure node` starts one.
-fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent {
+pub(crate) fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent {
     let room = Room { cpu_millis: 4000, memory_bytes: 8 << 30, storage_bytes: 1 << 40, pods: 110 };
     let identity = Identity {
         name: NODE.to_owned(),
@@ -45,7 +45,7 @@ fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent {
     .unwrap()
 }
 
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look().await {
@@ -57,7 +57,7 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
 }
 
 /// How often a container was started.
-fn starts(runtime: &Scripted, name: &str) -> usize {
+pub(crate) fn starts(runtime: &Scripted, name: &str) -> usize {
     let word = format!("start {name}");
     runtime.said().iter().filter(|said| **said == word).count()
 }
@@ -73,7 +73,7 @@ fn volumes(folder: &Path) -> Volumes {
     Volumes::open(VolumeOptions { root: folder.join("agent"), ..VolumeOptions::default() }).unwrap()
 }
 
-async fn start(folder: &Path) -> (ControlPlane, Server, Client) {
+pub(crate) async fn start(folder: &Path) -> (ControlPlane, Server, Client) {
     let config =
         Config { listen: ([127, 0, 0, 1], 0).into(), nodes: 0, ..Config::new(folder.join("data")) };
     let plane = ControlPlane::start(config).await.unwrap();

@@ -109,7 +109,9 @@ async fn r54_r55a_r56_pods_wait_while_the_feature_is_off_and_go_on_when_it_is_on
         .pod("env", "one runs and one waits", |pod| {
             let all = pod["status"]["containerStatuses"].as_array();
             all.is_some_and(|all| all.iter().any(|one| one["state"]["running"].is_object()))
-                && all.unwrap().iter().any(|one| one["state"]["waiting"]["message"].is_string())
+                && all.unwrap().iter().any(|one| {
+                    one["name"] == "reads" && one["state"]["waiting"]["message"].is_string()
+                })
         })
         .await;
     let all = found["status"]["containerStatuses"].as_array().unwrap();

@@ -6,6 +6,7 @@ mod agent;
 mod attacks;
 mod away;
 mod client;
+mod faults;
 mod gate;
 mod refresh;
 mod rotation;
@@ -108,5 +109,19 @@ async fn a_failed_start_lets_go_of_everything() {
     let failed = ControlPlane::start(config()).await.unwrap_err();
     assert!(matches!(failed, StartError::PortTaken { .. }), "{failed:?}");
     drop(listener);
+    ControlPlane::start(config()).await.unwrap().stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_fails_once_the_store_is_open_closes_it_before_the_folder_is_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("data");
+    let config = || Config { listen: ([127, 0, 0, 1], 0).into(), ..Config::new(folder.clone()) };
+    for _ in 0..3 {
+        // Not even the objects that every cluster has find room.
+        let full = Config { store_quota: Some(1), ..config() };
+        let failed = ControlPlane::start(full).await.unwrap_err();
+        assert!(matches!(failed, StartError::Bootstrap(_)), "{failed:?}");
+    }
     ControlPlane::start(config()).await.unwrap().stop().await;
 }

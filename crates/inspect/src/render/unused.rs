@@ -78,6 +78,10 @@ fn summary(report: &Unused, paint: Paint, text: &mut String) {
         None => String::new(),
     };
     let found = match report.unused {
+        0 if report.objects == 0 && !report.unread.is_empty() => {
+            paint.yellow("nothing could be read")
+        }
+        0 if !report.unread.is_empty() => paint.yellow("nothing unused in what could be read"),
         0 => paint.green("nothing unused"),
         number => paint.yellow(&format!("{number} unused")),
     };

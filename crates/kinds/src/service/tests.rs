@@ -231,3 +231,17 @@ fn r31_a_status_of_a_service_tells_about_its_addresses_only() {
     assert_eq!(told.len(), 1);
     assert!(told[0].starts_with("status.loadBalancer.ingress[0]: "), "{told:?}");
 }
+
+#[test]
+fn r65_an_address_that_is_none_is_told_alone_and_a_changed_one_first() {
+    let kind = row("", "Service");
+    let with = |address: &str, ports: serde_json::Value| json!({"spec": {"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "ports": ports}});
+    let ports = json!([{"port": 80}]);
+    let old = || with("10.96.0.9", ports.clone());
+    let first = "spec.clusterIPs[0] FieldValueInvalid";
+    assert_eq!(update_faults(&kind, old(), with("foo", ports.clone())), [first]);
+    assert_eq!(
+        update_faults(&kind, old(), with("10.96.0.10", json!([]))),
+        [first, "spec.ports FieldValueRequired"]
+    );
+}

@@ -80,6 +80,7 @@ pub(super) fn certificates() -> Vec<Kind> {
         .acted_on_by("the signers of the server")
         .cluster()
         .short(&["csr"])
+        .named(NameRule::PathSegment)
         .field("spec.signerName", "")
         .part("approval", "CertificateSigningRequest")
         .status("CertificateSigningRequest", StatusMeta::Open),

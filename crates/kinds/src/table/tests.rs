@@ -1,5 +1,6 @@
 //! Rules of spec/api-server.md.
 
+use serde_json::json;
 use tenure_machinery::kind::{ActedOn, Dependents, Kind, NameRule, StatusMeta, Verbs};
 
 use super::{GROUP_ORDER, builtin};
@@ -215,6 +216,7 @@ fn r60_names_by_kind() {
     assert_eq!(
         names(&rows, |row| row.name_rule == NameRule::PathSegment),
         [
+            "CertificateSigningRequest",
             "ClusterRole",
             "ClusterRoleBinding",
             "ClusterTrustBundle",
@@ -293,4 +295,46 @@ fn r255_the_page_of_what_does_not_work_names_every_kind_that_nobody_acts_on() {
     for kind in names(&rows, |row| matches!(row.acted_on, ActedOn::Nobody(_))) {
         assert!(page.contains(&kind), "{kind} is not on the page");
     }
+}
+
+#[test]
+fn r60_finalizers_need_a_domain_where_upstream_asks_for_one() {
+    let faults = |group: &str, kind: &str| {
+        let row = crate::check::row(group, kind);
+        let metadata = json!({"name": "a", "finalizers": ["hold"]});
+        let object = json!({"metadata": metadata}).as_object().cloned().unwrap();
+        let mut errors = tenure_machinery::Errors::new();
+        tenure_machinery::meta::validate_meta(&object, &row, &mut errors);
+        errors.causes().iter().filter(|cause| cause.field.contains("finalizers")).count()
+    };
+    assert_eq!([faults("", "ConfigMap"), faults("events.k8s.io", "Event")], [1, 1]);
+    assert_eq!(faults("", "Event"), 0);
+    for kind in ["ValidatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding"] {
+        assert_eq!(faults("admissionregistration.k8s.io", kind), 0);
+    }
+    assert_eq!(faults("apiextensions.k8s.io", "CustomResourceDefinition"), 0);
+}
+
+#[test]
+fn r65_metadata_of_custom_objects_is_told_as_often_as_it_is_looked_at() {
+    let old =
+        json!({"metadata": {"name": "a", "uid": "1", "deletionTimestamp": "2024-01-02T03:04:05Z"}});
+    let new = json!({"metadata": {"name": "a", "uid": "2", "deletionTimestamp": "2024-01-02T03:04:05Z",
+        "labels": {"a": "b c"}, "finalizers": ["example.com/new"]}});
+    let told = |custom: bool| {
+        let mut row = crate::check::row("", "ConfigMap");
+        if custom {
+            row.type_name = "".into();
+        }
+        let mut errors = tenure_machinery::Errors::new();
+        let (new, old) = (new.as_object().unwrap(), old.as_object().unwrap());
+        tenure_machinery::meta::validate_meta_update(new, old, &row, &mut errors);
+        let last = |field: &str| field.rsplit('.').next().unwrap_or_default().to_owned();
+        errors.causes().iter().map(|cause| last(&cause.field)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(false), ["labels", "finalizers", "uid"]);
+    assert_eq!(
+        told(true),
+        ["labels", "finalizers", "uid", "labels", "finalizers", "labels", "uid"]
+    );
 }

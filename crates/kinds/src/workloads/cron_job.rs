@@ -40,16 +40,13 @@ impl Rules for CronJobRules {
         let spec = spec_of(object);
         let path = Path::Root.field("spec");
         let at = path.field("schedule");
-        match spec.str_at(&["schedule"]).unwrap_or_default() {
-            "" => errors.required(&at, ""),
-            text => {
-                if let Err(why) = Schedule::parse(text, &jiff::tz::TimeZone::UTC) {
-                    errors.invalid(&at, format_args!("{text:?}"), &why);
-                }
-                if text.contains("TZ") {
-                    let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-                    errors.invalid(&at, format_args!("{text:?}"), why);
-                }
+        if let Some(text) = spec.str_at(&["schedule"]).filter(|text| !text.is_empty()) {
+            if let Err(why) = Schedule::parse(text, &jiff::tz::TimeZone::UTC) {
+                errors.invalid(&at, format_args!("{text:?}"), &why);
+            }
+            if text.contains("TZ") {
+                let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+                errors.invalid(&at, format_args!("{text:?}"), why);
             }
         }
         not_negative(spec, "startingDeadlineSeconds", &path, errors);
@@ -79,6 +76,12 @@ impl Rules for CronJobRules {
         }
         not_negative(spec, "successfulJobsHistoryLimit", &path, errors);
         not_negative(spec, "failedJobsHistoryLimit", &path, errors);
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        if spec_of(object).str_at(&["schedule"]).unwrap_or_default().is_empty() {
+            errors.required(&Path::Root.field("spec").field("schedule"), "");
+        }
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {

@@ -53,12 +53,10 @@ impl Rules for ReplicationControllerRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let spec = spec_of(object);
         let path = Path::Root.field("spec");
-        not_negative(spec, "minReadySeconds", &path, errors);
         let selector = spec.map_at(&["selector"]).filter(|selector| !selector.is_empty());
         if selector.is_none() {
             errors.required(&path.field("selector"), "");
         }
-        not_negative(spec, "replicas", &path, errors);
         let labels = spec.map_at(&["template"]).and_then(template_labels);
         let fits = |selector: &Object| {
             selector.iter().all(|(key, value)| labels.and_then(|l| l.get(key)) == Some(value))
@@ -68,6 +66,12 @@ impl Rules for ReplicationControllerRules {
         }
         validate_spec_template(spec, &path, errors);
         validate_long_running(spec, &path, errors);
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        let (spec, path) = (spec_of(object), Path::Root.field("spec"));
+        not_negative(spec, "replicas", &path, errors);
+        not_negative(spec, "minReadySeconds", &path, errors);
     }
 
     fn validate_status(&self, object: &Object, _old: &Object, errors: &mut Errors) {

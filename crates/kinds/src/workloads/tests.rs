@@ -115,6 +115,7 @@ fn r139_refused_objects_give_the_seen_causes() {
         let stored = create(rules.as_ref(), read(body));
         let mut errors = Errors::new();
         rules.validate(&stored, &mut errors);
+        rules.validate_last(&stored, &mut errors);
         assert_eq!(causes(&errors), owned(want), "{kind} {body}");
     }
 }

@@ -37,16 +37,22 @@ pub(super) fn set_up(
     limit: Option<u64>,
     owner: Owner,
 ) -> io::Result<()> {
-    if place.exists() {
-        return Ok(());
-    }
     let group = owner.group()?;
-    std::fs::create_dir_all(place)?;
-    if memory && let Err(error) = medium::mount_memory(place, limit) {
-        tracing::debug!(
-            place = %place.display(), %error,
-            "in a folder instead of memory"
-        );
+    if place.exists() {
+        // The place of memory that went with its agent or its machine. What has something in it is a folder
+        // that stands in for memory, or memory.
+        let is_bare = memory && !medium::is_mounted(place) && is_empty(place);
+        if !is_bare || medium::mount_memory(place, limit).is_err() {
+            return Ok(());
+        }
+    } else {
+        std::fs::create_dir_all(place)?;
+        if memory && let Err(error) = medium::mount_memory(place, limit) {
+            tracing::debug!(
+                place = %place.display(), %error,
+                "in a folder instead of memory"
+            );
+        }
     }
     owner.take(CWD, place)?;
     let mut mode = 0o777;
@@ -63,4 +69,8 @@ pub(super) fn set_up(
         }
     }
     std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode))
+}
+
+fn is_empty(place: &Path) -> bool {
+    std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_none())
 }

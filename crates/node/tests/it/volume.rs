@@ -347,6 +347,31 @@ fn r67_secrets_are_in_memory_and_config_maps_on_disk() {
 }
 
 #[test]
+fn r146b_a_volume_in_memory_is_there_again_after_a_clean_end() {
+    let house = House::new();
+    let wanted = VolumeWanted {
+        name: "e".to_owned(),
+        source: Source::EmptyDir { memory: true, limit: None },
+        ..files(payload(&[]), false)
+    };
+    let mode = || std::fs::metadata(house.mount("e", "")).unwrap().mode() & 0o7777;
+    house.volumes.set_up(&pod(), &wanted).unwrap();
+    assert_eq!(mode(), 0o777);
+    house.volumes.close();
+    house.volumes.set_up(&pod(), &wanted).unwrap();
+    assert_eq!(mode(), 0o777, "every user of the pod writes there");
+    if is_root() {
+        let seen = rustix::fs::statfs(house.mount("e", "")).unwrap();
+        assert_eq!(seen.f_type, 0x0102_1994);
+    }
+    // One that is there stays as it is, and what a pod wrote in a folder is not hidden.
+    let file = house.mount("e", "").join("x");
+    std::fs::write(&file, "x").unwrap();
+    house.volumes.set_up(&pod(), &wanted).unwrap();
+    assert!(file.exists());
+}
+
+#[test]
 fn r68_files_are_read_only_whatever_the_mount_says() {
     let house = House::new();
     house.volumes.set_up(&pod(), &files(payload(&[("a", "1")]), false)).unwrap();

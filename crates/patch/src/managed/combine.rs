@@ -82,18 +82,23 @@ fn merge_lists<S: Schema>(
     let mut left = live_steps.iter().zip(live).peekable();
     let mut right = config_steps.iter().zip(config).peekable();
     loop {
+        let wanted = right.peek().map(|(step, _)| step.as_deref().unwrap_or_default());
         if let Some((step, item)) = left.peek() {
             let step = step.as_deref();
-            if step.is_none_or(|step| !configured.contains(step)) {
+            let Some(step) = step.filter(|step| configured.contains(step)) else {
                 merged.push((*item).clone());
                 left.next();
                 continue;
-            }
-            let step = step.unwrap_or_default();
+            };
             // A shared item waits for its turn in the order of the configuration.
-            if done.contains(step) || shared.front().is_some_and(|next| *next != step) {
+            let waits = shared.front().is_some_and(|next| *next != step);
+            if wanted.is_none() || (waits && wanted != Some(step)) {
                 left.next();
                 continue;
+            }
+            // A further copy of what was merged makes room for one item of the configuration.
+            if wanted == Some(step) || done.contains(step) {
+                left.next();
             }
         }
         let Some((step, item)) = right.next() else { break };

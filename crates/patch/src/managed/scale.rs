@@ -7,7 +7,7 @@
 use serde_json::Value;
 use tenure_machinery::Object;
 
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Operation};
 use super::set::FieldSet;
 use super::update::stored;
 
@@ -62,8 +62,10 @@ impl Replicas {
     #[must_use]
     pub fn of_parent(&self, parent: &Object, scale: &Object) -> Option<Value> {
         let mut owners = stored(Some(scale));
+        // An entry of updates is told from others by its version as well, which on a Scale is never the parent's.
         let same = |a: &Entry, b: &Entry| {
             (&a.manager, a.operation, &a.subresource) == (&b.manager, b.operation, &b.subresource)
+                && (a.operation == Operation::Apply || a.api_version == b.api_version)
         };
         let mut entries = Vec::new();
         for mut entry in stored(Some(parent)) {
@@ -143,5 +145,29 @@ mod tests {
         assert_eq!(list[0]["apiVersion"], "apps/v1");
         assert!(list[0].get("time").is_none());
         assert_eq!(list[1]["time"], "2024-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn r82a_an_updater_that_has_the_replicas_gets_an_entry_of_their_own() {
+        let replicas = Replicas::new("apps/v1", &["spec", "replicas"], true);
+        let owned = json!({"f:spec": {"f:paused": {}, "f:replicas": {}}});
+        let parent = json!({"metadata": {"managedFields": [
+            {"manager": "u", "operation": "Update", "apiVersion": "apps/v1", "time": "2024-01-01T00:00:00Z",
+                "fieldsType": "FieldsV1", "fieldsV1": owned},
+        ]}});
+        // As the Scale shows the parent's entries, and as a write of the same value leaves them.
+        let scale =
+            json!({"metadata": {"managedFields": replicas.of_scale(parent.as_object().unwrap())}});
+        let parent = parent.as_object().unwrap();
+        let list = replicas.of_parent(parent, scale.as_object().unwrap()).unwrap();
+        assert_eq!(list.as_array().unwrap().len(), 2);
+        let (kept, taken) =
+            (json!({"f:spec": {"f:paused": {}}}), json!({"f:spec": {"f:replicas": {}}}));
+        let find = |fields: &Value| {
+            list.as_array().unwrap().iter().find(|entry| entry["fieldsV1"] == *fields).unwrap()
+        };
+        assert_eq!(find(&kept)["time"], "2024-01-01T00:00:00Z");
+        assert_eq!(find(&taken)["apiVersion"], "apps/v1");
+        assert!(find(&taken).get("time").is_none());
     }
 }

@@ -40,6 +40,7 @@ pub(crate) use pod_security::existing as judge_existing_pods;
 pub use policy::Policies;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
+pub(crate) use service::SERVICE_RANGE;
 pub use service::first_address as first_service_address;
 pub use tenure_kinds::downward::Downward;
 pub use tenure_kinds::retention::Retention;
@@ -50,11 +51,11 @@ use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt};
 use tenure_world::World;
 
 use crate::api::Api;
+use crate::certificate_signing;
 use crate::clock::now;
 use crate::custom;
 use crate::node;
 use crate::request::Request;
-use crate::sign;
 use crate::write::commit::Extras;
 
 /// What is done to the object.
@@ -133,7 +134,7 @@ pub fn mutate(
             storage::protect(kind, object);
         }
         ("certificates.k8s.io", "CertificateSigningRequest", Operation::Create) => {
-            sign::stamp(&request.user, object);
+            certificate_signing::stamp(&request.user, object);
         }
         (tenure_rbac::GROUP, kind, _) => {
             // What is judged is what the writer said, before a gathered role gets its rules.

@@ -16,7 +16,6 @@ use tenure_world::{Guard, World, Write};
 
 use crate::access::who;
 use crate::admit::Operation;
-use crate::aggregate::CLUSTER_ROLES;
 use crate::api::Api;
 use crate::request::Request;
 use crate::write::commit::{Extras, draft};
@@ -48,8 +47,11 @@ pub(super) fn may_hand_out(
     let plural = request.served.kind.plural.as_ref();
     let mut relied =
         rbac.check_write(&who, &write, may).map_err(|escalation| match escalation {
-            Escalation::RoleAbsent { resource, name } => Failure::not_found(GROUP, resource, &name),
-            Escalation::RoleNowhere => Failure::bad_request(escalation.message(&who)),
+            // Upstream looks the role up as if it were what the request is about.
+            Escalation::RoleAbsent { name } => Failure::not_found(GROUP, plural, &name),
+            Escalation::RoleNameless | Escalation::RoleNowhere => {
+                Failure::bad_request(escalation.message(&who))
+            }
             other => Failure::forbidden(GROUP, plural, new.name(), &other.message(&who)),
         })?;
     relied.roles.append(&mut allowed.roles);
@@ -92,7 +94,7 @@ pub(super) fn gather(
     let rbac = api.access.rbac();
     // Another role that gathers is not to come unseen.
     extras.guards.push(Guard::Unmentioned {
-        prefixes: Arc::new([CLUSTER_ROLES.into()]),
+        prefixes: Arc::new(["/registry/clusterroles/".into()]),
         text: "aggregationRule".into(),
         seen: state.revision(),
     });

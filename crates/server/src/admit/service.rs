@@ -14,7 +14,9 @@ use tenure_world::{Draft, Guard, World, Write};
 use crate::api::Api;
 use crate::write::commit::Extras;
 
-/// Where cluster addresses come from: 10.96.0.0/12, of which the first 65,534 are handed out.
+/// Where cluster addresses come from.
+pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/12";
+/// The same: 10.96.0.0/12, of which the first 65,534 are handed out.
 const RANGE_BASE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 const RANGE_SIZE: u32 = 65_534;
 /// Where node ports come from.

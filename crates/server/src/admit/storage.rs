@@ -5,12 +5,16 @@ use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Failure, Kind, Object, ObjectExt};
 use tenure_world::World;
 
-use crate::protect;
 use crate::request::Request;
 
-/// Adds the protection finalizer.
+/// Adds the finalizer by which engine `workload` protects what is in use.
 pub(super) fn protect(kind: &Kind, object: &mut Object) {
-    let Some(name) = protect::finalizer(&kind.group, &kind.plural) else { return };
+    let name = match (kind.group.as_ref(), kind.plural.as_ref()) {
+        ("", "persistentvolumes") => "kubernetes.io/pv-protection",
+        ("", "persistentvolumeclaims") => "kubernetes.io/pvc-protection",
+        ("storage.k8s.io", "volumeattributesclasses") => "kubernetes.io/vac-protection",
+        _ => return,
+    };
     let metadata = object.map_mut("metadata");
     let finalizers = metadata.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
     if let Value::Array(list) = finalizers

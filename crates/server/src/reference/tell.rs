@@ -67,7 +67,16 @@ impl Teller {
 }
 
 /// Writes what is told as events, until the server stops.
-pub(crate) async fn tell(api: &Arc<Api>) {
+pub async fn run(api: Arc<Api>) {
+    let mut stop = api.stop.clone();
+    tokio::select! {
+        () = tell(&api) => {}
+        // A sender that is gone can never ask, so it counts as having asked.
+        _ = stop.wait_for(|asked| *asked) => {}
+    }
+}
+
+async fn tell(api: &Arc<Api>) {
     let Some(mut waiting) = api.access.standing().teller().take() else {
         // Another one tells already.
         return std::future::pending().await;

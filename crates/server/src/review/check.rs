@@ -116,13 +116,13 @@ fn field(requirement: &Object, path: &Path<'_>, errors: &mut Errors) {
 
 fn label(requirement: &Object, path: &Path<'_>, errors: &mut Errors) {
     let key = requirement.str_at(&["key"]).unwrap_or_default();
-    if let Some(why) = name::qualified_name(key) {
+    for why in name::qualified_name_faults(key) {
         errors.invalid(&path.field("key"), format_args!("{key:?}"), why);
     }
     let at = path.field("values");
     let all = requirement.list_at(&["values"]).iter().filter_map(Value::as_str);
     for (index, value) in all.enumerate() {
-        if let Some(why) = name::label_value(value) {
+        for why in name::label_value_faults(value) {
             errors.invalid(&at.index(index), format_args!("{value:?}"), why);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object};
-use tenure_world::{Committed, Draft, Guard, Handle, Proposal, Record, Refused, Write};
+use tenure_world::{Committed, Draft, Guard, Handle, Proposal, Record, Refused, Submission, Write};
 
 use crate::api::Api;
 use crate::permit::Permit;
@@ -70,11 +70,30 @@ pub(crate) async fn propose(
     write: Write,
     extras: Extras,
 ) -> Result<Outcome, Failure> {
+    outcome(world.propose(proposal(own, write, extras)).await)
+}
+
+/// The same, but for the waiting: the write has its place in the order when this returns.
+pub(crate) fn submit(
+    world: &Handle,
+    own: Guard,
+    write: Write,
+    extras: Extras,
+) -> Result<Submission, Failure> {
+    world.submit(proposal(own, write, extras)).map_err(|refused| refused_failure(&refused))
+}
+
+fn proposal(own: Guard, write: Write, extras: Extras) -> Proposal {
     let mut guards = vec![own];
     guards.extend(extras.guards);
     let mut writes = vec![write];
     writes.extend(extras.writes);
-    match world.propose(Proposal { guards, writes }).await {
+    Proposal { guards, writes }
+}
+
+/// What came of a proposal whose first guard is on the object itself.
+pub(crate) fn outcome(ended: Result<Committed, Refused>) -> Result<Outcome, Failure> {
+    match ended {
         Ok(committed) => Ok(Outcome::Committed(committed)),
         Err(Refused::Guard { index: 0, current }) => Ok(Outcome::Moved(current)),
         Err(Refused::Guard { index, .. }) => Ok(Outcome::Retry(index)),

@@ -69,12 +69,16 @@ fn decide_plain(
     options: &DeleteOptions,
     old: &Object,
 ) -> Step {
+    // Who is told of the end sees what was stored.
+    let free = old.list_at(&["metadata", "finalizers"]).is_empty();
+    if free && (!collects_garbage || wanted(old, kind.dependents, options.propagation).is_none()) {
+        return Step::Remove(old.clone());
+    }
     let mut new = old.clone();
     if collects_garbage {
         settle_finalizers(&mut new, kind.dependents, options.propagation);
     }
     if new.list_at(&["metadata", "finalizers"]).is_empty() {
-        // Who is told of the end sees what was stored.
         return Step::Remove(old.clone());
     }
     if old.str_at(&["metadata", "deletionTimestamp"]).is_none() {
@@ -174,9 +178,19 @@ fn move_generation(object: &mut Object) {
     }
 }
 
-/// Which of the two collector finalizers ends up on the object (R39–R47).
+/// Leaves the one of the collector's finalizers that belongs on the object, or none (R39–R47).
 fn settle_finalizers(object: &mut Object, default: Dependents, propagation: Option<Propagation>) {
-    let wanted = match (default, propagation, collector_finalizer(object)) {
+    let wanted = wanted(object, default, propagation);
+    set_finalizer(object, wanted);
+}
+
+/// Which of the two collector finalizers ends up on the object.
+fn wanted(
+    object: &Object,
+    default: Dependents,
+    propagation: Option<Propagation>,
+) -> Option<&'static str> {
+    match (default, propagation, collector_finalizer(object)) {
         (Dependents::Unsupported, _, _) => None,
         (_, Some(Propagation::Orphan), _) => Some("orphan"),
         (_, Some(Propagation::Foreground), _) => Some("foregroundDeletion"),
@@ -184,8 +198,7 @@ fn settle_finalizers(object: &mut Object, default: Dependents, propagation: Opti
         (_, None, Some(present)) => Some(present),
         (Dependents::Orphan, None, None) => Some("orphan"),
         (Dependents::Delete, None, None) => None,
-    };
-    set_finalizer(object, wanted);
+    }
 }
 
 /// The first of the collector's finalizers that the object has.

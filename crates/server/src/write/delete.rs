@@ -1,4 +1,4 @@
-//! DELETE of one object and of a collection (R69–R77; ownership R31–R68).
+//! DELETE of one object (R69–R77; ownership R31–R63).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_world::{Guard, Record, World, Write};
+use tenure_world::{Guard, Record, Submission, World, Write};
 
 use crate::admit::policy::{self, Subject};
 use crate::admit::{self, Operation};
@@ -15,7 +15,7 @@ use crate::api::Api;
 use crate::query::{FieldValidation, Query, check_dry_run};
 use crate::read::get::missing;
 use crate::request::Request;
-use crate::write::commit::{Extras, Outcome, draft, propose};
+use crate::write::commit::{Extras, Outcome, draft, outcome, submit};
 use crate::write::decide::{Step, decide, is_definition, is_namespace};
 use crate::write::decode;
 
@@ -213,34 +213,66 @@ pub(crate) async fn one(
     namespace: &str,
     name: &str,
 ) -> Result<Deleted, Failure> {
-    let served = Arc::clone(&request.served);
-    let kind = &served.kind;
-    let key = served.key(namespace, name);
     let mut options = Cow::Borrowed(options);
     loop {
-        let state = api.world.current();
-        let Some(record) = state.get(&key) else { return Err(missing(&served, name)) };
-        if options.uid.is_none() && (is_namespace(kind) || is_definition(kind)) {
-            // What is made anew under the name of one that was seen is not deleted (ownership R150).
-            options.to_mut().uid = Some(record.uid().to_owned());
-        }
-        let tried = attempt(api, request, &options, &state, record, Extras::default()).await?;
-        if let Some(deleted) = tried {
+        let begun = begin(api, request, &mut options, namespace, name).await?;
+        if let Some(deleted) = begun.end().await? {
             return Ok(deleted);
         }
     }
 }
 
-/// Deletes an object as it stands in a state; `None` when it, or what `extras` rely on, has moved since.
-pub(crate) async fn attempt(
+/// A deletion that needs nothing more, or whose write has its place in the order.
+pub(crate) enum Begun {
+    /// There was nothing to write.
+    Done(Deleted),
+    /// To be written.
+    Submitted {
+        /// What comes of it.
+        submission: Submission,
+        /// The object's last state, if it goes.
+        removed: Option<Object>,
+    },
+}
+
+impl Begun {
+    /// Waits for the end; `None` when the object, or what its end relies on, has moved since.
+    pub(crate) async fn end(self) -> Result<Option<Deleted>, Failure> {
+        let (submission, removed) = match self {
+            Begun::Done(deleted) => return Ok(Some(deleted)),
+            Begun::Submitted { submission, removed } => (submission, removed),
+        };
+        match (outcome(submission.await)?, removed) {
+            (Outcome::Committed(_), Some(object)) => Ok(Some(Deleted::Removed(object))),
+            (Outcome::Committed(committed), None) => {
+                let record = committed.records.into_iter().next().flatten();
+                let record =
+                    record.ok_or_else(|| Failure::internal("a commit without its object"))?;
+                Ok(Some(Deleted::Marked(Found::Record(record))))
+            }
+            (Outcome::Moved(_) | Outcome::Retry(_), _) => Ok(None),
+        }
+    }
+}
+
+/// Asks whoever is to be asked about an object as it stands now, and submits what its deletion means.
+pub(crate) async fn begin(
     api: &Api,
     request: &mut Request,
-    options: &DeleteOptions,
-    state: &World,
-    record: &Arc<Record>,
-    extras: Extras,
-) -> Result<Option<Deleted>, Failure> {
-    let old = request.served.read(record)?;
+    options: &mut Cow<'_, DeleteOptions>,
+    namespace: &str,
+    name: &str,
+) -> Result<Begun, Failure> {
+    let served = Arc::clone(&request.served);
+    let state = api.world.current();
+    let Some(record) = state.get(&served.key(namespace, name)) else {
+        return Err(missing(&served, name));
+    };
+    if options.uid.is_none() && (is_namespace(&served.kind) || is_definition(&served.kind)) {
+        // What is made anew under the name of one that was seen is not deleted (ownership R150).
+        options.to_mut().uid = Some(record.uid().to_owned());
+    }
+    let old = served.read(record)?;
     // What the client asks for is looked at before anybody is asked about the object (R69).
     check_preconditions(request, options, record)?;
     admit::validate(api, request, Operation::Delete, Some(&old), None)?;
@@ -254,7 +286,7 @@ pub(crate) async fn attempt(
     policy::enforce(api, request, subject).await?;
     // Expressions may take long.
     request.permit.check(&api.world)?;
-    carry_out(api, request, options, state, record, old, extras).await
+    carry_out(api, request, options, &state, record, old)
 }
 
 /// Deletes what was decided to go, although it may have moved since: whoever had to be asked was asked
@@ -272,50 +304,44 @@ pub(crate) async fn finish(
             return Ok(());
         };
         let old = request.served.read(record)?;
-        let extras = Extras::default();
-        if carry_out(api, request, options, &state, record, old, extras).await?.is_some() {
+        if carry_out(api, request, options, &state, record, old)?.end().await?.is_some() {
             return Ok(());
         }
     }
 }
 
-/// Does to an object what its deletion means; `None` when it, or what `extras` rely on, has moved.
-async fn carry_out(
+/// Submits what the deletion of an object means.
+fn carry_out(
     api: &Api,
     request: &Request,
     options: &DeleteOptions,
     state: &World,
     record: &Arc<Record>,
     old: Object,
-    mut extras: Extras,
-) -> Result<Option<Deleted>, Failure> {
+) -> Result<Begun, Failure> {
     let served = &request.served;
     let step = decide(&served.kind, api.collects_garbage, options, &old);
     let removes = matches!(step, Step::Remove(_));
     let new = match step {
-        Step::Keep => return Ok(Some(Deleted::Marked(Found::Record(Arc::clone(record))))),
+        Step::Keep => {
+            return Ok(Begun::Done(Deleted::Marked(Found::Record(Arc::clone(record)))));
+        }
         Step::Mark(object) | Step::Remove(object) => object,
     };
     if options.dry_run {
         let marked = |new| Deleted::Marked(Found::Object(new));
-        return Ok(Some(if removes { Deleted::Removed(new) } else { marked(new) }));
+        return Ok(Begun::Done(if removes { Deleted::Removed(new) } else { marked(new) }));
     }
     let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let mut extras = Extras::default();
     let write = if removes {
         admit::release(api, state, request, &old, &mut extras)?;
         Write::Delete { key: Arc::clone(record.key()) }
     } else {
         Write::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? }
     };
-    match propose(&api.world, own, write, extras).await? {
-        Outcome::Committed(_) if removes => Ok(Some(Deleted::Removed(new))),
-        Outcome::Committed(committed) => {
-            let record = committed.records.into_iter().next().flatten();
-            let record = record.ok_or_else(|| Failure::internal("a commit without its object"))?;
-            Ok(Some(Deleted::Marked(Found::Record(record))))
-        }
-        Outcome::Moved(_) | Outcome::Retry(_) => Ok(None),
-    }
+    let submission = submit(&api.world, own, write, extras)?;
+    Ok(Begun::Submitted { submission, removed: removes.then_some(new) })
 }
 
 pub(crate) fn check_preconditions(

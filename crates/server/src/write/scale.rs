@@ -215,7 +215,12 @@ pub(crate) async fn write(
         }
         let conditional = check(request, &scale, record.revision())?;
         if is_patch && served.custom.is_none() && scale_uid(&scale) != record.uid() {
-            check_uid(request, &scale, record.uid())?;
+            let kind = &served.kind;
+            // A patch is refused as a Scale, a PUT as what is scaled.
+            let named = check_uid(request, &scale, record.uid());
+            named.map_err(|failure| {
+                failure.about(&kind.group, &format!("{}/scale", kind.plural), &request.name)
+            })?;
         }
         let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
         if replicas == UNSET {

@@ -246,11 +246,16 @@ fn check(kind: &Kind, new: &Object, old: &Object, subresource: Option<&str>, err
         kind.rules.validate_status(new, old, errors);
         return;
     }
-    kind.rules.validate(new, errors);
     match subresource {
-        Some("ephemeralcontainers") => tenure_kinds::validate_ephemeral_update(new, old, errors),
-        Some("resize") => tenure_kinds::validate_resize(new, old, errors),
-        _ => kind.rules.validate_update(new, old, errors),
+        Some("ephemeralcontainers") => {
+            kind.rules.validate(new, errors);
+            tenure_kinds::validate_ephemeral_update(new, old, errors);
+        }
+        Some("resize") => {
+            kind.rules.validate(new, errors);
+            tenure_kinds::validate_resize(new, old, errors);
+        }
+        _ => kind.validate_change(new, old, errors),
     }
 }
 

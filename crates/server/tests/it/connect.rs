@@ -577,14 +577,14 @@ impl tenure_server::beside::Beside for Shows {
     fn settle(
         &self,
         upto: tenure_core::Revision,
-    ) -> tenure_server::beside::Asking<'_, tenure_core::Revision> {
-        Box::pin(async move { upto })
+    ) -> tenure_server::beside::Asking<'_, Result<tenure_core::Revision, String>> {
+        Box::pin(async move { Ok(upto) })
+    }
+    fn health(&self) -> Vec<(&'static str, Result<(), String>)> {
+        Vec::new()
     }
     fn volumes(&self, _namespace: &str, _name: &str) -> Option<Value> {
         Some(json!({ "text": "what a ConfigMap holds" }))
-    }
-    fn collected(&self, _upto: tenure_core::Revision) -> tenure_server::beside::Asking<'_, ()> {
-        Box::pin(async {})
     }
     fn metrics(&self) -> String {
         String::new()

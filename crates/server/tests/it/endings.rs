@@ -60,12 +60,15 @@ async fn r6_custom_kinds_and_updates_are_validated_alike() {
             let mut changed = house.get(&path).await.with(200);
             changed["metadata"]["ownerReferences"] = references.clone();
             let patch = json!({ "metadata": { "ownerReferences": references } });
-            for answer in [
-                house.post(collection, new).await,
-                house.put(&path, changed).await,
-                house.merge(&path, patch).await,
+            // Upstream looks at the metadata of a custom object three times in an update, and tells each.
+            let again = if collection == things { 3 } else { 1 };
+            for (answer, times) in [
+                (house.post(collection, new).await, 1),
+                (house.put(&path, changed).await, again),
+                (house.merge(&path, patch).await, again),
             ] {
-                assert_eq!(fields(&answer.fails(422, "Invalid")), [&field], "{collection}");
+                let told = vec![field.clone(); times];
+                assert_eq!(fields(&answer.fails(422, "Invalid")), told, "{collection}");
             }
         }
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure_server::expire;
+use tenure_driver::event_expiry;
+use tenure_server::door::Door;
+use tokio::sync::oneshot;
 
 use crate::house::{House, MERGE, TABLE, name};
 
@@ -35,12 +37,28 @@ fn new(name: &str) -> Value {
 
 const LONG_AGO: &str = "2024-01-02T03:04:05Z";
 
+/// Deletes events on a thread of its own until the end is dropped.
+fn expiring(house: &House, life: Duration) -> oneshot::Sender<()> {
+    let (end, ended) = oneshot::channel();
+    let door = Door::new(Arc::clone(&house.api));
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            tokio::select! {
+                () = event_expiry::run(door, life) => {}
+                _ = ended => {}
+            }
+        });
+    });
+    end
+}
+
 #[tokio::test]
 async fn r146_events_end_and_watches_are_told() {
     let house = House::new().await;
     house.made(CORE, old("before", LONG_AGO)).await;
     let life = Duration::from_millis(300);
-    tokio::spawn(expire::run(Arc::clone(&house.api), life));
+    let _expiring = expiring(&house, life);
     let mut watch = house.watch(&format!("{CORE}?watch=1&resourceVersion=0")).await;
     watch.expect(&["ADDED before"]).await;
     house.made(NEW, new("after")).await;
@@ -53,7 +71,7 @@ async fn r146_events_end_and_watches_are_told() {
 async fn r146_a_write_gives_an_event_its_time_again() {
     let house = House::new().await;
     let life = Duration::from_millis(600);
-    tokio::spawn(expire::run(Arc::clone(&house.api), life));
+    let _expiring = expiring(&house, life);
     for name in ["kept", "left"] {
         house.made(CORE, old(name, LONG_AGO)).await;
     }
@@ -74,11 +92,11 @@ async fn r187_what_was_written_before_a_start_has_the_rest_of_its_time() {
     house.made(CORE, old("past", LONG_AGO)).await;
     house.made(CORE, old("future", "2999-01-02T03:04:05Z")).await;
     let begin = tokio::time::Instant::now();
-    let long = tokio::spawn(expire::run(Arc::clone(&house.api), Duration::from_secs(100)));
+    let long = expiring(&house, Duration::from_secs(100));
     tokio::time::sleep(Duration::from_millis(1200)).await;
     assert_eq!(house.get(CORE).await.json["items"].as_array().unwrap().len(), 2);
-    long.abort();
-    tokio::spawn(expire::run(Arc::clone(&house.api), Duration::from_secs(2)));
+    drop(long);
+    let _short = expiring(&house, Duration::from_secs(2));
     house.until_looks(CORE, |list| list["items"] == json!([])).await;
     // Times in events have whole seconds; two seconds from the second start would be 3.2 in all.
     assert!(begin.elapsed() < Duration::from_millis(3100), "{:?}", begin.elapsed());

@@ -12,9 +12,9 @@ use tenure_core::Revision;
 use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::Retention;
 use tenure_server::admit::{OwnerChecks, Policies};
-use tenure_server::reference::References;
+use tenure_server::reference::{self, References};
 use tenure_server::rules::Rules;
-use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Limits, Peer, bootstrap, follow};
+use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Limits, Peer, bootstrap};
 use tenure_store::MemoryLog;
 use tenure_token::Keys;
 use tenure_world::{Change, Handle, LockStep, Options, World};
@@ -43,6 +43,7 @@ struct Plan {
     collects_garbage: bool,
     history_bytes: u64,
     quota: Option<u64>,
+    queue: usize,
     limits: Limits,
     retention: Retention,
     references: References,
@@ -58,6 +59,7 @@ impl Default for Plan {
             collects_garbage: false,
             history_bytes: Options::default().history_bytes,
             quota: None,
+            queue: Options::default().queue,
             limits: Limits::default(),
             retention: Retention::default(),
             references: References::default(),
@@ -160,6 +162,11 @@ impl House {
         House::built(Plan { quota: Some(quota), ..Plan::default() }).await
     }
 
+    /// A server whose sequencer has room for so many writes that wait.
+    pub async fn narrow(queue: usize) -> House {
+        House::built(Plan { queue, ..Plan::default() }).await
+    }
+
     /// A server on which so much runs at a time.
     pub async fn limited(limits: Limits) -> House {
         House::built(Plan { limits, ..Plan::default() }).await
@@ -217,6 +224,7 @@ impl House {
             collects_garbage,
             history_bytes,
             quota,
+            queue,
             limits,
             retention,
             references,
@@ -231,7 +239,8 @@ impl House {
             referring = Box::new(Late { index: referring, held: Vec::new() });
         }
         let indexes = vec![kinds.feed(), access.feed(), referring, policies.feed()];
-        let options = Options { layout, indexes, history_bytes, quota, ..Options::default() };
+        let options =
+            Options { layout, indexes, history_bytes, quota, queue, ..Options::default() };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api::new(ApiConfig {
@@ -251,7 +260,8 @@ impl House {
             limits,
         }));
         Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
-        tokio::spawn(follow::run(Arc::clone(&api)));
+        tokio::spawn(reference::run(Arc::clone(&api)));
+        crate::controllers::start(&api, stop.subscribe());
         House { api, world, kinds, access, policies, stop }
     }
 
@@ -469,6 +479,16 @@ impl Stream {
             };
             self.rest.extend(frame.unwrap().into_data().unwrap());
         }
+    }
+
+    /// The next event, however long that takes; `None` at the end of the stream.
+    #[allow(dead_code, reason = "the tests of the driver use it")]
+    pub async fn next_unhurried(&mut self) -> Option<Value> {
+        while !self.rest.contains(&b'\n') {
+            let frame = self.body.frame().await?;
+            self.rest.extend(frame.ok()?.into_data().ok()?);
+        }
+        self.next().await
     }
 
     /// The next events as `TYPE name`.

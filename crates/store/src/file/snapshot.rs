@@ -67,7 +67,7 @@ impl Sink {
     }
 
     fn flush(&mut self) -> Result<(), Trouble> {
-        let transaction = tables::begin(&self.database, true)?;
+        let transaction = tables::begin(&self.database)?;
         {
             let mut table = transaction.open_table(ENTRIES)?;
             for (key, entry) in self.waiting.drain(..) {
@@ -114,13 +114,12 @@ fn write_partial(
     let io = |error: io::Error| failed(path, &in_words(&error));
     let database =
         builder(FileOptions::default()).create_file(file).map_err(|e| trouble(e.into()))?;
-    tables::initialise(&database).map_err(trouble)?;
+    tables::initialise(&database, 0).map_err(trouble)?;
     let mut sink = Sink { database, path: path.to_owned(), waiting: Vec::new(), waiting_bytes: 0 };
     fill(&mut sink)?;
     sink.flush().map_err(trouble)?;
     let Replayed { last, compacted } = position;
-    tables::write_meta(&sink.database, Meta { last, compacted, unsynced: false })
-        .map_err(trouble)?;
+    tables::write_meta(&sink.database, Meta::at(last, compacted)).map_err(trouble)?;
     drop(sink);
     tenure_files::publish(partial, path).map_err(io)
 }
@@ -194,5 +193,5 @@ fn copy(snapshot: &Path, new: &Path, progress: Progress<'_>) -> Result<(), Troub
     let (newest, _) = tables::newest_and_count(&database)?;
     // The server that wrote the snapshot may have gone on afterwards.
     let last = step_after(meta.last.max(newest));
-    tables::write_meta(&database, Meta { last, unsynced: false, ..meta })
+    tables::write_meta(&database, Meta::at(last, meta.compacted))
 }

@@ -3,14 +3,15 @@
 use std::io;
 
 use redb::{
-    Database, Durability, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
+    Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
     TableDefinition, TableHandle as _, WriteTransaction,
 };
 use tenure_core::Revision;
 
 use super::folder::in_words;
+use super::journal::JournalError;
 use super::{OpenError, ReplayError};
-use crate::format::{self, FORMAT_VERSION, FormatError};
+use crate::format::{self, FORMAT_VERSION, FORMAT_VERSION_ALONE, FormatError};
 
 /// Revision and key to tag, replaced revision and value.
 pub(super) const ENTRIES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("entries");
@@ -21,6 +22,7 @@ const FORMAT: &str = "format";
 const LAST: &str = "last";
 const COMPACTED: &str = "compacted";
 const UNSYNCED: &str = "unsynced";
+const JOURNAL: &str = "journal";
 
 /// What the meta table says besides the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,15 @@ pub(super) struct Meta {
     pub(super) compacted: Revision,
     /// Whether revisions may have been acknowledged that are not in the file.
     pub(super) unsynced: bool,
+    /// The round of the journal that goes on from here; 0 where none does.
+    pub(super) journal: u64,
+}
+
+impl Meta {
+    /// The facts about a log without a journal that has a place, and no history before it.
+    pub(super) fn at(last: Revision, compacted: Revision) -> Meta {
+        Meta { last, compacted, unsynced: false, journal: 0 }
+    }
 }
 
 /// What can go wrong between a log and its file.
@@ -45,6 +56,15 @@ pub(super) enum Trouble {
 impl<E: Into<redb::Error>> From<E> for Trouble {
     fn from(error: E) -> Self {
         Trouble::Storage(Box::new(error.into()))
+    }
+}
+
+impl From<JournalError> for Trouble {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Io(error) => error.into(),
+            JournalError::Format(error) => error.into(),
+        }
     }
 }
 
@@ -106,14 +126,10 @@ impl Trouble {
     }
 }
 
-/// Starts a write; a durable one leaves a file that opens quickly after a crash.
-pub(super) fn begin(database: &Database, durable: bool) -> Result<WriteTransaction, Trouble> {
+/// Starts a write that is durable and leaves a file that opens quickly after a crash.
+pub(super) fn begin(database: &Database) -> Result<WriteTransaction, Trouble> {
     let mut transaction = database.begin_write()?;
-    if durable {
-        transaction.set_quick_repair(true);
-    } else {
-        transaction.set_durability(Durability::None)?;
-    }
+    transaction.set_quick_repair(true);
     Ok(transaction)
 }
 
@@ -122,11 +138,11 @@ pub(super) fn is_blank(database: &Database) -> Result<bool, Trouble> {
     Ok(database.begin_read()?.list_tables()?.next().is_none())
 }
 
-pub(super) fn initialise(database: &Database) -> Result<(), Trouble> {
-    let transaction = begin(database, true)?;
+/// Makes the tables of an empty log that goes on in this round of a journal, if in any.
+pub(super) fn initialise(database: &Database, journal: u64) -> Result<(), Trouble> {
+    let transaction = begin(database)?;
     transaction.open_table(ENTRIES)?;
-    transaction.open_table(META)?.insert(FORMAT, FORMAT_VERSION)?;
-    let meta = Meta { last: Revision::ZERO, compacted: Revision::ZERO, unsynced: false };
+    let meta = Meta { journal, ..Meta::at(Revision::ZERO, Revision::ZERO) };
     set_meta(&transaction, meta)?;
     transaction.commit()?;
     Ok(())
@@ -150,12 +166,13 @@ pub(super) fn read_meta(database: &Database) -> Result<Meta, Trouble> {
         last: Revision(number(LAST)?),
         compacted: Revision(number(COMPACTED)?),
         unsynced: number(UNSYNCED)? != 0,
+        journal: table.get(JOURNAL)?.map_or(0, |round| round.value()),
     })
 }
 
 /// Writes the facts about the log in a durable transaction of their own.
 pub(super) fn write_meta(database: &Database, meta: Meta) -> Result<(), Trouble> {
-    let transaction = begin(database, true)?;
+    let transaction = begin(database)?;
     set_meta(&transaction, meta)?;
     transaction.commit()?;
     Ok(())
@@ -166,6 +183,10 @@ pub(super) fn set_meta(transaction: &WriteTransaction, meta: Meta) -> Result<(),
     table.insert(LAST, meta.last.0)?;
     table.insert(COMPACTED, meta.compacted.0)?;
     table.insert(UNSYNCED, u64::from(meta.unsynced))?;
+    table.insert(JOURNAL, meta.journal)?;
+    // What an older release would take for the whole must not look like it.
+    let format = if meta.journal == 0 { FORMAT_VERSION_ALONE } else { FORMAT_VERSION };
+    table.insert(FORMAT, format)?;
     Ok(())
 }
 

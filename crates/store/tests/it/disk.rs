@@ -1,9 +1,10 @@
-//! A disk in memory that remembers every access, can fill up and can lose power.
+//! A disk in memory with two files that remembers every access, can fill up and can lose power.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
+use tenure_store::{FileLog, FileOptions, OpenError};
 
 /// The unit that a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -16,28 +17,42 @@ pub(crate) enum Access {
     Sync,
 }
 
+/// What the files of a disk hold: the database and the journal.
+pub(crate) type Images = [Vec<u8>; 2];
+
 #[derive(Debug, Default)]
 struct State {
-    image: Vec<u8>,
-    accesses: Vec<Access>,
+    images: Images,
+    /// With the file each was for.
+    accesses: Vec<(usize, Access)>,
     /// How many more accesses succeed before the disk is full.
     room: Option<usize>,
 }
 
-/// The disk; clones are the same disk.
+/// A file of the disk; clones are the same file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<State>>);
+pub(crate) struct Disk(Arc<Mutex<State>>, usize);
 
 impl Disk {
-    pub(crate) fn with_image(image: Vec<u8>) -> Disk {
-        Disk(Arc::new(Mutex::new(State { image, ..State::default() })))
+    pub(crate) fn with_images(images: Images) -> Disk {
+        Disk(Arc::new(Mutex::new(State { images, ..State::default() })), 0)
     }
 
-    pub(crate) fn image(&self) -> Vec<u8> {
-        self.state().image.clone()
+    /// Opens the log that is kept here.
+    pub(crate) fn open(&self, options: FileOptions) -> Result<FileLog, OpenError> {
+        FileLog::with_storage(self.clone(), self.journal(), options)
     }
 
-    pub(crate) fn accesses(&self) -> Vec<Access> {
+    /// The other file of the same disk.
+    pub(crate) fn journal(&self) -> Disk {
+        Disk(self.0.clone(), 1)
+    }
+
+    pub(crate) fn images(&self) -> Images {
+        self.state().images.clone()
+    }
+
+    pub(crate) fn accesses(&self) -> Vec<(usize, Access)> {
         self.state().accesses.clone()
     }
 
@@ -58,8 +73,8 @@ impl Disk {
         if let Some(room) = &mut state.room {
             *room = room.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
         }
-        apply(&mut state.image, &access);
-        state.accesses.push(access);
+        apply(&mut state.images[self.1], &access);
+        state.accesses.push((self.1, access));
         Ok(())
     }
 }
@@ -78,13 +93,13 @@ fn apply(image: &mut Vec<u8>, access: &Access) {
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.state().image.len() as u64)
+        Ok(self.state().images[self.1].len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let start = usize::try_from(offset).unwrap();
         let state = self.state();
-        let bytes = state.image.get(start..start + out.len());
+        let bytes = state.images[self.1].get(start..start + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -113,38 +128,43 @@ pub(crate) enum Unsynced {
 
 /// Images of a disk that lost power, built while walking once over a recording.
 pub(crate) struct PowerCuts<'a> {
-    accesses: &'a [Access],
-    durable: Vec<u8>,
-    durable_upto: usize,
+    accesses: &'a [(usize, Access)],
+    durable: Images,
+    durable_upto: [usize; 2],
 }
 
 impl<'a> PowerCuts<'a> {
-    pub(crate) fn new(accesses: &'a [Access]) -> PowerCuts<'a> {
-        PowerCuts { accesses, durable: Vec::new(), durable_upto: 0 }
+    pub(crate) fn new(accesses: &'a [(usize, Access)]) -> PowerCuts<'a> {
+        PowerCuts { accesses, durable: Images::default(), durable_upto: [0; 2] }
     }
 
-    /// The image after a cut behind the first `cut` accesses; cuts must not go backwards.
-    pub(crate) fn image(&mut self, cut: usize, unsynced: Unsynced) -> Vec<u8> {
-        let synced = self.accesses[..cut]
-            .iter()
-            .rposition(|a| matches!(a, Access::Sync))
-            .map_or(0, |i| i + 1);
-        assert!(self.durable_upto <= synced, "cuts go forward");
-        for access in &self.accesses[self.durable_upto..synced] {
-            apply(&mut self.durable, access);
-        }
-        self.durable_upto = synced;
-        let mut image = self.durable.clone();
-        let pending = &self.accesses[synced..cut];
-        match unsynced {
-            Unsynced::Lost => {}
-            Unsynced::Kept => pending.iter().for_each(|access| apply(&mut image, access)),
-            Unsynced::Torn(seed) => {
-                let mut random = Random(seed ^ (cut as u64) << 20);
-                pending.iter().for_each(|access| tear(&mut image, access, &mut random));
+    /// The images after a cut behind the first `cut` accesses; cuts must not go backwards. A sync of one
+    /// file says nothing about the other.
+    pub(crate) fn images(&mut self, cut: usize, unsynced: Unsynced) -> Images {
+        [0, 1].map(|file| {
+            let of_file = |access: &&(usize, Access)| access.0 == file;
+            let synced = self.accesses[..cut]
+                .iter()
+                .rposition(|a| matches!(a, (of, Access::Sync) if *of == file))
+                .map_or(0, |i| i + 1);
+            assert!(self.durable_upto[file] <= synced, "cuts go forward");
+            let settled = &self.accesses[self.durable_upto[file]..synced];
+            for (_, access) in settled.iter().filter(of_file) {
+                apply(&mut self.durable[file], access);
             }
-        }
-        image
+            self.durable_upto[file] = synced;
+            let mut image = self.durable[file].clone();
+            let pending = self.accesses[synced..cut].iter().filter(of_file);
+            match unsynced {
+                Unsynced::Lost => {}
+                Unsynced::Kept => pending.for_each(|(_, access)| apply(&mut image, access)),
+                Unsynced::Torn(seed) => {
+                    let mut random = Random(seed ^ (cut as u64) << 20 ^ (file as u64) << 40);
+                    pending.for_each(|(_, access)| tear(&mut image, access, &mut random));
+                }
+            }
+            image
+        })
     }
 }
 

@@ -119,15 +119,19 @@ proptest! {
 
     #[test]
     fn r183_strict_storage_equals_the_model(steps in proptest::collection::vec(step(), 0..20)) {
-        let options = FileOptions { cache_bytes: 1024 * 1024, ..FileOptions::default() };
+        let options = FileOptions {
+            cache_bytes: 1024 * 1024,
+            journal_bytes: 16 * 1024,
+            ..FileOptions::default()
+        };
         let mut disk = Disk::default();
-        let log = FileLog::with_backend(disk.clone(), options).unwrap();
+        let log = disk.open(options).unwrap();
         run(&steps, Box::new(log), |log, kill| {
             if kill {
-                disk = Disk::with_image(disk.image());
+                disk = Disk::with_images(disk.images());
             }
             drop(log);
-            Box::new(FileLog::with_backend(disk.clone(), options).unwrap())
+            Box::new(disk.open(options).unwrap())
         })?;
     }
 

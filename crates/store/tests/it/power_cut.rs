@@ -13,9 +13,12 @@ enum Step {
     Sync,
 }
 
-/// Creations, updates, deletions, a value of many pages, batches and compactions.
+/// A journal that is full every few steps.
+const JOURNAL_BYTES: usize = 32 * 1024;
+
+/// Creations, updates, deletions, a value of many pages and one larger than the journal, batches, compactions.
 fn workload() -> Vec<Step> {
-    let long = "x".repeat(20_000);
+    let (long, longer) = ("x".repeat(20_000), "y".repeat(2 * JOURNAL_BYTES));
     vec![
         Step::Append(vec![commit(1, vec![put("a", "1", 0), put("b", "1", 0)])]),
         Step::Append(vec![
@@ -31,6 +34,12 @@ fn workload() -> Vec<Step> {
         Step::Append(vec![commit(51, vec![put("c", "51", 0)])]),
         Step::Compact(51),
         Step::Append(vec![commit(52, vec![put("e", &long, 0)])]),
+        Step::Append(vec![commit(53, vec![put("e", "53", 52)])]),
+        Step::Append(vec![commit(54, vec![put("f", &longer, 0)]), commit(55, vec![gone("a", 40)])]),
+        Step::Append(vec![commit(56, vec![gone("c", 51)])]),
+        Step::Append(vec![commit(57, vec![])]),
+        Step::Append(vec![commit(58, vec![put("e", &long, 53)])]),
+        Step::Append(vec![commit(59, vec![put("d", &long, 39)])]),
     ]
 }
 
@@ -43,7 +52,12 @@ fn run(log: &mut FileLog, step: &Step) -> Result<(), AppendError> {
 }
 
 fn options(durability: Durability) -> FileOptions {
-    FileOptions { durability, cache_bytes: 1024 * 1024, ..FileOptions::default() }
+    FileOptions {
+        durability,
+        cache_bytes: 1024 * 1024,
+        journal_bytes: JOURNAL_BYTES,
+        ..FileOptions::default()
+    }
 }
 
 /// A state of the log, and how many accesses the disk had seen around it.
@@ -60,8 +74,9 @@ struct Milestone {
 /// A disk with an empty log, as the data folder receives it: made aside, synced, then moved there.
 fn empty_log() -> Disk {
     let disk = Disk::default();
-    drop(FileLog::with_backend(disk.clone(), options(Durability::Strict)).unwrap());
+    drop(disk.open(options(Durability::Strict)).unwrap());
     disk.sync_data().unwrap();
+    disk.journal().sync_data().unwrap();
     disk
 }
 
@@ -69,7 +84,7 @@ fn empty_log() -> Disk {
 fn record(durability: Durability) -> (Disk, Vec<Milestone>) {
     let disk = empty_log();
     let begin = disk.count();
-    let mut log = FileLog::with_backend(disk.clone(), options(durability)).unwrap();
+    let mut log = disk.open(options(durability)).unwrap();
     let empty = Milestone { state: state(&mut log), begun: begin, returned: begin, durable: true };
     let mut milestones = vec![empty];
     for step in workload() {
@@ -91,8 +106,9 @@ fn check_every_cut(durability: Durability, same: impl Fn(usize, &State, &State) 
         let torn = (0..4).map(Unsynced::Torn);
         for unsynced in [Unsynced::Lost, Unsynced::Kept].into_iter().chain(torn) {
             let case = format!("{durability:?}, cut after {cut}, {unsynced:?}");
-            let survivor = Disk::with_image(cuts.image(cut, unsynced));
-            let mut log = FileLog::with_backend(survivor.clone(), options(durability))
+            let survivor = Disk::with_images(cuts.images(cut, unsynced));
+            let mut log = survivor
+                .open(options(durability))
                 .unwrap_or_else(|error| panic!("{case}: {error}"));
             let found = state(&mut log);
             // Nothing durable is lost, and nothing appears that was not yet asked for.
@@ -108,7 +124,7 @@ fn check_every_cut(durability: Durability, same: impl Fn(usize, &State, &State) 
             let next = found.1 + 1;
             log.append(&[commit(next, vec![put("new", "1", 0)])]).unwrap();
             drop(log);
-            let mut log = FileLog::with_backend(survivor, options(durability)).unwrap();
+            let mut log = survivor.open(options(durability)).unwrap();
             assert_eq!(state(&mut log).0.len(), found.0.len() + 1, "{case}");
         }
     }
@@ -136,11 +152,11 @@ fn r31_r186_relaxed_keeps_a_prefix_and_jumps_ahead() {
 fn r186_a_clean_end_does_not_jump() {
     let disk = Disk::default();
     for revision in 1..4 {
-        let mut log = FileLog::with_backend(disk.clone(), options(Durability::Relaxed)).unwrap();
+        let mut log = disk.open(options(Durability::Relaxed)).unwrap();
         assert_eq!(state(&mut log).1, revision - 1);
         log.append(&[commit(revision, vec![put("a", "", 0)])]).unwrap();
     }
-    let mut log = FileLog::with_backend(disk, options(Durability::Strict)).unwrap();
+    let mut log = disk.open(options(Durability::Strict)).unwrap();
     assert_eq!(state(&mut log).1, 3);
 }
 
@@ -151,7 +167,7 @@ fn r32_a_full_disk_stops_writes_and_loses_nothing() {
     let workload_end = milestones.last().unwrap().returned;
     for room in 0..workload_end - opened {
         let disk = empty_log();
-        let mut log = FileLog::with_backend(disk.clone(), options(Durability::Strict)).unwrap();
+        let mut log = disk.open(options(Durability::Strict)).unwrap();
         disk.fill_up_after(room);
         let mut done = 0;
         let mut failure = None;
@@ -176,9 +192,9 @@ fn r32_a_full_disk_stops_writes_and_loses_nothing() {
             assert_eq!(error, AppendError::Stopped { cause: cause.clone() });
         }
         drop(log);
-        let mut log =
-            FileLog::with_backend(Disk::with_image(disk.image()), options(Durability::Strict))
-                .unwrap_or_else(|error| panic!("room for {room}: {error}"));
+        let mut log = Disk::with_images(disk.images())
+            .open(options(Durability::Strict))
+            .unwrap_or_else(|error| panic!("room for {room}: {error}"));
         // Of the write that failed nobody knows whether it arrived, but it did so whole.
         let found = state(&mut log);
         assert!(

@@ -33,11 +33,13 @@ fn r30_r48_a_killed_log_opens_quickly() {
         log.append(&commits).unwrap();
     }
     println!("written: {:?}", log.stats());
-    // The file of a running log is what a killed process leaves behind.
+    // The files of a running log are what a killed process leaves behind.
     fs::create_dir(&after).unwrap();
-    fs::copy(before.join("log.redb"), after.join("log.redb")).unwrap();
-    // Otherwise the open would pay for writing the copy.
-    fs::File::open(after.join("log.redb")).unwrap().sync_all().unwrap();
+    for file in ["log.redb", "log.journal"] {
+        fs::copy(before.join(file), after.join(file)).unwrap();
+        // Otherwise the open would pay for writing the copy.
+        fs::File::open(after.join(file)).unwrap().sync_all().unwrap();
+    }
 
     let start = Instant::now();
     let mut log = FileLog::open(&after, FileOptions::default()).unwrap();

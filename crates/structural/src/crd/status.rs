@@ -1,4 +1,4 @@
-//! The status of a definition: accepted names, conditions, stored versions, and its end.
+//! The status of a definition: accepted names, conditions, stored versions, and how its end begins.
 //!
 //! Conditions follow from the definition and from the names that others in its group hold. Time is
 //! handed in; nothing is looked up.
@@ -242,58 +242,6 @@ pub fn begin_deletion(crd: &mut Object, now: &str) {
     }
     let message = "the definition is marked for deletion; its instances will go first";
     set_condition(crd, "Terminating", "True", "InstanceDeletionPending", message, now);
-}
-
-/// Why a definition still waits for its instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting<'a> {
-    /// They are deleted, and some have finalizers.
-    InProgress,
-    /// One could not be deleted, for this reason.
-    Failed(&'a str),
-}
-
-/// What holds a definition while its instances go.
-pub fn note_deletion(crd: &mut Object, waiting: Waiting<'_>, now: &str) {
-    let (reason, message) = match waiting {
-        Waiting::InProgress => {
-            ("InstanceDeletionInProgress", "the instances are being deleted".to_owned())
-        }
-        Waiting::Failed(why) => {
-            ("InstanceDeletionFailed", format!("an instance could not be deleted: {why}"))
-        }
-    };
-    set_condition(crd, "Terminating", "True", reason, &message, now);
-}
-
-/// Why no instance stands in the way of a definition any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// All are gone.
-    Completed,
-    /// There never were any.
-    NeverEstablished,
-    /// What is stored there belongs to a built-in kind.
-    Overlapping,
-}
-
-/// What follows once no instance is left: the definition waits no more.
-pub fn end_deletion(crd: &mut Object, ended: Ended, now: &str) {
-    let (reason, message) = match ended {
-        Ended::Completed => ("InstanceDeletionCompleted", "no instance is left"),
-        Ended::NeverEstablished => ("NeverEstablished", "the resource was never established"),
-        Ended::Overlapping => {
-            ("OverlappingBuiltInResource", "the instances belong to a built-in resource")
-        }
-    };
-    set_condition(crd, "Terminating", "False", reason, message, now);
-    let meta = crd.map_mut("metadata");
-    if let Some(Value::Array(list)) = meta.get_mut("finalizers") {
-        list.retain(|finalizer| finalizer.as_str() != Some(FINALIZER));
-        if list.is_empty() {
-            meta.remove("finalizers");
-        }
-    }
 }
 
 /// Who approved a kind in a protected group.

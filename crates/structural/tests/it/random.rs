@@ -143,7 +143,6 @@ proptest! {
         crd::settle(&mut crd, &crd::Names::default(), "now");
         let _ = crd::kinds(&crd, None);
         crd::begin_deletion(&mut crd, "now");
-        crd::end_deletion(&mut crd, crd::Ended::Completed, "now");
     }
 
     #[test]

@@ -269,7 +269,9 @@ async fn an_index_that_panics_stops_the_world_and_tells_everybody() {
     let refused = write_if(&world, vec![], vec![put("a", "1")]).await;
     assert!(matches!(refused, Err(Refused::Stopped(_))), "{refused:?}");
     assert_eq!(soon(&mut watch).await.unwrap_err(), tenure_world::WatchEnded::Stopped);
-    assert!(matches!(world.status(), Status::Stopped(_)));
+    let why = world.broken().await;
+    assert_eq!(&*why, "the sequencer panicked: a fault in an index");
+    assert_eq!(world.status(), Status::Stopped(why));
 }
 
 #[tokio::test]

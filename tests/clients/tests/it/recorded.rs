@@ -27,9 +27,14 @@ impl Asked {
     }
 
     async fn text(&self, method: &str, path: &str, kind: &str, body: &str) -> (u16, Value) {
+        self.with(method, path, &format!("content-type: {kind}\r\n"), body).await
+    }
+
+    /// Asks with these header lines.
+    async fn with(&self, method: &str, path: &str, lines: &str, body: &str) -> (u16, Value) {
         let mut connection = self.access.connect().await.unwrap();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: server\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: server\r\n{lines}content-length: {}\r\n\r\n{body}",
             body.len()
         );
         connection.write(head.as_bytes()).await.unwrap();
@@ -332,4 +337,188 @@ async fn r136_addresses_of_a_service_stay() {
     let patch = json!({"spec": {"clusterIP": null, "clusterIPs": null}});
     let (code, kept) = asked.ask("PATCH", &path, MERGE, patch).await;
     assert_eq!((code, &kept["spec"]["clusterIPs"]), (200, &made["spec"]["clusterIPs"]));
+}
+
+#[tokio::test]
+async fn r65_an_update_names_the_change_before_the_object() {
+    let asked = Asked::new();
+    asked.post(&format!("{NS}/secrets"), json!({"metadata": {"name": "s"}})).await;
+    let path = format!("{NS}/secrets/s");
+    let patch = json!({"type": "kubernetes.io/tls"});
+    assert_eq!(
+        asked.causes("PATCH", &path, MERGE, patch).await,
+        [
+            "type FieldValueInvalid",
+            "data[tls.crt] FieldValueRequired",
+            "data[tls.key] FieldValueRequired",
+        ]
+    );
+    asked
+        .post(
+            &format!("{NS}/services"),
+            json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}),
+        )
+        .await;
+    let path = format!("{NS}/services/s");
+    let none = json!({"spec": {"clusterIP": "foo", "clusterIPs": ["foo"]}});
+    assert_eq!(
+        asked.causes("PATCH", &path, MERGE, none).await,
+        ["spec.clusterIPs[0] FieldValueInvalid"]
+    );
+}
+
+#[tokio::test]
+async fn r136h_limit_ranges_as_upstream_counts_them() {
+    let asked = Asked::new();
+    let path = format!("{NS}/limitranges");
+    let of = |limit: Value| json!({"spec": {"limits": [limit]}});
+    let fits = json!({"type": "Container", "max": {"cpu": "1"}});
+    let (code, made) = asked.ask("POST", &path, JSON, of(fits)).await;
+    assert_eq!((code, made["metadata"]["name"].as_str().unwrap().len()), (201, 36));
+    let at = |list: &str| format!("spec.limits[0].{list} FieldValueInvalid");
+    let upside_down = json!({"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}});
+    assert_eq!(
+        asked.causes("POST", &path, JSON, of(upside_down)).await,
+        ["min[cpu]", "defaultRequest[cpu]", "default[cpu]"].map(at)
+    );
+    let untyped = json!({"max": {"cpu": "1"}});
+    assert_eq!(asked.causes("POST", &path, JSON, of(untyped)).await, ["type", "type"].map(at));
+}
+
+#[tokio::test]
+async fn r158_a_missing_role_is_named_as_what_was_asked_for() {
+    let asked = Asked::new();
+    let path = format!("{RBAC}/namespaces/default");
+    let rule = json!({"verbs": ["create"], "resources": ["rolebindings"],
+        "apiGroups": ["rbac.authorization.k8s.io"]});
+    asked.post(&format!("{path}/roles"), json!({"metadata": {"name": "r"}, "rules": [rule]})).await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = |role: &str| {
+        json!({"metadata": {"generateName": "b-"},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": role},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "u"}]})
+    };
+    asked.post(&format!("{path}/rolebindings"), binding("r")).await;
+    let of_u = |role: &str| {
+        let body = binding(role).to_string();
+        let asked = &asked;
+        let path = format!("{path}/rolebindings");
+        async move {
+            asked
+                .with(
+                    "POST",
+                    &path,
+                    "content-type: application/json\r\nimpersonate-user: u\r\n",
+                    &body,
+                )
+                .await
+        }
+    };
+    let (code, status) = of_u("none").await;
+    let details = &status["details"];
+    assert_eq!(
+        (code, &details["name"], &details["kind"]),
+        (404, &json!("none"), &json!("rolebindings"))
+    );
+    let (code, status) = of_u("").await;
+    assert_eq!((code, &status["reason"]), (400, &json!("BadRequest")));
+}
+
+#[tokio::test]
+async fn r142_what_an_eviction_asks_of_the_deletion() {
+    let asked = Asked::new();
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    asked.post(&format!("{NS}/pods"), pod).await;
+    let path = format!("{NS}/pods/p/eviction");
+    let eviction = |options: Value| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": options});
+    let unread = json!({"ignoreStoreReadErrorWithClusterBreakingPotential": true});
+    let (code, status) = asked.ask("POST", &path, JSON, eviction(unread)).await;
+    assert_eq!((code, &status["details"]["kind"]), (422, &json!("Eviction")), "{status}");
+    let named = json!({"kind": "Other", "apiVersion": "v9"});
+    assert_eq!(asked.ask("POST", &path, JSON, eviction(named)).await.0, 201);
+}
+
+#[tokio::test]
+async fn r95_live_duplicates_make_room_for_what_is_applied() {
+    let asked = Asked::new();
+    let env = |names: &[&str]| -> Vec<Value> {
+        names.iter().map(|name| json!({"name": name, "value": "1"})).collect()
+    };
+    let deployment = |names: &[&str]| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {
+            "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i", "env": env(names)}]}}}})
+    };
+    asked.post(&format!("{APPS}/deployments"), deployment(&["A", "A", "B"])).await;
+    let path = format!("{APPS}/deployments/d?fieldManager=m&force=true");
+    let (code, applied) = asked.ask("PATCH", &path, APPLY, deployment(&["A", "C"])).await;
+    assert_eq!(code, 200, "{applied}");
+    let all = applied["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    let names: Vec<&str> = all.iter().map(|item| item["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["A", "C", "B"]);
+}
+
+#[tokio::test]
+async fn r130_a_definition_with_the_name_of_a_built_in_kind_is_not_accepted() {
+    let asked = Asked::new();
+    let definition = json!({
+        "metadata": {"name": "ingresses.networking.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {"group": "networking.k8s.io", "scope": "Namespaced",
+            "names": {"kind": "Ingress", "plural": "ingresses"},
+            "versions": [{"name": "v9", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    asked.post(path, definition).await;
+    let made = asked.get(&format!("{path}/ingresses.networking.k8s.io")).await;
+    let conditions = made["status"]["conditions"].as_array().unwrap();
+    let accepted = conditions.iter().find(|one| one["type"] == "NamesAccepted").unwrap();
+    assert_eq!(accepted["status"], "False");
+    let path = "/apis/networking.k8s.io/v9/namespaces/default/ingresses";
+    assert_eq!(asked.ask("GET", path, JSON, Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn r79_the_addresses_of_services_have_a_range() {
+    let range = Asked::new().get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").await;
+    assert_eq!(range["spec"]["cidrs"], json!(["10.96.0.0/12"]));
+    let ready = &range["status"]["conditions"][0];
+    assert_eq!((&ready["type"], &ready["status"]), (&json!("Ready"), &json!("True")));
+}
+
+/// Also a rule of spec/workload-controllers.md: es5.
+#[tokio::test]
+async fn r60_names_that_are_empty_and_endpoints_that_are_mirrored() {
+    let asked = Asked::new();
+    let labelled = json!({"metadata": {"name": "x", "labels": {"": "v"}}});
+    assert_eq!(
+        asked.causes("POST", &format!("{NS}/configmaps"), JSON, labelled).await,
+        ["metadata.labels FieldValueInvalid"; 2]
+    );
+    asked
+        .post(
+            &format!("{NS}/services"),
+            json!({"metadata": {"name": "m"}, "spec": {"ports": [{"port": 80}]}}),
+        )
+        .await;
+    let endpoints = json!({"metadata": {"name": "m"}, "subsets": [
+        {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]});
+    asked.post(&format!("{NS}/endpoints"), endpoints).await;
+    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices\
+        ?labelSelector=kubernetes.io/service-name%3Dm";
+    for _ in 0..200 {
+        let slices = asked.get(path).await;
+        if let Some(slice) = slices["items"].get(0) {
+            assert_eq!(slice["metadata"]["ownerReferences"][0]["kind"], "Endpoints");
+            assert_eq!(
+                slice["endpoints"],
+                json!([{"addresses": ["10.1.2.3"], "conditions": {"ready": true}}])
+            );
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the Endpoints are not mirrored");
 }

@@ -187,6 +187,17 @@ fn m4_m5_m7_a_cluster_is_migrated_with_the_rights_of_whoever_does_it() {
     assert!(said.err.contains("snapshot-of-wildcard"), "{}", said.err);
     assert!(said.err.contains("1 of 1 references into other namespaces keep their verdict"));
 
+    // Who may read nothing is not told that there is nothing.
+    let blind = house.kubeconfig_as("bob");
+    for flags in ["", " --verify", " --write"] {
+        let words = format!("migrate reference-grants --cluster{flags}");
+        let mut command = typed::command(&house.server, &words);
+        let said = Said::from(command.env("KUBECONFIG", &blind).output().unwrap());
+        assert_eq!(said.code, Some(2), "{flags}: {}{}", said.out, said.err);
+        assert!(!said.err.contains("there is no"), "{flags}: {}", said.err);
+        assert!(said.err.contains("no ReferenceGrant of gateway.networking.k8s.io could be read"));
+    }
+
     // Somebody who may write grants and read no Secret; every verb would hold `escalate` as well.
     let rbac = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     house.send(

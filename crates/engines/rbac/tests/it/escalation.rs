@@ -147,10 +147,11 @@ fn r158_bind_on_the_role_lifts_the_check() {
 #[test]
 fn r158_an_absent_role_cannot_be_bound_without_leave() {
     let mut rbac = holding(&[rule("*", "core", "*")]);
-    let absent = |resource| Err(Escalation::RoleAbsent { resource, name: "none".to_owned() });
-    assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:none"), absent("clusterroles"));
+    let absent = Err(Escalation::RoleAbsent { name: "none".to_owned() });
+    assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:none"), absent);
     rbac.put_role(role("", "none", &[]));
-    assert_eq!(check_binding(&rbac, "u", "n", "Role:none"), absent("roles"));
+    assert_eq!(check_binding(&rbac, "u", "n", "Role:none"), absent);
+    assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:"), Err(Escalation::RoleNameless));
     assert_eq!(check_binding(&rbac, "u", "", "Role:none"), Err(Escalation::RoleNowhere));
     assert_eq!(check_binding(&rbac, "u", "n", "ClusterRole:none"), Ok(()));
 }

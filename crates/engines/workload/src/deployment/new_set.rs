@@ -135,7 +135,7 @@ impl Rollout<'_> {
     fn refused_before(&self, name: &str) -> Option<Refused> {
         let ours = |refused: &&Refused| {
             refused.verb == Verb::Create
-                && refused.resource == Resource::ReplicaSets
+                && refused.resource == Some(Resource::ReplicaSets)
                 && refused.name == name
                 && refused.reason != "AlreadyExists"
         };

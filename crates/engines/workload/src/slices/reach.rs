@@ -65,6 +65,16 @@ pub fn addresses<'a>(pod: &'a Object, family: &str) -> Vec<&'a str> {
     all
 }
 
+/// Whether a pod is in the network of a node that is on loopback, so that it has no address for others.
+#[must_use]
+pub fn is_left_out(pod: &Object) -> bool {
+    let listed = pod.list_at(&["status", "podIPs"]).iter().filter_map(|entry| entry.get("ip"));
+    let listed = listed.filter_map(Value::as_str).chain(pod.str_at(&["status", "podIP"]));
+    let mut all = listed.filter_map(validate::ip).peekable();
+    all.peek().is_some()
+        && all.all(|ip| ip.is_loopback() && !validate::published_ip_faults(ip).is_empty())
+}
+
 /// Whether an endpoint is in the network of its machine, where nothing serves addresses of Services.
 #[must_use]
 pub fn in_machine(endpoint: &Object) -> bool {

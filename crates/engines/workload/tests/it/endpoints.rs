@@ -246,6 +246,19 @@ fn es4a_pods_in_the_network_of_their_machine_are_shown_and_what_is_not_served_is
 }
 
 #[test]
+fn es4a_a_pod_on_the_loopback_of_its_node_is_not_published_and_that_is_told_once() {
+    let mut world = world();
+    world.create(pod("host"));
+    reach(&mut world, "host", "127.0.0.1", true);
+    reach(&mut world, "host", "127.0.0.1", false);
+    reach(&mut world, "host", "127.0.0.1", true);
+    let told: Vec<&String> =
+        world.events.iter().filter(|event| event.contains("NotPublished")).collect();
+    assert_eq!(told.len(), 1, "{:?}", world.events);
+    assert!(told[0].contains("pod host is not behind the Service"), "{told:?}");
+}
+
+#[test]
 fn es4a_nothing_is_told_of_pods_with_a_network() {
     let mut world = world();
     world.create(pod("a"));

@@ -10,8 +10,10 @@
     reason = "a test that cannot go on should fail loudly"
 )]
 
+mod certificate_signing;
 mod claim;
 mod cron;
+mod custom_resource_definition;
 mod daemonset;
 mod deployment;
 mod disruption;
@@ -20,16 +22,21 @@ mod history;
 mod job;
 mod job_indexed;
 mod job_random;
+mod mirroring;
+mod namespace;
 mod podgc;
+mod protection;
 mod quota;
 mod random;
 mod replicas;
 mod rollout;
 mod scheduler;
+mod service_accounts;
 mod simulated;
 mod statefulset;
 mod statefulset_claims;
 mod statefulset_update;
+mod system_objects;
 mod taints;
 mod volumes;
 mod world;

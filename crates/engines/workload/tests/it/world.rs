@@ -5,19 +5,25 @@
 //! Every object lives in the namespace `default` unless it says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
+use tenure_workload::intent::UNSIGNED;
+use tenure_workload::system_objects::SystemObject;
 use tenure_workload::{
-    Act, CONTROLLERS, Change, Controller, Door, Intent, Key, Memory, Note, Outcome, Pass,
-    Propagation, Refused, Reliance, Resource, Seen, Verb, View, owner, pod,
+    API_SERVER, Act, CONTROLLERS, Change, Controller, CustomKind, Departure, Door, Intent, Key,
+    Memory, Note, ObjectHeader, Outcome, Pass, Propagation, Refused, Reliance, Resource, Seen,
+    Verb, View, owner, pod,
 };
 
 /// How many passes a scenario may take before it counts as a hot loop.
 const PASSES_MAX: usize = 5_000;
+
+/// A definition whose objects are Leases.
+pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
 
 type Place = (Resource, String, String);
 type Job = (usize, Key);
@@ -37,6 +43,46 @@ impl View for Objects {
             .take_while(|((r, ns, _), _)| *r == resource && namespace.is_none_or(|n| n == ns))
             .map(|(_, seen)| seen.clone())
             .collect()
+    }
+    /// Leases stand for a custom kind.
+    fn custom_kind(&self, definition: &str) -> Option<CustomKind> {
+        (definition == LEASES).then_some(CustomKind { overlaps_builtin: false })
+    }
+    fn each_instance(&self, definition: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
+        for lease in self.list(Resource::Leases, None).iter().filter(|_| definition == LEASES) {
+            visit(ObjectHeader::of(Resource::Leases, lease, &[]));
+        }
+    }
+    fn revision(&self) -> Revision {
+        self.0.values().map(|seen| seen.revision).max().unwrap_or_default()
+    }
+    fn collected(&self) -> Revision {
+        match self.get(Resource::ConfigMaps, "default", "collected") {
+            Some(map) => Revision(map.int_at(&["revision"]).unwrap().try_into().unwrap()),
+            None => Revision(u64::MAX),
+        }
+    }
+    fn system_objects(&self) -> &[SystemObject] {
+        static OBJECTS: OnceLock<Vec<SystemObject>> = OnceLock::new();
+        OBJECTS.get_or_init(|| {
+            let system = |resource: Resource, kept: bool, object: Value| SystemObject {
+                resource,
+                namespace: if resource.namespaced() { "default".into() } else { String::new() },
+                object: object.as_object().unwrap().clone(),
+                kept,
+            };
+            let metadata = json!({"name": "kubernetes"});
+            let service = json!({"metadata": metadata, "spec": {"type": "ClusterIP"}});
+            let endpoints = json!({"metadata": metadata, "subsets": [{"addresses": []}]});
+            vec![
+                system(Resource::Namespaces, false, json!({"metadata": {"name": "default"}})),
+                system(Resource::Services, false, service),
+                system(Resource::Endpoints, true, endpoints),
+            ]
+        })
+    }
+    fn authority(&self) -> &str {
+        "the authority"
     }
     fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen> {
         let mut all = self.list(resource, None);
@@ -108,7 +154,7 @@ impl World {
 
     /// An empty world with these controllers only, by their older names; any may be named.
     pub(crate) fn of(aliases: &[&str]) -> World {
-        let all = CONTROLLERS.iter().copied();
+        let all = CONTROLLERS.iter().chain(API_SERVER).copied();
         let controllers = all.filter(|controller| aliases.contains(&controller.alias())).collect();
         World { controllers, ..World::new() }
     }
@@ -339,7 +385,8 @@ impl World {
         assert_eq!(outcome, self.reconcile(job), "PU1: the same input gives the same output");
         self.memory.insert(job.clone(), outcome.memory);
         self.timers.remove(job);
-        if let Some(wait) = outcome.requeue_after {
+        let at_once = outcome.requeue_after.is_some_and(|wait| wait.is_zero());
+        if let Some(wait) = outcome.requeue_after.filter(|wait| !wait.is_zero()) {
             self.timers.insert(job.clone(), self.now + SignedDuration::try_from(wait).unwrap());
         }
         if self.chance.is_some() && self.draw(16) == 0 {
@@ -357,6 +404,8 @@ impl World {
             let again = self.now + SignedDuration::from_millis(500);
             let timer = self.timers.entry(job.clone()).or_insert(again);
             *timer = again.min(*timer);
+        } else if at_once {
+            self.queue.insert(job.clone());
         }
         self.refused.insert(job.clone(), refused);
     }
@@ -440,6 +489,35 @@ impl World {
                 }
                 Ok(name.clone())
             }
+            Act::IssueToken { object, revision, account, .. } => {
+                let mut object = Object::clone(object);
+                object.map_mut("data").insert("token".into(), format!("for {account}").into());
+                self.put(Resource::Secrets, object.clone(), Door::Main, *revision)
+                    .map(|()| object.name().to_owned())
+                    .map_err(|reason| stale(409, reason))
+            }
+            Act::Apply { .. } => panic!("nothing that is tested here applies"),
+            Act::Remove { object, .. } => {
+                let at = Resource::find(&object.group, &object.resource).unwrap();
+                let found = self.objects.get(at, &object.namespace, &object.name);
+                let found = found.filter(|found| owner::uid(found) == object.uid);
+                if let Some(found) = found {
+                    self.remove(at, &found, None);
+                }
+                Ok(object.name.clone())
+            }
+            Act::SignCertificate { request, .. } if request == "bad" => {
+                Err(refusal(&intent.act, 422, UNSIGNED, "no request"))
+            }
+            Act::SignCertificate { approved, revision, node, request } => {
+                let at = Resource::CertificateSigningRequests;
+                let mut object = Object::clone(approved);
+                let certificate = format!("{request} for {node}");
+                object.map_mut("status").insert("certificate".into(), certificate.into());
+                self.put(at, object, Door::Status, *revision)
+                    .map(|()| approved.name().to_owned())
+                    .map_err(|reason| stale(409, reason))
+            }
             Act::Tell(note) => {
                 self.tell(note, "", "");
                 Ok(String::new())
@@ -449,6 +527,16 @@ impl World {
 
     fn holds(&self, reliance: &Reliance) -> bool {
         match reliance {
+            Reliance::NoInstances { definition } => {
+                let mut none = true;
+                self.objects.each_instance(definition, &mut |_| none = false);
+                none
+            }
+            Reliance::NamespaceEmpty { namespace } => {
+                let mut empty = true;
+                self.objects.each_in_namespace(namespace, &mut |_| empty = false);
+                empty
+            }
             Reliance::Living { resource, namespace, name, uid } => self
                 .objects
                 .get(*resource, namespace, name)
@@ -504,6 +592,15 @@ impl World {
         for (place, controller) in self.controllers.iter().enumerate() {
             if controller.watches().contains(&resource) {
                 controller.wake(&change, &self.objects, &mut |key| jobs.push((place, key)));
+            }
+            if let (Some(gone), None) = (before, after) {
+                let departure = Departure {
+                    group: resource.group(),
+                    resource: resource.plural(),
+                    namespace: gone.namespace(),
+                };
+                let wake = &mut |key| jobs.push((place, key));
+                controller.wake_by_departure(&departure, &self.objects, wake);
             }
         }
         jobs
@@ -573,7 +670,7 @@ impl World {
             object.map_mut("spec").insert("nodeName".to_owned(), node);
         }
         match door {
-            Door::Status => {
+            Door::Status | Door::Approval => {
                 let mut whole = Object::clone(&stored.object);
                 whole.insert("status".to_owned(), object.remove("status").unwrap_or(json!({})));
                 if resource == Resource::Deployments
@@ -581,6 +678,18 @@ impl World {
                 {
                     whole.map_mut("metadata").insert("annotations".into(), annotations.clone());
                 }
+                if resource == Resource::CustomResourceDefinitions
+                    && let Some(finalizers) = object.at(&["metadata", "finalizers"])
+                {
+                    whole.map_mut("metadata").insert("finalizers".into(), finalizers.clone());
+                } else if resource == Resource::CustomResourceDefinitions {
+                    whole.map_mut("metadata").remove("finalizers");
+                }
+                object = whole;
+            }
+            Door::Finalize => {
+                let mut whole = Object::clone(&stored.object);
+                whole.insert("spec".to_owned(), object.remove("spec").unwrap_or(json!({})));
                 object = whole;
             }
             _ => {
@@ -602,7 +711,10 @@ impl World {
         }
         let how = door.subresource();
         self.writes.push(format!("update {}/{} {how}", resource.plural(), object.name()));
-        let free = |object: &Object| object.list_at(&["metadata", "finalizers"]).is_empty();
+        let free = |object: &Object| {
+            object.list_at(&["metadata", "finalizers"]).is_empty()
+                && object.list_at(&["spec", "finalizers"]).is_empty()
+        };
         // A pod on a node stays until the node lets go of it.
         let stopped = resource != Resource::Pods
             || (!free(&stored) && (pod::node(&object).is_empty() || pod::terminal(&object)));
@@ -638,7 +750,9 @@ impl World {
                 }
             }
         }
-        let held = !seen.list_at(&["metadata", "finalizers"]).is_empty();
+        let held = [["metadata", "finalizers"], ["spec", "finalizers"]]
+            .iter()
+            .any(|path| !seen.list_at(path).is_empty());
         let on_node = resource == Resource::Pods && !pod::node(seen).is_empty();
         let waits = held || (on_node && !pod::terminal(seen));
         if !waits {
@@ -692,11 +806,13 @@ impl World {
     }
 }
 
-/// All controllers but those that look after pods and nodes: here the world itself does that.
+/// All controllers but those that look after pods, nodes and the promises of the API itself: here the world
+/// does that, or does without.
 fn workloads() -> Vec<&'static dyn Controller> {
     let helpers = ["podgc", "nodelifecycle", "taint-eviction", "persistentvolume-binder"];
     let all = CONTROLLERS.iter().copied();
-    all.filter(|c| c.on_by_default() && !helpers.contains(&c.alias())).collect()
+    all.filter(|c| c.on_by_default() && !c.is_essential() && !helpers.contains(&c.alias()))
+        .collect()
 }
 
 fn resource_of(object: &Object) -> Resource {
@@ -709,11 +825,27 @@ fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> Refused {
         Act::Create { resource, object } => {
             let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
             let name = if object.name().is_empty() { prefix } else { object.name() };
-            (Verb::Create, *resource, name.to_owned())
+            (Verb::Create, Some(*resource), name.to_owned())
         }
-        Act::Update { resource, object, .. } => (Verb::Update, *resource, object.name().to_owned()),
-        Act::Delete { resource, name, .. } => (Verb::Delete, *resource, name.clone()),
-        Act::Tell(note) => (Verb::Create, note.about.resource, note.about.name.clone()),
+        Act::Update { resource, object, .. } => {
+            (Verb::Update, Some(*resource), object.name().to_owned())
+        }
+        Act::Apply { resource, config } => {
+            (Verb::Update, Some(*resource), config.name().to_owned())
+        }
+        Act::IssueToken { object, .. } => {
+            (Verb::Update, Some(Resource::Secrets), object.name().to_owned())
+        }
+        Act::SignCertificate { approved, .. } => {
+            let resource = Resource::CertificateSigningRequests;
+            (Verb::Update, Some(resource), approved.name().to_owned())
+        }
+        Act::Delete { resource, name, .. } => (Verb::Delete, Some(*resource), name.clone()),
+        Act::Remove { object, .. } => {
+            let resource = Resource::find(&object.group, &object.resource);
+            (Verb::Delete, resource, object.name.clone())
+        }
+        Act::Tell(note) => (Verb::Create, Some(note.about.resource), note.about.name.clone()),
     };
     Refused {
         verb,

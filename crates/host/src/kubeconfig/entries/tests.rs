@@ -49,11 +49,19 @@ clusters:
   cluster:
     server: https://127.0.0.1:6443
     certificate-authority-data: Q0E=
+    extensions:
+    - name: tenure.dev
+      extension:
+        provider: tenure.dev
 users:
 - name: tenure-admin
   user:
     client-certificate-data: Q1JU
     client-key-data: S0VZ
+    extensions:
+    - name: tenure.dev
+      extension:
+        provider: tenure.dev
 contexts:
 - name: tenure
   context:
@@ -135,4 +143,37 @@ fn r179a_what_is_something_else_is_told() {
         assert_eq!(check(text).unwrap_err().to_string(), why, "{text}");
     }
     assert!(matches!(check("a: [\n"), Err(NotAKubeconfig::NoYaml(_))));
+}
+
+#[test]
+fn r179a_what_others_call_tenure_is_neither_overwritten_nor_taken_out() {
+    for (from, to, taken) in [
+        ("name: other\ncontexts", "name: tenure\ncontexts", "a cluster `tenure`"),
+        ("name: me\n", "name: tenure-admin\n", "a user `tenure-admin`"),
+        ("name: other\ncurrent", "name: tenure\ncurrent", "a context `tenure`"),
+    ] {
+        let text = OTHERS.replace(from, to);
+        assert_ne!(text, OTHERS, "{from}");
+        assert_eq!(put(&text, access("https://a")), Err(NotAKubeconfig::Taken(taken.to_owned())));
+        for server in [None, Some("https://a")] {
+            let left = take(&text, server);
+            assert!(matches!(left, Ok(Taken::NotThere | Taken::AnotherServer)), "{left:?}");
+        }
+    }
+    // An older release marked nothing: its authority or its server says whose it is.
+    let mark =
+        "    extensions:\n    - name: tenure.dev\n      extension:\n        provider: tenure.dev\n";
+    let former = put(OTHERS, access("https://a")).unwrap();
+    let mut former = read(&former);
+    for (list, member) in [("clusters", "cluster"), ("users", "user")] {
+        former[list][1][member].as_object_mut().unwrap().remove("extensions").unwrap();
+    }
+    let former = tenure_yaml::from_json(&former);
+    assert!(put(&former, access("https://b")).unwrap().contains("tenure.dev"));
+    assert!(matches!(take(&former, Some("https://a")), Ok(Taken::Left(_))));
+    let whole = render(access("https://a"));
+    assert_eq!(put(&whole.replace(mark, ""), access("https://b")), Ok(render(access("https://b"))));
+    // Another server of ours on this machine gives way, as it always did.
+    let other = Access { authority_pem: "ANOTHER", ..access("https://b") };
+    assert!(put(&put(OTHERS, access("https://a")).unwrap(), other).is_ok());
 }

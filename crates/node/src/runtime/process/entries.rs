@@ -12,7 +12,7 @@ use super::inventory;
 /// The mark of an entry that was made to its end. It lies beside its files, not among them.
 const COMPLETE: &str = "complete";
 
-/// What files it has, beside the mark; entries of older agents have none, and are believed to be whole.
+/// What files it has, beside the mark; entries of older agents get one when they are first used here.
 const INVENTORY: &str = "files";
 /// How long an entry that was seen to be whole is believed to be so.
 const BELIEVE: Duration = Duration::from_secs(10);
@@ -83,7 +83,13 @@ fn damage(entry: &Path) -> Option<Vec<u8>> {
     if last.is_some_and(|last| last.elapsed() < BELIEVE) {
         return None;
     }
-    let inventory = std::fs::read(entry.join(INVENTORY)).ok()?;
+    let Ok(inventory) = std::fs::read(entry.join(INVENTORY)) else {
+        // Believed to be whole as it is, so that what is lost from now on is noticed.
+        if let Ok(found) = inventory::take(&entry.join("root")) {
+            let _ = tenure_files::replace_unsynced(&entry.join(INVENTORY), &found);
+        }
+        return None;
+    };
     if inventory::is_whole(&entry.join("root"), &inventory) {
         let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
         seen.insert(entry.to_owned(), Instant::now());
@@ -178,5 +184,8 @@ mod tests {
         std::fs::remove_file(root.join("tool")).unwrap();
         doubt(&root);
         assert!(!again().join("tool").exists());
+        std::fs::remove_file(root.join("other")).unwrap();
+        doubt(&root);
+        assert!(again().join("other").exists(), "it was there when it was first seen");
     }
 }

@@ -2,11 +2,13 @@
 //! files are for is known elsewhere.
 //!
 //! ```text
-//!   inventory = { kind length blank path NUL }    kind: d folder, f file, l link, o anything else
+//!   inventory = { kind length blank path NUL }    kind: d folder, f file, x file that may be run, l link,
+//!                                                       o anything else
 //! ```
 
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// One thing of an inventory.
@@ -24,6 +26,7 @@ impl Item {
         let kind = seen.file_type();
         let (kind, length) = match (kind.is_dir(), kind.is_file(), kind.is_symlink()) {
             (true, ..) => (b'd', 0),
+            (_, true, _) if seen.permissions().mode() & 0o111 != 0 => (b'x', seen.len()),
             (_, true, _) => (b'f', seen.len()),
             (.., true) => (b'l', seen.len()),
             _ => (b'o', 0),
@@ -69,7 +72,11 @@ pub(super) fn is_whole(root: &Path, inventory: &[u8]) -> bool {
 }
 
 fn is_there(root: &Path, item: &Item) -> bool {
-    Item::at(root, item.path.clone()).is_ok_and(|now| now == *item)
+    Item::at(root, item.path.clone()).is_ok_and(|now| {
+        // Agents before this one did not tell who may be run.
+        let former = item.kind == b'f' && now.kind == b'x' && now.length == item.length;
+        now == *item || former
+    })
 }
 
 /// Moves what is missing or another from a copy to its place. Whoever uses the folder meanwhile keeps
@@ -105,6 +112,7 @@ mod tests {
         fs::create_dir_all(root.join("usr/bin")).unwrap();
         fs::create_dir_all(root.join("empty")).unwrap();
         fs::write(root.join("usr/bin/tool"), "one").unwrap();
+        fs::set_permissions(root.join("usr/bin/tool"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(root.join("usr/bin/two words"), "two").unwrap();
         std::os::unix::fs::symlink("usr/bin", root.join("bin")).unwrap();
         folder
@@ -112,7 +120,11 @@ mod tests {
 
     #[test]
     fn r140a_whatever_is_missing_or_another_is_noticed_and_mended() {
-        let damages: [fn(&Path); 7] = [
+        let damages: [fn(&Path); 8] = [
+            |root| {
+                let plain = fs::Permissions::from_mode(0o644);
+                fs::set_permissions(root.join("usr/bin/tool"), plain).unwrap();
+            },
             |root| fs::remove_file(root.join("usr/bin/tool")).unwrap(),
             |root| fs::remove_dir_all(root.join("usr")).unwrap(),
             |root| fs::remove_dir(root.join("empty")).unwrap(),

@@ -1,6 +1,7 @@
 //! What a server that was killed left behind and nobody will look for again: its containers are ended, what
 //! it mounted is taken away. Files are removed by whoever owns the folder.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,12 +12,17 @@ use super::wire::Running;
 
 /// How long containers that were killed may take to be gone.
 const GONE_MAX: Duration = Duration::from_secs(5);
-/// Ends every container of the nodes below a folder, and takes away every mount there (R146c). The caller
-/// knows that no agent uses the folder.
-pub fn clear_left(nodes: &Path) {
+
+/// Ends every container of the nodes below a folder, and takes away every mount there (R146c), but for the nodes
+/// that stay. The caller knows that no agent of the others uses the folder.
+pub fn clear_left(nodes: &Path, stays: impl Fn(&OsStr) -> bool) {
+    // By the name that the kernel has for it, which lists mounts by that.
+    let Ok(nodes) = std::fs::canonicalize(nodes) else { return };
+    let stays = |node: &PathBuf| node.file_name().is_some_and(&stays);
+    let left: Vec<PathBuf> = folders(&nodes).into_iter().filter(|node| !stays(node)).collect();
     let mut living = Vec::new();
     // Exactly where records are: elsewhere below a node, files are written by pods.
-    for node in folders(nodes) {
+    for node in &left {
         for container in folders(&node.join("process")).iter().flat_map(|path| folders(path)) {
             living.extend(running(&container));
         }
@@ -36,7 +42,10 @@ pub fn clear_left(nodes: &Path) {
     }
     let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     // What was mounted last lies in what was mounted before.
-    for place in mounts_below(&mounts, nodes).iter().rev() {
+    for place in mounts_below(&mounts, &nodes).iter().rev() {
+        if !left.iter().any(|node| place.starts_with(node)) {
+            continue;
+        }
         use rustix::mount::UnmountFlags;
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
         if let Err(error) = rustix::mount::unmount(place, flags) {
@@ -136,6 +145,8 @@ mod tests {
         for (place, shim, init) in [
             ("node-1/process/sandbox/a", shim, init),
             ("node-1/process/sandbox/b", reused, reused),
+            // A node that goes on.
+            ("node-2/process/sandbox/a", other, other),
             // What a pod wrote, who would have another's process ended.
             ("node-1/volumes/pods/a", other, other),
         ] {
@@ -145,8 +156,26 @@ mod tests {
             state::save(&place.join("running.json"), &running).unwrap();
             state::save(&place.join("container.json"), &record()).unwrap();
         }
+        // What would be waited for for ever, and what somebody else's file is.
+        let place = folder.path().join("node-1/process/sandbox/c");
+        std::fs::create_dir_all(&place).unwrap();
+        state::save(&place.join("container.json"), &record()).unwrap();
+        let pipe = place.join("running.json");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let place = folder.path().join("node-1/process/sandbox/d");
+        std::fs::create_dir_all(&place).unwrap();
+        state::save(&place.join("container.json"), &record()).unwrap();
+        let written = folder.path().join("node-1/volumes/pods/a/running.json");
+        std::os::unix::fs::symlink(written, place.join("running.json")).unwrap();
         // Ended children are zombies, which live no more.
-        clear_left(folder.path());
+        clear_left(folder.path(), |node| node == "node-2");
         assert!(!shim.lives() && !init.lives() && other.lives());
         children[2].kill().unwrap();
         for child in &mut children {

@@ -9,17 +9,22 @@
 //!                                /shim             the shim's socket
 //! ```
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::wire::Process;
 use crate::runtime::PodKey;
+
+/// More than a record has.
+const RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// The record of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -69,9 +74,17 @@ pub(super) fn save(path: &Path, record: &impl Serialize) -> io::Result<()> {
     tenure_files::replace_unsynced(path, &serde_json::to_vec(record)?)
 }
 
-/// Reads a record; nothing if it is not there or is not one.
+/// Reads a record; nothing if it is not there or is not one. Neither a link nor a pipe is: what reads records is
+/// not led elsewhere and never waits.
 pub(super) fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(RECORD_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// A name nobody else has: 64 hexadecimal digits.
@@ -201,6 +214,9 @@ mod tests {
         assert_eq!(load::<u32>(&path), None);
         save(&path, &7_u32).unwrap();
         assert_eq!(load::<u32>(&path), Some(7));
+        let link = folder.path().join("y.json");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(load::<u32>(&link), None);
         std::fs::write(&path, "{").unwrap();
         assert_eq!(load::<u32>(&path), None);
         assert_ne!(fresh_id().unwrap(), fresh_id().unwrap());

@@ -265,6 +265,21 @@ fn r95_live_duplicates_do_not_hinder_others() {
 }
 
 #[test]
+fn r95_a_further_live_copy_makes_room_for_what_is_new() {
+    let mut server = Server::pod_template();
+    let named = |name: &str| json!({"name": name, "value": "1"});
+    server
+        .put("m1", containers(json!([{"name": "a", "env": [named("A"), named("A"), named("B")]}])));
+    server
+        .try_apply("m2", containers(json!([{"name": "a", "env": [named("A"), named("C")]}])), true)
+        .unwrap();
+    let all = server.at("/template/spec/containers/0/env");
+    let names: Vec<&str> =
+        all.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["A", "C", "B"]);
+}
+
+#[test]
 fn r96_what_was_there_before_goes_to_a_stand_in() {
     let mut server = Server::config_map();
     server.live = Some(object(data(json!({"a": "1", "b": "2"}))));

@@ -13,6 +13,7 @@
 //!   files     files of such pods, which follow every change
 //!   retention the engine alone, and owner lists on a server with many ConfigMaps
 //!   cascade   deletions that take dependents along
+//!   collection collections and namespaces that go; what one write alone costs
 //!   apply     server-side apply
 //!   custom    from a definition to the first object of its kind
 //!   workload  the controllers on simulated nodes: time until all pods are Ready, cost of rest
@@ -23,6 +24,7 @@
 mod access;
 mod apply;
 mod cascade;
+mod collection;
 mod custom;
 mod downward;
 mod files;
@@ -54,13 +56,15 @@ type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
 /// What can be measured, by the name that chooses it.
-const MEASURES: [(&str, Take); 31] = [
+const MEASURES: [(&str, Take); 33] = [
     ("start", || Box::pin(life::start())),
     ("rest", || Box::pin(life::rest())),
     ("inside", || Box::pin(life::inside())),
     ("rate", || Box::pin(traffic::rates())),
     ("list", || Box::pin(traffic::list())),
     ("watch", || Box::pin(traffic::watch())),
+    ("alone", || Box::pin(collection::alone())),
+    ("collection", || Box::pin(collection::deletions())),
     ("cascade", || Box::pin(cascade::rates())),
     ("workload", || Box::pin(workload::converge())),
     ("idle", || Box::pin(workload::idle())),

@@ -69,19 +69,30 @@ pub(super) async fn storm(
     Ok(next.get() as f64 / begin.elapsed().as_secs_f64())
 }
 
+/// Tells what one of many requests cost the server's processors; a rate depends on the client as well.
+pub(super) fn each(what: &str, cpu: Duration, count: f64) {
+    eprintln!("  one {what} costs {:.1} µs of processor", cpu.as_secs_f64() * 1e6 / count);
+}
+
 /// Creates objects as fast as all clients can.
 pub(super) async fn fill(access: &Access, count: usize, bytes: usize) -> Result<()> {
+    fill_at(access, OBJECTS, count, bytes).await
+}
+
+/// The same in a collection of ConfigMaps at another path.
+pub(super) async fn fill_at(access: &Access, path: &str, count: usize, bytes: usize) -> Result<()> {
+    let path: Rc<str> = path.into();
     let next = Rc::new(Cell::new(0));
     let mut clients = Vec::new();
     for _ in 0..CLIENTS.min(count) {
         let mut connection = access.connect().await?;
-        let next = Rc::clone(&next);
+        let (next, path) = (Rc::clone(&next), Rc::clone(&path));
         clients.push(tokio::task::spawn_local(async move {
             while next.get() < count {
                 let number = next.get();
                 next.set(number + 1);
                 let body = config_map(&format!("m-{number}"), bytes);
-                let answer = connection.send("POST", OBJECTS, Some(body.as_bytes())).await?;
+                let answer = connection.send("POST", &path, Some(body.as_bytes())).await?;
                 ensure!(answer.code == 201, "{}", String::from_utf8_lossy(&answer.body));
             }
             Ok(())

@@ -9,7 +9,7 @@ use serde_json::json;
 use tenure_client_tests::Server;
 use tenure_client_tests::wire::request;
 
-use super::measure::{Measure, OBJECTS, config_map, fill, middle, milliseconds, storm};
+use super::measure::{Measure, OBJECTS, config_map, each, fill, middle, milliseconds, storm};
 
 const WATCHERS: usize = 50;
 
@@ -18,15 +18,19 @@ pub(super) async fn rates() -> Result<Vec<Measure>> {
     let folder = tempfile::TempDir::new()?;
     let server = Server::durable(folder.path())?;
     let access = server.access()?;
+    let begin = server.cpu()?;
     let created = storm(&access, Duration::from_secs(5), 201, |_, number| {
         let body = config_map(&format!("m-{number}"), 100);
         request("POST", OBJECTS, "application/json", Some(body.as_bytes()))
     });
     let created = created.await?;
+    let created_by = server.cpu()?;
     let got = storm(&access, Duration::from_secs(4), 200, |_, number| {
         request("GET", &format!("{OBJECTS}/m-{}", number % 1000), "", None)
     });
     let got = got.await?;
+    each("create", created_by - begin, created * 5.0);
+    each("get", server.cpu()? - created_by, got * 4.0);
     Ok(vec![
         Measure::at_least("durable creates, 32 clients", 10_000.0, created),
         Measure::at_least("gets, 32 clients", 25_000.0, got),

@@ -1,9 +1,13 @@
 //! Rules of spec/ownership.md and spec/referential-authorization.md: who may look at one namespace only, and who may
 //! look at nothing. What is seen is shown, what is not seen is never called absent.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use super::House;
+use crate::typed;
 
 /// A house whose account `shop/viewer` may view namespace `shop`, and `shop/stranger` nothing.
 fn house() -> House {
@@ -66,6 +70,40 @@ fn r171a_only_the_cluster_calls_something_absent() {
     }
     let all = run("stranger", "tree deployments -n shop");
     assert!(all.err.contains("cannot be said"), "{}", all.err);
+    let everywhere = run("viewer", "tree deploy -A");
+    assert_eq!(everywhere.code, Some(2), "{}", everywhere.out);
+    assert!(everywhere.err.contains("with `-n NAMESPACE`"), "{}", everywhere.err);
+    // One cause, one code: of a name, and of a kind of which there is none.
+    assert_eq!(absent.code, Some(1));
+    assert_eq!(run("viewer", "tree jobs -n shop").code, Some(1));
+}
+
+#[test]
+fn r171a_a_watch_says_gone_of_what_is_gone_only() {
+    let house = house();
+    let file = house.kubeconfig_of("shop", "viewer");
+    let words = format!("tree deploy/web -n shop --watch --kubeconfig {file}");
+    let mut child = typed::command(&house.server, &words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|line| line.contains("Pod/web-")));
+    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings";
+    house.send("DELETE", &format!("{path}/viewer"), &json!({}));
+    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(errors.any(|line| line.contains("Deployment `shop/web` could not be read")));
+    let binding = json!({
+        "metadata": { "name": "again" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "viewer", "namespace": "shop" }],
+    });
+    house.send("POST", path, &binding);
+    let path = "/apis/apps/v1/namespaces/shop/deployments/web";
+    house.send("DELETE", path, &json!({ "propagationPolicy": "Background" }));
+    assert_eq!(lines.last().as_deref(), Some("gone"));
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
@@ -114,6 +152,12 @@ fn r133_who_may_not_read_rights_is_not_told_that_nobody_has_any() {
         assert!(!blind.out.contains("nobody"), "{words}: {}", blind.out);
         assert!(blind.out.contains("could not be read"), "{words}: {}", blind.out);
     }
+    let narrow = "access narrow --subject system:serviceaccount:shop:viewer";
+    let blind = house.run(&format!("{narrow} --kubeconfig {file}"));
+    assert_eq!(blind.code, Some(2), "{}{}", blind.out, blind.err);
+    let blind = house.run(&format!("unused -n shop --kubeconfig {file}"));
+    assert_eq!(blind.code, Some(2), "{}{}", blind.out, blind.err);
+    assert!(blind.out.starts_with("nothing could be read"), "{}", blind.out);
     let seen = house.ok("access who-can get secret/x -n shop");
     assert!(seen.contains("by reference: nobody"), "{seen}");
     assert_eq!(house.ok("access map"), "nobody reaches anything by reference\n");

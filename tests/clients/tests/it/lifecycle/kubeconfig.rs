@@ -87,6 +87,42 @@ fn r179a_a_context_is_put_beside_those_of_others_and_taken_out_again() {
 }
 
 #[test]
+fn r179a_an_entry_of_somebody_elses_is_not_overwritten() {
+    let home = Home::new();
+    let theirs = OTHERS.replace("name: work\ncontexts", "name: tenure\ncontexts");
+    fs::write(home.path("config"), &theirs).unwrap();
+    let words = ["up", "--data-dir", "data", "--nodes", "0", "--listen", "127.0.0.1:0"];
+    let ended = home.tenure(&[&words[..], &["--kubeconfig", "config"]].concat());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.stderr.contains("/config` has a cluster `tenure` of somebody else's"),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains("--kubeconfig FILE"), "{ended:?}");
+    assert_eq!(home.read("config"), theirs);
+    let said = home.ok(&["kubeconfig", "remove", "--kubeconfig", "config"]);
+    assert!(said.starts_with("no context `tenure` is in `"), "{said}");
+    assert_eq!(home.read("config"), theirs);
+}
+
+#[test]
+fn r179a_our_own_kubeconfig_is_read_by_our_context_and_stays_whole() {
+    let home = Home::new();
+    home.up(&["--data-dir", "data"]);
+    let file = "--kubeconfig=data/kubeconfig";
+    home.kubectl(&[file, "config", "set-cluster", "a", "--server=https://127.0.0.1:1"]);
+    home.kubectl(&[file, "config", "set-context", "a", "--cluster=a", "--user=tenure-admin"]);
+    home.kubectl(&[file, "config", "use-context", "a"]);
+    assert!(home.ok(&["status", "--data-dir", "data"]).contains("ready       yes\n"));
+    home.ok(&["snapshot", "save", "snapshot", "--data-dir", "data"]);
+    assert!(home.ok(&["tree", "namespace/default"]).contains("default"));
+    let removed = home.tenure(&["kubeconfig", "remove", "--kubeconfig", "data/kubeconfig"]);
+    assert_eq!(removed.code, Some(1), "{removed:?}");
+    assert!(removed.stderr.contains("is the kubeconfig of the data folder itself"), "{removed:?}");
+    assert!(home.ok(&["status", "--data-dir", "data"]).contains("ready       yes\n"));
+}
+
+#[test]
 fn r179a_what_is_no_kubeconfig_is_said_so() {
     let home = Home::new();
     fs::write(home.path("notes"), "milk, bread\n").unwrap();
@@ -130,4 +166,29 @@ fn r179a_tools_find_a_server_that_keeps_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(tree.code, Some(0), "{tree:?}");
+}
+
+#[test]
+fn r179a_a_server_that_keeps_nothing_is_found_wherever_its_kubeconfig_is() {
+    let home = Home::new();
+    // As kubectl leaves it when the last entry is gone.
+    fs::create_dir(home.path(".kube")).unwrap();
+    let empty =
+        "apiVersion: v1\nclusters: null\ncontexts: null\ncurrent-context: \"\"\nkind: Config\n";
+    fs::write(home.path(".kube/config"), empty).unwrap();
+    let words = ["up", "--ephemeral", "--nodes", "0", "--listen", "127.0.0.1:0"];
+    let words = [&words[..], &["--kubeconfig", "./kubeconfig"]].concat();
+    let mut child = home.command(&home.program, &words).spawn().unwrap();
+    let mut line = String::new();
+    let stdout = child.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+    assert!(home.ok(&["tree", "namespace/default"]).contains("default"));
+    let status = home.tenure(&["status"]);
+    assert_eq!(status.code, Some(3), "{status:?}");
+    let folder = status.stdout.split("tenure status --data-dir ").nth(1).unwrap().trim_end();
+    assert!(home.ok(&["status", "--data-dir", folder]).contains("ready       yes\n"));
+    let said = home.ok(&["down", "--data-dir", folder]);
+    assert!(said.starts_with("stopped process ") && !said.contains("data stay"), "{said}");
+    assert!(child.wait().unwrap().success());
+    assert!(!home.path("kubeconfig").exists());
 }

@@ -45,6 +45,9 @@ fn r179c_a_server_lives_in_the_background_until_it_is_ended() {
         assert_eq!(home.ok(&["logs", "--tail", "1"]).lines().count(), 1);
         let said = home.ok(&["down"]);
         assert!(said.starts_with("stopped process "), "{said}");
+        // Whoever waited for the start has gone by now, and is told nothing.
+        let logs = home.ok(&["logs"]);
+        assert!(!logs.contains("nobody listens at"), "{logs}");
         assert_eq!(home.tenure(&["status"]).code, Some(3));
         assert!(home.ok(&["down"]).starts_with("no server uses "));
         assert!(home.path(".local/share/tenure/store").exists());
@@ -156,28 +159,127 @@ fn r179e_more_is_said_when_asked() {
     }
 }
 
+/// A kept server with a pod whose folder is in memory, killed.
+fn killed_with_a_pod(operator: Operator, word: &str) -> Home {
+    let home = Home::of(operator);
+    home.up(&["--data-dir", "data", "--nodes", "1"]);
+    let file = "--kubeconfig=data/kubeconfig";
+    let overrides = format!(
+        r#"{{"spec": {{"containers": [{{"name": "left", "image": "host", "command": ["sleep", "{word}"],
+            "volumeMounts": [{{"name": "v", "mountPath": "/v"}}]}}],
+            "volumes": [{{"name": "v", "emptyDir": {{"medium": "Memory"}}}}]}}}}"#
+    );
+    let overrides = format!("--overrides={overrides}");
+    home.kubectl(&[file, "run", "left", "--image=host", "--restart=Never", &overrides]);
+    home.kubectl(&[file, "wait", "--for=condition=Ready", "pod/left", "--timeout=60s"]);
+    kill_process(process(&status(&home, "data").1), Signal::KILL).unwrap();
+    until("the server is gone", || status(&home, "data").0 == Some(3));
+    assert_eq!(sleeps(word), 1, "{operator:?}");
+    home
+}
+
+/// How many processes of this machine sleep for so long.
+fn sleeps(word: &str) -> usize {
+    let wanted = format!("sleep\0{word}\0").into_bytes();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let words = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    words.filter(|words| *words == wanted).count()
+}
+
+fn mounted(folder: &std::path::Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.contains(&folder.display().to_string())
+}
+
 #[test]
 fn r179c_what_a_killed_server_left_goes_with_its_folder() {
     for &operator in Operator::all() {
-        let home = Home::of(operator);
-        home.up(&["--data-dir", "data", "--nodes", "1"]);
-        let run = ["run", "left", "--image=host", "--restart=Never", "--", "sleep", "4242"];
-        home.kubectl(&[&["--kubeconfig=data/kubeconfig"], &run[..]].concat());
-        let wait = ["wait", "--for=condition=Ready", "pod/left", "--timeout=60s"];
-        home.kubectl(&[&["--kubeconfig=data/kubeconfig"], &wait[..]].concat());
-        kill_process(process(&status(&home, "data").1), Signal::KILL).unwrap();
-        until("the server is gone", || status(&home, "data").0 == Some(3));
-        let folder = home.path("data").display().to_string();
-        let sleeps = || {
-            let all = std::fs::read_dir("/proc").unwrap().flatten();
-            let words = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-            words.filter(|words| words == b"sleep\x004242\x00").count()
-        };
-        assert_eq!(sleeps(), 1, "{operator:?}");
+        let home = killed_with_a_pod(operator, "4242");
         home.ok(&["delete", "--data-dir", "data", "--yes"]);
-        assert_eq!(sleeps(), 0, "{operator:?}");
+        assert_eq!(sleeps("4242"), 0, "{operator:?}");
         assert!(!home.path("data").exists(), "{operator:?}");
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        assert!(!mounts.contains(&folder), "{mounts}");
+        assert!(!mounted(&home.path("data")), "{operator:?}");
     }
+}
+
+#[test]
+fn a_start_with_fewer_nodes_ends_what_the_others_left() {
+    for &operator in Operator::all() {
+        let home = killed_with_a_pod(operator, "4243");
+        home.up(&["--data-dir", "data", "--nodes", "0"]);
+        assert_eq!(sleeps("4243"), 0, "{operator:?}");
+        home.ok(&["down", "--data-dir", "data"]);
+        assert!(!mounted(&home.path("data")), "{operator:?}");
+        std::fs::remove_dir_all(home.path("data")).unwrap();
+    }
+}
+
+#[test]
+fn r198_an_end_that_takes_longer_than_a_second_says_so() {
+    let home = Home::new();
+    home.up(&["--data-dir", "data", "--nodes", "1"]);
+    let file = "--kubeconfig=data/kubeconfig";
+    let script = "trap 'sleep 3; exit 0' TERM; while :; do sleep 0.1; done";
+    let run = ["run", "slow", "--image=host", "--restart=Never", "--", "sh", "-c", script];
+    home.kubectl(&[&[file], &run[..]].concat());
+    home.kubectl(&[file, "wait", "--for=condition=Ready", "pod/slow", "--timeout=60s"]);
+    let ended = home.tenure(&["down", "--data-dir", "data"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("waiting for pods and requests to end for "), "{ended:?}");
+}
+
+#[test]
+fn r179c_files_of_pods_end_nobody_and_are_not_waited_for() {
+    let home = Home::new();
+    home.up(&["--data-dir", "data"]);
+    home.ok(&["down", "--data-dir", "data"]);
+    let mut child = std::process::Command::new("sleep").arg("4244").spawn().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let start: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+    // As a pod writes it into its own folder.
+    let pods = home.path("data/nodes/node-1/volumes/pods/a/volumes/v");
+    std::fs::create_dir_all(pods.join("pipe")).unwrap();
+    let record = serde_json::json!({ "init": { "pid": child.id(), "start": start } });
+    std::fs::write(pods.join("running.json"), record.to_string()).unwrap();
+    let pipe = pods.join("pipe/running.json");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    home.ok(&["delete", "--data-dir", "data", "--yes"]);
+    assert!(child.try_wait().unwrap().is_none(), "a process of the machine was ended");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn r179c_a_folder_in_use_is_not_removed_and_a_command_is_not_ended() {
+    let home = Home::new();
+    home.up(&["--data-dir", "data"]);
+    home.ok(&["down", "--data-dir", "data"]);
+    let lock = std::fs::File::options().write(true).open(home.path("data/lock")).unwrap();
+    lock.lock().unwrap();
+    let delete = ["delete", "--data-dir", "data", "--yes"];
+    let down = ["down", "--data-dir", "data"];
+    // As a server in a container writes it, whose number is another's here.
+    std::fs::write(home.path("data/lock"), "1\n").unwrap();
+    let (code, seen) = status(&home, "data");
+    assert_eq!((code, &seen["state"]), (Some(1), &"hidden".into()));
+    for words in [&delete[..], &down[..]] {
+        let ended = home.tenure(words);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.contains("a process that cannot be seen from here uses"), "{ended:?}");
+    }
+    // A command that serves nobody; if it were ended, so would this test be.
+    let held = format!("{}\nstorage compact", std::process::id());
+    std::fs::write(home.path("data/lock"), held).unwrap();
+    let (code, seen) = status(&home, "data");
+    assert_eq!((code, &seen["state"]), (Some(1), &"busy".into()));
+    assert_eq!(seen["command"], "storage compact");
+    for words in [&delete[..], &down[..]] {
+        let ended = home.tenure(words);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let said = format!("error: `tenure storage compact`, process {}, uses", std::process::id());
+        assert!(ended.stderr.starts_with(&said), "{ended:?}");
+    }
+    assert!(home.path("data/store").exists() && home.path("data/pki").exists());
+    drop(lock);
+    home.ok(&delete);
 }

@@ -153,6 +153,12 @@ fn r146b_a_server_that_is_asked_to_end_gives_containers_their_signal_and_leaves_
         });
         let exec = kubectl(&again, &["exec", "hook", "--", "cat", "/disk/hook"]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&exec.stdout), "hook\n", "{exec:?}");
+        // What was in memory is lost, and there is memory again, for any user of the pod.
+        let script = "ls /memory; echo x > /memory/x && stat -c %a /memory && df /memory | tail -1";
+        let exec = kubectl(&again, &["exec", "hook", "--", "sh", "-c", script]).output().unwrap();
+        let said = String::from_utf8_lossy(&exec.stdout);
+        assert!(exec.status.success() && said.starts_with("777\n"), "{operator:?}: {exec:?}");
+        assert_eq!(said.contains("tmpfs"), operator == Operator::Caller, "{operator:?}: {exec:?}");
         send(&again, Signal::INT);
         ended(&mut again);
         assert_eq!(running(&word), Vec::<String>::new(), "{operator:?}");

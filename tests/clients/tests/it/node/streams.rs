@@ -419,10 +419,15 @@ fn forwards(house: &House) {
     web["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     house.create(&web);
     house.phase("web", "Running");
+    // Before anybody listens, kubectl ends with the first connection that is refused.
+    let look = || {
+        let early = forward(house, SOCKETS[0], "pod/web", port);
+        fetch(early.port, "/page").unwrap_or_default()
+    };
+    house.until("the page is served", look, |answer| answer.ends_with("hello\n"));
     for sockets in SOCKETS {
         let open = forward(house, sockets, "pod/web", port);
-        let look = || fetch(open.port, "/page").unwrap_or_default();
-        house.until("the page is served", look, |answer| answer.ends_with("hello\n"));
+        assert!(fetch(open.port, "/page").unwrap().ends_with("hello\n"), "{sockets}");
         // Several at once, each with its own streams.
         let fetches: Vec<_> = (0..8)
             .map(|_| {

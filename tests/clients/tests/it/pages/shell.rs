@@ -52,7 +52,7 @@ impl Shell {
         // Where people put programs of their own.
         let programs = folder.path().join(".local/bin");
         fs::create_dir_all(&programs).unwrap();
-        fs::copy(server::binary().unwrap(), programs.join("tenure")).unwrap();
+        server::copy_program(&server::binary().unwrap(), &programs.join("tenure")).unwrap();
         fs::write(programs.join("cargo"), CARGO).unwrap();
         for name in ["tenure", "cargo"] {
             let executable = fs::Permissions::from_mode(0o755);

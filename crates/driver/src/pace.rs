@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use tenure_world::{Watch, WatchEnded};
 use tokio::time::Instant;
 
 /// How long changes gather after a look in vain.
@@ -13,22 +12,22 @@ const BREATH: Duration = Duration::from_millis(5);
 
 /// When a follower looks next.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub(crate) struct Pace {
     not_before: Option<Instant>,
 }
 
 impl Pace {
     /// The follower has looked at what there was, and found something to do or not.
-    pub fn looked(&mut self, found: bool) {
+    pub(crate) fn looked(&mut self, found: bool) {
         self.not_before = (!found).then(|| Instant::now() + BREATH);
     }
 
-    /// Waits until there is something to read and it is time to; nothing is taken.
-    ///
-    /// # Errors
-    /// The watch has ended.
-    pub async fn ready(&self, changes: &mut Watch) -> Result<(), WatchEnded> {
-        changes.ready().await?;
+    /// Waits until there is something to read and it is time to.
+    pub(crate) async fn ready<E>(
+        &self,
+        ready: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        ready.await?;
         if let Some(at) = self.not_before {
             tokio::time::sleep_until(at).await;
         }

@@ -2,10 +2,16 @@
 //!
 //! True means that something stands in the way. Nothing is counted or looked up here.
 
-use std::collections::BTreeMap;
+use alloc::borrow::ToOwned as _;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
-use serde_json::{Value, json};
-use tenure_machinery::{Object, ObjectExt};
+use jiff::Timestamp;
+use tenure_machinery::Object;
+
+use crate::condition;
 
 /// What is left in a namespace that is going.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,7 +23,12 @@ pub struct Remaining {
 }
 
 /// Writes all five conditions; those that say nothing new stay as they are.
-pub(super) fn set(namespace: &mut Object, remaining: &Remaining, failures: &[String], now: &str) {
+pub(super) fn set(
+    namespace: &mut Object,
+    remaining: &Remaining,
+    failures: &[String],
+    now: Timestamp,
+) {
     let list = |counts: &BTreeMap<String, usize>, what: &str| {
         let each = counts.iter().map(|(n, count)| format!("{n} {what} {count} resource instances"));
         each.collect::<Vec<_>>().join(", ")
@@ -64,38 +75,7 @@ pub(super) fn set(namespace: &mut Object, remaining: &Remaining, failures: &[Str
             (Some(message), reason) => ("True", reason, message),
             (None, _) => ("False", fine.0, fine.1.to_owned()),
         };
-        set_one(namespace, kind, status, reason, &message, now);
-    }
-}
-
-/// Sets a condition in its place; its time moves with its status only.
-fn set_one(
-    namespace: &mut Object,
-    kind: &str,
-    status: &str,
-    reason: &str,
-    message: &str,
-    now: &str,
-) {
-    let conditions =
-        namespace.map_mut("status").entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-    let Value::Array(list) = conditions else { return };
-    let same = |condition: &Value, member: &str, value: &str| {
-        condition.get(member).and_then(Value::as_str) == Some(value)
-    };
-    let mut condition = json!({
-        "type": kind, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": now,
-    });
-    match list.iter_mut().find(|condition| same(condition, "type", kind)) {
-        None => list.push(condition),
-        Some(known) => {
-            let time = known.get("lastTransitionTime").filter(|_| same(known, "status", status));
-            if let (Some(time), Some(map)) = (time.cloned(), condition.as_object_mut()) {
-                map.insert("lastTransitionTime".into(), time);
-            }
-            *known = condition;
-        }
+        condition::put(namespace, (kind, status), reason, &message, now);
     }
 }
 
@@ -103,34 +83,41 @@ fn set_one(
 mod tests {
     //! Rules of spec/ownership.md.
 
+    use tenure_machinery::ObjectExt as _;
+
     use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
 
     #[test]
     fn r156_conditions_keep_their_places_and_times() {
         let mut namespace = Object::new();
         let one = |name: &str| BTreeMap::from([(name.to_owned(), 1)]);
         let held = Remaining { objects: one("pods."), finalizers: one("a/b") };
-        set(&mut namespace, &held, &["too large".to_owned()], "1");
+        set(&mut namespace, &held, &["too large".to_owned()], at(1));
         let first = namespace.clone();
-        set(&mut namespace, &held, &["too large".to_owned()], "2");
+        set(&mut namespace, &held, &["too large".to_owned()], at(2));
         assert_eq!(namespace, first, "the same again says nothing new");
-        set(&mut namespace, &Remaining { objects: one("secrets."), ..held }, &[], "3");
-        let said: Vec<(String, String)> = namespace
+        set(&mut namespace, &Remaining { objects: one("secrets."), ..held }, &[], at(3));
+        let said: Vec<(String, i64)> = namespace
             .list_at(&["status", "conditions"])
             .iter()
             .map(|condition| {
                 let text = |member: &str| condition[member].as_str().unwrap().to_owned();
-                (format!("{} {}", text("type"), text("reason")), text("lastTransitionTime"))
+                let time: Timestamp = text("lastTransitionTime").parse().unwrap();
+                (format!("{} {}", text("type"), text("reason")), time.as_second())
             })
             .collect();
         let wanted = [
-            ("NamespaceDeletionDiscoveryFailure ResourcesDiscovered", "1"),
-            ("NamespaceDeletionGroupVersionParsingFailure ParsedGroupVersions", "1"),
-            ("NamespaceDeletionContentFailure ContentDeleted", "3"),
-            ("NamespaceContentRemaining SomeResourcesRemain", "1"),
-            ("NamespaceFinalizersRemaining SomeFinalizersRemain", "1"),
+            ("NamespaceDeletionDiscoveryFailure ResourcesDiscovered", 1),
+            ("NamespaceDeletionGroupVersionParsingFailure ParsedGroupVersions", 1),
+            ("NamespaceDeletionContentFailure ContentDeleted", 3),
+            ("NamespaceContentRemaining SomeResourcesRemain", 1),
+            ("NamespaceFinalizersRemaining SomeFinalizersRemain", 1),
         ];
-        let said: Vec<(&str, &str)> = said.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        let said: Vec<(&str, i64)> = said.iter().map(|(a, b)| (a.as_str(), *b)).collect();
         assert_eq!(said, wanted);
     }
 }

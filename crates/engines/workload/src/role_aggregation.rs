@@ -1,0 +1,66 @@
+//! Roles that gather the rules of others get them a moment after they were written (api-server R157a).
+//!
+//! ```text
+//!   gathering role is written ──► stored as sent ──► its gathered rules are applied, by force
+//!   a part is written ──► roles that hold what they gathered follow in the same transaction
+//! ```
+//!
+//! What a role gathers is decided by engine `rbac`. Where nothing is gathered, nothing is applied: rules that a
+//! role was sent with stay.
+
+use alloc::string::ToString;
+
+use serde_json::json;
+use tenure_machinery::Object;
+
+use crate::controller::{Change, Controller, Key, Outcome, Pass};
+use crate::intent::Intent;
+use crate::owner;
+use crate::resource::Resource;
+use crate::view::View;
+
+/// Codes of an application to a role that is gone, or is another one by now.
+const GONE_OR_ANOTHER: &[u16] = &[404, 409, 422];
+
+/// The controller of aggregated ClusterRoles. It has one key.
+pub struct RoleAggregation;
+
+impl Controller for RoleAggregation {
+    fn name(&self) -> &'static str {
+        "clusterrole-aggregation-controller"
+    }
+    fn alias(&self) -> &'static str {
+        "clusterrole-aggregation"
+    }
+    fn manager(&self) -> &'static str {
+        "clusterrole-aggregation-controller"
+    }
+    fn is_essential(&self) -> bool {
+        true
+    }
+    fn watches(&self) -> &'static [Resource] {
+        &[Resource::ClusterRoles]
+    }
+    fn wake(&self, _: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
+        wake(Key::new("", ""));
+    }
+    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+        let mut out = Outcome::default();
+        for (name, rules) in pass.view.gathered_rules() {
+            let Some(role) = pass.view.get(Resource::ClusterRoles, "", &name) else { continue };
+            let config = json!({
+                "apiVersion": Resource::ClusterRoles.api_version(),
+                "kind": Resource::ClusterRoles.kind(),
+                // One that was made anew meanwhile comes by as a change.
+                "metadata": { "name": name, "uid": owner::uid(&role) },
+            });
+            let mut config: Object = config.as_object().cloned().unwrap_or_default();
+            if !rules.is_empty() {
+                config.insert("rules".to_string(), rules.into());
+            }
+            let apply = Intent::apply(Resource::ClusterRoles, config);
+            out.push(apply.forgiving(GONE_OR_ANOTHER).independent());
+        }
+        out
+    }
+}

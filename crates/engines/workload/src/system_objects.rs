@@ -1,0 +1,99 @@
+//! What every cluster has, made again when somebody takes it (api-server R79): its namespaces, the Service
+//! `kubernetes` with its endpoints, and what others verify the server by.
+//!
+//! ```text
+//!   one of them gone ──► made again      endpoints edited ──► as they were
+//! ```
+//!
+//! What they say is known to the server. What else every cluster starts with is made when the server starts.
+
+use alloc::string::{String, ToString};
+
+use tenure_machinery::{Object, ObjectExt, wanted};
+
+use crate::controller::{Change, Controller, Key, Outcome, Pass};
+use crate::intent::{Door, Intent};
+use crate::owner;
+use crate::resource::Resource;
+use crate::view::View;
+
+/// An object that every cluster has.
+#[derive(Clone, Debug)]
+pub struct SystemObject {
+    /// Where it goes.
+    pub resource: Resource,
+    /// Its namespace; empty where the resource has none.
+    pub namespace: String,
+    /// The object as it is made.
+    pub object: Object,
+    /// Whether it is put right when somebody edits it, rather than only made again when it is gone.
+    pub kept: bool,
+}
+
+/// What the API server does about its own objects. It has one key.
+pub struct SystemObjects;
+
+impl Controller for SystemObjects {
+    fn name(&self) -> &'static str {
+        "system-objects-controller"
+    }
+    fn alias(&self) -> &'static str {
+        "system-objects"
+    }
+    fn account(&self) -> &'static str {
+        "system:apiserver"
+    }
+    fn manager(&self) -> &'static str {
+        "kube-apiserver"
+    }
+    fn is_essential(&self) -> bool {
+        true
+    }
+    fn watches(&self) -> &'static [Resource] {
+        &[
+            Resource::Namespaces,
+            Resource::Services,
+            Resource::Endpoints,
+            Resource::EndpointSlices,
+            Resource::ConfigMaps,
+        ]
+    }
+    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+        let Some(object) = change.object() else { return };
+        let is = |system: &&SystemObject| {
+            system.resource == change.resource
+                && system.object.name() == object.name()
+                && system.namespace == object.namespace()
+        };
+        let concerned = |system: &SystemObject| system.kept || change.after.is_none();
+        if view.system_objects().iter().find(is).is_some_and(concerned) {
+            wake(Key::new("", ""));
+        }
+    }
+    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+        let mut out = Outcome::default();
+        for system in pass.view.system_objects() {
+            out.intents.extend(settle(pass.view, system).map(Intent::independent));
+        }
+        out
+    }
+}
+
+/// Makes an object that is missing, or has one that is kept say again what it said; the rest of it is left
+/// alone.
+fn settle(view: &dyn View, system: &SystemObject) -> Option<Intent> {
+    let SystemObject { resource, namespace, object: wanted, kept } = system;
+    let Some(seen) = view.get(*resource, namespace, wanted.name()) else {
+        let mut object = wanted.clone();
+        if !namespace.is_empty() {
+            let metadata = object.map_mut("metadata");
+            metadata.insert("namespace".to_string(), namespace.as_str().into());
+        }
+        return Some(Intent::create(*resource, object).forgiving(&[409]));
+    };
+    let mut object = Object::clone(&seen.object);
+    if !kept || owner::deleting(&seen) || !wanted::put_right(&mut object, wanted) {
+        return None;
+    }
+    Some(Intent::update(*resource, object, Door::Main, seen.revision))
+}

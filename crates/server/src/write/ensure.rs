@@ -1,0 +1,59 @@
+//! What the server makes of itself when it starts: many objects in one transaction.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenure_machinery::Failure;
+use tenure_world::{Guard, Proposal, Refused, Write};
+
+use crate::api::Api;
+use crate::internal::{OPTIONS, find, request};
+use crate::write::commit::draft;
+use crate::write::managed::Fields;
+use crate::write::{create, decode};
+
+/// An object the server wants to be there.
+pub(crate) struct Wanted {
+    pub(crate) group: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) namespace: String,
+    pub(crate) object: Value,
+}
+
+/// Creates those of the objects that are missing, all in one transaction.
+///
+/// None of them may rely on another of them.
+pub(crate) async fn ensure_all(api: &Api, wanted: Vec<Wanted>, agent: &str) -> Result<(), Failure> {
+    loop {
+        let mut proposal = Proposal::default();
+        for one in &wanted {
+            let served = find(api, one.group, one.resource)?;
+            let Value::Object(mut object) = one.object.clone() else { continue };
+            let mut request = request(&served, &one.namespace, "", agent);
+            decode::check_schema(&served, &mut object).map_err(Failure::internal)?;
+            decode::settle_namespace(&request, &mut object)?;
+            let prepared =
+                create::prepare(api, &mut request, &OPTIONS, object, Fields::Written).await;
+            match prepared {
+                Ok(ready) => {
+                    let draft = draft(&served, &ready.object)?;
+                    proposal.guards.push(Guard::At { key: Arc::clone(&ready.key), revision: None });
+                    proposal.guards.extend(ready.extras.guards);
+                    proposal.writes.push(Write::Put { key: ready.key, draft });
+                    proposal.writes.extend(ready.extras.writes);
+                }
+                Err(failure) if failure.reason == "AlreadyExists" => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        if proposal.writes.is_empty() {
+            return Ok(());
+        }
+        match api.world.propose(proposal).await {
+            Ok(_) => return Ok(()),
+            // Somebody made one of them meanwhile: look again.
+            Err(Refused::Guard { .. }) => {}
+            Err(refused) => return Err(Failure::internal(refused)),
+        }
+    }
+}
