@@ -115,7 +115,7 @@ pub async fn run<F: Follower>(
             }
             Err(panic) => {
                 failures = FAILURES_MOST.min(failures + 1);
-                let why = panic_message(&*panic);
+                let why = tenure_supervise::message(&*panic);
                 tracing::error!(follower = name, why, "a follower panicked and is started again");
                 progress.failed(why);
                 tokio::time::sleep(wait_after(failures)).await;
@@ -189,12 +189,6 @@ fn left(source: &Handle, ended: WatchEnded) -> Left {
         WatchEnded::Compacted { .. } if source.status() != Status::Running => Left::Stopped,
         WatchEnded::Compacted { .. } => Left::Behind,
     }
-}
-
-/// What a panic says.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
 /// Cursors over the changes of some interests; in order within each.

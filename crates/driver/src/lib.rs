@@ -43,10 +43,11 @@ use std::time::Duration;
 use tenure_core::Revision;
 use tenure_server::beside::{Asking, Beside};
 use tenure_server::door::Door;
+use tenure_supervise::keep_running;
 use tenure_workload::Controller;
 use tenure_workload::scheduler::JoinedScheduler;
 use tenure_world::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use collect::Collector;
 use event_expiry::EventExpiry;
@@ -248,10 +249,17 @@ impl Driver {
         let world = door.world().clone();
         let (teller, waiting) = Teller::new();
         let teller = Arc::new(teller);
-        let telling = Arc::clone(&teller);
-        let events = door.clone();
-        tokio::task::spawn_local(async move { telling.run(events, waiting).await });
-        tokio::task::spawn_local(nodes::register(door.clone(), controllers.nodes));
+        let (telling, events) = (Arc::clone(&teller), door.clone());
+        let waiting = Rc::new(Mutex::new(waiting));
+        tokio::task::spawn_local(keep_running("events of controllers", move || {
+            let (telling, events) = (Arc::clone(&telling), events.clone());
+            let waiting = Rc::clone(&waiting);
+            async move { telling.run(&events, &mut *waiting.lock().await).await }
+        }));
+        let (registering, count) = (door.clone(), controllers.nodes);
+        tokio::task::spawn_local(keep_running("simulated nodes", move || {
+            nodes::register(registering.clone(), count)
+        }));
         let (_unused, nothing) = mpsc::unbounded_channel();
         let (_unheard, silence) = mpsc::unbounded_channel();
         let expiry = EventExpiry::new(door.clone(), controllers.event_life.unwrap_or_default());
@@ -368,6 +376,7 @@ impl Beside for Engines {
             let (name, restarts) = (follower.name, follower.now().restarts);
             text += &format!("tenure_follower_restarts_total{{name=\"{name}\"}} {restarts}\n");
         }
+        text += &tenure_supervise::metrics("tenure_task_restarts");
         text + &self.counters.text()
     }
 }

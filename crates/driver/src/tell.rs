@@ -47,18 +47,18 @@ impl Teller {
     }
 
     /// Writes what was told until nobody is left to tell.
-    pub(crate) async fn run(&self, door: Door, mut waiting: mpsc::Receiver<(Notice, Telling)>) {
+    pub(crate) async fn run(&self, door: &Door, waiting: &mut mpsc::Receiver<(Notice, Telling)>) {
         while let Some((notice, telling)) = waiting.recv().await {
             match telling {
-                Telling::New { namespace, event } => create(&door, &namespace, event).await,
+                Telling::New { namespace, event } => create(door, &namespace, event).await,
                 Telling::Again { namespace, name, count, last, message } => {
                     let said = Said { count, last: &last, message: &message };
-                    if !raise(&door, &namespace, &name, &said).await {
+                    if !raise(door, &namespace, &name, &said).await {
                         // It expired meanwhile: its story goes on in a new one.
                         let now = clock::timestamp();
                         let anew = self.recorder().tell_anew(&notice, &name, now);
                         if let Some(event) = anew {
-                            create(&door, &namespace, event).await;
+                            create(door, &namespace, event).await;
                         }
                     }
                 }

@@ -21,7 +21,7 @@ use tenure_world::{Change, Interest, Record, World};
 
 use crate::act;
 use crate::clock;
-use crate::follow::{Follower, Want, panic_message};
+use crate::follow::{Follower, Want};
 use crate::progress::{Load, Observer};
 use crate::queue::{Finished, Queue};
 use crate::retry::MOST;
@@ -217,7 +217,7 @@ impl Workshop {
         let outcome = match decided {
             Ok(outcome) => outcome,
             Err(panic) => {
-                let (name, why) = (controller.name(), panic_message(&*panic));
+                let (name, why) = (controller.name(), tenure_supervise::message(&*panic));
                 tracing::error!(controller = name, ?key, why, "a controller panicked");
                 self.panics.fetch_add(1, Ordering::Relaxed);
                 let failed = Finished::Failed { within: controller.retries_within() };

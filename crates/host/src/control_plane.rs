@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_driver::{Controllers, Driver};
-use tenure_node::supervise::keep_running;
 use tenure_server::admit::{Downward, Policies, Retention, first_service_address};
 use tenure_server::door::Door;
 use tenure_server::listen::Tls;
 use tenure_server::reference::{self, References, Selectors};
 use tenure_server::rules::Rules;
 use tenure_server::{Access, Api, ApiConfig, Audit, Kinds, bootstrap, listen};
+use tenure_supervise::keep_running;
 use tenure_token::Keys;
 use tenure_world::{Handle, LockStep, Options};
 use tokio::net::TcpListener;
@@ -379,7 +379,11 @@ impl Parts {
         api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
         let failures = Failures::new();
         let mut followers = followers(&api, world, &stopping, controllers, &failures);
-        let serving = tokio::spawn(listen::serve(listener, tls, api, stopping));
+        let serving = tokio::spawn(serve(
+            listen::serve(listener, tls, api, stopping.clone()),
+            stopping,
+            failures.clone(),
+        ));
         let nodes = match wanted.map(|wanted| Nodes::start(wanted, &pki, dialer)).transpose() {
             Ok(nodes) => nodes,
             Err(error) => {
@@ -391,6 +395,22 @@ impl Parts {
         };
         Ok(Served { url, pki, stop, serving, followers, failures, nodes })
     }
+}
+
+/// Accepts connections until the end is asked for, and says how many were cut; without that nothing works.
+async fn serve(
+    accepting: impl Future<Output = usize> + Send + 'static,
+    stopping: watch::Receiver<bool>,
+    failures: Failures,
+) -> usize {
+    let ended = tokio::spawn(accepting).await;
+    if !*stopping.borrow() {
+        failures.report(match &ended {
+            Ok(_) => "the server accepts no connections any more".to_owned(),
+            Err(error) => format!("what accepts connections panicked: {error}"),
+        });
+    }
+    ended.unwrap_or_default()
 }
 
 /// The nodes of this process, if there are to be any.

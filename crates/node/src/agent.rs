@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tenure_downward::Settings;
 use tenure_lifecycle::{Backoff, Leaving, Refusal, Room, asked, fits};
 use tenure_machinery::{Object, ObjectExt as _};
+use tenure_supervise::{keep_running, panicked};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -31,7 +32,6 @@ use crate::pods::Pods;
 use crate::register::{Identity, Pressure, Registrar};
 use crate::runtime::{About, Runtime, Sandbox};
 use crate::strangers::Strangers;
-use crate::supervise::{keep_running, panicked};
 use crate::volume::{VolumeOptions, Volumes};
 use crate::worker::{Message, Worker};
 
@@ -397,8 +397,11 @@ impl Loop {
         let (out, mut pods) = mpsc::unbounded_channel();
         let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.name);
         let client = self.shared.client.clone();
-        let following = tokio::spawn(follow(client, path, move |event| out.send(event).is_ok()));
-        let _following = Aborted(following);
+        let following = keep_running("pods of the node", move || {
+            let out = out.clone();
+            follow(client.clone(), path.clone(), move |event| out.send(event).is_ok())
+        });
+        let _following = Aborted(tokio::spawn(following));
         // A node must be known before it can judge what fits.
         let mut node = self.shared.node.clone();
         let _ = node.wait_for(Option::is_some).await.map(|_| ());
@@ -436,7 +439,7 @@ impl Loop {
         let id = ended.as_ref().map_or_else(tokio::task::JoinError::id, |(id, ())| *id);
         let worker = self.names.remove(&id);
         let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) else { return };
-        panicked(worker.as_deref().unwrap_or("a chore"), &*panic);
+        panicked("pod worker", worker.as_deref().unwrap_or("a chore"), &*panic);
         let Some(uid) = worker else { return };
         let Some(care) = self.cares.remove(&uid) else { return };
         let subject = crate::events::Subject::pod(&care.pod);

@@ -72,7 +72,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Keeps a signed certificate on the port, for ever; `signed` turns true with the first.
-    pub(crate) async fn keep(self, shown: Arc<Shown>, signed: watch::Sender<bool>) {
+    pub(crate) async fn keep(self: Arc<Keeper>, shown: Arc<Shown>, signed: watch::Sender<bool>) {
         let mut kept = self.kept();
         loop {
             let pair = match kept.take() {

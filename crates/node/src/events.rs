@@ -3,13 +3,15 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_lifecycle::written;
 use tenure_machinery::{Object, ObjectExt as _};
-use tokio::sync::mpsc;
+use tenure_supervise::keep_running;
+use tokio::sync::{Mutex, mpsc};
 
 use crate::client::Client;
 
@@ -79,7 +81,12 @@ impl Events {
     /// A mouth, and the work of carrying what it says to the server.
     pub(crate) fn new(client: Client, node: String) -> (Events, impl Future<Output = ()> + Send) {
         let (out, told) = mpsc::channel(WAITING);
-        (Events { out }, carry(client, node, told))
+        let told = Arc::new(Mutex::new(told));
+        let carrying = keep_running("events of the node", move || {
+            let (client, node, told) = (client.clone(), node.clone(), Arc::clone(&told));
+            async move { carry(&client, &node, &mut *told.lock().await).await }
+        });
+        (Events { out }, carrying)
     }
 
     pub(crate) fn tell(
@@ -102,7 +109,7 @@ struct Said {
     count: u64,
 }
 
-async fn carry(client: Client, node: String, mut told: mpsc::Receiver<Told>) {
+async fn carry(client: &Client, node: &str, told: &mut mpsc::Receiver<Told>) {
     let mut said: HashMap<u64, Said> = HashMap::new();
     while let Some(event) = told.recv().await {
         let age = Duration::try_from(Timestamp::now().duration_since(event.at)).unwrap_or_default();
@@ -123,7 +130,7 @@ async fn carry(client: Client, node: String, mut told: mpsc::Receiver<Told>) {
                 continue;
             }
         }
-        let object = event_object(&event, place, &node, key);
+        let object = event_object(&event, place, node, key);
         let name = object.name().to_owned();
         match client.post(&path, &object).await {
             Ok(_) => {

@@ -23,7 +23,6 @@ pub mod runtime;
 pub mod serve;
 pub mod spdy;
 mod strangers;
-pub mod supervise;
 mod sysctl;
 pub mod volume;
 mod worker;

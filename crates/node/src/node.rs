@@ -10,6 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tenure_downward::Settings;
 use tenure_lifecycle::{Backoff, Room};
+use tenure_supervise::keep_running;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -226,16 +227,22 @@ impl Node {
             serving(&settings, Arc::clone(&shown), Arc::clone(&service)).map_err(failed)?;
         let (stop, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        tasks.spawn(serving.run(listener, stopping));
+        let serving = Arc::new((serving, listener, stopping));
+        tasks.spawn(keep_running("port of the node", move || {
+            let serving = Arc::clone(&serving);
+            async move { serving.0.run(&serving.1, serving.2.clone()).await }
+        }));
         let (sign, signed) = watch::channel(settings.serving.is_some());
         if settings.serving.is_none() {
-            let keeper = Keeper {
+            let keeper = Arc::new(Keeper {
                 client: Client::new(&settings.server).map_err(|error| failed(error.into()))?,
                 name: settings.name.clone(),
                 authority_pem: settings.server.authority_pem.clone(),
                 folder: settings.folder.clone(),
-            };
-            tasks.spawn(keeper.keep(shown, sign));
+            });
+            tasks.spawn(keep_running("certificate of the node", move || {
+                Arc::clone(&keeper).keep(Arc::clone(&shown), sign.clone())
+            }));
         }
         let name = settings.name;
         Ok(Node { name, agent, service, runtime, volumes, signed, _stop: stop, _tasks: tasks })

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tenure_downward::{Input, Sources, TokenWanted};
 use tenure_machinery::{Object, ObjectExt as _};
+use tenure_supervise::keep_running;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -177,7 +178,12 @@ impl Objects {
             objects.learn(&place, known);
             !fixed
         };
-        let task = tokio::spawn(follow(client, path, tell)).abort_handle();
+        let tell = Arc::new(tell);
+        let following = keep_running("an object of pods", move || {
+            let tell = Arc::clone(&tell);
+            follow(client.clone(), path.clone(), move |event| tell(event))
+        });
+        let task = tokio::spawn(following).abort_handle();
         Entry { known: watch::Sender::default(), users: BTreeMap::new(), task }
     }
 

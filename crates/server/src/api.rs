@@ -336,8 +336,12 @@ impl Api {
                 let response = self.resource(line, path, headers, body, asked, trail).await?;
                 Ok(self.shares.pace(&user, response))
             }
-            Route::Other(path) if path == snapshot::PATH => snapshot::answer(self, &user, line),
-            Route::Other(path) if beside::leads_to(path) => beside::answer(self, &user, line).await,
+            Route::Other(path) if path == snapshot::PATH => {
+                snapshot::answer(self, &user, &permit, line)
+            }
+            Route::Other(path) if beside::leads_to(path) => {
+                beside::answer(self, &user, &permit, line).await
+            }
             // Whoever watches over the server is answered also when it is busy.
             Route::Other(path) if system::is_probe(path) => {
                 system::answer(self, &user, line, headers).await
@@ -551,7 +555,7 @@ pub(crate) fn offers(served: &Served, path: &ResourcePath, verb: &str, method: &
         }
 }
 
-/// 404 for a resource that no served version has: a Status with empty details (section 0.1, R4).
+/// 404 for a resource that no served version has: a Status with empty details (R4).
 pub(crate) fn no_such_resource() -> Failure {
     Failure::new(404, "NotFound", "the server could not find the requested resource")
         .with(Details::default())

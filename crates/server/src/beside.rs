@@ -17,6 +17,7 @@ use crate::answer;
 use crate::api::{Api, RequestLine, not_found_text};
 use crate::authenticate::User;
 use crate::body::{Body, full};
+use crate::permit::Permit;
 
 /// The ownership graph, under upstream's name.
 const GRAPH: &str = "/debug/controllers/garbage-collector-controller/graph";
@@ -54,6 +55,7 @@ pub(crate) fn leads_to(path: &str) -> bool {
 pub(crate) async fn answer(
     api: &Api,
     user: &User,
+    permit: &Permit,
     line: &RequestLine,
 ) -> Result<Response<Body>, Failure> {
     let Some(beside) = api.beside.get() else { return Ok(not_found_text()) };
@@ -68,6 +70,8 @@ pub(crate) async fn answer(
         let late = |_| Failure::new(504, "Timeout", "the engines are still at work");
         let settled = tokio::time::timeout(limit, settled).await.map_err(late)?;
         let revision = settled.map_err(Failure::internal)?;
+        // It may have taken long.
+        permit.check(&api.world)?;
         return Ok(answer::text(StatusCode::OK, format!("settled at revision {revision}\n")));
     }
     if line.path() == VOLUMES {
@@ -84,6 +88,7 @@ pub(crate) async fn answer(
     }
     let uids = line.query().all("uid").map(str::to_owned).collect();
     let graph = beside.graph(uids).await;
+    permit.check(&api.world)?;
     let mut response = Response::new(full(Bytes::from(graph)));
     let dot = HeaderValue::from_static("text/vnd.graphviz");
     response.headers_mut().insert(CONTENT_TYPE, dot);

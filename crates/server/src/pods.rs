@@ -64,6 +64,7 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
         .ok_or_else(crate::api::no_such_resource)?;
     let key = pods.key(&request.namespace, &name);
     for _ in 0..RACES_MAX {
+        request.permit.check(&api.world)?;
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&pods, &name));
         };
@@ -285,6 +286,7 @@ async fn remove_evicted(
     let served = &Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
     for _ in 0..RACES_MAX {
+        request.permit.check(&api.world)?;
         let state = api.world.current();
         let Some(record) = state.get(&key) else { return Err(missing(served, &request.name)) };
         let old = served.read(record)?;

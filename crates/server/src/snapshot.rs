@@ -12,11 +12,12 @@ use http::{Method, Response, StatusCode};
 use tenure_machinery::Failure;
 use tenure_world::Transfer;
 
-use crate::access::refusal;
+use crate::access::{Access, refusal};
 use crate::answer;
 use crate::api::{Api, RequestLine};
 use crate::authenticate::User;
 use crate::body::{Body, Counted};
+use crate::permit::Permit;
 use crate::read::watch::outlet::Outlet;
 
 /// Where objects are asked for.
@@ -30,21 +31,25 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub(crate) fn answer(
     api: &Api,
     user: &Arc<User>,
+    permit: &Permit,
     line: &RequestLine,
 ) -> Result<Response<Body>, Failure> {
     if line.method != Method::GET {
         let method = line.method.as_str().to_lowercase();
         return Err(Failure::method_not_allowed(&method, line.path()));
     }
-    must_read_everything(api, user)?;
+    must_read_everything(&api.access, user)?;
     // It stays open for as long as a watch may, and is counted as one.
     let open = api.shares.watch(user)?;
     let (outlet, body) = Outlet::new(Arc::clone(&api.shares), Arc::clone(user));
     let transfer = Transfer::new(api.world.current());
     let mut stop = api.stop.clone();
+    let mut hold = permit.hold(&api.world);
+    let (access, reader) = (Arc::clone(&api.access), Arc::clone(user));
+    let may_go_on = move || hold.check().and_then(|()| must_read_everything(&access, &reader));
     tokio::spawn(async move {
         tokio::select! {
-            () = send(outlet, transfer) => {}
+            () = send(outlet, transfer, may_go_on) => {}
             // The client finds that objects are missing.
             _ = stop.changed() => {}
         }
@@ -52,8 +57,17 @@ pub(crate) fn answer(
     Ok(Counted::held(answer::respond(StatusCode::OK, CONTENT_TYPE, body), open))
 }
 
-async fn send(outlet: Outlet, mut transfer: Transfer) {
+/// Sends what is left, for as long as the reader may read it.
+async fn send(
+    outlet: Outlet,
+    mut transfer: Transfer,
+    mut may_go_on: impl FnMut() -> Result<(), Failure>,
+) {
     while let Some(room) = outlet.room(CHUNK_BYTES).await {
+        // The client may have taken its time: what was taken away meanwhile ends the transfer.
+        if may_go_on().is_err() {
+            return;
+        }
         let Some(chunk) = transfer.next(CHUNK_BYTES) else { return };
         room.send(chunk);
     }
@@ -61,7 +75,7 @@ async fn send(outlet: Outlet, mut transfer: Transfer) {
 
 /// A right to a path says nothing about objects: whoever gets all of them, Secrets included, must hold every
 /// right to every resource.
-fn must_read_everything(api: &Api, user: &User) -> Result<(), Failure> {
+fn must_read_everything(access: &Access, user: &User) -> Result<(), Failure> {
     let asked = tenure_rbac::Asked::Resource {
         verb: "*",
         group: "*",
@@ -70,7 +84,7 @@ fn must_read_everything(api: &Api, user: &User) -> Result<(), Failure> {
         namespace: "",
         name: "",
     };
-    match api.access.may_without_references(user, &asked) {
+    match access.may_without_references(user, &asked) {
         Some(_) => Ok(()),
         None => Err(refusal(user, &asked)),
     }

@@ -2,7 +2,7 @@
 //! started again and find what runs; no container notices.
 
 use serde_json::{Value, json};
-use tenure_node::supervise::restarts;
+use tenure_supervise::restarts;
 
 use crate::agent::{PODS, object, pod, ready};
 use crate::away::{NODE, agent, start, starts, until};
@@ -23,22 +23,20 @@ async fn r217a_an_agent_and_a_worker_that_panic_work_again_and_no_container_noti
     };
     make("first").await;
     let first = until("the first is ready", async || is_ready("first").await).await;
-    let again = async |before: u64| (restarts() > before).then_some(());
+    let count = |task: &str| restarts().get(task).copied().unwrap_or_default();
 
     // The loop: the next thing that happens finds it gone, and the one after it there again.
-    let before = restarts();
     agent.plant_panic("agent");
     make("second").await;
-    until("the loop is started again", async || again(before).await).await;
+    until("the loop is started again", async || (count("agent") == 1).then_some(())).await;
     until("the second is ready", async || is_ready("second").await).await;
     assert_eq!(starts(&runtime, "first"), 1, "what runs is left alone");
 
     // The worker of a pod: the pod is looked after by another one.
-    let before = restarts();
     agent.plant_panic(&first);
     let label = json!({"metadata": {"labels": {"touched": "yes"}}});
     client.patch(&format!("{PODS}/first"), &object(label)).await.unwrap();
-    until("the worker is started again", async || again(before).await).await;
+    until("the worker is started again", async || (count("pod worker") == 1).then_some(())).await;
     until("somebody says so", async || {
         let events =
             client.get("/api/v1/namespaces/default/events").await.ok().map(Value::Object)?;

@@ -56,6 +56,7 @@ pub(super) fn metrics(pods: &Pods) -> Response<Body> {
          tenure_downward_owner_references_pods {readers}\n",
         all.iter().filter(|pod| pod.sandbox.is_some()).count(),
     );
+    let text = text + &tenure_supervise::metrics("tenure_task_restarts_total");
     with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", full(text))
 }
 

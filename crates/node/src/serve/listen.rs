@@ -118,7 +118,7 @@ impl Listener {
     }
 
     /// Serves until `stop` turns true or its sender is gone.
-    pub async fn run(self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+    pub async fn run(&self, listener: &TcpListener, mut stop: watch::Receiver<bool>) {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
         let places = Connections::new(self.most);
         let mut connections = JoinSet::new();

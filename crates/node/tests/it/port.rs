@@ -86,7 +86,7 @@ impl Port {
         let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (stop, stopping) = tokio::sync::watch::channel(false);
-        let running = tokio::spawn(listener.run(socket, stopping));
+        let running = tokio::spawn(async move { listener.run(&socket, stopping).await });
         Port { authority, issuer, address, stop, running }
     }
 

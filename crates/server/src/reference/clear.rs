@@ -2,6 +2,7 @@
 //!
 //! Nobody waits for it: with the commit that took them out of force it has no effect any more.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -29,12 +30,21 @@ pub(super) fn start(access: &Arc<Access>, index: &Index) {
 }
 
 fn run(access: &Weak<Access>) {
-    while let Some(access) = access.upgrade() {
-        if !clear(&access) {
-            return;
+    let clearing = AssertUnwindSafe(|| {
+        while let Some(access) = access.upgrade() {
+            if !clear(&access) {
+                return;
+            }
+            drop(access);
+            std::thread::sleep(PAUSE);
         }
-        drop(access);
-        std::thread::sleep(PAUSE);
+    });
+    if let Err(panic) = catch_unwind(clearing) {
+        let why = tenure_supervise::message(&*panic);
+        tracing::error!(why, "clearing the index panicked; the next change tries again");
+        if let Some(access) = access.upgrade() {
+            access.standing().set_clearing(false);
+        }
     }
 }
 

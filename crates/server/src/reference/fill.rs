@@ -9,6 +9,7 @@
 //! what a new form or version of a type brings, afterwards, and its writer is answered when all is told.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -114,7 +115,19 @@ impl Ongoing {
     pub(super) fn start(self: &Arc<Ongoing>, access: &Arc<Access>, world: World) -> bool {
         let filler = Filler { access: Arc::downgrade(access), world, ongoing: Arc::clone(self) };
         let thread = std::thread::Builder::new().name("reference-fill".to_owned());
-        let started = thread.spawn(move || filler.run());
+        let (weak, ongoing) = (Arc::downgrade(access), Arc::clone(self));
+        let started = thread.spawn(move || {
+            let Err(panic) = catch_unwind(AssertUnwindSafe(|| filler.run())) else { return };
+            let why = tenure_supervise::message(&*panic);
+            tracing::error!(
+                why,
+                "telling the origins of a strategy panicked; the others are not told"
+            );
+            // Whoever waits for the end must not wait for ever.
+            if let Some(access) = weak.upgrade() {
+                ongoing.cut(&access);
+            }
+        });
         if let Err(error) = &started {
             tracing::warn!(%error, "origins are told within the commit");
             self.cut(access);

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use tenure_core::Revision;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_reference::{Failed, Report};
 use tenure_world::Record;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 use crate::api::Api;
 use crate::clock::now;
@@ -41,13 +41,14 @@ type Waiting = mpsc::Receiver<(Revision, Report)>;
 /// The end that commits tell to.
 pub(crate) struct Teller {
     queue: mpsc::Sender<(Revision, Report)>,
-    waiting: Mutex<Option<Waiting>>,
+    /// Whoever writes events holds the lock; when that one panics the next finds what waits.
+    waiting: Mutex<Waiting>,
 }
 
 impl Default for Teller {
     fn default() -> Teller {
         let (queue, waiting) = mpsc::channel(WAITING_MOST);
-        Teller { queue, waiting: Mutex::new(Some(waiting)) }
+        Teller { queue, waiting: Mutex::new(waiting) }
     }
 }
 
@@ -59,10 +60,6 @@ impl Teller {
                 tracing::debug!("too many reports of references wait; one was dropped");
             }
         }
-    }
-
-    fn take(&self) -> Option<Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -77,10 +74,7 @@ pub async fn run(api: Arc<Api>) {
 }
 
 async fn tell(api: &Arc<Api>) {
-    let Some(mut waiting) = api.access.standing().teller().take() else {
-        // Another one tells already.
-        return std::future::pending().await;
-    };
+    let mut waiting = api.access.standing().teller().waiting.lock().await;
     let door = Door::new(Arc::clone(api));
     let mut told: BTreeMap<String, Instant> = BTreeMap::new();
     while let Some((at, report)) = waiting.recv().await {

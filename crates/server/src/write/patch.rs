@@ -196,7 +196,7 @@ pub(crate) fn failed(error: PatchError) -> Failure {
     }
 }
 
-/// 422 at `patch`: the result is no object of this kind (section 0.1, R32).
+/// 422 at `patch`: the result is no object of this kind (R32).
 pub(crate) fn bad_result(message: &str) -> Failure {
     let mut errors = Errors::new();
     errors.invalid(&Path::Root.field("patch"), "the patched object", message);

@@ -19,7 +19,7 @@ async fn r32_strict_updates_refuse_unknown_fields() {
     let path = format!("{}?fieldValidation=Strict", a());
     house.put(&path, body.clone()).await.fails(400, "BadRequest");
     assert_eq!(house.put(&a(), body).await.warnings().len(), 1);
-    // A patch that fails in the same way is unprocessable (section 0.1).
+    // A patch that fails in the same way is unprocessable (R32).
     let status = house.merge(&path, json!({ "extra": 1 })).await.fails(422, "Invalid");
     assert_eq!(fields(&status), ["patch"]);
 }
