@@ -16,11 +16,11 @@ pub(crate) struct Expr {
     pub(crate) at: usize,
     /// INVARIANT: one more than the deepest part, and at most [`DEPTH_MAX`].
     pub(crate) depth: u16,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ExprKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ExprKind {
     Literal(Literal),
     Ident(Arc<str>),
     /// `operand.field`, and `has(operand.field)` when `test`.
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
         args: Vec<Expr>,
     },
     List(Vec<Element>),
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
     /// `Name{…}`, which no rule may use: the name is kept for the message.
     Struct(Arc<str>),
     Fold(Box<Fold>),
@@ -64,7 +64,7 @@ pub(crate) struct Element {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     pub(crate) optional: bool,
     pub(crate) key: Expr,
     pub(crate) value: Expr,
@@ -85,7 +85,7 @@ pub(crate) struct Fold {
 
 impl Expr {
     /// A node over its parts; `None` when the tree becomes too deep.
-    pub(crate) fn new(at: usize, kind: Kind) -> Option<Expr> {
+    pub(crate) fn new(at: usize, kind: ExprKind) -> Option<Expr> {
         let deepest = kind.parts().map(|part| part.depth).max().unwrap_or(0);
         let depth = deepest.saturating_add(1);
         (depth <= DEPTH_MAX).then_some(Expr { at, depth, kind })
@@ -94,8 +94,8 @@ impl Expr {
     /// The dotted name this spells, such as `google.protobuf.Duration`.
     pub(crate) fn dotted(&self) -> Option<String> {
         match &self.kind {
-            Kind::Ident(name) => Some(name.to_string()),
-            Kind::Select { operand, field, test: false } => {
+            ExprKind::Ident(name) => Some(name.to_string()),
+            ExprKind::Select { operand, field, test: false } => {
                 Some(format!("{}.{field}", operand.dotted()?))
             }
             _ => None,
@@ -103,17 +103,21 @@ impl Expr {
     }
 }
 
-impl Kind {
+impl ExprKind {
     fn parts(&self) -> Box<dyn Iterator<Item = &Expr> + '_> {
         match self {
-            Kind::Literal(_) | Kind::Ident(_) | Kind::Struct(_) => Box::new(std::iter::empty()),
-            Kind::Select { operand, .. } | Kind::OptionalSelect { operand, .. } => {
+            ExprKind::Literal(_) | ExprKind::Ident(_) | ExprKind::Struct(_) => {
+                Box::new(std::iter::empty())
+            }
+            ExprKind::Select { operand, .. } | ExprKind::OptionalSelect { operand, .. } => {
                 Box::new(std::iter::once(&**operand))
             }
-            Kind::Call { target, args, .. } => Box::new(target.iter().map(|t| &**t).chain(args)),
-            Kind::List(elements) => Box::new(elements.iter().map(|e| &e.value)),
-            Kind::Map(entries) => Box::new(entries.iter().flat_map(|e| [&e.key, &e.value])),
-            Kind::Fold(f) => {
+            ExprKind::Call { target, args, .. } => {
+                Box::new(target.iter().map(|t| &**t).chain(args))
+            }
+            ExprKind::List(elements) => Box::new(elements.iter().map(|e| &e.value)),
+            ExprKind::Map(entries) => Box::new(entries.iter().flat_map(|e| [&e.key, &e.value])),
+            ExprKind::Fold(f) => {
                 Box::new([&f.range, &f.init, &f.condition, &f.step, &f.result].into_iter())
             }
         }

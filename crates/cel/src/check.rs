@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use crate::ast::{Element, Entry, Expr, Fold, Kind, Literal};
+use crate::ast::{Element, Expr, ExprKind, Fold, Literal, MapEntry};
 use crate::env::Env;
 use crate::error::CompileError;
-use crate::library::regexes::Pattern;
+use crate::library::regexes::CompiledRegex;
 use crate::library::{Function, find};
-use crate::node::{Call, FoldNode, Mode, Node, NodeKind};
-use crate::shape::Kind as ShapeKind;
+use crate::node::{Call, FoldNode, NodeKind, SelectMode, TypedNode};
+use crate::shape::ShapeKind;
 use crate::time;
 use crate::types::Type;
-use crate::unify::{Known, wider};
+use crate::unify::{Substitution, wider};
 use crate::value::Value;
 
 /// How many errors are told; the rest follow from these or can wait.
@@ -42,20 +42,20 @@ const TYPE_NAMES: [&str; 19] = [
 ];
 
 /// A checked tree and which variables it uses.
-pub(crate) struct Checked {
-    pub(crate) node: Node,
+pub(crate) struct CheckedExpression {
+    pub(crate) node: TypedNode,
     pub(crate) used: Vec<bool>,
 }
 
 /// Checks a tree.
-pub(crate) fn check(text: &str, expr: &Expr, env: &Env) -> Result<Checked, CompileError> {
+pub(crate) fn check(text: &str, expr: &Expr, env: &Env) -> Result<CheckedExpression, CompileError> {
     let scope: Vec<_> = env.variables.iter().map(|v| (v.name.clone(), v.ty.clone())).collect();
     let used = vec![false; scope.len()];
     let mut checker = Checker {
         text,
         scope,
         used,
-        known: Known::default(),
+        known: Substitution::default(),
         errors: vec![],
         mixed_allowed: false,
         literals: vec![],
@@ -64,7 +64,7 @@ pub(crate) fn check(text: &str, expr: &Expr, env: &Env) -> Result<Checked, Compi
     checker.resolve(&mut node);
     checker.check_literals();
     if checker.errors.is_empty() {
-        return Ok(Checked { node, used: checker.used });
+        return Ok(CheckedExpression { node, used: checker.used });
     }
     checker.errors.truncate(ERRORS_MAX);
     Err(CompileError::join(checker.errors))
@@ -75,7 +75,7 @@ struct Checker<'t> {
     /// INVARIANT: the place of a variable here is its place in the frame of a run.
     scope: Vec<(Arc<str>, Type)>,
     used: Vec<bool>,
-    known: Known,
+    known: Substitution,
     errors: Vec<CompileError>,
     /// Whether lists and maps may mix types here, as the arguments of `format` may.
     mixed_allowed: bool,
@@ -90,18 +90,18 @@ impl Checker<'_> {
         }
     }
 
-    fn failed(&mut self, at: usize, message: &str) -> Node {
+    fn failed(&mut self, at: usize, message: &str) -> TypedNode {
         self.error(at, message);
-        Node { ty: Type::Error, at, kind: NodeKind::Constant(Value::Null) }
+        TypedNode { ty: Type::Error, at, kind: NodeKind::Constant(Value::Null) }
     }
 
-    fn undeclared(&mut self, at: usize, name: &str) -> Node {
+    fn undeclared(&mut self, at: usize, name: &str) -> TypedNode {
         self.failed(at, &format!("undeclared reference to '{name}' (in container '')"))
     }
 
-    fn expr(&mut self, expr: &Expr) -> Node {
+    fn expr(&mut self, expr: &Expr) -> TypedNode {
         let mixed_allowed = self.mixed_allowed;
-        if !matches!(expr.kind, Kind::List(_) | Kind::Map(_)) {
+        if !matches!(expr.kind, ExprKind::List(_) | ExprKind::Map(_)) {
             self.mixed_allowed = false;
         }
         let node = self.any(expr);
@@ -109,56 +109,58 @@ impl Checker<'_> {
         node
     }
 
-    fn any(&mut self, expr: &Expr) -> Node {
+    fn any(&mut self, expr: &Expr) -> TypedNode {
         let at = expr.at;
         match &expr.kind {
-            Kind::Literal(literal) => constant(at, literal),
-            Kind::Ident(name) => self.ident(at, name),
-            Kind::Select { operand, field, test } => {
+            ExprKind::Literal(literal) => constant(at, literal),
+            ExprKind::Ident(name) => self.ident(at, name),
+            ExprKind::Select { operand, field, test } => {
                 if let Some(found) = self.dotted(at, operand, field, *test) {
                     return found;
                 }
                 let dotted = expr.dotted().filter(|_| !test);
                 if let Some(name) = dotted.and_then(|d| TYPE_NAMES.into_iter().find(|t| *t == d)) {
-                    return Node {
+                    return TypedNode {
                         ty: Type::Type,
                         at,
                         kind: NodeKind::Constant(Value::Type(name)),
                     };
                 }
-                let mode = if *test { Mode::Test } else { Mode::Value };
+                let mode = if *test { SelectMode::Test } else { SelectMode::Value };
                 self.select(at, operand, field, mode)
             }
-            Kind::OptionalSelect { operand, field } => {
-                self.select(at, operand, field, Mode::Optional)
+            ExprKind::OptionalSelect { operand, field } => {
+                self.select(at, operand, field, SelectMode::Optional)
             }
-            Kind::Call { name, target, args } => self.call(at, name, target.as_deref(), args),
-            Kind::List(elements) => self.list(at, elements),
-            Kind::Map(entries) => self.map(at, entries),
-            Kind::Struct(name) => self.undeclared(at, name),
-            Kind::Fold(fold) => self.fold(at, fold),
+            ExprKind::Call { name, target, args } => self.call(at, name, target.as_deref(), args),
+            ExprKind::List(elements) => self.list(at, elements),
+            ExprKind::Map(entries) => self.map(at, entries),
+            ExprKind::Struct(name) => self.undeclared(at, name),
+            ExprKind::Fold(fold) => self.fold(at, fold),
         }
     }
 
-    fn ident(&mut self, at: usize, name: &Arc<str>) -> Node {
+    fn ident(&mut self, at: usize, name: &Arc<str>) -> TypedNode {
         let found = self.scope.iter().rposition(|(known, _)| known == name);
         if let Some(place) = found {
             if let Some(used) = self.used.get_mut(place) {
                 *used = true;
             }
             let ty = self.scope.get(place).map_or(Type::Error, |(_, ty)| ty.clone());
-            return Node { ty, at, kind: NodeKind::Variable { place, name: name.clone() } };
+            return TypedNode { ty, at, kind: NodeKind::Variable { place, name: name.clone() } };
         }
         match TYPE_NAMES.into_iter().find(|known| *known == &**name) {
-            Some(name) => Node { ty: Type::Type, at, kind: NodeKind::Constant(Value::Type(name)) },
+            Some(name) => {
+                TypedNode { ty: Type::Type, at, kind: NodeKind::Constant(Value::Type(name)) }
+            }
             None => self.undeclared(at, name),
         }
     }
 
     /// A variable whose name has a dot in it, such as `variables.a`, unless something nearer is called
     /// `variables`. Such a variable is always there.
-    fn dotted(&mut self, at: usize, operand: &Expr, field: &str, test: bool) -> Option<Node> {
-        let Kind::Ident(head) = &operand.kind else { return None };
+    fn dotted(&mut self, at: usize, operand: &Expr, field: &str, test: bool) -> Option<TypedNode> {
+        let ExprKind::Ident(head) = &operand.kind else { return None };
         let is_it = |name: &str| {
             name.strip_prefix(&**head).and_then(|rest| rest.strip_prefix('.')) == Some(field)
         };
@@ -168,13 +170,19 @@ impl Checker<'_> {
         }
         if test {
             let kind = NodeKind::Constant(Value::Bool(true));
-            return Some(Node { ty: Type::Bool, at, kind });
+            return Some(TypedNode { ty: Type::Bool, at, kind });
         }
         let name = self.scope.get(place).map(|(name, _)| name.clone())?;
         Some(self.ident(at, &name))
     }
 
-    fn select(&mut self, at: usize, operand: &Expr, field: &Arc<str>, mode: Mode) -> Node {
+    fn select(
+        &mut self,
+        at: usize,
+        operand: &Expr,
+        field: &Arc<str>,
+        mode: SelectMode,
+    ) -> TypedNode {
         let operand = self.expr(operand);
         let ty = self.known.resolve(&operand.ty, false);
         let (target, optional) = match ty {
@@ -204,19 +212,19 @@ impl Checker<'_> {
             }
         };
         let ty = match mode {
-            Mode::Test => Type::Bool,
-            Mode::Optional => Type::optional(found),
-            Mode::Value if optional => Type::optional(found),
-            Mode::Value => found,
+            SelectMode::Test => Type::Bool,
+            SelectMode::Optional => Type::optional(found),
+            SelectMode::Value if optional => Type::optional(found),
+            SelectMode::Value => found,
         };
         let operand = Box::new(operand);
-        Node { ty, at, kind: NodeKind::Select { operand, field: field.clone(), mode } }
+        TypedNode { ty, at, kind: NodeKind::Select { operand, field: field.clone(), mode } }
     }
 
-    fn call(&mut self, at: usize, name: &str, target: Option<&Expr>, args: &[Expr]) -> Node {
+    fn call(&mut self, at: usize, name: &str, target: Option<&Expr>, args: &[Expr]) -> TypedNode {
         let exempt = name == "format" && target.is_some();
         let mixed_allowed = std::mem::replace(&mut self.mixed_allowed, exempt);
-        let mut nodes: Vec<Node> = args.iter().map(|arg| self.expr(arg)).collect();
+        let mut nodes: Vec<TypedNode> = args.iter().map(|arg| self.expr(arg)).collect();
         self.mixed_allowed = mixed_allowed;
         let Some(target) = target else {
             if matches!(name, "_&&_" | "_||_" | "_?_:_" | "@not_strictly_false") {
@@ -239,7 +247,7 @@ impl Checker<'_> {
     }
 
     /// The calls that do not look at all their arguments.
-    fn special(&mut self, at: usize, name: &str, nodes: Vec<Node>) -> Node {
+    fn special(&mut self, at: usize, name: &str, nodes: Vec<TypedNode>) -> TypedNode {
         let bools = if name == "_?_:_" { 1 } else { nodes.len() };
         for node in nodes.iter().take(bools) {
             if !self.known.assign(&node.ty, &Type::Bool) {
@@ -250,13 +258,13 @@ impl Checker<'_> {
         let mut nodes = nodes.into_iter();
         match (name, nodes.next(), nodes.next(), nodes.next()) {
             ("_&&_", Some(a), Some(b), None) => {
-                Node { ty: Type::Bool, at, kind: NodeKind::And(Box::new(a), Box::new(b)) }
+                TypedNode { ty: Type::Bool, at, kind: NodeKind::And(Box::new(a), Box::new(b)) }
             }
             ("_||_", Some(a), Some(b), None) => {
-                Node { ty: Type::Bool, at, kind: NodeKind::Or(Box::new(a), Box::new(b)) }
+                TypedNode { ty: Type::Bool, at, kind: NodeKind::Or(Box::new(a), Box::new(b)) }
             }
             ("@not_strictly_false", Some(a), None, None) => {
-                Node { ty: Type::Bool, at, kind: NodeKind::NotStrictlyFalse(Box::new(a)) }
+                TypedNode { ty: Type::Bool, at, kind: NodeKind::NotStrictlyFalse(Box::new(a)) }
             }
             ("_?_:_", Some(condition), Some(yes), Some(no)) => {
                 let ty = self.known.fresh();
@@ -268,7 +276,7 @@ impl Checker<'_> {
                     self.no_overload(at, "_?_:_", false, &types);
                 }
                 let ty = self.known.resolve(&ty, false);
-                Node { ty, at, kind: NodeKind::Choose(Box::new([condition, yes, no])) }
+                TypedNode { ty, at, kind: NodeKind::Choose(Box::new([condition, yes, no])) }
             }
             _ => self.undeclared(at, name),
         }
@@ -290,8 +298,8 @@ impl Checker<'_> {
         at: usize,
         function: &'static Function,
         member: bool,
-        args: Vec<Node>,
-    ) -> Node {
+        args: Vec<TypedNode>,
+    ) -> TypedNode {
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
         let mut result: Option<Type> = None;
         let mut overloads = vec![];
@@ -314,7 +322,7 @@ impl Checker<'_> {
         }
         let Some(ty) = result else {
             self.no_overload(at, function.name, member, &types);
-            return Node { ty: Type::Error, at, kind: NodeKind::Constant(Value::Null) };
+            return TypedNode { ty: Type::Error, at, kind: NodeKind::Constant(Value::Null) };
         };
         let pattern = self.check_constants(function, &args);
         if matches!(function.name, "or" | "orValue") {
@@ -322,16 +330,20 @@ impl Checker<'_> {
             if let (Some(first), Some(second)) = (args.next(), args.next()) {
                 let (first, second) = (Box::new(first), Box::new(second));
                 let kind = NodeKind::Otherwise { first, second, call: function, overloads };
-                return Node { ty, at, kind };
+                return TypedNode { ty, at, kind };
             }
             return self.undeclared(at, function.name);
         }
         let call = Call { function, overloads, args, constant_list: false, pattern };
-        Node { ty, at, kind: NodeKind::Call(Box::new(call)) }
+        TypedNode { ty, at, kind: NodeKind::Call(Box::new(call)) }
     }
 
     /// Looks at arguments that stand in the text: patterns, durations and times must be readable.
-    fn check_constants(&mut self, function: &Function, args: &[Node]) -> Option<Pattern> {
+    fn check_constants(
+        &mut self,
+        function: &Function,
+        args: &[TypedNode],
+    ) -> Option<CompiledRegex> {
         let which = match function.name {
             "matches" | "find" | "findAll" => 1,
             "duration" | "timestamp" => 0,
@@ -342,7 +354,7 @@ impl Checker<'_> {
         let at = arg.at;
         match (function.name, value) {
             ("matches" | "find" | "findAll", Value::String(text)) => {
-                let pattern = Pattern::written(text);
+                let pattern = CompiledRegex::written(text);
                 if pattern.is_none() {
                     self.error(at, &format!("invalid {} argument", function.name));
                 }
@@ -372,7 +384,7 @@ impl Checker<'_> {
     }
 
     /// The type inside an optional element.
-    fn unwrapped(&mut self, node: &Node, optional: bool) -> Type {
+    fn unwrapped(&mut self, node: &TypedNode, optional: bool) -> Type {
         match self.known.resolve(&node.ty, false) {
             Type::Optional(inner) if optional => (*inner).clone(),
             Type::Dyn | Type::Error if optional => Type::Dyn,
@@ -385,7 +397,7 @@ impl Checker<'_> {
         }
     }
 
-    fn list(&mut self, at: usize, elements: &[Element]) -> Node {
+    fn list(&mut self, at: usize, elements: &[Element]) -> TypedNode {
         let (mut joined, mut items, mut types) = (None, vec![], vec![]);
         for element in elements {
             let node = self.expr(&element.value);
@@ -398,10 +410,10 @@ impl Checker<'_> {
             self.literals.push(types);
         }
         let element = joined.unwrap_or_else(|| self.known.fresh());
-        Node { ty: Type::list(element), at, kind: NodeKind::List(items) }
+        TypedNode { ty: Type::list(element), at, kind: NodeKind::List(items) }
     }
 
-    fn map(&mut self, at: usize, entries: &[Entry]) -> Node {
+    fn map(&mut self, at: usize, entries: &[MapEntry]) -> TypedNode {
         let (mut key_type, mut value_type) = (None, None);
         let (mut keys, mut values, mut out) = (vec![], vec![], vec![]);
         for entry in entries {
@@ -421,10 +433,10 @@ impl Checker<'_> {
         }
         let key_type = key_type.unwrap_or_else(|| self.known.fresh());
         let value_type = value_type.unwrap_or_else(|| self.known.fresh());
-        Node { ty: Type::map(key_type, value_type), at, kind: NodeKind::Map(out) }
+        TypedNode { ty: Type::map(key_type, value_type), at, kind: NodeKind::Map(out) }
     }
 
-    fn fold(&mut self, at: usize, fold: &Fold) -> Node {
+    fn fold(&mut self, at: usize, fold: &Fold) -> TypedNode {
         let range = self.expr(&fold.range);
         let init = self.expr(&fold.init);
         let (first, second) = self.range_types(&range, fold.second.is_some());
@@ -458,11 +470,11 @@ impl Checker<'_> {
             binds,
         };
         node.quantifier = node.find_quantifier();
-        Node { ty, at, kind: NodeKind::Fold(Box::new(node)) }
+        TypedNode { ty, at, kind: NodeKind::Fold(Box::new(node)) }
     }
 
     /// The types of the variables of a fold over this range.
-    fn range_types(&mut self, range: &Node, two: bool) -> (Type, Type) {
+    fn range_types(&mut self, range: &TypedNode, two: bool) -> (Type, Type) {
         match self.known.resolve(&range.ty, false) {
             Type::List(element) if two => (Type::Int, (*element).clone()),
             Type::List(element) => ((*element).clone(), Type::Error),
@@ -481,7 +493,7 @@ impl Checker<'_> {
         }
     }
 
-    fn expect(&mut self, node: &Node, wanted: &Type) {
+    fn expect(&mut self, node: &TypedNode, wanted: &Type) {
         if !self.known.assign(wanted, &node.ty) {
             let (wanted, found) =
                 (self.known.resolve(wanted, true), self.known.resolve(&node.ty, true));
@@ -490,7 +502,7 @@ impl Checker<'_> {
     }
 
     /// Fills in what is known of every type.
-    fn resolve(&self, node: &mut Node) {
+    fn resolve(&self, node: &mut TypedNode) {
         node.ty = self.known.resolve(&node.ty, true);
         for part in node.parts_mut() {
             self.resolve(part);
@@ -526,7 +538,7 @@ fn renamed(ty: &Type, params: &[Type; 2]) -> Type {
     }
 }
 
-fn constant(at: usize, literal: &Literal) -> Node {
+fn constant(at: usize, literal: &Literal) -> TypedNode {
     let (ty, value) = match literal {
         Literal::Null => (Type::Null, Value::Null),
         Literal::Bool(value) => (Type::Bool, Value::Bool(*value)),
@@ -536,5 +548,5 @@ fn constant(at: usize, literal: &Literal) -> Node {
         Literal::String(text) => (Type::String, Value::text(text.clone())),
         Literal::Bytes(octets) => (Type::Bytes, Value::Bytes(octets.clone())),
     };
-    Node { ty, at, kind: NodeKind::Constant(value) }
+    TypedNode { ty, at, kind: NodeKind::Constant(value) }
 }

@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 
 use crate::error::EvalError;
 use crate::meter::{Meter, VISIT};
-use crate::shape::{Kind, ListKind, Shape};
-use crate::value::{Key, List, Map, Value};
+use crate::shape::{DeclaredType, ListKind, ShapeKind};
+use crate::value::{ListValue, MapKey, MapValue, Value};
 
 type Truth = Result<bool, EvalError>;
 
@@ -56,7 +56,7 @@ pub(crate) fn equal<'a>(meter: &mut Meter, a: &Value<'a>, b: &Value<'a>) -> Trut
     })
 }
 
-fn lists<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Truth {
+fn lists<'a>(meter: &mut Meter, a: &ListValue<'a>, b: &ListValue<'a>) -> Truth {
     if a.len() != b.len() {
         return Ok(false);
     }
@@ -76,14 +76,14 @@ fn lists<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Truth {
 }
 
 /// What the schema says of a list; lists made by an expression are plain.
-pub(crate) fn list_kind(list: &List<'_>) -> ListKind {
+pub(crate) fn list_kind(list: &ListValue<'_>) -> ListKind {
     match list {
-        List::Json(_, Shape { kind: Kind::List { list, .. }, .. }) => list.clone(),
+        ListValue::Json(_, DeclaredType { kind: ShapeKind::List { list, .. }, .. }) => list.clone(),
         _ => ListKind::Atomic,
     }
 }
 
-fn each_within<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Truth {
+fn each_within<'a>(meter: &mut Meter, a: &ListValue<'a>, b: &ListValue<'a>) -> Truth {
     for item in a.iter() {
         if !contains(meter, b, &item?)? {
             return Ok(false);
@@ -98,7 +98,7 @@ fn each_within<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Truth {
 }
 
 /// Whether a list has an element equal to `item`.
-pub(crate) fn contains<'a>(meter: &mut Meter, list: &List<'a>, item: &Value<'a>) -> Truth {
+pub(crate) fn contains<'a>(meter: &mut Meter, list: &ListValue<'a>, item: &Value<'a>) -> Truth {
     for other in list.iter() {
         meter.work(VISIT)?;
         if equal(meter, &other?, item)? {
@@ -108,7 +108,12 @@ pub(crate) fn contains<'a>(meter: &mut Meter, list: &List<'a>, item: &Value<'a>)
     Ok(false)
 }
 
-fn keyed_equal<'a>(meter: &mut Meter, keys: &[String], a: &List<'a>, b: &List<'a>) -> Truth {
+fn keyed_equal<'a>(
+    meter: &mut Meter,
+    keys: &[String],
+    a: &ListValue<'a>,
+    b: &ListValue<'a>,
+) -> Truth {
     for item in a.iter() {
         let item = item?;
         let mut found = false;
@@ -154,7 +159,7 @@ pub(crate) fn same_keys<'a>(
     Ok(true)
 }
 
-fn maps<'a>(meter: &mut Meter, a: &Map<'a>, b: &Map<'a>) -> Truth {
+fn maps<'a>(meter: &mut Meter, a: &MapValue<'a>, b: &MapValue<'a>) -> Truth {
     if a.len() != b.len() {
         return Ok(false);
     }
@@ -171,7 +176,7 @@ fn maps<'a>(meter: &mut Meter, a: &Map<'a>, b: &Map<'a>) -> Truth {
     Ok(true)
 }
 
-type Members<'a> = (&'a serde_json::Map<String, Json>, &'a Shape);
+type Members<'a> = (&'a serde_json::Map<String, Json>, &'a DeclaredType);
 
 fn objects<'a>(meter: &mut Meter, a: Members<'a>, b: Members<'a>) -> Truth {
     if a.0.len() != b.0.len() {
@@ -193,7 +198,7 @@ fn objects<'a>(meter: &mut Meter, a: Members<'a>, b: Members<'a>) -> Truth {
 fn part<'a>((map, shape): Members<'a>, name: &str) -> Result<Option<Value<'a>>, EvalError> {
     let Some(json) = map.get(name) else { return Ok(None) };
     let known = match &shape.kind {
-        Kind::Object(fields) => fields.named(name),
+        ShapeKind::Object(fields) => fields.named(name),
         _ => None,
     };
     match known {
@@ -287,11 +292,11 @@ pub(crate) fn order(
 }
 
 /// A key as messages show it.
-pub(crate) fn key_text(key: &Key<'_>) -> String {
+pub(crate) fn key_text(key: &MapKey<'_>) -> String {
     match key {
-        Key::Bool(value) => value.to_string(),
-        Key::Int(value) => value.to_string(),
-        Key::Uint(value) => value.to_string(),
-        Key::String(text) => text.to_string(),
+        MapKey::Bool(value) => value.to_string(),
+        MapKey::Int(value) => value.to_string(),
+        MapKey::Uint(value) => value.to_string(),
+        MapKey::String(text) => text.to_string(),
     }
 }

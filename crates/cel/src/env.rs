@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::shape::Shape;
+use crate::shape::DeclaredType;
 use crate::types::Type;
 
 /// The variables of an expression.
@@ -16,7 +16,7 @@ pub(crate) struct Variable {
     pub(crate) name: Arc<str>,
     pub(crate) ty: Type,
     /// What is known of sizes.
-    pub(crate) shape: Option<Arc<Shape>>,
+    pub(crate) shape: Option<Arc<DeclaredType>>,
 }
 
 /// How a rule sees the value that is being replaced.
@@ -39,7 +39,7 @@ impl Env {
 
     /// `self`, and `oldSelf` as the rule asks for it.
     #[must_use]
-    pub fn for_rule(shape: &Arc<Shape>, old: OldSelf) -> Env {
+    pub fn for_rule(shape: &Arc<DeclaredType>, old: OldSelf) -> Env {
         let env = Env::new().with_shape("self", shape);
         match old {
             OldSelf::Absent => env,
@@ -56,7 +56,7 @@ impl Env {
 
     /// One more variable, with data of this shape.
     #[must_use]
-    pub fn with_shape(mut self, name: &str, shape: &Arc<Shape>) -> Env {
+    pub fn with_shape(mut self, name: &str, shape: &Arc<DeclaredType>) -> Env {
         let shape = shape.clone();
         self.variables.push(Variable { name: name.into(), ty: shape.ty(), shape: Some(shape) });
         self

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::env::Env;
 use crate::library::Function;
 use crate::meter::CHECK_COST;
-use crate::node::{Call, FoldNode, Mode, Node, NodeKind};
-use crate::shape::{Shape, Step};
+use crate::node::{Call, FoldNode, NodeKind, SelectMode, TypedNode};
+use crate::shape::{DeclaredType, ShapeStep};
 use crate::types::{Opaque, Type};
 use crate::value::Value;
 
@@ -53,21 +53,21 @@ fn scaled(value: u64, factor: f64) -> u64 {
 }
 
 /// Estimates a checked expression.
-pub(crate) fn estimate(node: &Node, env: &Env) -> Cost {
+pub(crate) fn estimate(node: &TypedNode, env: &Env) -> Cost {
     Estimator { env, locals: vec![] }.visit(node).cost
 }
 
 /// What is known of one node: its cost, where its data lies, how large it is.
 #[derive(Clone)]
-struct Seen {
+struct NodeEstimate {
     cost: Cost,
-    path: Path,
+    path: VariablePath,
     size: Option<Cost>,
     entry: Option<EntrySize>,
 }
 
 /// A variable, then names of members, `@items`, `@keys` and `@values`.
-type Path = Vec<Arc<str>>;
+type VariablePath = Vec<Arc<str>>;
 
 /// The sizes of what a list or map holds.
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ impl EntrySize {
 
 struct Local {
     name: Arc<str>,
-    path: Path,
+    path: VariablePath,
     size: Option<Cost>,
     entry: Option<EntrySize>,
 }
@@ -96,9 +96,9 @@ struct Estimator<'e> {
     locals: Vec<Local>,
 }
 
-impl Seen {
-    fn of(cost: Cost) -> Seen {
-        Seen { cost, path: vec![], size: None, entry: None }
+impl NodeEstimate {
+    fn of(cost: Cost) -> NodeEstimate {
+        NodeEstimate { cost, path: vec![], size: None, entry: None }
     }
 
     fn size_or_unknown(&self) -> Cost {
@@ -107,7 +107,7 @@ impl Seen {
 }
 
 impl Estimator<'_> {
-    fn visit(&mut self, node: &Node) -> Seen {
+    fn visit(&mut self, node: &TypedNode) -> NodeEstimate {
         let mut seen = self.visit_kind(node);
         if seen.size.is_none() {
             seen.size = self.size(node, &seen.path);
@@ -115,20 +115,20 @@ impl Estimator<'_> {
         seen
     }
 
-    fn visit_kind(&mut self, node: &Node) -> Seen {
+    fn visit_kind(&mut self, node: &TypedNode) -> NodeEstimate {
         match &node.kind {
             NodeKind::Constant(value) => {
-                Seen { size: constant_size(value), ..Seen::of(Cost::ZERO) }
+                NodeEstimate { size: constant_size(value), ..NodeEstimate::of(Cost::ZERO) }
             }
             NodeKind::Variable { name, .. } => self.variable(name),
             NodeKind::Select { operand, field, mode } => self.select(operand, field, *mode),
             NodeKind::And(a, b) | NodeKind::Or(a, b) => {
                 let (a, b) = (self.visit(a).cost, self.visit(b).cost);
-                Seen::of(Cost { min: a.min, max: a.plus(b).max })
+                NodeEstimate::of(Cost { min: a.min, max: a.plus(b).max })
             }
             NodeKind::NotStrictlyFalse(inner) => {
                 let inner = self.visit(inner).cost;
-                Seen::of(inner.plus(Cost::fixed(1)))
+                NodeEstimate::of(inner.plus(Cost::fixed(1)))
             }
             NodeKind::Otherwise { first, second, call, overloads } => {
                 let (first, second) = (self.visit(first), self.visit(second));
@@ -143,7 +143,7 @@ impl Estimator<'_> {
     }
 
     /// The size of data at a path, of a scalar, or of a local variable.
-    fn size(&self, node: &Node, path: &Path) -> Option<Cost> {
+    fn size(&self, node: &TypedNode, path: &VariablePath) -> Option<Cost> {
         if let Some(most) = self.size_at(path) {
             return Some(Cost { min: 0, max: most });
         }
@@ -156,16 +156,16 @@ impl Estimator<'_> {
         }
     }
 
-    fn size_at(&self, path: &Path) -> Option<u64> {
+    fn size_at(&self, path: &VariablePath) -> Option<u64> {
         let (first, rest) = path.split_first()?;
         let named = self.env.variables.iter().rev().find(|v| v.name == *first);
         // A path that starts in nothing known is measured from `self`, as upstream does.
         let root = named.or_else(|| self.env.variables.first())?;
-        let mut shape: &Shape = root.shape.as_deref()?;
+        let mut shape: &DeclaredType = root.shape.as_deref()?;
         for (at, name) in rest.iter().enumerate() {
             match shape.step(name)? {
-                Step::Shape(next) => shape = next,
-                Step::Key => return (at + 1 == rest.len()).then_some(0),
+                ShapeStep::Shape(next) => shape = next,
+                ShapeStep::Key => return (at + 1 == rest.len()).then_some(0),
             }
         }
         Some(shape.elements_max())
@@ -175,8 +175,8 @@ impl Estimator<'_> {
         self.locals.iter().rev().find(|local| &*local.name == name)
     }
 
-    fn variable(&self, name: &Arc<str>) -> Seen {
-        let mut seen = Seen::of(Cost::fixed(1));
+    fn variable(&self, name: &Arc<str>) -> NodeEstimate {
+        let mut seen = NodeEstimate::of(Cost::fixed(1));
         match self.local(name) {
             Some(local) => {
                 seen.path.clone_from(&local.path);
@@ -187,27 +187,27 @@ impl Estimator<'_> {
         seen
     }
 
-    fn select(&mut self, operand: &Node, field: &Arc<str>, mode: Mode) -> Seen {
+    fn select(&mut self, operand: &TypedNode, field: &Arc<str>, mode: SelectMode) -> NodeEstimate {
         let target = self.visit(operand);
         match mode {
-            Mode::Test => Seen::of(target.cost),
-            Mode::Optional => {
+            SelectMode::Test => NodeEstimate::of(target.cost),
+            SelectMode::Optional => {
                 let mut path = target.path;
                 path.push(field.clone());
-                Seen { path, ..Seen::of(target.cost.plus(Cost::fixed(1))) }
+                NodeEstimate { path, ..NodeEstimate::of(target.cost.plus(Cost::fixed(1))) }
             }
-            Mode::Value => {
+            SelectMode::Value => {
                 let counted =
                     matches!(operand.ty, Type::Map(..) | Type::Object(_) | Type::Param(_));
                 let cost = if counted { target.cost.plus(Cost::fixed(1)) } else { target.cost };
                 let mut path = target.path;
                 path.push(field.clone());
-                Seen { path, ..Seen::of(cost) }
+                NodeEstimate { path, ..NodeEstimate::of(cost) }
             }
         }
     }
 
-    fn choose(&mut self, parts: &[Node; 3]) -> Seen {
+    fn choose(&mut self, parts: &[TypedNode; 3]) -> NodeEstimate {
         let [condition, yes, no] = parts;
         let (condition, yes, no) = (self.visit(condition), self.visit(yes), self.visit(no));
         let cost = condition.cost.plus(yes.cost.union(no.cost));
@@ -216,10 +216,10 @@ impl Estimator<'_> {
             (Some(a), Some(b)) => Some(a.union(b)),
             _ => None,
         };
-        Seen { cost, path: vec![], size, entry }
+        NodeEstimate { cost, path: vec![], size, entry }
     }
 
-    fn list(&mut self, items: &[(bool, Node)]) -> Seen {
+    fn list(&mut self, items: &[(bool, TypedNode)]) -> NodeEstimate {
         let mut cost = Cost::fixed(10);
         let mut value = Cost { min: if items.is_empty() { 0 } else { u64::MAX }, max: 0 };
         for (_, item) in items {
@@ -228,10 +228,10 @@ impl Estimator<'_> {
             value = value.union(seen.size_or_unknown());
         }
         let entry = Some(EntrySize { list: true, key: Cost::fixed(1), value });
-        Seen { cost, path: vec![], size: Some(Cost::fixed(items.len() as u64)), entry }
+        NodeEstimate { cost, path: vec![], size: Some(Cost::fixed(items.len() as u64)), entry }
     }
 
-    fn map(&mut self, entries: &[(bool, Node, Node)]) -> Seen {
+    fn map(&mut self, entries: &[(bool, TypedNode, TypedNode)]) -> NodeEstimate {
         let mut cost = Cost::fixed(30);
         let none = Cost { min: if entries.is_empty() { 0 } else { u64::MAX }, max: 0 };
         let (mut keys, mut values) = (none, none);
@@ -242,10 +242,10 @@ impl Estimator<'_> {
             values = values.union(value.size_or_unknown());
         }
         let entry = Some(EntrySize { list: false, key: keys, value: values });
-        Seen { cost, path: vec![], size: Some(Cost::fixed(entries.len() as u64)), entry }
+        NodeEstimate { cost, path: vec![], size: Some(Cost::fixed(entries.len() as u64)), entry }
     }
 
-    fn fold(&mut self, fold: &FoldNode) -> Seen {
+    fn fold(&mut self, fold: &FoldNode) -> NodeEstimate {
         let range = self.visit(&fold.range);
         let init = self.visit(&fold.init);
         let before = self.locals.len();
@@ -259,7 +259,7 @@ impl Estimator<'_> {
             let result = self.visit(&fold.result);
             self.locals.truncate(before);
             let cost = range.cost.plus(init.cost).plus(result.cost);
-            return Seen { cost, path: vec![], size: result.size, entry: result.entry };
+            return NodeEstimate { cost, path: vec![], size: result.size, entry: result.entry };
         }
         self.push_variables(fold, &range);
         let turn = self.visit(&fold.condition).cost;
@@ -272,10 +272,10 @@ impl Estimator<'_> {
             range.cost.plus(init.cost).plus(result.cost).plus(turns.times(turn.plus(step.cost)));
         let gathers = matches!(fold.init.kind, NodeKind::List(_) | NodeKind::Map(_));
         let (size, entry) = if gathers { (Some(turns), step.entry) } else { (init.size, None) };
-        Seen { cost, path: vec![], size, entry }
+        NodeEstimate { cost, path: vec![], size, entry }
     }
 
-    fn push_variables(&mut self, fold: &FoldNode, range: &Seen) {
+    fn push_variables(&mut self, fold: &FoldNode, range: &NodeEstimate) {
         let list = match range.entry {
             Some(entry) => entry.list,
             None => matches!(fold.range.ty, Type::List(_)),
@@ -296,12 +296,14 @@ impl Estimator<'_> {
         }
     }
 
-    fn call(&mut self, call: &Call) -> Seen {
-        let args: Vec<Seen> = call.args.iter().map(|arg| self.visit(arg)).collect();
+    fn call(&mut self, call: &Call) -> NodeEstimate {
+        let args: Vec<NodeEstimate> = call.args.iter().map(|arg| self.visit(arg)).collect();
         if call.function.name == "dyn" {
-            let Some(arg) = args.into_iter().next() else { return Seen::of(Cost::fixed(1)) };
+            let Some(arg) = args.into_iter().next() else {
+                return NodeEstimate::of(Cost::fixed(1));
+            };
             let cost = arg.cost.plus(Cost::fixed(1));
-            return Seen { cost, path: vec![], size: arg.size, entry: arg.entry };
+            return NodeEstimate { cost, path: vec![], size: arg.size, entry: arg.entry };
         }
         self.call_of(call.function, &call.overloads, args, &call.args)
     }
@@ -310,15 +312,15 @@ impl Estimator<'_> {
         &self,
         function: &'static Function,
         overloads: &[usize],
-        args: Vec<Seen>,
-        nodes: &[Node],
-    ) -> Seen {
+        args: Vec<NodeEstimate>,
+        nodes: &[TypedNode],
+    ) -> NodeEstimate {
         let args_cost = args.iter().fold(Cost::ZERO, |sum, arg| sum.plus(arg.cost));
         let mut cost: Option<Cost> = None;
-        let (mut size, mut path): (Option<Cost>, Path) = (None, vec![]);
+        let (mut size, mut path): (Option<Cost>, VariablePath) = (None, vec![]);
         for index in overloads {
             let Some(overload) = function.overloads.get(*index) else { continue };
-            let view = View { args: &args, nodes, env: self };
+            let view = OverloadContext { args: &args, nodes, env: self };
             let (own, result) = view.overload(function.name, &overload.id);
             cost = Some(cost.map_or(own, |known| known.union(own)));
             size = match (size, result) {
@@ -340,7 +342,7 @@ impl Estimator<'_> {
             ("_+_", [a, b]) => a.entry.zip(b.entry).map(|(a, b)| a.union(b)),
             _ => None,
         };
-        Seen { cost: args_cost.plus(cost.unwrap_or(Cost::ZERO)), path, size, entry }
+        NodeEstimate { cost: args_cost.plus(cost.unwrap_or(Cost::ZERO)), path, size, entry }
     }
 }
 
@@ -354,17 +356,17 @@ fn constant_size(value: &Value<'_>) -> Option<Cost> {
 }
 
 /// One overload of a call, with what is known of its arguments.
-struct View<'v, 'e> {
-    args: &'v [Seen],
-    nodes: &'v [Node],
+struct OverloadContext<'v, 'e> {
+    args: &'v [NodeEstimate],
+    nodes: &'v [TypedNode],
     env: &'v Estimator<'e>,
 }
 
 type Estimated = (Cost, Option<Cost>);
 
-impl View<'_, '_> {
+impl OverloadContext<'_, '_> {
     fn size(&self, which: usize) -> Cost {
-        self.args.get(which).map_or(Cost::UNKNOWN, Seen::size_or_unknown)
+        self.args.get(which).map_or(Cost::UNKNOWN, NodeEstimate::size_or_unknown)
     }
 
     /// A whole number that stands in the text.
@@ -377,7 +379,9 @@ impl View<'_, '_> {
 
     /// The element type of the first argument, and the size of an element.
     fn element(&self) -> Option<(Type, Cost)> {
-        let Some(Node { ty: Type::List(element), .. }) = self.nodes.first() else { return None };
+        let Some(TypedNode { ty: Type::List(element), .. }) = self.nodes.first() else {
+            return None;
+        };
         let mut path = self.args.first()?.path.clone();
         if !path.is_empty() {
             path.push("@items".into());

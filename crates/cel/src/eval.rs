@@ -7,16 +7,16 @@ use smallvec::SmallVec;
 
 use crate::error::{EvalError, EvalErrorKind};
 use crate::library::regexes::run_written;
-use crate::library::{Charge, operators};
+use crate::library::{CostModel, operators};
 use crate::meter::{Meter, VISIT, scaled};
-use crate::node::{Call, FoldNode, Mode, Node, NodeKind, Quantifier};
+use crate::node::{Call, FoldNode, NodeKind, Quantifier, SelectMode, TypedNode};
 use crate::types::Type;
-use crate::value::{Key, List, Map, Value};
+use crate::value::{ListValue, MapKey, MapValue, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
 /// A run in progress.
-pub(crate) struct Run<'a, 'm> {
+pub(crate) struct Evaluator<'a, 'm> {
     /// The variables, those of folds on top; an error there is told when it is looked at.
     pub(crate) frame: Vec<Made<'a>>,
     pub(crate) meter: &'m mut Meter,
@@ -26,8 +26,8 @@ fn fatal(error: &EvalError) -> bool {
     error.kind == EvalErrorKind::Overspent
 }
 
-impl<'a> Run<'a, '_> {
-    pub(crate) fn eval(&mut self, node: &Node) -> Made<'a> {
+impl<'a> Evaluator<'a, '_> {
+    pub(crate) fn eval(&mut self, node: &TypedNode) -> Made<'a> {
         match &node.kind {
             NodeKind::Constant(value) => Ok(value.clone()),
             NodeKind::Variable { place, .. } => {
@@ -68,12 +68,12 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn truth(&mut self, node: &Node) -> Result<bool, EvalError> {
+    fn truth(&mut self, node: &TypedNode) -> Result<bool, EvalError> {
         self.eval(node)?.as_bool().ok_or_else(EvalError::no_such_overload)
     }
 
     /// `&&` and `||`: either side decides alone, even when the other fails.
-    fn logical(&mut self, a: &Node, b: &Node, decides: bool) -> Made<'a> {
+    fn logical(&mut self, a: &TypedNode, b: &TypedNode, decides: bool) -> Made<'a> {
         let first = self.truth(a);
         match first {
             Ok(value) if value == decides => return Ok(Value::Bool(decides)),
@@ -88,13 +88,13 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn select(&mut self, operand: &Node, field: &Arc<str>, mode: Mode) -> Made<'a> {
+    fn select(&mut self, operand: &TypedNode, field: &Arc<str>, mode: SelectMode) -> Made<'a> {
         let operand = self.eval(operand)?;
-        if mode != Mode::Test {
+        if mode != SelectMode::Test {
             self.meter.charge(1)?;
         }
         let (container, optional) = match &operand {
-            Value::Optional(None) if mode == Mode::Test => return Ok(Value::Bool(false)),
+            Value::Optional(None) if mode == SelectMode::Test => return Ok(Value::Bool(false)),
             Value::Optional(None) => return Ok(Value::Optional(None)),
             Value::Optional(Some(inner)) => (&**inner, true),
             other => (other, false),
@@ -103,12 +103,12 @@ impl<'a> Run<'a, '_> {
         let found = container.member(field)?;
         self.touch(found.as_ref())?;
         match (mode, found) {
-            (Mode::Test, found) => Ok(Value::Bool(found.is_some())),
-            (Mode::Optional, found) => Ok(Value::Optional(found.map(Arc::new))),
-            (Mode::Value, Some(found)) if optional => Ok(Value::some(found)),
-            (Mode::Value, None) if optional => Ok(Value::Optional(None)),
-            (Mode::Value, Some(found)) => Ok(found),
-            (Mode::Value, None) => Err(EvalError::no_such_key(field)),
+            (SelectMode::Test, found) => Ok(Value::Bool(found.is_some())),
+            (SelectMode::Optional, found) => Ok(Value::Optional(found.map(Arc::new))),
+            (SelectMode::Value, Some(found)) if optional => Ok(Value::some(found)),
+            (SelectMode::Value, None) if optional => Ok(Value::Optional(None)),
+            (SelectMode::Value, Some(found)) => Ok(found),
+            (SelectMode::Value, None) => Err(EvalError::no_such_key(field)),
         }
     }
 
@@ -143,34 +143,34 @@ impl<'a> Run<'a, '_> {
         made
     }
 
-    fn charge(&mut self, charge: Charge, args: &[Value<'a>]) -> Result<(), EvalError> {
+    fn charge(&mut self, charge: CostModel, args: &[Value<'a>]) -> Result<(), EvalError> {
         let size = |which: usize| args.get(which).map_or(1, Value::size);
         let is_text =
             |which: usize| matches!(args.get(which), Some(Value::String(_) | Value::Bytes(_)));
         let cost = match charge {
-            Charge::One => 1,
-            Charge::Own => 0,
-            Charge::Scan(factor) => scaled(size(0), 0.1 * factor),
-            Charge::ScanSecond => scaled(size(1), 0.1),
-            Charge::Regex => {
+            CostModel::One => 1,
+            CostModel::Own => 0,
+            CostModel::Scan(factor) => scaled(size(0), 0.1 * factor),
+            CostModel::ScanSecond => scaled(size(1), 0.1),
+            CostModel::Regex => {
                 scaled(size(0).saturating_add(1), 0.1).saturating_mul(scaled(size(1), 0.25))
             }
-            Charge::Contains => {
+            CostModel::Contains => {
                 // A search is linear here; the product is upstream's.
                 scaled(size(0), 0.1).saturating_mul(scaled(size(1), 0.1)).max(scaled(size(0), 0.01))
             }
-            Charge::Smaller => scaled(size(0).min(size(1)), 0.1),
-            Charge::Order if is_text(0) => scaled(size(0).min(size(1)), 0.1),
-            Charge::Order => 1,
-            Charge::Add if is_text(0) => scaled(size(0).saturating_add(size(1)), 0.1),
-            Charge::Add => 1,
-            Charge::In if matches!(args.get(1), Some(Value::List(_))) => size(1),
-            Charge::In => 1,
-            Charge::Traverse => match args.first() {
+            CostModel::Smaller => scaled(size(0).min(size(1)), 0.1),
+            CostModel::Order if is_text(0) => scaled(size(0).min(size(1)), 0.1),
+            CostModel::Order => 1,
+            CostModel::Add if is_text(0) => scaled(size(0).saturating_add(size(1)), 0.1),
+            CostModel::Add => 1,
+            CostModel::In if matches!(args.get(1), Some(Value::List(_))) => size(1),
+            CostModel::In => 1,
+            CostModel::Traverse => match args.first() {
                 Some(value) => self.traversal(value)?,
                 None => 0,
             },
-            Charge::Sets(factor) => {
+            CostModel::Sets(factor) => {
                 scaled(size(0).saturating_mul(size(1)), factor).saturating_add(1)
             }
         };
@@ -194,7 +194,7 @@ impl<'a> Run<'a, '_> {
         })
     }
 
-    fn list(&mut self, items: &[(bool, Node)]) -> Made<'a> {
+    fn list(&mut self, items: &[(bool, TypedNode)]) -> Made<'a> {
         let mut out = Vec::with_capacity(items.len());
         for (optional, item) in items {
             match self.eval(item)? {
@@ -206,7 +206,7 @@ impl<'a> Run<'a, '_> {
         Ok(Value::list(out))
     }
 
-    fn map(&mut self, entries: &[(bool, Node, Node)]) -> Made<'a> {
+    fn map(&mut self, entries: &[(bool, TypedNode, TypedNode)]) -> Made<'a> {
         let mut out = std::collections::BTreeMap::new();
         for (optional, key, value) in entries {
             let key = self.eval(key)?.key();
@@ -260,7 +260,7 @@ impl<'a> Run<'a, '_> {
                 }
                 Ok(())
             }
-            Value::Map(Map::Json(map, shape)) => {
+            Value::Map(MapValue::Json(map, shape)) => {
                 for (name, json) in map {
                     let second = two.then(|| Value::from_json(json, shape));
                     if !self.turn(fold, Ok(Value::borrowed(name)), second)? {
@@ -269,8 +269,8 @@ impl<'a> Run<'a, '_> {
                 }
                 Ok(())
             }
-            Value::Map(Map::Made(map)) => {
-                let mut last: Option<Key<'a>> = None;
+            Value::Map(MapValue::Made(map)) => {
+                let mut last: Option<MapKey<'a>> = None;
                 loop {
                     let from = last.take().map_or(Bound::Unbounded, Bound::Excluded);
                     let Some((key, value)) = map.range((from, Bound::Unbounded)).next() else {
@@ -342,7 +342,7 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Moves the accumulator on. Lists and maps grow in place, so that a fold stays linear.
-    fn step(&mut self, fold: &FoldNode, node: &Node) -> Result<(), EvalError> {
+    fn step(&mut self, fold: &FoldNode, node: &TypedNode) -> Result<(), EvalError> {
         match &node.kind {
             NodeKind::Choose(parts) => {
                 let [condition, yes, no] = &**parts;
@@ -366,7 +366,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn replace(&mut self, fold: &FoldNode, node: &Node) -> Result<(), EvalError> {
+    fn replace(&mut self, fold: &FoldNode, node: &TypedNode) -> Result<(), EvalError> {
         let made = self.eval(node)?;
         self.put(fold, Ok(made))
     }
@@ -386,7 +386,7 @@ impl<'a> Run<'a, '_> {
         }
         let mut values: SmallVec<[Value<'a>; 2]> = SmallVec::new();
         match (call.function.name, rest) {
-            ("_+_", [Node { kind: NodeKind::List(items), .. }]) => {
+            ("_+_", [TypedNode { kind: NodeKind::List(items), .. }]) => {
                 let [(false, item)] = items.as_slice() else { return Ok(false) };
                 // One for the accumulator, ten for the list, one for the sum.
                 self.meter.charge(12)?;
@@ -403,8 +403,8 @@ impl<'a> Run<'a, '_> {
         let Some(place) = self.frame.get_mut(fold.place) else { return Ok(false) };
         let mut held = std::mem::replace(place, Ok(Value::Null))?;
         match &mut held {
-            Value::List(List::Made(list)) => Arc::make_mut(list).extend(values),
-            Value::Map(Map::Made(map)) => {
+            Value::List(ListValue::Made(list)) => Arc::make_mut(list).extend(values),
+            Value::Map(MapValue::Made(map)) => {
                 operators::insert_into(self.meter, Arc::make_mut(map), &values)?;
             }
             _ => return Err(EvalError::no_such_overload()),

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::meter::Budget;
-use crate::node::{Node, NodeKind};
-use crate::value::{List, Value};
+use crate::meter::CostBudget;
+use crate::node::{NodeKind, TypedNode};
+use crate::value::{ListValue, Value};
 
 /// Conversions that give the same for the same argument.
 const CONVERSIONS: [&str; 8] =
     ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
 
 /// Replaces what is constant by its value, from the inside out.
-pub(crate) fn fold(node: &mut Node) {
+pub(crate) fn fold(node: &mut TypedNode) {
     for part in node.parts_mut() {
         fold(part);
     }
@@ -22,12 +22,12 @@ pub(crate) fn fold(node: &mut Node) {
             call.constant_list = call.function.name == "@in"
                 && matches!(
                     call.args.get(1).map(|arg| &arg.kind),
-                    Some(NodeKind::Constant(Value::List(List::Made(_))))
+                    Some(NodeKind::Constant(Value::List(ListValue::Made(_))))
                 );
             let converts = CONVERSIONS.contains(&call.function.name);
             match call.args.as_slice() {
-                [Node { kind: NodeKind::Constant(value), .. }] if converts => {
-                    let mut meter = Budget::for_object().meter();
+                [TypedNode { kind: NodeKind::Constant(value), .. }] if converts => {
+                    let mut meter = CostBudget::for_object().meter();
                     (call.function.run)(&mut meter, std::slice::from_ref(value)).ok()
                 }
                 _ => None,
@@ -40,7 +40,7 @@ pub(crate) fn fold(node: &mut Node) {
     }
 }
 
-fn list(items: &[(bool, Node)]) -> Option<Value<'static>> {
+fn list(items: &[(bool, TypedNode)]) -> Option<Value<'static>> {
     let values = items.iter().map(|(optional, item)| match &item.kind {
         NodeKind::Constant(value) if !optional => Some(value.clone()),
         _ => None,
@@ -49,7 +49,7 @@ fn list(items: &[(bool, Node)]) -> Option<Value<'static>> {
     Some(Value::list(values))
 }
 
-fn map(entries: &[(bool, Node, Node)]) -> Option<Value<'static>> {
+fn map(entries: &[(bool, TypedNode, TypedNode)]) -> Option<Value<'static>> {
     let mut made = BTreeMap::new();
     for (optional, key, value) in entries {
         let (NodeKind::Constant(key), NodeKind::Constant(value)) = (&key.kind, &value.kind) else {

@@ -36,16 +36,16 @@ pub use env::{Env, OldSelf};
 pub use error::{CompileError, EvalError, EvalErrorKind};
 pub use escape::{escape, unescape};
 pub use estimate::Cost;
-pub use library::authorizer::{Access, AccessCheck, AccessDecision, Authorize};
-pub use library::named::Named;
-pub use library::semver::Version;
+pub use library::authorizer::{AccessCheck, AccessCheckBuilder, AccessDecision, Authorize};
+pub use library::named::NamedFormat;
+pub use library::semver::SemanticVersion;
 pub use library::url::Url;
 pub use meter::{
-    Budget, CALL_COST_MAX, DEFINITION_ESTIMATE_MAX, EXPRESSION_ESTIMATE_MAX, MATCH_COST_MAX,
+    CALL_COST_MAX, CostBudget, DEFINITION_ESTIMATE_MAX, EXPRESSION_ESTIMATE_MAX, MATCH_COST_MAX,
     OBJECT_COST_MAX,
 };
 pub use program::{Bindings, Program, compile, compile_message, compile_rule};
-pub use shape::{REQUEST_BYTES_MAX, Shape};
+pub use shape::{DeclaredType, REQUEST_BYTES_MAX};
 pub use time::Stamp;
 pub use types::{Opaque, Type};
-pub use value::{Key, List, Map, Text, Value};
+pub use value::{ListValue, MapKey, MapValue, Text, Value};

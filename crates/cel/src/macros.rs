@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use crate::ast::{Element, Expr, Fold, Kind, Literal};
+use crate::ast::{Element, Expr, ExprKind, Fold, Literal};
 use crate::error::CompileError;
-use crate::parse::Parser;
+use crate::parse::ExpressionParser;
 
 /// The name of the accumulator; no identifier can be spelled like this.
 pub(crate) const ACCUMULATOR: &str = "@result";
@@ -21,28 +21,33 @@ const UNUSED: &str = "#unused";
 type Parsed = Result<Expr, CompileError>;
 
 /// A call `name(args)`, unfolded when it is a macro.
-pub(crate) fn global(p: &Parser<'_>, at: usize, name: Arc<str>, mut args: Vec<Expr>) -> Parsed {
+pub(crate) fn global(
+    p: &ExpressionParser<'_>,
+    at: usize,
+    name: Arc<str>,
+    mut args: Vec<Expr>,
+) -> Parsed {
     if &*name == "has" && args.len() == 1 {
         let argument = args.pop().map(|e| (e.at, e.kind));
         return match argument {
-            Some((at, Kind::Select { operand, field, test: false })) => {
-                p.node(at, Kind::Select { operand, field, test: true })
+            Some((at, ExprKind::Select { operand, field, test: false })) => {
+                p.node(at, ExprKind::Select { operand, field, test: true })
             }
             _ => Err(p.error(at, "invalid argument to has() macro")),
         };
     }
-    p.node(at, Kind::Call { name, target: None, args })
+    p.node(at, ExprKind::Call { name, target: None, args })
 }
 
 /// A call `target.name(args)`, unfolded when it is a macro.
 pub(crate) fn member(
-    p: &Parser<'_>,
+    p: &ExpressionParser<'_>,
     at: usize,
     target: Expr,
     name: Arc<str>,
     args: Vec<Expr>,
 ) -> Parsed {
-    let builder = Builder { p, at };
+    let builder = ExpressionBuilder { p, at };
     let count = args.len();
     match (&*name, count) {
         ("all" | "exists" | "exists_one" | "existsOne" | "filter" | "map", 2) | ("map", 3) => {
@@ -54,7 +59,7 @@ pub(crate) fn member(
         }
         ("sortBy", 2) => builder.sort_by(target, args),
         ("optMap" | "optFlatMap", 2) => builder.optional(&name, target, args),
-        ("bind", 3) if matches!(&target.kind, Kind::Ident(n) if &**n == "cel") => {
+        ("bind", 3) if matches!(&target.kind, ExprKind::Ident(n) if &**n == "cel") => {
             let mut args = args.into_iter();
             match (args.next(), args.next(), args.next()) {
                 (Some(variable), Some(value), Some(body)) => {
@@ -64,12 +69,12 @@ pub(crate) fn member(
                 _ => Err(p.error(at, "cel.bind() needs a name, a value and an expression")),
             }
         }
-        _ => p.node(at, Kind::Call { name, target: Some(Box::new(target)), args }),
+        _ => p.node(at, ExprKind::Call { name, target: Some(Box::new(target)), args }),
     }
 }
 
-struct Builder<'a, 't> {
-    p: &'a Parser<'t>,
+struct ExpressionBuilder<'a, 't> {
+    p: &'a ExpressionParser<'t>,
     at: usize,
 }
 
@@ -81,13 +86,13 @@ struct Body {
     result: Expr,
 }
 
-impl Builder<'_, '_> {
+impl ExpressionBuilder<'_, '_> {
     fn literal(&self, literal: Literal) -> Parsed {
-        self.p.node(self.at, Kind::Literal(literal))
+        self.p.node(self.at, ExprKind::Literal(literal))
     }
 
     fn ident(&self, name: &str) -> Parsed {
-        self.p.node(self.at, Kind::Ident(name.into()))
+        self.p.node(self.at, ExprKind::Ident(name.into()))
     }
 
     fn accumulator(&self) -> Parsed {
@@ -100,17 +105,17 @@ impl Builder<'_, '_> {
 
     fn method(&self, target: Expr, name: &str) -> Parsed {
         let target = Some(Box::new(target));
-        self.p.node(self.at, Kind::Call { name: name.into(), target, args: vec![] })
+        self.p.node(self.at, ExprKind::Call { name: name.into(), target, args: vec![] })
     }
 
     fn one(&self, value: Expr) -> Parsed {
-        self.p.node(self.at, Kind::List(vec![Element { optional: false, value }]))
+        self.p.node(self.at, ExprKind::List(vec![Element { optional: false, value }]))
     }
 
     /// The name that a macro's variable position holds.
     fn variable(&self, expr: &Expr) -> Result<Arc<str>, CompileError> {
         match &expr.kind {
-            Kind::Ident(name) => Ok(name.clone()),
+            ExprKind::Ident(name) => Ok(name.clone()),
             _ => Err(self.p.error(expr.at, "argument must be a simple name")),
         }
     }
@@ -125,12 +130,12 @@ impl Builder<'_, '_> {
         let Body { init, condition, step, result } = body;
         let accumulator = ACCUMULATOR.into();
         let fold = Fold { range, variable, second, accumulator, init, condition, step, result };
-        self.p.node(self.at, Kind::Fold(Box::new(fold)))
+        self.p.node(self.at, ExprKind::Fold(Box::new(fold)))
     }
 
     fn bind(&self, variable: Arc<str>, value: Expr, body: Expr) -> Parsed {
         let fold = Fold {
-            range: self.p.node(self.at, Kind::List(vec![]))?,
+            range: self.p.node(self.at, ExprKind::List(vec![]))?,
             variable: UNUSED.into(),
             second: None,
             accumulator: variable.clone(),
@@ -139,7 +144,7 @@ impl Builder<'_, '_> {
             step: self.ident(&variable)?,
             result: body,
         };
-        self.p.node(self.at, Kind::Fold(Box::new(fold)))
+        self.p.node(self.at, ExprKind::Fold(Box::new(fold)))
     }
 
     fn all(&self, predicate: Expr) -> Result<Body, CompileError> {
@@ -174,7 +179,7 @@ impl Builder<'_, '_> {
 
     fn append(&self, filter: Option<Expr>, value: Expr) -> Result<Body, CompileError> {
         let step = self.call("_+_", vec![self.accumulator()?, self.one(value)?])?;
-        let init = self.p.node(self.at, Kind::List(vec![]))?;
+        let init = self.p.node(self.at, ExprKind::List(vec![]))?;
         self.gather(init, filter, step)
     }
 
@@ -182,7 +187,7 @@ impl Builder<'_, '_> {
         let mut args = vec![self.accumulator()?];
         args.extend(rest);
         let step = self.call("cel.@mapInsert", args)?;
-        let init = self.p.node(self.at, Kind::Map(vec![]))?;
+        let init = self.p.node(self.at, ExprKind::Map(vec![]))?;
         self.gather(init, filter, step)
     }
 
@@ -245,7 +250,7 @@ impl Builder<'_, '_> {
     fn sort_by(&self, target: Expr, args: Vec<Expr>) -> Parsed {
         const INPUT: &str = "@sortBy";
         let keys = self.one_variable("map", self.ident(INPUT)?, args)?;
-        let kind = Kind::Call {
+        let kind = ExprKind::Call {
             name: "@sortByAssociatedKeys".into(),
             target: Some(Box::new(self.ident(INPUT)?)),
             args: vec![keys],

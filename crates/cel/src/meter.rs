@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::error::EvalError;
-use crate::library::regexes::Pattern;
+use crate::library::regexes::CompiledRegex;
 
 /// The most one call may cost.
 pub const CALL_COST_MAX: u64 = 1_000_000;
@@ -22,31 +22,31 @@ pub const DEFINITION_ESTIMATE_MAX: u64 = 100_000_000;
 
 /// What several calls may still spend together.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct CostBudget {
     remaining: u64,
     call_max: u64,
     /// Checks of rights that may be paid by the time they take.
     cheap_checks: u64,
 }
 
-impl Budget {
+impl CostBudget {
     /// The budget for all rules of one object.
     #[must_use]
-    pub fn for_object() -> Budget {
-        Budget::new(OBJECT_COST_MAX)
+    pub fn for_object() -> CostBudget {
+        CostBudget::new(OBJECT_COST_MAX)
     }
 
     /// A budget of so many units, of which one call may spend [`CALL_COST_MAX`].
     #[must_use]
-    pub fn new(units: u64) -> Budget {
-        Budget { remaining: units, call_max: CALL_COST_MAX, cheap_checks: 0 }
+    pub fn new(units: u64) -> CostBudget {
+        CostBudget { remaining: units, call_max: CALL_COST_MAX, cheap_checks: 0 }
     }
 
     /// A budget for a run that may be broken off and made again: so many checks of rights are paid by the time
     /// they take, which is far less than what upstream counts for them.
     #[must_use]
-    pub fn hasty(units: u64, cheap_checks: u64) -> Budget {
-        Budget { cheap_checks, ..Budget::new(units) }
+    pub fn hasty(units: u64, cheap_checks: u64) -> CostBudget {
+        CostBudget { cheap_checks, ..CostBudget::new(units) }
     }
 
     /// What is left.
@@ -90,7 +90,7 @@ pub(crate) struct Meter {
     cheap_checks: u64,
     given: u64,
     /// Patterns made while running, so that each is paid for once.
-    pub(crate) patterns: Vec<(Arc<str>, Arc<Pattern>)>,
+    pub(crate) patterns: Vec<(Arc<str>, Arc<CompiledRegex>)>,
 }
 
 /// How many bytes are looked at for one unit.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::library::Function;
-use crate::library::regexes::Pattern;
+use crate::library::regexes::CompiledRegex;
 use crate::types::Type;
 use crate::value::Value;
 
 /// One checked node.
-pub(crate) struct Node {
+pub(crate) struct TypedNode {
     pub(crate) ty: Type,
     /// The place in the text, in characters.
     pub(crate) at: usize,
@@ -23,30 +23,30 @@ pub(crate) enum NodeKind {
         name: Arc<str>,
     },
     Select {
-        operand: Box<Node>,
+        operand: Box<TypedNode>,
         field: Arc<str>,
-        mode: Mode,
+        mode: SelectMode,
     },
-    And(Box<Node>, Box<Node>),
-    Or(Box<Node>, Box<Node>),
-    Choose(Box<[Node; 3]>),
-    NotStrictlyFalse(Box<Node>),
+    And(Box<TypedNode>, Box<TypedNode>),
+    Or(Box<TypedNode>, Box<TypedNode>),
+    Choose(Box<[TypedNode; 3]>),
+    NotStrictlyFalse(Box<TypedNode>),
     /// `a.or(b)` and `a.orValue(b)`: the second is looked at only when the first is absent.
     Otherwise {
-        first: Box<Node>,
-        second: Box<Node>,
+        first: Box<TypedNode>,
+        second: Box<TypedNode>,
         call: &'static Function,
         overloads: Vec<usize>,
     },
     Call(Box<Call>),
-    List(Vec<(bool, Node)>),
-    Map(Vec<(bool, Node, Node)>),
+    List(Vec<(bool, TypedNode)>),
+    Map(Vec<(bool, TypedNode, TypedNode)>),
     Fold(Box<FoldNode>),
 }
 
 /// How a member is selected.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Mode {
+pub(crate) enum SelectMode {
     /// `a.b`.
     Value,
     /// `has(a.b)`.
@@ -60,24 +60,24 @@ pub(crate) struct Call {
     pub(crate) function: &'static Function,
     /// Which overloads fit the types.
     pub(crate) overloads: Vec<usize>,
-    pub(crate) args: Vec<Node>,
+    pub(crate) args: Vec<TypedNode>,
     /// Whether this looks for something in a list that stands in the text, which is cheap.
     pub(crate) constant_list: bool,
     /// The pattern, when it stands in the text.
-    pub(crate) pattern: Option<Pattern>,
+    pub(crate) pattern: Option<CompiledRegex>,
 }
 
 /// A fold: the accumulator stands at `place` of the frame, the variables after it.
 pub(crate) struct FoldNode {
-    pub(crate) range: Node,
+    pub(crate) range: TypedNode,
     pub(crate) place: usize,
     pub(crate) accumulator: Arc<str>,
     pub(crate) variable: Arc<str>,
     pub(crate) second: Option<Arc<str>>,
-    pub(crate) init: Node,
-    pub(crate) condition: Node,
-    pub(crate) step: Node,
-    pub(crate) result: Node,
+    pub(crate) init: TypedNode,
+    pub(crate) condition: TypedNode,
+    pub(crate) step: TypedNode,
+    pub(crate) result: TypedNode,
     /// What decides the fold early, when it is `all` or `exists`.
     pub(crate) quantifier: Option<Quantifier>,
     /// Whether this only binds a name to a value.
@@ -94,7 +94,7 @@ impl FoldNode {
     /// Recognises the folds of `all` and `exists`.
     pub(crate) fn find_quantifier(&self) -> Option<Quantifier> {
         let NodeKind::NotStrictlyFalse(inner) = &self.condition.kind else { return None };
-        let accumulator = |node: &Node| matches!(&node.kind, NodeKind::Variable { place, .. } if *place == self.place);
+        let accumulator = |node: &TypedNode| matches!(&node.kind, NodeKind::Variable { place, .. } if *place == self.place);
         match (&inner.kind, &self.step.kind) {
             (NodeKind::Variable { .. }, NodeKind::And(first, _)) => {
                 (accumulator(inner) && accumulator(first)).then_some(Quantifier { decides: false })
@@ -109,9 +109,9 @@ impl FoldNode {
     }
 }
 
-impl Node {
+impl TypedNode {
     /// The parts, so that a pass can visit them all.
-    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Node> {
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut TypedNode> {
         match &mut self.kind {
             NodeKind::Constant(_) | NodeKind::Variable { .. } => vec![],
             NodeKind::Select { operand, .. } | NodeKind::NotStrictlyFalse(operand) => vec![operand],

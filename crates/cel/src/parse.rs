@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::ast::{DEPTH_MAX, Element, Entry, Expr, Kind, Literal};
+use crate::ast::{DEPTH_MAX, Element, Expr, ExprKind, Literal, MapEntry};
 use crate::error::CompileError;
 use crate::lex::{Token, TokenKind, tokens};
 use crate::macros;
@@ -45,7 +45,7 @@ pub(crate) fn parse(text: &str) -> Result<Expr, CompileError> {
         let message = format!("the expression is longer than {LENGTH_MAX} bytes");
         return Err(CompileError { message });
     }
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, nesting: 0 };
+    let mut parser = ExpressionParser { text, tokens: tokens(text)?, at: 0, nesting: 0 };
     let expr = parser.expression()?;
     match parser.kind() {
         TokenKind::End => Ok(expr),
@@ -58,7 +58,7 @@ fn is_word_token(word: &str) -> bool {
     matches!(word, "true" | "false" | "null" | "in")
 }
 
-pub(crate) struct Parser<'t> {
+pub(crate) struct ExpressionParser<'t> {
     text: &'t str,
     tokens: Vec<Token>,
     at: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Parser<'t> {
 
 type Parsed = Result<Expr, CompileError>;
 
-impl Parser<'_> {
+impl ExpressionParser<'_> {
     fn kind(&self) -> TokenKind {
         self.tokens.get(self.at).map_or(TokenKind::End, |t| t.kind.clone())
     }
@@ -114,7 +114,7 @@ impl Parser<'_> {
     }
 
     /// A node, unless the tree becomes too deep.
-    pub(crate) fn node(&self, at: usize, kind: Kind) -> Parsed {
+    pub(crate) fn node(&self, at: usize, kind: ExprKind) -> Parsed {
         Expr::new(at, kind).ok_or_else(|| self.too_deep(at))
     }
 
@@ -123,7 +123,7 @@ impl Parser<'_> {
     }
 
     pub(crate) fn call(&self, at: usize, name: &str, args: Vec<Expr>) -> Parsed {
-        self.node(at, Kind::Call { name: name.into(), target: None, args })
+        self.node(at, ExprKind::Call { name: name.into(), target: None, args })
     }
 
     fn expression(&mut self) -> Parsed {
@@ -261,7 +261,7 @@ impl Parser<'_> {
                 let name = operand.dotted().unwrap_or_default();
                 self.at += 1;
                 self.skip_fields()?;
-                operand = self.node(at, Kind::Struct(name.into()))?;
+                operand = self.node(at, ExprKind::Struct(name.into()))?;
             } else {
                 return Ok(operand);
             }
@@ -278,7 +278,7 @@ impl Parser<'_> {
         self.at += 1;
         if optional {
             let operand = Box::new(operand);
-            return self.node(at, Kind::OptionalSelect { operand, field: name });
+            return self.node(at, ExprKind::OptionalSelect { operand, field: name });
         }
         if plain && self.is("(") {
             let at = self.place();
@@ -286,7 +286,7 @@ impl Parser<'_> {
             let args = self.arguments(")")?;
             return macros::member(self, at, operand, name, args);
         }
-        self.node(at, Kind::Select { operand: Box::new(operand), field: name, test: false })
+        self.node(at, ExprKind::Select { operand: Box::new(operand), field: name, test: false })
     }
 
     fn primary(&mut self) -> Parsed {
@@ -312,7 +312,7 @@ impl Parser<'_> {
             _ => {
                 self.at -= 1;
                 let literal = self.literal()?;
-                self.node(at, Kind::Literal(literal))
+                self.node(at, ExprKind::Literal(literal))
             }
         }
     }
@@ -325,7 +325,7 @@ impl Parser<'_> {
             _ => None,
         };
         if let Some(literal) = constant {
-            return self.node(at, Kind::Literal(literal));
+            return self.node(at, ExprKind::Literal(literal));
         }
         if RESERVED.contains(&&*name) {
             return Err(self.error(at, &format!("Syntax error: reserved identifier: {name}")));
@@ -336,7 +336,7 @@ impl Parser<'_> {
             let args = self.arguments(")")?;
             return macros::global(self, place, name, args);
         }
-        self.node(at, Kind::Ident(name))
+        self.node(at, ExprKind::Ident(name))
     }
 
     fn arguments(&mut self, close: &str) -> Result<Vec<Expr>, CompileError> {
@@ -365,7 +365,7 @@ impl Parser<'_> {
         }
         self.take(",");
         self.expect("]")?;
-        self.node(at, Kind::List(elements))
+        self.node(at, ExprKind::List(elements))
     }
 
     fn map(&mut self, at: usize) -> Parsed {
@@ -376,14 +376,14 @@ impl Parser<'_> {
             let key = self.expression()?;
             self.expect(":")?;
             let value = self.expression()?;
-            entries.push(Entry { optional, key, value });
+            entries.push(MapEntry { optional, key, value });
             if !self.take(",") {
                 break;
             }
         }
         self.take(",");
         self.expect("}")?;
-        self.node(at, Kind::Map(entries))
+        self.node(at, ExprKind::Map(entries))
     }
 
     /// Reads the fields of a message literal and forgets them: no rule can build a message.

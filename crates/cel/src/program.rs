@@ -7,17 +7,17 @@ use crate::check::check;
 use crate::env::Env;
 use crate::error::{CompileError, EvalError};
 use crate::estimate::{Cost, estimate};
-use crate::eval::Run;
+use crate::eval::Evaluator;
 use crate::fold::fold;
-use crate::meter::Budget;
-use crate::node::Node;
+use crate::meter::CostBudget;
+use crate::node::TypedNode;
 use crate::parse::parse;
 use crate::types::Type;
 use crate::value::Value;
 
 /// A compiled and checked expression.
 pub struct Program {
-    node: Node,
+    node: TypedNode,
     variables: Vec<(Arc<str>, bool)>,
     cost: Cost,
 }
@@ -128,7 +128,7 @@ impl Program {
     pub fn eval<'a>(
         &self,
         bindings: &Bindings<'a>,
-        budget: &mut Budget,
+        budget: &mut CostBudget,
     ) -> Result<Value<'a>, EvalError> {
         let mut meter = budget.meter();
         let frame = self.variables.iter().map(|(name, _)| {
@@ -136,7 +136,7 @@ impl Program {
             bindings.get(name).cloned().unwrap_or_else(absent)
         });
         let frame = frame.collect();
-        let made = Run { frame, meter: &mut meter }.eval(&self.node);
+        let made = Evaluator { frame, meter: &mut meter }.eval(&self.node);
         budget.settle(&meter);
         made
     }
@@ -158,7 +158,7 @@ mod tests {
 
     fn value(expression: &str, env: &Env, bindings: &Bindings<'_>) -> Result<i64, String> {
         let program = compile(expression, env).map_err(|error| error.message)?;
-        match program.eval(bindings, &mut Budget::for_object()) {
+        match program.eval(bindings, &mut CostBudget::for_object()) {
             Ok(Value::Int(value)) => Ok(value),
             Ok(other) => Ok(i64::from(other.as_bool().unwrap_or_default())),
             Err(error) => Err(error.message),

@@ -20,8 +20,8 @@ const NAME_LENGTH_MAX: u64 = 253;
 
 /// A schema, seen by rules.
 #[derive(Debug)]
-pub struct Shape {
-    pub(crate) kind: Kind,
+pub struct DeclaredType {
+    pub(crate) kind: ShapeKind,
     pub(crate) nullable: bool,
     /// The most elements, characters or members a value can have.
     elements_max: u64,
@@ -30,7 +30,7 @@ pub struct Shape {
 }
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ShapeKind {
     Bool,
     Int,
     Double,
@@ -41,13 +41,13 @@ pub(crate) enum Kind {
     DateTime,
     IntOrString,
     List {
-        element: Arc<Shape>,
+        element: Arc<DeclaredType>,
         list: ListKind,
     },
     Map {
-        value: Arc<Shape>,
+        value: Arc<DeclaredType>,
     },
-    Object(Fields),
+    Object(ObjectFields),
     /// Data without a schema, typed by its JSON alone.
     Any,
 }
@@ -63,14 +63,14 @@ pub(crate) enum ListKind {
 
 /// The members of an object, by identifier and by JSON name.
 #[derive(Debug, Default)]
-pub(crate) struct Fields {
+pub(crate) struct ObjectFields {
     by_ident: BTreeMap<Arc<str>, Arc<str>>,
-    by_name: BTreeMap<Arc<str>, Arc<Shape>>,
+    by_name: BTreeMap<Arc<str>, Arc<DeclaredType>>,
 }
 
-impl Fields {
+impl ObjectFields {
     /// The JSON name and shape behind an identifier; words of the language need no escape.
-    pub(crate) fn find(&self, ident: &str) -> Option<(&Arc<str>, &Arc<Shape>)> {
+    pub(crate) fn find(&self, ident: &str) -> Option<(&Arc<str>, &Arc<DeclaredType>)> {
         let name = match self.by_ident.get(ident) {
             Some(name) => name,
             None if RESERVED.contains(&ident) => self.by_ident.get(escape(ident)?.as_str())?,
@@ -79,14 +79,14 @@ impl Fields {
         Some((name, self.by_name.get(name)?))
     }
 
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Shape>> {
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<DeclaredType>> {
         self.by_name.get(name)
     }
 }
 
-impl Shape {
-    fn new(kind: Kind, elements_max: u64, bytes_min: u64) -> Shape {
-        Shape { kind, nullable: false, elements_max, bytes_min }
+impl DeclaredType {
+    fn new(kind: ShapeKind, elements_max: u64, bytes_min: u64) -> DeclaredType {
+        DeclaredType { kind, nullable: false, elements_max, bytes_min }
     }
 
     /// The shape of a structural schema; `None` when rules cannot see such data.
@@ -94,41 +94,41 @@ impl Shape {
     /// The root of a resource, and an embedded one, also shows `apiVersion`, `kind` and two members
     /// of `metadata`, whatever the schema says.
     #[must_use]
-    pub fn from_schema(schema: &Json, resource_root: bool) -> Option<Arc<Shape>> {
+    pub fn from_schema(schema: &Json, resource_root: bool) -> Option<Arc<DeclaredType>> {
         read(schema, resource_root, 0).map(Arc::new)
     }
 
     /// Data without a schema: every access is checked when the rule runs.
     #[must_use]
-    pub fn any() -> Arc<Shape> {
-        Arc::new(Shape::new(Kind::Any, REQUEST_BYTES_MAX, 1))
+    pub fn any() -> Arc<DeclaredType> {
+        Arc::new(DeclaredType::new(ShapeKind::Any, REQUEST_BYTES_MAX, 1))
     }
 
     /// An object with members of these shapes.
     #[must_use]
-    pub fn object(members: &[(&str, &Arc<Shape>)]) -> Arc<Shape> {
-        let mut fields = Fields::default();
+    pub fn object(members: &[(&str, &Arc<DeclaredType>)]) -> Arc<DeclaredType> {
+        let mut fields = ObjectFields::default();
         for (name, shape) in members {
             insert(&mut fields, name, Arc::clone(shape));
         }
-        Arc::new(Shape::new(Kind::Object(fields), 0, 2))
+        Arc::new(DeclaredType::new(ShapeKind::Object(fields), 0, 2))
     }
 
     /// The type that expressions see.
     #[must_use]
-    pub fn ty(self: &Arc<Shape>) -> Type {
+    pub fn ty(self: &Arc<DeclaredType>) -> Type {
         match &self.kind {
-            Kind::Bool => Type::Bool,
-            Kind::Int => Type::Int,
-            Kind::Double => Type::Double,
-            Kind::String => Type::String,
-            Kind::Bytes => Type::Bytes,
-            Kind::Duration => Type::Duration,
-            Kind::Date | Kind::DateTime => Type::Timestamp,
-            Kind::IntOrString | Kind::Any => Type::Dyn,
-            Kind::List { element, .. } => Type::list(element.ty()),
-            Kind::Map { value } => Type::map(Type::String, value.ty()),
-            Kind::Object(_) => Type::Object(self.clone()),
+            ShapeKind::Bool => Type::Bool,
+            ShapeKind::Int => Type::Int,
+            ShapeKind::Double => Type::Double,
+            ShapeKind::String => Type::String,
+            ShapeKind::Bytes => Type::Bytes,
+            ShapeKind::Duration => Type::Duration,
+            ShapeKind::Date | ShapeKind::DateTime => Type::Timestamp,
+            ShapeKind::IntOrString | ShapeKind::Any => Type::Dyn,
+            ShapeKind::List { element, .. } => Type::list(element.ty()),
+            ShapeKind::Map { value } => Type::map(Type::String, value.ty()),
+            ShapeKind::Object(_) => Type::Object(self.clone()),
         }
     }
 
@@ -145,20 +145,22 @@ impl Shape {
     }
 
     /// The shape one step down a path of member names, `@items`, `@values` and `@keys`.
-    pub(crate) fn step(&self, name: &str) -> Option<Step<'_>> {
+    pub(crate) fn step(&self, name: &str) -> Option<ShapeStep<'_>> {
         match (name, &self.kind) {
-            ("@items" | "@values", Kind::List { element, .. }) => Some(Step::Shape(element)),
-            ("@items" | "@values", Kind::Map { value }) => Some(Step::Shape(value)),
-            ("@keys", Kind::Map { .. }) => Some(Step::Key),
-            (_, Kind::Object(fields)) => fields.find(name).map(|(_, s)| Step::Shape(s)),
+            ("@items" | "@values", ShapeKind::List { element, .. }) => {
+                Some(ShapeStep::Shape(element))
+            }
+            ("@items" | "@values", ShapeKind::Map { value }) => Some(ShapeStep::Shape(value)),
+            ("@keys", ShapeKind::Map { .. }) => Some(ShapeStep::Key),
+            (_, ShapeKind::Object(fields)) => fields.find(name).map(|(_, s)| ShapeStep::Shape(s)),
             _ => None,
         }
     }
 }
 
 /// Where a step of a path leads.
-pub(crate) enum Step<'a> {
-    Shape(&'a Shape),
+pub(crate) enum ShapeStep<'a> {
+    Shape(&'a DeclaredType),
     /// The keys of a map, of which no length is known.
     Key,
 }
@@ -166,7 +168,7 @@ pub(crate) enum Step<'a> {
 /// How deep schemas are followed; the server refuses deeper ones long before.
 const SCHEMA_DEPTH_MAX: u16 = 128;
 
-fn read(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
+fn read(schema: &Json, root: bool, depth: u16) -> Option<DeclaredType> {
     if depth > SCHEMA_DEPTH_MAX {
         return None;
     }
@@ -175,23 +177,23 @@ fn read(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
     Some(shape)
 }
 
-fn read_kind(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
+fn read_kind(schema: &Json, root: bool, depth: u16) -> Option<DeclaredType> {
     if flag(schema, "x-kubernetes-int-or-string") {
         let most = text_max(schema).unwrap_or(REQUEST_BYTES_MAX - 2);
-        return Some(Shape::new(Kind::IntOrString, most, 1));
+        return Some(DeclaredType::new(ShapeKind::IntOrString, most, 1));
     }
     match schema.get("type").and_then(Json::as_str)? {
         "array" => read_list(schema, depth),
         "object" => read_object(schema, root, depth),
         "string" => Some(read_string(schema)),
-        "boolean" => Some(Shape::new(Kind::Bool, 0, 4)),
-        "number" => Some(Shape::new(Kind::Double, 0, 1)),
-        "integer" => Some(Shape::new(Kind::Int, 0, 1)),
+        "boolean" => Some(DeclaredType::new(ShapeKind::Bool, 0, 4)),
+        "number" => Some(DeclaredType::new(ShapeKind::Double, 0, 1)),
+        "integer" => Some(DeclaredType::new(ShapeKind::Int, 0, 1)),
         _ => None,
     }
 }
 
-fn read_list(schema: &Json, depth: u16) -> Option<Shape> {
+fn read_list(schema: &Json, depth: u16) -> Option<DeclaredType> {
     let items = schema.get("items")?;
     let element = Arc::new(read(items, flag(items, "x-kubernetes-embedded-resource"), depth + 1)?);
     let guessed = (REQUEST_BYTES_MAX - 2) / element.bytes_min.saturating_add(1);
@@ -205,17 +207,17 @@ fn read_list(schema: &Json, depth: u16) -> Option<Shape> {
         }
         _ => ListKind::Atomic,
     };
-    Some(Shape::new(Kind::List { element, list }, most, 2))
+    Some(DeclaredType::new(ShapeKind::List { element, list }, most, 2))
 }
 
-fn read_object(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
+fn read_object(schema: &Json, root: bool, depth: u16) -> Option<DeclaredType> {
     let additional = schema.get("additionalProperties").filter(|a| a.is_object());
     if let Some(values) = additional {
         let embedded = flag(values, "x-kubernetes-embedded-resource");
         let value = Arc::new(read(values, embedded, depth + 1)?);
         let guessed = (REQUEST_BYTES_MAX - 2) / value.bytes_min.saturating_add(6);
         let most = limit(schema, "maxProperties").unwrap_or(guessed);
-        return Some(Shape::new(Kind::Map { value }, most, 2));
+        return Some(DeclaredType::new(ShapeKind::Map { value }, most, 2));
     }
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
@@ -226,7 +228,7 @@ fn read_object(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
         .flatten()
         .filter_map(Json::as_str)
         .collect();
-    let mut fields = Fields::default();
+    let mut fields = ObjectFields::default();
     let mut bytes_min = 2u64;
     for (name, property) in properties {
         let embedded = flag(property, "x-kubernetes-embedded-resource");
@@ -240,10 +242,10 @@ fn read_object(schema: &Json, root: bool, depth: u16) -> Option<Shape> {
     if root {
         add_metadata(&mut fields, properties);
     }
-    Some(Shape::new(Kind::Object(fields), 0, bytes_min))
+    Some(DeclaredType::new(ShapeKind::Object(fields), 0, bytes_min))
 }
 
-fn insert(fields: &mut Fields, name: &str, shape: Arc<Shape>) {
+fn insert(fields: &mut ObjectFields, name: &str, shape: Arc<DeclaredType>) {
     let name: Arc<str> = name.into();
     if let Some(ident) = escape(&name) {
         fields.by_ident.insert(ident.into(), name.clone());
@@ -252,7 +254,7 @@ fn insert(fields: &mut Fields, name: &str, shape: Arc<Shape>) {
 }
 
 /// The members that every resource has, unless the schema already spells all of them.
-fn add_metadata(fields: &mut Fields, properties: &Map<String, Json>) {
+fn add_metadata(fields: &mut ObjectFields, properties: &Map<String, Json>) {
     let is = |schema: Option<&Json>, wanted: &str| {
         schema.and_then(|s| s.get("type")).and_then(Json::as_str) == Some(wanted)
     };
@@ -266,7 +268,7 @@ fn add_metadata(fields: &mut Fields, properties: &Map<String, Json>) {
     if spelled {
         return;
     }
-    let text = |most: u64| Arc::new(Shape::new(Kind::String, most, 2));
+    let text = |most: u64| Arc::new(DeclaredType::new(ShapeKind::String, most, 2));
     // The generated end of a name takes one byte at least.
     let capped = |name: &str, most: u64| {
         let written = inner.and_then(|p| p.get(name)).and_then(|s| limit(s, "maxLength"));
@@ -274,24 +276,24 @@ fn add_metadata(fields: &mut Fields, properties: &Map<String, Json>) {
     };
     insert(fields, "kind", text(REQUEST_BYTES_MAX - 2));
     insert(fields, "apiVersion", text(REQUEST_BYTES_MAX - 2));
-    let mut known = Fields::default();
+    let mut known = ObjectFields::default();
     insert(&mut known, "name", capped("name", NAME_LENGTH_MAX));
     insert(&mut known, "generateName", capped("generateName", NAME_LENGTH_MAX - 1));
-    insert(fields, "metadata", Arc::new(Shape::new(Kind::Object(known), 0, 2)));
+    insert(fields, "metadata", Arc::new(DeclaredType::new(ShapeKind::Object(known), 0, 2)));
 }
 
-fn read_string(schema: &Json) -> Shape {
+fn read_string(schema: &Json) -> DeclaredType {
     match schema.get("format").and_then(Json::as_str) {
         Some("byte") => {
             let most = limit(schema, "maxLength").unwrap_or(REQUEST_BYTES_MAX - 2);
-            Shape::new(Kind::Bytes, most, 2)
+            DeclaredType::new(ShapeKind::Bytes, most, 2)
         }
-        Some("duration") => Shape::new(Kind::Duration, 32, 3),
-        Some("date") => Shape::new(Kind::Date, 12, 12),
-        Some("date-time") => Shape::new(Kind::DateTime, 32, 21),
+        Some("duration") => DeclaredType::new(ShapeKind::Duration, 32, 3),
+        Some("date") => DeclaredType::new(ShapeKind::Date, 12, 12),
+        Some("date-time") => DeclaredType::new(ShapeKind::DateTime, 32, 21),
         _ => {
             let most = text_max(schema).or_else(|| enum_max(schema));
-            Shape::new(Kind::String, most.unwrap_or(REQUEST_BYTES_MAX - 2), 2)
+            DeclaredType::new(ShapeKind::String, most.unwrap_or(REQUEST_BYTES_MAX - 2), 2)
         }
     }
 }

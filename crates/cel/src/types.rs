@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::shape::Shape;
+use crate::shape::DeclaredType;
 
 /// The type of an expression.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub enum Type {
     /// The type of a type.
     Type,
     /// An object whose fields a schema names; two are equal when the schema is the same place.
-    Object(Arc<Shape>),
+    Object(Arc<DeclaredType>),
     /// A type of the Kubernetes libraries.
     Opaque(Opaque),
     /// A type not yet known, while checking.

@@ -8,13 +8,13 @@ const TYPE_PARTS_MAX: u32 = 1000;
 
 /// What is known of each unknown type so far.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct Substitution {
     found: Vec<Option<Type>>,
     /// What was known before, in order, so that a failed attempt can be taken back.
     trail: Vec<(usize, Option<Type>)>,
 }
 
-impl Known {
+impl Substitution {
     /// A new unknown type.
     pub(crate) fn fresh(&mut self) -> Type {
         self.found.push(None);
@@ -37,7 +37,7 @@ impl Known {
     }
 
     /// Tries something, and forgets what it learned when it fails.
-    fn attempt(&mut self, run: impl FnOnce(&mut Known) -> bool) -> bool {
+    fn attempt(&mut self, run: impl FnOnce(&mut Substitution) -> bool) -> bool {
         self.trail.clear();
         let fits = run(self);
         if !fits {

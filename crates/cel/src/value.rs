@@ -11,11 +11,11 @@ use serde_json::{Map as JsonMap, Value as Json};
 use tenure_machinery::quantity::Quantity;
 
 use crate::error::EvalError;
-use crate::library::authorizer::{Access, AccessDecision};
-use crate::library::named::Named;
-use crate::library::semver::Version;
+use crate::library::authorizer::{AccessCheckBuilder, AccessDecision};
+use crate::library::named::NamedFormat;
+use crate::library::semver::SemanticVersion;
 use crate::library::url::Url;
-use crate::shape::{Kind, Shape};
+use crate::shape::{DeclaredType, ShapeKind};
 use crate::time::{self, Stamp};
 
 /// A value of an expression.
@@ -40,11 +40,11 @@ pub enum Value<'a> {
     /// A point in time.
     Timestamp(Stamp),
     /// A list.
-    List(List<'a>),
+    List(ListValue<'a>),
     /// A map.
-    Map(Map<'a>),
+    Map(MapValue<'a>),
     /// An object with the members its shape names.
-    Object(&'a JsonMap<String, Json>, &'a Shape),
+    Object(&'a JsonMap<String, Json>, &'a DeclaredType),
     /// A value that may be absent.
     Optional(Option<Arc<Value<'a>>>),
     /// A type, by name.
@@ -58,11 +58,11 @@ pub enum Value<'a> {
     /// `cidr(…)`.
     Cidr(IpAddr, u8),
     /// `semver(…)`.
-    Semver(Arc<Version>),
+    Semver(Arc<SemanticVersion>),
     /// `format.dns1123Label()` and its like.
-    Format(Named),
+    Format(NamedFormat),
     /// A question about rights, as far as it is said.
-    Access(Access<'a>),
+    Access(AccessCheckBuilder<'a>),
     /// The answer to one.
     Decision(Arc<AccessDecision>),
     /// JSON that no schema describes inside an object that one does; it can only be compared.
@@ -91,25 +91,25 @@ impl Deref for Text<'_> {
 
 /// A list, borrowed from JSON or made while running.
 #[derive(Clone, Debug)]
-pub enum List<'a> {
+pub enum ListValue<'a> {
     /// From the data, with the shape of the list; elements take its element shape.
-    Json(&'a [Json], &'a Shape),
+    Json(&'a [Json], &'a DeclaredType),
     /// Made by the expression.
     Made(Arc<Vec<Value<'a>>>),
 }
 
 /// A map, borrowed from JSON or made while running.
 #[derive(Clone, Debug)]
-pub enum Map<'a> {
+pub enum MapValue<'a> {
     /// From the data, with the shape of its values.
-    Json(&'a JsonMap<String, Json>, &'a Shape),
+    Json(&'a JsonMap<String, Json>, &'a DeclaredType),
     /// Made by the expression.
-    Made(Arc<BTreeMap<Key<'a>, Value<'a>>>),
+    Made(Arc<BTreeMap<MapKey<'a>, Value<'a>>>),
 }
 
 /// What a map is looked up by.
 #[derive(Clone, Debug)]
-pub enum Key<'a> {
+pub enum MapKey<'a> {
     /// True or false.
     Bool(bool),
     /// A signed whole number.
@@ -120,33 +120,33 @@ pub enum Key<'a> {
     String(Text<'a>),
 }
 
-impl Key<'_> {
+impl MapKey<'_> {
     fn rank(&self) -> (u8, i128, &str) {
         match self {
-            Key::Bool(value) => (0, i128::from(*value), ""),
-            Key::Int(value) => (1, i128::from(*value), ""),
-            Key::Uint(value) => (1, i128::from(*value), ""),
-            Key::String(text) => (2, 0, text),
+            MapKey::Bool(value) => (0, i128::from(*value), ""),
+            MapKey::Int(value) => (1, i128::from(*value), ""),
+            MapKey::Uint(value) => (1, i128::from(*value), ""),
+            MapKey::String(text) => (2, 0, text),
         }
     }
 }
 
-impl PartialEq for Key<'_> {
+impl PartialEq for MapKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.rank() == other.rank()
     }
 }
-impl Eq for Key<'_> {}
-impl PartialOrd for Key<'_> {
+impl Eq for MapKey<'_> {}
+impl PartialOrd for MapKey<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Key<'_> {
+impl Ord for MapKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (Key::Int(a), Key::Int(b)) => a.cmp(b),
-            (Key::String(a), Key::String(b)) => (**a).cmp(&**b),
+            (MapKey::Int(a), MapKey::Int(b)) => a.cmp(b),
+            (MapKey::String(a), MapKey::String(b)) => (**a).cmp(&**b),
             _ => self.rank().cmp(&other.rank()),
         }
     }
@@ -160,44 +160,52 @@ impl<'a> Value<'a> {
     /// # Errors
     ///
     /// When the data does not fit its shape.
-    pub fn from_json(json: &'a Json, shape: &'a Shape) -> Made<'a> {
+    pub fn from_json(json: &'a Json, shape: &'a DeclaredType) -> Made<'a> {
         if json.is_null() {
             return match shape.kind {
                 _ if shape.nullable => Ok(Value::Null),
-                Kind::Any => Ok(Value::Null),
+                ShapeKind::Any => Ok(Value::Null),
                 _ => {
                     Err(EvalError::failed("invalid data, got null for schema with nullable=false"))
                 }
             };
         }
         let made = match (&shape.kind, json) {
-            (Kind::Any, json) => Some(Value::untyped(json, shape)),
-            (Kind::Bool, Json::Bool(value)) => Some(Value::Bool(*value)),
-            (Kind::Int, Json::Number(number)) => whole(number).map(Value::Int),
-            (Kind::Double, Json::Number(number)) => number.as_f64().map(Value::Double),
-            (Kind::IntOrString, Json::Number(number)) => whole(number).map(Value::Int),
-            (Kind::IntOrString | Kind::String, Json::String(text)) => Some(Value::borrowed(text)),
-            (Kind::List { .. }, Json::Array(items)) => Some(Value::List(List::Json(items, shape))),
-            (Kind::Map { value }, Json::Object(map)) => Some(Value::Map(Map::Json(map, value))),
-            (Kind::Object(_), Json::Object(map)) => Some(Value::Object(map, shape)),
+            (ShapeKind::Any, json) => Some(Value::untyped(json, shape)),
+            (ShapeKind::Bool, Json::Bool(value)) => Some(Value::Bool(*value)),
+            (ShapeKind::Int, Json::Number(number)) => whole(number).map(Value::Int),
+            (ShapeKind::Double, Json::Number(number)) => number.as_f64().map(Value::Double),
+            (ShapeKind::IntOrString, Json::Number(number)) => whole(number).map(Value::Int),
+            (ShapeKind::IntOrString | ShapeKind::String, Json::String(text)) => {
+                Some(Value::borrowed(text))
+            }
+            (ShapeKind::List { .. }, Json::Array(items)) => {
+                Some(Value::List(ListValue::Json(items, shape)))
+            }
+            (ShapeKind::Map { value }, Json::Object(map)) => {
+                Some(Value::Map(MapValue::Json(map, value)))
+            }
+            (ShapeKind::Object(_), Json::Object(map)) => Some(Value::Object(map, shape)),
             (_, Json::String(text)) => return Value::formatted(text, &shape.kind),
             _ => None,
         };
         made.ok_or_else(|| EvalError::failed("invalid data, it does not fit its schema"))
     }
 
-    fn formatted(text: &str, kind: &Kind) -> Made<'a> {
+    fn formatted(text: &str, kind: &ShapeKind) -> Made<'a> {
         let made = match kind {
-            Kind::Duration => time::go_duration(text).map(Value::Duration),
-            Kind::Date => time::date(text).map(|seconds| Value::Timestamp(Stamp::utc(seconds, 0))),
-            Kind::DateTime => time::rfc3339(text).map(Value::Timestamp),
-            Kind::Bytes => decode_base64(text).map(|octets| Value::Bytes(octets.into())),
+            ShapeKind::Duration => time::go_duration(text).map(Value::Duration),
+            ShapeKind::Date => {
+                time::date(text).map(|seconds| Value::Timestamp(Stamp::utc(seconds, 0)))
+            }
+            ShapeKind::DateTime => time::rfc3339(text).map(Value::Timestamp),
+            ShapeKind::Bytes => decode_base64(text).map(|octets| Value::Bytes(octets.into())),
             _ => None,
         };
         made.ok_or_else(|| EvalError::failed("invalid data, it does not fit its format"))
     }
 
-    fn untyped(json: &'a Json, shape: &'a Shape) -> Value<'a> {
+    fn untyped(json: &'a Json, shape: &'a DeclaredType) -> Value<'a> {
         match json {
             Json::Null => Value::Null,
             Json::Bool(value) => Value::Bool(*value),
@@ -209,8 +217,8 @@ impl<'a> Value<'a> {
                 ),
             },
             Json::String(text) => Value::borrowed(text),
-            Json::Array(items) => Value::List(List::Json(items, shape)),
-            Json::Object(map) => Value::Map(Map::Json(map, shape)),
+            Json::Array(items) => Value::List(ListValue::Json(items, shape)),
+            Json::Object(map) => Value::Map(MapValue::Json(map, shape)),
         }
     }
 
@@ -227,11 +235,11 @@ impl<'a> Value<'a> {
     /// A list as a value.
     #[must_use]
     pub fn list(items: Vec<Value<'a>>) -> Value<'a> {
-        Value::List(List::Made(Arc::new(items)))
+        Value::List(ListValue::Made(Arc::new(items)))
     }
 
-    pub(crate) fn map(map: BTreeMap<Key<'a>, Value<'a>>) -> Value<'a> {
-        Value::Map(Map::Made(Arc::new(map)))
+    pub(crate) fn map(map: BTreeMap<MapKey<'a>, Value<'a>>) -> Value<'a> {
+        Value::Map(MapValue::Made(Arc::new(map)))
     }
 
     pub(crate) fn some(value: Value<'a>) -> Value<'a> {
@@ -257,23 +265,23 @@ impl<'a> Value<'a> {
     }
 
     /// The key that this is in a map; a whole floating number counts as the integer.
-    pub(crate) fn key(&self) -> Option<Key<'a>> {
+    pub(crate) fn key(&self) -> Option<MapKey<'a>> {
         Some(match self {
-            Value::Bool(value) => Key::Bool(*value),
-            Value::Int(value) => Key::Int(*value),
-            Value::Uint(value) => Key::Uint(*value),
-            Value::String(text) => Key::String(text.clone()),
-            Value::Double(value) => Key::Int(exact(*value)?),
+            Value::Bool(value) => MapKey::Bool(*value),
+            Value::Int(value) => MapKey::Int(*value),
+            Value::Uint(value) => MapKey::Uint(*value),
+            Value::String(text) => MapKey::String(text.clone()),
+            Value::Double(value) => MapKey::Int(exact(*value)?),
             _ => return None,
         })
     }
 
-    pub(crate) fn from_key(key: &Key<'a>) -> Value<'a> {
+    pub(crate) fn from_key(key: &MapKey<'a>) -> Value<'a> {
         match key {
-            Key::Bool(value) => Value::Bool(*value),
-            Key::Int(value) => Value::Int(*value),
-            Key::Uint(value) => Value::Uint(*value),
-            Key::String(text) => Value::String(text.clone()),
+            MapKey::Bool(value) => Value::Bool(*value),
+            MapKey::Int(value) => Value::Int(*value),
+            MapKey::Uint(value) => Value::Uint(*value),
+            MapKey::String(text) => Value::String(text.clone()),
         }
     }
 
@@ -332,7 +340,7 @@ impl<'a> Value<'a> {
     pub(crate) fn member(&self, field: &str) -> Result<Option<Value<'a>>, EvalError> {
         match self {
             Value::Object(map, shape) => {
-                let Kind::Object(fields) = &shape.kind else { return Ok(None) };
+                let ShapeKind::Object(fields) = &shape.kind else { return Ok(None) };
                 let Some((name, shape)) = fields.find(field) else { return Ok(None) };
                 match map.get(&**name) {
                     // A null member of an object is an absent member.
@@ -340,30 +348,30 @@ impl<'a> Value<'a> {
                     Some(json) => Value::from_json(json, shape).map(Some),
                 }
             }
-            Value::Map(map) => map.get(&Key::String(Text::Shared(field.into()))),
+            Value::Map(map) => map.get(&MapKey::String(Text::Shared(field.into()))),
             _ => Err(EvalError::no_such_overload()),
         }
     }
 }
 
-impl<'a> List<'a> {
+impl<'a> ListValue<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
-            List::Json(items, _) => items.len(),
-            List::Made(items) => items.len(),
+            ListValue::Json(items, _) => items.len(),
+            ListValue::Made(items) => items.len(),
         }
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<Made<'a>> {
         match self {
-            List::Json(items, shape) => {
+            ListValue::Json(items, shape) => {
                 let json = items.get(index)?;
                 Some(match &shape.kind {
-                    Kind::List { element, .. } => Value::from_json(json, element),
+                    ShapeKind::List { element, .. } => Value::from_json(json, element),
                     _ => Ok(Value::untyped(json, shape)),
                 })
             }
-            List::Made(items) => items.get(index).cloned().map(Ok),
+            ListValue::Made(items) => items.get(index).cloned().map(Ok),
         }
     }
 
@@ -376,36 +384,38 @@ impl<'a> List<'a> {
     }
 }
 
-impl<'a> Map<'a> {
+impl<'a> MapValue<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Map::Json(map, _) => map.len(),
-            Map::Made(map) => map.len(),
+            MapValue::Json(map, _) => map.len(),
+            MapValue::Made(map) => map.len(),
         }
     }
 
-    pub(crate) fn get(&self, key: &Key<'a>) -> Result<Option<Value<'a>>, EvalError> {
+    pub(crate) fn get(&self, key: &MapKey<'a>) -> Result<Option<Value<'a>>, EvalError> {
         match (self, key) {
-            (Map::Json(map, shape), Key::String(name)) => {
+            (MapValue::Json(map, shape), MapKey::String(name)) => {
                 map.get(&**name).map(|json| Value::from_json(json, shape)).transpose()
             }
-            (Map::Json(..), _) => Ok(None),
-            (Map::Made(map), key) => Ok(map.get(key).cloned()),
+            (MapValue::Json(..), _) => Ok(None),
+            (MapValue::Made(map), key) => Ok(map.get(key).cloned()),
         }
     }
 
-    pub(crate) fn has(&self, key: &Key<'a>) -> bool {
+    pub(crate) fn has(&self, key: &MapKey<'a>) -> bool {
         match (self, key) {
-            (Map::Json(map, _), Key::String(name)) => map.contains_key(&**name),
-            (Map::Json(..), _) => false,
-            (Map::Made(map), key) => map.contains_key(key),
+            (MapValue::Json(map, _), MapKey::String(name)) => map.contains_key(&**name),
+            (MapValue::Json(..), _) => false,
+            (MapValue::Made(map), key) => map.contains_key(key),
         }
     }
 
-    pub(crate) fn keys(&self) -> Vec<Key<'a>> {
+    pub(crate) fn keys(&self) -> Vec<MapKey<'a>> {
         match self {
-            Map::Json(map, _) => map.keys().map(|k| Key::String(Text::Borrowed(k))).collect(),
-            Map::Made(map) => map.keys().cloned().collect(),
+            MapValue::Json(map, _) => {
+                map.keys().map(|k| MapKey::String(Text::Borrowed(k))).collect()
+            }
+            MapValue::Made(map) => map.keys().cloned().collect(),
         }
     }
 }

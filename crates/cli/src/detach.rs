@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use tenure_host::folder::{Folder, TemporaryFolder};
-use tenure_host::running::{self, Record};
+use tenure_host::folder::{LockedDataFolder, TemporaryFolder};
+use tenure_host::server_record::{self, ServerRecord};
 
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::{notify, say, up};
 
 /// How often it is looked whether the server has ended.
@@ -27,13 +27,13 @@ const LOG_LOOK: Duration = Duration::from_secs(30);
 pub(crate) const BACKGROUND: &str = "--background";
 
 /// Starts the server in the background and waits until it is ready.
-pub(crate) fn start(dir: &Path) -> Result<ExitCode, Problem> {
+pub(crate) fn start(dir: &Path) -> Result<ExitCode, CommandError> {
     // Says at once what the server would say, such as that the folder is in use.
-    let folder = Folder::open(dir)?.path().to_owned();
+    let folder = LockedDataFolder::open(dir)?.path().to_owned();
     let failed = |error: std::io::Error| {
-        Problem::new("the server cannot be started in the background").cause(&error)
+        CommandError::new("the server cannot be started in the background").cause(&error)
     };
-    let (log, file) = running::open_log(&folder).map_err(failed)?;
+    let (log, file) = server_record::open_log(&folder).map_err(failed)?;
     let begin = file.metadata().map_err(failed)?.len();
     let waiting = TemporaryFolder::new().map_err(failed)?;
     let socket = UnixDatagram::bind(waiting.path().join("notify")).map_err(failed)?;
@@ -56,7 +56,7 @@ pub(crate) fn start(dir: &Path) -> Result<ExitCode, Problem> {
         return Ok(ExitCode::from(code.unwrap_or(1)));
     };
     say(format!("{line}\n").as_bytes());
-    let kubeconfig = Record::read(&folder).map(|record| record.kubeconfig);
+    let kubeconfig = ServerRecord::read(&folder).map(|record| record.kubeconfig);
     let kubeconfig = kubeconfig.unwrap_or_else(|| folder.join("kubeconfig"));
     let place = if up::data_dir(None).is_ok_and(|usual| is_same(&usual, &folder)) {
         String::new()
@@ -123,7 +123,7 @@ fn keep_short(log: PathBuf) {
     let _ = keeping.spawn(move || {
         loop {
             std::thread::sleep(LOG_LOOK);
-            let next = running::next_log(&log);
+            let next = server_record::next_log(&log);
             if let Ok(Some(next)) = &next {
                 let moved = rustix::stdio::dup2_stdout(next);
                 let _ = moved.and_then(|()| rustix::stdio::dup2_stderr(next));

@@ -15,19 +15,25 @@ pub(crate) mod path;
 mod up;
 
 pub(crate) use access::{
-    Access, AccessDiff, AccessDoctor, AccessMap, AccessNarrow, AccessUnused, Ask, Can, Conformance,
-    Explain, MapForm, Migrate, MigrateGrants, NarrowForm, Strategies, StrategiesInstall, WhoCan,
+    AccessArguments, AccessCommand, AccessDiff, AccessDoctor, AccessMap, AccessNarrow,
+    AccessUnused, Can, Conformance, Explain, MapForm, Migrate, MigrateGrants, NarrowForm,
+    Strategies, StrategiesInstall, WhoCan,
 };
 pub(crate) use inspect::{
-    Audit, CascadeFlag, Drain, Plan, PlanDelete, Retention, TableForm, Tree, TreeForm, Unused,
-    What, Why,
+    AuditCommand, CascadeFlag, Drain, ObjectFlags, PlanCommand, PlanDelete, RetentionCommand,
+    TableForm, TreeFlags, TreeForm, UnusedFlags, WhyFlags,
 };
-pub(crate) use lifecycle::{Delete, Down, KubeconfigCommand, KubeconfigFolder, Logs, Status};
+pub(crate) use lifecycle::{
+    Delete, Down, KubeconfigCommand, KubeconfigFolder, Logs, StatusOptions,
+};
 pub(crate) use node::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
 pub(crate) use offline::{
-    Compact, Keys, KeysFolder, KeysRemove, Snapshot, SnapshotRestore, SnapshotSave, Storage,
+    Compact, KeysCommand, KeysFolder, KeysRemove, SnapshotCommand, SnapshotRestore, SnapshotSave,
+    Storage,
 };
-pub(crate) use up::{AuditFlag, AuthorizerFlag, DurabilityFlag, LogFormat, StoreFlag, Switch, Up};
+pub(crate) use up::{
+    AuditFlag, AuthorizerFlag, DurabilityFlag, LogFormat, StoreFlag, Switch, UpFlags,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,10 +99,10 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Start a control plane and serve until stopped
     #[command(after_help = up::UP_EXAMPLES)]
-    Up(Box<Up>),
+    Up(Box<UpFlags>),
     /// Say whether a server runs, where, and whether it is ready
     #[command(after_help = lifecycle::STATUS_EXAMPLES)]
-    Status(Status),
+    Status(StatusOptions),
     /// Print what a server in the background says
     #[command(after_help = lifecycle::LOGS_EXAMPLES)]
     Logs(Logs),
@@ -114,40 +120,40 @@ pub(crate) enum Command {
     Node(Box<NodeCommand>),
     /// Show what an object owns, or who owns it, in any cluster
     #[command(after_help = inspect::TREE_EXAMPLES)]
-    Tree(Tree),
+    Tree(TreeFlags),
     /// Explain why an object is still there, or will not stay
     #[command(after_help = inspect::WHY_EXAMPLES)]
-    Why(Why),
+    Why(WhyFlags),
     /// Show what a command would do, before anything is touched
     #[command(subcommand)]
-    Plan(Plan),
+    Plan(PlanCommand),
     /// Find everything that is wrong with the ownership of objects
     #[command(after_help = inspect::AUDIT_EXAMPLES)]
-    Audit(Audit),
+    Audit(AuditCommand),
     /// Find ConfigMaps and Secrets that nothing mentions, and what holds the others
     #[command(after_help = inspect::UNUSED_EXAMPLES)]
-    Unused(Unused),
+    Unused(UnusedFlags),
     /// Look after the owners that revisions of workloads become
     #[command(subcommand)]
-    Retention(Retention),
+    Retention(RetentionCommand),
     /// Copy all objects into one file, or back
     #[command(subcommand, after_help = offline::SNAPSHOT_EXAMPLES)]
-    Snapshot(Snapshot),
+    Snapshot(SnapshotCommand),
     /// Look after the stored objects
     #[command(subcommand, after_help = offline::STORAGE_EXAMPLES)]
     Storage(Storage),
     /// Look after the keys that sign service-account tokens
     #[command(subcommand, after_help = offline::KEYS_EXAMPLES)]
-    Keys(Keys),
+    Keys(KeysCommand),
     /// See who may read what because something points at it
     #[command(subcommand, after_help = access::ACCESS_EXAMPLES)]
-    Access(Access),
+    Access(AccessCommand),
     /// Make objects of this API from those of another
     #[command(subcommand)]
     Migrate(Migrate),
     /// Print admission policies to apply to a cluster
     #[command(subcommand, after_help = POLICY_EXAMPLES)]
-    Policy(Policy),
+    Policy(PolicyCommand),
     /// Write manual pages
     #[command(after_help = MAN_EXAMPLES)]
     Man {
@@ -190,14 +196,14 @@ pub(crate) struct Where {
 pub(crate) struct Reply {
     /// The form of the answer
     #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
+    pub(crate) output: OutputFormat,
 
     #[command(flatten)]
     pub(crate) cluster: Where,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum OutputFormat {
     /// For people
     Text,
     /// For programs
@@ -215,7 +221,7 @@ pub(crate) enum ColorFlag {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Policy {
+pub(crate) enum PolicyCommand {
     /// Forbid that pods read their owner references, by a label of their namespace
     #[command(after_help = POLICY_EXAMPLES)]
     OwnerReferences(OwnerReferencesPolicy),

@@ -7,27 +7,30 @@ use std::process::ExitCode;
 use tenure_host::kubeconfig::CONTEXT;
 use tenure_inspect::render::{self, Paint};
 use tenure_inspect::{
-    Access, Facts, Found, Kinds, Live, Look, Policy, Reader, Scope, Served, Sought,
+    AuditOptions, ClusterReader, ClusterSnapshot, ConnectionOptions, DeletionPropagation,
+    DiscoveredKinds, DiscoveredResource, LiveCluster, ObjectPresence, ObservedObject,
+    OwnershipAnalysis,
 };
 
 use crate::flags::{
-    Audit, CascadeFlag, ColorFlag, Form, PlanDelete, Tree, TreeForm, What, Where, Why,
+    AuditCommand, CascadeFlag, ColorFlag, ObjectFlags, OutputFormat, PlanDelete, TreeFlags,
+    TreeForm, Where, WhyFlags,
 };
-use crate::progress::Waiting;
-use crate::report::{COULD_NOT_LOOK, Problem};
+use crate::progress::WaitIndicator;
+use crate::report::{COULD_NOT_LOOK, CommandError};
 use crate::{say, servers};
 
 /// The exit code of an audit that found something.
 const FOUND: u8 = 1;
 
-pub(crate) fn tree(flags: &Tree, program: &str) -> Result<ExitCode, Problem> {
+pub(crate) fn tree(flags: &TreeFlags, program: &str) -> Result<ExitCode, CommandError> {
     if flags.watch && !matches!(flags.output, TreeForm::Text | TreeForm::Json) {
-        return Err(Problem::new("a picture cannot be watched")
+        return Err(CommandError::new("a picture cannot be watched")
             .hint("leave --watch out, or use `-o text` or `-o json`"));
     }
-    let asked = Asked::all_of(&flags.objects, program)?;
+    let asked = ResourceArgument::all_of(&flags.objects, program)?;
     block_on(async {
-        let namespace = flags.namespace.clone().or_else(|| Asked::namespace(&asked));
+        let namespace = flags.namespace.clone().or_else(|| ResourceArgument::namespace(&asked));
         let reader = connect(&flags.cluster, namespace).await?;
         let paint = paint(flags.cluster.color);
         if flags.watch {
@@ -41,19 +44,19 @@ pub(crate) fn tree(flags: &Tree, program: &str) -> Result<ExitCode, Problem> {
 }
 
 async fn draw(
-    reader: &Reader,
-    mut facts: Facts,
-    flags: &Tree,
-    asked: &[Asked],
+    reader: &ClusterReader,
+    mut facts: ClusterSnapshot,
+    flags: &TreeFlags,
+    asked: &[ResourceArgument],
     paint: Paint,
-) -> Result<String, Problem> {
+) -> Result<String, CommandError> {
     let mut uids = Vec::new();
     for asked in asked {
         uids.extend(seek(reader, &mut facts, asked, flags.all_namespaces).await?);
     }
-    let mut look = Look::new(facts);
-    let roots: Vec<Found> = uids.iter().filter_map(|uid| look.get(uid)).cloned().collect();
-    let roots: Vec<&Found> = roots.iter().collect();
+    let mut look = OwnershipAnalysis::new(facts);
+    let roots: Vec<ObservedObject> = uids.iter().filter_map(|uid| look.get(uid)).cloned().collect();
+    let roots: Vec<&ObservedObject> = roots.iter().collect();
     let tree = look.trees(&roots, flags.up);
     reader.statuses(&mut look, &tree).await;
     let tree = look.trees(&roots, flags.up);
@@ -73,12 +76,12 @@ async fn draw(
 
 /// Shows the tree again and again, until interrupted or until nobody reads.
 async fn watch(
-    reader: &Reader,
-    flags: &Tree,
-    asked: &[Asked],
+    reader: &ClusterReader,
+    flags: &TreeFlags,
+    asked: &[ResourceArgument],
     paint: Paint,
-) -> Result<ExitCode, Problem> {
-    let mut live = Live::start(reader).await?;
+) -> Result<ExitCode, CommandError> {
+    let mut live = LiveCluster::start(reader).await?;
     let screen = flags.output == TreeForm::Text && std::io::stdout().is_terminal();
     let (mut shown, mut told) = (String::new(), String::new());
     while let Some(facts) = live.next().await {
@@ -135,16 +138,16 @@ fn without_times(drawn: &str) -> String {
     still
 }
 
-pub(crate) fn why(flags: &Why, program: &str) -> Result<ExitCode, Problem> {
+pub(crate) fn why(flags: &WhyFlags, program: &str) -> Result<ExitCode, CommandError> {
     block_on(async {
         let (reader, facts, uid) = about(&flags.reply.cluster, &flags.what, program).await?;
-        let look = Look::new(facts);
+        let look = OwnershipAnalysis::new(facts);
         let found = present(&look, &uid)?;
         let mut why = look.why(found);
         why.reasons.extend(reader.retention(&look, found).await);
         let text = match flags.reply.output {
-            Form::Text => render::why(&why, program, paint(flags.reply.cluster.color)),
-            Form::Json => {
+            OutputFormat::Text => render::why(&why, program, paint(flags.reply.cluster.color)),
+            OutputFormat::Json => {
                 why.reasons = why.reasons.into_iter().map(|r| r.called_by(program)).collect();
                 render::json(&why)
             }
@@ -154,33 +157,34 @@ pub(crate) fn why(flags: &Why, program: &str) -> Result<ExitCode, Problem> {
     })
 }
 
-pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, Problem> {
+pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, CommandError> {
     let policy = match flags.cascade {
-        CascadeFlag::Background => Policy::Background,
-        CascadeFlag::Foreground => Policy::Foreground,
-        CascadeFlag::Orphan => Policy::Orphan,
+        CascadeFlag::Background => DeletionPropagation::Background,
+        CascadeFlag::Foreground => DeletionPropagation::Foreground,
+        CascadeFlag::Orphan => DeletionPropagation::Orphan,
     };
     block_on(async {
         let (reader, facts, uid) = about(&flags.reply.cluster, &flags.what, program).await?;
-        let mut look = Look::new(facts);
+        let mut look = OwnershipAnalysis::new(facts);
         reader.graces(&mut look).await;
         let target = present(&look, &uid)?.clone();
         reader.releases(&mut look, &target).await;
         let plan = look.plan(&target, policy);
         let text = match flags.reply.output {
-            Form::Text => render::plan(&plan, program, paint(flags.reply.cluster.color)),
-            Form::Json => render::json(&plan),
+            OutputFormat::Text => render::plan(&plan, program, paint(flags.reply.cluster.color)),
+            OutputFormat::Json => render::json(&plan),
         };
         say(text.as_bytes());
         Ok(ExitCode::SUCCESS)
     })
 }
 
-pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
+pub(crate) fn audit(flags: &AuditCommand, program: &str) -> Result<ExitCode, CommandError> {
     block_on(async {
         let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
-        let look = Look::new(read(&reader).await?);
-        let scope = Scope { namespace: flags.namespace.clone(), stuck_after: flags.stuck_after };
+        let look = OwnershipAnalysis::new(read(&reader).await?);
+        let scope =
+            AuditOptions { namespace: flags.namespace.clone(), stuck_after: flags.stuck_after };
         let mut audit = look.audit(&scope);
         let enough = audit.is_whole() || (flags.partial && audit.saw_anything());
         let code = match (audit.findings.is_empty(), enough) {
@@ -189,8 +193,8 @@ pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
             (true, false) => ExitCode::from(COULD_NOT_LOOK),
         };
         let text = match flags.reply.output {
-            Form::Text => render::audit(&audit, program, paint(flags.reply.cluster.color)),
-            Form::Json => {
+            OutputFormat::Text => render::audit(&audit, program, paint(flags.reply.cluster.color)),
+            OutputFormat::Json => {
                 audit.findings = audit.findings.into_iter().map(|f| f.called_by(program)).collect();
                 render::json(&audit)
             }
@@ -201,27 +205,32 @@ pub(crate) fn audit(flags: &Audit, program: &str) -> Result<ExitCode, Problem> {
 }
 
 /// One thread is enough: the waiting is for the cluster.
-pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+pub(crate) fn block_on<T>(
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
-        runtime.map_err(|error| Problem::new("no connections can be made").cause(&error))?;
+        runtime.map_err(|error| CommandError::new("no connections can be made").cause(&error))?;
     runtime.block_on(Box::pin(work))
 }
 
 /// Reads a cluster, and says so if that takes long.
-async fn read(reader: &Reader) -> Result<Facts, Problem> {
-    let _waiting = Waiting::new("reading the cluster");
+async fn read(reader: &ClusterReader) -> Result<ClusterSnapshot, CommandError> {
+    let _waiting = WaitIndicator::new("reading the cluster");
     Ok(reader.read().await?)
 }
 
-pub(crate) async fn connect(place: &Where, namespace: Option<String>) -> Result<Reader, Problem> {
+pub(crate) async fn connect(
+    place: &Where,
+    namespace: Option<String>,
+) -> Result<ClusterReader, CommandError> {
     let kubeconfig = place.kubeconfig.clone();
     let found = if kubeconfig.is_some() { None } else { servers::kubeconfig()? };
     // In a file of ours the context is ours, whatever somebody made the current one.
     let ours = found.is_some().then(|| CONTEXT.to_owned());
     let context = place.context.clone().or(ours);
-    let access = Access { kubeconfig: kubeconfig.or(found), context, namespace };
-    Ok(Reader::connect(&access).await?)
+    let access = ConnectionOptions { kubeconfig: kubeconfig.or(found), context, namespace };
+    Ok(ClusterReader::connect(&access).await?)
 }
 
 pub(crate) fn paint(color: ColorFlag) -> Paint {
@@ -237,9 +246,12 @@ pub(crate) fn paint(color: ColorFlag) -> Paint {
 }
 
 /// The kind that a word means.
-pub(crate) fn called<'a>(kinds: &'a Kinds, word: &str) -> Result<&'a Served, Problem> {
+pub(crate) fn called<'a>(
+    kinds: &'a DiscoveredKinds,
+    word: &str,
+) -> Result<&'a DiscoveredResource, CommandError> {
     kinds.called(word).ok_or_else(|| {
-        let problem = Problem::new(format!("the cluster serves no kind `{word}`"));
+        let problem = CommandError::new(format!("the cluster serves no kind `{word}`"));
         let like = kinds.like(word);
         match like.is_empty() {
             true => problem.hint("see what it serves with `kubectl api-resources`"),
@@ -249,23 +261,25 @@ pub(crate) fn called<'a>(kinds: &'a Kinds, word: &str) -> Result<&'a Served, Pro
 }
 
 /// What a person asks about: an object, or all of a kind.
-struct Asked {
+struct ResourceArgument {
     kind: String,
     name: Option<String>,
 }
 
-impl Asked {
+impl ResourceArgument {
     /// `kind/name …`, `kind name …` or `kind`; several kinds with commas between them.
-    fn all_of(words: &[String], program: &str) -> Result<Vec<Asked>, Problem> {
+    fn all_of(words: &[String], program: &str) -> Result<Vec<ResourceArgument>, CommandError> {
         let wrong = || {
-            Problem::new(format!("`{}` names no object", words.join(" ")))
+            CommandError::new(format!("`{}` names no object", words.join(" ")))
                 .hint(format!("write a kind and a name: `{program} tree deployment/web`"))
         };
         let one = |kind: &str, name: Option<&str>| {
             let bad = |text: &str| text.is_empty() || text.contains('/');
             match bad(kind) || name.is_some_and(bad) {
                 true => Err(wrong()),
-                false => Ok(Asked { kind: kind.to_owned(), name: name.map(str::to_owned) }),
+                false => {
+                    Ok(ResourceArgument { kind: kind.to_owned(), name: name.map(str::to_owned) })
+                }
             }
         };
         if words.iter().any(|word| word.contains('/')) {
@@ -286,18 +300,18 @@ impl Asked {
     }
 
     /// The one object that these words name.
-    fn one_of(words: &[String], program: &str) -> Result<Asked, Problem> {
-        let mut all = Asked::all_of(words, program)?;
+    fn one_of(words: &[String], program: &str) -> Result<ResourceArgument, CommandError> {
+        let mut all = ResourceArgument::all_of(words, program)?;
         match (all.pop(), all.is_empty()) {
             (Some(asked), true) if asked.name.is_some() => Ok(asked),
-            _ => Err(Problem::new(format!("`{}` names no object", words.join(" ")))
+            _ => Err(CommandError::new(format!("`{}` names no object", words.join(" ")))
                 .hint(format!("write a kind and a name: `{program} why deployment/web`"))),
         }
     }
 
     /// The namespace that is asked about: who may look only there should see it.
-    fn namespace(all: &[Asked]) -> Option<String> {
-        let of_namespace = |asked: &&Asked| {
+    fn namespace(all: &[ResourceArgument]) -> Option<String> {
+        let of_namespace = |asked: &&ResourceArgument| {
             matches!(&*asked.kind.to_lowercase(), "ns" | "namespace" | "namespaces")
         };
         all.iter().find(of_namespace).and_then(|asked| asked.name.clone())
@@ -307,12 +321,12 @@ impl Asked {
 /// Reads a cluster for the sake of one object, and gives its uid.
 async fn about(
     place: &Where,
-    what: &What,
+    what: &ObjectFlags,
     program: &str,
-) -> Result<(Reader, Facts, String), Problem> {
-    let asked = Asked::one_of(&what.object, program)?;
+) -> Result<(ClusterReader, ClusterSnapshot, String), CommandError> {
+    let asked = ResourceArgument::one_of(&what.object, program)?;
     let asked = std::slice::from_ref(&asked);
-    let namespace = what.namespace.clone().or_else(|| Asked::namespace(asked));
+    let namespace = what.namespace.clone().or_else(|| ResourceArgument::namespace(asked));
     let reader = connect(place, namespace).await?;
     let mut facts = read(&reader).await?;
     let mut uids = Vec::new();
@@ -322,17 +336,17 @@ async fn about(
     Ok((reader, facts, uids.pop().unwrap_or_default()))
 }
 
-fn present<'a>(look: &'a Look, uid: &str) -> Result<&'a Found, Problem> {
-    look.get(uid).ok_or_else(|| Problem::new("the object is gone meanwhile").absent())
+fn present<'a>(look: &'a OwnershipAnalysis, uid: &str) -> Result<&'a ObservedObject, CommandError> {
+    look.get(uid).ok_or_else(|| CommandError::new("the object is gone meanwhile").absent())
 }
 
 /// The objects that the words mean, by uid. Absent is what the cluster calls so, and nothing else.
 async fn seek(
-    reader: &Reader,
-    facts: &mut Facts,
-    asked: &Asked,
+    reader: &ClusterReader,
+    facts: &mut ClusterSnapshot,
+    asked: &ResourceArgument,
     everywhere: bool,
-) -> Result<Vec<String>, Problem> {
+) -> Result<Vec<String>, CommandError> {
     let served = called(&facts.kinds, &asked.kind)?.clone();
     let namespace = if served.namespaced { reader.namespace() } else { "" };
     let Some(name) = asked.name.as_deref().filter(|_| !(everywhere && served.namespaced)) else {
@@ -340,18 +354,18 @@ async fn seek(
     };
     let place = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
     match reader.seek(facts, &served, namespace, name).await {
-        Sought::Found(uid) => return Ok(vec![uid]),
-        Sought::Unknown(why) => {
-            let problem = Problem::new(format!("{} `{place}` could not be read", served.kind));
+        ObjectPresence::Found(uid) => return Ok(vec![uid]),
+        ObjectPresence::Unknown(why) => {
+            let problem = CommandError::new(format!("{} `{place}` could not be read", served.kind));
             let scope =
                 if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
             return Err(problem
                 .cause(&why)
                 .hint(format!("see what you may do with `kubectl auth can-i --list{scope}`")));
         }
-        Sought::Absent => {}
+        ObjectPresence::Absent => {}
     }
-    let problem = Problem::new(format!("there is no {} `{place}`", served.kind));
+    let problem = CommandError::new(format!("there is no {} `{place}`", served.kind));
     let elsewhere = facts.objects.iter().find(|found| {
         found.served.qualified() == served.qualified() && found.meta.name == name && !found.assumed
     });
@@ -367,13 +381,13 @@ async fn seek(
 
 /// All objects of a kind, or of a name in any namespace.
 fn several(
-    facts: &Facts,
-    asked: &Asked,
-    served: &Served,
+    facts: &ClusterSnapshot,
+    asked: &ResourceArgument,
+    served: &DiscoveredResource,
     namespace: &str,
     everywhere: bool,
-) -> Result<Vec<String>, Problem> {
-    let mut found: Vec<&Found> = facts
+) -> Result<Vec<String>, CommandError> {
+    let mut found: Vec<&ObservedObject> = facts
         .objects
         .iter()
         .filter(|found| !found.assumed && found.served.qualified() == served.qualified())
@@ -396,14 +410,15 @@ fn several(
     let unread = facts.unread.iter().find(|unread| unread.kind == kind);
     match unread.filter(|unread| everywhere || !unread.was_read_in(namespace)) {
         Some(unread) => {
-            let problem = Problem::new(format!("whether there is a {what}{place} cannot be said"));
+            let problem =
+                CommandError::new(format!("whether there is a {what}{place} cannot be said"));
             let problem = problem.cause(&format!("`{kind}` could not be read: {}", unread.why));
             Err(match everywhere && served.namespaced {
                 true => problem.hint("name a namespace that you may read with `-n NAMESPACE`"),
                 false => problem,
             })
         }
-        None => Err(Problem::new(format!("there is no {what}{place}"))
+        None => Err(CommandError::new(format!("there is no {what}{place}"))
             .absent()
             .hint(format!("see what there is with `kubectl get {kind} -A`"))),
     }

@@ -1,14 +1,14 @@
 //! `tenure keys`: the keys that sign service-account tokens, in the data folder of a stopped server.
 
-use tenure_host::StartError;
+use tenure_host::HostStartError;
 use tenure_host::keys::{self, KeysError};
 
 use crate::flags::{KeysFolder, KeysRemove};
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::say;
 use crate::up::data_dir;
 
-pub(crate) fn rotate(flags: &KeysFolder) -> Result<(), Problem> {
+pub(crate) fn rotate(flags: &KeysFolder) -> Result<(), CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
     let (new, old) = keys::rotate(&dir).map_err(offline)?;
     say(format!(
@@ -19,7 +19,7 @@ pub(crate) fn rotate(flags: &KeysFolder) -> Result<(), Problem> {
     Ok(())
 }
 
-pub(crate) fn list(flags: &KeysFolder) -> Result<(), Problem> {
+pub(crate) fn list(flags: &KeysFolder) -> Result<(), CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
     let keys = keys::list(&dir)?;
     let width = keys.iter().map(|key| key.id.len()).max().unwrap_or_default();
@@ -32,7 +32,7 @@ pub(crate) fn list(flags: &KeysFolder) -> Result<(), Problem> {
     Ok(())
 }
 
-pub(crate) fn remove(flags: &KeysRemove) -> Result<(), Problem> {
+pub(crate) fn remove(flags: &KeysRemove) -> Result<(), CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
     keys::remove(&dir, &flags.id).map_err(offline)?;
     say(format!("tokens of `{}` are refused from the next start on\n", flags.id).as_bytes());
@@ -40,15 +40,15 @@ pub(crate) fn remove(flags: &KeysRemove) -> Result<(), Problem> {
 }
 
 /// A folder in use is no surprise here, so the hint says what these commands need.
-fn offline(error: KeysError) -> Problem {
+fn offline(error: KeysError) -> CommandError {
     let locked = match &error {
         KeysError::Folder(error) => match error.as_ref() {
-            StartError::FolderLocked { path, .. } => Some(path.display().to_string()),
+            HostStartError::FolderLocked { path, .. } => Some(path.display().to_string()),
             _ => None,
         },
         _ => None,
     };
-    let problem = Problem::from(error);
+    let problem = CommandError::from(error);
     match locked {
         Some(folder) => problem.hint(format!("stop the server that uses `{folder}` first")),
         None => problem,

@@ -12,11 +12,11 @@ pub(crate) use logs::logs;
 use rustix::process::{Pid, Signal, kill_process};
 pub(crate) use status::status;
 use tenure_host::kubeconfig::{self, Removed};
-use tenure_host::running::{self, Record, State};
+use tenure_host::server_record::{self, ServerRecord, ServerState};
 
 use crate::flags::{Down, KubeconfigCommand, KubeconfigFolder};
-use crate::progress::Waiting;
-use crate::report::Problem;
+use crate::progress::WaitIndicator;
+use crate::report::CommandError;
 use crate::up::data_dir;
 use crate::{say, servers};
 
@@ -26,31 +26,34 @@ const LOOK: Duration = Duration::from_millis(50);
 const FORCE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Ends the server of a folder; one that does not run is as it should be.
-pub(crate) fn down(flags: &Down) -> Result<(), Problem> {
+pub(crate) fn down(flags: &Down) -> Result<(), CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
-    let last = Record::read(&dir);
-    match running::state(&dir) {
-        State::Stopped => {
+    let last = ServerRecord::read(&dir);
+    match server_record::state(&dir) {
+        ServerState::Stopped => {
             say(format!("no server uses `{}`\n{}", dir.display(), others(&dir, "down")).as_bytes());
         }
-        State::Busy(holder) if holder.chore.is_some() => {
-            return Err(Problem::new(format!("{holder}, uses `{}`, and no server", dir.display()))
-                .hint("wait until it has ended"));
+        ServerState::Busy(holder) if holder.chore.is_some() => {
+            return Err(CommandError::new(format!(
+                "{holder}, uses `{}`, and no server",
+                dir.display()
+            ))
+            .hint("wait until it has ended"));
         }
-        State::Busy(holder) => end(&dir, holder.process, flags.timeout)?,
-        State::Running(record) => end(&dir, record.process, flags.timeout)?,
-        State::Hidden => return Err(hidden(&dir)),
+        ServerState::Busy(holder) => end(&dir, holder.process, flags.timeout)?,
+        ServerState::Running(record) => end(&dir, record.process, flags.timeout)?,
+        ServerState::Hidden => return Err(hidden(&dir)),
     }
     // Also after a server that ended in another way, so that clients are not led to where nobody is.
-    if let Some(record) = last.or_else(|| Record::read(&dir)) {
+    if let Some(record) = last.or_else(|| ServerRecord::read(&dir)) {
         take_entries(&record)?;
     }
     Ok(())
 }
 
 /// Somebody uses a folder who can be neither named nor ended from here.
-fn hidden(dir: &Path) -> Problem {
-    Problem::new(format!("a process that cannot be seen from here uses `{}`", dir.display()))
+fn hidden(dir: &Path) -> CommandError {
+    CommandError::new(format!("a process that cannot be seen from here uses `{}`", dir.display()))
         .cause(&"it runs in a container, or on another machine")
         .hint("end it where it was started")
 }
@@ -59,21 +62,21 @@ fn hidden(dir: &Path) -> Problem {
 fn others(dir: &Path, command: &str) -> String {
     let all = servers::running();
     let all = all.iter().filter(|other| other.folder != dir);
-    let line = |other: &Record| {
+    let line = |other: &ServerRecord| {
         let folder = crate::up::quoted(&other.folder.display().to_string());
         format!("another runs: tenure {command} --data-dir {folder}\n")
     };
     all.map(line).collect()
 }
 
-fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
+fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), CommandError> {
     let begin = Instant::now();
     let ended = |within: Duration| {
         let begin = Instant::now();
         loop {
-            match running::state(dir) {
-                State::Running(record) if record.process == process => {}
-                State::Busy(now) if now.process == process => {}
+            match server_record::state(dir) {
+                ServerState::Running(record) if record.process == process => {}
+                ServerState::Busy(now) if now.process == process => {}
                 _ => return true,
             }
             if begin.elapsed() >= within {
@@ -84,19 +87,19 @@ fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
     };
     let told = |signal| {
         let id = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let id = id.ok_or_else(|| Problem::new(format!("`{process}` is no process")))?;
+        let id = id.ok_or_else(|| CommandError::new(format!("`{process}` is no process")))?;
         match kill_process(id, signal) {
             // It ended meanwhile.
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(error) => {
-                Err(Problem::new(format!("the server, process {process}, cannot be ended"))
+                Err(CommandError::new(format!("the server, process {process}, cannot be ended"))
                     .cause(&error)
                     .hint("end it as the user who started it"))
             }
         }
     };
     told(Signal::TERM)?;
-    let waiting = Waiting::new("waiting for pods and requests to end");
+    let waiting = WaitIndicator::new("waiting for pods and requests to end");
     let ended_in_time = ended(limit);
     drop(waiting);
     if !ended_in_time {
@@ -106,7 +109,9 @@ fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
         if !ended(FORCE_LIMIT) {
             told(Signal::KILL)?;
             if !ended(FORCE_LIMIT) {
-                return Err(Problem::new(format!("the server, process {process}, does not end")));
+                return Err(CommandError::new(format!(
+                    "the server, process {process}, does not end"
+                )));
             }
         }
     }
@@ -120,7 +125,7 @@ fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), Problem> {
 }
 
 /// Takes the entries of a server out of a kubeconfig that is not only its own.
-fn take_entries(record: &Record) -> Result<(), Problem> {
+fn take_entries(record: &ServerRecord) -> Result<(), CommandError> {
     if record.kubeconfig.starts_with(&record.folder) {
         return Ok(());
     }
@@ -134,8 +139,8 @@ fn take_entries(record: &Record) -> Result<(), Problem> {
     Ok(())
 }
 
-fn unwritten(error: kubeconfig::WriteError) -> Problem {
-    let problem = Problem::new(error.to_string());
+fn unwritten(error: kubeconfig::KubeconfigWriteError) -> CommandError {
+    let problem = CommandError::new(error.to_string());
     match std::error::Error::source(&error) {
         Some(cause) => problem.cause(&cause.to_string()),
         None => problem,
@@ -143,7 +148,7 @@ fn unwritten(error: kubeconfig::WriteError) -> Problem {
 }
 
 /// `tenure kubeconfig`: where it is, what it says, and how its entries go.
-pub(crate) fn kubeconfig(command: &KubeconfigCommand) -> Result<(), Problem> {
+pub(crate) fn kubeconfig(command: &KubeconfigCommand) -> Result<(), CommandError> {
     match command {
         KubeconfigCommand::Path(flags) => {
             say(format!("{}\n", kubeconfig_of(flags)?.display()).as_bytes());
@@ -151,7 +156,7 @@ pub(crate) fn kubeconfig(command: &KubeconfigCommand) -> Result<(), Problem> {
         KubeconfigCommand::Print(flags) => {
             let path = kubeconfig_of(flags)?;
             let text = std::fs::read(&path).map_err(|error| {
-                Problem::new(format!("`{}` cannot be read", path.display())).cause(&error)
+                CommandError::new(format!("`{}` cannot be read", path.display())).cause(&error)
             })?;
             say(&text);
         }
@@ -161,7 +166,7 @@ pub(crate) fn kubeconfig(command: &KubeconfigCommand) -> Result<(), Problem> {
                 None => clients_kubeconfig()?,
             };
             if let Some(folder) = folder_of_own(&path) {
-                return Err(Problem::new(format!(
+                return Err(CommandError::new(format!(
                     "`{}` is the kubeconfig of the data folder itself",
                     path.display()
                 ))
@@ -194,23 +199,23 @@ fn folder_of_own(path: &Path) -> Option<PathBuf> {
     is_ours.then(|| folder.to_owned())
 }
 
-fn kubeconfig_of(flags: &KubeconfigFolder) -> Result<PathBuf, Problem> {
+fn kubeconfig_of(flags: &KubeconfigFolder) -> Result<PathBuf, CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
     let path = dir.join("kubeconfig");
     if path.exists() {
         return Ok(path);
     }
-    Err(Problem::new(format!("there is no kubeconfig in `{}`", dir.display()))
+    Err(CommandError::new(format!("there is no kubeconfig in `{}`", dir.display()))
         .hint("start a server with `tenure up`, or name its folder with `--data-dir DIR`"))
 }
 
 /// The file that kubectl would change.
-fn clients_kubeconfig() -> Result<PathBuf, Problem> {
+fn clients_kubeconfig() -> Result<PathBuf, CommandError> {
     let set = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
     let first =
         set.and_then(|set| std::env::split_paths(&set).find(|path| !path.as_os_str().is_empty()));
     first.or_else(servers::usual_kubeconfig).ok_or_else(|| {
-        Problem::new("there is no kubeconfig to take anything out of")
+        CommandError::new("there is no kubeconfig to take anything out of")
             .hint("name one with `--kubeconfig FILE`")
     })
 }

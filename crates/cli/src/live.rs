@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use futures::{AsyncRead, AsyncReadExt as _};
-use tenure_host::StartError;
+use tenure_host::HostStartError;
 use tenure_host::storage::{self, Saved};
-use tenure_inspect::{Access, Reader};
+use tenure_inspect::{ClusterReader, ConnectionOptions};
 
 use crate::inspect::block_on;
-use crate::progress::{Progress, Unit};
-use crate::report::Problem;
+use crate::progress::{ProgressLine, Unit};
+use crate::report::CommandError;
 
 /// Where the server sends all its objects.
 const PATH: &str = "/tenure/snapshot";
@@ -31,39 +31,40 @@ pub(crate) fn save(
     kubeconfig: &Path,
     context: Option<&str>,
     file: &Path,
-) -> Result<Saved, Problem> {
+) -> Result<Saved, CommandError> {
     if file.symlink_metadata().is_ok() {
         // Said before anybody is asked for anything, in the words of a stopped server.
         let what = format!("`{}` exists; a snapshot is never written over a file", file.display());
-        return Err(Problem::new("the snapshot failed").cause(&what));
+        return Err(CommandError::new("the snapshot failed").cause(&what));
     }
     let (sender, receiver) = sync_channel(CHUNKS);
     let place = file.to_owned();
     let writing = std::thread::spawn(move || {
-        let mut progress = Progress::new("saving", Unit::Objects);
+        let mut progress = ProgressLine::new("saving", Unit::Objects);
         let sent = Chunks { receiver, rest: io::Cursor::default() };
         storage::save_sent(sent, &place, &mut |done, all| {
             progress.tell(done, all);
         })
     });
     let asked = block_on(ask(kubeconfig, context, sender));
-    let written = writing.join().map_err(|_| Problem::new("the snapshot was not written"))?;
+    let written = writing.join().map_err(|_| CommandError::new("the snapshot was not written"))?;
     // What the server refused explains why nothing came.
     asked?;
-    written.map_err(|error| Problem::from(StartError::from(error)))
+    written.map_err(|error| CommandError::from(HostStartError::from(error)))
 }
 
 async fn ask(
     kubeconfig: &Path,
     context: Option<&str>,
     sender: SyncSender<Chunk>,
-) -> Result<(), Problem> {
+) -> Result<(), CommandError> {
     let kubeconfig = Some(kubeconfig.to_owned());
-    let access = Access { kubeconfig, context: context.map(str::to_owned), namespace: None };
-    let reader = Reader::connect(&access).await?;
+    let access =
+        ConnectionOptions { kubeconfig, context: context.map(str::to_owned), namespace: None };
+    let reader = ClusterReader::connect(&access).await?;
     let request = http::Request::get(PATH).body(Vec::new());
     let request =
-        request.map_err(|error| Problem::new("no request could be made").cause(&error))?;
+        request.map_err(|error| CommandError::new("no request could be made").cause(&error))?;
     let stream = reader.client().request_stream(request).await.map_err(|error| refused(&error))?;
     let mut stream = std::pin::pin!(stream);
     while let Some(chunk) = next(&mut stream).await {
@@ -87,8 +88,8 @@ async fn next(stream: &mut (impl AsyncRead + Unpin)) -> Option<Chunk> {
     }
 }
 
-fn refused(error: &kube::Error) -> Problem {
-    let problem = Problem::new("the running server did not send its objects");
+fn refused(error: &kube::Error) -> CommandError {
+    let problem = CommandError::new("the running server did not send its objects");
     match error {
         kube::Error::Api(status) if status.code == 403 => problem
             .cause(&status.message)

@@ -12,20 +12,20 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::format::debug_fn;
 
 use crate::flags::LogFormat;
-use crate::report::Problem;
+use crate::report::CommandError;
 
 const VARIABLE: &str = "TENURE_LOG";
 
 /// Starts to log, for a command that has much to say only when asked.
-pub(crate) fn start_if_asked(verbose: u8) -> Result<(), Problem> {
+pub(crate) fn start_if_requested(verbose: u8) -> Result<(), CommandError> {
     let named = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
     if verbose == 0 && !named { Ok(()) } else { start(LogFormat::Text, verbose) }
 }
 
 /// Starts to log what the variable says, or else what so many `-v` ask for.
-pub(crate) fn start(format: LogFormat, verbose: u8) -> Result<(), Problem> {
+pub(crate) fn start(format: LogFormat, verbose: u8) -> Result<(), CommandError> {
     let filter = filter(std::env::var(VARIABLE).ok().as_deref(), verbose).map_err(|error| {
-        Problem::new(format!("the variable {VARIABLE} cannot be understood"))
+        CommandError::new(format!("the variable {VARIABLE} cannot be understood"))
             .usage()
             .cause(&error)
             .hint("write a level such as `info`, or `tenure_server=debug,warn`")

@@ -29,9 +29,10 @@ use std::time::Instant;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::flags::{
-    Access, Command, Flags, Keys, Migrate, Plan, Policy, Retention, Snapshot, Storage,
+    AccessCommand, Command, Flags, KeysCommand, Migrate, PlanCommand, PolicyCommand,
+    RetentionCommand, SnapshotCommand, Storage,
 };
-use crate::report::{COULD_NOT_LOOK, NO, Problem};
+use crate::report::{COULD_NOT_LOOK, CommandError, NO};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
 /// no answer must not take that for an answer.
 fn failure(command: &Command) -> u8 {
     match command {
-        Command::Access(Access::Strategies(_)) => NO,
+        Command::Access(AccessCommand::Strategies(_)) => NO,
         Command::Tree(_)
         | Command::Why(_)
         | Command::Plan(_)
@@ -78,7 +79,7 @@ fn failure(command: &Command) -> u8 {
     }
 }
 
-fn failed(problem: &Problem, code: u8) -> ExitCode {
+fn failed(problem: &CommandError, code: u8) -> ExitCode {
     // A closed stderr leaves nobody to tell.
     let _ = write!(std::io::stderr().lock(), "{problem}");
     ExitCode::from(problem.code().unwrap_or(code))
@@ -91,18 +92,18 @@ fn program() -> &'static str {
     if name == Some("kubectl-tenure") { "kubectl tenure" } else { "tenure" }
 }
 
-fn run(flags: Flags, program: &'static str, begin: Instant) -> Result<ExitCode, Problem> {
+fn run(flags: Flags, program: &'static str, begin: Instant) -> Result<ExitCode, CommandError> {
     let Flags { command, verbose } = flags;
     if !matches!(command, Command::Up(_) | Command::Node(_)) {
-        logging::start_if_asked(verbose)?;
+        logging::start_if_requested(verbose)?;
     }
     let done = match command {
         Command::Tree(flags) => return inspect::tree(&flags, program),
         Command::Why(flags) => return inspect::why(&flags, program),
-        Command::Plan(Plan::Delete(flags)) => return inspect::plan(&flags, program),
+        Command::Plan(PlanCommand::Delete(flags)) => return inspect::plan(&flags, program),
         Command::Audit(flags) => return inspect::audit(&flags, program),
         Command::Unused(flags) => return retention::unused(&flags),
-        Command::Retention(Retention::Drain(flags)) => return retention::drain(&flags),
+        Command::Retention(RetentionCommand::Drain(flags)) => return retention::drain(&flags),
         Command::Access(command) => return access::run(&command, program),
         Command::Migrate(Migrate::ReferenceGrants(flags)) => {
             return migrate::reference_grants(&flags);
@@ -114,13 +115,13 @@ fn run(flags: Flags, program: &'static str, begin: Instant) -> Result<ExitCode, 
         Command::Delete(flags) => lifecycle::delete(&flags),
         Command::Kubeconfig(command) => lifecycle::kubeconfig(&command),
         Command::Node(flags) => node::run(*flags, verbose),
-        Command::Snapshot(Snapshot::Save(flags)) => offline::save(&flags),
-        Command::Snapshot(Snapshot::Restore(flags)) => offline::restore(&flags),
+        Command::Snapshot(SnapshotCommand::Save(flags)) => offline::save(&flags),
+        Command::Snapshot(SnapshotCommand::Restore(flags)) => offline::restore(&flags),
         Command::Storage(Storage::Compact(flags)) => offline::compact(&flags),
-        Command::Keys(Keys::Rotate(flags)) => keys::rotate(&flags),
-        Command::Keys(Keys::List(flags)) => keys::list(&flags),
-        Command::Keys(Keys::Remove(flags)) => keys::remove(&flags),
-        Command::Policy(Policy::OwnerReferences(flags)) => {
+        Command::Keys(KeysCommand::Rotate(flags)) => keys::rotate(&flags),
+        Command::Keys(KeysCommand::List(flags)) => keys::list(&flags),
+        Command::Keys(KeysCommand::Remove(flags)) => keys::remove(&flags),
+        Command::Policy(PolicyCommand::OwnerReferences(flags)) => {
             say(tenure_downward::policy::owner_references(flags.strict).as_bytes());
             Ok(())
         }

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::say;
 
 /// Writes a page for every command into a folder, or prints the first one.
-pub(crate) fn man(command: Command, folder: Option<&Path>) -> Result<(), Problem> {
+pub(crate) fn man(command: Command, folder: Option<&Path>) -> Result<(), CommandError> {
     let mut command = command;
     command.build();
     let mut pages = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn man(command: Command, folder: Option<&Path>) -> Result<(), Problem
         return Ok(());
     };
     let failed = |path: &Path, error: std::io::Error| {
-        Problem::new(format!("`{}` cannot be written", path.display())).cause(&error)
+        CommandError::new(format!("`{}` cannot be written", path.display())).cause(&error)
     };
     fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     for (name, page) in &pages {

@@ -9,19 +9,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
-use tenure_inspect::Reader;
-use tenure_references::live::{Proposal, Snapshot};
+use tenure_inspect::ClusterReader;
+use tenure_references::live::{ProposedObjects, Snapshot};
 use tenure_references::migrate::{
-    Converted, Facts, InUse, Plan, SOURCE_GROUP, Scope, SourceGrant, convert_all, finding,
-    is_source, verify,
+    Converted, InUse, MigrationContext, MigrationPlan, RemovalScope, SOURCE_GROUP, SourceGrant,
+    convert_all, finding, is_source, verify,
 };
 use tenure_references::{Grant, Reference, Resource, Strategy, strategies};
 
 use crate::access::bundled;
 use crate::flags::MigrateGrants;
 use crate::inspect::{block_on, connect};
-use crate::progress::Waiting;
-use crate::report::Problem;
+use crate::progress::WaitIndicator;
+use crate::report::CommandError;
 use crate::say;
 
 const DONE: u8 = 0;
@@ -32,15 +32,15 @@ pub(crate) const COULD_NOT_READ: u8 = 2;
 /// Something could not be converted.
 const NOT_WHOLE: u8 = 3;
 
-pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Problem> {
+pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, CommandError> {
     if flags.follow && !(flags.from_cluster && flags.write) {
-        return Err(Problem::new(
+        return Err(CommandError::new(
             "`--follow` keeps the grants of a cluster in step, and needs `--cluster` and `--write`",
         )
         .hint("look first at what `--cluster` alone prints"));
     }
     if flags.file.is_empty() && !flags.from_cluster {
-        return Err(Problem::new("nothing says which ReferenceGrants to read")
+        return Err(CommandError::new("nothing says which ReferenceGrants to read")
             .hint("name files with `--file`, or take those of the cluster with `--cluster`"));
     }
     let mut objects = Vec::new();
@@ -51,7 +51,11 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
     let asks = flags.from_cluster || flags.write || flags.verify;
     if !asks {
         let strategies = strategies_in(&objects);
-        let facts = Facts { strategies: &strategies, bundled: &bundled, ..Facts::default() };
+        let facts = MigrationContext {
+            strategies: &strategies,
+            bundled: &bundled,
+            ..MigrationContext::default()
+        };
         let sources: Vec<Value> = objects.into_iter().filter(is_source).collect();
         let all = convert_all(&sources, &facts);
         return Ok(ExitCode::from(printed(&all, false)));
@@ -62,9 +66,10 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
         if flags.follow {
             return follow::run(client.clone(), bundled).await;
         }
-        let unread = |error: kube::Error| Problem::from(reader.failed(error));
-        let proposal = Proposal { strategies: bundled.clone(), ..Proposal::default() };
-        let waiting = Waiting::new("reading the cluster");
+        let unread = |error: kube::Error| CommandError::from(reader.failed(error));
+        let proposal =
+            ProposedObjects { strategies: bundled.clone(), ..ProposedObjects::default() };
+        let waiting = WaitIndicator::new("reading the cluster");
         let mut snapshot = Snapshot::read(client, &proposal).await.map_err(unread)?;
         if flags.from_cluster {
             let kind = Resource::new(SOURCE_GROUP, "referencegrants");
@@ -79,7 +84,7 @@ pub(crate) fn reference_grants(flags: &MigrateGrants) -> Result<ExitCode, Proble
         strategies.extend(strategies_in(&objects));
         let references = cross_namespace(&snapshot, &strategies, &bundled);
         let in_use = InUse::from_iter(&references);
-        let facts = Facts {
+        let facts = MigrationContext {
             served: &snapshot.served,
             strategies: &strategies,
             bundled: &bundled,
@@ -107,9 +112,9 @@ pub(crate) fn named(file: &Path) -> String {
 }
 
 /// The documents of a file, and the items of lists in it.
-pub(crate) fn read(file: &Path) -> Result<Vec<Value>, Problem> {
+pub(crate) fn read(file: &Path) -> Result<Vec<Value>, CommandError> {
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new(format!("{} cannot be read", named(file))).cause(error)
+        CommandError::new(format!("{} cannot be read", named(file))).cause(error)
     };
     let mut text = String::new();
     if file == Path::new("-") {
@@ -119,7 +124,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Value>, Problem> {
     }
     let mut objects = Vec::new();
     for document in strategies::documents(&text) {
-        let limits = tenure_yaml::Limits::default();
+        let limits = tenure_yaml::YamlLimits::default();
         let value = tenure_yaml::to_json(document.as_bytes(), limits);
         let value = value.map_err(|error| failed(&error))?;
         match value.get("items").and_then(Value::as_array) {
@@ -180,27 +185,27 @@ fn whole(all: &[(String, Converted)]) -> u8 {
 /// Creates the grants, and brings those that were made before to what they should be; each that cannot be is
 /// told with what the server says (M7).
 async fn written(
-    reader: &Reader,
+    reader: &ClusterReader,
     snapshot: &Snapshot,
     all: &[(String, Converted)],
     unread: bool,
-) -> Result<u8, Problem> {
+) -> Result<u8, CommandError> {
     tell_notes(all, unread);
-    let scope = if snapshot.unread.is_empty() { Scope::Sources } else { Scope::Part };
-    let plan = Plan::new(all, &snapshot.objects, scope);
+    let scope = if snapshot.unread.is_empty() { RemovalScope::Sources } else { RemovalScope::Part };
+    let plan = MigrationPlan::new(all, &snapshot.objects, scope);
     let mut code = whole(all);
     for place in &plan.taken {
         say(format!("{}\n", write::taken(place)).as_bytes());
         code = DIFFERS;
     }
     for step in &plan.steps {
-        let failed = |error| Problem::from(reader.failed(error));
+        let failed = |error| CommandError::from(reader.failed(error));
         let line = match write::write(reader.client(), step).await.map_err(failed)? {
-            write::Written::Done(_) => step.to_string(),
+            write::GrantWriteOutcome::Done(_) => step.to_string(),
             not => {
                 code = DIFFERS;
                 match not {
-                    write::Written::Refused(why) => write::refused(step, &why),
+                    write::GrantWriteOutcome::Refused(why) => write::refused(step, &why),
                     _ => write::refused(step, "somebody changed it meanwhile; try again"),
                 }
             }

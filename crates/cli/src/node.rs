@@ -11,20 +11,20 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tenure_host::NodeOptions;
 use tenure_host::folder::TemporaryFolder;
-use tenure_lifecycle::{Backoff, Room};
+use tenure_lifecycle::{NodeCapacity, RestartBackoff};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt as _};
 use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
 
 use crate::flags::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::up::{Signals, data_dir, run_to_end, workers};
 use crate::{logging, say};
 
 /// How long `tenure node info` waits for a runtime.
 const INFO_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(flags: NodeCommand, verbose: u8) -> Result<(), Problem> {
+pub(crate) fn run(flags: NodeCommand, verbose: u8) -> Result<(), CommandError> {
     if let Some(NodeSubcommand::Info(flags)) = &flags.command {
         return info(&flags.runtime, flags.isolation);
     }
@@ -32,10 +32,10 @@ pub(crate) fn run(flags: NodeCommand, verbose: u8) -> Result<(), Problem> {
     run_to_end(Box::pin(join(flags)))?
 }
 
-async fn join(flags: NodeCommand) -> Result<(), Problem> {
+async fn join(flags: NodeCommand) -> Result<(), CommandError> {
     let mut signals = Signals::new()?;
     let Some(path) = flags.kubeconfig.clone() else {
-        return Err(Problem::new("a node needs a server to join")
+        return Err(CommandError::new("a node needs a server to join")
             .usage()
             .hint("name its kubeconfig with `--kubeconfig FILE`"));
     };
@@ -52,7 +52,7 @@ async fn join(flags: NodeCommand) -> Result<(), Problem> {
         None => data_dir(None)?.join("node").join(&name),
     };
     let Some(runtime) = choice(&flags.runtime, &flags.node) else {
-        return Err(Problem::new("a node that joins a server runs pods for real")
+        return Err(CommandError::new("a node that joins a server runs pods for real")
             .usage()
             .hint("leave out `--runtime none`"));
     };
@@ -118,8 +118,8 @@ fn unreachable(told: Option<IpAddr>, listen: SocketAddr, server: &str) -> Option
     (!here).then(words)
 }
 
-fn problem(error: &dyn std::error::Error) -> Problem {
-    let mut problem = Problem::new(error.to_string());
+fn problem(error: &dyn std::error::Error) -> CommandError {
+    let mut problem = CommandError::new(error.to_string());
     let mut next = error.source();
     while let Some(cause) = next {
         problem = problem.cause(&cause.to_string());
@@ -129,17 +129,17 @@ fn problem(error: &dyn std::error::Error) -> Problem {
 }
 
 /// The name of this machine as nodes are named.
-fn machine_name() -> Result<String, Problem> {
+fn machine_name() -> Result<String, CommandError> {
     let name = tenure_host::pki::hostname().unwrap_or_default().to_lowercase();
     if name.is_empty() {
-        let problem = Problem::new("this machine has no name");
+        let problem = CommandError::new("this machine has no name");
         return Err(problem.hint("name the node with `--node-name NAME`"));
     }
     Ok(name)
 }
 
 /// Where the server of a kubeconfig is and how it is spoken to.
-async fn server(path: &Path, context: Option<&str>, node: &str) -> Result<Server, Problem> {
+async fn server(path: &Path, context: Option<&str>, node: &str) -> Result<Server, CommandError> {
     let mut server = kubeconfig(path, context)?;
     let client =
         tenure_node::client::Client::new(&server).map_err(|error| unusable(path, &error))?;
@@ -152,17 +152,17 @@ async fn server(path: &Path, context: Option<&str>, node: &str) -> Result<Server
     Ok(server)
 }
 
-fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Problem {
-    Problem::new(format!("`{}` cannot be used to join a server", path.display()))
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> CommandError {
+    CommandError::new(format!("`{}` cannot be used to join a server", path.display()))
         .usage()
         .cause(error)
 }
 
 /// The server and user of a context, or of the current one. Certificates, keys and tokens are read; commands and
 /// other ways to show who one is are not.
-fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Server, Problem> {
+fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Server, CommandError> {
     let text = std::fs::read(path).map_err(|error| unusable(path, &error))?;
-    let config = tenure_yaml::to_json(&text, tenure_yaml::Limits::default())
+    let config = tenure_yaml::to_json(&text, tenure_yaml::YamlLimits::default())
         .map_err(|error| unusable(path, &error))?;
     let config = config.as_object().cloned().unwrap_or_default();
     let named = |list: &str, name: &str, member: &str| -> Object {
@@ -178,7 +178,7 @@ fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Server, Problem> {
     let Some(url) = cluster.str_at(&["server"]) else {
         return Err(unusable(path, &"its context names no server"));
     };
-    let pem = |within: &Object, member: &str| -> Result<String, Problem> {
+    let pem = |within: &Object, member: &str| -> Result<String, CommandError> {
         if let Some(data) = within.str_at(&[&format!("{member}-data")]) {
             let bytes = STANDARD.decode(data).map_err(|error| unusable(path, &error))?;
             return Ok(String::from_utf8_lossy(&bytes).into_owned());
@@ -224,12 +224,12 @@ pub(crate) fn choice(flag: &RuntimeFlag, flags: &NodeFlags) -> Option<RuntimeCho
 }
 
 /// What nodes are told.
-pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, Problem> {
+pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, CommandError> {
     let mut room = NodeOptions::default().room;
     for (name, text) in &flags.node_capacity {
         let quantity = Quantity::parse(text).filter(|quantity| !quantity.is_negative());
         let Some(quantity) = quantity else {
-            return Err(Problem::new(format!("`{text}` is no quantity"))
+            return Err(CommandError::new(format!("`{text}` is no quantity"))
                 .usage()
                 .hint("use a number such as `4`, `500m` or `8Gi`"));
         };
@@ -242,13 +242,13 @@ pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, Problem> {
         }
     }
     let (first, max) = flags.restart_backoff;
-    let backoff = Backoff::curve(first, max);
+    let backoff = RestartBackoff::curve(first, max);
     let eviction = flags.eviction;
-    Ok(NodeOptions { room: Room { ..room }, backoff, eviction, ..NodeOptions::default() })
+    Ok(NodeOptions { room: NodeCapacity { ..room }, backoff, eviction, ..NodeOptions::default() })
 }
 
 /// Prints what a runtime isolates on this machine.
-fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), Problem> {
+fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), CommandError> {
     let runtime = workers()?;
     runtime.block_on(Box::pin(async {
         let none = NodeFlags {
@@ -262,10 +262,11 @@ fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), Problem> {
             eviction: false,
         };
         let Some(choice) = choice(flag, &none) else {
-            return Err(Problem::new("a simulated node isolates nothing: it runs nothing"));
+            return Err(CommandError::new("a simulated node isolates nothing: it runs nothing"));
         };
-        let folder = TemporaryFolder::new()
-            .map_err(|error| Problem::new("no folder could be made for a trial").cause(&error))?;
+        let folder = TemporaryFolder::new().map_err(|error| {
+            CommandError::new("no folder could be made for a trial").cause(&error)
+        })?;
         let settings = NodeSettings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             ..NodeSettings::new("info", Server::default(), choice, folder.path().to_owned())
@@ -279,7 +280,7 @@ fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), Problem> {
         let about = match asked {
             Ok(Ok(about)) => about,
             Ok(Err(error)) => return Err(problem(&error)),
-            Err(_) => return Err(Problem::new("the runtime does not answer")),
+            Err(_) => return Err(CommandError::new("the runtime does not answer")),
         };
         let mut text = format!("runtime  {} {}\n", about.name, about.version);
         let width =

@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use tenure_host::StartError;
+use tenure_host::HostStartError;
 use tenure_host::kubeconfig::CONTEXT;
 use tenure_host::storage::{self, Saved};
 
 use crate::flags::{Compact, SnapshotRestore, SnapshotSave};
 use crate::live;
-use crate::progress::{Progress, Unit, Waiting, size};
-use crate::report::Problem;
+use crate::progress::{ProgressLine, Unit, WaitIndicator, size};
+use crate::report::CommandError;
 use crate::say;
 use crate::up::data_dir;
 
-pub(crate) fn save(flags: &SnapshotSave) -> Result<(), Problem> {
+pub(crate) fn save(flags: &SnapshotSave) -> Result<(), CommandError> {
     let saved = match &flags.kubeconfig {
         Some(kubeconfig) => live::save(kubeconfig, None, &flags.file)?,
         None => save_folder(&data_dir(flags.data_dir.clone())?, &flags.file)?,
@@ -29,26 +29,26 @@ pub(crate) fn save(flags: &SnapshotSave) -> Result<(), Problem> {
 }
 
 /// From the folder itself, or from the server that uses it.
-fn save_folder(dir: &Path, file: &Path) -> Result<Saved, Problem> {
-    let mut progress = Progress::new("saving", Unit::Objects);
+fn save_folder(dir: &Path, file: &Path) -> Result<Saved, CommandError> {
+    let mut progress = ProgressLine::new("saving", Unit::Objects);
     match storage::save(dir, file, &mut |done, all| {
         progress.tell(done, all);
     }) {
-        Err(error @ StartError::FolderLocked { .. }) => {
+        Err(error @ HostStartError::FolderLocked { .. }) => {
             let kubeconfig = dir.join("kubeconfig");
             if kubeconfig.exists() {
                 return live::save(&kubeconfig, Some(CONTEXT), file);
             }
             let hint = "name the kubeconfig of the server that uses it with `--kubeconfig FILE`";
-            Err(Problem::from(error).hint(hint))
+            Err(CommandError::from(error).hint(hint))
         }
-        done => done.map_err(Problem::from),
+        done => done.map_err(CommandError::from),
     }
 }
 
-pub(crate) fn restore(flags: &SnapshotRestore) -> Result<(), Problem> {
+pub(crate) fn restore(flags: &SnapshotRestore) -> Result<(), CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
-    let mut progress = Progress::new("restoring", Unit::Bytes);
+    let mut progress = ProgressLine::new("restoring", Unit::Bytes);
     let before = storage::restore(&dir, &flags.file, &mut |done, all| {
         progress.tell(done, all);
     })
@@ -64,16 +64,16 @@ pub(crate) fn restore(flags: &SnapshotRestore) -> Result<(), Problem> {
     Ok(())
 }
 
-pub(crate) fn compact(flags: &Compact) -> Result<(), Problem> {
+pub(crate) fn compact(flags: &Compact) -> Result<(), CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
-    let mut progress = Some(Progress::new("compacting", Unit::Revisions));
+    let mut progress = Some(ProgressLine::new("compacting", Unit::Revisions));
     let mut shrinking = None;
     let done = storage::compact(&dir, &mut |done, all| {
         progress.as_mut().map(|progress| progress.tell(done, all));
         if done >= all {
             // What follows is one step of the storage, which says nothing.
             progress = None;
-            shrinking.get_or_insert_with(|| Waiting::new("giving space back"));
+            shrinking.get_or_insert_with(|| WaitIndicator::new("giving space back"));
         }
     })
     .map_err(|error| offline(error, &dir))?;
@@ -84,9 +84,9 @@ pub(crate) fn compact(flags: &Compact) -> Result<(), Problem> {
 }
 
 /// A folder in use is no surprise here, so the hint says what these commands need.
-fn offline(error: StartError, dir: &Path) -> Problem {
-    let locked = matches!(error, StartError::FolderLocked { .. });
-    let problem = Problem::from(error);
+fn offline(error: HostStartError, dir: &Path) -> CommandError {
+    let locked = matches!(error, HostStartError::FolderLocked { .. });
+    let problem = CommandError::from(error);
     if locked {
         let folder = dir.display();
         return problem.hint(format!("stop the server that uses `{folder}` first"));

@@ -12,16 +12,16 @@ const REWRITE_EVERY: Duration = Duration::from_millis(200);
 const WRITE_EVERY: Duration = Duration::from_secs(10);
 
 /// Says that something goes on while it is waited for, on a thread of its own until this is dropped.
-pub(crate) struct Waiting {
+pub(crate) struct WaitIndicator {
     done: Option<std::sync::mpsc::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Waiting {
-    pub(crate) fn new(what: &'static str) -> Waiting {
+impl WaitIndicator {
+    pub(crate) fn new(what: &'static str) -> WaitIndicator {
         let (done, over) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().spawn(move || {
-            let mut progress = Progress::new(what, Unit::Objects);
+            let mut progress = ProgressLine::new(what, Unit::Objects);
             while over.recv_timeout(REWRITE_EVERY)
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {
@@ -29,11 +29,11 @@ impl Waiting {
             }
         });
         // Where no thread can be had, nothing is said.
-        Waiting { done: Some(done), thread: thread.ok() }
+        WaitIndicator { done: Some(done), thread: thread.ok() }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitIndicator {
     /// Waits until the line is cleared, so that what is said next has one of its own.
     fn drop(&mut self) {
         self.done.take();
@@ -44,7 +44,7 @@ impl Drop for Waiting {
 }
 
 /// One piece of work.
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     /// What is done, as `saving`.
     what: &'static str,
     /// What is counted, as `objects`.
@@ -62,10 +62,10 @@ pub(crate) enum Unit {
     Revisions,
 }
 
-impl Progress {
-    pub(crate) fn new(what: &'static str, unit: Unit) -> Progress {
+impl ProgressLine {
+    pub(crate) fn new(what: &'static str, unit: Unit) -> ProgressLine {
         let rewrites = std::io::stderr().is_terminal();
-        Progress { what, unit, begin: Instant::now(), told: None, rewrites }
+        ProgressLine { what, unit, begin: Instant::now(), told: None, rewrites }
     }
 
     /// So much is done, of so much; whether that was said.
@@ -80,7 +80,7 @@ impl Progress {
         })
     }
 
-    fn say(&mut self, line: impl Fn(&Progress) -> String) -> bool {
+    fn say(&mut self, line: impl Fn(&ProgressLine) -> String) -> bool {
         let now = Instant::now();
         if !self.is_due(now) {
             return false;
@@ -102,7 +102,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     /// Leaves the terminal as it was found.
     fn drop(&mut self) {
         if self.rewrites && self.told.is_some() {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_is_quick_is_not_spoken_of() {
-        let mut progress = Progress::new("saving", Unit::Objects);
+        let mut progress = ProgressLine::new("saving", Unit::Objects);
         progress.rewrites = false;
         assert!(!progress.is_due(progress.begin + Duration::from_millis(900)));
         let first = progress.begin + QUIET;

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use tenure_host::StartError;
+use tenure_host::HostStartError;
 use tenure_host::keys::KeysError;
 use tenure_inspect::ReadError;
 
 /// Something that ended the command.
 #[derive(Debug)]
-pub(crate) struct Problem {
+pub(crate) struct CommandError {
     what: String,
     causes: Vec<String>,
     hint: Option<String>,
@@ -20,19 +20,19 @@ pub(crate) const NO: u8 = 1;
 /// Nothing can be said: wrong flags, or what should be looked at cannot be read.
 pub(crate) const COULD_NOT_LOOK: u8 = 2;
 
-impl Problem {
-    pub(crate) fn new(what: impl Into<String>) -> Problem {
-        Problem { what: what.into(), causes: Vec::new(), hint: None, code: None }
+impl CommandError {
+    pub(crate) fn new(what: impl Into<String>) -> CommandError {
+        CommandError { what: what.into(), causes: Vec::new(), hint: None, code: None }
     }
 
     /// A mistake in what was asked for, as clap reports others.
-    pub(crate) fn usage(mut self) -> Problem {
+    pub(crate) fn usage(mut self) -> CommandError {
         self.code = Some(COULD_NOT_LOOK);
         self
     }
 
     /// Everything was read, and what was asked about is not there.
-    pub(crate) fn absent(mut self) -> Problem {
+    pub(crate) fn absent(mut self) -> CommandError {
         self.code = Some(NO);
         self
     }
@@ -47,34 +47,34 @@ impl Problem {
         self.code
     }
 
-    pub(crate) fn cause(mut self, cause: &dyn fmt::Display) -> Problem {
+    pub(crate) fn cause(mut self, cause: &dyn fmt::Display) -> CommandError {
         self.causes.push(cause.to_string());
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> CommandError {
         self.hint = Some(hint.into());
         self
     }
 }
 
-impl From<StartError> for Problem {
-    fn from(error: StartError) -> Problem {
-        let code = matches!(error, StartError::Controller(_)).then_some(COULD_NOT_LOOK);
-        Problem { what: error.to_string(), causes: error.causes(), hint: error.hint(), code }
+impl From<HostStartError> for CommandError {
+    fn from(error: HostStartError) -> CommandError {
+        let code = matches!(error, HostStartError::Controller(_)).then_some(COULD_NOT_LOOK);
+        CommandError { what: error.to_string(), causes: error.causes(), hint: error.hint(), code }
     }
 }
 
-impl From<KeysError> for Problem {
-    fn from(error: KeysError) -> Problem {
-        Problem::from(StartError::from(error))
+impl From<KeysError> for CommandError {
+    fn from(error: KeysError) -> CommandError {
+        CommandError::from(HostStartError::from(error))
     }
 }
 
-impl From<ReadError> for Problem {
-    fn from(error: ReadError) -> Problem {
+impl From<ReadError> for CommandError {
+    fn from(error: ReadError) -> CommandError {
         let hint = Some(error.hint().to_owned());
-        Problem {
+        CommandError {
             what: error.to_string(),
             causes: error.causes(),
             hint,
@@ -83,7 +83,7 @@ impl From<ReadError> for Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for CommandError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "error: {}", self.what)?;
         for cause in &self.causes {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_problem_reads_like_this() {
-        let problem = Problem::new("the sky is `green`").cause(&"a filter").hint("look again");
+        let problem = CommandError::new("the sky is `green`").cause(&"a filter").hint("look again");
         let expected = "error: the sky is `green`\n  cause: a filter\n  hint: look again\n";
         assert_eq!(problem.to_string(), expected);
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use tenure_inspect::render;
-use tenure_inspect::{MANAGER, Reader, Retained};
+use tenure_inspect::{ClusterReader, MANAGER, RetainedSubject};
 
-use crate::flags::{Drain, Form, TableForm, Unused};
+use crate::flags::{Drain, OutputFormat, TableForm, UnusedFlags};
 use crate::inspect::{block_on, connect, paint};
-use crate::progress::Waiting;
-use crate::report::{COULD_NOT_LOOK, Problem};
+use crate::progress::WaitIndicator;
+use crate::report::{COULD_NOT_LOOK, CommandError};
 use crate::say;
 
 /// The exit code of a report that found something unused.
@@ -22,10 +22,10 @@ const ENGINE_PAUSE: Duration = Duration::from_secs(2);
 /// How often a subject that changes meanwhile is tried again.
 const TRIES: usize = 5;
 
-pub(crate) fn unused(flags: &Unused) -> Result<ExitCode, Problem> {
+pub(crate) fn unused(flags: &UnusedFlags) -> Result<ExitCode, CommandError> {
     block_on(async {
         let reader = connect(&flags.cluster, flags.namespace.clone()).await?;
-        let waiting = Waiting::new("reading the cluster");
+        let waiting = WaitIndicator::new("reading the cluster");
         let report = reader.unused(flags.all_namespaces, flags.partial).await?;
         drop(waiting);
         let code = match (report.unused, report.unread.is_empty() || flags.partial) {
@@ -42,7 +42,7 @@ pub(crate) fn unused(flags: &Unused) -> Result<ExitCode, Problem> {
     })
 }
 
-pub(crate) fn drain(flags: &Drain) -> Result<ExitCode, Problem> {
+pub(crate) fn drain(flags: &Drain) -> Result<ExitCode, CommandError> {
     block_on(async {
         let reader = connect(&flags.reply.cluster, flags.namespace.clone()).await?;
         let everywhere = flags.namespace.is_none();
@@ -57,14 +57,14 @@ pub(crate) fn drain(flags: &Drain) -> Result<ExitCode, Problem> {
                 settled(&reader, everywhere).await?;
             }
         }
-        say(told(&retained, entries, flags).as_bytes());
+        say(drain_report(&retained, entries, flags).as_bytes());
         Ok(ExitCode::SUCCESS)
     })
 }
 
 /// What was done, or would be.
-fn told(retained: &[Retained], entries: usize, flags: &Drain) -> String {
-    if flags.reply.output == Form::Json {
+fn drain_report(retained: &[RetainedSubject], entries: usize, flags: &Drain) -> String {
+    if flags.reply.output == OutputFormat::Json {
         let subjects: Vec<_> = retained.iter().map(|one| &one.subject).collect();
         return render::json(&serde_json::json!({
             "subjects": subjects, "entries": entries, "dryRun": flags.dry_run,
@@ -85,7 +85,11 @@ fn counted(number: usize, one: &str) -> String {
 }
 
 /// Takes the managed entries from one subject; the others stay, and so does the object.
-async fn strip(reader: &Reader, retained: &Retained, everywhere: bool) -> Result<(), Problem> {
+async fn strip(
+    reader: &ClusterReader,
+    retained: &RetainedSubject,
+    everywhere: bool,
+) -> Result<(), CommandError> {
     let mut wanted = retained.clone();
     for _ in 0..TRIES {
         match patch(reader, &wanted).await {
@@ -100,14 +104,14 @@ async fn strip(reader: &Reader, retained: &Retained, everywhere: bool) -> Result
             }
             Err(error) => {
                 let what = format!("{} could not be changed", wanted.subject);
-                return Err(Problem::new(what).cause(&error));
+                return Err(CommandError::new(what).cause(&error));
             }
         }
     }
-    Err(Problem::new(format!("{} changes all the time", wanted.subject)).hint("try again"))
+    Err(CommandError::new(format!("{} changes all the time", wanted.subject)).hint("try again"))
 }
 
-async fn patch(reader: &Reader, retained: &Retained) -> Result<(), kube::Error> {
+async fn patch(reader: &ClusterReader, retained: &RetainedSubject) -> Result<(), kube::Error> {
     let subject = &retained.subject;
     let gone: Vec<_> = retained
         .managed
@@ -128,14 +132,16 @@ async fn patch(reader: &Reader, retained: &Retained) -> Result<(), kube::Error> 
 }
 
 /// An engine that still runs writes its entries again: then nothing is drained.
-async fn settled(reader: &Reader, everywhere: bool) -> Result<(), Problem> {
+async fn settled(reader: &ClusterReader, everywhere: bool) -> Result<(), CommandError> {
     match reader.retained(everywhere).await?.as_slice() {
         [] => Ok(()),
-        [first, ..] => Err(Problem::new("the retention engine still runs and writes owners again")
-            .cause(&format!("{} has {} of them", first.subject, first.managed.len()))
-            .hint(
-                "start the server with `--feature-gates ControllersAsOwners=false`: it takes all of \
+        [first, ..] => Err(CommandError::new(
+            "the retention engine still runs and writes owners again",
+        )
+        .cause(&format!("{} has {} of them", first.subject, first.managed.len()))
+        .hint(
+            "start the server with `--feature-gates ControllersAsOwners=false`: it takes all of \
                  them back by itself",
-            )),
+        )),
     }
 }

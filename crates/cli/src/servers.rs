@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tenure_host::kubeconfig::CONTEXT;
-use tenure_host::running::{self, Record};
+use tenure_host::server_record::{self, ServerRecord};
 
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::up::data_dir;
 
 /// How long a server of this machine may take to take a connection.
@@ -26,7 +26,7 @@ pub(crate) fn register() -> Option<PathBuf> {
 }
 
 /// The kubeconfig of a server that runs here, where clients would otherwise find none.
-pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, Problem> {
+pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, CommandError> {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if is_set("KUBECONFIG") || is_set("KUBERNETES_SERVICE_HOST") || usual_kubeconfig().is_some() {
         return Ok(None);
@@ -44,7 +44,7 @@ pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, Problem> {
         several => {
             let names: Vec<String> =
                 several.iter().map(|file| format!("`{}`", file.display())).collect();
-            Err(Problem::new("several servers run here").hint(format!(
+            Err(CommandError::new("several servers run here").hint(format!(
                 "name the kubeconfig of one with `--kubeconfig FILE`: {}",
                 names.join(", ")
             )))
@@ -62,7 +62,7 @@ pub(crate) fn usual_kubeconfig() -> Option<PathBuf> {
 /// Whether a kubeconfig leads anywhere; kubectl leaves one with empty lists. What cannot be read says something:
 /// whoever uses it says what is wrong.
 fn says_something(text: &[u8]) -> bool {
-    let Ok(config) = tenure_yaml::to_json(text, tenure_yaml::Limits::default()) else {
+    let Ok(config) = tenure_yaml::to_json(text, tenure_yaml::YamlLimits::default()) else {
         return !text.iter().all(u8::is_ascii_whitespace);
     };
     let is_empty = |list: &str| match config.get(list) {
@@ -74,30 +74,32 @@ fn says_something(text: &[u8]) -> bool {
 }
 
 /// The servers of this user that run on this machine.
-pub(crate) fn running() -> Vec<Record> {
-    let kept = register().map(|all| running::living(&all)).unwrap_or_default();
-    let mut all: Vec<Record> = kept.into_iter().chain(ephemeral()).collect();
+pub(crate) fn running() -> Vec<ServerRecord> {
+    let kept = register().map(|all| server_record::living(&all)).unwrap_or_default();
+    let mut all: Vec<ServerRecord> = kept.into_iter().chain(ephemeral()).collect();
     all.sort_by(|one, other| one.folder.cmp(&other.folder));
     all.dedup_by(|one, other| one.folder == other.folder);
     all
 }
 
 /// Those that keep nothing: each has a folder of this user's that only they may read.
-fn ephemeral() -> Vec<Record> {
+fn ephemeral() -> Vec<ServerRecord> {
     let me = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| {
         let named = entry.file_name().to_string_lossy().starts_with("tenure.");
         named && entry.metadata().is_ok_and(|is| is.uid() == me && is.mode() & 0o077 == 0)
     });
-    ours.filter_map(|entry| Record::read(&entry.path())).filter(running::lives).collect()
+    ours.filter_map(|entry| ServerRecord::read(&entry.path()))
+        .filter(server_record::lives)
+        .collect()
 }
 
 /// Whether somebody takes connections where a kubeconfig leads.
 fn answers(kubeconfig: &Path) -> bool {
     let address = || -> Option<SocketAddr> {
         let text = fs::read(kubeconfig).ok()?;
-        let config = tenure_yaml::to_json(&text, tenure_yaml::Limits::default()).ok()?;
+        let config = tenure_yaml::to_json(&text, tenure_yaml::YamlLimits::default()).ok()?;
         let clusters = config.get("clusters").and_then(Value::as_array)?;
         let ours = |cluster: &&Value| cluster.get("name").and_then(Value::as_str) == Some(CONTEXT);
         let server = clusters.iter().find(ours)?.pointer("/cluster/server")?.as_str()?;

@@ -13,15 +13,15 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value};
 
-use crate::flags::path::{beside, here, right_of_equals};
-use crate::report::Problem;
+use crate::flags::path::{here, relative_to, right_of_equals};
+use crate::report::CommandError;
 
 /// Flags that say how the command runs, not how the server is.
 const NOT_SETTINGS: [&str; 6] =
     ["help", "version", "config", "print-config", "detach", "background"];
 
 /// Reads the words of a command and the file that they name.
-pub(crate) fn read(command: &Command, words: Vec<OsString>) -> Result<ArgMatches, Problem> {
+pub(crate) fn read(command: &Command, words: Vec<OsString>) -> Result<ArgMatches, CommandError> {
     let matches = matches(command, &words);
     let Some(("up", up)) = matches.subcommand() else { return Ok(matches) };
     let file = up.get_one::<std::path::PathBuf>("config").cloned();
@@ -37,9 +37,9 @@ fn matches(command: &Command, words: &[OsString]) -> ArgMatches {
 }
 
 /// The fields of a file.
-fn fields(file: &Path) -> Result<Map<String, Value>, Problem> {
+fn fields(file: &Path) -> Result<Map<String, Value>, CommandError> {
     let failed = |cause: &dyn std::fmt::Display| {
-        Problem::new(format!("the configuration `{}` cannot be read", file.display()))
+        CommandError::new(format!("the configuration `{}` cannot be read", file.display()))
             .usage()
             .cause(cause)
             .hint("see what it may say with `tenure up --print-config`")
@@ -48,7 +48,7 @@ fn fields(file: &Path) -> Result<Map<String, Value>, Problem> {
     if text.trim_ascii().is_empty() {
         return Ok(Map::new());
     }
-    match tenure_yaml::to_json(&text, tenure_yaml::Limits::default()) {
+    match tenure_yaml::to_json(&text, tenure_yaml::YamlLimits::default()) {
         Ok(Value::Object(fields)) => Ok(fields),
         // Nothing but comments.
         Ok(Value::Null) => Ok(Map::new()),
@@ -63,12 +63,14 @@ fn from_file(
     given: &ArgMatches,
     file: &Path,
     fields: &Map<String, Value>,
-) -> Result<Vec<OsString>, Problem> {
+) -> Result<Vec<OsString>, CommandError> {
     let mut command = command.clone();
     command.build();
     let Some(up) = command.find_subcommand("up") else { return Ok(Vec::new()) };
     let wrong = |name: &str, cause: &str| {
-        Problem::new(format!("`{name}` in `{}` is wrong", file.display())).usage().cause(&cause)
+        CommandError::new(format!("`{name}` in `{}` is wrong", file.display()))
+            .usage()
+            .cause(&cause)
     };
     let is_given =
         |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -100,9 +102,9 @@ fn settings(up: &Command) -> impl Iterator<Item = &Arg> {
         .filter(|arg| arg.get_long().is_some_and(|name| !NOT_SETTINGS.contains(&name)))
 }
 
-fn unknown(up: &Command, file: &Path, name: &str) -> Problem {
+fn unknown(up: &Command, file: &Path, name: &str) -> CommandError {
     let problem =
-        Problem::new(format!("there is no setting `{name}`, as `{}` says", file.display()));
+        CommandError::new(format!("there is no setting `{name}`, as `{}` says", file.display()));
     let problem = problem.usage();
     let names: Vec<&str> = settings(up).filter_map(Arg::get_long).collect();
     // A name may be written as programs write theirs, in another case.
@@ -188,7 +190,8 @@ fn words_of(arg: &Arg, name: &str, value: &Value, folder: &Path) -> Result<Vec<S
             .collect::<Result<_, _>>()?,
         other => vec![scalar(other)?],
     };
-    let values = values.into_iter().map(|value| in_place(arg, value, |path| beside(folder, path)));
+    let values =
+        values.into_iter().map(|value| in_place(arg, value, |path| relative_to(folder, path)));
     Ok(values.map(|value| format!("--{name}={value}")).collect())
 }
 
@@ -346,7 +349,7 @@ mod tests {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let printed = print(&command, &matches(&command, &words));
         let value =
-            tenure_yaml::to_json(printed.as_bytes(), tenure_yaml::Limits::default()).unwrap();
+            tenure_yaml::to_json(printed.as_bytes(), tenure_yaml::YamlLimits::default()).unwrap();
         assert_eq!(value["nodes"], 2);
         assert_eq!(value["audit-log"], "-");
         assert_eq!(value["controllers"], json!(["*", "-job"]));

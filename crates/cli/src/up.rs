@@ -6,16 +6,17 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tenure_host::running::{self, Record};
+use tenure_host::server_record::{self, ServerRecord};
 use tenure_host::{
-    AuditLevel, AuditLog, Authorizer, Config, ControlPlane, Durability, Features, Limits,
-    OwnerChecks, POD_GRACE_MAX, Reading, References, Retention, Runtime, Store,
+    AuditLevel, AuditLog, AuthorizerMode, Config, ControlPlane, Durability, Features, LoadProgress,
+    NodeRuntime, OwnerChecks, POD_GRACE_MAX, ReferenceOptions, RetentionOptions, ServerLimits,
+    StorageMedium,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::flags::{AuditFlag, AuthorizerFlag, DurabilityFlag, StoreFlag, Switch, Up};
-use crate::progress::{Progress, Unit};
-use crate::report::Problem;
+use crate::flags::{AuditFlag, AuthorizerFlag, DurabilityFlag, StoreFlag, Switch, UpFlags};
+use crate::progress::{ProgressLine, Unit};
+use crate::report::CommandError;
 use crate::{descriptors, detach, logging, memory, node, notify, say, servers};
 
 /// How long the end may take once nobody wants to wait for it: a container that was killed may take some
@@ -31,7 +32,7 @@ const WORKER_THREADS: usize = 2;
 /// request waited for 61 parts of somebody else's long answers.
 const POLLS_BETWEEN_SOCKETS: u32 = 5;
 
-pub(crate) fn run(flags: Up, verbose: u8, begin: Instant) -> Result<ExitCode, Problem> {
+pub(crate) fn run(flags: UpFlags, verbose: u8, begin: Instant) -> Result<ExitCode, CommandError> {
     if flags.detach {
         return detach::start(&data_dir(flags.data_dir)?);
     }
@@ -47,7 +48,7 @@ pub(crate) fn run(flags: Up, verbose: u8, begin: Instant) -> Result<ExitCode, Pr
 
 /// Runs something on threads of its own. What still blocks one of them afterwards is left behind: it is the
 /// reading of something that nobody wants any more.
-pub(crate) fn run_to_end<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
+pub(crate) fn run_to_end<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
     let workers = workers()?;
     let done = workers.block_on(work);
     workers.shutdown_timeout(BLOCKED_MAX);
@@ -55,16 +56,16 @@ pub(crate) fn run_to_end<T>(work: impl Future<Output = T>) -> Result<T, Problem>
 }
 
 /// The threads that everything runs on.
-pub(crate) fn workers() -> Result<tokio::runtime::Runtime, Problem> {
+pub(crate) fn workers() -> Result<tokio::runtime::Runtime, CommandError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .event_interval(POLLS_BETWEEN_SOCKETS)
         .enable_all()
         .build()
-        .map_err(|error| Problem::new("no threads could be started").cause(&error))
+        .map_err(|error| CommandError::new("no threads could be started").cause(&error))
 }
 
-async fn serve(config: Config, log: Option<PathBuf>, begin: Instant) -> Result<(), Problem> {
+async fn serve(config: Config, log: Option<PathBuf>, begin: Instant) -> Result<(), CommandError> {
     // What programs read on stdout is the audit log, if it is there.
     let audits = config.audit.as_ref().is_some_and(|audit| audit.file.is_none());
     // Before the start, so that a signal during it is not lost.
@@ -79,7 +80,7 @@ async fn serve(config: Config, log: Option<PathBuf>, begin: Instant) -> Result<(
     let line = format!("ready {} in {} ms", plane.url(), begin.elapsed().as_millis());
     let foreground = log.is_none();
     // Before anybody is told, so that whoever is told finds it.
-    let known = Known::tell(&plane, log);
+    let known = ServerRecordGuard::tell(&plane, log);
     // On stderr, so that a script which reads stdout sees the one line it waits for.
     let mut words = usage(plane.kubeconfig());
     match audits {
@@ -104,17 +105,17 @@ async fn serve(config: Config, log: Option<PathBuf>, begin: Instant) -> Result<(
     let mut ending = Box::pin(plane.stop());
     tokio::select! {
         () = &mut ending => {
-            return failure.map_or(Ok(()), |what| Err(Problem::new("ended by itself").cause(&what)));
+            return failure.map_or(Ok(()), |what| Err(CommandError::new("ended by itself").cause(&what)));
         }
         () = signals.next() => {}
     }
     hurry.now();
     // Waited for, so that no container is left behind.
     Err(match tokio::time::timeout(FORCED_END_MAX, ending).await {
-        Ok(()) => {
-            Problem::new("stopped by a second signal; containers were killed and requests were cut")
-        }
-        Err(_) => Problem::new("stopped by a second signal; something did not end in time"),
+        Ok(()) => CommandError::new(
+            "stopped by a second signal; containers were killed and requests were cut",
+        ),
+        Err(_) => CommandError::new("stopped by a second signal; something did not end in time"),
     })
 }
 
@@ -131,9 +132,9 @@ fn stopping(pods: usize) -> String {
 }
 
 /// Says how far the reading of many stored objects is.
-fn reading() -> Reading {
-    let progress = Mutex::new(Progress::new("reading stored objects", Unit::Objects));
-    Reading(Arc::new(move |done, all| {
+fn reading() -> LoadProgress {
+    let progress = Mutex::new(ProgressLine::new("reading stored objects", Unit::Objects));
+    LoadProgress(Arc::new(move |done, all| {
         if progress.lock().unwrap_or_else(PoisonError::into_inner).tell(done, all) {
             notify::starting(&format!("reading stored objects: {done} of {all}"));
         }
@@ -151,13 +152,13 @@ pub(crate) fn exports(kubeconfig: &Path) -> String {
 }
 
 /// What other commands know of this server while it runs.
-struct Known(Option<(PathBuf, Record)>);
+struct ServerRecordGuard(Option<(PathBuf, ServerRecord)>);
 
-impl Known {
+impl ServerRecordGuard {
     /// Writes it down. A server that nobody finds by it still serves.
-    fn tell(plane: &ControlPlane, log: Option<PathBuf>) -> Known {
-        let Some(folder) = plane.folder() else { return Known(None) };
-        let record = Record {
+    fn tell(plane: &ControlPlane, log: Option<PathBuf>) -> ServerRecordGuard {
+        let Some(folder) = plane.folder() else { return ServerRecordGuard(None) };
+        let record = ServerRecord {
             process: std::process::id(),
             since: SystemTime::now(),
             url: plane.url().to_owned(),
@@ -173,16 +174,16 @@ impl Known {
         // One that keeps nothing is found by its temporary folder, and leaves nothing behind elsewhere.
         let all = servers::register().filter(|_| plane.keeps());
         if let Some(all) = &all {
-            running::remember(all, &record).inspect_err(unknown).unwrap_or_default();
+            server_record::remember(all, &record).inspect_err(unknown).unwrap_or_default();
         }
-        Known(all.map(|all| (all, record)))
+        ServerRecordGuard(all.map(|all| (all, record)))
     }
 }
 
-impl Drop for Known {
+impl Drop for ServerRecordGuard {
     fn drop(&mut self) {
         if let Some((all, record)) = &self.0 {
-            running::forget(all, record);
+            server_record::forget(all, record);
         }
     }
 }
@@ -205,8 +206,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(crate) fn new() -> Result<Signals, Problem> {
-        let failed = |error| Problem::new("signals cannot be received").cause(&error);
+    pub(crate) fn new() -> Result<Signals, CommandError> {
+        let failed = |error| CommandError::new("signals cannot be received").cause(&error);
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
@@ -244,10 +245,10 @@ fn hangup_is_ignored() -> bool {
     set.is_some_and(|set| set & 1 == 1)
 }
 
-fn config(flags: Up) -> Result<Config, Problem> {
+fn config(flags: UpFlags) -> Result<Config, CommandError> {
     let base = if flags.ephemeral {
         if flags.store == Some(StoreFlag::File) {
-            return Err(Problem::new(
+            return Err(CommandError::new(
                 "`--ephemeral` keeps nothing, so `--store file` cannot be kept",
             )
             .usage()
@@ -258,8 +259,8 @@ fn config(flags: Up) -> Result<Config, Problem> {
         Config::new(data_dir(flags.data_dir)?)
     };
     let store = match flags.store {
-        Some(StoreFlag::File) => Store::File,
-        Some(StoreFlag::Memory) => Store::Memory,
+        Some(StoreFlag::File) => StorageMedium::File,
+        Some(StoreFlag::Memory) => StorageMedium::Memory,
         None => base.store,
     };
     let durability = match flags.durability {
@@ -271,16 +272,16 @@ fn config(flags: Up) -> Result<Config, Problem> {
         warns_of_absent: flags.warn_dangling_owners,
     };
     let features = Features::read(flags.feature_gates.iter().map(String::as_str))
-        .map_err(|error| Problem::new(error.to_string()).usage().hint(error.hint()))?;
-    let retention = Retention {
+        .map_err(|error| CommandError::new(error.to_string()).usage().hint(error.hint()))?;
+    let retention = RetentionOptions {
         namespaces: flags.retention_allow_namespaces,
         hints: flags.warn_mutable_retention,
-        ..Retention::default()
+        ..RetentionOptions::default()
     };
     let node = node::options(&flags.node)?;
     let runtime = match node::choice(&flags.runtime, &flags.node) {
-        Some(choice) => Runtime::Real(Box::new(choice)),
-        None => Runtime::None,
+        Some(choice) => NodeRuntime::Real(Box::new(choice)),
+        None => NodeRuntime::None,
     };
     let (listen, kubeconfig) = (flags.listen, flags.kubeconfig);
     let (audit, event_life) = (audit(flags.audit_log, flags.audit_level), flags.event_ttl);
@@ -291,7 +292,7 @@ fn config(flags: Up) -> Result<Config, Problem> {
         store,
         durability,
         store_quota: quota(flags.store_quota),
-        limits: Limits {
+        limits: ServerLimits {
             reads: flags.max_requests_inflight,
             writes: flags.max_mutating_requests_inflight,
             connections: descriptors::connections(),
@@ -306,12 +307,12 @@ fn config(flags: Up) -> Result<Config, Problem> {
         node,
         features,
         retention,
-        references: References {
+        references: ReferenceOptions {
             unchecked_consumers: flags.ref_allow_unchecked_consumers,
             authorizer: match flags.ref_authorizer {
-                AuthorizerFlag::On => Authorizer::On,
-                AuthorizerFlag::Observe => Authorizer::Observe,
-                AuthorizerFlag::Off => Authorizer::Off,
+                AuthorizerFlag::On => AuthorizerMode::On,
+                AuthorizerFlag::Observe => AuthorizerMode::Observe,
+                AuthorizerFlag::Off => AuthorizerMode::Off,
             },
             record_access: flags.record_access,
             ..base.references
@@ -336,14 +337,14 @@ fn audit(file: Option<PathBuf>, level: Option<AuditFlag>) -> Option<AuditLog> {
 }
 
 /// The folder that was asked for, or the usual one.
-pub(crate) fn data_dir(asked: Option<PathBuf>) -> Result<PathBuf, Problem> {
+pub(crate) fn data_dir(asked: Option<PathBuf>) -> Result<PathBuf, CommandError> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     // A relative XDG_DATA_HOME is to be ignored, says the specification of these variables.
     let shared = variable("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/share"));
     let usual = || shared.or_else(home).map(|path| path.join("tenure"));
     asked.or_else(usual).ok_or_else(|| {
-        Problem::new("there is no home folder to keep data in")
+        CommandError::new("there is no home folder to keep data in")
             .cause(&"neither XDG_DATA_HOME nor HOME is set")
             .hint("name a folder with `--data-dir DIR`, or keep nothing with `--ephemeral`")
     })

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tenure_host::{Config, Store};
+use tenure_host::{Config, StorageMedium};
 
 use crate::cluster::{Cluster, StartError};
 
@@ -26,7 +26,7 @@ impl Builder {
     /// first before the second is started.
     pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Builder {
         self.config.data_dir = Some(folder.into());
-        self.config.store = Store::File;
+        self.config.store = StorageMedium::File;
         self
     }
 

@@ -7,7 +7,7 @@ use kube::config::AuthInfo;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
-use tenure_host::pki::Pair;
+use tenure_host::pki::CertificateKeyPair;
 
 use crate::cluster::Cluster;
 
@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     #[track_caller]
-    fn config_of(&self, pair: &Pair) -> kube::Config {
+    fn config_of(&self, pair: &CertificateKeyPair) -> kube::Config {
         self.config_with(&json!({
             "client-certificate-data": STANDARD.encode(&pair.certificate_pem),
             "client-key-data": STANDARD.encode(&pair.key_pem),

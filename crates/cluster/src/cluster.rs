@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use tenure_host::pki::Pair;
+use tenure_host::pki::CertificateKeyPair;
 use tenure_host::{Config, ControlPlane};
 use tokio::runtime::{Handle, Runtime};
 
@@ -23,7 +23,7 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub enum StartError {
     /// The control plane refused.
     #[error(transparent)]
-    ControlPlane(#[from] tenure_host::StartError),
+    ControlPlane(#[from] tenure_host::HostStartError),
     /// The system has no thread left.
     #[error("no threads could be started")]
     Threads(#[source] io::Error),
@@ -172,7 +172,7 @@ impl Cluster {
     }
 
     #[cfg(feature = "kube")]
-    pub(crate) fn administrator(&self) -> &Pair {
+    pub(crate) fn administrator(&self) -> &CertificateKeyPair {
         self.plane.admin()
     }
 
@@ -184,7 +184,7 @@ impl Cluster {
 
     #[track_caller]
     #[expect(clippy::panic, reason = "a test cannot go on, and its author should not handle this")]
-    pub(crate) fn identity(&self, user: &str, groups: &[&str]) -> Pair {
+    pub(crate) fn identity(&self, user: &str, groups: &[&str]) -> CertificateKeyPair {
         match self.plane.user(user, groups) {
             Ok(pair) => pair,
             Err(error) => panic!("no certificate for `{user}`: {error}"),

@@ -16,7 +16,7 @@ use core::fmt;
 
 /// A field that is read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Field {
+pub enum PodField {
     /// `metadata.annotations`.
     Annotations,
     /// `metadata.labels`.
@@ -50,28 +50,28 @@ pub enum Field {
 }
 
 /// Every field and how it is written.
-const FIELDS: &[(Field, &str)] = &[
-    (Field::Annotations, "metadata.annotations"),
-    (Field::Labels, "metadata.labels"),
-    (Field::Name, "metadata.name"),
-    (Field::Namespace, "metadata.namespace"),
-    (Field::OwnerReferences, "metadata.ownerReferences"),
-    (Field::Uid, "metadata.uid"),
-    (Field::NodeName, "spec.nodeName"),
-    (Field::RestartPolicy, "spec.restartPolicy"),
-    (Field::SchedulerName, "spec.schedulerName"),
-    (Field::ServiceAccountName, "spec.serviceAccountName"),
-    (Field::HostIp, "status.hostIP"),
-    (Field::HostIps, "status.hostIPs"),
-    (Field::Phase, "status.phase"),
-    (Field::PodIp, "status.podIP"),
-    (Field::PodIps, "status.podIPs"),
+const FIELDS: &[(PodField, &str)] = &[
+    (PodField::Annotations, "metadata.annotations"),
+    (PodField::Labels, "metadata.labels"),
+    (PodField::Name, "metadata.name"),
+    (PodField::Namespace, "metadata.namespace"),
+    (PodField::OwnerReferences, "metadata.ownerReferences"),
+    (PodField::Uid, "metadata.uid"),
+    (PodField::NodeName, "spec.nodeName"),
+    (PodField::RestartPolicy, "spec.restartPolicy"),
+    (PodField::SchedulerName, "spec.schedulerName"),
+    (PodField::ServiceAccountName, "spec.serviceAccountName"),
+    (PodField::HostIp, "status.hostIP"),
+    (PodField::HostIps, "status.hostIPs"),
+    (PodField::Phase, "status.phase"),
+    (PodField::PodIp, "status.podIP"),
+    (PodField::PodIps, "status.podIPs"),
 ];
 
 /// The old name of `spec.nodeName`, which lives on for old clients.
 const OLD_NODE_NAME: &str = "spec.host";
 
-impl Field {
+impl PodField {
     /// The path as it is written.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -93,8 +93,8 @@ impl KeyedMap {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            KeyedMap::Annotations => Field::Annotations.as_str(),
-            KeyedMap::Labels => Field::Labels.as_str(),
+            KeyedMap::Annotations => PodField::Annotations.as_str(),
+            KeyedMap::Labels => PodField::Labels.as_str(),
         }
     }
 }
@@ -103,7 +103,7 @@ impl KeyedMap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldPath<'a> {
     /// A whole field.
-    Whole(Field),
+    Whole(PodField),
     /// One value of a map.
     Key {
         /// Which map.
@@ -117,7 +117,7 @@ pub enum FieldPath<'a> {
 
 /// What is wrong with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FieldPathErrorKind {
     /// No field is called so.
     Unknown,
     /// The field has no values by key.
@@ -136,7 +136,7 @@ pub struct ParseError {
     /// Where, in bytes from the start.
     pub offset: usize,
     /// What is wrong there.
-    pub fault: Fault,
+    pub fault: FieldPathErrorKind,
     path: String,
 }
 
@@ -145,13 +145,17 @@ impl fmt::Display for ParseError {
         let path = &self.path;
         let at = self.offset;
         match self.fault {
-            Fault::Unknown => write!(out, "field label not supported: {path}"),
-            Fault::NoSubscript => write!(out, "field label does not support subscript: {path}"),
-            Fault::Escape => write!(out, "unknown escape at byte {at} of the field path: {path}"),
-            Fault::Unterminated => {
+            FieldPathErrorKind::Unknown => write!(out, "field label not supported: {path}"),
+            FieldPathErrorKind::NoSubscript => {
+                write!(out, "field label does not support subscript: {path}")
+            }
+            FieldPathErrorKind::Escape => {
+                write!(out, "unknown escape at byte {at} of the field path: {path}")
+            }
+            FieldPathErrorKind::Unterminated => {
                 write!(out, "unterminated key, the last quote is escaped: {path}")
             }
-            Fault::Raw => {
+            FieldPathErrorKind::Raw => {
                 write!(out, "unescaped character at byte {at} of the field path: {path}")
             }
         }
@@ -175,16 +179,16 @@ impl<'a> FieldPath<'a> {
     pub fn parse(path: &'a str) -> Result<FieldPath<'a>, ParseError> {
         let wrong = |offset, fault| ParseError { offset, fault, path: path.into() };
         let Some((base, key)) = split_subscript(path) else {
-            let path = if path == OLD_NODE_NAME { Field::NodeName.as_str() } else { path };
+            let path = if path == OLD_NODE_NAME { PodField::NodeName.as_str() } else { path };
             let found = FIELDS.iter().find(|(_, known)| *known == path);
             return found
                 .map(|(field, _)| FieldPath::Whole(*field))
-                .ok_or_else(|| wrong(0, Fault::Unknown));
+                .ok_or_else(|| wrong(0, FieldPathErrorKind::Unknown));
         };
         let map = match base {
             "metadata.annotations" => KeyedMap::Annotations,
             "metadata.labels" => KeyedMap::Labels,
-            _ => return Err(wrong(base.len(), Fault::NoSubscript)),
+            _ => return Err(wrong(base.len(), FieldPathErrorKind::NoSubscript)),
         };
         if !key.contains('\\') {
             return Ok(FieldPath::Key { map, key: Cow::Borrowed(key), escaped: false });
@@ -198,17 +202,17 @@ impl<'a> FieldPath<'a> {
 }
 
 /// The key behind its escapes.
-fn unescape(key: &str) -> Result<String, (usize, Fault)> {
+fn unescape(key: &str) -> Result<String, (usize, FieldPathErrorKind)> {
     let mut plain = String::with_capacity(key.len());
     let mut letters = key.char_indices();
     while let Some((offset, letter)) = letters.next() {
         match letter {
             '\\' => match letters.next() {
                 Some((_, special @ ('[' | ']' | '\'' | '\\'))) => plain.push(special),
-                Some(_) => return Err((offset, Fault::Escape)),
-                None => return Err((offset, Fault::Unterminated)),
+                Some(_) => return Err((offset, FieldPathErrorKind::Escape)),
+                None => return Err((offset, FieldPathErrorKind::Unterminated)),
             },
-            '[' | ']' | '\'' => return Err((offset, Fault::Raw)),
+            '[' | ']' | '\'' => return Err((offset, FieldPathErrorKind::Raw)),
             letter => plain.push(letter),
         }
     }
@@ -239,7 +243,7 @@ impl fmt::Display for FieldPath<'_> {
 
 /// Where a path is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum FieldPathTarget {
     /// An environment variable.
     Env,
     /// A file in a volume.
@@ -255,21 +259,21 @@ pub struct Extra {
     pub volume_parity: bool,
 }
 
-impl Scope {
+impl FieldPathTarget {
     /// Whether a field may be used whole in this place.
     #[must_use]
-    pub fn allows(self, field: Field, extra: Extra) -> bool {
+    pub fn allows(self, field: PodField, extra: Extra) -> bool {
         match field {
-            Field::Name | Field::Namespace | Field::Uid => true,
-            Field::Annotations | Field::Labels => self == Scope::Volume,
-            Field::OwnerReferences => extra.owner_references,
-            Field::NodeName
-            | Field::ServiceAccountName
-            | Field::HostIp
-            | Field::HostIps
-            | Field::PodIp
-            | Field::PodIps => self == Scope::Env || extra.volume_parity,
-            Field::RestartPolicy | Field::SchedulerName | Field::Phase => false,
+            PodField::Name | PodField::Namespace | PodField::Uid => true,
+            PodField::Annotations | PodField::Labels => self == FieldPathTarget::Volume,
+            PodField::OwnerReferences => extra.owner_references,
+            PodField::NodeName
+            | PodField::ServiceAccountName
+            | PodField::HostIp
+            | PodField::HostIps
+            | PodField::PodIp
+            | PodField::PodIps => self == FieldPathTarget::Env || extra.volume_parity,
+            PodField::RestartPolicy | PodField::SchedulerName | PodField::Phase => false,
         }
     }
 
@@ -298,7 +302,7 @@ mod tests {
         }
     }
 
-    fn fault(path: &str) -> (Fault, usize) {
+    fn fault(path: &str) -> (FieldPathErrorKind, usize) {
         let error = FieldPath::parse(path).unwrap_err();
         (error.fault, error.offset)
     }
@@ -320,7 +324,7 @@ mod tests {
         ] {
             assert_eq!(split_subscript(plain), None, "{plain}");
             if plain != "metadata.labels" {
-                assert_eq!(fault(plain), (Fault::Unknown, 0), "{plain}");
+                assert_eq!(fault(plain), (FieldPathErrorKind::Unknown, 0), "{plain}");
             }
         }
     }
@@ -329,7 +333,7 @@ mod tests {
     fn r2_only_annotations_and_labels_have_keys() {
         for path in ["metadata.ownerReferences['x']", "metadata.name['x']", "nothing['\\q']"] {
             let error = FieldPath::parse(path).unwrap_err();
-            assert_eq!(error.fault, Fault::NoSubscript);
+            assert_eq!(error.fault, FieldPathErrorKind::NoSubscript);
             assert_eq!(
                 error.to_string(),
                 format!("field label does not support subscript: {path}")
@@ -356,9 +360,9 @@ mod tests {
         let path = r#"metadata.annotations['foo.bar/more\'complicated\]example\[with\'characters"to-escape']"#;
         assert_eq!(key(path), (KeyedMap::Annotations, want.into(), true));
         assert_eq!(key(r"metadata.annotations['a\\']").1, r"a\");
-        assert_eq!(fault(r"metadata.annotations['a\qb']"), (Fault::Escape, 23));
-        assert_eq!(fault(r"metadata.annotations['a\']"), (Fault::Unterminated, 23));
-        assert_eq!(fault(r"metadata.annotations['a\]b'c']"), (Fault::Raw, 26));
+        assert_eq!(fault(r"metadata.annotations['a\qb']"), (FieldPathErrorKind::Escape, 23));
+        assert_eq!(fault(r"metadata.annotations['a\']"), (FieldPathErrorKind::Unterminated, 23));
+        assert_eq!(fault(r"metadata.annotations['a\]b'c']"), (FieldPathErrorKind::Raw, 26));
     }
 
     #[test]
@@ -368,7 +372,7 @@ mod tests {
 
     #[test]
     fn r12_the_old_name_of_the_node_is_understood() {
-        assert_eq!(FieldPath::parse("spec.host"), Ok(FieldPath::Whole(Field::NodeName)));
+        assert_eq!(FieldPath::parse("spec.host"), Ok(FieldPath::Whole(PodField::NodeName)));
         for (field, path) in FIELDS {
             assert_eq!(FieldPath::parse(path), Ok(FieldPath::Whole(*field)));
             assert_eq!(field.as_str(), *path);
@@ -379,7 +383,7 @@ mod tests {
     #[test]
     fn r13_each_place_has_its_list() {
         let plain = Extra::default();
-        let env: alloc::vec::Vec<_> = Scope::Env.allowed(plain).collect();
+        let env: alloc::vec::Vec<_> = FieldPathTarget::Env.allowed(plain).collect();
         assert_eq!(
             env,
             [
@@ -394,7 +398,7 @@ mod tests {
                 "status.podIPs"
             ]
         );
-        let volume: alloc::vec::Vec<_> = Scope::Volume.allowed(plain).collect();
+        let volume: alloc::vec::Vec<_> = FieldPathTarget::Volume.allowed(plain).collect();
         assert_eq!(
             volume,
             [
@@ -406,17 +410,24 @@ mod tests {
             ]
         );
         let owners = Extra { owner_references: true, ..plain };
-        assert!(Scope::Env.allowed(owners).any(|path| path == "metadata.ownerReferences"));
-        assert!(Scope::Volume.allowed(owners).any(|path| path == "metadata.ownerReferences"));
+        assert!(
+            FieldPathTarget::Env.allowed(owners).any(|path| path == "metadata.ownerReferences")
+        );
+        assert!(
+            FieldPathTarget::Volume.allowed(owners).any(|path| path == "metadata.ownerReferences")
+        );
     }
 
     #[test]
     fn r15_parity_gives_volumes_what_variables_have() {
         let extra = Extra { volume_parity: true, ..Extra::default() };
-        for path in Scope::Env.allowed(extra) {
-            assert!(Scope::Volume.allowed(extra).any(|allowed| allowed == path), "{path}");
+        for path in FieldPathTarget::Env.allowed(extra) {
+            assert!(
+                FieldPathTarget::Volume.allowed(extra).any(|allowed| allowed == path),
+                "{path}"
+            );
         }
-        assert!(!Scope::Env.allows(Field::Labels, extra));
+        assert!(!FieldPathTarget::Env.allows(PodField::Labels, extra));
     }
 
     fn paths() -> impl Strategy<Value = String> {

@@ -9,6 +9,6 @@ pub mod id;
 pub mod revision;
 pub mod selector;
 
-pub use field_path::{Field, FieldPath};
+pub use field_path::{FieldPath, PodField};
 pub use id::{GroupResource, GroupVersion};
 pub use revision::Revision;

@@ -8,12 +8,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tenure_machinery::Object;
-use tenure_ownership::{Write, WriteId};
-use tenure_server::door::Standing;
-use tenure_world::Guard;
+use tenure_ownership::{OwnershipWrite, WriteId};
+use tenure_server::internal_writer::WriteTarget;
+use tenure_world::Precondition;
 
 /// One object, as it will be.
-struct Entry {
+struct ProjectedObject {
     /// The write that makes it so.
     by: WriteId,
     /// Its uid.
@@ -27,7 +27,7 @@ struct Entry {
 /// Everything that is not committed yet.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    entries: HashMap<Arc<str>, Entry>,
+    entries: HashMap<Arc<str>, ProjectedObject>,
     /// Where objects are that will be gone, by uid.
     gone: HashMap<Box<str>, Arc<str>>,
     /// Objects under way, by the uid of each owner they had.
@@ -49,7 +49,7 @@ impl Ahead {
     pub(crate) fn insert(
         &mut self,
         key: Arc<str>,
-        write: &Write,
+        write: &OwnershipWrite,
         owners: Vec<Box<str>>,
         object: Option<Arc<Object>>,
     ) {
@@ -60,7 +60,7 @@ impl Ahead {
         for owner in &owners {
             self.dependents.entry(owner.clone()).or_default().insert(Arc::clone(&key));
         }
-        let entry = Entry { by: write.id, uid: write.key.uid.clone(), owners, object };
+        let entry = ProjectedObject { by: write.id, uid: write.key.uid.clone(), owners, object };
         self.entries.insert(key, entry);
     }
 
@@ -90,20 +90,23 @@ impl Ahead {
     pub(crate) fn absences<'a>(
         &'a self,
         owners: &'a [Box<str>],
-    ) -> impl Iterator<Item = Guard> + 'a {
+    ) -> impl Iterator<Item = Precondition> + 'a {
         owners
             .iter()
             .filter_map(|uid| self.gone.get(uid))
-            .map(|key| Guard::At { key: Arc::clone(key), revision: None })
+            .map(|key| Precondition::At { key: Arc::clone(key), revision: None })
     }
 
     /// That the dependents of an owner which are under way have become what they will be.
-    pub(crate) fn of_dependents<'a>(&'a self, owner: &str) -> impl Iterator<Item = Guard> + 'a {
+    pub(crate) fn of_dependents<'a>(
+        &'a self,
+        owner: &str,
+    ) -> impl Iterator<Item = Precondition> + 'a {
         let keys = self.dependents.get(owner).into_iter().flatten();
         keys.filter_map(|key| {
             let guard = match &self.entries.get(key)?.object {
-                Some(object) => Standing::Ahead { key, object }.guard(),
-                None => Guard::At { key: Arc::clone(key), revision: None },
+                Some(object) => WriteTarget::Ahead { key, object }.guard(),
+                None => Precondition::At { key: Arc::clone(key), revision: None },
             };
             Some(guard)
         })

@@ -26,21 +26,24 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::Object;
 use tenure_ownership as ownership;
-use tenure_ownership::{Engine, Finding, Intent, Order, Outcome, Rule, WriteId};
-use tenure_server::door::{Actor, Door};
+use tenure_ownership::{
+    ChangeOrder, OwnershipEngine, OwnershipFinding, OwnershipIntent, OwnershipRule, WriteId,
+    WriteOutcome,
+};
+use tenure_server::internal_writer::{Actor, InternalWriter};
 use tenure_world::{Change, Interest, Record, World};
 use tokio::sync::oneshot;
 
 use crate::ahead::Ahead;
+use crate::event_publisher::EventPublisher;
 use crate::follow::{Follower, Task, Want};
-use crate::keeper::Keeper;
 use crate::progress::Load;
 use crate::recorder::Notice;
 use crate::retry::Retries;
-use crate::tell::Teller;
+use crate::shared_retention::SharedRetention;
 
 use objects::{TypeTable, with_object};
-use submit::{Ended, Tried, came_of};
+use submit::{SubmitOutcome, Tried, came_of};
 
 /// Whose name the collector writes under (R148).
 const ACTOR: Actor =
@@ -55,7 +58,7 @@ const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefiniti
 const WRITES_AT_ONCE: usize = 1000;
 
 /// Something said to the collector while it runs.
-pub(crate) enum Message {
+pub(crate) enum CollectorMessage {
     /// Asks for the graph as DOT, or the part connected to these uids (R171).
     Graph { uids: Vec<String>, answer: oneshot::Sender<String> },
     /// An object whose deletion was held back may be tried again.
@@ -63,34 +66,34 @@ pub(crate) enum Message {
 }
 
 /// A write that is done.
-pub(crate) struct Concluded {
+pub(crate) struct CollectorWriteResult {
     id: WriteId,
     key: Arc<str>,
     uid: Box<str>,
     /// Whether it left dependents of an owner behind.
     orphans: bool,
-    ended: Ended,
+    ended: SubmitOutcome,
 }
 
 /// The collector and everything it holds.
 pub(crate) struct Collector {
-    door: Door,
+    door: InternalWriter,
     /// Guards the engine's tables.
     seed: u64,
-    engine: Engine,
+    engine: OwnershipEngine,
     types: TypeTable,
     /// Writes that wait until others are done.
-    waiting: VecDeque<ownership::Write>,
+    waiting: VecDeque<ownership::OwnershipWrite>,
     /// How many writes are under way.
     under_way: usize,
     /// What objects will be once writes under way are committed.
     ahead: Ahead,
     /// Writes that cannot go out before the one under way for the same object.
-    parked: HashMap<Arc<str>, ownership::Write>,
+    parked: HashMap<Arc<str>, ownership::OwnershipWrite>,
     /// Objects whose write was refused, to be tried again later.
     refused: Retries,
     /// Writes to such objects that were wanted meanwhile.
-    held: HashMap<Box<str>, ownership::Write>,
+    held: HashMap<Box<str>, ownership::OwnershipWrite>,
     /// How many writes under way leave dependents behind.
     orphaning: usize,
     /// How many writes were refused.
@@ -98,13 +101,13 @@ pub(crate) struct Collector {
     /// How many releases were heard and do not show in the load yet.
     released: usize,
     /// Says which ConfigMaps and Secrets may go.
-    keeper: Rc<Keeper>,
-    teller: Arc<Teller>,
+    keeper: Rc<SharedRetention>,
+    teller: Arc<EventPublisher>,
 }
 
 impl Follower for Collector {
-    type Ended = Concluded;
-    type Message = Message;
+    type Ended = CollectorWriteResult;
+    type Message = CollectorMessage;
 
     fn name(&self) -> &'static str {
         NAME
@@ -156,13 +159,13 @@ impl Follower for Collector {
         self.take(out);
     }
 
-    fn hear(&mut self, message: Message) {
+    fn hear(&mut self, message: CollectorMessage) {
         match message {
-            Message::Graph { uids, answer } => {
+            CollectorMessage::Graph { uids, answer } => {
                 let uids: Vec<&str> = uids.iter().map(String::as_str).collect();
                 let _ = answer.send(self.engine.dot(&uids));
             }
-            Message::Released(uid) => {
+            CollectorMessage::Released(uid) => {
                 let mut out = Vec::new();
                 self.engine.retry(&uid, &mut out);
                 self.take(out);
@@ -171,7 +174,7 @@ impl Follower for Collector {
         }
     }
 
-    fn next(&mut self, now: Instant, _seen: Revision) -> Want<Concluded> {
+    fn next(&mut self, now: Instant, _seen: Revision) -> Want<CollectorWriteResult> {
         while let Some(uid) = self.refused.take(now) {
             let mut out = Vec::new();
             match self.held.remove(&uid) {
@@ -195,7 +198,7 @@ impl Follower for Collector {
         Want::Rest(self.refused.due())
     }
 
-    fn ended(&mut self, ended: Concluded, now: Instant) {
+    fn ended(&mut self, ended: CollectorWriteResult, now: Instant) {
         self.under_way -= 1;
         self.conclude(ended, now);
     }
@@ -213,11 +216,16 @@ impl Follower for Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(door: Door, teller: Arc<Teller>, keeper: Rc<Keeper>, seed: u64) -> Collector {
+    pub(crate) fn new(
+        door: InternalWriter,
+        teller: Arc<EventPublisher>,
+        keeper: Rc<SharedRetention>,
+        seed: u64,
+    ) -> Collector {
         Collector {
             door,
             seed,
-            engine: Engine::new(Order::Total, seed),
+            engine: OwnershipEngine::new(ChangeOrder::Total, seed),
             types: TypeTable::default(),
             waiting: VecDeque::new(),
             under_way: 0,
@@ -253,21 +261,21 @@ impl Collector {
         }
     }
 
-    fn put(&mut self, record: &Record, out: &mut Vec<Intent>) {
+    fn put(&mut self, record: &Record, out: &mut Vec<OwnershipIntent>) {
         let Some(resource) = self.types.resource(record.key()) else { return };
         with_object(record, resource, |object| self.engine.put(object, out));
     }
 
     /// Brings the engine's table of types up to what is served now.
-    fn learn_kinds(&mut self, revision: Revision, out: &mut Vec<Intent>) {
+    fn learn_kinds(&mut self, revision: Revision, out: &mut Vec<OwnershipIntent>) {
         let kinds = self.door.kinds();
         let before = std::mem::take(&mut self.types.types);
         self.types.learn(&kinds, &mut self.engine);
         let types = &self.types.types;
-        let added: Vec<ownership::Type<'_>> = types
+        let added: Vec<ownership::KindVersion<'_>> = types
             .iter()
             .filter(|(name, facts)| before.get(*name) != Some(facts))
-            .map(|((api_version, kind), facts)| ownership::Type {
+            .map(|((api_version, kind), facts)| ownership::KindVersion {
                 api_version,
                 kind,
                 resource: facts.resource,
@@ -287,40 +295,40 @@ impl Collector {
     }
 
     /// Sorts what the engine wants.
-    fn take(&mut self, intents: Vec<Intent>) {
+    fn take(&mut self, intents: Vec<OwnershipIntent>) {
         for intent in intents {
             match intent {
-                Intent::Write(write) => self.waiting.push_back(write),
-                Intent::Report(finding) => self.teller.tell(notice(&finding)),
+                OwnershipIntent::Write(write) => self.waiting.push_back(write),
+                OwnershipIntent::Report(finding) => self.teller.tell(notice(&finding)),
                 // With one order nothing is in doubt.
-                Intent::Ask(_) => {}
+                OwnershipIntent::Ask(_) => {}
             }
         }
     }
 
     /// Tells the engine what came of a write.
-    fn conclude(&mut self, concluded: Concluded, now: Instant) {
-        let Concluded { id, key, uid, orphans, ended } = concluded;
+    fn conclude(&mut self, concluded: CollectorWriteResult, now: Instant) {
+        let CollectorWriteResult { id, key, uid, orphans, ended } = concluded;
         self.orphaning -= usize::from(orphans);
         let mut out = Vec::new();
         if self.ahead.conclude(&key, id) {
             self.tell_truth(&key, &uid, &mut out);
         }
         let outcome = match ended {
-            Ended::Applied(revision) => Outcome::Applied(revision),
-            Ended::NotFound => Outcome::NotFound,
-            Ended::UidMismatch => Outcome::UidMismatch,
-            Ended::Moved => Outcome::Conflict(None),
-            Ended::Denied => Outcome::Denied,
-            Ended::Failed => Outcome::Failed,
+            SubmitOutcome::Applied(revision) => WriteOutcome::Applied(revision),
+            SubmitOutcome::NotFound => WriteOutcome::NotFound,
+            SubmitOutcome::UidMismatch => WriteOutcome::UidMismatch,
+            SubmitOutcome::Moved => WriteOutcome::Conflict(None),
+            SubmitOutcome::Denied => WriteOutcome::Denied,
+            SubmitOutcome::Failed => WriteOutcome::Failed,
         };
         self.engine.outcome(id, &outcome, &mut out);
         match ended {
-            Ended::Denied | Ended::Failed => {
+            SubmitOutcome::Denied | SubmitOutcome::Failed => {
                 self.refusals += 1;
                 self.refused.fail(uid, now);
             }
-            Ended::Applied(_) => self.refused.forget(&uid),
+            SubmitOutcome::Applied(_) => self.refused.forget(&uid),
             _ => {}
         }
         self.take(out);
@@ -330,7 +338,7 @@ impl Collector {
     }
 
     /// Tells the engine how an object stands, after it was told how it would.
-    fn tell_truth(&mut self, key: &str, uid: &str, out: &mut Vec<Intent>) {
+    fn tell_truth(&mut self, key: &str, uid: &str, out: &mut Vec<OwnershipIntent>) {
         let state = self.door.world().current();
         let record = state.get(key);
         if record.is_none_or(|record| record.uid() != uid) {
@@ -345,7 +353,10 @@ impl Collector {
     }
 
     /// Submits a write and tells the engine what it will leave.
-    fn carry_out(&mut self, write: ownership::Write) -> Option<Task<Concluded>> {
+    fn carry_out(
+        &mut self,
+        write: ownership::OwnershipWrite,
+    ) -> Option<Task<CollectorWriteResult>> {
         let (id, uid) = (write.id, write.key.uid.clone());
         if self.refused.is_waiting(&uid) {
             self.held.insert(uid, write);
@@ -361,27 +372,28 @@ impl Collector {
             Tried::Held => {
                 // The keeper says when to try again.
                 let mut out = Vec::new();
-                self.engine.outcome(id, &Outcome::Denied, &mut out);
+                self.engine.outcome(id, &WriteOutcome::Denied, &mut out);
                 self.take(out);
                 return None;
             }
             Tried::Ended(ended) => (None, Some(ended)),
         };
-        let (door, orphans) = (self.door.clone(), matches!(write.rule, Rule::R114 | Rule::R115));
+        let (door, orphans) =
+            (self.door.clone(), matches!(write.rule, OwnershipRule::R114 | OwnershipRule::R115));
         self.orphaning += usize::from(orphans);
         Some(Box::pin(async move {
             let ended = match (submitted, ended) {
                 (Some(submitted), _) => came_of(&door, submitted.outcome().await),
-                (None, ended) => ended.unwrap_or(Ended::Failed),
+                (None, ended) => ended.unwrap_or(SubmitOutcome::Failed),
             };
-            Concluded { id, key, uid, orphans, ended }
+            CollectorWriteResult { id, key, uid, orphans, ended }
         }))
     }
 }
 
 /// The event about a reference across namespaces (section 2).
-fn notice(finding: &Finding) -> Notice {
-    let Finding::InvalidNamespace { dependent, api_version, kind, reference } = finding;
+fn notice(finding: &OwnershipFinding) -> Notice {
+    let OwnershipFinding::InvalidNamespace { dependent, api_version, kind, reference } = finding;
     let mut about = json!({
         "kind": kind, "apiVersion": api_version, "name": dependent.name, "uid": dependent.uid,
     });

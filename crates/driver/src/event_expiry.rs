@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tenure_core::Revision;
 use tenure_machinery::Object;
-use tenure_server::door::Door;
+use tenure_server::internal_writer::InternalWriter;
 use tenure_workload::event_expiry::Expiry;
 use tenure_world::{Change, Interest, Record, World};
 use tokio::sync::mpsc;
 
 use crate::clock;
 use crate::follow::{self, Follower, Want};
-use crate::progress::{Load, Progress};
+use crate::progress::{FollowerProgress, Load};
 
 /// What readiness calls it.
 pub(crate) const NAME: &str = "event-expiry";
@@ -26,7 +26,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The follower.
 pub(crate) struct EventExpiry {
-    door: Door,
+    door: InternalWriter,
     /// How long an event lives after it was last written.
     life: Duration,
     /// What the engine's times are counted from.
@@ -40,15 +40,16 @@ pub(crate) struct EventExpiry {
 pub(crate) struct Stayed(Vec<Arc<str>>);
 
 impl EventExpiry {
-    pub(crate) fn new(door: Door, life: Duration) -> EventExpiry {
+    pub(crate) fn new(door: InternalWriter, life: Duration) -> EventExpiry {
         let begin = clock::instant();
         EventExpiry { door, life, begin, expiry: Expiry::new(life), under_way: 0 }
     }
 }
 
 /// Deletes events that were last written `life` ago, and does nothing else, until the world stops.
-pub async fn run(door: Door, life: Duration) {
-    let ((progress, _), (_unheard, silence)) = (Progress::new(NAME), mpsc::unbounded_channel());
+pub async fn run(door: InternalWriter, life: Duration) {
+    let ((progress, _), (_unheard, silence)) =
+        (FollowerProgress::new(NAME), mpsc::unbounded_channel());
     let world = door.world().clone();
     follow::run(&world, EventExpiry::new(door, life), silence, progress).await;
 }

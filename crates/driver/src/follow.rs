@@ -18,12 +18,12 @@ use futures::future::select_all;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use tenure_core::Revision;
-use tenure_world::{Change, Handle, Interest, Status, Watch, WatchEnded, World};
+use tenure_world::{Change, Interest, Watch, WatchEnded, World, WorldHandle, WriteAvailability};
 use tokio::sync::mpsc;
 
 use crate::clock;
-use crate::pace::Pace;
-use crate::progress::{Load, Position, Progress};
+use crate::poll_throttle::PollThrottle;
+use crate::progress::{FollowerProgress, Load, Position};
 use crate::retry::wait_after;
 
 /// So many failures in a row lead to the longest wait before a follower is started again, ten seconds.
@@ -77,7 +77,7 @@ pub trait Follower {
 }
 
 /// Why following ended.
-enum Left {
+enum FollowExit {
     /// The source takes no more writes: nothing is left to follow.
     Stopped,
     /// What comes next is no longer kept.
@@ -88,10 +88,10 @@ enum Left {
 
 /// Follows a source until it stops, whatever happens to the follower on the way.
 pub async fn run<F: Follower>(
-    source: &Handle,
+    source: &WorldHandle,
     mut follower: F,
     mut messages: mpsc::UnboundedReceiver<F::Message>,
-    progress: Progress,
+    progress: FollowerProgress,
 ) {
     let name = follower.name();
     let mut failures = 0;
@@ -108,9 +108,9 @@ pub async fn run<F: Follower>(
             }
         };
         match left {
-            Ok(Left::Stopped) => return,
-            Ok(Left::Restart) => {}
-            Ok(Left::Behind) => {
+            Ok(FollowExit::Stopped) => return,
+            Ok(FollowExit::Restart) => {}
+            Ok(FollowExit::Behind) => {
                 tracing::warn!(follower = name, "fell behind the log and begins anew");
             }
             Err(panic) => {
@@ -126,19 +126,19 @@ pub async fn run<F: Follower>(
 
 /// Follows from the state as it is now, as far as changes are kept.
 async fn follow<F: Follower>(
-    source: &Handle,
+    source: &WorldHandle,
     follower: &mut F,
     messages: &mut mpsc::UnboundedReceiver<F::Message>,
-    progress: &Progress,
-) -> Left {
+    progress: &FollowerProgress,
+) -> FollowExit {
     let state = source.current();
     let interests = follower.start(&state);
-    let Ok(mut changes) = Changes::after(source, state.revision(), interests) else {
-        return Left::Behind;
+    let Ok(mut changes) = WatchCursors::after(source, state.revision(), interests) else {
+        return FollowExit::Behind;
     };
     drop(state);
     let mut tasks = FuturesUnordered::new();
-    let mut pace = Pace::default();
+    let mut pace = PollThrottle::default();
     loop {
         if let Err(ended) = changes.take(source, follower) {
             return left(source, ended);
@@ -149,7 +149,7 @@ async fn follow<F: Follower>(
             match follower.next(clock::instant(), seen) {
                 Want::Task(task) => tasks.push(task),
                 Want::Rest(until) => break until,
-                Want::Restart => return Left::Restart,
+                Want::Restart => return FollowExit::Restart,
             }
         };
         let load = follower.load();
@@ -183,25 +183,35 @@ async fn follow<F: Follower>(
     }
 }
 
-fn left(source: &Handle, ended: WatchEnded) -> Left {
+fn left(source: &WorldHandle, ended: WatchEnded) -> FollowExit {
     match ended {
-        WatchEnded::Stopped => Left::Stopped,
-        WatchEnded::Compacted { .. } if source.status() != Status::Running => Left::Stopped,
-        WatchEnded::Compacted { .. } => Left::Behind,
+        WatchEnded::Stopped => FollowExit::Stopped,
+        WatchEnded::Compacted { .. } if source.status() != WriteAvailability::Running => {
+            FollowExit::Stopped
+        }
+        WatchEnded::Compacted { .. } => FollowExit::Behind,
     }
 }
 
 /// Cursors over the changes of some interests; in order within each.
-struct Changes(Vec<Watch>);
+struct WatchCursors(Vec<Watch>);
 
-impl Changes {
-    fn after(source: &Handle, after: Revision, interests: Vec<Interest>) -> Result<Changes, ()> {
+impl WatchCursors {
+    fn after(
+        source: &WorldHandle,
+        after: Revision,
+        interests: Vec<Interest>,
+    ) -> Result<WatchCursors, ()> {
         let watches = interests.into_iter().map(|interest| source.watch(after, interest));
-        watches.collect::<Result<_, _>>().map(Changes).map_err(|_| ())
+        watches.collect::<Result<_, _>>().map(WatchCursors).map_err(|_| ())
     }
 
     /// Hands everything that is published to the follower.
-    fn take<F: Follower>(&mut self, source: &Handle, follower: &mut F) -> Result<(), WatchEnded> {
+    fn take<F: Follower>(
+        &mut self,
+        source: &WorldHandle,
+        follower: &mut F,
+    ) -> Result<(), WatchEnded> {
         for watch in &mut self.0 {
             let Some(mut change) = watch.try_next()? else { continue };
             let mut state = source.current();

@@ -14,26 +14,26 @@
 //! decide, and some on which the writes of controllers are made ready.
 //! Engines decide; nothing here knows a rule.
 
-mod act;
 mod ahead;
 mod clock;
 mod collect;
+mod controllers;
 pub mod event_expiry;
+mod event_publisher;
 pub mod follow;
-mod imagined;
-mod keeper;
-mod mention;
+mod intent_executor;
 pub mod mirror;
 mod nodes;
-mod pace;
+mod poll_throttle;
 pub mod progress;
 mod queue;
 mod recorder;
-mod retain;
+mod retention;
+mod retention_facts;
 mod retry;
-mod tell;
+mod shared_retention;
+mod simulated_volumes;
 mod view;
-mod work;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -41,22 +41,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_core::Revision;
-use tenure_server::beside::{Asking, Beside};
-use tenure_server::door::Door;
+use tenure_server::engine_api::{Asking, EngineApi};
+use tenure_server::internal_writer::InternalWriter;
 use tenure_supervise::keep_running;
 use tenure_workload::Controller;
 use tenure_workload::scheduler::JoinedScheduler;
-use tenure_world::Handle;
+use tenure_world::WorldHandle;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use collect::Collector;
+use controllers::Workshop;
 use event_expiry::EventExpiry;
-use keeper::{Counters, Keeper, Nudge};
-use mention::Shelves;
-use progress::{Followed, Observer, Position, Progress};
-use retain::Retainer;
-use tell::Teller;
-use work::Workshop;
+use event_publisher::EventPublisher;
+use progress::{FollowerProgress, FollowerStatus, Observer, Position};
+use retention::Retainer;
+use retention_facts::RetentionPrefixes;
+use shared_retention::{Counters, Nudge, SharedRetention};
 
 pub use tenure_workload::UnknownController;
 
@@ -160,43 +160,47 @@ impl Controllers {
 
 /// The followers of one process, ready to run.
 pub struct Driver {
-    door: Door,
+    door: InternalWriter,
     seed: u64,
     controllers: Controllers,
-    progress: [Progress; 4],
+    progress: [FollowerProgress; 4],
     /// How far the collector is.
     observed: Observer,
     counters: Arc<Counters>,
     panics: Arc<AtomicU64>,
     /// The line to the collector and the one to the retention controller.
-    questions: Line<collect::Message>,
-    nudges: Line<Nudge>,
+    questions: MessageChannel<collect::CollectorMessage>,
+    nudges: MessageChannel<Nudge>,
 }
 
-type Line<T> = (mpsc::UnboundedSender<T>, mpsc::UnboundedReceiver<T>);
+type MessageChannel<T> = (mpsc::UnboundedSender<T>, mpsc::UnboundedReceiver<T>);
 
 /// What clients may ask of a running driver.
 pub struct Engines {
-    world: Handle,
+    world: WorldHandle,
     /// Nobody reports for a collector that does not run, nor for a retention controller.
     collector: Option<Observer>,
     retainer: Option<Observer>,
     workshop: Observer,
     expiry: Option<Observer>,
-    shelves: Shelves,
+    shelves: RetentionPrefixes,
     counters: Arc<Counters>,
     panics: Arc<AtomicU64>,
-    questions: mpsc::UnboundedSender<collect::Message>,
+    questions: mpsc::UnboundedSender<collect::CollectorMessage>,
 }
 
 impl Driver {
     /// A driver behind a door, and what may be asked of it; the seed guards hash tables.
     #[must_use]
-    pub fn new(door: Door, seed: u64, controllers: Controllers) -> (Driver, Arc<Engines>) {
-        let (collector, collecting) = Progress::new(collect::NAME);
-        let (retainer, retaining) = Progress::new(retain::NAME);
-        let (workshop, working) = Progress::new(work::NAME);
-        let (expiry, expiring) = Progress::new(event_expiry::NAME);
+    pub fn new(
+        door: InternalWriter,
+        seed: u64,
+        controllers: Controllers,
+    ) -> (Driver, Arc<Engines>) {
+        let (collector, collecting) = FollowerProgress::new(collect::NAME);
+        let (retainer, retaining) = FollowerProgress::new(retention::NAME);
+        let (workshop, working) = FollowerProgress::new(controllers::NAME);
+        let (expiry, expiring) = FollowerProgress::new(event_expiry::NAME);
         let (counters, panics) = (Arc::new(Counters::default()), Arc::new(AtomicU64::new(0)));
         let (questions, nudges) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let observed = collecting.clone();
@@ -206,7 +210,7 @@ impl Driver {
             retainer: controllers.keeps.then_some(retaining),
             workshop: working,
             expiry: controllers.event_life.map(|_| expiring),
-            shelves: Shelves::new(&door.kinds()),
+            shelves: RetentionPrefixes::new(&door.kinds()),
             counters: Arc::clone(&counters),
             panics: Arc::clone(&panics),
             questions: questions.0.clone(),
@@ -247,7 +251,7 @@ impl Driver {
         let (questions, nudges) = (self.questions, self.nudges);
         let [collecting, retaining, working, expiring] = progress;
         let world = door.world().clone();
-        let (teller, waiting) = Teller::new();
+        let (teller, waiting) = EventPublisher::new();
         let teller = Arc::new(teller);
         let (telling, events) = (Arc::clone(&teller), door.clone());
         let waiting = Rc::new(Mutex::new(waiting));
@@ -267,10 +271,13 @@ impl Driver {
         let observed = controllers.collects.then_some(observed);
         let list = controllers.list;
         let workshop = Workshop::new(door.clone(), list, Arc::clone(&teller), panics, observed);
-        let settings =
-            tenure_retention::Settings { draining: !controllers.retains, ..Default::default() };
+        let settings = tenure_retention::RetentionEngineSettings {
+            draining: !controllers.retains,
+            ..Default::default()
+        };
         let (to_collector, to_retainer) = (questions.0, nudges.0);
-        let keeper = Keeper::new(&door.kinds(), settings, counters, to_collector, to_retainer);
+        let keeper =
+            SharedRetention::new(&door.kinds(), settings, counters, to_collector, to_retainer);
         let keeper = Rc::new(keeper);
         let retainer = Retainer::new(door.clone(), Rc::clone(&keeper), Arc::clone(&teller));
         let collector = Collector::new(door, teller, keeper, seed);
@@ -289,11 +296,11 @@ fn hands() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).max(1)
 }
 
-impl Beside for Engines {
+impl EngineApi for Engines {
     fn graph(&self, uids: Vec<String>) -> Asking<'_, String> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
-            let question = collect::Message::Graph { uids, answer };
+            let question = collect::CollectorMessage::Graph { uids, answer };
             if self.collector.is_none() || self.questions.send(question).is_err() {
                 return String::new();
             }
@@ -307,7 +314,7 @@ impl Beside for Engines {
             // that one is idle.
             let mut followers: Vec<Observer> = self.settling().cloned().collect();
             loop {
-                let looks: Vec<Followed> = followers.iter_mut().map(Observer::look).collect();
+                let looks: Vec<FollowerStatus> = followers.iter_mut().map(Observer::look).collect();
                 // What was done may have asked for more: all is settled once nothing is newer.
                 let newest = self.world.current().revision();
                 let mut settled = true;
@@ -318,7 +325,8 @@ impl Beside for Engines {
                     let Position { seen, load } = look.position;
                     let done = load.idle && seen >= upto && seen >= newest;
                     settled &= done
-                        || follower.name == retain::NAME && self.passes_over(&look.position, upto);
+                        || follower.name == retention::NAME
+                            && self.passes_over(&look.position, upto);
                 }
                 if settled {
                     return Ok(newest);
@@ -331,7 +339,7 @@ impl Beside for Engines {
     }
 
     fn volumes(&self, namespace: &str, name: &str) -> Option<serde_json::Value> {
-        imagined::volumes(&self.world.current(), namespace, name)
+        simulated_volumes::volumes(&self.world.current(), namespace, name)
     }
 
     fn health(&self) -> Vec<(&'static str, Result<(), String>)> {
@@ -409,10 +417,12 @@ impl Engines {
             return false;
         }
         let state = self.world.current();
-        let subjects = |stored| matches!(stored, mention::Stored::Subject(_));
+        let subjects = |stored| matches!(stored, retention_facts::RetentionKind::Subject(_));
         let newer = |prefix: &str| {
             let mut records = state.range(prefix, None);
-            records.any(|record| record.revision() > position.seen && mention::opted_in(record))
+            records.any(|record| {
+                record.revision() > position.seen && retention_facts::opted_in(record)
+            })
         };
         state.revision() >= upto
             && !self.shelves.within("", subjects).any(|(prefix, _)| newer(&prefix))

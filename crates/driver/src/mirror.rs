@@ -14,28 +14,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
-use tenure_server::registry::Served;
-use tenure_world::{Draft, Handle, Proposal, Record, Refused, Write};
+use tenure_server::registry::ServedKind;
+use tenure_world::{Draft, Proposal, ProposalError, Record, WorldHandle, WriteOperation};
 
 /// What the other server calls the version of each object, and as which revision it is known here.
 type Versions = HashMap<Arc<str>, (Revision, Box<str>)>;
 
 /// A mirror of another API server.
 pub struct Mirror {
-    world: Handle,
+    world: WorldHandle,
     versions: Mutex<Versions>,
 }
 
 impl Mirror {
     /// A mirror that feeds this world; nobody else may write to it.
     #[must_use]
-    pub fn new(world: Handle) -> Mirror {
+    pub fn new(world: WorldHandle) -> Mirror {
         Mirror { world, versions: Mutex::default() }
     }
 
     /// What followers follow.
     #[must_use]
-    pub fn world(&self) -> &Handle {
+    pub fn world(&self) -> &WorldHandle {
         &self.world
     }
 
@@ -43,7 +43,11 @@ impl Mirror {
     ///
     /// # Errors
     /// Something in it is no object, or the world has stopped.
-    pub async fn replace(&self, served: &Served, objects: &[Object]) -> Result<(), Refused> {
+    pub async fn replace(
+        &self,
+        served: &ServedKind,
+        objects: &[Object],
+    ) -> Result<(), ProposalError> {
         let (mut writes, mut heard) = (Vec::new(), Vec::new());
         let mut listed: HashSet<String> = HashSet::new();
         for object in objects {
@@ -60,7 +64,7 @@ impl Mirror {
         let state = self.world.current();
         let known = state.range(&served.prefix, None);
         let gone = known.filter(|record| !listed.contains(&**record.key()));
-        writes.extend(gone.map(|record| Write::Delete { key: Arc::clone(record.key()) }));
+        writes.extend(gone.map(|record| WriteOperation::Delete { key: Arc::clone(record.key()) }));
         self.take(writes, heard).await
     }
 
@@ -68,7 +72,7 @@ impl Mirror {
     ///
     /// # Errors
     /// As [`Mirror::replace`].
-    pub async fn put(&self, served: &Served, object: &Object) -> Result<(), Refused> {
+    pub async fn put(&self, served: &ServedKind, object: &Object) -> Result<(), ProposalError> {
         let key = served.key(object.namespace(), object.name());
         if self.is_known(&key, object) {
             return Ok(());
@@ -82,9 +86,14 @@ impl Mirror {
     ///
     /// # Errors
     /// As [`Mirror::replace`].
-    pub async fn gone(&self, served: &Served, namespace: &str, name: &str) -> Result<(), Refused> {
+    pub async fn gone(
+        &self,
+        served: &ServedKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), ProposalError> {
         let key = served.key(namespace, name).into();
-        self.take(vec![Write::Delete { key }], Vec::new()).await
+        self.take(vec![WriteOperation::Delete { key }], Vec::new()).await
     }
 
     /// What the other server calls the version that a record shows; none once it has moved on.
@@ -102,15 +111,15 @@ impl Mirror {
 
     async fn take(
         &self,
-        writes: Vec<Write>,
+        writes: Vec<WriteOperation>,
         heard: Vec<(Arc<str>, Box<str>)>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ProposalError> {
         if writes.is_empty() {
             return Ok(());
         }
         let gone: Vec<Arc<str>> = writes
             .iter()
-            .filter(|write| matches!(write, Write::Delete { .. }))
+            .filter(|write| matches!(write, WriteOperation::Delete { .. }))
             .map(|write| Arc::clone(write.key()))
             .collect();
         let committed = self.world.propose(Proposal { guards: Vec::new(), writes }).await?;
@@ -133,7 +142,7 @@ fn version_of(object: &Object) -> &str {
     object.str_at(&["metadata", "resourceVersion"]).unwrap_or_default()
 }
 
-fn put(served: &Served, key: &str, object: &Object) -> (Write, Box<str>) {
+fn put(served: &ServedKind, key: &str, object: &Object) -> (WriteOperation, Box<str>) {
     let draft = Draft::encode(&served.kind.kind, &served.api_version, object);
-    (Write::Put { key: key.into(), draft }, version_of(object).into())
+    (WriteOperation::Put { key: key.into(), draft }, version_of(object).into())
 }

@@ -2,7 +2,7 @@
 
 use futures::StreamExt as _;
 use tenure_machinery::{Failure, Object, ObjectExt as _};
-use tenure_server::door::{Actor, Door};
+use tenure_server::internal_writer::{Actor, InternalWriter};
 use tenure_workload::{simulated, volumes};
 
 use crate::clock;
@@ -13,7 +13,7 @@ const ACTOR: Actor = Actor { account: "node-controller", manager: "kubelet" };
 const AT_ONCE: usize = 256;
 
 /// Makes sure that there are this many nodes, and a class of storage for their pods.
-pub(crate) async fn register(door: Door, count: u16) {
+pub(crate) async fn register(door: InternalWriter, count: u16) {
     if count == 0 {
         return;
     }
@@ -26,17 +26,17 @@ pub(crate) async fn register(door: Door, count: u16) {
 }
 
 /// Creates an object unless there is one of its name.
-async fn ensure(door: &Door, at: (&str, &str), object: Object) {
+async fn ensure(door: &InternalWriter, at: (&str, &str), object: Object) {
     let name = object.name().to_owned();
     let known = door.key(at, "", &name).is_ok_and(|key| door.world().current().get(&key).is_some());
     if known {
         return;
     }
     if let Err(failure) = door.create(ACTOR, at, "", object, Vec::new()).await {
-        told(&name, &failure);
+        warn_unregistered(&name, &failure);
     }
 }
 
-fn told(name: &str, failure: &Failure) {
+fn warn_unregistered(name: &str, failure: &Failure) {
     tracing::warn!(name, error = failure.message, "a simulated node could not be registered");
 }

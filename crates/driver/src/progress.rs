@@ -32,7 +32,7 @@ pub struct Position {
 
 /// A follower as others see it.
 #[derive(Clone, Debug, Default)]
-pub struct Followed {
+pub struct FollowerStatus {
     /// Where it is.
     pub position: Position,
     /// How often it was started again after a panic.
@@ -43,8 +43,8 @@ pub struct Followed {
 
 /// The writing end.
 #[derive(Debug)]
-pub struct Progress {
-    sender: watch::Sender<Followed>,
+pub struct FollowerProgress {
+    sender: watch::Sender<FollowerStatus>,
     fault: Arc<AtomicBool>,
 }
 
@@ -53,17 +53,17 @@ pub struct Progress {
 pub struct Observer {
     /// What the follower is called.
     pub name: &'static str,
-    receiver: watch::Receiver<Followed>,
+    receiver: watch::Receiver<FollowerStatus>,
     fault: Arc<AtomicBool>,
 }
 
-impl Progress {
+impl FollowerProgress {
     /// A follower of this name that has not begun, and the end that others look at.
     #[must_use]
-    pub fn new(name: &'static str) -> (Progress, Observer) {
-        let (sender, receiver) = watch::channel(Followed::default());
+    pub fn new(name: &'static str) -> (FollowerProgress, Observer) {
+        let (sender, receiver) = watch::channel(FollowerStatus::default());
         let fault = Arc::new(AtomicBool::new(false));
-        (Progress { sender, fault: Arc::clone(&fault) }, Observer { name, receiver, fault })
+        (FollowerProgress { sender, fault: Arc::clone(&fault) }, Observer { name, receiver, fault })
     }
 
     /// The follower is here now.
@@ -101,12 +101,12 @@ impl Progress {
 impl Observer {
     /// As it is now.
     #[must_use]
-    pub fn now(&self) -> Followed {
+    pub fn now(&self) -> FollowerStatus {
         self.receiver.borrow().clone()
     }
 
     /// As it is now; what changes later is seen by [`Observer::changed`].
-    pub(crate) fn look(&mut self) -> Followed {
+    pub(crate) fn look(&mut self) -> FollowerStatus {
         self.receiver.borrow_and_update().clone()
     }
 

@@ -38,7 +38,7 @@ pub(crate) enum Finished {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KeyState {
     waiting: bool,
     at_work: bool,
     on_break: bool,
@@ -49,11 +49,11 @@ struct State {
 }
 
 /// A queue of keys without repetition.
-pub(crate) struct Queue<K> {
+pub(crate) struct WorkQueue<K> {
     comes_first: Box<dyn Fn(&K) -> bool>,
     first: VecDeque<K>,
     waiting: VecDeque<K>,
-    states: HashMap<K, State>,
+    states: HashMap<K, KeyState>,
     // INVARIANT: holds exactly the `sleeps_until` of all states.
     sleeping: BTreeMap<(Instant, u64), K>,
     sleeps: u64,
@@ -66,10 +66,10 @@ pub(crate) struct Queue<K> {
     failing: usize,
 }
 
-impl<K: Clone + Eq + Hash> Queue<K> {
+impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// An empty queue, and who in it comes first.
-    pub(crate) fn new(comes_first: impl Fn(&K) -> bool + 'static) -> Queue<K> {
-        Queue {
+    pub(crate) fn new(comes_first: impl Fn(&K) -> bool + 'static) -> WorkQueue<K> {
+        WorkQueue {
             comes_first: Box::new(comes_first),
             first: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -205,8 +205,8 @@ mod tests {
 
     const FAILED: Finished = Finished::Failed { within: Duration::from_secs(60) };
 
-    fn queue() -> (Queue<&'static str>, Instant) {
-        (Queue::new(|_| false), Instant::now())
+    fn queue() -> (WorkQueue<&'static str>, Instant) {
+        (WorkQueue::new(|_| false), Instant::now())
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn pu6_while_many_are_busy_what_wakes_a_key_is_done_in_one_turn() {
-        let mut queue = Queue::new(|_| false);
+        let mut queue = WorkQueue::new(|_| false);
         let now = Instant::now();
         for key in 0..=BUSY {
             queue.wake(key);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn pu6_who_brings_to_an_end_comes_first_and_nobody_takes_most_of_the_time() {
-        let mut queue = Queue::new(|key: &usize| *key == 7);
+        let mut queue = WorkQueue::new(|key: &usize| *key == 7);
         let now = Instant::now();
         for key in 100..=100 + BUSY {
             queue.wake(key);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn pu6_a_key_that_failed_is_not_forgotten_during_its_break() {
-        let mut queue = Queue::new(|_| false);
+        let mut queue = WorkQueue::new(|_| false);
         let now = Instant::now();
         for key in 0..=BUSY {
             queue.wake(key);

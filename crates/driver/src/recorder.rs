@@ -66,7 +66,7 @@ pub(crate) enum Telling {
 }
 
 #[derive(Debug)]
-struct Written {
+struct RecordedEvent {
     name: String,
     count: i64,
     first: String,
@@ -86,13 +86,13 @@ struct Alike {
 
 /// Remembers what was told, for as long as the process runs.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder {
-    written: Remembered<Written>,
+pub(crate) struct EventRecorder {
+    written: Remembered<RecordedEvent>,
     buckets: Remembered<Bucket>,
     alike: Remembered<Alike>,
 }
 
-impl Recorder {
+impl EventRecorder {
     /// Decides how a notice is told at a time.
     pub(crate) fn tell(&mut self, notice: &Notice, now: jiff::Timestamp) -> Option<Telling> {
         let about = Value::Object(notice.about.clone()).to_string();
@@ -114,7 +114,7 @@ impl Recorder {
         }
         let object = notice.about.get("name").and_then(Value::as_str).unwrap_or_default();
         let name = format!("{object}.{:016x}", now.as_nanosecond());
-        let first = Written { name: name.clone(), count: 1, first: time.clone() };
+        let first = RecordedEvent { name: name.clone(), count: 1, first: time.clone() };
         self.written.put(identity, first);
         let event = new_event(notice, kind, &namespace, &name, &message, &time, &time, 1);
         Some(Telling::New { namespace, event })
@@ -134,7 +134,7 @@ impl Recorder {
         let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let namespace = notice.about.get("namespace").and_then(Value::as_str).unwrap_or_default();
         let namespace = if namespace.is_empty() { "default" } else { namespace };
-        let Written { name, count, first } = written;
+        let RecordedEvent { name, count, first } = written;
         Some(new_event(notice, kind, namespace, name, &notice.message, first, &time, *count))
     }
 
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn r21_the_same_notice_raises_the_count_of_its_event() {
-        let mut recorder = Recorder::default();
+        let mut recorder = EventRecorder::default();
         let Some(Telling::New { namespace, event }) = recorder.tell(&notice("a"), at(0)) else {
             panic!("a new event")
         };
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn r21_many_that_differ_only_in_words_are_combined() {
-        let mut recorder = Recorder::default();
+        let mut recorder = EventRecorder::default();
         for number in 0..ALIKE_MAX - 1 {
             let told = recorder.tell(&notice(&number.to_string()), at(0));
             assert!(matches!(told, Some(Telling::New { .. })), "{told:?}");
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn r21_a_burst_ends_after_25_and_one_follows_each_300_seconds() {
-        let mut recorder = Recorder::default();
+        let mut recorder = EventRecorder::default();
         let told = (0..40).filter(|_| recorder.tell(&notice("a"), at(0)).is_some()).count();
         assert_eq!(told, 25);
         assert!(recorder.tell(&notice("a"), at(299)).is_none());

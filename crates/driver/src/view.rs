@@ -11,12 +11,12 @@ use serde_json::Value;
 use tenure_core::Revision;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::Object;
-use tenure_server::door::{self, Door};
-use tenure_server::registry::{Registry, Served};
-use tenure_workload::scheduler::{Taken, Waiting};
-use tenure_workload::simulated::{Household, Resident};
+use tenure_server::internal_writer::{self, InternalWriter};
+use tenure_server::registry::{Registry, ServedKind};
+use tenure_workload::scheduler::{PendingPod, PodAllocation};
+use tenure_workload::simulated::{NodeLoad, Resident};
 use tenure_workload::system_objects::SystemObject;
-use tenure_workload::{CustomKind, ObjectHeader, Resource, Seen, View};
+use tenure_workload::{BuiltinResource, ClusterView, CustomKind, ObjectHeader, VersionedObject};
 use tenure_world::{Record, World};
 
 use crate::progress::Observer;
@@ -66,10 +66,10 @@ impl Versions {
 impl Parsed {
     /// The object that a record holds, without `managedFields`: who wrote what is for the server to
     /// know, and half of the object.
-    pub(crate) fn read(&mut self, kinds: &Registry, record: &Record) -> Option<Seen> {
+    pub(crate) fn read(&mut self, kinds: &Registry, record: &Record) -> Option<VersionedObject> {
         let revision = record.revision();
         if let Some(object) = self.young.get(record.key()).and_then(|known| known.at(revision)) {
-            return Some(Seen { object, revision });
+            return Some(VersionedObject { object, revision });
         }
         let known = self.take_young(record.key()).or_else(|| self.old.remove(record.key()));
         let object = match known.as_ref().and_then(|known| known.at(revision)) {
@@ -96,7 +96,7 @@ impl Parsed {
         }
         self.young_bytes += known.bytes;
         self.young.insert(Arc::clone(record.key()), known);
-        Some(Seen { object, revision })
+        Some(VersionedObject { object, revision })
     }
 
     fn take_young(&mut self, key: &str) -> Option<Versions> {
@@ -158,43 +158,43 @@ fn node_of(record: &Record) -> &str {
 
 /// What the scheduler and the agents of nodes need to know of a pod.
 #[derive(Clone)]
-pub(crate) struct Standing {
+pub(crate) struct PodPlacement {
     /// What it takes, once it has a node.
-    taken: Option<Arc<Taken>>,
+    taken: Option<Arc<PodAllocation>>,
     /// As what it waits, while it has none.
-    waiting: Option<Arc<Waiting>>,
+    waiting: Option<Arc<PendingPod>>,
     resident: Resident,
 }
 
 /// Where pods stand, so that nobody need read them all in every pass.
 #[derive(Default)]
 pub(crate) struct Standings {
-    known: HashMap<Arc<str>, (Revision, Standing)>,
+    known: HashMap<Arc<str>, (Revision, PodPlacement)>,
     /// Those that wait. It follows the log: one that was bound this very moment may still be here.
-    waiting: BTreeSet<Arc<Waiting>>,
+    waiting: BTreeSet<Arc<PendingPod>>,
 }
 
 impl Standings {
     /// Where a pod stands, if it was seen as it is now.
-    fn at(&self, record: &Record) -> Option<Standing> {
+    fn at(&self, record: &Record) -> Option<PodPlacement> {
         let (revision, standing) = self.known.get(record.key())?;
         (*revision == record.revision()).then(|| standing.clone())
     }
 
     /// Takes in a pod as it is now.
-    pub(crate) fn see(&mut self, record: &Record, pod: &Object) -> Standing {
+    pub(crate) fn see(&mut self, record: &Record, pod: &Object) -> PodPlacement {
         self.forget(record.key());
-        let taken = Taken::of(pod).map(Arc::new);
-        let waiting = Waiting::of(pod).map(Arc::new);
+        let taken = PodAllocation::of(pod).map(Arc::new);
+        let waiting = PendingPod::of(pod).map(Arc::new);
         self.waiting.extend(waiting.clone());
-        let fresh = Standing { taken, waiting, resident: Resident::of(pod) };
+        let fresh = PodPlacement { taken, waiting, resident: Resident::of(pod) };
         self.known.insert(Arc::clone(record.key()), (record.revision(), fresh.clone()));
         fresh
     }
 
     /// A pod is gone.
     pub(crate) fn forget(&mut self, key: &str) {
-        if let Some((_, Standing { waiting: Some(waiting), .. })) = self.known.remove(key) {
+        if let Some((_, PodPlacement { waiting: Some(waiting), .. })) = self.known.remove(key) {
             self.waiting.remove(&waiting);
         }
     }
@@ -202,7 +202,7 @@ impl Standings {
 
 /// What is remembered of the objects of all states, so that looking at one is cheap.
 pub(crate) struct Lookups {
-    pub(crate) door: Door,
+    pub(crate) door: InternalWriter,
     pub(crate) kinds: Arc<Registry>,
     pub(crate) places: Arc<Places>,
     pub(crate) parsed: RefCell<Parsed>,
@@ -217,7 +217,7 @@ pub(crate) struct Lookups {
 
 impl Lookups {
     /// Nothing was looked at yet.
-    pub(crate) fn new(door: Door, collector: Option<Observer>) -> Lookups {
+    pub(crate) fn new(door: InternalWriter, collector: Option<Observer>) -> Lookups {
         let kinds = door.kinds();
         let system_objects = door.system_objects().into_iter().filter_map(system_object).collect();
         Lookups {
@@ -250,7 +250,7 @@ impl Lookups {
     }
 
     /// What an object says.
-    pub(crate) fn read(&self, record: &Record) -> Option<Seen> {
+    pub(crate) fn read(&self, record: &Record) -> Option<VersionedObject> {
         self.parsed.borrow_mut().read(&self.kinds, record)
     }
 
@@ -266,16 +266,16 @@ impl Lookups {
 }
 
 /// One of the server's own objects, if controllers know its resource.
-fn system_object(own: door::BootstrapObject) -> Option<SystemObject> {
-    let door::BootstrapObject { group, resource, namespace, object, kept } = own;
-    let resource = Resource::find(group, resource)?;
+fn system_object(own: internal_writer::BootstrapObject) -> Option<SystemObject> {
+    let internal_writer::BootstrapObject { group, resource, namespace, object, kept } = own;
+    let resource = BuiltinResource::find(group, resource)?;
     Some(SystemObject { resource, namespace, object, kept })
 }
 
 /// One state, read through the memory of parsed objects.
 pub(crate) struct Eyes<'a> {
     world: &'a World,
-    door: &'a Door,
+    door: &'a InternalWriter,
     kinds: &'a Registry,
     places: &'a Places,
     parsed: &'a RefCell<Parsed>,
@@ -292,12 +292,12 @@ pub(crate) struct Eyes<'a> {
 /// an object it does not name yet wakes its controller when it comes by.
 #[derive(Default)]
 pub(crate) struct Orphans {
-    keys: HashMap<Resource, HashMap<Box<str>, BTreeSet<Arc<str>>>>,
+    keys: HashMap<BuiltinResource, HashMap<Box<str>, BTreeSet<Arc<str>>>>,
 }
 
 impl Orphans {
     /// Takes in an object as it is now.
-    pub(crate) fn see(&mut self, resource: Resource, record: &Record, stands: bool) {
+    pub(crate) fn see(&mut self, resource: BuiltinResource, record: &Record, stands: bool) {
         let namespaces = self.keys.entry(resource).or_default();
         if stands && !is_controlled(record) {
             let keys = namespaces.entry(record.namespace().into()).or_default();
@@ -310,7 +310,7 @@ impl Orphans {
         }
     }
 
-    fn keys(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
+    fn keys(&self, resource: BuiltinResource, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
         let keys = self.keys.get(&resource).and_then(|places| places.get(namespace));
         keys.into_iter().flatten()
     }
@@ -322,13 +322,13 @@ fn is_controlled(record: &Record) -> bool {
 
 /// Where each resource is stored.
 pub(crate) struct Places {
-    prefixes: HashMap<Resource, String>,
+    prefixes: HashMap<BuiltinResource, String>,
 }
 
 impl Places {
     /// The places of all resources that controllers know.
     pub(crate) fn new(kinds: &Registry) -> Places {
-        let prefixes = Resource::ALL.iter().filter_map(|resource| {
+        let prefixes = BuiltinResource::ALL.iter().filter_map(|resource| {
             let served = kinds.kinds().iter().find(|served| {
                 served.kind.group == resource.group() && served.kind.plural == resource.plural()
             })?;
@@ -338,19 +338,19 @@ impl Places {
     }
 
     /// The resource whose object is stored at a key.
-    pub(crate) fn resource(&self, key: &str) -> Option<Resource> {
+    pub(crate) fn resource(&self, key: &str) -> Option<BuiltinResource> {
         self.prefixes
             .iter()
             .find(|(_, prefix)| key.starts_with(prefix.as_str()))
             .map(|(resource, _)| *resource)
     }
 
-    fn prefix(&self, resource: Resource) -> &str {
+    fn prefix(&self, resource: BuiltinResource) -> &str {
         self.prefixes.get(&resource).map_or("", String::as_str)
     }
 
     /// The key of an object.
-    pub(crate) fn key(&self, resource: Resource, namespace: &str, name: &str) -> String {
+    pub(crate) fn key(&self, resource: BuiltinResource, namespace: &str, name: &str) -> String {
         let prefix = self.prefix(resource);
         if namespace.is_empty() {
             return format!("{prefix}{name}");
@@ -360,11 +360,11 @@ impl Places {
 }
 
 impl Eyes<'_> {
-    fn read(&self, record: &Record) -> Option<Seen> {
+    fn read(&self, record: &Record) -> Option<VersionedObject> {
         self.parsed.borrow_mut().read(self.kinds, record)
     }
 
-    fn standing(&self, record: &Record) -> Option<Standing> {
+    fn placement(&self, record: &Record) -> Option<PodPlacement> {
         let known = self.standings.borrow().at(record);
         match known {
             Some(known) => Some(known),
@@ -372,7 +372,7 @@ impl Eyes<'_> {
         }
     }
 
-    fn records(&self, resource: Resource, namespace: Option<&str>) -> Vec<Arc<Record>> {
+    fn records(&self, resource: BuiltinResource, namespace: Option<&str>) -> Vec<Arc<Record>> {
         let prefix = self.places.prefix(resource);
         if prefix.is_empty() {
             return Vec::new();
@@ -390,7 +390,12 @@ fn selects(selector: &LabelSelector, record: &Record) -> bool {
 }
 
 /// Shows every object that is stored under a prefix of a kind.
-fn each_of(served: &Served, world: &World, prefix: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
+fn each_of(
+    served: &ServedKind,
+    world: &World,
+    prefix: &str,
+    visit: &mut dyn FnMut(ObjectHeader<'_>),
+) {
     for record in world.range(prefix, None) {
         let finalizers: Vec<&str> = record.finalizers().collect();
         visit(ObjectHeader {
@@ -405,13 +410,18 @@ fn each_of(served: &Served, world: &World, prefix: &str, visit: &mut dyn FnMut(O
     }
 }
 
-impl View for Eyes<'_> {
-    fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Seen> {
+impl ClusterView for Eyes<'_> {
+    fn get(
+        &self,
+        resource: BuiltinResource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<VersionedObject> {
         let record = self.world.get(&self.places.key(resource, namespace, name))?;
         self.read(record)
     }
 
-    fn list(&self, resource: Resource, namespace: Option<&str>) -> Vec<Seen> {
+    fn list(&self, resource: BuiltinResource, namespace: Option<&str>) -> Vec<VersionedObject> {
         self.records(resource, namespace).iter().filter_map(|record| self.read(record)).collect()
     }
 
@@ -441,7 +451,8 @@ impl View for Eyes<'_> {
     fn custom_kind(&self, definition: &str) -> Option<CustomKind> {
         let kinds = self.door.kinds();
         let served = kinds.defined_by(definition)?;
-        let builtin = |other: &Arc<Served>| other.custom.is_none() && other.prefix == served.prefix;
+        let builtin =
+            |other: &Arc<ServedKind>| other.custom.is_none() && other.prefix == served.prefix;
         Some(CustomKind { overlaps_builtin: kinds.kinds().iter().any(builtin) })
     }
 
@@ -457,7 +468,7 @@ impl View for Eyes<'_> {
         }
     }
 
-    fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen> {
+    fn owned_by(&self, uid: &str, resource: BuiltinResource) -> Vec<VersionedObject> {
         let prefix = self.places.prefix(resource);
         self.world
             .owned_by(uid)
@@ -466,7 +477,12 @@ impl View for Eyes<'_> {
             .collect()
     }
 
-    fn orphans(&self, resource: Resource, namespace: &str, selector: &LabelSelector) -> Vec<Seen> {
+    fn orphans(
+        &self,
+        resource: BuiltinResource,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Vec<VersionedObject> {
         self.orphans
             .keys(resource, namespace)
             .filter_map(|key| self.world.get(key))
@@ -475,7 +491,12 @@ impl View for Eyes<'_> {
             .collect()
     }
 
-    fn select(&self, resource: Resource, namespace: &str, selector: &LabelSelector) -> Vec<Seen> {
+    fn select(
+        &self,
+        resource: BuiltinResource,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Vec<VersionedObject> {
         self.records(resource, Some(namespace))
             .iter()
             .filter(|record| selects(selector, record))
@@ -483,33 +504,33 @@ impl View for Eyes<'_> {
             .collect()
     }
 
-    fn unbound_pods(&self) -> Vec<Seen> {
+    fn unbound_pods(&self) -> Vec<VersionedObject> {
         self.pods_on("")
     }
 
-    fn waiting(&self) -> Vec<Arc<Waiting>> {
+    fn waiting(&self) -> Vec<Arc<PendingPod>> {
         self.standings.borrow().waiting.iter().cloned().collect()
     }
 
-    fn taken(&self) -> Vec<Arc<Taken>> {
-        let pods = self.world.range(self.places.prefix(Resource::Pods), None);
+    fn taken(&self) -> Vec<Arc<PodAllocation>> {
+        let pods = self.world.range(self.places.prefix(BuiltinResource::Pods), None);
         pods.filter(|record| !node_of(record).is_empty())
-            .filter_map(|record| self.standing(record)?.taken)
+            .filter_map(|record| self.placement(record)?.taken)
             .collect()
     }
 
-    fn household(&self, node: &str) -> Household {
+    fn node_load(&self, node: &str) -> NodeLoad {
         let keys = self.on_nodes.pods.get(node).into_iter().flatten();
         let pods = keys.filter_map(|key| self.world.get(key));
-        let mut household = Household::default();
+        let mut household = NodeLoad::default();
         for record in pods.filter(|record| node_of(record) == node) {
-            let Some(standing) = self.standing(record) else { continue };
+            let Some(standing) = self.placement(record) else { continue };
             household.add(standing.resident, || self.read(record));
         }
         household
     }
 
-    fn pods_on(&self, node: &str) -> Vec<Seen> {
+    fn pods_on(&self, node: &str) -> Vec<VersionedObject> {
         let keys = self.on_nodes.pods.get(node).into_iter().flatten();
         keys.filter_map(|key| self.world.get(key))
             .filter(|record| node_of(record) == node)
@@ -521,7 +542,7 @@ impl View for Eyes<'_> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tenure_server::registry::Kinds;
+    use tenure_server::registry::ServedKinds;
 
     use super::*;
 
@@ -536,7 +557,7 @@ mod tests {
 
     #[test]
     fn r246_large_objects_are_not_remembered_beyond_a_bound() {
-        let kinds = Kinds::new(None).current();
+        let kinds = ServedKinds::new(None).current();
         let mut parsed = Parsed::default();
         let large = 8 << 20;
         for number in 0..40 {

@@ -40,7 +40,7 @@ pub fn replace_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn replace_with(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
-    let (part, mut file) = create_beside(path)?;
+    let (part, mut file) = create_sibling(path)?;
     let written = file
         .write_all(bytes)
         .and_then(|()| if sync { file.sync_all() } else { Ok(()) })
@@ -55,7 +55,7 @@ fn replace_with(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
 
 /// A new, empty file in the folder of `path`, open for reading and writing, with a name that nobody
 /// could guess. Whoever fills it moves it to `path` with [`publish`], or removes it.
-pub fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+pub fn create_sibling(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut prefix = OsString::from(".");
     prefix.push(name);
@@ -253,8 +253,8 @@ mod tests {
         symlink("nowhere", &path).unwrap();
         assert_eq!(create_new(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert!(open_or_create(&path).is_err(), "a link is not followed");
-        let (first, _) = create_beside(&path).unwrap();
-        let (second, _) = create_beside(&path).unwrap();
+        let (first, _) = create_sibling(&path).unwrap();
+        let (second, _) = create_sibling(&path).unwrap();
         assert_ne!(first, second);
         let made = make_new_folder(folder.path(), "tenure").unwrap();
         assert_eq!(mode(&made), 0o700);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_world::{Compaction, Handle};
+use tenure_world::{Compaction, WorldHandle};
 use tokio::sync::watch;
 
 /// Clients may rely on this much history (api-server R114).
@@ -11,7 +11,7 @@ const COMPACT_EVERY: Duration = Duration::from_secs(5 * 60);
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// Compacts until the end is asked for.
-pub(crate) async fn compact_regularly(world: Handle, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn compact_regularly(world: WorldHandle, mut stop: watch::Receiver<bool>) {
     let begin = Instant::now();
     let mut policy = Compaction::every(COMPACT_EVERY);
     loop {

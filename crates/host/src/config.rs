@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use tenure_server::Limits;
-use tenure_server::admit::{OwnerChecks, Retention};
-pub use tenure_server::audit::Level as AuditLevel;
-use tenure_server::reference::References;
+pub use tenure_server::ServerLimits;
+use tenure_server::admit::{OwnerChecks, RetentionOptions};
+pub use tenure_server::audit::AuditLevel;
+use tenure_server::reference::ReferenceOptions;
 
 use crate::features::Features;
-use crate::nodes::{NodeOptions, Runtime};
+use crate::nodes::{NodeOptions, NodeRuntime};
 
 /// Where objects are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Store {
+pub enum StorageMedium {
     /// In a file inside the data folder.
     #[default]
     File,
@@ -52,9 +52,9 @@ pub struct AuditLog {
 
 /// Is told how many stored entries a start has read, and of how many.
 #[derive(Clone)]
-pub struct Reading(pub Arc<dyn Fn(u64, u64) + Send + Sync>);
+pub struct LoadProgress(pub Arc<dyn Fn(u64, u64) + Send + Sync>);
 
-impl fmt::Debug for Reading {
+impl fmt::Debug for LoadProgress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Reading")
     }
@@ -71,13 +71,13 @@ pub struct Config {
     /// temporary folder when there is none.
     pub kubeconfig: Option<PathBuf>,
     /// Where objects are kept; without a data folder always in memory.
-    pub store: Store,
+    pub store: StorageMedium,
     /// When a write is acknowledged.
     pub durability: Durability,
     /// How many bytes the objects may have, what is kept beside them included; `None` for no bound.
     pub store_quota: Option<u64>,
     /// How many requests run at a time, of nodes and the cluster, and of everybody else.
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// Where requests are written down; `None` for nowhere.
     pub audit: Option<AuditLog>,
     /// How long an event lives after it was last written; zero means for ever.
@@ -91,17 +91,17 @@ pub struct Config {
     /// How many nodes there are; without any, pods wait until somebody binds them.
     pub nodes: u16,
     /// What runs their pods.
-    pub runtime: Runtime,
+    pub runtime: NodeRuntime,
     /// What is said of nodes that run pods for real.
     pub node: NodeOptions,
     /// Which features are on.
     pub features: Features,
     /// How the opt-in to retention is treated; it is off when its feature is.
-    pub retention: Retention,
+    pub retention: RetentionOptions,
     /// How references between objects are treated that let others read.
-    pub references: References,
+    pub references: ReferenceOptions,
     /// Who is told how far the start is, if anybody is.
-    pub reading: Option<Reading>,
+    pub reading: Option<LoadProgress>,
 }
 
 impl Config {
@@ -112,21 +112,21 @@ impl Config {
             data_dir: Some(data_dir),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
             kubeconfig: None,
-            store: Store::File,
+            store: StorageMedium::File,
             durability: Durability::Strict,
             store_quota: Some(STORE_QUOTA_MAX),
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
             audit: None,
             event_life: EVENT_LIFE,
             service_account_keys: Vec::new(),
             owners: OwnerChecks::default(),
             controllers: vec!["*".to_owned()],
             nodes: 0,
-            runtime: Runtime::None,
+            runtime: NodeRuntime::None,
             node: NodeOptions::default(),
             features: Features::default(),
-            retention: Retention::default(),
-            references: References::default(),
+            retention: RetentionOptions::default(),
+            references: ReferenceOptions::default(),
             reading: None,
         }
     }
@@ -137,9 +137,9 @@ impl Config {
         Config {
             data_dir: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            store: Store::Memory,
+            store: StorageMedium::Memory,
             // What is tried out and thrown away is development (referential authorization R84).
-            references: References { lets_everybody: true, ..References::default() },
+            references: ReferenceOptions { lets_everybody: true, ..ReferenceOptions::default() },
             ..Config::new(PathBuf::new())
         }
     }

@@ -8,30 +8,32 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_driver::{Controllers, Driver};
-use tenure_server::admit::{Downward, Policies, Retention, first_service_address};
-use tenure_server::door::Door;
+use tenure_server::admit::{AdmissionPolicies, Downward, RetentionOptions, first_service_address};
+use tenure_server::internal_writer::InternalWriter;
 use tenure_server::listen::Tls;
-use tenure_server::reference::{self, References, Selectors};
-use tenure_server::rules::Rules;
-use tenure_server::{Access, Api, ApiConfig, Audit, Kinds, bootstrap, listen};
+use tenure_server::reference::{self, ReferenceOptions, Selectors};
+use tenure_server::rules::SchemaRuleEngine;
+use tenure_server::{
+    ApiConfig, ApiServer, AuditSink, AuthorizerChain, ServedKinds, bootstrap, listen,
+};
 use tenure_supervise::keep_running;
-use tenure_token::Keys;
-use tenure_world::{Handle, LockStep, Options};
+use tenure_token::KeySet;
+use tenure_world::{LockStep, WorldHandle, WorldOptions};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::chores;
-use crate::config::{AuditLog, Config, Durability, Reading, Store};
-use crate::error::StartError;
+use crate::config::{AuditLog, Config, Durability, LoadProgress, StorageMedium};
+use crate::error::HostStartError;
 use crate::features::Features;
-use crate::folder::{Folder, TemporaryFolder};
+use crate::folder::{LockedDataFolder, TemporaryFolder};
 use crate::keys::{self, KeysError};
 use crate::kubeconfig;
-use crate::nodes::{HostDialer, NodeFolder, Nodes, NodesWanted, Runtime, node_name};
-use crate::pki::{self, NodeSigner, Pair, Pki, PkiError};
+use crate::nodes::{HostDialer, NodeFolder, NodeRuntime, Nodes, NodesWanted, node_name};
+use crate::pki::{self, CertificateKeyPair, NodeSigner, Pki, PkiError};
 use crate::storage::{self, StorageError};
-use crate::supervise::Failures;
+use crate::supervise::TaskFailures;
 
 /// How long followers may take to notice the end.
 const FOLLOWERS_GRACE: Duration = Duration::from_secs(2);
@@ -58,28 +60,28 @@ pub struct ControlPlane {
     hurry: watch::Sender<bool>,
     serving: JoinHandle<usize>,
     followers: JoinSet<()>,
-    failures: Failures,
+    failures: TaskFailures,
     nodes: Option<Nodes>,
-    world: Handle,
-    audit: Option<Arc<Audit>>,
+    world: WorldHandle,
+    audit: Option<Arc<AuditSink>>,
     /// None once nothing is written any more.
-    place: Option<Place>,
+    place: Option<DataLocation>,
 }
 
 /// Where files go, and what must outlive the server.
 #[derive(Debug)]
-enum Place {
-    Kept(Folder),
+enum DataLocation {
+    Kept(LockedDataFolder),
     Temporary(TemporaryFolder),
 }
 
 impl ControlPlane {
     /// Starts; when this returns, `/readyz` answers 200.
-    pub async fn start(config: Config) -> Result<ControlPlane, StartError> {
+    pub async fn start(config: Config) -> Result<ControlPlane, HostStartError> {
         let begin = Instant::now();
         let (simulated, real) = match &config.runtime {
-            Runtime::None => (config.nodes, 0),
-            Runtime::Real(_) => (0, config.nodes),
+            NodeRuntime::None => (config.nodes, 0),
+            NodeRuntime::Real(_) => (0, config.nodes),
         };
         let mut words = config.controllers.clone();
         if real > 0 {
@@ -88,21 +90,21 @@ impl ControlPlane {
         let controllers = Controllers::with_nodes(&words, simulated)?
             .retaining(config.features.controllers_as_owners)
             .expiring_events(config.event_life);
-        let place = Place::prepare(&config)?;
+        let place = DataLocation::prepare(&config)?;
         place.tell();
         let kubeconfig = place.kubeconfig(&config)?;
         let audit = config.audit.as_ref().map(audit_log).transpose()?;
         let listener = bind(config.listen).await?;
-        let failed = |source| StartError::Listen { address: config.listen, source };
+        let failed = |source| HostStartError::Listen { address: config.listen, source };
         let address = listener.local_addr().map_err(failed)?;
         tracing::info!(%address, "listening; requests are answered once all is ready");
 
         // Opening the store may read much, so it runs beside the making of certificates.
-        let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
+        let kinds = Arc::new(ServedKinds::new(Some(Arc::new(SchemaRuleEngine))));
         let store = place.store(&config);
         let (durability, quota) = (config.durability, config.store_quota);
-        let rights = Arc::new(Access::new(references(&config)));
-        let policies = Arc::new(Policies::default());
+        let rights = Arc::new(AuthorizerChain::new(references(&config)));
+        let policies = Arc::new(AdmissionPolicies::default());
         let feeds =
             vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds), policies.feed()];
         let layout = Arc::clone(&kinds);
@@ -122,7 +124,8 @@ impl ControlPlane {
         // Waited for even if there is no certificate: the folder must not be unlocked before.
         let world = joined(opening.await)??;
         let nodes = config.nodes;
-        let parts = Parts { kinds, rights, policies, audit: audit.clone(), listener, controllers };
+        let parts =
+            ServerParts { kinds, rights, policies, audit: audit.clone(), listener, controllers };
         let served = match made {
             Ok(made) => Box::pin(parts.serve(&world, &place, config, &kubeconfig, made)).await,
             Err(error) => Err(error),
@@ -137,7 +140,7 @@ impl ControlPlane {
         };
         let ready_after = begin.elapsed();
         tracing::info!(url = %served.url, nodes, ms = ready_after.as_millis(), "ready");
-        let Served { url, pki, stop, serving, followers, failures, nodes } = served;
+        let RunningControlPlane { url, pki, stop, serving, followers, failures, nodes } = served;
         let hurry = watch::Sender::new(false);
         Ok(ControlPlane {
             address,
@@ -178,13 +181,13 @@ impl ControlPlane {
     /// The data folder, or the temporary one of a server that keeps nothing.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        self.place.as_ref().map(Place::path)
+        self.place.as_ref().map(DataLocation::path)
     }
 
     /// Whether the folder stays when the server ends.
     #[must_use]
     pub fn keeps(&self) -> bool {
-        matches!(self.place, Some(Place::Kept(_)))
+        matches!(self.place, Some(DataLocation::Kept(_)))
     }
 
     /// The certificate that signed the server's, in PEM form.
@@ -195,18 +198,18 @@ impl ControlPlane {
 
     /// The certificate and key of the administrator.
     #[must_use]
-    pub fn admin(&self) -> &Pair {
+    pub fn admin(&self) -> &CertificateKeyPair {
         &self.pki.admin
     }
 
     /// A new certificate and key by which the server knows somebody as this user in these groups.
-    pub fn user(&self, name: &str, groups: &[&str]) -> Result<Pair, PkiError> {
+    pub fn user(&self, name: &str, groups: &[&str]) -> Result<CertificateKeyPair, PkiError> {
         self.pki.user(name, groups, SystemTime::now())
     }
 
     /// The text of a kubeconfig for whoever bears this certificate.
     #[must_use]
-    pub fn kubeconfig_for(&self, user: &Pair) -> String {
+    pub fn kubeconfig_for(&self, user: &CertificateKeyPair) -> String {
         kubeconfig::render(access("tenure-user", &self.url, &self.pki.authority, user))
     }
 
@@ -311,41 +314,41 @@ impl Hurry {
 }
 
 /// What a server is made of once its store is open.
-struct Parts {
-    kinds: Arc<Kinds>,
-    rights: Arc<Access>,
-    policies: Arc<Policies>,
-    audit: Option<Arc<Audit>>,
+struct ServerParts {
+    kinds: Arc<ServedKinds>,
+    rights: Arc<AuthorizerChain>,
+    policies: Arc<AdmissionPolicies>,
+    audit: Option<Arc<AuditSink>>,
     listener: TcpListener,
     controllers: Controllers,
 }
 
 /// A server, its followers and its nodes.
-struct Served {
+struct RunningControlPlane {
     url: String,
     pki: Pki,
     stop: watch::Sender<bool>,
     serving: JoinHandle<usize>,
     followers: JoinSet<()>,
-    failures: Failures,
+    failures: TaskFailures,
     nodes: Option<Nodes>,
 }
 
-impl Parts {
+impl ServerParts {
     /// Serves; what was begun has ended again when this fails.
     async fn serve(
         self,
-        world: &Handle,
-        place: &Place,
+        world: &WorldHandle,
+        place: &DataLocation,
         config: Config,
         kubeconfig: &Path,
-        (pki, token_keys): (Pki, Keys),
-    ) -> Result<Served, StartError> {
-        let Parts { kinds, rights, policies, audit, listener, controllers } = self;
+        (pki, token_keys): (Pki, KeySet),
+    ) -> Result<RunningControlPlane, HostStartError> {
+        let ServerParts { kinds, rights, policies, audit, listener, controllers } = self;
         tracing::info!("the certificates are at hand");
         let address = listener
             .local_addr()
-            .map_err(|source| StartError::Listen { address: config.listen, source })?;
+            .map_err(|source| HostStartError::Listen { address: config.listen, source })?;
         let tls = tls(&pki)?;
         let url = url(address);
         // The folder has one of its own, for commands that are told of the folder only.
@@ -377,7 +380,7 @@ impl Parts {
         // Before anybody follows, so that requests that were left unanswered are answered.
         api.put_signer(Arc::new(NodeSigner::new(&pki)));
         api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
-        let failures = Failures::new();
+        let failures = TaskFailures::new();
         let mut followers = followers(&api, world, &stopping, controllers, &failures);
         let serving = tokio::spawn(serve(
             listen::serve(listener, tls, api, stopping.clone()),
@@ -393,7 +396,7 @@ impl Parts {
                 return Err(error.into());
             }
         };
-        Ok(Served { url, pki, stop, serving, followers, failures, nodes })
+        Ok(RunningControlPlane { url, pki, stop, serving, followers, failures, nodes })
     }
 }
 
@@ -401,7 +404,7 @@ impl Parts {
 async fn serve(
     accepting: impl Future<Output = usize> + Send + 'static,
     stopping: watch::Receiver<bool>,
-    failures: Failures,
+    failures: TaskFailures,
 ) -> usize {
     let ended = tokio::spawn(accepting).await;
     if !*stopping.borrow() {
@@ -416,12 +419,12 @@ async fn serve(
 /// The nodes of this process, if there are to be any.
 fn nodes_wanted(
     config: &Config,
-    place: &Place,
+    place: &DataLocation,
     url: &str,
     ip: IpAddr,
     kubeconfig: &Path,
 ) -> Option<NodesWanted> {
-    let Runtime::Real(runtime) = &config.runtime else { return None };
+    let NodeRuntime::Real(runtime) = &config.runtime else { return None };
     if config.nodes == 0 {
         return None;
     }
@@ -456,25 +459,25 @@ fn readable(config: &Config) -> Downward {
 }
 
 /// How references are treated; features switch filtered lists and selectors.
-fn references(config: &Config) -> References {
+fn references(config: &Config) -> ReferenceOptions {
     let features = &config.features;
     let selectors = Selectors {
         namespaces: features.grant_namespace_selector,
         classes: features.consumer_class_selector,
     };
     let filtered_lists = features.reference_filtered_lists;
-    References { filtered_lists, selectors, ..config.references }
+    ReferenceOptions { filtered_lists, selectors, ..config.references }
 }
 
 /// What is said of retention; nobody may opt in while the feature is off.
-fn retention(config: &Config) -> Retention {
+fn retention(config: &Config) -> RetentionOptions {
     let enabled = config.retention.enabled && config.features.controllers_as_owners;
-    Retention { enabled, ..config.retention.clone() }
+    RetentionOptions { enabled, ..config.retention.clone() }
 }
 
 /// What nodes are told about the downward API.
-fn downward_on_nodes(features: &Features) -> tenure_downward::Settings {
-    let mut settings = tenure_downward::Settings::default();
+fn downward_on_nodes(features: &Features) -> tenure_downward::DownwardApiOptions {
+    let mut settings = tenure_downward::DownwardApiOptions::default();
     settings.extra.owner_references = features.downward_owner_references;
     settings.extra.volume_parity = features.downward_volume_parity;
     settings
@@ -489,21 +492,21 @@ fn loopback_or(address: IpAddr) -> IpAddr {
 }
 
 /// The one place where the API server is made from its parts and brought to readiness.
-async fn api(config: ApiConfig) -> Result<Arc<Api>, StartError> {
-    let api = Arc::new(Api::new(config));
+async fn api(config: ApiConfig) -> Result<Arc<ApiServer>, HostStartError> {
+    let api = Arc::new(ApiServer::new(config));
     Box::pin(bootstrap::bootstrap(&api))
         .await
-        .map_err(|failure| StartError::Bootstrap(failure.message.into()))?;
+        .map_err(|failure| HostStartError::Bootstrap(failure.message.into()))?;
     Ok(api)
 }
 
 /// Everything that runs beside the requests until the end is asked for.
 fn followers(
-    api: &Arc<Api>,
-    world: &Handle,
+    api: &Arc<ApiServer>,
+    world: &WorldHandle,
     stop: &watch::Receiver<bool>,
     controllers: Controllers,
-    failures: &Failures,
+    failures: &TaskFailures,
 ) -> JoinSet<()> {
     let mut followers = JoinSet::new();
     let (watched, told, mut stopped) = (world.clone(), failures.clone(), stop.clone());
@@ -516,8 +519,9 @@ fn followers(
     let referring = Arc::clone(api);
     let telling = move || reference::run(Arc::clone(&referring));
     followers.spawn(keep_running("events about references", telling));
-    let (driver, engines) = Driver::new(Door::new(Arc::clone(api)), api.draw_seed(), controllers);
-    api.put_beside(engines);
+    let (driver, engines) =
+        Driver::new(InternalWriter::new(Arc::clone(api)), api.draw_seed(), controllers);
+    api.put_engines(engines);
     let (stopping, stopped, failures) = (stop.clone(), stop.clone(), failures.clone());
     let driving = tokio::task::spawn_blocking(move || driver.run(stopping));
     followers.spawn(async move {
@@ -543,21 +547,21 @@ fn world(
     store: Option<&Path>,
     durability: Durability,
     quota: Option<u64>,
-    layout: Arc<Kinds>,
+    layout: Arc<ServedKinds>,
     indexes: Vec<Box<dyn LockStep>>,
-    reading: Option<Reading>,
-) -> Result<Handle, StorageError> {
+    reading: Option<LoadProgress>,
+) -> Result<WorldHandle, StorageError> {
     let log = storage::open(store, durability)?;
     let relaxed = store.is_some() && durability == Durability::Relaxed;
-    let options = Options {
+    let options = WorldOptions {
         layout,
         indexes,
         sync_every: relaxed.then_some(storage::RELAXED_SYNC),
         quota,
-        progress: reading.map(|Reading(tell)| -> Box<dyn FnMut(u64, u64) + Send> {
+        progress: reading.map(|LoadProgress(tell)| -> Box<dyn FnMut(u64, u64) + Send> {
             Box::new(move |read, all| tell(read, all))
         }),
-        ..Options::default()
+        ..WorldOptions::default()
     };
     tenure_world::open(log, options).map_err(|error| StorageError::Damaged {
         path: store.unwrap_or(Path::new("memory")).to_owned(),
@@ -565,40 +569,42 @@ fn world(
     })
 }
 
-impl Place {
-    fn prepare(config: &Config) -> Result<Place, StartError> {
+impl DataLocation {
+    fn prepare(config: &Config) -> Result<DataLocation, HostStartError> {
         let Some(path) = &config.data_dir else {
-            return TemporaryFolder::new().map(Place::Temporary).map_err(StartError::Temporary);
+            return TemporaryFolder::new()
+                .map(DataLocation::Temporary)
+                .map_err(HostStartError::Temporary);
         };
-        let folder = Folder::open(path)?;
+        let folder = LockedDataFolder::open(path)?;
         storage::settle(&folder)?;
         crate::folder::sweep_left();
         let nodes = match config.runtime {
-            Runtime::Real(_) => config.nodes,
-            Runtime::None => 0,
+            NodeRuntime::Real(_) => config.nodes,
+            NodeRuntime::None => 0,
         };
         // Of an earlier start that had more, and was killed: nobody else looks for them.
         #[cfg(target_os = "linux")]
         tenure_node::runtime::process::clear_left(&folder.path().join("nodes"), |name| {
             (1..=nodes).any(|number| name == node_name(number).as_str())
         });
-        Ok(Place::Kept(folder))
+        Ok(DataLocation::Kept(folder))
     }
 
     fn path(&self) -> &Path {
         match self {
-            Place::Kept(folder) => folder.path(),
-            Place::Temporary(folder) => folder.path(),
+            DataLocation::Kept(folder) => folder.path(),
+            DataLocation::Temporary(folder) => folder.path(),
         }
     }
 
     /// Says where files go.
     fn tell(&self) {
         match self {
-            Place::Kept(folder) => {
+            DataLocation::Kept(folder) => {
                 tracing::info!(path = %folder.path().display(), "the data folder is ours");
             }
-            Place::Temporary(folder) => {
+            DataLocation::Temporary(folder) => {
                 let path = folder.path().display();
                 tracing::info!(%path, "nothing is kept; the folder goes at the end");
             }
@@ -606,7 +612,7 @@ impl Place {
     }
 
     /// Where the kubeconfig will be written; fails early if it may not be.
-    fn kubeconfig(&self, config: &Config) -> Result<PathBuf, StartError> {
+    fn kubeconfig(&self, config: &Config) -> Result<PathBuf, HostStartError> {
         let path = config.kubeconfig.clone().unwrap_or_else(|| self.own_kubeconfig());
         kubeconfig::check(&path)?;
         Ok(std::path::absolute(&path).unwrap_or(path))
@@ -615,15 +621,17 @@ impl Place {
     /// The kubeconfig of the folder.
     fn own_kubeconfig(&self) -> PathBuf {
         match self {
-            Place::Kept(folder) => folder.kubeconfig(),
-            Place::Temporary(folder) => folder.path().join("kubeconfig"),
+            DataLocation::Kept(folder) => folder.kubeconfig(),
+            DataLocation::Temporary(folder) => folder.path().join("kubeconfig"),
         }
     }
 
     /// The folder of the store; `None` is memory.
     fn store(&self, config: &Config) -> Option<PathBuf> {
         match self {
-            Place::Kept(folder) if config.store == Store::File => Some(folder.store()),
+            DataLocation::Kept(folder) if config.store == StorageMedium::File => {
+                Some(folder.store())
+            }
             _ => None,
         }
     }
@@ -638,18 +646,18 @@ impl Place {
 
     /// Where nodes of this process keep their files.
     fn nodes(&self) -> NodeFolder {
-        NodeFolder { path: self.path().join("nodes"), kept: matches!(self, Place::Kept(_)) }
+        NodeFolder { path: self.path().join("nodes"), kept: matches!(self, DataLocation::Kept(_)) }
     }
 
     /// The key that signs tokens, those that signed before, and those that were asked for.
-    fn token_keys(&self, config: &Config, pki: &Pki) -> Result<Keys, StartError> {
+    fn token_keys(&self, config: &Config, pki: &Pki) -> Result<KeySet, HostStartError> {
         let mut others = match self {
-            Place::Kept(folder) => {
+            DataLocation::Kept(folder) => {
                 let pki = folder.pki();
                 let path = |id: &str| pki.join("service-account").join(id);
                 keys::older(&pki)?.into_iter().map(|(id, text)| (path(&id), text)).collect()
             }
-            Place::Temporary(_) => Vec::new(),
+            DataLocation::Temporary(_) => Vec::new(),
         };
         for path in &config.service_account_keys {
             let text = fs::read_to_string(path)
@@ -659,27 +667,27 @@ impl Place {
         let signing = &pki.service_account.0;
         for (path, text) in &others {
             // One by one, so that the message names the file.
-            Keys::from_pem(signing, &[text])
+            KeySet::from_pem(signing, &[text])
                 .map_err(|source| KeysError::Unusable { path: path.clone(), source })?;
         }
         let texts: Vec<&str> = others.iter().map(|(_, text)| text.as_str()).collect();
-        Keys::from_pem(signing, &texts).map_err(|error| StartError::Tls(Box::new(error)))
+        KeySet::from_pem(signing, &texts).map_err(|error| HostStartError::Tls(Box::new(error)))
     }
 
-    fn pki(&self, config: &Config) -> Result<Pki, StartError> {
+    fn pki(&self, config: &Config) -> Result<Pki, HostStartError> {
         let hostname = pki::hostname();
         let service = IpAddr::V4(first_service_address());
         let names = pki::serving_names(config.listen.ip(), service, hostname.as_deref());
         let now = SystemTime::now();
         Ok(match self {
-            Place::Kept(folder) => Pki::in_folder(&folder.pki(), &names, now)?,
-            Place::Temporary(_) => Pki::in_memory(&names, now)?,
+            DataLocation::Kept(folder) => Pki::in_folder(&folder.pki(), &names, now)?,
+            DataLocation::Temporary(_) => Pki::in_memory(&names, now)?,
         })
     }
 }
 
 /// Opens the audit log; what a file holds already stays.
-fn audit_log(log: &AuditLog) -> Result<Arc<Audit>, StartError> {
+fn audit_log(log: &AuditLog) -> Result<Arc<AuditSink>, HostStartError> {
     let path = log.file.clone().unwrap_or_else(|| PathBuf::from("-"));
     let out: io::Result<Box<dyn io::Write + Send>> = match &log.file {
         None => Ok(Box::new(io::stdout())),
@@ -687,32 +695,32 @@ fn audit_log(log: &AuditLog) -> Result<Arc<Audit>, StartError> {
             tenure_files::append(path).map(|file| Box::new(file) as Box<dyn io::Write + Send>)
         }
     };
-    out.and_then(|out| Audit::start(log.level, out))
-        .map_err(|source| StartError::Audit { path, source })
+    out.and_then(|out| AuditSink::start(log.level, out))
+        .map_err(|source| HostStartError::Audit { path, source })
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, HostStartError> {
     TcpListener::bind(address).await.map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => StartError::PortTaken { address },
-        _ => StartError::Listen { address, source },
+        io::ErrorKind::AddrInUse => HostStartError::PortTaken { address },
+        _ => HostStartError::Listen { address, source },
     })
 }
 
-fn tls(pki: &Pki) -> Result<Tls, StartError> {
-    let damaged = || StartError::Tls("a certificate or key is not in PEM form".into());
-    let certificate = |pair: &Pair| pair.certificate().ok_or_else(damaged);
+fn tls(pki: &Pki) -> Result<Tls, HostStartError> {
+    let damaged = || HostStartError::Tls("a certificate or key is not in PEM form".into());
+    let certificate = |pair: &CertificateKeyPair| pair.certificate().ok_or_else(damaged);
     let key = pki.serving.key().ok_or_else(damaged)?;
     Tls::new(vec![certificate(&pki.serving)?], key, certificate(&pki.authority)?)
-        .map_err(|error| StartError::Tls(Box::new(error)))
+        .map_err(|error| HostStartError::Tls(Box::new(error)))
 }
 
 fn access<'a>(
     user: &'a str,
     url: &'a str,
-    authority: &'a Pair,
-    pair: &'a Pair,
-) -> kubeconfig::Access<'a> {
-    kubeconfig::Access {
+    authority: &'a CertificateKeyPair,
+    pair: &'a CertificateKeyPair,
+) -> kubeconfig::KubeconfigEntries<'a> {
+    kubeconfig::KubeconfigEntries {
         user,
         server: url,
         authority_pem: &authority.certificate_pem,
@@ -732,8 +740,8 @@ fn url(address: SocketAddr) -> String {
 }
 
 /// A panic of a helper thread becomes an error of the start.
-fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, StartError> {
-    result.map_err(|error| StartError::Bootstrap(Box::new(error)))
+fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, HostStartError> {
+    result.map_err(|error| HostStartError::Bootstrap(Box::new(error)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use tenure_driver::UnknownController;
 
-use crate::folder::Holder;
+use crate::folder::LockHolder;
 use crate::keys::KeysError;
 use crate::kubeconfig;
 use crate::pki::PkiError;
@@ -16,7 +16,7 @@ use crate::storage::StorageError;
 
 /// Why a control plane did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum HostStartError {
     /// Another process serves on the address.
     #[error("cannot listen on `{address}`: the port is taken")]
     PortTaken {
@@ -37,7 +37,7 @@ pub enum StartError {
         /// The data folder.
         path: PathBuf,
         /// The process that uses it, if known.
-        holder: Option<Holder>,
+        holder: Option<LockHolder>,
     },
     /// The data folder cannot be made or written.
     #[error("the data folder `{}` cannot be used", path.display())]
@@ -81,20 +81,20 @@ pub enum StartError {
     },
     /// The kubeconfig was not written.
     #[error(transparent)]
-    Kubeconfig(#[from] kubeconfig::WriteError),
+    Kubeconfig(#[from] kubeconfig::KubeconfigWriteError),
     /// The server's own objects could not be written.
     #[error("the first objects could not be written")]
     Bootstrap(#[source] Box<dyn Error + Send + Sync>),
 }
 
 // Not a source: it says the same again.
-impl From<UnknownController> for StartError {
-    fn from(error: UnknownController) -> StartError {
-        StartError::Controller(error)
+impl From<UnknownController> for HostStartError {
+    fn from(error: UnknownController) -> HostStartError {
+        HostStartError::Controller(error)
     }
 }
 
-fn by(holder: Option<&Holder>) -> String {
+fn by(holder: Option<&LockHolder>) -> String {
     holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
 }
 
@@ -107,15 +107,15 @@ fn controllers(word: &str) -> String {
     format!("{like}there are: {}; `*` is all, `-NAME` leaves one out", names.join(", "))
 }
 
-impl StartError {
+impl HostStartError {
     /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            StartError::PortTaken { .. } => {
+            HostStartError::PortTaken { .. } => {
                 Some("take any free port with `--listen 127.0.0.1:0`, or name another".to_owned())
             }
-            StartError::Listen { source, .. } => match source.kind() {
+            HostStartError::Listen { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied => {
                     Some("ports below 1024 need privileges; take a higher one".to_owned())
                 }
@@ -124,34 +124,34 @@ impl StartError {
                 }
                 _ => None,
             },
-            StartError::FolderLocked { holder, .. } => Some(match holder {
-                Some(Holder { process, chore: None }) => format!(
+            HostStartError::FolderLocked { holder, .. } => Some(match holder {
+                Some(LockHolder { process, chore: None }) => format!(
                     "end it with `kill {process}`, or use another folder with `--data-dir DIR`"
                 ),
                 Some(_) => "wait until it has ended".to_owned(),
                 None => "use another folder with `--data-dir DIR`".to_owned(),
             }),
-            StartError::FolderUnusable { .. } => Some(
+            HostStartError::FolderUnusable { .. } => Some(
                 "use another folder with `--data-dir DIR`, or none with `--ephemeral`".to_owned(),
             ),
-            StartError::FolderAbsent { .. } => {
+            HostStartError::FolderAbsent { .. } => {
                 Some("name the folder that `tenure up` uses with `--data-dir DIR`".to_owned())
             }
-            StartError::Storage(error) => error.hint(),
-            StartError::Keys(error) => error.hint(),
-            StartError::Pki(PkiError::Damaged { path }) => Some(format!(
+            HostStartError::Storage(error) => error.hint(),
+            HostStartError::Keys(error) => error.hint(),
+            HostStartError::Pki(PkiError::Damaged { path }) => Some(format!(
                 "to have new certificates made, remove it: `rm -r '{}'`; clients then need the new kubeconfig",
                 path.display()
             )),
-            StartError::Kubeconfig(kubeconfig::WriteError::Foreign { .. }) => Some(
+            HostStartError::Kubeconfig(kubeconfig::KubeconfigWriteError::Foreign { .. }) => Some(
                 "name a kubeconfig, or a file that does not exist yet, with `--kubeconfig FILE`"
                     .to_owned(),
             ),
-            StartError::Kubeconfig(kubeconfig::WriteError::Taken { .. }) => Some(
+            HostStartError::Kubeconfig(kubeconfig::KubeconfigWriteError::Taken { .. }) => Some(
                 "give yours another name, or have ours in a file of its own with `--kubeconfig FILE`"
                     .to_owned(),
             ),
-            StartError::Controller(unknown) => Some(controllers(&unknown.0)),
+            HostStartError::Controller(unknown) => Some(controllers(&unknown.0)),
             _ => None,
         }
     }

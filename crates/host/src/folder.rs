@@ -17,7 +17,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::StartError;
+use crate::error::HostStartError;
 
 /// How long a start waits for somebody who only looks whether the folder is used.
 const LOOKED_AT: Duration = Duration::from_millis(10);
@@ -26,24 +26,24 @@ const LOOKED_AT_TIMES: u32 = 10;
 
 /// Who uses a folder, as it says itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct LockHolder {
     /// The process.
     pub process: u32,
     /// The command that it runs, such as `storage compact`; none for a server.
     pub chore: Option<String>,
 }
 
-impl Holder {
+impl LockHolder {
     /// What a lock says: the number, then the command.
-    pub(crate) fn read(text: &str) -> Option<Holder> {
+    pub(crate) fn read(text: &str) -> Option<LockHolder> {
         let mut lines = text.lines().map(str::trim);
         let process = lines.next()?.parse().ok()?;
         let chore = lines.next().filter(|chore| !chore.is_empty()).map(str::to_owned);
-        Some(Holder { process, chore })
+        Some(LockHolder { process, chore })
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LockHolder {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.chore {
             Some(chore) => write!(out, "`tenure {chore}`, process {}", self.process),
@@ -57,38 +57,38 @@ pub(crate) const HOLDER_BYTES_MAX: u64 = 256;
 
 /// A data folder that this process alone may use until the value is dropped.
 #[derive(Debug)]
-pub struct Folder {
+pub struct LockedDataFolder {
     path: PathBuf,
     // The lock lives as long as the open file.
     _lock: File,
 }
 
-impl Folder {
+impl LockedDataFolder {
     /// Makes the folder if need be and locks it for a server.
-    pub fn open(path: &Path) -> Result<Folder, StartError> {
-        Folder::open_to(path, None)
+    pub fn open(path: &Path) -> Result<LockedDataFolder, HostStartError> {
+        LockedDataFolder::open_to(path, None)
     }
 
     /// The same for a command that serves nobody.
-    pub fn open_for(path: &Path, chore: &str) -> Result<Folder, StartError> {
-        Folder::open_to(path, Some(chore))
+    pub fn open_for(path: &Path, chore: &str) -> Result<LockedDataFolder, HostStartError> {
+        LockedDataFolder::open_to(path, Some(chore))
     }
 
-    fn open_to(path: &Path, chore: Option<&str>) -> Result<Folder, StartError> {
+    fn open_to(path: &Path, chore: Option<&str>) -> Result<LockedDataFolder, HostStartError> {
         let made = make(path).and_then(|()| close_if_empty(path));
         made.map_err(|source| unusable(path, source))?;
-        Folder::lock(path, chore)
+        LockedDataFolder::lock(path, chore)
     }
 
     /// Locks a folder that must exist already, for a command that serves nobody.
-    pub fn open_existing(path: &Path, chore: &str) -> Result<Folder, StartError> {
+    pub fn open_existing(path: &Path, chore: &str) -> Result<LockedDataFolder, HostStartError> {
         if !path.is_dir() {
-            return Err(StartError::FolderAbsent { path: path.to_owned() });
+            return Err(HostStartError::FolderAbsent { path: path.to_owned() });
         }
-        Folder::lock(path, Some(chore))
+        LockedDataFolder::lock(path, Some(chore))
     }
 
-    fn lock(path: &Path, chore: Option<&str>) -> Result<Folder, StartError> {
+    fn lock(path: &Path, chore: Option<&str>) -> Result<LockedDataFolder, HostStartError> {
         // By one name from here on, whatever links lead here and wherever this process goes.
         let path = &fs::canonicalize(path).map_err(|source| unusable(path, source))?;
         // Who may write there could put keys of their own in it, or take ours away.
@@ -106,13 +106,13 @@ impl Folder {
                 }
                 Err(TryLockError::WouldBlock) => {
                     let holder = read_holder(&mut file);
-                    return Err(StartError::FolderLocked { path: path.to_owned(), holder });
+                    return Err(HostStartError::FolderLocked { path: path.to_owned(), holder });
                 }
                 Err(TryLockError::Error(source)) => return Err(unusable(path, source)),
             }
         }
         write_holder(&mut file, chore).map_err(|source| unusable(path, source))?;
-        Ok(Folder { path: path.to_owned(), _lock: file })
+        Ok(LockedDataFolder { path: path.to_owned(), _lock: file })
     }
 
     /// Where the folder is.
@@ -140,15 +140,15 @@ impl Folder {
     }
 }
 
-fn unusable(path: &Path, source: io::Error) -> StartError {
-    StartError::FolderUnusable { path: path.to_owned(), source }
+fn unusable(path: &Path, source: io::Error) -> HostStartError {
+    HostStartError::FolderUnusable { path: path.to_owned(), source }
 }
 
 /// For the error message only, so anything unreadable counts as unknown.
-fn read_holder(file: &mut File) -> Option<Holder> {
+fn read_holder(file: &mut File) -> Option<LockHolder> {
     let mut text = String::new();
     file.take(HOLDER_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Holder::read(&text)
+    LockHolder::read(&text)
 }
 
 fn write_holder(file: &mut File, chore: Option<&str>) -> io::Result<()> {
@@ -294,13 +294,13 @@ mod tests {
     #[test]
     fn one_process_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Folder::open(dir.path()).unwrap();
-        let second = Folder::open(dir.path()).unwrap_err();
-        let StartError::FolderLocked { holder, .. } = second else { panic!("{second:?}") };
-        assert_eq!(holder, Some(Holder { process: std::process::id(), chore: None }));
+        let first = LockedDataFolder::open(dir.path()).unwrap();
+        let second = LockedDataFolder::open(dir.path()).unwrap_err();
+        let HostStartError::FolderLocked { holder, .. } = second else { panic!("{second:?}") };
+        assert_eq!(holder, Some(LockHolder { process: std::process::id(), chore: None }));
         drop(first);
-        let chore = Folder::open_for(dir.path(), "storage compact").unwrap();
-        let second = Folder::open(dir.path()).unwrap_err();
+        let chore = LockedDataFolder::open_for(dir.path(), "storage compact").unwrap();
+        let second = LockedDataFolder::open(dir.path()).unwrap_err();
         let said = format!("is in use by `tenure storage compact`, process {}", std::process::id());
         assert!(second.to_string().ends_with(&said), "{second}");
         drop(chore);
@@ -311,7 +311,7 @@ mod tests {
             std::thread::sleep(LOOKED_AT);
             drop(looking);
         });
-        Folder::open(dir.path()).unwrap();
+        LockedDataFolder::open(dir.path()).unwrap();
         looked.join().unwrap();
     }
 
@@ -320,12 +320,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let shared = || fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         shared();
-        drop(Folder::open(dir.path()).unwrap());
+        drop(LockedDataFolder::open(dir.path()).unwrap());
         assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
         shared();
-        for open in [Folder::open, |path: &Path| Folder::open_existing(path, "keys list")] {
+        for open in [LockedDataFolder::open, |path: &Path| {
+            LockedDataFolder::open_existing(path, "keys list")
+        }] {
             let error = open(dir.path()).unwrap_err();
-            assert!(matches!(error, StartError::FolderUnusable { .. }), "{error:?}");
+            assert!(matches!(error, HostStartError::FolderUnusable { .. }), "{error:?}");
         }
         assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o777);
     }

@@ -12,10 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rcgen::KeyPair;
-use tenure_token::{KeyError, Keys};
+use tenure_token::{KeyError, KeySet};
 
-use crate::error::StartError;
-use crate::folder::{self, Folder};
+use crate::error::HostStartError;
+use crate::folder::{self, LockedDataFolder};
 
 const SIGNING: &str = "service-account.key";
 const OLDER: &str = "service-account";
@@ -25,7 +25,7 @@ const OLDER: &str = "service-account";
 pub enum KeysError {
     /// The data folder cannot be used.
     #[error(transparent)]
-    Folder(Box<StartError>),
+    Folder(Box<HostStartError>),
     /// No server has made a key yet.
     #[error("there is no key in `{}`", path.display())]
     None {
@@ -85,7 +85,7 @@ impl KeysError {
 
 /// One key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct TokenKeyInfo {
     /// The id that tokens name it by.
     pub id: String,
     /// Whether new tokens are signed with it.
@@ -93,14 +93,14 @@ pub struct Key {
 }
 
 /// The keys of a data folder, the one that signs first.
-pub fn list(data_dir: &Path) -> Result<Vec<Key>, KeysError> {
+pub fn list(data_dir: &Path) -> Result<Vec<TokenKeyInfo>, KeysError> {
     let pki = data_dir.join("pki");
     if !data_dir.is_dir() {
-        let absent = StartError::FolderAbsent { path: data_dir.to_owned() };
+        let absent = HostStartError::FolderAbsent { path: data_dir.to_owned() };
         return Err(KeysError::Folder(Box::new(absent)));
     }
-    let mut keys = vec![Key { id: id_of(&pki, &signing(&pki)?)?, signs: true }];
-    let older = older(&pki)?.into_iter().map(|(id, _)| Key { id, signs: false });
+    let mut keys = vec![TokenKeyInfo { id: id_of(&pki, &signing(&pki)?)?, signs: true }];
+    let older = older(&pki)?.into_iter().map(|(id, _)| TokenKeyInfo { id, signs: false });
     keys.extend(
         older.filter(|key| keys.iter().all(|known| known.id != key.id)).collect::<Vec<_>>(),
     );
@@ -160,8 +160,9 @@ pub(crate) fn older(pki: &Path) -> Result<Vec<(String, String)>, KeysError> {
     Ok(keys)
 }
 
-fn open(data_dir: &Path) -> Result<Folder, KeysError> {
-    Folder::open_existing(data_dir, "keys").map_err(|error| KeysError::Folder(Box::new(error)))
+fn open(data_dir: &Path) -> Result<LockedDataFolder, KeysError> {
+    LockedDataFolder::open_existing(data_dir, "keys")
+        .map_err(|error| KeysError::Folder(Box::new(error)))
 }
 
 fn signing(pki: &Path) -> Result<String, KeysError> {
@@ -174,7 +175,7 @@ fn signing(pki: &Path) -> Result<String, KeysError> {
 }
 
 fn id_of(pki: &Path, text: &str) -> Result<String, KeysError> {
-    let keys = Keys::from_pem(text, &[])
+    let keys = KeySet::from_pem(text, &[])
         .map_err(|source| KeysError::Unusable { path: pki.join(SIGNING), source })?;
     Ok(keys.signing_id().to_owned())
 }
@@ -217,7 +218,7 @@ mod tests {
         fs::write(pki.join(SIGNING), first.serialize_pem()).unwrap();
         let before = list(dir.path()).unwrap();
         let (new, old) = rotate(dir.path()).unwrap();
-        assert_eq!(before, [Key { id: old.clone(), signs: true }]);
+        assert_eq!(before, [TokenKeyInfo { id: old.clone(), signs: true }]);
         let (newest, _) = rotate(dir.path()).unwrap();
         let ids: Vec<(String, bool)> =
             list(dir.path()).unwrap().into_iter().map(|key| (key.id, key.signs)).collect();
@@ -230,7 +231,7 @@ mod tests {
         let others: Vec<String> = older(&pki).unwrap().into_iter().map(|(_, text)| text).collect();
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         let keys =
-            Keys::from_pem(&fs::read_to_string(pki.join(SIGNING)).unwrap(), &others).unwrap();
+            KeySet::from_pem(&fs::read_to_string(pki.join(SIGNING)).unwrap(), &others).unwrap();
         let mut verifying: Vec<&str> = keys.ids().collect();
         assert_eq!(verifying.remove(0), newest);
         verifying.sort_unstable();
@@ -250,7 +251,7 @@ mod tests {
             assert!(matches!(remove(dir.path(), wrong), Err(KeysError::Absent { .. })), "{wrong}");
         }
         remove(dir.path(), &old).unwrap();
-        assert_eq!(list(dir.path()).unwrap(), [Key { id: new, signs: true }]);
+        assert_eq!(list(dir.path()).unwrap(), [TokenKeyInfo { id: new, signs: true }]);
         let gone = dir.path().join("none");
         assert!(matches!(list(&gone), Err(KeysError::Folder(_))));
     }
@@ -259,7 +260,7 @@ mod tests {
     fn a_folder_in_use_is_left_alone() {
         let (dir, pki) = folder();
         fs::write(pki.join(SIGNING), KeyPair::generate().unwrap().serialize_pem()).unwrap();
-        let held = Folder::open(dir.path()).unwrap();
+        let held = LockedDataFolder::open(dir.path()).unwrap();
         assert!(matches!(rotate(dir.path()), Err(KeysError::Folder(_))));
         assert_eq!(list(dir.path()).unwrap().len(), 1, "looking is always allowed");
         drop(held);

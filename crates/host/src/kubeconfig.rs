@@ -13,8 +13,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use entries::{Access, CONTEXT, render};
-use entries::{NotAKubeconfig, Taken};
+pub use entries::{CONTEXT, KubeconfigEntries, render};
+use entries::{EntryRemoval, NotAKubeconfig};
 
 use crate::folder;
 
@@ -26,7 +26,7 @@ const BYTES_MAX: u64 = 3 << 20;
 
 /// Why a kubeconfig was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum WriteError {
+pub enum KubeconfigWriteError {
     /// What is there is something else, and stays as it is.
     #[error("`{}` is no kubeconfig, so nothing was written there", path.display())]
     Foreign {
@@ -68,19 +68,19 @@ pub enum Removed {
 }
 
 /// Puts our entries into the file at `path`, which is made if it is not there.
-pub fn write(path: &Path, access: Access<'_>) -> Result<(), WriteError> {
+pub fn write(path: &Path, access: KubeconfigEntries<'_>) -> Result<(), KubeconfigWriteError> {
     change(path, |text| entries::put(text, access).map(Some)).map(|_| ())
 }
 
 /// Takes our entries out again; with `server`, only those that lead there.
-pub fn remove(path: &Path, server: Option<&str>) -> Result<Removed, WriteError> {
+pub fn remove(path: &Path, server: Option<&str>) -> Result<Removed, KubeconfigWriteError> {
     let mut removed = Removed::Nothing;
     change(path, |text| {
         let (left, what) = match entries::take(text, server)? {
-            Taken::Left(left) => (Some(left), Removed::Entries),
-            Taken::NothingLeft => (None, Removed::File),
-            Taken::NotThere => (Some(text.to_owned()), Removed::Nothing),
-            Taken::AnotherServer => (Some(text.to_owned()), Removed::AnotherServer),
+            EntryRemoval::Left(left) => (Some(left), Removed::Entries),
+            EntryRemoval::NothingLeft => (None, Removed::File),
+            EntryRemoval::NotThere => (Some(text.to_owned()), Removed::Nothing),
+            EntryRemoval::AnotherServer => (Some(text.to_owned()), Removed::AnotherServer),
         };
         removed = what;
         Ok(left)
@@ -89,9 +89,9 @@ pub fn remove(path: &Path, server: Option<&str>) -> Result<Removed, WriteError> 
 }
 
 /// Fails if `path` holds something that must not be changed; cheap, so that a start can ask first.
-pub fn check(path: &Path) -> Result<(), WriteError> {
+pub fn check(path: &Path) -> Result<(), KubeconfigWriteError> {
     let text = read(path)?;
-    let foreign = |why| WriteError::Foreign { path: path.to_owned(), why };
+    let foreign = |why| KubeconfigWriteError::Foreign { path: path.to_owned(), why };
     entries::check(text.as_deref().unwrap_or_default()).map_err(foreign)
 }
 
@@ -99,12 +99,14 @@ pub fn check(path: &Path) -> Result<(), WriteError> {
 fn change(
     path: &Path,
     mut changed: impl FnMut(&str) -> Result<Option<String>, NotAKubeconfig>,
-) -> Result<(), WriteError> {
-    let failed = |source| WriteError::Io { path: path.to_owned(), source };
+) -> Result<(), KubeconfigWriteError> {
+    let failed = |source| KubeconfigWriteError::Io { path: path.to_owned(), source };
     let mut apply = |text: &Option<String>| {
         let foreign = |why| match why {
-            NotAKubeconfig::Taken(entry) => WriteError::Taken { path: path.to_owned(), entry },
-            why => WriteError::Foreign { path: path.to_owned(), why },
+            NotAKubeconfig::Taken(entry) => {
+                KubeconfigWriteError::Taken { path: path.to_owned(), entry }
+            }
+            why => KubeconfigWriteError::Foreign { path: path.to_owned(), why },
         };
         changed(text.as_deref().unwrap_or_default()).map_err(foreign)
     };
@@ -133,9 +135,9 @@ fn change(
 }
 
 /// The text of the file, if there is one.
-fn read(path: &Path) -> Result<Option<String>, WriteError> {
-    let unusable = |source| WriteError::Io { path: path.to_owned(), source };
-    let foreign = |why| Err(WriteError::Foreign { path: path.to_owned(), why });
+fn read(path: &Path) -> Result<Option<String>, KubeconfigWriteError> {
+    let unusable = |source| KubeconfigWriteError::Io { path: path.to_owned(), source };
+    let foreign = |why| Err(KubeconfigWriteError::Foreign { path: path.to_owned(), why });
     // A link is followed, so it must be ours; a pipe would be waited for.
     tenure_files::refuse_foreign_link(path).map_err(unusable)?;
     match fs::metadata(path) {
@@ -169,7 +171,7 @@ fn replace(target: &Path, text: &str) -> io::Result<()> {
     let Some(mode) = mode.map(|found| found.permissions()) else {
         return tenure_files::replace(target, text.as_bytes());
     };
-    let (part, mut file) = tenure_files::create_beside(target)?;
+    let (part, mut file) = tenure_files::create_sibling(target)?;
     let done = file
         .write_all(text.as_bytes())
         .and_then(|()| file.set_permissions(mode))
@@ -235,8 +237,8 @@ mod tests {
 
     use super::*;
 
-    fn access(server: &str) -> Access<'_> {
-        Access {
+    fn access(server: &str) -> KubeconfigEntries<'_> {
+        KubeconfigEntries {
             user: "tenure-admin",
             server,
             authority_pem: "CA",
@@ -271,11 +273,11 @@ mod tests {
             fs::write(&path, text).unwrap();
             for error in [check(&path), write(&path, access("https://a"))] {
                 let error = error.unwrap_err();
-                assert!(matches!(error, WriteError::Foreign { .. }), "{error:?}");
+                assert!(matches!(error, KubeconfigWriteError::Foreign { .. }), "{error:?}");
             }
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
-        assert!(matches!(check(dir.path()), Err(WriteError::Foreign { .. })));
+        assert!(matches!(check(dir.path()), Err(KubeconfigWriteError::Foreign { .. })));
     }
 
     #[test]

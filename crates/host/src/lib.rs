@@ -17,14 +17,16 @@ pub mod keys;
 pub mod kubeconfig;
 pub mod nodes;
 pub mod pki;
-pub mod running;
+pub mod server_record;
 pub mod storage;
 mod supervise;
 
-pub use config::{AuditLevel, AuditLog, Config, Durability, Limits, Reading, Store};
+pub use config::{
+    AuditLevel, AuditLog, Config, Durability, LoadProgress, ServerLimits, StorageMedium,
+};
 pub use control_plane::{ControlPlane, Hurry, POD_GRACE_MAX};
-pub use error::StartError;
+pub use error::HostStartError;
 pub use features::{FEATURES, FeatureError, Features};
-pub use nodes::{NodeOptions, Runtime};
-pub use tenure_server::admit::{OwnerChecks, Retention};
-pub use tenure_server::reference::{Authorizer, References, expressions};
+pub use nodes::{NodeOptions, NodeRuntime};
+pub use tenure_server::admit::{OwnerChecks, RetentionOptions};
+pub use tenure_server::reference::{AuthorizerMode, ReferenceOptions, expressions};

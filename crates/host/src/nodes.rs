@@ -16,19 +16,19 @@ use std::time::{Duration, SystemTime};
 use tenure_machinery::Object;
 use tenure_node::pods::Pods;
 use tenure_node::serve::Service;
-use tenure_node::{Ending, Node, NodeSettings, RuntimeChoice, Server};
+use tenure_node::{Node, NodeSettings, RuntimeChoice, Server, ShutdownOptions};
 use tenure_server::connect::{Connecting, Dialer, NODE_CLIENT, NodeDialer};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::pki::{Pair, Pki, PkiError};
+use crate::pki::{CertificateKeyPair, Pki, PkiError};
 
 /// Bytes that may be under way between server and node.
 const IN_MEMORY: usize = 64 * 1024;
 
 /// What runs pods.
 #[derive(Clone, Debug, Default)]
-pub enum Runtime {
+pub enum NodeRuntime {
     /// Nothing: pods are only imagined.
     #[default]
     None,
@@ -40,9 +40,9 @@ pub enum Runtime {
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// What a node has; what is zero is what the machine has.
-    pub room: tenure_lifecycle::Room,
+    pub room: tenure_lifecycle::NodeCapacity,
     /// How restarts wait.
-    pub backoff: tenure_lifecycle::Backoff,
+    pub backoff: tenure_lifecycle::RestartBackoff,
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
@@ -52,11 +52,11 @@ pub struct NodeOptions {
 impl Default for NodeOptions {
     fn default() -> NodeOptions {
         NodeOptions {
-            room: tenure_lifecycle::Room {
+            room: tenure_lifecycle::NodeCapacity {
                 pods: tenure_node::node::PODS,
-                ..tenure_lifecycle::Room::default()
+                ..tenure_lifecycle::NodeCapacity::default()
             },
-            backoff: tenure_lifecycle::Backoff::default(),
+            backoff: tenure_lifecycle::RestartBackoff::default(),
             eviction: false,
             strangers_stay: tenure_node::node::STRANGERS_STAY,
         }
@@ -121,7 +121,7 @@ pub(crate) struct NodesWanted {
     pub(crate) count: u16,
     pub(crate) runtime: RuntimeChoice,
     pub(crate) options: NodeOptions,
-    pub(crate) downward: tenure_downward::Settings,
+    pub(crate) downward: tenure_downward::DownwardApiOptions,
     pub(crate) url: String,
     pub(crate) address: IpAddr,
     pub(crate) folder: NodeFolder,
@@ -131,7 +131,7 @@ pub(crate) struct NodesWanted {
 
 /// The nodes of this process.
 pub(crate) struct Nodes {
-    stop: oneshot::Sender<Ending>,
+    stop: oneshot::Sender<ShutdownOptions>,
     task: JoinHandle<()>,
     kept: bool,
     pods: PodsOfNodes,
@@ -169,7 +169,7 @@ impl Nodes {
         let nodes = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         let pods = nodes.iter().flat_map(Pods::all);
         let runs = |container: &tenure_node::pods::KnownContainer| {
-            container.current.as_ref().is_some_and(tenure_node::pods::Instance::runs)
+            container.current.as_ref().is_some_and(tenure_node::pods::InstanceView::runs)
         };
         pods.filter(|pod| pod.containers.iter().any(runs)).count()
     }
@@ -178,14 +178,19 @@ impl Nodes {
     /// `hurry` is true.
     pub(crate) async fn end(self, grace: Duration, hurry: watch::Receiver<bool>) {
         // A task that has ended already is what is wanted.
-        let _ = self.stop.send(Ending { grace, hurry, remove: !self.kept });
+        let _ = self.stop.send(ShutdownOptions { grace, hurry, remove: !self.kept });
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the nodes ended badly");
         }
     }
 }
 
-fn node(wanted: &NodesWanted, name: &str, authority: &Pair, pair: &Pair) -> NodeSettings {
+fn node(
+    wanted: &NodesWanted,
+    name: &str,
+    authority: &CertificateKeyPair,
+    pair: &CertificateKeyPair,
+) -> NodeSettings {
     let server = Server {
         url: wanted.url.clone(),
         authority_pem: authority.certificate_pem.clone(),
@@ -213,7 +218,7 @@ async fn run(
     folder: NodeFolder,
     dialer: Arc<HostDialer>,
     pods: PodsOfNodes,
-    stopping: oneshot::Receiver<Ending>,
+    stopping: oneshot::Receiver<ShutdownOptions>,
 ) {
     let mut nodes = Vec::new();
     for settings in settings {
@@ -228,7 +233,7 @@ async fn run(
         }
     }
     // Whoever holds the other end may be gone without a word; then nobody waits for anything.
-    let nobody = || Ending {
+    let nobody = || ShutdownOptions {
         grace: Duration::ZERO,
         remove: !folder.kept,
         hurry: watch::Sender::new(true).subscribe(),
@@ -265,7 +270,7 @@ mod tests {
     use super::*;
 
     /// Somebody who shows a certificate on a port.
-    async fn listener(shown: &Pair) -> SocketAddr {
+    async fn listener(shown: &CertificateKeyPair) -> SocketAddr {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -292,7 +297,7 @@ mod tests {
         let stranger = Pki::in_memory(&BTreeSet::new(), now).unwrap();
         let dialer = HostDialer::new(&pki).unwrap();
         let self_signed = rcgen::generate_simple_self_signed(vec!["second".to_owned()]).unwrap();
-        let self_signed = Pair {
+        let self_signed = CertificateKeyPair {
             certificate_pem: self_signed.cert.pem(),
             key_pem: self_signed.signing_key.serialize_pem(),
         };

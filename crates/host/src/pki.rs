@@ -74,21 +74,21 @@ pub enum PkiError {
 
 /// A certificate and its private key, both in PEM form.
 #[derive(Clone)]
-pub struct Pair {
+pub struct CertificateKeyPair {
     /// The certificate.
     pub certificate_pem: String,
     /// The private key.
     pub key_pem: String,
 }
 
-impl std::fmt::Debug for Pair {
+impl std::fmt::Debug for CertificateKeyPair {
     /// Never shows the key.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Pair").field("certificate_pem", &self.certificate_pem).finish()
     }
 }
 
-impl Pair {
+impl CertificateKeyPair {
     /// The certificate in DER form; `None` if the PEM text is damaged.
     #[must_use]
     pub fn certificate(&self) -> Option<CertificateDer<'static>> {
@@ -106,11 +106,11 @@ impl Pair {
 #[derive(Clone, Debug)]
 pub struct Pki {
     /// Signs the other two.
-    pub authority: Pair,
+    pub authority: CertificateKeyPair,
     /// What the server shows.
-    pub serving: Pair,
+    pub serving: CertificateKeyPair,
     /// What the administrator shows.
-    pub admin: Pair,
+    pub admin: CertificateKeyPair,
     /// Signs service account tokens.
     pub service_account: ServiceAccountKey,
     /// The names and addresses of the server, which no node may have.
@@ -183,11 +183,12 @@ impl Pki {
         names: &BTreeSet<String>,
         now: SystemTime,
     ) -> Result<Pki, PkiError> {
-        let files = Files { path };
+        let files = PkiFolder { path };
         folder::make(path).map_err(|source| files.failed(path.to_owned(), source))?;
         let authority = files.authority(now)?;
         let signed_by = authority_key_id(&authority);
-        let current = |pair: &Pair, names| is_current(pair, names, signed_by.as_deref(), now);
+        let current =
+            |pair: &CertificateKeyPair, names| is_current(pair, names, signed_by.as_deref(), now);
         let serving = match files.read_pair("server")?.filter(|pair| current(pair, names)) {
             Some(pair) => pair,
             None => {
@@ -206,7 +207,12 @@ impl Pki {
 
 impl Pki {
     /// A new pair by which the server knows its bearer as this user in these groups.
-    pub fn user(&self, name: &str, groups: &[&str], now: SystemTime) -> Result<Pair, PkiError> {
+    pub fn user(
+        &self,
+        name: &str,
+        groups: &[&str],
+        now: SystemTime,
+    ) -> Result<CertificateKeyPair, PkiError> {
         let mut params = params(name, now, LEAF_LIFE);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let issuer = issuer(&self.authority, now)?;
@@ -216,11 +222,11 @@ impl Pki {
 }
 
 /// The files of a folder with certificates.
-struct Files<'a> {
+struct PkiFolder<'a> {
     path: &'a Path,
 }
 
-impl Files<'_> {
+impl PkiFolder<'_> {
     fn failed(&self, path: PathBuf, source: io::Error) -> PkiError {
         PkiError::Io { path, source }
     }
@@ -241,13 +247,19 @@ impl Files<'_> {
         tenure_files::replace(&path, text.as_bytes()).map_err(|error| self.failed(path, error))
     }
 
-    fn read_pair(&self, name: &str) -> Result<Option<Pair>, PkiError> {
+    fn read_pair(&self, name: &str) -> Result<Option<CertificateKeyPair>, PkiError> {
         let certificate = self.read(&format!("{name}.crt"))?;
         let key = self.read(&format!("{name}.key"))?;
-        Ok(certificate.zip(key).map(|(certificate_pem, key_pem)| Pair { certificate_pem, key_pem }))
+        Ok(certificate
+            .zip(key)
+            .map(|(certificate_pem, key_pem)| CertificateKeyPair { certificate_pem, key_pem }))
     }
 
-    fn write_pair(&self, name: &str, pair: Pair) -> Result<Pair, PkiError> {
+    fn write_pair(
+        &self,
+        name: &str,
+        pair: CertificateKeyPair,
+    ) -> Result<CertificateKeyPair, PkiError> {
         self.write(&format!("{name}.key"), &pair.key_pem)?;
         self.write(&format!("{name}.crt"), &pair.certificate_pem)?;
         tracing::info!(name, "a certificate is made");
@@ -255,7 +267,7 @@ impl Files<'_> {
     }
 
     /// A damaged authority is an error, since a new one would lock out every client that trusts it.
-    fn authority(&self, now: SystemTime) -> Result<Pair, PkiError> {
+    fn authority(&self, now: SystemTime) -> Result<CertificateKeyPair, PkiError> {
         let Some(pair) = self.read_pair("ca")? else {
             return self.write_pair("ca", new_authority(now)?);
         };
@@ -292,14 +304,17 @@ fn authority_params(now: SystemTime) -> CertificateParams {
     params
 }
 
-fn new_authority(now: SystemTime) -> Result<Pair, PkiError> {
+fn new_authority(now: SystemTime) -> Result<CertificateKeyPair, PkiError> {
     let key = KeyPair::generate()?;
     let certificate_pem = authority_params(now).self_signed(&key)?.pem();
-    Ok(Pair { certificate_pem, key_pem: key.serialize_pem() })
+    Ok(CertificateKeyPair { certificate_pem, key_pem: key.serialize_pem() })
 }
 
 /// Only name, key and usages of the authority enter what it signs, so its dates do not matter here.
-fn issuer(authority: &Pair, now: SystemTime) -> Result<Issuer<'static, KeyPair>, PkiError> {
+fn issuer(
+    authority: &CertificateKeyPair,
+    now: SystemTime,
+) -> Result<Issuer<'static, KeyPair>, PkiError> {
     Ok(Issuer::new(authority_params(now), KeyPair::from_pem(&authority.key_pem)?))
 }
 
@@ -307,7 +322,7 @@ fn new_serving(
     issuer: &Issuer<'static, KeyPair>,
     names: &BTreeSet<String>,
     now: SystemTime,
-) -> Result<Pair, PkiError> {
+) -> Result<CertificateKeyPair, PkiError> {
     let mut params = params(SERVING_NAME, now, LEAF_LIFE);
     let names: Vec<String> = names.iter().cloned().collect();
     params.subject_alt_names = CertificateParams::new(names)?.subject_alt_names;
@@ -315,7 +330,10 @@ fn new_serving(
     sign(params, issuer)
 }
 
-fn new_admin(issuer: &Issuer<'static, KeyPair>, now: SystemTime) -> Result<Pair, PkiError> {
+fn new_admin(
+    issuer: &Issuer<'static, KeyPair>,
+    now: SystemTime,
+) -> Result<CertificateKeyPair, PkiError> {
     let mut params = params(ADMIN_NAME, now, LEAF_LIFE);
     params.distinguished_name.push(DnType::OrganizationName, ADMIN_GROUP);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -336,12 +354,12 @@ fn params(name: &str, now: SystemTime, life: Duration) -> CertificateParams {
 fn sign(
     mut params: CertificateParams,
     issuer: &Issuer<'static, KeyPair>,
-) -> Result<Pair, PkiError> {
+) -> Result<CertificateKeyPair, PkiError> {
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     let key = KeyPair::generate()?;
     let certificate_pem = params.signed_by(&key, issuer)?.pem();
-    Ok(Pair { certificate_pem, key_pem: key.serialize_pem() })
+    Ok(CertificateKeyPair { certificate_pem, key_pem: key.serialize_pem() })
 }
 
 fn unix_seconds(now: SystemTime) -> u64 {
@@ -349,7 +367,7 @@ fn unix_seconds(now: SystemTime) -> u64 {
 }
 
 /// Whether certificate and key can be read and belong together.
-fn is_pair(pair: &Pair) -> bool {
+fn is_pair(pair: &CertificateKeyPair) -> bool {
     let Some(der) = pair.certificate() else { return false };
     let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };
     KeyPair::from_pem(&pair.key_pem)
@@ -358,7 +376,7 @@ fn is_pair(pair: &Pair) -> bool {
 
 /// Whether a stored pair is sound, of this authority, valid for a while, and bears all `names`.
 fn is_current(
-    pair: &Pair,
+    pair: &CertificateKeyPair,
     names: &BTreeSet<String>,
     signed_by: Option<&[u8]>,
     now: SystemTime,
@@ -380,7 +398,7 @@ fn common_name<'a>(name: &'a x509_parser::x509::X509Name<'_>) -> Option<&'a str>
 }
 
 /// The key identifier that an authority's certificate gives itself.
-fn authority_key_id(authority: &Pair) -> Option<Vec<u8>> {
+fn authority_key_id(authority: &CertificateKeyPair) -> Option<Vec<u8>> {
     let der = authority.certificate()?;
     let (_, certificate) = X509Certificate::from_der(&der).ok()?;
     key_id(&certificate, false)

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure_core::Revision;
-pub use tenure_store::file::Progress;
-use tenure_store::{FileLog, FileOptions, Log, MemoryLog, OpenError, RestoreError};
+pub use tenure_store::file::ProgressCallback;
+use tenure_store::{FileLog, FileOptions, Log, LogOpenError, MemoryLog, RestoreError};
 use tenure_world::Received;
 
 use crate::config::Durability;
-use crate::error::StartError;
-use crate::folder::Folder;
+use crate::error::HostStartError;
+use crate::folder::LockedDataFolder;
 use swap::Swap;
 
 /// The log is read once and then only appended to, so a small cache is enough.
@@ -34,7 +34,7 @@ pub enum StorageError {
         /// Where the objects are.
         path: PathBuf,
         /// Which format was found.
-        source: OpenError,
+        source: LogOpenError,
     },
     /// The files are not what was written.
     #[error("the objects in `{}` cannot be read", path.display())]
@@ -50,7 +50,7 @@ pub enum StorageError {
         /// Where the objects are.
         path: PathBuf,
         /// Who uses them.
-        source: OpenError,
+        source: LogOpenError,
     },
     /// The folder holds no objects yet.
     #[error("there are no objects in `{}`", path.display())]
@@ -91,13 +91,13 @@ impl StorageError {
         }
     }
 
-    fn opening(path: &Path, error: OpenError) -> StorageError {
+    fn opening(path: &Path, error: LogOpenError) -> StorageError {
         let path = path.to_owned();
         match error {
-            OpenError::Newer { .. } => StorageError::Newer { path, source: error },
-            OpenError::InUse { .. } => StorageError::InUse { path, source: error },
-            OpenError::Folder { .. } => StorageError::Write { path, source: Box::new(error) },
-            OpenError::Foreign { .. } | OpenError::Failed { .. } => {
+            LogOpenError::Newer { .. } => StorageError::Newer { path, source: error },
+            LogOpenError::InUse { .. } => StorageError::InUse { path, source: error },
+            LogOpenError::Folder { .. } => StorageError::Write { path, source: Box::new(error) },
+            LogOpenError::Foreign { .. } | LogOpenError::Failed { .. } => {
                 StorageError::Damaged { path, source: Box::new(error) }
             }
         }
@@ -116,15 +116,15 @@ pub fn open(path: Option<&Path>, durability: Durability) -> Result<Box<dyn Log>,
 
 fn open_file(path: &Path, durability: Durability) -> Result<FileLog, StorageError> {
     let durability = match durability {
-        Durability::Strict => tenure_store::Durability::Strict,
-        Durability::Relaxed => tenure_store::Durability::Relaxed,
+        Durability::Strict => tenure_store::AppendDurability::Strict,
+        Durability::Relaxed => tenure_store::AppendDurability::Relaxed,
     };
     let options = FileOptions { durability, cache_bytes: CACHE_BYTES, ..FileOptions::default() };
     FileLog::open(path, options).map_err(|error| StorageError::opening(path, error))
 }
 
 /// Opens the log of a stopped server; unlike a start it makes none.
-fn open_stopped(folder: &Folder) -> Result<FileLog, StorageError> {
+fn open_stopped(folder: &LockedDataFolder) -> Result<FileLog, StorageError> {
     settle(folder)?;
     let path = folder.store();
     if !path.is_dir() {
@@ -134,12 +134,12 @@ fn open_stopped(folder: &Folder) -> Result<FileLog, StorageError> {
 }
 
 /// Puts what a restore that was cut short left in a folder in order, before anything else is done with it.
-pub fn settle(folder: &Folder) -> Result<(), StorageError> {
+pub fn settle(folder: &LockedDataFolder) -> Result<(), StorageError> {
     let place = folder.store();
     swap(folder).settle().map_err(|error| StorageError::writing(&place, error))
 }
 
-fn swap(folder: &Folder) -> Swap<'_> {
+fn swap(folder: &LockedDataFolder) -> Swap<'_> {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
     Swap::new(folder.path(), folder.store(), now)
 }
@@ -154,8 +154,12 @@ pub struct Saved {
 }
 
 /// Copies all objects of a stopped server into a new file.
-pub fn save(data_dir: &Path, file: &Path, progress: Progress<'_>) -> Result<Saved, StartError> {
-    let folder = Folder::open_existing(data_dir, "snapshot save")?;
+pub fn save(
+    data_dir: &Path,
+    file: &Path,
+    progress: ProgressCallback<'_>,
+) -> Result<Saved, HostStartError> {
+    let folder = LockedDataFolder::open_existing(data_dir, "snapshot save")?;
     let mut log = open_stopped(&folder)?;
     log.save_telling(file, progress).map_err(|error| StorageError::Snapshot(Box::new(error)))?;
     Ok(Saved { bytes: size(file)?, revision: None })
@@ -165,7 +169,7 @@ pub fn save(data_dir: &Path, file: &Path, progress: Progress<'_>) -> Result<Save
 pub fn save_sent(
     sent: impl Read,
     file: &Path,
-    progress: Progress<'_>,
+    progress: ProgressCallback<'_>,
 ) -> Result<Saved, StorageError> {
     let failed = |error: io::Error| StorageError::Snapshot(Box::new(error));
     let objects = Received::new(sent).map_err(failed)?;
@@ -191,9 +195,9 @@ fn size(file: &Path) -> Result<u64, StorageError> {
 pub fn restore(
     data_dir: &Path,
     file: &Path,
-    progress: Progress<'_>,
-) -> Result<Option<PathBuf>, StartError> {
-    let folder = Folder::open_for(data_dir, "snapshot restore")?;
+    progress: ProgressCallback<'_>,
+) -> Result<Option<PathBuf>, HostStartError> {
+    let folder = LockedDataFolder::open_for(data_dir, "snapshot restore")?;
     settle(&folder)?;
     let swap = swap(&folder);
     let new = swap.half();
@@ -201,7 +205,7 @@ pub fn restore(
         // It is put in order at the next use, should this fail.
         let _ = swap.settle();
         match error {
-            RestoreError::Open(error @ OpenError::Newer { .. }) => {
+            RestoreError::Open(error @ LogOpenError::Newer { .. }) => {
                 StorageError::Newer { path: file.to_owned(), source: error }
             }
             error => StorageError::Snapshot(Box::new(error)),
@@ -213,7 +217,7 @@ pub fn restore(
 
 /// What a compaction achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compacted {
+pub struct CompactionReport {
     /// How many old revisions were forgotten.
     pub removed: u64,
     /// The size of the file before.
@@ -223,8 +227,11 @@ pub struct Compacted {
 }
 
 /// Forgets all old revisions of a stopped server and gives back their space.
-pub fn compact(data_dir: &Path, progress: Progress<'_>) -> Result<Compacted, StartError> {
-    let folder = Folder::open_existing(data_dir, "storage compact")?;
+pub fn compact(
+    data_dir: &Path,
+    progress: ProgressCallback<'_>,
+) -> Result<CompactionReport, HostStartError> {
+    let folder = LockedDataFolder::open_existing(data_dir, "storage compact")?;
     let mut log = open_stopped(&folder)?;
     let path = folder.store();
     let bytes_before = log.stats().bytes_on_disk;
@@ -234,21 +241,21 @@ pub fn compact(data_dir: &Path, progress: Progress<'_>) -> Result<Compacted, Sta
         .map_err(|error| StorageError::writing(&path, error))?;
     log.shrink().map_err(|error| StorageError::writing(&path, error))?;
     let bytes_after = log.stats().bytes_on_disk;
-    Ok(Compacted { removed: compacted.removed, bytes_before, bytes_after })
+    Ok(CompactionReport { removed: compacted.removed, bytes_before, bytes_after })
 }
 
 #[cfg(test)]
 mod tests {
-    use tenure_store::{Commit, Write};
+    use tenure_store::{Commit, KeyWrite};
 
     use super::*;
 
     fn quiet(_done: u64, _all: u64) {}
 
     fn put(data_dir: &Path, revision: u64, replaces: Option<u64>, value: &str) {
-        let folder = Folder::open(data_dir).unwrap();
+        let folder = LockedDataFolder::open(data_dir).unwrap();
         let mut log = open(Some(&folder.store()), Durability::Strict).unwrap();
-        let write = Write {
+        let write = KeyWrite {
             key: "/registry/x".into(),
             value: Some(value.to_owned().into()),
             replaces: replaces.map(Revision),
@@ -257,7 +264,7 @@ mod tests {
     }
 
     fn values(data_dir: &Path) -> Vec<String> {
-        let folder = Folder::open_existing(data_dir, "test").unwrap();
+        let folder = LockedDataFolder::open_existing(data_dir, "test").unwrap();
         settle(&folder).unwrap();
         let mut log = open(Some(&folder.store()), Durability::Strict).unwrap();
         let mut values = Vec::new();
@@ -336,8 +343,9 @@ mod tests {
         put(&data, 1, None, "one");
         fs::write(&file, "no snapshot").unwrap();
         let error = restore(&data, &file, &mut quiet).unwrap_err();
-        let expected =
-            |error: &StartError| matches!(error, StartError::Storage(StorageError::Snapshot(_)));
+        let expected = |error: &HostStartError| {
+            matches!(error, HostStartError::Storage(StorageError::Snapshot(_)))
+        };
         assert!(expected(&error), "{error:?}");
         assert_eq!(values(&data), ["one"]);
         assert!(!data.join("store.restoring").exists());
@@ -358,9 +366,9 @@ mod tests {
     fn a_folder_without_objects_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let error = compact(dir.path(), &mut quiet).unwrap_err();
-        assert!(matches!(error, StartError::Storage(StorageError::Absent { .. })), "{error:?}");
+        assert!(matches!(error, HostStartError::Storage(StorageError::Absent { .. })), "{error:?}");
         let error = compact(&dir.path().join("none"), &mut quiet).unwrap_err();
-        assert!(matches!(error, StartError::FolderAbsent { .. }), "{error:?}");
+        assert!(matches!(error, HostStartError::FolderAbsent { .. }), "{error:?}");
     }
 
     #[test]
@@ -368,7 +376,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         put(dir.path(), 1, None, "one");
         fs::write(dir.path().join("store/log.redb"), "nonsense").unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = LockedDataFolder::open(dir.path()).unwrap();
         let error = open(Some(&folder.store()), Durability::Strict).err().unwrap();
         assert!(matches!(error, StorageError::Damaged { .. }), "{error:?}");
     }

@@ -4,11 +4,11 @@ use tokio::sync::watch;
 
 /// What ended although nobody asked for it; whoever waits for it ends the process.
 #[derive(Clone, Debug)]
-pub(crate) struct Failures(watch::Sender<Option<String>>);
+pub(crate) struct TaskFailures(watch::Sender<Option<String>>);
 
-impl Failures {
-    pub(crate) fn new() -> Failures {
-        Failures(watch::Sender::new(None))
+impl TaskFailures {
+    pub(crate) fn new() -> TaskFailures {
+        TaskFailures(watch::Sender::new(None))
     }
 
     /// Something without which nothing works has ended; the first to say so is remembered.
@@ -36,7 +36,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_failure_is_remembered() {
-        let failures = Failures::new();
+        let failures = TaskFailures::new();
         failures.report("one".to_owned());
         failures.report("two".to_owned());
         assert_eq!(failures.first().await, "one");

@@ -22,22 +22,26 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 use tenure_reference::{Attributes, Consumer, Expressions, Index, Obj, Resource, Subject, Witness};
-use tenure_references::live::{Proposal, Snapshot};
+use tenure_references::live::{ProposedObjects, Snapshot};
 use tenure_references::{Identity, ObjectName, RefIndex};
 
 use crate::connect::ReadError;
-use crate::facts::Unread;
-use crate::reader::Reader;
+use crate::facts::UnreadableKind;
+use crate::reader::ClusterReader;
 
-pub use answer::{Answer, Condition, Explained, Near, Reached, Readers, Review, State, Told};
-pub use change::{Access, Change, Edit, NotApplied, proposed_by};
-pub use doctor::{Advice, Doctor, UnusedGrants};
-pub use map::{Chain, Idle, Link, Map, MapScope};
-pub use narrow::{
-    Broad, FilteredLists, Narrow, NarrowQuestion, Outcome, Reach, Read, Verdict, Window,
+pub use answer::{
+    AccessCondition, AccessExplanation, AccessReport, ConditionState, Near, Reached, Readers,
+    ReferenceExplanation, Review,
 };
-pub use records::{Records, Request, WrongLine};
-pub use roles::{BindingName, Given, Holder, Roles};
+pub use change::{AccessChange, Edit, NotApplied, SubjectAccess, proposed_by};
+pub use doctor::{AccessFinding, Doctor, UnusedGrants};
+pub use map::{Chain, Idle, MapScope, ReachMap, ReferenceState};
+pub use narrow::{
+    Broad, FilteredLists, Narrow, NarrowOutcome, NarrowQuestion, NarrowVerdict, Reach,
+    RecordedRead, Window,
+};
+pub use records::{RecordedRequest, Records, WrongLine};
+pub use roles::{BindingName, Given, RightsHolder, Roles};
 
 /// The group of roles and bindings.
 pub(crate) use roles::GROUP as ROLES;
@@ -46,7 +50,7 @@ pub(crate) use roles::GROUP as ROLES;
 pub type Evaluate = Arc<dyn Expressions + Send + Sync>;
 
 /// Everything that says who may read what.
-pub struct Rights {
+pub struct ClusterAccess {
     /// The three kinds and the origins.
     pub snapshot: Snapshot,
     /// Roles and bindings.
@@ -55,12 +59,12 @@ pub struct Rights {
     expressions: Evaluate,
 }
 
-impl Rights {
+impl ClusterAccess {
     /// From what was read, or made up.
     #[must_use]
-    pub fn new(snapshot: Snapshot, roles: Roles, expressions: Evaluate) -> Rights {
+    pub fn new(snapshot: Snapshot, roles: Roles, expressions: Evaluate) -> ClusterAccess {
         let index = snapshot.index_with(Arc::clone(&expressions));
-        Rights { snapshot, roles, index, expressions }
+        ClusterAccess { snapshot, roles, index, expressions }
     }
 
     /// Reads a cluster, also for what is proposed.
@@ -68,10 +72,10 @@ impl Rights {
     /// # Errors
     /// The cluster does not answer.
     pub async fn read(
-        reader: &Reader,
-        proposal: &Proposal,
+        reader: &ClusterReader,
+        proposal: &ProposedObjects,
         expressions: Evaluate,
-    ) -> Result<Rights, ReadError> {
+    ) -> Result<ClusterAccess, ReadError> {
         let failed = |error| reader.failed(error);
         let client = &reader.client;
         let mut snapshot = Snapshot::read(client, proposal).await.map_err(failed)?;
@@ -81,7 +85,7 @@ impl Rights {
             objects.extend(snapshot.list(client, &resource, None).await.map_err(failed)?);
         }
         let roles = Roles::new(&objects);
-        Ok(Rights::new(snapshot, roles, expressions))
+        Ok(ClusterAccess::new(snapshot, roles, expressions))
     }
 
     /// The engine that decides about references.
@@ -98,9 +102,9 @@ impl Rights {
 
     /// What could not be read, so that answers may lack something.
     #[must_use]
-    pub fn unread(&self) -> Vec<Unread> {
+    pub fn unread(&self) -> Vec<UnreadableKind> {
         let all = self.snapshot.unread.iter();
-        all.map(|it| Unread::new(it.resource.to_string(), it.why.clone())).collect()
+        all.map(|it| UnreadableKind::new(it.resource.to_string(), it.why.clone())).collect()
     }
 }
 
@@ -133,14 +137,14 @@ fn identity_of(subject: &Subject) -> Identity {
 
 /// A namespace and a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct NamespacedName {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NamespacedName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}/{}", self.namespace, self.name)
     }
@@ -148,7 +152,7 @@ impl fmt::Display for Place {
 
 /// A subject of a consumer or a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Who {
+pub struct AccessSubject {
     /// `User`, `Group` or `ServiceAccount`.
     pub kind: &'static str,
     /// The namespace of a service account.
@@ -158,7 +162,7 @@ pub struct Who {
     pub name: String,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for AccessSubject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             "ServiceAccount" => write!(out, "service account {}/{}", self.namespace, self.name),
@@ -168,8 +172,8 @@ impl fmt::Display for Who {
     }
 }
 
-impl From<&Subject> for Who {
-    fn from(subject: &Subject) -> Who {
+impl From<&Subject> for AccessSubject {
+    fn from(subject: &Subject) -> AccessSubject {
         let (kind, namespace, name) = match subject {
             Subject::User(name) => ("User", "", name),
             Subject::Group(name) => ("Group", "", name),
@@ -177,7 +181,7 @@ impl From<&Subject> for Who {
                 ("ServiceAccount", namespace.as_str(), name)
             }
         };
-        Who { kind, namespace: namespace.to_owned(), name: name.clone() }
+        AccessSubject { kind, namespace: namespace.to_owned(), name: name.clone() }
     }
 }
 
@@ -199,7 +203,7 @@ pub struct Via {
     /// What for.
     pub purpose: String,
     /// The grants that cover it; none for a reference within a namespace.
-    pub grants: Vec<Place>,
+    pub grants: Vec<NamespacedName>,
     /// What is pointed at.
     pub target: ObjectName,
 }
@@ -219,7 +223,10 @@ impl From<&Witness> for Via {
             version: witness.version.clone(),
             purpose: witness.purpose.clone(),
             grants: grants
-                .map(|(namespace, name)| Place { namespace: namespace.clone(), name: name.clone() })
+                .map(|(namespace, name)| NamespacedName {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                })
                 .collect(),
             target: ObjectName::new(
                 &witness.target,
@@ -243,7 +250,7 @@ impl fmt::Display for Via {
 
 /// A request somebody makes, or would.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct AccessRequest {
     /// Who.
     pub who: Identity,
     /// Does what.
@@ -254,7 +261,7 @@ pub struct Question {
     pub subresource: String,
 }
 
-impl Question {
+impl AccessRequest {
     /// As the engine of references asks it.
     #[must_use]
     pub fn attributes(&self) -> Attributes<'_> {
@@ -273,9 +280,16 @@ impl Question {
 
     /// As the engine of roles asks it.
     #[must_use]
-    pub fn asked(&self) -> tenure_rbac::Asked<'_> {
+    pub fn rbac_attributes(&self) -> tenure_rbac::RequestAttributes<'_> {
         let Attributes { verb, group, resource, subresource, namespace, name, .. } =
             self.attributes();
-        tenure_rbac::Asked::Resource { verb, group, resource, subresource, namespace, name }
+        tenure_rbac::RequestAttributes::Resource {
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+        }
     }
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::reader::Reader;
+use crate::reader::ClusterReader;
 
 /// Which cluster, and as whom.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub struct ConnectionOptions {
     /// The kubeconfig file; `KUBECONFIG` or the usual place without.
     pub kubeconfig: Option<PathBuf>,
     /// The context in it; the current one without.
@@ -73,12 +73,12 @@ impl ReadError {
     }
 }
 
-impl Reader {
+impl ClusterReader {
     /// Finds the cluster and makes a client; nothing is asked yet.
     ///
     /// # Errors
     /// The kubeconfig is missing or wrong.
-    pub async fn connect(access: &Access) -> Result<Reader, ReadError> {
+    pub async fn connect(access: &ConnectionOptions) -> Result<ClusterReader, ReadError> {
         fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> ReadError {
             ReadError::Kubeconfig(Box::new(error))
         }
@@ -98,7 +98,7 @@ impl Reader {
             access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let url = config.cluster_url.to_string();
         let client = kube::Client::try_from(config).map_err(wrong)?;
-        Ok(Reader { client, url, namespace })
+        Ok(ClusterReader { client, url, namespace })
     }
 
     /// What went wrong with a request to this cluster.

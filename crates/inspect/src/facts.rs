@@ -6,23 +6,23 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::meta::Meta;
-use crate::served::{Kinds, Served};
+use crate::meta::ObjectMetadata;
+use crate::served::{DiscoveredKinds, DiscoveredResource};
 
 /// One object and what it is served as.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ObservedObject {
     /// Its kind.
-    pub served: Arc<Served>,
+    pub served: Arc<DiscoveredResource>,
     /// Its metadata.
-    pub meta: Meta,
+    pub meta: ObjectMetadata,
     /// It could not be read, but somebody names it; taken to be alive, so that nothing is guessed.
     pub assumed: bool,
 }
 
 /// A kind that could not be read, or not everywhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Unread {
+pub struct UnreadableKind {
     /// The plural with its group, or a group and version.
     pub kind: String,
     /// Why.
@@ -32,17 +32,17 @@ pub struct Unread {
     pub within: Option<String>,
 }
 
-impl Unread {
+impl UnreadableKind {
     /// A kind of which nothing was read.
     #[must_use]
-    pub fn new(kind: impl Into<String>, why: impl Into<String>) -> Unread {
-        Unread { kind: kind.into(), why: why.into(), within: None }
+    pub fn new(kind: impl Into<String>, why: impl Into<String>) -> UnreadableKind {
+        UnreadableKind { kind: kind.into(), why: why.into(), within: None }
     }
 
     /// A kind that was read in one namespace only.
     #[must_use]
-    pub fn but_within(kind: String, why: String, namespace: &str) -> Unread {
-        Unread { kind, why, within: Some(namespace.to_owned()) }
+    pub fn but_within(kind: String, why: String, namespace: &str) -> UnreadableKind {
+        UnreadableKind { kind, why, within: Some(namespace.to_owned()) }
     }
 
     /// Whether nothing of it is missing in a namespace.
@@ -54,21 +54,21 @@ impl Unread {
 
 /// Everything that was read.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct ClusterSnapshot {
     /// What the cluster serves.
-    pub kinds: Kinds,
+    pub kinds: DiscoveredKinds,
     /// What is there, each uid once.
-    pub objects: Vec<Found>,
+    pub objects: Vec<ObservedObject>,
     /// What could not be read.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
     /// When it was read.
     pub now: Timestamp,
 }
 
-impl Facts {
+impl ClusterSnapshot {
     /// The objects that somebody names as owners and that are not among those read:
     /// what the reference says, its kind, and where to look.
-    pub(crate) fn unseen_owners(&self) -> Vec<(String, Arc<Served>, String, String)> {
+    pub(crate) fn unseen_owners(&self) -> Vec<(String, Arc<DiscoveredResource>, String, String)> {
         let known: std::collections::HashSet<&str> =
             self.objects.iter().map(|found| found.meta.uid.as_str()).collect();
         let mut unseen = std::collections::BTreeMap::new();
@@ -96,14 +96,20 @@ impl Facts {
     }
 
     /// Takes an owner that could not be read to be alive.
-    pub(crate) fn assume(&mut self, uid: &str, served: &Arc<Served>, namespace: &str, name: &str) {
-        let meta = Meta {
+    pub(crate) fn assume(
+        &mut self,
+        uid: &str,
+        served: &Arc<DiscoveredResource>,
+        namespace: &str,
+        name: &str,
+    ) {
+        let meta = ObjectMetadata {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             uid: uid.to_owned(),
-            ..Meta::default()
+            ..ObjectMetadata::default()
         };
-        self.objects.push(Found { served: Arc::clone(served), meta, assumed: true });
+        self.objects.push(ObservedObject { served: Arc::clone(served), meta, assumed: true });
     }
 
     /// Settles who is absent without asking anybody: an unseen owner of a kind that was not read
@@ -118,7 +124,7 @@ impl Facts {
     }
 
     /// What was not read of a kind.
-    pub(crate) fn unread_kind(&self, served: &Served) -> Option<&Unread> {
+    pub(crate) fn unread_kind(&self, served: &DiscoveredResource) -> Option<&UnreadableKind> {
         let kind = served.qualified();
         self.unread.iter().find(|unread| unread.kind == kind)
     }
@@ -127,11 +133,11 @@ impl Facts {
     /// never cross namespaces, so that other namespaces do not matter, and of kinds outside of
     /// namespaces only those that own something there do. An empty name is the whole cluster.
     #[must_use]
-    pub fn unread_about(&self, namespace: &str) -> Vec<Unread> {
+    pub fn unread_about(&self, namespace: &str) -> Vec<UnreadableKind> {
         if namespace.is_empty() {
             return self.unread.clone();
         }
-        let matters = |unread: &&Unread| {
+        let matters = |unread: &&UnreadableKind| {
             let served = self.kinds.preferred().find(|served| served.qualified() == unread.kind);
             // A group that does not answer may hold anything.
             served.is_none_or(|served| {
@@ -146,7 +152,7 @@ impl Facts {
 /// Who an object is, for people and for JSON.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Named {
+pub struct ObjectIdentity {
     /// The kind.
     pub kind: String,
     /// The namespace; empty for what lives in none.
@@ -160,7 +166,7 @@ pub struct Named {
     pub uid: String,
 }
 
-impl Named {
+impl ObjectIdentity {
     /// Namespace and name.
     #[must_use]
     pub fn place(&self) -> String {
@@ -188,17 +194,17 @@ impl Named {
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for ObjectIdentity {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} `{}`", self.kind, self.place())
     }
 }
 
-impl Found {
+impl ObservedObject {
     /// Who it is.
     #[must_use]
-    pub fn named(&self) -> Named {
-        Named {
+    pub fn named(&self) -> ObjectIdentity {
+        ObjectIdentity {
             kind: self.served.kind.clone(),
             namespace: self.meta.namespace.clone(),
             name: self.meta.name.clone(),

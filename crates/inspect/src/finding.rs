@@ -4,15 +4,15 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tenure_ownership::{Reference, Referenced};
+use tenure_ownership::{OwnerIdentity, Referenced};
 
-use crate::facts::Named;
-use crate::look::{Look, Standing, Worth};
+use crate::facts::ObjectIdentity;
+use crate::ownership_analysis::{LifecycleState, OwnerStatus, OwnershipAnalysis};
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum Severity {
     /// Somebody should look.
     Warning,
     /// Good to know.
@@ -22,7 +22,7 @@ pub enum Level {
 /// What it is about, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Code {
+pub enum FindingCode {
     /// It will be collected.
     Collected,
     /// It stays and loses references.
@@ -67,11 +67,11 @@ pub enum Code {
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// How much it matters.
-    pub level: Level,
+    pub level: Severity,
     /// What it is about.
-    pub code: Code,
+    pub code: FindingCode,
     /// Whom it is about.
-    pub object: Named,
+    pub object: ObjectIdentity,
     /// What is so.
     pub what: String,
     /// Why.
@@ -85,13 +85,13 @@ pub struct Finding {
     pub rule: Option<&'static str>,
     /// Others it is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub related: Vec<Named>,
+    pub related: Vec<ObjectIdentity>,
 }
 
 impl Finding {
-    pub(crate) fn warning(code: Code, object: &Named, what: String) -> Finding {
+    pub(crate) fn warning(code: FindingCode, object: &ObjectIdentity, what: String) -> Finding {
         Finding {
-            level: Level::Warning,
+            level: Severity::Warning,
             code,
             object: object.clone(),
             what,
@@ -102,8 +102,8 @@ impl Finding {
         }
     }
 
-    pub(crate) fn note(code: Code, object: &Named, what: String) -> Finding {
-        Finding { level: Level::Note, ..Finding::warning(code, object, what) }
+    pub(crate) fn note(code: FindingCode, object: &ObjectIdentity, what: String) -> Finding {
+        Finding { level: Severity::Note, ..Finding::warning(code, object, what) }
     }
 
     pub(crate) fn cause(mut self, cause: String) -> Finding {
@@ -126,7 +126,7 @@ impl Finding {
         self
     }
 
-    pub(crate) fn related(mut self, related: impl IntoIterator<Item = Named>) -> Finding {
+    pub(crate) fn related(mut self, related: impl IntoIterator<Item = ObjectIdentity>) -> Finding {
         self.related.extend(related);
         self
     }
@@ -152,14 +152,14 @@ pub fn age(from: Timestamp, to: Timestamp) -> String {
 }
 
 /// How an object stands, in words that follow its name.
-pub(crate) fn stands(standing: Standing) -> &'static str {
+pub(crate) fn stands(standing: LifecycleState) -> &'static str {
     match standing {
-        Standing::Alive => "lives",
-        Standing::Terminating => "is Terminating",
-        Standing::Waiting => "is being deleted in the foreground",
-        Standing::Orphaning => "is being deleted and leaves its dependents behind",
-        Standing::Absent => "is absent",
-        Standing::Unread => "could not be read",
+        LifecycleState::Alive => "lives",
+        LifecycleState::Terminating => "is Terminating",
+        LifecycleState::Waiting => "is being deleted in the foreground",
+        LifecycleState::Orphaning => "is being deleted and leaves its dependents behind",
+        LifecycleState::Absent => "is absent",
+        LifecycleState::Unread => "could not be read",
     }
 }
 
@@ -168,9 +168,9 @@ pub(crate) fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-impl Look {
+impl OwnershipAnalysis {
     /// The one namespace in which an owner's kind could be read.
-    fn read_where(&self, reference: &Reference, dependent: &Named) -> Option<String> {
+    fn read_where(&self, reference: &OwnerIdentity, dependent: &ObjectIdentity) -> Option<String> {
         let served = self.facts().kinds.find(&reference.api_version, &reference.kind)?;
         let unread = self.facts().unread_kind(served)?;
         unread.within.clone().filter(|within| *within == dependent.namespace)
@@ -182,42 +182,46 @@ impl Look {
     }
 
     /// What one reference of an object is worth, in a sentence.
-    pub(crate) fn sentence(&self, referenced: &Referenced, dependent: &Named) -> String {
+    pub(crate) fn sentence(&self, referenced: &Referenced, dependent: &ObjectIdentity) -> String {
         let reference = &referenced.reference;
         let who = format!("{} `{}` (uid {})", reference.kind, reference.name, reference.uid);
         let elsewhere = referenced.owner.as_ref().map(|key| self.named(key));
         let real = elsewhere.unwrap_or_else(|| self.referred(reference, &dependent.namespace));
         match self.worth_of(referenced) {
-            Worth::Solid => format!("owner {who} {}", stands(self.standing(&reference.uid))),
-            Worth::Waiting => format!("owner {who} is being deleted in the foreground"),
-            Worth::Dangling => match self.read_where(reference, dependent) {
+            OwnerStatus::Solid => {
+                format!("owner {who} {}", stands(self.lifecycle_state(&reference.uid)))
+            }
+            OwnerStatus::Waiting => format!("owner {who} is being deleted in the foreground"),
+            OwnerStatus::Dangling => match self.read_where(reference, dependent) {
                 Some(namespace) => format!(
                     "owner {who} is not in namespace `{namespace}`, and others could not be read"
                 ),
                 None => format!("owner {who} is absent"),
             },
-            Worth::OtherNamespace => format!(
+            OwnerStatus::OtherNamespace => format!(
                 "owner {who} lives in namespace `{}`; owner references do not cross namespaces",
                 real.namespace
             ),
-            Worth::OtherKind => {
+            OwnerStatus::OtherKind => {
                 format!("owner {who} is none: the object with that uid is {real}")
             }
-            Worth::OtherName => {
+            OwnerStatus::OtherName => {
                 format!("owner {who} is none: the object with that uid is named `{}`", real.name)
             }
-            Worth::UnknownKind if self.is_silent(&reference.api_version) => format!(
+            OwnerStatus::UnknownKind if self.is_silent(&reference.api_version) => format!(
                 "owner {who} cannot be looked up: the server of `{}` does not answer",
                 reference.api_version
             ),
-            Worth::UnknownKind => format!(
+            OwnerStatus::UnknownKind => format!(
                 "owner {who} cannot be looked up: `{}` serves no kind `{}`",
                 reference.api_version, reference.kind
             ),
-            Worth::Scope => format!(
+            OwnerStatus::Scope => format!(
                 "owner {who} cannot be looked up: it lives in a namespace, {dependent} in none"
             ),
-            Worth::Unread => format!("owner {who} could not be read; it is taken to be alive"),
+            OwnerStatus::Unread => {
+                format!("owner {who} could not be read; it is taken to be alive")
+            }
         }
     }
 }

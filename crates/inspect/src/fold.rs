@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::facts::Named;
-use crate::tree::{Folded, Row, Tree};
+use crate::facts::ObjectIdentity;
+use crate::tree::{Folded, Tree, TreeRow};
 
 /// How many siblings that are alike are all shown.
 const SHOWN_MAX: usize = 4;
@@ -19,21 +19,25 @@ impl Tree {
     pub fn folded(&self, tops: bool) -> Tree {
         let below = self.below();
         let shapes = self.shapes(&below);
-        let mut objects: Vec<Row> = Vec::new();
-        let mut left: Vec<Next> = Vec::new();
+        let mut objects: Vec<TreeRow> = Vec::new();
+        let mut left: Vec<PendingRow> = Vec::new();
         match tops {
             true => left.extend(self.chosen(&below.roots, &shapes).into_iter().rev()),
             false => left.extend(
-                below.roots.iter().rev().map(|at| Next { row: Shown::One(*at), last: true }),
+                below
+                    .roots
+                    .iter()
+                    .rev()
+                    .map(|at| PendingRow { row: FoldedRow::One(*at), last: true }),
             ),
         }
-        while let Some(Next { row, last }) = left.pop() {
+        while let Some(PendingRow { row, last }) = left.pop() {
             let (mut row, children) = match row {
-                Shown::One(at) => {
+                FoldedRow::One(at) => {
                     let Some(row) = self.objects.get(at) else { continue };
                     (row.clone(), below.children.get(at).map(Vec::as_slice).unwrap_or_default())
                 }
-                Shown::More(row) => (*row, [].as_slice()),
+                FoldedRow::More(row) => (*row, [].as_slice()),
             };
             row.last = last;
             objects.push(row);
@@ -69,7 +73,7 @@ impl Tree {
         let mut shapes = vec![0; self.objects.len()];
         for (at, row) in self.objects.iter().enumerate().rev() {
             let mut hash = DefaultHasher::new();
-            let Row { object, standing, status, health, reference, finalizers, .. } = row;
+            let TreeRow { object, standing, status, health, reference, finalizers, .. } = row;
             (&object.kind, &object.namespace, &object.api_version).hash(&mut hash);
             (format!("{standing:?} {health:?} {reference:?}"), status, finalizers).hash(&mut hash);
             if twice.contains(object.uid.as_str()) {
@@ -86,7 +90,7 @@ impl Tree {
     }
 
     /// The siblings that are shown, those that are alike beside one another.
-    fn chosen(&self, siblings: &[usize], shapes: &[u64]) -> Vec<Next> {
+    fn chosen(&self, siblings: &[usize], shapes: &[u64]) -> Vec<PendingRow> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut of_shape: HashMap<Option<u64>, usize> = HashMap::new();
         for sibling in siblings {
@@ -98,25 +102,25 @@ impl Tree {
                 group.push(*sibling);
             }
         }
-        let mut shown: Vec<Shown> = Vec::new();
+        let mut shown: Vec<FoldedRow> = Vec::new();
         for group in groups {
             let number = if group.len() > SHOWN_MAX { SHOWN } else { group.len() };
             let (first, rest) = group.split_at(number);
-            shown.extend(first.iter().map(|at| Shown::One(*at)));
-            shown.extend(self.more(rest).map(|row| Shown::More(Box::new(row))));
+            shown.extend(first.iter().map(|at| FoldedRow::One(*at)));
+            shown.extend(self.more(rest).map(|row| FoldedRow::More(Box::new(row))));
         }
         let count = shown.len();
         let numbered = shown.into_iter().enumerate();
-        numbered.map(|(at, row)| Next { row, last: at + 1 == count }).collect()
+        numbered.map(|(at, row)| PendingRow { row, last: at + 1 == count }).collect()
     }
 
     /// One row for all of these.
-    fn more(&self, rows: &[usize]) -> Option<Row> {
-        let rows: Vec<&Row> = rows.iter().filter_map(|at| self.objects.get(*at)).collect();
+    fn more(&self, rows: &[usize]) -> Option<TreeRow> {
+        let rows: Vec<&TreeRow> = rows.iter().filter_map(|at| self.objects.get(*at)).collect();
         let first = *rows.first()?;
         let created = rows.iter().filter_map(|row| row.created);
-        Some(Row {
-            object: Named {
+        Some(TreeRow {
+            object: ObjectIdentity {
                 name: format!("{} more", rows.len()),
                 uid: format!("{} and {} more", first.object.uid, rows.len() - 1),
                 ..first.object.clone()
@@ -133,12 +137,12 @@ struct Below {
     children: Vec<Vec<usize>>,
 }
 
-struct Next {
-    row: Shown,
+struct PendingRow {
+    row: FoldedRow,
     last: bool,
 }
 
-enum Shown {
+enum FoldedRow {
     One(usize),
-    More(Box<Row>),
+    More(Box<TreeRow>),
 }

@@ -7,23 +7,23 @@ use serde_json::Value;
 use tenure_podspec::ReferenceKind;
 
 use crate::connect::ReadError;
-use crate::facts::Found;
+use crate::facts::ObservedObject;
 use crate::finding::Finding;
-use crate::look::Look;
-use crate::reader::{Reader, found};
-use crate::retention::{HOLDERS, Holders, Retained, controller, managed};
-use crate::usage::{Page, SUBJECTS};
+use crate::ownership_analysis::OwnershipAnalysis;
+use crate::reader::{ClusterReader, found};
+use crate::retention::{HOLDERS, Holders, RetainedSubject, controller, managed};
+use crate::usage::{SUBJECTS, TablePage};
 use crate::wire::or_default;
 
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 #[derive(Deserialize)]
-struct Objects {
+struct HolderList {
     #[serde(default, deserialize_with = "or_default")]
     items: Vec<Value>,
 }
 
-impl Reader {
+impl ClusterReader {
     /// The client, for those who write; nothing in this crate does.
     #[must_use]
     pub fn client(&self) -> &kube::Client {
@@ -34,17 +34,19 @@ impl Reader {
     ///
     /// # Errors
     /// The cluster does not answer, or does not let them be read.
-    pub async fn retained(&self, everywhere: bool) -> Result<Vec<Retained>, ReadError> {
+    pub async fn retained(&self, everywhere: bool) -> Result<Vec<RetainedSubject>, ReadError> {
         let (kinds, _) = self.discover().await?;
         let namespace = if everywhere { "" } else { self.namespace() };
         let mut all = Vec::new();
         for (_, plural) in SUBJECTS {
-            let Some(served) = kinds.called(plural).map(crate::look::shared) else { continue };
+            let Some(served) = kinds.called(plural).map(crate::ownership_analysis::shared) else {
+                continue;
+            };
             let metas = self.metas(&served, namespace).await.map_err(|error| self.failed(error))?;
             for found in found(&served, metas) {
                 let managed = managed(&found.meta);
                 if !managed.is_empty() {
-                    all.push(Retained { subject: found.named(), managed });
+                    all.push(RetainedSubject { subject: found.named(), managed });
                 }
             }
         }
@@ -52,7 +54,11 @@ impl Reader {
     }
 
     /// What keeps a ConfigMap or Secret by retention, and until when; nothing for other kinds.
-    pub async fn retention(&self, look: &Look, found: &Found) -> Vec<Finding> {
+    pub async fn retention(
+        &self,
+        look: &OwnershipAnalysis,
+        found: &ObservedObject,
+    ) -> Vec<Finding> {
         let plural = found.served.plural.as_str();
         if !found.served.group.is_empty() || !SUBJECTS.iter().any(|(_, own)| *own == plural) {
             return Vec::new();
@@ -64,7 +70,8 @@ impl Reader {
             let named = owners.iter().any(|o| o.kind == kind && o.api_version == api_version);
             let Some(served) = kinds.find(api_version, kind).filter(|_| named) else { continue };
             // What cannot be read is not explained; the owners themselves have been told already.
-            let list = self.get::<Objects>(&served.path(namespace, ""), "application/json").await;
+            let list =
+                self.get::<HolderList>(&served.path(namespace, ""), "application/json").await;
             for mut object in list.map(|list| list.items).unwrap_or_default() {
                 // The items of a list do not say their kind.
                 if let Value::Object(object) = &mut object {
@@ -80,9 +87,9 @@ impl Reader {
     /// The roots of those holders that own the subject.
     async fn roots(
         &self,
-        look: &Look,
+        look: &OwnershipAnalysis,
         holders: &Holders,
-        subject: &Found,
+        subject: &ObservedObject,
     ) -> BTreeMap<String, Value> {
         let mut roots = BTreeMap::new();
         for owner in &subject.meta.owner_references {
@@ -97,9 +104,9 @@ impl Reader {
     }
 
     /// Whether an object opted in, as its row tells; its content is not asked for.
-    async fn opted_in(&self, found: &Found) -> bool {
+    async fn opted_in(&self, found: &ObservedObject) -> bool {
         let path = found.served.path(&found.meta.namespace, &found.meta.name);
-        let page = self.get::<Page>(&path, TABLE).await;
+        let page = self.get::<TablePage>(&path, TABLE).await;
         let mut rows = page.into_iter().flat_map(|page| page.subjects(ReferenceKind::ConfigMap));
         rows.next().is_some_and(|subject| subject.opted_in)
     }

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::connect::ReadError;
-use crate::facts::Unread;
-use crate::look::shared;
-use crate::reader::{Reader, listable, said};
-use crate::served::{Kinds, Served};
-use crate::unused::{Inventory, Unused};
-use crate::usage::{Names, Page, SUBJECTS, Seen};
+use crate::facts::UnreadableKind;
+use crate::ownership_analysis::shared;
+use crate::reader::{ClusterReader, listable, said};
+use crate::served::{DiscoveredKinds, DiscoveredResource};
+use crate::unused::{Inventory, UnusedReport};
+use crate::usage::{PageUsage, SUBJECTS, SubjectNames, TablePage};
 use crate::wire::or_default;
 
 /// How many requests are under way at once.
@@ -28,26 +28,26 @@ const JSON: &str = "application/json";
 const SILENT: [&str; 4] = ["events", "leases", "endpoints", "endpointslices"];
 
 #[derive(Deserialize)]
-struct Objects {
+struct ObjectPage {
     #[serde(default, deserialize_with = "or_default")]
-    metadata: Next,
+    metadata: ContinueMetadata,
     #[serde(default, deserialize_with = "or_default")]
     items: Vec<Value>,
 }
 
 #[derive(Default, Deserialize)]
-struct Next {
+struct ContinueMetadata {
     #[serde(default, rename = "continue", deserialize_with = "or_default")]
     next: String,
 }
 
-impl Reader {
+impl ClusterReader {
     /// Which ConfigMaps and Secrets nothing mentions, in this reader's namespace or everywhere. With `partial`, what
     /// could not be read is taken to mention nothing.
     ///
     /// # Errors
     /// The cluster does not answer, or ConfigMaps and Secrets cannot be read at all.
-    pub async fn unused(&self, everywhere: bool, partial: bool) -> Result<Unused, ReadError> {
+    pub async fn unused(&self, everywhere: bool, partial: bool) -> Result<UnusedReport, ReadError> {
         let (kinds, mut unread) = self.discover().await?;
         let namespace = if everywhere { "" } else { self.namespace() };
         let mut subjects = Vec::new();
@@ -57,10 +57,10 @@ impl Reader {
                 Ok(pages) => {
                     subjects.extend(pages.into_iter().flat_map(|page| page.subjects(kind)))
                 }
-                Err(error) => unread.push(Unread::new(plural, said(&error))),
+                Err(error) => unread.push(UnreadableKind::new(plural, said(&error))),
             }
         }
-        let names = Names::new(&subjects);
+        let names = SubjectNames::new(&subjects);
         let seen = self.look_through(&kinds, namespace, &names, &mut unread).await;
         let inventory = Inventory {
             namespace: (!everywhere).then(|| namespace.to_owned()),
@@ -69,15 +69,19 @@ impl Reader {
             partial,
             now: Timestamp::now(),
         };
-        Ok(Unused::new(subjects, inventory))
+        Ok(UnusedReport::new(subjects, inventory))
     }
 
-    async fn subjects(&self, served: &Served, namespace: &str) -> Result<Vec<Page>, kube::Error> {
+    async fn subjects(
+        &self,
+        served: &DiscoveredResource,
+        namespace: &str,
+    ) -> Result<Vec<TablePage>, kube::Error> {
         let path = served.path(namespace, "");
         let (mut pages, mut next, mut limit) =
             (Vec::new(), String::new(), format!("?limit={PAGE}"));
         loop {
-            let page = self.get::<Page>(&format!("{path}{limit}{next}"), TABLE).await;
+            let page = self.get::<TablePage>(&format!("{path}{limit}{next}"), TABLE).await;
             let page = match page {
                 Err(error) if begins_anew(&error, &mut next, &mut limit) => {
                     pages.clear();
@@ -97,17 +101,19 @@ impl Reader {
     /// Everything that is no subject.
     async fn look_through(
         &self,
-        kinds: &Kinds,
+        kinds: &DiscoveredKinds,
         namespace: &str,
-        names: &Names,
-        unread: &mut Vec<Unread>,
-    ) -> Vec<Seen> {
-        let subject = |served: &Served| {
+        names: &SubjectNames,
+        unread: &mut Vec<UnreadableKind>,
+    ) -> Vec<PageUsage> {
+        let subject = |served: &DiscoveredResource| {
             served.group.is_empty() && SUBJECTS.iter().any(|(_, plural)| served.plural == *plural)
         };
-        let wanted =
-            |served: &&Served| !SILENT.contains(&served.plural.as_str()) && !subject(served);
-        let kinds: Vec<Arc<Served>> = listable(kinds).filter(wanted).map(shared).collect();
+        let wanted = |served: &&DiscoveredResource| {
+            !SILENT.contains(&served.plural.as_str()) && !subject(served)
+        };
+        let kinds: Vec<Arc<DiscoveredResource>> =
+            listable(kinds).filter(wanted).map(shared).collect();
         let looks = futures::stream::iter(kinds)
             .map(|served| async move {
                 // Built-in kinds mention what is in their own namespace; those of others may reach further.
@@ -120,7 +126,11 @@ impl Reader {
                     && place != namespace
                     && served.namespaced
                 {
-                    narrowed = Some(Unread::but_within(served.qualified(), said(error), namespace));
+                    narrowed = Some(UnreadableKind::but_within(
+                        served.qualified(),
+                        said(error),
+                        namespace,
+                    ));
                     seen = self.look_at(&served, namespace, names).await;
                 }
                 (served, seen, narrowed)
@@ -135,7 +145,7 @@ impl Reader {
                 Err(error) => {
                     // Not even where one may usually look.
                     unread.retain(|known| known.kind != served.qualified());
-                    unread.push(Unread::new(served.qualified(), said(&error)));
+                    unread.push(UnreadableKind::new(served.qualified(), said(&error)));
                 }
             }
         }
@@ -146,18 +156,18 @@ impl Reader {
 
     async fn look_at(
         &self,
-        served: &Served,
+        served: &DiscoveredResource,
         namespace: &str,
-        names: &Names,
-    ) -> Result<Seen, kube::Error> {
+        names: &SubjectNames,
+    ) -> Result<PageUsage, kube::Error> {
         let path = served.path(namespace, "");
         let (mut seen, mut next, mut limit) =
-            (Seen::default(), String::new(), format!("?limit={PAGE}"));
+            (PageUsage::default(), String::new(), format!("?limit={PAGE}"));
         loop {
-            let page = self.get::<Objects>(&format!("{path}{limit}{next}"), JSON).await;
+            let page = self.get::<ObjectPage>(&format!("{path}{limit}{next}"), JSON).await;
             let page = match page {
                 Err(error) if begins_anew(&error, &mut next, &mut limit) => {
-                    seen = Seen::default();
+                    seen = PageUsage::default();
                     continue;
                 }
                 page => page?,
@@ -185,6 +195,6 @@ fn begins_anew(error: &kube::Error, next: &mut String, limit: &mut String) -> bo
 }
 
 /// Kinds of others have a group with a dot that is not one of the cluster's own.
-fn is_custom(served: &Served) -> bool {
+fn is_custom(served: &DiscoveredResource) -> bool {
     !crate::usage::is_known(served)
 }

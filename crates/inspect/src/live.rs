@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::connect::ReadError;
-use crate::facts::{Facts, Unread};
-use crate::meta::Meta;
-use crate::reader::{Reader, found, listable, said};
-use crate::served::{Kinds, Served};
+use crate::facts::{ClusterSnapshot, UnreadableKind};
+use crate::meta::ObjectMetadata;
+use crate::reader::{ClusterReader, found, listable, said};
+use crate::served::{DiscoveredKinds, DiscoveredResource};
 
 /// How long changes are gathered before a kind is read again.
 const GATHER: Duration = Duration::from_millis(200);
@@ -26,28 +26,28 @@ const GATHER: Duration = Duration::from_millis(200);
 const LEAVE_ALONE: Duration = Duration::from_secs(5);
 
 /// What was read of a kind and why no more, or why nothing.
-type Told = Result<(Vec<Meta>, Option<String>), String>;
+type KindListResult = Result<(Vec<ObjectMetadata>, Option<String>), String>;
 
 /// A cluster that is being watched; dropping it ends the watches.
-pub struct Live {
-    reader: Reader,
-    kinds: Kinds,
-    groups_unread: Vec<Unread>,
-    served: Vec<Arc<Served>>,
-    lists: BTreeMap<usize, Told>,
-    news: mpsc::Receiver<(usize, Told)>,
+pub struct LiveCluster {
+    reader: ClusterReader,
+    kinds: DiscoveredKinds,
+    groups_unread: Vec<UnreadableKind>,
+    served: Vec<Arc<DiscoveredResource>>,
+    lists: BTreeMap<usize, KindListResult>,
+    news: mpsc::Receiver<(usize, KindListResult)>,
     // Held for its drop.
     _tasks: JoinSet<()>,
 }
 
-impl Live {
+impl LiveCluster {
     /// Begins to watch everything.
     ///
     /// # Errors
     /// The cluster does not say what it serves.
-    pub async fn start(reader: &Reader) -> Result<Live, ReadError> {
+    pub async fn start(reader: &ClusterReader) -> Result<LiveCluster, ReadError> {
         let (kinds, groups_unread) = reader.discover().await?;
-        let served: Vec<Arc<Served>> =
+        let served: Vec<Arc<DiscoveredResource>> =
             listable(&kinds).map(|served| Arc::new(served.clone())).collect();
         let (sender, news) = mpsc::channel(served.len().max(1));
         let mut tasks = JoinSet::new();
@@ -55,11 +55,11 @@ impl Live {
             tasks.spawn(follow(reader.clone(), Arc::clone(served), index, sender.clone()));
         }
         let (reader, lists) = (reader.clone(), BTreeMap::new());
-        Ok(Live { reader, kinds, groups_unread, served, lists, news, _tasks: tasks })
+        Ok(LiveCluster { reader, kinds, groups_unread, served, lists, news, _tasks: tasks })
     }
 
     /// Waits for a change and gives everything as it then is; the first time, everything at once.
-    pub async fn next(&mut self) -> Option<Facts> {
+    pub async fn next(&mut self) -> Option<ClusterSnapshot> {
         let (index, listed) = self.news.recv().await?;
         self.lists.insert(index, listed);
         while self.lists.len() < self.served.len() {
@@ -74,7 +74,7 @@ impl Live {
         Some(self.facts().await)
     }
 
-    async fn facts(&self) -> Facts {
+    async fn facts(&self) -> ClusterSnapshot {
         let mut unread = self.groups_unread.clone();
         let mut objects = Vec::new();
         for (index, listed) in &self.lists {
@@ -83,15 +83,15 @@ impl Live {
                 Ok((metas, narrowed)) => {
                     let narrowed = narrowed.clone();
                     unread.extend(narrowed.map(|why| {
-                        Unread::but_within(served.qualified(), why, self.reader.namespace())
+                        UnreadableKind::but_within(served.qualified(), why, self.reader.namespace())
                     }));
                     objects.extend(found(served, metas.clone()));
                 }
-                Err(why) => unread.push(Unread::new(served.qualified(), why.as_str())),
+                Err(why) => unread.push(UnreadableKind::new(served.qualified(), why.as_str())),
             }
         }
         let now = Timestamp::now();
-        let mut facts = Facts { kinds: self.kinds.clone(), objects, unread, now };
+        let mut facts = ClusterSnapshot { kinds: self.kinds.clone(), objects, unread, now };
         self.reader.confirm(&mut facts).await;
         facts
     }
@@ -99,10 +99,10 @@ impl Live {
 
 /// Reads one kind again and again, each time it changed.
 async fn follow(
-    reader: Reader,
-    served: Arc<Served>,
+    reader: ClusterReader,
+    served: Arc<DiscoveredResource>,
     index: usize,
-    news: mpsc::Sender<(usize, Told)>,
+    news: mpsc::Sender<(usize, KindListResult)>,
 ) {
     loop {
         let mut listed = match reader.list(&served).await {

@@ -29,7 +29,7 @@ pub struct OwnerReference {
 /// The metadata of one object.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Meta {
+pub struct ObjectMetadata {
     /// Its name.
     pub name: String,
     /// Its namespace; empty for what lives in none.
@@ -56,7 +56,7 @@ pub struct Meta {
 
 /// Who wrote something last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Writer {
+pub struct LastWriter {
     /// The name that the client gave itself.
     pub manager: String,
     /// When.
@@ -73,7 +73,7 @@ struct Managed {
     fields: Map<String, Value>,
 }
 
-impl Meta {
+impl ObjectMetadata {
     /// Whether its deletion has begun.
     #[must_use]
     pub fn terminating(&self) -> bool {
@@ -90,7 +90,7 @@ impl Meta {
 
     /// The last writer of a finalizer, as `managedFields` tell.
     #[must_use]
-    pub fn writer_of(&self, finalizer: &str) -> Option<Writer> {
+    pub fn writer_of(&self, finalizer: &str) -> Option<LastWriter> {
         let entries: Vec<Managed> =
             serde_json::from_str(self.managed_fields.as_ref()?.get()).ok()?;
         let element = format!("v:\"{finalizer}\"");
@@ -99,11 +99,11 @@ impl Meta {
             list.is_some_and(|list| list.get(&element).is_some())
         };
         let newest = entries.into_iter().filter(wrote).max_by_key(|entry| entry.time)?;
-        Some(Writer { manager: newest.manager, time: newest.time })
+        Some(LastWriter { manager: newest.manager, time: newest.time })
     }
 
     /// Lets go of what nobody will ask for.
-    pub(crate) fn slim(mut self) -> Meta {
+    pub(crate) fn slim(mut self) -> ObjectMetadata {
         if self.finalizers.is_empty() {
             self.managed_fields = None;
         }
@@ -115,7 +115,7 @@ impl Meta {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Meta {
+    fn read(text: &str) -> ObjectMetadata {
         serde_json::from_str(text).unwrap()
     }
 

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tenure_ownership::{Circumstances, Done, Policy, Reference, Release, Rule};
+use tenure_ownership::{
+    Circumstances, DeletionPropagation, Done, OwnerIdentity, OwnershipRule, Release,
+};
 
-use crate::facts::{Found, Named, Unread};
-use crate::finding::{Code, Finding};
-use crate::look::{Look, Worth};
+use crate::facts::{ObjectIdentity, ObservedObject, UnreadableKind};
+use crate::finding::{Finding, FindingCode};
+use crate::ownership_analysis::{OwnerStatus, OwnershipAnalysis};
 use crate::release::{lets_go, of_others};
 
 /// What happens to one object.
@@ -46,7 +48,7 @@ pub enum Happens {
 pub struct PlanStep {
     /// The object.
     #[serde(flatten)]
-    pub object: Named,
+    pub object: ObjectIdentity,
     /// What happens to it.
     #[serde(flatten)]
     pub happens: Happens,
@@ -62,7 +64,7 @@ pub struct PlanStep {
 pub struct Stays {
     /// The object.
     #[serde(flatten)]
-    pub object: Named,
+    pub object: ObjectIdentity,
     /// Whether it is Terminating.
     pub terminating: bool,
     /// Why it stays.
@@ -71,53 +73,53 @@ pub struct Stays {
 
 /// The answer to `plan delete`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Plan {
+pub struct DeletionPlan {
     /// What would be deleted.
-    pub object: Named,
+    pub object: ObjectIdentity,
     /// How: `background`, `foreground` or `orphan`.
     pub cascade: &'static str,
     /// What would happen, in order.
     pub steps: Vec<PlanStep>,
     /// What would be gone in the end, in the order of going.
-    pub gone: Vec<Named>,
+    pub gone: Vec<ObjectIdentity>,
     /// What depends on what goes and would still be there.
     pub stays: Vec<Stays>,
     /// What else is good to know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Finding>,
     /// What could not be read.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
     /// When it was read.
     pub now: Timestamp,
 }
 
 /// The word of `--cascade`.
-fn word(policy: Policy) -> &'static str {
+fn word(policy: DeletionPropagation) -> &'static str {
     match policy {
-        Policy::Background => "background",
-        Policy::Foreground => "foreground",
-        Policy::Orphan => "orphan",
+        DeletionPropagation::Background => "background",
+        DeletionPropagation::Foreground => "foreground",
+        DeletionPropagation::Orphan => "orphan",
     }
 }
 
 /// A rule in words.
-fn because(rule: Rule) -> &'static str {
+fn because(rule: OwnershipRule) -> &'static str {
     match rule {
-        Rule::Client => "you ask for it",
-        Rule::R90 => "an owner of it lives; the others no longer count",
-        Rule::R91 => "an owner waits and something depends on it",
-        Rule::R92 => "no owner of it stays",
-        Rule::R104 => "nothing blocks it any more",
-        Rule::R105 => "it lies on a ring, which is opened here",
-        Rule::R114 => "its owner leaves it behind",
-        Rule::R115 => "nobody refers to it any more",
+        OwnershipRule::Client => "you ask for it",
+        OwnershipRule::R90 => "an owner of it lives; the others no longer count",
+        OwnershipRule::R91 => "an owner waits and something depends on it",
+        OwnershipRule::R92 => "no owner of it stays",
+        OwnershipRule::R104 => "nothing blocks it any more",
+        OwnershipRule::R105 => "it lies on a ring, which is opened here",
+        OwnershipRule::R114 => "its owner leaves it behind",
+        OwnershipRule::R115 => "nobody refers to it any more",
     }
 }
 
-impl Look {
+impl OwnershipAnalysis {
     /// What would happen if an object were deleted so and nobody else wrote anything.
     #[must_use]
-    pub fn plan(&self, found: &Found, policy: Policy) -> Plan {
+    pub fn plan(&self, found: &ObservedObject, policy: DeletionPropagation) -> DeletionPlan {
         let object = found.named();
         let mut content = self.content(found);
         content.retain(|inside| inside.served.can("delete"));
@@ -132,7 +134,7 @@ impl Look {
                 object: object.clone(),
                 happens: Happens::Terminating { cascade: word(policy) },
                 rule: None,
-                why: because(Rule::Client),
+                why: because(OwnershipRule::Client),
             });
         }
         for step in steps.iter().filter(|step| about.contains(&*step.key.uid)) {
@@ -141,7 +143,7 @@ impl Look {
             next.why = self.because(step, &object.uid, before);
             planned.push(next);
         }
-        let gone: Vec<Named> = planned
+        let gone: Vec<ObjectIdentity> = planned
             .iter()
             .filter(|step| step.happens == Happens::Removed)
             .map(|step| step.object.clone())
@@ -149,7 +151,7 @@ impl Look {
         let stays = self.stays(&object, &planned, &gone, left);
         let notes = self.notes(found, &object, &gone);
         let unread = self.facts().unread_about(&object.namespace);
-        Plan {
+        DeletionPlan {
             object,
             cascade: word(policy),
             steps: planned,
@@ -165,20 +167,20 @@ impl Look {
     /// much of the content stays and so holds the rest.
     fn stages(
         &self,
-        object: &Named,
-        policy: Policy,
-        content: &[&Found],
-    ) -> (Vec<tenure_ownership::Step>, usize) {
-        let (pods, others): (Vec<&Found>, Vec<&Found>) =
+        object: &ObjectIdentity,
+        policy: DeletionPropagation,
+        content: &[&ObservedObject],
+    ) -> (Vec<tenure_ownership::DeletionStep>, usize) {
+        let (pods, others): (Vec<&ObservedObject>, Vec<&ObservedObject>) =
             content.iter().copied().partition(|inside| inside.served.kind == "Pod");
-        let mut deletes: Vec<(&str, Policy)> = Vec::new();
+        let mut deletes: Vec<(&str, DeletionPropagation)> = Vec::new();
         let graceful = |uid: &str| self.is_graceful(uid);
         let releases: Vec<Release<'_>> =
             self.releases().iter().map(|(uid, users)| Release { uid, users }).collect();
         let circumstances = Circumstances { graceful: &graceful, releases: &releases };
         for stage in [pods, others] {
             let uids = stage.iter().map(|inside| inside.meta.uid.as_str());
-            deletes.extend(uids.map(|uid| (uid, Policy::Background)));
+            deletes.extend(uids.map(|uid| (uid, DeletionPropagation::Background)));
             let steps = self.engine().plan_knowing(&deletes, circumstances);
             let gone = |uid: &str| {
                 steps.iter().any(|step| *step.key.uid == *uid && step.done == Done::Removed)
@@ -193,14 +195,19 @@ impl Look {
     }
 
     /// Whether the server refuses to delete it (R151).
-    fn refused(&self, object: &Named) -> bool {
+    fn refused(&self, object: &ObjectIdentity) -> bool {
         object.kind == "Namespace"
             && object.api_version == "v1"
             && matches!(&*object.name, "default" | "kube-system" | "kube-public")
     }
 
     /// Why a step is taken; `before` when something was done to the object already.
-    fn because(&self, step: &tenure_ownership::Step, target: &str, before: bool) -> &'static str {
+    fn because(
+        &self,
+        step: &tenure_ownership::DeletionStep,
+        target: &str,
+        before: bool,
+    ) -> &'static str {
         let under_way = self.want(&step.key.uid).is_some() && *step.key.uid != *target;
         if let (Some(found), true) = (self.get(&step.key.uid), step.done == Done::Removed)
             && let Some(why) = of_others(found).find_map(lets_go)
@@ -208,18 +215,22 @@ impl Look {
             return why;
         }
         match (step.rule, step.done == Done::Removed && before) {
-            (Rule::Client, true) if *step.key.uid == *target => "nothing is left that holds it",
-            (Rule::Client, true) => "its grace period is over",
-            (Rule::Client, false) if *step.key.uid != *target => "it lives inside what you delete",
-            (rule, _) if under_way && !before && rule != Rule::Client => {
+            (OwnershipRule::Client, true) if *step.key.uid == *target => {
+                "nothing is left that holds it"
+            }
+            (OwnershipRule::Client, true) => "its grace period is over",
+            (OwnershipRule::Client, false) if *step.key.uid != *target => {
+                "it lives inside what you delete"
+            }
+            (rule, _) if under_way && !before && rule != OwnershipRule::Client => {
                 "the collector is about to do so anyway"
             }
             (rule, _) => because(rule),
         }
     }
 
-    fn step(&self, step: &tenure_ownership::Step) -> PlanStep {
-        let owners = |references: &[Reference]| {
+    fn step(&self, step: &tenure_ownership::DeletionStep) -> PlanStep {
+        let owners = |references: &[OwnerIdentity]| {
             references.iter().map(|r| format!("{}/{}", r.kind, r.name)).collect()
         };
         let happens = match &step.done {
@@ -231,15 +242,15 @@ impl Look {
                 Happens::LosesFinalizer { finalizer: finalizer.text() }
             }
         };
-        let rule = (step.rule != Rule::Client).then(|| step.rule.to_string());
+        let rule = (step.rule != OwnershipRule::Client).then(|| step.rule.to_string());
         PlanStep { object: self.named(&step.key), happens, rule, why: because(step.rule) }
     }
 
     /// What goes before an object because it lives inside it: of a namespace everything in it, of
     /// the definition of a kind all its objects.
-    pub(crate) fn content(&self, found: &Found) -> Vec<&Found> {
+    pub(crate) fn content(&self, found: &ObservedObject) -> Vec<&ObservedObject> {
         let (served, meta) = (&found.served, &found.meta);
-        let inside: Box<dyn Fn(&&Found) -> bool> =
+        let inside: Box<dyn Fn(&&ObservedObject) -> bool> =
             match (served.group.as_str(), served.kind.as_str()) {
                 ("", "Namespace") => Box::new(|other| other.meta.namespace == meta.name),
                 ("apiextensions.k8s.io", "CustomResourceDefinition") => {
@@ -252,13 +263,13 @@ impl Look {
     }
 
     /// Everything that a deletion of an object may touch.
-    pub(crate) fn concerned(&self, found: &Found) -> Vec<&Found> {
+    pub(crate) fn concerned(&self, found: &ObservedObject) -> Vec<&ObservedObject> {
         let about = self.connected(&found.meta.uid, &self.content(found));
         about.iter().filter_map(|uid| self.get(uid)).filter(|found| !found.assumed).collect()
     }
 
     /// Everything that is tied to an object through owners and dependents.
-    fn connected(&self, uid: &str, content: &[&Found]) -> BTreeSet<String> {
+    fn connected(&self, uid: &str, content: &[&ObservedObject]) -> BTreeSet<String> {
         let mut left: Vec<String> = content.iter().map(|inside| inside.meta.uid.clone()).collect();
         left.push(uid.to_owned());
         let mut found = BTreeSet::new();
@@ -273,10 +284,16 @@ impl Look {
     }
 
     /// What is still there in the end: touched, or dependent on something that goes.
-    fn stays(&self, object: &Named, steps: &[PlanStep], gone: &[Named], left: usize) -> Vec<Stays> {
+    fn stays(
+        &self,
+        object: &ObjectIdentity,
+        steps: &[PlanStep],
+        gone: &[ObjectIdentity],
+        left: usize,
+    ) -> Vec<Stays> {
         let gone: BTreeSet<&str> = gone.iter().map(|named| named.uid.as_str()).collect();
         let mut last: BTreeMap<&str, Vec<&Happens>> = BTreeMap::new();
-        let mut concerned: BTreeSet<Named> = BTreeSet::new();
+        let mut concerned: BTreeSet<ObjectIdentity> = BTreeSet::new();
         for step in steps {
             last.entry(&step.object.uid).or_default().push(&step.happens);
             concerned.insert(step.object.clone());
@@ -304,7 +321,7 @@ impl Look {
 
     fn why_stays(
         &self,
-        named: &Named,
+        named: &ObjectIdentity,
         terminating: bool,
         happened: &[&Happens],
         gone: &BTreeSet<&str>,
@@ -342,7 +359,7 @@ impl Look {
                 && !lost.contains(&text)
         });
         let doubtful = references.iter().any(|referenced| {
-            matches!(self.worth_of(referenced), Worth::UnknownKind | Worth::Scope)
+            matches!(self.worth_of(referenced), OwnerStatus::UnknownKind | OwnerStatus::Scope)
         });
         match holding.and_then(|referenced| referenced.owner.as_ref()) {
             _ if doubtful => "nothing may be concluded from one of its references".to_owned(),
@@ -352,10 +369,15 @@ impl Look {
         }
     }
 
-    fn notes(&self, found: &Found, object: &Named, gone: &[Named]) -> Vec<Finding> {
+    fn notes(
+        &self,
+        found: &ObservedObject,
+        object: &ObjectIdentity,
+        gone: &[ObjectIdentity],
+    ) -> Vec<Finding> {
         if self.refused(object) {
             let what = format!("{object} cannot be deleted: the server refuses");
-            return vec![Finding::warning(Code::Refused, object, what).rule("R151")];
+            return vec![Finding::warning(FindingCode::Refused, object, what).rule("R151")];
         }
         let controller =
             found.meta.owner_references.iter().find(|owner| owner.controller == Some(true));
@@ -368,6 +390,6 @@ impl Look {
             "{object} may be replaced: {} `{}`, which manages it, lives",
             owner.kind, owner.name
         );
-        vec![Finding::note(Code::Replaced, object, what)]
+        vec![Finding::note(FindingCode::Replaced, object, what)]
     }
 }

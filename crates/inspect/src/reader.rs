@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::connect::ReadError;
-use crate::facts::{Facts, Found, Unread};
-use crate::look::{Look, shared};
-use crate::meta::Meta;
-use crate::served::{Groups, Kinds, OldList, Served};
+use crate::facts::{ClusterSnapshot, ObservedObject, UnreadableKind};
+use crate::meta::ObjectMetadata;
+use crate::ownership_analysis::{OwnershipAnalysis, shared};
+use crate::served::{DiscoveredKinds, DiscoveredResource, DiscoveryDocument, OldList};
 use crate::status;
 use crate::wire::or_default;
 
@@ -34,18 +34,18 @@ const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/js
 
 /// A client that only reads.
 #[derive(Clone)]
-pub struct Reader {
+pub struct ClusterReader {
     pub(crate) client: kube::Client,
     pub(crate) url: String,
     pub(crate) namespace: String,
 }
 
 #[derive(Deserialize)]
-struct List {
+struct PartialObjectList {
     #[serde(default, deserialize_with = "or_default")]
     metadata: ListMeta,
     #[serde(default, deserialize_with = "or_default")]
-    items: Vec<Item>,
+    items: Vec<PartialObject>,
 }
 
 #[derive(Default, Deserialize)]
@@ -58,21 +58,21 @@ struct ListMeta {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct PartialObject {
     #[serde(default, deserialize_with = "or_default")]
-    metadata: Meta,
+    metadata: ObjectMetadata,
 }
 
 /// All objects of one kind, and the revision they were read at.
 pub(crate) struct Listed {
-    pub(crate) metas: Vec<Meta>,
+    pub(crate) metas: Vec<ObjectMetadata>,
     pub(crate) revision: String,
     /// Why only one namespace was read; none when all were.
     pub(crate) narrowed: Option<String>,
 }
 
 /// What became of an object that somebody names.
-pub enum Sought {
+pub enum ObjectPresence {
     /// It is there, under this uid.
     Found(String),
     /// The cluster says that it is not there.
@@ -81,11 +81,11 @@ pub enum Sought {
     Unknown(String),
 }
 
-impl Reader {
+impl ClusterReader {
     /// A reader with a client of the caller's.
     #[must_use]
-    pub fn with(client: kube::Client, namespace: &str) -> Reader {
-        Reader { client, url: "in this process".to_owned(), namespace: namespace.to_owned() }
+    pub fn with(client: kube::Client, namespace: &str) -> ClusterReader {
+        ClusterReader { client, url: "in this process".to_owned(), namespace: namespace.to_owned() }
     }
 
     /// The namespace that names without one mean.
@@ -98,7 +98,7 @@ impl Reader {
     ///
     /// # Errors
     /// The cluster does not answer, or says nothing about what it serves.
-    pub async fn kinds(&self) -> Result<Kinds, ReadError> {
+    pub async fn kinds(&self) -> Result<DiscoveredKinds, ReadError> {
         Ok(self.discover().await?.0)
     }
 
@@ -106,9 +106,9 @@ impl Reader {
     ///
     /// # Errors
     /// The cluster does not answer at all, or says nothing about what it serves.
-    pub async fn read(&self) -> Result<Facts, ReadError> {
+    pub async fn read(&self) -> Result<ClusterSnapshot, ReadError> {
         let (kinds, mut unread) = self.discover().await?;
-        let listable: Vec<Arc<Served>> = listable(&kinds).map(shared).collect();
+        let listable: Vec<Arc<DiscoveredResource>> = listable(&kinds).map(shared).collect();
         let lists = futures::stream::iter(listable)
             .map(|served| {
                 let reader = self.clone();
@@ -125,27 +125,29 @@ impl Reader {
                 Ok(listed) => {
                     let kind = served.qualified();
                     unread.extend(
-                        listed.narrowed.map(|why| Unread::but_within(kind, why, &self.namespace)),
+                        listed
+                            .narrowed
+                            .map(|why| UnreadableKind::but_within(kind, why, &self.namespace)),
                     );
                     objects.extend(found(&served, listed.metas));
                 }
-                Err(error) => unread.push(Unread::new(served.qualified(), said(&error))),
+                Err(error) => unread.push(UnreadableKind::new(served.qualified(), said(&error))),
             }
         }
-        let mut facts = Facts { kinds, objects, unread, now: Timestamp::now() };
+        let mut facts = ClusterSnapshot { kinds, objects, unread, now: Timestamp::now() };
         self.confirm(&mut facts).await;
         Ok(facts)
     }
 
     /// Asks for every owner that was not among what was read: lists are older than one another,
     /// and an owner is called absent only after a look under its name.
-    pub(crate) async fn confirm(&self, facts: &mut Facts) {
+    pub(crate) async fn confirm(&self, facts: &mut ClusterSnapshot) {
         let answers = futures::stream::iter(facts.unseen_owners())
             .map(|(uid, served, namespace, name)| {
                 let reader = self.clone();
                 async move {
                     let path = served.path(&namespace, &name);
-                    let answer = reader.get::<Item>(&path, METADATA).await;
+                    let answer = reader.get::<PartialObject>(&path, METADATA).await;
                     (uid, served, namespace, name, answer)
                 }
             })
@@ -167,11 +169,11 @@ impl Reader {
     /// kind may still be allowed to read one object of it.
     pub async fn seek(
         &self,
-        facts: &mut Facts,
-        served: &Served,
+        facts: &mut ClusterSnapshot,
+        served: &DiscoveredResource,
         namespace: &str,
         name: &str,
-    ) -> Sought {
+    ) -> ObjectPresence {
         let known = facts.objects.iter().find(|found| {
             !found.assumed
                 && found.meta.name == name
@@ -180,28 +182,30 @@ impl Reader {
                 && found.served.plural == served.plural
         });
         if let Some(found) = known {
-            return Sought::Found(found.meta.uid.clone());
+            return ObjectPresence::Found(found.meta.uid.clone());
         }
-        match self.get::<Item>(&served.path(namespace, name), METADATA).await {
+        match self.get::<PartialObject>(&served.path(namespace, name), METADATA).await {
             Ok(item) => {
                 let uid = item.metadata.uid.clone();
                 // Somebody may have named it as an owner, so that it was taken to be alive.
                 facts.objects.retain(|found| found.meta.uid != uid);
                 facts.objects.extend(found(&shared(served), vec![item.metadata.slim()]));
                 self.confirm(facts).await;
-                Sought::Found(uid)
+                ObjectPresence::Found(uid)
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => Sought::Absent,
-            Err(kube::Error::Api(status)) => Sought::Unknown(status.message.clone()),
-            Err(error) => Sought::Unknown(said(&error)),
+            Err(kube::Error::Api(status)) if status.code == 404 => ObjectPresence::Absent,
+            Err(kube::Error::Api(status)) => ObjectPresence::Unknown(status.message.clone()),
+            Err(error) => ObjectPresence::Unknown(said(&error)),
         }
     }
 
     /// What the cluster serves, and the groups that do not answer.
-    pub(crate) async fn discover(&self) -> Result<(Kinds, Vec<Unread>), ReadError> {
+    pub(crate) async fn discover(
+        &self,
+    ) -> Result<(DiscoveredKinds, Vec<UnreadableKind>), ReadError> {
         let failed = |error| self.failed(error);
-        let core: Groups = self.get("/api", DISCOVERY).await.map_err(failed)?;
-        let named: Groups = self.get("/apis", DISCOVERY).await.map_err(failed)?;
+        let core: DiscoveryDocument = self.get("/api", DISCOVERY).await.map_err(failed)?;
+        let named: DiscoveryDocument = self.get("/apis", DISCOVERY).await.map_err(failed)?;
         if core.items.is_empty() && named.items.is_empty() {
             return self.discover_one_by_one(named).await;
         }
@@ -210,12 +214,15 @@ impl Reader {
         rows.extend(more);
         stale.extend(more_stale);
         let why = "its server does not answer";
-        let unread = stale.into_iter().map(|kind| Unread::new(kind, why));
-        Ok((Kinds::new(rows), unread.collect()))
+        let unread = stale.into_iter().map(|kind| UnreadableKind::new(kind, why));
+        Ok((DiscoveredKinds::new(rows), unread.collect()))
     }
 
     /// Discovery of older servers: one document for each version.
-    async fn discover_one_by_one(&self, named: Groups) -> Result<(Kinds, Vec<Unread>), ReadError> {
+    async fn discover_one_by_one(
+        &self,
+        named: DiscoveryDocument,
+    ) -> Result<(DiscoveredKinds, Vec<UnreadableKind>), ReadError> {
         let mut versions = vec!["v1".to_owned()];
         for group in named.groups {
             versions.extend(group.versions.into_iter().map(|version| version.group_version));
@@ -236,22 +243,22 @@ impl Reader {
         for (version, list) in documents {
             match list {
                 Ok(list) => rows.extend(list.rows(&version)),
-                Err(error) => unread.push(Unread::new(version, said(&error))),
+                Err(error) => unread.push(UnreadableKind::new(version, said(&error))),
             }
         }
-        Ok((Kinds::new(rows), unread))
+        Ok((DiscoveredKinds::new(rows), unread))
     }
 
     /// The metadata of all objects of a kind; of those in one namespace where no more is allowed.
-    pub(crate) async fn list(&self, served: &Served) -> Result<Listed, kube::Error> {
-        self.pages_allowed(served, "", Meta::slim).await
+    pub(crate) async fn list(&self, served: &DiscoveredResource) -> Result<Listed, kube::Error> {
+        self.pages_allowed(served, "", ObjectMetadata::slim).await
     }
 
     async fn pages_allowed(
         &self,
-        served: &Served,
+        served: &DiscoveredResource,
         fields: &str,
-        keep: fn(Meta) -> Meta,
+        keep: fn(ObjectMetadata) -> ObjectMetadata,
     ) -> Result<Listed, kube::Error> {
         match self.pages(served, "", fields, keep).await {
             Err(kube::Error::Api(status)) if status.code == 403 && served.namespaced => {
@@ -266,25 +273,26 @@ impl Reader {
     /// The metadata of all objects of a kind in a namespace, with everything that it holds.
     pub(crate) async fn metas(
         &self,
-        served: &Served,
+        served: &DiscoveredResource,
         namespace: &str,
-    ) -> Result<Vec<Meta>, kube::Error> {
+    ) -> Result<Vec<ObjectMetadata>, kube::Error> {
         Ok(self.pages(served, namespace, "", |meta| meta).await?.metas)
     }
 
     async fn pages(
         &self,
-        served: &Served,
+        served: &DiscoveredResource,
         namespace: &str,
         fields: &str,
-        keep: fn(Meta) -> Meta,
+        keep: fn(ObjectMetadata) -> ObjectMetadata,
     ) -> Result<Listed, kube::Error> {
         let path = served.path(namespace, "");
         let (mut metas, mut next, mut revision) = (Vec::new(), String::new(), String::new());
         let mut limit = format!("limit={PAGE}");
         loop {
             let query = format!("{fields}{limit}{next}");
-            let page = self.get::<List>(&format!("{path}?{query}"), METADATA_LIST).await;
+            let page =
+                self.get::<PartialObjectList>(&format!("{path}?{query}"), METADATA_LIST).await;
             let page = match page {
                 // The rest of the pages is gone: once more, in one piece.
                 Err(kube::Error::Api(status)) if status.code == 410 && !next.is_empty() => {
@@ -310,11 +318,13 @@ impl Reader {
 
     /// Learns which pods go at once when they are deleted, because they run nowhere or have finished;
     /// where that cannot be read, a plan gives every pod its grace period.
-    pub async fn graces(&self, look: &mut Look) {
+    pub async fn graces(&self, look: &mut OwnershipAnalysis) {
         let Some(pods) = look.facts().kinds.find("v1", "Pod").cloned() else { return };
         let fields =
             "fieldSelector=spec.nodeName!%3D,status.phase!%3DSucceeded,status.phase!%3DFailed&";
-        let Ok(running) = self.pages_allowed(&pods, fields, Meta::slim).await else { return };
+        let Ok(running) = self.pages_allowed(&pods, fields, ObjectMetadata::slim).await else {
+            return;
+        };
         let running: HashSet<String> = running.metas.into_iter().map(|meta| meta.uid).collect();
         let others = look.facts().objects.iter().filter(|found| {
             found.served.kind == "Pod" && !found.assumed && !running.contains(&found.meta.uid)
@@ -324,8 +334,8 @@ impl Reader {
     }
 
     /// How the objects of a tree fare, in the words of their kinds.
-    pub async fn statuses(&self, look: &mut Look, tree: &crate::Tree) {
-        let mut places: BTreeMap<(String, String), Arc<Served>> = BTreeMap::new();
+    pub async fn statuses(&self, look: &mut OwnershipAnalysis, tree: &crate::Tree) {
+        let mut places: BTreeMap<(String, String), Arc<DiscoveredResource>> = BTreeMap::new();
         for row in &tree.objects {
             if let Some(found) = look.get(&row.object.uid).filter(|found| !found.assumed) {
                 let place = (found.served.qualified(), found.meta.namespace.clone());
@@ -351,7 +361,7 @@ impl Reader {
     /// The changes of one kind from a revision on: `true` for each, `false` when the watch broke.
     pub(crate) async fn changes(
         &self,
-        served: &Served,
+        served: &DiscoveredResource,
         listed: &Listed,
     ) -> Result<impl futures::Stream<Item = bool> + use<>, kube::Error> {
         let (place, revision) = match listed.narrowed {
@@ -375,14 +385,17 @@ impl Reader {
 }
 
 /// The kinds whose objects are read: all that can be listed, but events own nothing.
-pub(crate) fn listable(kinds: &Kinds) -> impl Iterator<Item = &Served> {
+pub(crate) fn listable(kinds: &DiscoveredKinds) -> impl Iterator<Item = &DiscoveredResource> {
     kinds.preferred().filter(|served| served.can("list") && served.plural != "events")
 }
 
-pub(crate) fn found(served: &Arc<Served>, metas: Vec<Meta>) -> impl Iterator<Item = Found> {
+pub(crate) fn found(
+    served: &Arc<DiscoveredResource>,
+    metas: Vec<ObjectMetadata>,
+) -> impl Iterator<Item = ObservedObject> {
     let served = Arc::clone(served);
     let with_uid = metas.into_iter().filter(|meta| !meta.uid.is_empty());
-    with_uid.map(move |meta| Found { served: Arc::clone(&served), meta, assumed: false })
+    with_uid.map(move |meta| ObservedObject { served: Arc::clone(&served), meta, assumed: false })
 }
 
 fn request(path: &str, accept: &str) -> Result<Request<Vec<u8>>, kube::Error> {

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::facts::Found;
-use crate::look::Look;
-use crate::reader::Reader;
+use crate::facts::ObservedObject;
+use crate::ownership_analysis::OwnershipAnalysis;
+use crate::reader::ClusterReader;
 use crate::wire::or_default;
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
@@ -47,21 +47,21 @@ pub(crate) fn lets_go(finalizer: &str) -> Option<&'static str> {
 }
 
 /// The finalizers of an object that are not the collector's own.
-pub(crate) fn of_others(found: &Found) -> impl Iterator<Item = &str> {
+pub(crate) fn of_others(found: &ObservedObject) -> impl Iterator<Item = &str> {
     let all = found.meta.finalizers.iter().map(String::as_str);
     all.filter(|finalizer| !matches!(*finalizer, "foregroundDeletion" | "orphan"))
 }
 
 #[derive(Deserialize)]
-struct Objects {
+struct UntypedList {
     #[serde(default, deserialize_with = "or_default")]
     items: Vec<Value>,
 }
 
-impl Reader {
+impl ClusterReader {
     /// Learns which objects that a deletion may take along are let go by their controllers, and after whom.
     /// Where that cannot be read, they stay in the plan.
-    pub async fn releases(&self, look: &mut Look, target: &Found) {
+    pub async fn releases(&self, look: &mut OwnershipAnalysis, target: &ObservedObject) {
         let mut releases: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut pods: BTreeMap<String, Option<Vec<Value>>> = BTreeMap::new();
         for found in look.concerned(target) {
@@ -100,18 +100,18 @@ impl Reader {
     /// All objects of a kind with their content.
     async fn whole(
         &self,
-        look: &Look,
+        look: &OwnershipAnalysis,
         api_version: &str,
         kind: &str,
         namespace: &str,
     ) -> Option<Vec<Value>> {
         let served = look.facts().kinds.find(api_version, kind)?;
-        let list = self.get::<Objects>(&served.path(namespace, ""), JSON).await.ok()?;
+        let list = self.get::<UntypedList>(&served.path(namespace, ""), JSON).await.ok()?;
         Some(list.items)
     }
 
     /// The claim that a volume is bound to.
-    async fn claim_of(&self, volume: &Found) -> Option<Vec<String>> {
+    async fn claim_of(&self, volume: &ObservedObject) -> Option<Vec<String>> {
         let path = volume.served.path("", &volume.meta.name);
         let object = self.get::<Value>(&path, JSON).await.ok()?;
         if text(&object, "/status/phase") != "Bound" {
@@ -122,7 +122,11 @@ impl Reader {
     }
 
     /// The volumes and claims that name a class.
-    async fn users_of_class(&self, look: &Look, class: &Found) -> Option<Vec<String>> {
+    async fn users_of_class(
+        &self,
+        look: &OwnershipAnalysis,
+        class: &ObservedObject,
+    ) -> Option<Vec<String>> {
         let mut users = Vec::new();
         for kind in ["PersistentVolume", "PersistentVolumeClaim"] {
             let objects = self.whole(look, "v1", kind, "").await?;
@@ -140,7 +144,7 @@ impl Reader {
 }
 
 /// The pods on a node that use a claim, by its name or through an ephemeral volume whose claim is their own.
-fn pods_with(pods: &[Value], claim: &Found) -> Vec<String> {
+fn pods_with(pods: &[Value], claim: &ObservedObject) -> Vec<String> {
     let name = claim.meta.name.as_str();
     let uses = |pod: &&Value| {
         let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::facts::Named;
-use crate::finding::{Code, Finding, count};
-use crate::meta::{Meta, OwnerReference};
+use crate::facts::ObjectIdentity;
+use crate::finding::{Finding, FindingCode, count};
+use crate::meta::{ObjectMetadata, OwnerReference};
 
 /// The name that the retention engine writes under.
 pub const MANAGER: &str = "tenure-retention";
@@ -21,9 +21,9 @@ pub(crate) const HOLDERS: [(&str, &str); 3] =
 
 /// A subject and the owners that the engine gave it.
 #[derive(Clone, Debug)]
-pub struct Retained {
+pub struct RetainedSubject {
     /// The subject.
-    pub subject: Named,
+    pub subject: ObjectIdentity,
     /// The entries the engine wrote; others are none of its business.
     pub managed: Vec<OwnerReference>,
 }
@@ -31,7 +31,7 @@ pub struct Retained {
 /// The owner entries of an object that the engine wrote: a holder, neither controlling nor blocking, recorded under
 /// its name.
 #[must_use]
-pub(crate) fn managed(meta: &Meta) -> Vec<OwnerReference> {
+pub(crate) fn managed(meta: &ObjectMetadata) -> Vec<OwnerReference> {
     let fields = meta.managed_fields.as_ref().map(|raw| raw.get()).unwrap_or("[]");
     let entries: Vec<Value> = serde_json::from_str(fields).unwrap_or_default();
     let ours = |entry: &&Value| entry.get("manager").and_then(Value::as_str) == Some(MANAGER);
@@ -69,7 +69,11 @@ impl Holders {
     }
 
     /// What keeps a subject, one finding for each of its owners that is a holder.
-    pub(crate) fn explain(&self, subject: &Named, owners: &[OwnerReference]) -> Vec<Finding> {
+    pub(crate) fn explain(
+        &self,
+        subject: &ObjectIdentity,
+        owners: &[OwnerReference],
+    ) -> Vec<Finding> {
         let held = owners.iter().filter_map(|owner| {
             let holder = self.get(&owner.uid)?;
             Some(self.held(subject, owner, holder))
@@ -80,7 +84,7 @@ impl Holders {
             let cause = "it stays until a revision that mentions it becomes its owner, and goes with \
                          the last one";
             findings.push(
-                Finding::note(Code::Retained, subject, what)
+                Finding::note(FindingCode::Retained, subject, what)
                     .cause(cause.to_owned())
                     .rule("retention R26"),
             );
@@ -88,7 +92,7 @@ impl Holders {
         findings
     }
 
-    fn held(&self, subject: &Named, owner: &OwnerReference, holder: &Value) -> Finding {
+    fn held(&self, subject: &ObjectIdentity, owner: &OwnerReference, holder: &Value) -> Finding {
         let replicas = holder.pointer("/spec/replicas").and_then(Value::as_i64);
         let size = match replicas {
             Some(replicas) => {
@@ -117,7 +121,7 @@ impl Holders {
                 (what, format!("goes when that {} is deleted", owner.kind))
             }
         };
-        Finding::note(Code::Retained, subject, what).cause(goes).rule("retention R33")
+        Finding::note(FindingCode::Retained, subject, what).cause(goes).rule("retention R33")
     }
 
     /// When a revision leaves the history of its root.
@@ -176,12 +180,12 @@ mod tests {
 
     use super::*;
 
-    fn meta(value: Value) -> Meta {
+    fn meta(value: Value) -> ObjectMetadata {
         serde_json::from_str(&value.to_string()).unwrap()
     }
 
-    fn subject() -> Named {
-        Named {
+    fn subject() -> ObjectIdentity {
+        ObjectIdentity {
             kind: "ConfigMap".into(),
             namespace: "shop".into(),
             name: "settings".into(),
@@ -291,7 +295,7 @@ mod tests {
         let holders = Holders { opted_in: true, ..Holders::default() };
         let findings = holders.explain(&subject(), &[]);
         assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].code, Code::Retained);
+        assert_eq!(findings[0].code, FindingCode::Retained);
         assert!(Holders::default().explain(&subject(), &[]).is_empty());
     }
 }

@@ -9,7 +9,7 @@ use crate::wire::or_default;
 
 /// One kind in one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct DiscoveredResource {
     /// The group; empty for the core.
     pub group: String,
     /// The version.
@@ -28,7 +28,7 @@ pub struct Served {
     pub verbs: Vec<String>,
 }
 
-impl Served {
+impl DiscoveredResource {
     /// Group and version as objects write them.
     #[must_use]
     pub fn api_version(&self) -> String {
@@ -100,39 +100,39 @@ fn escaped(text: &str) -> String {
 
 /// All kinds in all versions, the preferred version of a group first.
 #[derive(Clone, Debug, Default)]
-pub struct Kinds {
-    rows: Vec<Served>,
+pub struct DiscoveredKinds {
+    rows: Vec<DiscoveredResource>,
 }
 
-impl Kinds {
+impl DiscoveredKinds {
     /// The kinds in these rows; earlier rows are preferred.
     #[must_use]
-    pub fn new(rows: Vec<Served>) -> Kinds {
-        Kinds { rows }
+    pub fn new(rows: Vec<DiscoveredResource>) -> DiscoveredKinds {
+        DiscoveredKinds { rows }
     }
 
     /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = &Served> {
+    pub fn all(&self) -> impl Iterator<Item = &DiscoveredResource> {
         self.rows.iter()
     }
 
     /// Each resource once, in the version that is preferred.
-    pub fn preferred(&self) -> impl Iterator<Item = &Served> {
+    pub fn preferred(&self) -> impl Iterator<Item = &DiscoveredResource> {
         let mut seen = std::collections::HashSet::new();
         self.rows.iter().filter(move |row| seen.insert((&row.group, &row.plural)))
     }
 
     /// The kind of a group, version and kind.
     #[must_use]
-    pub fn find(&self, api_version: &str, kind: &str) -> Option<&Served> {
+    pub fn find(&self, api_version: &str, kind: &str) -> Option<&DiscoveredResource> {
         self.rows.iter().find(|row| row.kind == kind && row.api_version() == api_version)
     }
 
     /// The kind that people call so.
     #[must_use]
-    pub fn called(&self, word: &str) -> Option<&Served> {
+    pub fn called(&self, word: &str) -> Option<&DiscoveredResource> {
         let (name, rest) = word.split_once('.').unwrap_or((word, ""));
-        let at = |row: &&Served| {
+        let at = |row: &&DiscoveredResource| {
             let version_and_group = format!("{}.{}", row.version, row.group);
             row.called(name)
                 && (rest.is_empty()
@@ -141,7 +141,7 @@ impl Kinds {
                     || version_and_group.trim_end_matches('.') == rest)
         };
         // The exact plural wins over anybody's short name.
-        let exact = |row: &&Served| row.plural.eq_ignore_ascii_case(name) && at(row);
+        let exact = |row: &&DiscoveredResource| row.plural.eq_ignore_ascii_case(name) && at(row);
         self.rows.iter().find(exact).or_else(|| self.rows.iter().find(at))
     }
 
@@ -150,12 +150,12 @@ impl Kinds {
     pub fn like(&self, word: &str) -> Vec<String> {
         let name = word.split('.').next().unwrap_or(word).to_lowercase();
         let start: String = name.chars().take(3).collect();
-        let near = |row: &&Served| !start.is_empty() && row.plural.starts_with(&start);
+        let near = |row: &&DiscoveredResource| !start.is_empty() && row.plural.starts_with(&start);
         self.preferred().filter(near).map(|row| row.singular_or_kind()).take(4).collect()
     }
 }
 
-impl Served {
+impl DiscoveredResource {
     fn singular_or_kind(&self) -> String {
         if self.singular.is_empty() { self.kind.to_lowercase() } else { self.singular.clone() }
     }
@@ -163,20 +163,20 @@ impl Served {
 
 /// A discovery document of either form: groups with everything in them, or one version's list.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Groups {
+pub(crate) struct DiscoveryDocument {
     #[serde(default, deserialize_with = "or_default")]
-    pub(crate) items: Vec<Group>,
+    pub(crate) items: Vec<GroupDiscovery>,
     /// Only the older form has these.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) groups: Vec<OldGroup>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Group {
+pub(crate) struct GroupDiscovery {
     #[serde(default, deserialize_with = "or_default")]
     metadata: GroupName,
     #[serde(default, deserialize_with = "or_default")]
-    versions: Vec<GroupVersion>,
+    versions: Vec<VersionDiscovery>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -186,10 +186,10 @@ struct GroupName {
 }
 
 #[derive(Debug, Deserialize)]
-struct GroupVersion {
+struct VersionDiscovery {
     version: String,
     #[serde(default, deserialize_with = "or_default")]
-    resources: Vec<GroupResource>,
+    resources: Vec<ResourceDiscovery>,
     /// `Stale` when the server behind an aggregated API does not answer.
     #[serde(default, deserialize_with = "or_default")]
     freshness: String,
@@ -197,7 +197,7 @@ struct GroupVersion {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupResource {
+struct ResourceDiscovery {
     resource: String,
     #[serde(default, deserialize_with = "or_default")]
     response_kind: Option<ResponseKind>,
@@ -253,9 +253,9 @@ struct OldResource {
     short_names: Vec<String>,
 }
 
-impl Groups {
+impl DiscoveryDocument {
     /// The rows of the newer form, and the versions whose servers do not answer.
-    pub(crate) fn rows(self) -> (Vec<Served>, Vec<String>) {
+    pub(crate) fn rows(self) -> (Vec<DiscoveredResource>, Vec<String>) {
         let (mut rows, mut stale) = (Vec::new(), Vec::new());
         for group in self.items {
             for version in group.versions {
@@ -263,7 +263,7 @@ impl Groups {
                     stale.push(format!("{}/{}", group.metadata.name, version.version));
                 }
                 for resource in version.resources {
-                    rows.push(Served {
+                    rows.push(DiscoveredResource {
                         group: group.metadata.name.clone(),
                         version: version.version.clone(),
                         kind: resource.response_kind.map(|kind| kind.kind).unwrap_or_default(),
@@ -282,11 +282,11 @@ impl Groups {
 
 impl OldList {
     /// The rows of one version.
-    pub(crate) fn rows(self, group_version: &str) -> Vec<Served> {
+    pub(crate) fn rows(self, group_version: &str) -> Vec<DiscoveredResource> {
         let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
         let whole = self.resources.into_iter().filter(|resource| !resource.name.contains('/'));
         whole
-            .map(|resource| Served {
+            .map(|resource| DiscoveredResource {
                 group: group.to_owned(),
                 version: version.to_owned(),
                 kind: resource.kind,
@@ -304,8 +304,14 @@ impl OldList {
 mod tests {
     use super::*;
 
-    fn row(group: &str, version: &str, kind: &str, plural: &str, short: &str) -> Served {
-        Served {
+    fn row(
+        group: &str,
+        version: &str,
+        kind: &str,
+        plural: &str,
+        short: &str,
+    ) -> DiscoveredResource {
+        DiscoveredResource {
             group: group.into(),
             version: version.into(),
             kind: kind.into(),
@@ -317,8 +323,8 @@ mod tests {
         }
     }
 
-    fn kinds() -> Kinds {
-        Kinds::new(vec![
+    fn kinds() -> DiscoveredKinds {
+        DiscoveredKinds::new(vec![
             row("", "v1", "Pod", "pods", "po"),
             row("apps", "v1", "Deployment", "deployments", "deploy"),
             row("apps", "v1beta1", "Deployment", "deployments", "deploy"),
@@ -353,7 +359,7 @@ mod tests {
 
     #[test]
     fn both_forms_of_discovery_are_read() {
-        let new: Groups = serde_json::from_str(
+        let new: DiscoveryDocument = serde_json::from_str(
             r#"{"items":[{"metadata":{"name":"apps"},"versions":[{"version":"v1","freshness":"Stale",
             "resources":[{"resource":"deployments","responseKind":{"kind":"Deployment"},
             "scope":"Namespaced","singularResource":"deployment","verbs":["list"]}]}]}]}"#,

@@ -10,18 +10,18 @@ use crate::wire::or_default;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Table {
     #[serde(default, deserialize_with = "or_default")]
-    column_definitions: Vec<Column>,
+    column_definitions: Vec<ColumnDefinition>,
     #[serde(default, deserialize_with = "or_default")]
-    rows: Vec<Line>,
+    rows: Vec<StatusRow>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Column {
+struct ColumnDefinition {
     name: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct StatusRow {
     #[serde(default, deserialize_with = "or_default")]
     cells: Vec<Value>,
     #[serde(default, deserialize_with = "or_default")]

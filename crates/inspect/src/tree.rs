@@ -6,28 +6,28 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tenure_ownership::Referenced;
 
-use crate::facts::{Found, Named, Unread};
+use crate::facts::{ObjectIdentity, ObservedObject, UnreadableKind};
 use crate::health::Health;
-use crate::look::{Look, Standing, Worth};
+use crate::ownership_analysis::{LifecycleState, OwnerStatus, OwnershipAnalysis};
 
 /// The reference between a row and the row above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Link {
+pub struct OwnerLink {
     /// Whether the owner is the managing controller.
     pub controller: bool,
     /// Whether the reference says that the owner waits.
     pub blocking: bool,
     /// What the reference is worth.
-    pub verdict: Worth,
+    pub verdict: OwnerStatus,
 }
 
 /// One object in a tree.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct TreeRow {
     /// Who it is.
     #[serde(flatten)]
-    pub object: Named,
+    pub object: ObjectIdentity,
     /// How many steps it is away from the first row.
     pub depth: usize,
     /// The uid of the row it hangs on.
@@ -35,9 +35,9 @@ pub struct Row {
     pub under: Option<String>,
     /// The reference to or from that row.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Link>,
+    pub reference: Option<OwnerLink>,
     /// How it stands.
-    pub standing: Standing,
+    pub standing: LifecycleState,
     /// How it fares, in the words of its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -79,32 +79,32 @@ pub struct Tree {
     /// Whether it goes from an object to its owners.
     pub up: bool,
     /// The rows.
-    pub objects: Vec<Row>,
+    pub objects: Vec<TreeRow>,
     /// What could not be read.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
     /// When it was read.
     pub now: Timestamp,
 }
 
-struct Next {
-    object: Named,
+struct PendingObject {
+    object: ObjectIdentity,
     depth: usize,
     under: Option<String>,
-    reference: Option<Link>,
+    reference: Option<OwnerLink>,
     last: bool,
 }
 
-impl Look {
+impl OwnershipAnalysis {
     /// The tree of an object: what it owns, or with `up` who owns it. Of a namespace and of the
     /// definition of a kind also what is inside.
     #[must_use]
-    pub fn tree(&self, root: &Found, up: bool) -> Tree {
+    pub fn tree(&self, root: &ObservedObject, up: bool) -> Tree {
         self.trees(&[root], up)
     }
 
     /// The trees of several objects. One that hangs on another is shown there only.
     #[must_use]
-    pub fn trees(&self, roots: &[&Found], up: bool) -> Tree {
+    pub fn trees(&self, roots: &[&ObservedObject], up: bool) -> Tree {
         let mut objects = Vec::new();
         let mut shown = HashSet::new();
         let roots =
@@ -117,8 +117,14 @@ impl Look {
         };
         // A list instead of recursion: chains may be deeper than a stack.
         let firsts = roots.into_iter().rev();
-        let mut left: Vec<Next> = firsts
-            .map(|object| Next { object, depth: 0, under: None, reference: None, last: true })
+        let mut left: Vec<PendingObject> = firsts
+            .map(|object| PendingObject {
+                object,
+                depth: 0,
+                under: None,
+                reference: None,
+                last: true,
+            })
             .collect();
         while let Some(next) = left.pop() {
             let uid = next.object.uid.clone();
@@ -133,7 +139,7 @@ impl Look {
             let nothing_below = hanging.is_empty();
             let count = hanging.len();
             let rows = hanging.into_iter().enumerate().rev();
-            left.extend(rows.map(|(index, (object, reference))| Next {
+            left.extend(rows.map(|(index, (object, reference))| PendingObject {
                 object,
                 depth,
                 under: Some(uid.clone()),
@@ -145,24 +151,26 @@ impl Look {
         let mut unread = self.facts().unread_about(&namespace);
         if up {
             // Owners are asked for by name, so only those that did not answer are missing.
-            unread.retain(|unread| objects.iter().any(|row: &Row| self.misses(row, unread)));
+            unread.retain(|unread| objects.iter().any(|row: &TreeRow| self.misses(row, unread)));
         } else {
             tell_upwards(&mut objects);
         }
         Tree { up, objects, unread, now: self.now() }
     }
 
-    fn misses(&self, row: &Row, unread: &Unread) -> bool {
+    fn misses(&self, row: &TreeRow, unread: &UnreadableKind) -> bool {
         let served = self.facts().kinds.find(&row.object.api_version, &row.object.kind);
         match served {
-            Some(served) => row.standing == Standing::Unread && served.qualified() == unread.kind,
+            Some(served) => {
+                row.standing == LifecycleState::Unread && served.qualified() == unread.kind
+            }
             None => row.object.api_version == unread.kind,
         }
     }
 
     /// Those that hang on no other one of them.
-    fn tops(&self, roots: &[&Found]) -> Vec<Named> {
-        let mut tops: Vec<(Named, HashSet<String>)> = Vec::new();
+    fn tops(&self, roots: &[&ObservedObject]) -> Vec<ObjectIdentity> {
+        let mut tops: Vec<(ObjectIdentity, HashSet<String>)> = Vec::new();
         for root in roots {
             let below = self.below(&root.meta.uid);
             if tops.iter().any(|(_, below)| below.contains(&root.meta.uid)) {
@@ -187,14 +195,14 @@ impl Look {
     }
 
     /// What depends on an object, and what lives inside it.
-    fn hanging_on(&self, uid: &str) -> Vec<(Named, Option<Link>)> {
+    fn hanging_on(&self, uid: &str) -> Vec<(ObjectIdentity, Option<OwnerLink>)> {
         let mut hanging = self.dependents_of(uid);
         let content = self.get(uid).map(|found| self.content(found)).unwrap_or_default();
         if content.is_empty() {
             return hanging;
         }
         let inside: HashSet<&str> = content.iter().map(|found| found.meta.uid.as_str()).collect();
-        let owned = |found: &&Found| {
+        let owned = |found: &&ObservedObject| {
             let explained = self.explain(&found.meta.uid);
             explained.is_some_and(|explained| {
                 explained.references.iter().any(|referenced| {
@@ -204,7 +212,7 @@ impl Look {
         };
         let mut reached = self.below(uid);
         // Rings have no first member: whatever is left over begins one.
-        let (later, first): (Vec<&Found>, Vec<&Found>) =
+        let (later, first): (Vec<&ObservedObject>, Vec<&ObservedObject>) =
             content.iter().copied().partition(|found| owned(found));
         for found in first.into_iter().chain(later) {
             if !reached.contains(&found.meta.uid) {
@@ -222,15 +230,15 @@ impl Look {
         })
     }
 
-    fn row(&self, next: Next, repeated: bool) -> Row {
+    fn row(&self, next: PendingObject, repeated: bool) -> TreeRow {
         let found = self.get(&next.object.uid).filter(|found| !found.assumed);
         let meta = found.map(|found| &found.meta);
-        Row {
-            standing: self.standing(&next.object.uid),
+        TreeRow {
+            standing: self.lifecycle_state(&next.object.uid),
             health: self.status(&next.object.uid).and_then(Health::of),
             status: self.status(&next.object.uid).map(str::to_owned),
             created: meta.and_then(|meta| meta.creation_timestamp),
-            deleted: meta.and_then(crate::meta::Meta::deleted_at),
+            deleted: meta.and_then(crate::meta::ObjectMetadata::deleted_at),
             finalizers: meta.map(|meta| meta.finalizers.clone()).unwrap_or_default(),
             depth: next.depth,
             under: next.under,
@@ -242,11 +250,11 @@ impl Look {
         }
     }
 
-    fn dependents_of(&self, uid: &str) -> Vec<(Named, Option<Link>)> {
+    fn dependents_of(&self, uid: &str) -> Vec<(ObjectIdentity, Option<OwnerLink>)> {
         let explained = self.explain(uid);
         let dependents = explained.map(|explained| explained.dependents).unwrap_or_default();
         let link = |dependent: tenure_ownership::Dependent| {
-            let link = Link {
+            let link = OwnerLink {
                 controller: dependent.controller,
                 blocking: dependent.block,
                 verdict: self.worth(dependent.verdict, uid),
@@ -256,7 +264,7 @@ impl Look {
         dependents.into_iter().map(link).collect()
     }
 
-    fn owners_of(&self, object: &Named) -> Vec<(Named, Option<Link>)> {
+    fn owners_of(&self, object: &ObjectIdentity) -> Vec<(ObjectIdentity, Option<OwnerLink>)> {
         let explained = self.explain(&object.uid);
         let references = explained.map(|explained| explained.references).unwrap_or_default();
         let link = |referenced: Referenced| {
@@ -265,8 +273,11 @@ impl Look {
                 Some(key) => self.named(key),
                 None => self.referred(&referenced.reference, &object.namespace),
             };
-            let link =
-                Link { controller: referenced.controller, blocking: referenced.block, verdict };
+            let link = OwnerLink {
+                controller: referenced.controller,
+                blocking: referenced.block,
+                verdict,
+            };
             (owner, Some(link))
         };
         references.into_iter().map(link).collect()
@@ -274,7 +285,7 @@ impl Look {
 }
 
 /// What is not ready although something that hangs on it fails does not wait: it fails as well.
-fn tell_upwards(objects: &mut [Row]) {
+fn tell_upwards(objects: &mut [TreeRow]) {
     // The depth of the last row, from the end, below which something fails.
     let mut failing: Vec<bool> = Vec::new();
     for row in objects.iter_mut().rev() {

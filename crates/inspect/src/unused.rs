@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::facts::Unread;
-use crate::usage::{Policies, Seen, Subject};
+use crate::facts::UnreadableKind;
+use crate::usage::{PageUsage, PolicyParameters, UsageSubject};
 
 /// How many users of one subject are named; the rest is counted.
 const USERS_MAX: usize = 10;
@@ -15,7 +15,7 @@ const USERS_MAX: usize = 10;
 /// What was found out about one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum UsageState {
     /// Nothing that was read mentions it.
     Unused,
     /// Something may use it, or not everything could be read.
@@ -24,21 +24,21 @@ pub enum Verdict {
     Used,
 }
 
-impl Verdict {
+impl UsageState {
     /// The word for tables.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
-            Verdict::Unused => "unused",
-            Verdict::Unknown => "unknown",
-            Verdict::Used => "used",
+            UsageState::Unused => "unused",
+            UsageState::Unknown => "unknown",
+            UsageState::Used => "used",
         }
     }
 }
 
 /// Somebody who mentions a subject, or owns it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct User {
+pub struct UsageHolder {
     /// The kind.
     pub kind: String,
     /// The namespace, where it is not the subject's own.
@@ -61,7 +61,7 @@ pub struct Usage {
     /// Its uid.
     pub uid: String,
     /// What was found out.
-    pub verdict: Verdict,
+    pub verdict: UsageState,
     /// How many entries it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
@@ -71,18 +71,18 @@ pub struct Usage {
     /// Whether it goes by itself when the last revision that needs it goes.
     pub controllers_as_owners: bool,
     /// Who mentions it for certain; the first few.
-    pub users: Vec<User>,
+    pub users: Vec<UsageHolder>,
     /// How many mention it for certain.
     pub users_total: usize,
     /// Its owners.
-    pub owners: Vec<User>,
+    pub owners: Vec<UsageHolder>,
     /// Why it is used or may be, beyond its users.
     pub reasons: Vec<String>,
 }
 
 /// The answer to `unused`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Unused {
+pub struct UnusedReport {
     /// Every subject: unused ones first, then those of which nothing is known.
     pub subjects: Vec<Usage>,
     /// How many are unused.
@@ -97,7 +97,7 @@ pub struct Unused {
     /// How many objects were looked through.
     pub objects: usize,
     /// What could not be read.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
     /// When it was read.
     pub now: Timestamp,
 }
@@ -105,17 +105,17 @@ pub struct Unused {
 /// What was looked through, besides the subjects.
 pub(crate) struct Inventory {
     pub(crate) namespace: Option<String>,
-    pub(crate) seen: Vec<Seen>,
-    pub(crate) unread: Vec<Unread>,
+    pub(crate) seen: Vec<PageUsage>,
+    pub(crate) unread: Vec<UnreadableKind>,
     /// Whether a verdict may rest on less than everything.
     pub(crate) partial: bool,
     pub(crate) now: Timestamp,
 }
 
-impl Unused {
+impl UnusedReport {
     /// Gives every subject its verdict.
-    pub(crate) fn new(subjects: Vec<Subject>, mut inventory: Inventory) -> Unused {
-        let mut policies = Policies::default();
+    pub(crate) fn new(subjects: Vec<UsageSubject>, mut inventory: Inventory) -> UnusedReport {
+        let mut policies = PolicyParameters::default();
         for seen in &mut inventory.seen {
             policies.join(std::mem::take(&mut seen.policies));
         }
@@ -161,10 +161,10 @@ impl Unused {
             key(one).cmp(&key(other))
         });
         let count = |verdict| usages.iter().filter(|usage| usage.verdict == verdict).count();
-        Unused {
-            unused: count(Verdict::Unused),
-            unknown: count(Verdict::Unknown),
-            used: count(Verdict::Used),
+        UnusedReport {
+            unused: count(UsageState::Unused),
+            unknown: count(UsageState::Unknown),
+            used: count(UsageState::Used),
             subjects: usages,
             namespace: inventory.namespace,
             objects,
@@ -175,10 +175,10 @@ impl Unused {
 }
 
 impl Usage {
-    fn begin(subject: Subject) -> Usage {
+    fn begin(subject: UsageSubject) -> Usage {
         let mut usage = Usage {
             kind: subject.kind.as_str(),
-            verdict: Verdict::Unused,
+            verdict: UsageState::Unused,
             entries: subject.entries,
             created: subject.created,
             controllers_as_owners: subject.opted_in,
@@ -187,7 +187,11 @@ impl Usage {
             owners: subject
                 .owners
                 .into_iter()
-                .map(|owner| User { kind: owner.kind, namespace: String::new(), name: owner.name })
+                .map(|owner| UsageHolder {
+                    kind: owner.kind,
+                    namespace: String::new(),
+                    name: owner.name,
+                })
                 .collect(),
             reasons: Vec::new(),
             namespace: subject.namespace,
@@ -204,9 +208,9 @@ impl Usage {
     fn take(&mut self, used: crate::usage::Use) {
         let namespace =
             if used.namespace == self.namespace { String::new() } else { used.namespace };
-        let user = User { kind: used.kind, namespace, name: used.name };
+        let user = UsageHolder { kind: used.kind, namespace, name: used.name };
         let Some(how) = used.perhaps else {
-            self.verdict = Verdict::Used;
+            self.verdict = UsageState::Used;
             self.users_total += 1;
             if self.users.len() < USERS_MAX {
                 self.users.push(user);
@@ -219,8 +223,8 @@ impl Usage {
     }
 
     fn end(&mut self) {
-        if self.verdict == Verdict::Unused && !self.reasons.is_empty() {
-            self.verdict = Verdict::Unknown;
+        if self.verdict == UsageState::Unused && !self.reasons.is_empty() {
+            self.verdict = UsageState::Unknown;
         }
         self.users.sort();
     }

@@ -7,8 +7,8 @@
 //!
 //! Nothing here asks anybody, and contents of Secrets never enter. What a use is worth is decided in `unused`.
 
+mod builtin_kinds;
 mod custom;
-mod known;
 mod policy;
 mod subject;
 
@@ -17,12 +17,12 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 use tenure_podspec::{ReferenceKind, references};
 
-use crate::served::Served;
+use crate::served::DiscoveredResource;
 
-pub(crate) use known::is_known;
-pub(crate) use policy::Policies;
-pub use subject::Subject;
-pub(crate) use subject::{Page, SUBJECTS};
+pub(crate) use builtin_kinds::is_known;
+pub(crate) use policy::PolicyParameters;
+pub use subject::UsageSubject;
+pub(crate) use subject::{SUBJECTS, TablePage};
 
 /// One object that mentions a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,25 +41,25 @@ pub(crate) struct Use {
 
 /// What one page of objects has to say.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct PageUsage {
     pub(crate) uses: Vec<Use>,
     /// The uids among them that some subject names as owner.
     pub(crate) owners: Vec<String>,
     pub(crate) objects: usize,
     /// Policies and bindings among them.
-    pub(crate) policies: Policies,
+    pub(crate) policies: PolicyParameters,
 }
 
 /// The subjects, by every name that somebody may mention them under.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct SubjectNames {
     places: HashMap<String, HashMap<String, [Option<usize>; 2]>>,
     owners: HashSet<String>,
 }
 
-impl Names {
-    pub(crate) fn new(subjects: &[Subject]) -> Names {
-        let mut names = Names::default();
+impl SubjectNames {
+    pub(crate) fn new(subjects: &[UsageSubject]) -> SubjectNames {
+        let mut names = SubjectNames::default();
         for (at, subject) in subjects.iter().enumerate() {
             let place = names.places.entry(subject.namespace.clone()).or_default();
             let both = place.entry(subject.name.clone()).or_default();
@@ -90,7 +90,7 @@ impl Names {
     }
 
     /// What one object of a kind mentions.
-    pub(crate) fn see(&self, served: &Served, object: &Value, out: &mut Seen) {
+    pub(crate) fn see(&self, served: &DiscoveredResource, object: &Value, out: &mut PageUsage) {
         let Value::Object(object) = object else { return };
         out.objects += 1;
         let metadata = object.get("metadata").and_then(Value::as_object);
@@ -121,7 +121,7 @@ impl Names {
 
 /// One object on its way past the names.
 struct Looking<'a> {
-    names: &'a Names,
+    names: &'a SubjectNames,
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,

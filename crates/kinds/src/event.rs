@@ -19,15 +19,16 @@ const SHORT_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
 /// How a view spells the members that both have.
-struct View {
+struct EventFieldNames {
     object: &'static str,
     reporter: &'static str,
     note: &'static str,
 }
 
-const CORE: View =
-    View { object: "involvedObject", reporter: "reportingComponent", note: "message" };
-const NEW: View = View { object: "regarding", reporter: "reportingController", note: "note" };
+const CORE: EventFieldNames =
+    EventFieldNames { object: "involvedObject", reporter: "reportingComponent", note: "message" };
+const NEW: EventFieldNames =
+    EventFieldNames { object: "regarding", reporter: "reportingController", note: "note" };
 
 impl Rules for EventRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -105,7 +106,7 @@ fn validate_new(object: &Object, errors: &mut Errors) {
     }
 }
 
-fn validate_shared(event: &Object, view: &View, errors: &mut Errors) {
+fn validate_shared(event: &Object, view: &EventFieldNames, errors: &mut Errors) {
     let namespace = event.namespace();
     let about = event.str_at(&[view.object, "namespace"]).unwrap_or_default();
     let timed = is_set(event, "eventTime");
@@ -126,7 +127,7 @@ fn validate_shared(event: &Object, view: &View, errors: &mut Errors) {
     }
 }
 
-fn validate_reporter(event: &Object, view: &View, errors: &mut Errors) {
+fn validate_reporter(event: &Object, view: &EventFieldNames, errors: &mut Errors) {
     let reporter = text(event, view.reporter);
     let path = Path::Root.field(view.reporter);
     if reporter.is_empty() {

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::pod_security::Policy;
+use tenure_podspec::pod_security::PodSecurityLevels;
 
 use crate::stored::{is_new, keep, set_status, texts};
 
@@ -79,7 +79,7 @@ impl Rules for NamespaceRules {
 fn policy_faults(namespace: &Object, errors: &mut Errors) {
     let labels = namespace.map_at(&["metadata", "labels"]).into_iter().flatten();
     let labels = labels.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
-    Policy::from_labels(labels, errors);
+    PodSecurityLevels::from_labels(labels, errors);
 }
 
 #[cfg(test)]

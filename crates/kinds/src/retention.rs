@@ -24,7 +24,7 @@ const SYSTEM_TYPES: [&str; 2] =
 
 /// How the opt-in is treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retention {
+pub struct RetentionOptions {
     /// Whether anybody may opt in; what is stored already stays as it is.
     pub enabled: bool,
     /// System namespaces whose objects may opt in all the same.
@@ -33,9 +33,9 @@ pub struct Retention {
     pub hints: bool,
 }
 
-impl Default for Retention {
-    fn default() -> Retention {
-        Retention { enabled: true, namespaces: Vec::new(), hints: false }
+impl Default for RetentionOptions {
+    fn default() -> RetentionOptions {
+        RetentionOptions { enabled: true, namespaces: Vec::new(), hints: false }
     }
 }
 
@@ -62,7 +62,7 @@ pub fn kept(old: &Object, new: &Object) -> Option<String> {
     (opted_in(old) && gone).then(|| format!("{FIELD}: {WHY_IMMUTABLE}; it stays true"))
 }
 
-impl Retention {
+impl RetentionOptions {
     /// Brings a written object into its stored form: member and annotation are one setting (R8), absent means
     /// unchanged (R4), and while nobody may opt in the member is dropped unless it is stored.
     pub fn settle(&self, object: &mut Object, old: Option<&Object>) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     /// The causes after an object was settled, and whether it is opted in.
-    fn written(rules: &Retention, new: Value, old: Option<Value>) -> (bool, Vec<String>) {
+    fn written(rules: &RetentionOptions, new: Value, old: Option<Value>) -> (bool, Vec<String>) {
         let (mut new, old) = (object(new), old.map(object));
         rules.settle(&mut new, old.as_ref());
         let mut errors = Errors::new();
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn r2_r3_r4_a_change_is_refused_and_absent_is_none() {
-        let rules = Retention::default();
+        let rules = RetentionOptions::default();
         let (yes, no, absent) = (json!({FIELD: true}), json!({FIELD: false}), json!({}));
         let refused = vec!["controllersAsOwners FieldValueInvalid".to_owned()];
         for (old, new, opted, causes) in [
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn r6_r8_annotation_and_member_are_one_setting() {
-        let rules = Retention::default();
+        let rules = RetentionOptions::default();
         let at = "metadata.annotations[tenure.dev/controllers-as-owners]";
         assert_eq!(written(&rules, annotated("true"), None), (true, vec![]));
         assert_eq!(written(&rules, annotated("false"), None), (false, vec![]));
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn r11_what_belongs_to_the_cluster_cannot_opt_in() {
-        let rules = Retention::default();
+        let rules = RetentionOptions::default();
         let place = |namespace: &str, name: &str| json!({ "namespace": namespace, "name": name });
         let table = [
             (json!({"kind": "ConfigMap", "metadata": place("kube-system", "a")}), 1),
@@ -291,14 +291,14 @@ mod tests {
             body[FIELD] = json!(false);
             assert_eq!(written(&rules, body.clone(), None).1.len(), 0, "{body}");
         }
-        let open = Retention { namespaces: vec!["kube-system".to_owned()], ..rules };
+        let open = RetentionOptions { namespaces: vec!["kube-system".to_owned()], ..rules };
         let body = json!({"kind": "ConfigMap", FIELD: true, "metadata": place("kube-system", "a")});
         assert_eq!(written(&open, body, None), (true, vec![]));
     }
 
     #[test]
     fn r70_while_nobody_may_opt_in_only_what_is_stored_stays() {
-        let rules = Retention { enabled: false, ..Retention::default() };
+        let rules = RetentionOptions { enabled: false, ..RetentionOptions::default() };
         assert_eq!(written(&rules, json!({FIELD: true}), None), (false, vec![]));
         assert_eq!(written(&rules, annotated("1"), None), (false, vec![]));
         assert_eq!(written(&rules, json!({FIELD: true}), Some(json!({}))), (false, vec![]));
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn r61_only_subjects_that_change_in_place_are_told() {
-        let rules = Retention { hints: true, ..Retention::default() };
+        let rules = RetentionOptions { hints: true, ..RetentionOptions::default() };
         let told = |body: Value| rules.hint(&object(body)).is_some();
         let named = |name: &str| json!({FIELD: true, "metadata": {"name": name}});
         for name in ["settings", "app-settings", "web-config", "kube-root-ca.crt"] {
@@ -320,7 +320,7 @@ mod tests {
         }
         assert!(!told(json!({FIELD: true, "immutable": true, "metadata": {"name": "settings"}})));
         assert!(!told(json!({"metadata": {"name": "settings"}})));
-        assert!(Retention::default().hint(&object(named("settings"))).is_none());
+        assert!(RetentionOptions::default().hint(&object(named("settings"))).is_none());
     }
 
     #[test]

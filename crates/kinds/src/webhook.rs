@@ -133,7 +133,7 @@ fn validate_client(webhook: &Object, path: &Path<'_>, errors: &mut Errors) {
 
 fn validate_url(url: &str, path: &Path<'_>, errors: &mut Errors) {
     let shown = format_args!("{url:?}");
-    let Some(parts) = Parts::read(url) else {
+    let Some(parts) = UrlParts::read(url) else {
         return errors.required(path, "must be a URL, such as https://host/path");
     };
     if parts.scheme != "https" {
@@ -154,7 +154,7 @@ fn validate_url(url: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What of a URL matters here.
-struct Parts<'a> {
+struct UrlParts<'a> {
     scheme: String,
     host: &'a str,
     has_user: bool,
@@ -162,14 +162,14 @@ struct Parts<'a> {
     has_query: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UrlParts<'a> {
     /// Takes a URL apart; `None` if it is none.
-    fn read(url: &'a str) -> Option<Parts<'a>> {
+    fn read(url: &'a str) -> Option<UrlParts<'a>> {
         if url.chars().any(|letter| letter.is_ascii_control()) {
             return None;
         }
         let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
-        let (scheme, rest) = Parts::scheme(url)?;
+        let (scheme, rest) = UrlParts::scheme(url)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = match rest.strip_prefix("//") {
             Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
@@ -186,7 +186,7 @@ impl<'a> Parts<'a> {
         let port = host.rsplit_once(']').map_or(host, |(_, port)| port).rsplit_once(':');
         let numbered = port.is_none_or(|(_, port)| port.chars().all(|c| c.is_ascii_digit()));
         let whole = host.starts_with('[') == host.contains(']') && !host.contains([' ', '<', '>']);
-        (numbered && whole).then(|| Parts {
+        (numbered && whole).then(|| UrlParts {
             scheme: scheme.to_ascii_lowercase(),
             host,
             has_user: user.is_some(),

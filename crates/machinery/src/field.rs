@@ -87,7 +87,7 @@ impl Reason {
 
 /// One thing wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct FieldError {
     /// Its kind.
     pub reason: Reason,
     /// The sentence, without the field.
@@ -99,13 +99,13 @@ pub struct Cause {
 /// Everything wrong with one object, in the order found.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
-    causes: Vec<Cause>,
-    pace: Pace,
+    causes: Vec<FieldError>,
+    pace: CheckBudget,
 }
 
 /// How long a check may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Pace {
+enum CheckBudget {
     /// As long as it takes.
     #[default]
     Unhurried,
@@ -124,23 +124,23 @@ impl Errors {
     /// No errors yet, for a check that may not take long.
     #[must_use]
     pub fn in_haste() -> Errors {
-        Errors { pace: Pace::Hasty, ..Errors::default() }
+        Errors { pace: CheckBudget::Hasty, ..Errors::default() }
     }
     /// Whether a check that would take long should give up.
     #[must_use]
     pub fn is_hasty(&self) -> bool {
-        self.pace != Pace::Unhurried
+        self.pace != CheckBudget::Unhurried
     }
     /// Ends a check in haste without an answer; it must be made again with time.
     pub fn give_up(&mut self) {
-        if self.pace == Pace::Hasty {
-            self.pace = Pace::GaveUp;
+        if self.pace == CheckBudget::Hasty {
+            self.pace = CheckBudget::GaveUp;
         }
     }
     /// Whether the check gave up: then the causes say nothing.
     #[must_use]
     pub fn gave_up(&self) -> bool {
-        self.pace == Pace::GaveUp
+        self.pace == CheckBudget::GaveUp
     }
     /// Whether nothing is wrong.
     #[must_use]
@@ -149,12 +149,12 @@ impl Errors {
     }
     /// All of it.
     #[must_use]
-    pub fn into_causes(self) -> Vec<Cause> {
+    pub fn into_causes(self) -> Vec<FieldError> {
         self.causes
     }
     /// All of it, borrowed.
     #[must_use]
-    pub fn causes(&self) -> &[Cause] {
+    pub fn causes(&self) -> &[FieldError] {
         &self.causes
     }
     /// Adds what another check found.
@@ -163,7 +163,7 @@ impl Errors {
     }
     /// Adds a cause in full.
     pub fn push(&mut self, reason: Reason, path: &Path<'_>, message: impl Into<String>) {
-        self.causes.push(Cause { reason, message: message.into(), field: path.to_string() });
+        self.causes.push(FieldError { reason, message: message.into(), field: path.to_string() });
     }
     /// The field must be set.
     pub fn required(&mut self, path: &Path<'_>, why: &str) {

@@ -7,6 +7,7 @@
 //!
 //! No clock, no randomness, no storage: hosts hand those in through [`Cx`].
 
+pub mod desired_state;
 pub mod field;
 pub mod kind;
 pub mod meta;
@@ -22,7 +23,6 @@ pub mod status;
 pub mod time;
 pub mod usage;
 pub mod validate;
-pub mod wanted;
 
 pub use field::{Errors, Path, Reason};
 pub use kind::{Cx, Kind, Rules};

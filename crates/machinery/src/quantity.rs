@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// How a quantity was written, which decides how it is written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum QuantityFormat {
     /// `1k`, `100m`, plain numbers.
     Decimal,
     /// `1Ki`.
@@ -22,7 +22,7 @@ pub enum Format {
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nano: i128,
-    format: Format,
+    format: QuantityFormat,
 }
 
 const NANO: i128 = 1_000_000_000;
@@ -43,7 +43,7 @@ const BINARY: [(&str, u32); 6] =
 
 impl Quantity {
     /// Nothing at all.
-    pub const ZERO: Quantity = Quantity { nano: 0, format: Format::Decimal };
+    pub const ZERO: Quantity = Quantity { nano: 0, format: QuantityFormat::Decimal };
 
     /// Reads a quantity; `None` when the text is not one.
     #[must_use]
@@ -64,7 +64,7 @@ impl Quantity {
     /// A whole number of units.
     #[must_use]
     pub fn from_units(units: i64) -> Quantity {
-        Quantity { nano: i128::from(units).saturating_mul(NANO), format: Format::Decimal }
+        Quantity { nano: i128::from(units).saturating_mul(NANO), format: QuantityFormat::Decimal }
     }
 
     /// Whether it is less than nothing.
@@ -142,12 +142,12 @@ impl Quantity {
             return "0".to_owned();
         }
         let small = self.nano.unsigned_abs() < 1024 * NANO.unsigned_abs();
-        if self.format == Format::Binary && !small && self.is_whole() {
+        if self.format == QuantityFormat::Binary && !small && self.is_whole() {
             return binary_text(self.nano / NANO);
         }
-        let exponent = if self.format == Format::Exponent { i32::MAX } else { 18 };
+        let exponent = if self.format == QuantityFormat::Exponent { i32::MAX } else { 18 };
         let (number, power) = thousands(self.nano, exponent);
-        if self.format == Format::Exponent {
+        if self.format == QuantityFormat::Exponent {
             return if power == 0 { number.to_string() } else { format!("{number}e{power}") };
         }
         let suffix = DECIMAL.iter().find(|(_, p)| *p == power).map_or("", |(s, _)| *s);
@@ -277,15 +277,16 @@ impl<'a> Scanned<'a> {
         let shift = -i32::try_from(fraction.len()).unwrap_or(i32::MAX);
         let (nano, format) = match self.suffix {
             Suffix::Decimal(power) => {
-                (scaled(mantissa, shift.saturating_add(power)), Format::Decimal)
+                (scaled(mantissa, shift.saturating_add(power)), QuantityFormat::Decimal)
             }
             Suffix::Exponent(power) => {
-                (scaled(mantissa, shift.saturating_add(power)), Format::Exponent)
+                (scaled(mantissa, shift.saturating_add(power)), QuantityFormat::Exponent)
             }
             Suffix::Binary(power) => {
                 let whole = mantissa.saturating_mul(1_i128.checked_shl(power).unwrap_or(i128::MAX));
                 let nano = scaled(whole, shift).min(i128::from(i64::MAX).saturating_mul(NANO));
-                let format = if nano < NANO { Format::Decimal } else { Format::Binary };
+                let format =
+                    if nano < NANO { QuantityFormat::Decimal } else { QuantityFormat::Binary };
                 (nano, format)
             }
         };

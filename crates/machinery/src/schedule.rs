@@ -36,17 +36,17 @@ pub enum Schedule {
 /// Minutes of the calendar in one zone.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    minutes: Field,
-    hours: Field,
-    days: Field,
-    months: Field,
-    weekdays: Field,
+    minutes: CronField,
+    hours: CronField,
+    days: CronField,
+    months: CronField,
+    weekdays: CronField,
     zone: TimeZone,
 }
 
 /// The values of a field, one bit for each.
 #[derive(Clone, Copy, Debug)]
-struct Field {
+struct CronField {
     bits: u64,
     any: bool,
 }
@@ -114,11 +114,11 @@ impl Schedule {
             return Err(format!("expected exactly 5 fields, found {count}: {parts:?}"));
         };
         Ok(Schedule::Calendar(Calendar {
-            minutes: Field::parse(minutes, 0, 59, &[])?,
-            hours: Field::parse(hours, 0, 23, &[])?,
-            days: Field::parse(days, 1, 31, &[])?,
-            months: Field::parse(months, 1, 12, MONTHS)?,
-            weekdays: Field::parse(weekdays, 0, 6, WEEKDAYS)?,
+            minutes: CronField::parse(minutes, 0, 59, &[])?,
+            hours: CronField::parse(hours, 0, 23, &[])?,
+            days: CronField::parse(days, 1, 31, &[])?,
+            months: CronField::parse(months, 1, 12, MONTHS)?,
+            weekdays: CronField::parse(weekdays, 0, 6, WEEKDAYS)?,
             zone: given,
         }))
     }
@@ -216,13 +216,13 @@ impl Calendar {
     }
 }
 
-impl Field {
+impl CronField {
     fn has(self, value: i8) -> bool {
         u32::try_from(value).is_ok_and(|value| self.bits >> value.min(63) & 1 == 1)
     }
 
-    fn parse(text: &str, least: u32, most: u32, names: &[&str]) -> Result<Field, String> {
-        let mut field = Field { bits: 0, any: false };
+    fn parse(text: &str, least: u32, most: u32, names: &[&str]) -> Result<CronField, String> {
+        let mut field = CronField { bits: 0, any: false };
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let (range, step) = match part.split_once('/') {
                 Some((range, step)) => (range, Some(number(step, least, &[])?)),

@@ -56,7 +56,9 @@ fn ended(pod: &Object) -> bool {
 
 fn pod(pod: &Object, usage: &mut Usage) {
     usage.insert("pods".to_owned(), Quantity::from_units(1));
-    for (side, names) in [("requests", asked(pod, "requests")), ("limits", asked(pod, "limits"))] {
+    for (side, names) in
+        [("requests", charged_usage(pod, "requests")), ("limits", charged_usage(pod, "limits"))]
+    {
         for (name, amount) in names {
             let native = NATIVE.contains(&name.as_str());
             if side == "limits" && !native {
@@ -71,8 +73,8 @@ fn pod(pod: &Object, usage: &mut Usage) {
 }
 
 /// What a pod is charged for: what it asks for in all, and what the pod itself costs.
-fn asked(pod: &Object, side: &str) -> Usage {
-    let mut together = asked_by_containers(pod, side);
+fn charged_usage(pod: &Object, side: &str) -> Usage {
+    let mut together = container_totals(pod, side);
     let whole = amounts(pod.map_at(&["spec", "resources", side]));
     together.extend(whole.into_iter().filter(|(name, _)| name.starts_with("hugepages-")));
     let mut overhead = amounts(pod.map_at(&["spec", "overhead"]));
@@ -86,7 +88,7 @@ fn asked(pod: &Object, side: &str) -> Usage {
 /// What a pod asks for in all, as `requests` or `limits`: its containers together, or one of those that come
 /// first if that is more; the cpu and the memory it says as a whole go before that.
 #[must_use]
-pub fn asked_by_containers(pod: &Object, side: &str) -> Usage {
+pub fn container_totals(pod: &Object, side: &str) -> Usage {
     let mut together = Usage::new();
     let mut first = Usage::new();
     let mut beside = Usage::new();
@@ -454,11 +456,11 @@ mod tests {
             "containers": [{"resources": {"requests": {"hugepages-2Mi": "2Mi", "cpu": "1"}}}],
         }}));
         assert_eq!(of("", "pods", &pod)["requests.hugepages-2Mi"].canonical(), "4Mi");
-        let asked = asked_by_containers(&pod, "requests");
+        let asked = container_totals(&pod, "requests");
         assert_eq!(
             (asked["hugepages-2Mi"].canonical(), asked["cpu"].canonical()),
             ("2Mi".into(), "2".into())
         );
-        assert!(!asked_by_containers(&pod, "limits").contains_key("hugepages-2Mi"));
+        assert!(!container_totals(&pod, "limits").contains_key("hugepages-2Mi"));
     }
 }

@@ -1,7 +1,7 @@
 //! Which pods a node does not take, and the word for it (R111, R111a). What a node has room for is
 //! reckoned elsewhere.
 
-use tenure_lifecycle::{Phase, Refusal};
+use tenure_lifecycle::{Phase, PodRejection};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::sysctl;
@@ -10,8 +10,8 @@ use crate::sysctl;
 /// either, and whoever writes its status could say that it has begun.
 pub(crate) fn judge(
     pod: &Object,
-    has_no_room: impl FnOnce() -> Option<Refusal>,
-) -> Option<Refusal> {
+    has_no_room: impl FnOnce() -> Option<PodRejection>,
+) -> Option<PodRejection> {
     if final_phase(pod) || pod.at(&["metadata", "deletionTimestamp"]).is_some() {
         return None;
     }
@@ -53,7 +53,8 @@ mod tests {
             let spec = json!({"securityContext": {"sysctls": sysctls}});
             json!({"metadata": {}, "spec": spec, "status": {status: "Failed"}})
         };
-        let full = || Some(Refusal { reason: "OutOfpods".to_owned(), ..Refusal::default() });
+        let full =
+            || Some(PodRejection { reason: "OutOfpods".to_owned(), ..PodRejection::default() });
         let why = |status, name| {
             let refusal = judge(pod(status, name).as_object().unwrap(), full)?;
             Some(reason(&refusal.reason))

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenure_downward::Settings;
-use tenure_lifecycle::{Backoff, Leaving, Refusal, Room, asked, fits};
+use tenure_downward::DownwardApiOptions;
+use tenure_lifecycle::{Leaving, NodeCapacity, PodRejection, RestartBackoff, fits, pod_requests};
 use tenure_machinery::{Object, ObjectExt as _};
 use tenure_supervise::{keep_running, panicked};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -25,15 +25,15 @@ use crate::admission::{final_phase, judge, reason};
 use crate::client::{Client, ClientError, Server};
 use crate::events::Events;
 use crate::evict;
-use crate::follow::{Event, follow};
-use crate::keep::{Keeper, Thing};
-use crate::objects::Objects;
+use crate::follow::{CollectionEvent, follow};
+use crate::foreign_sandboxes::ForeignSandboxes;
+use crate::objects::ObjectCache;
+use crate::offline_cache::{OfflineCache, OfflineObjectKey};
 use crate::pods::Pods;
-use crate::register::{Identity, Pressure, Registrar};
-use crate::runtime::{About, Runtime, Sandbox};
-use crate::strangers::Strangers;
+use crate::register::{NodeDescription, Pressure, Registrar};
+use crate::runtime::{ContainerRuntime, RuntimeInfo, Sandbox};
 use crate::volume::{VolumeOptions, Volumes};
-use crate::worker::{Message, Worker};
+use crate::worker::{Worker, WorkerMessage};
 
 /// How often everything the runtime holds is compared with what is known.
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
@@ -48,19 +48,19 @@ const LEAVE_MORE: Duration = Duration::from_secs(4);
 /// What an agent needs to know before it starts.
 pub struct AgentConfig {
     /// Who the node is and what it has.
-    pub identity: Identity,
+    pub identity: NodeDescription,
     /// Where the server is.
     pub server: Server,
     /// What runs containers.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Arc<dyn ContainerRuntime>,
     /// The folder of volumes and what else the agent keeps.
     pub root: PathBuf,
     /// The folder of logs.
     pub logs: PathBuf,
     /// How restarts wait.
-    pub backoff: Backoff,
+    pub backoff: RestartBackoff,
     /// What an operator chose about the downward API.
-    pub settings: Settings,
+    pub settings: DownwardApiOptions,
     /// Whether `hostPath` volumes are allowed.
     pub host_path: bool,
     /// What of this machine no pod may be given.
@@ -88,23 +88,23 @@ pub enum AgentError {
 }
 
 /// What all workers share.
-pub(crate) struct Shared {
+pub(crate) struct AgentContext {
     pub(crate) client: Client,
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Arc<dyn ContainerRuntime>,
     pub(crate) pods: Pods,
     pub(crate) volumes: Arc<Volumes>,
-    pub(crate) objects: Arc<Objects>,
+    pub(crate) objects: Arc<ObjectCache>,
     pub(crate) events: Events,
     pub(crate) node: watch::Receiver<Option<Arc<Object>>>,
-    pub(crate) about: watch::Receiver<Result<About, String>>,
+    pub(crate) about: watch::Receiver<Result<RuntimeInfo, String>>,
     pub(crate) logs: PathBuf,
-    pub(crate) backoff: Backoff,
-    pub(crate) settings: Settings,
-    pub(crate) room: Room,
+    pub(crate) backoff: RestartBackoff,
+    pub(crate) settings: DownwardApiOptions,
+    pub(crate) room: NodeCapacity,
     addresses: Vec<IpAddr>,
     /// The pod of each sandbox.
     sandboxes: Mutex<HashMap<String, String>>,
-    outs: Mutex<HashMap<String, mpsc::UnboundedSender<Message>>>,
+    outs: Mutex<HashMap<String, mpsc::UnboundedSender<WorkerMessage>>>,
     /// Set once the node ends; changed only by whoever holds `outs`.
     leaving: OnceLock<Leaving>,
     ended: mpsc::UnboundedSender<String>,
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
     faults: Mutex<BTreeSet<String>>,
 }
 
-impl Shared {
+impl AgentContext {
     /// Panics if a test asked for it.
     #[expect(clippy::panic, reason = "what a test asks for, to see what becomes of it")]
     pub(crate) fn fault(&self, name: &str) {
@@ -158,11 +158,11 @@ impl Shared {
     }
 
     /// Puts a pod out.
-    pub(crate) fn evict(&self, uid: &str, why: Refusal) {
+    pub(crate) fn evict(&self, uid: &str, why: PodRejection) {
         let outs = self.outs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(out) = outs.get(uid) {
             // A worker that just ended has no pod any more.
-            let _ = out.send(Message::Evict(why));
+            let _ = out.send(WorkerMessage::Evict(why));
         }
     }
 
@@ -175,7 +175,7 @@ impl Shared {
         let leaving = *self.leaving.get_or_init(|| leaving);
         for out in outs.values() {
             // A worker that just ended has no pod any more.
-            let _ = out.send(Message::Leave { leaving, living: living.clone() });
+            let _ = out.send(WorkerMessage::Leave { leaving, living: living.clone() });
         }
         left
     }
@@ -190,7 +190,7 @@ impl Shared {
 
 /// An agent that runs; dropping it ends the agent and leaves the containers alone.
 pub struct Agent {
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     pods: Pods,
     node: watch::Receiver<Option<Arc<Object>>>,
     _tasks: JoinSet<()>,
@@ -221,11 +221,11 @@ impl Agent {
         let (about, known_about) = watch::channel(Err("the runtime was not asked yet".to_owned()));
         let (pressure, known_pressure) = watch::channel(Pressure::default());
         let (ended, ends) = mpsc::unbounded_channel();
-        let keeper = Keeper::open(&config.root, volumes.clone());
+        let keeper = OfflineCache::open(&config.root, volumes.clone());
         let keeper = keeper.map_err(|error| unusable(error.into()))?;
-        let objects = Objects::new(client.clone(), keeper.clone());
+        let objects = ObjectCache::new(client.clone(), keeper.clone());
         let pods = Pods::default();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AgentContext {
             client: client.clone(),
             runtime: Arc::clone(&config.runtime),
             pods: pods.clone(),
@@ -326,7 +326,10 @@ async fn keep_node(registrar: Arc<Registrar>) {
 }
 
 /// Asks the runtime about itself for ever: that is how its absence is noticed.
-async fn ask_about(runtime: Arc<dyn Runtime>, about: Arc<watch::Sender<Result<About, String>>>) {
+async fn ask_about(
+    runtime: Arc<dyn ContainerRuntime>,
+    about: Arc<watch::Sender<Result<RuntimeInfo, String>>>,
+) {
     loop {
         let found = runtime.about().await.map_err(|error| error.to_string());
         let able = found.as_ref().is_ok_and(|about| about.unable.is_none());
@@ -352,13 +355,13 @@ async fn ask_about(runtime: Arc<dyn Runtime>, about: Arc<watch::Sender<Result<Ab
 
 /// What the loop keeps of a worker.
 struct Care {
-    out: mpsc::UnboundedSender<Message>,
+    out: mpsc::UnboundedSender<WorkerMessage>,
     pod: Arc<Object>,
     gone: bool,
 }
 
 struct Loop {
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     name: String,
     cares: BTreeMap<String, Care>,
     workers: JoinSet<()>,
@@ -368,16 +371,21 @@ struct Loop {
     left: Vec<Care>,
     /// What the runtime held when the agent began, by pod; who comes late finds it too.
     found: HashMap<String, Vec<Sandbox>>,
-    strangers: Strangers,
+    strangers: ForeignSandboxes,
     compare_every: Duration,
     begun: bool,
-    keeper: Keeper,
+    keeper: OfflineCache,
 }
 
 impl Loop {
-    fn new(shared: Arc<Shared>, name: String, strangers_stay: Duration, keeper: Keeper) -> Loop {
+    fn new(
+        shared: Arc<AgentContext>,
+        name: String,
+        strangers_stay: Duration,
+        keeper: OfflineCache,
+    ) -> Loop {
         Loop {
-            strangers: Strangers::new(strangers_stay),
+            strangers: ForeignSandboxes::new(strangers_stay),
             compare_every: COMPARE_EVERY.min(strangers_stay.max(Duration::from_millis(1))),
             shared,
             name,
@@ -442,7 +450,7 @@ impl Loop {
         panicked("pod worker", worker.as_deref().unwrap_or("a chore"), &*panic);
         let Some(uid) = worker else { return };
         let Some(care) = self.cares.remove(&uid) else { return };
-        let subject = crate::events::Subject::pod(&care.pod);
+        let subject = crate::events::EventSubject::pod(&care.pod);
         let message =
             "The node's work on this pod was interrupted by a fault and begins anew".to_owned();
         self.shared.events.tell(&subject, crate::events::Grade::Warning, "WorkerFailed", message);
@@ -464,7 +472,7 @@ impl Loop {
             && care.gone
         {
             new.gone = true;
-            let _ = new.out.send(Message::Gone);
+            let _ = new.out.send(WorkerMessage::Gone);
         }
     }
 
@@ -486,16 +494,16 @@ impl Loop {
         }
     }
 
-    async fn take(&mut self, event: Event) {
+    async fn take(&mut self, event: CollectionEvent) {
         match event {
-            Event::All(pods) => {
+            CollectionEvent::All(pods) => {
                 let there: BTreeSet<String> = pods.iter().map(|pod| uid(pod)).collect();
                 for (known, care) in &mut self.cares {
                     if !there.contains(known) && !care.gone {
                         care.gone = true;
-                        self.keeper.forget(Thing::Pod(known.clone()));
+                        self.keeper.forget(OfflineObjectKey::Pod(known.clone()));
                         // A worker that just ended is removed by its own message.
-                        let _ = care.out.send(Message::Gone);
+                        let _ = care.out.send(WorkerMessage::Gone);
                     }
                 }
                 for pod in pods {
@@ -507,15 +515,15 @@ impl Loop {
                     self.clear(there);
                 }
             }
-            Event::Put(pod) => self.put(pod),
-            Event::Gone(pod) => {
-                self.keeper.forget(Thing::Pod(uid(&pod)));
+            CollectionEvent::Put(pod) => self.put(pod),
+            CollectionEvent::Gone(pod) => {
+                self.keeper.forget(OfflineObjectKey::Pod(uid(&pod)));
                 if let Some(care) = self.cares.get_mut(&uid(&pod)) {
                     care.gone = true;
-                    let _ = care.out.send(Message::Gone);
+                    let _ = care.out.send(WorkerMessage::Gone);
                 }
             }
-            Event::Unread(why) => {
+            CollectionEvent::Unread(why) => {
                 tracing::debug!(why, "the pods of this node cannot be read");
                 self.recall();
             }
@@ -536,15 +544,15 @@ impl Loop {
     fn forget_others(&self, there: &BTreeSet<String>) {
         let kept = self.keeper.pods();
         let gone = kept.iter().map(|pod| uid(pod)).filter(|uid| !there.contains(uid));
-        gone.for_each(|uid| self.keeper.forget(Thing::Pod(uid)));
+        gone.for_each(|uid| self.keeper.forget(OfflineObjectKey::Pod(uid)));
     }
 
     fn put(&mut self, pod: Arc<Object>) {
         let uid = uid(&pod);
-        self.keeper.put(Thing::Pod(uid.clone()), &pod);
+        self.keeper.put(OfflineObjectKey::Pod(uid.clone()), &pod);
         if let Some(care) = self.cares.get_mut(&uid) {
             care.pod = Arc::clone(&pod);
-            let _ = care.out.send(Message::Pod(pod));
+            let _ = care.out.send(WorkerMessage::Pod(pod));
             return;
         }
         if self.shared.leaving.get().is_some() {
@@ -553,7 +561,7 @@ impl Loop {
         let found = self.found.remove(&uid).unwrap_or_default();
         let refused = if found.is_empty() { self.refused(&pod) } else { None };
         if let Some(refusal) = &refused {
-            let subject = crate::events::Subject::pod(&pod);
+            let subject = crate::events::EventSubject::pod(&pod);
             let grade = crate::events::Grade::Warning;
             let message = refusal.message.clone();
             self.shared.events.tell(&subject, grade, reason(&refusal.reason), message);
@@ -574,16 +582,16 @@ impl Loop {
     }
 
     /// Why the node does not take a pod, if it does not (R111).
-    fn refused(&self, pod: &Object) -> Option<Refusal> {
+    fn refused(&self, pod: &Object) -> Option<PodRejection> {
         judge(pod, || {
             let node = self.shared.node.borrow().clone()?;
             let others: Vec<_> = self
                 .cares
                 .values()
                 .filter(|care| !care.gone && !self.is_over(&care.pod))
-                .map(|care| asked(&care.pod))
+                .map(|care| pod_requests(&care.pod))
                 .collect();
-            fits(pod, &asked(pod), &node, &self.shared.room, &others).err()
+            fits(pod, &pod_requests(pod), &node, &self.shared.room, &others).err()
         })
     }
 
@@ -606,7 +614,7 @@ impl Loop {
     }
 
     /// Removes sandboxes that nobody asked for within their time (R154).
-    fn remove_strangers(&mut self, strangers: &HashMap<String, Vec<Sandbox>>) {
+    fn remove_foreign_sandboxes(&mut self, strangers: &HashMap<String, Vec<Sandbox>>) {
         let all = strangers.values().flatten();
         let due = self.strangers.due(all.map(|one| one.id.as_str()), Instant::now());
         for sandbox in strangers.values().flatten().filter(|one| due.contains(&one.id)) {
@@ -631,7 +639,7 @@ impl Loop {
     fn look(&self, sandbox: &str) {
         let uid = self.shared.pod_of(sandbox);
         if let Some(care) = uid.and_then(|uid| self.cares.get(&uid)) {
-            let _ = care.out.send(Message::Look);
+            let _ = care.out.send(WorkerMessage::Look);
         }
     }
 
@@ -648,11 +656,11 @@ impl Loop {
             self.care_again(&mut found, care);
         }
         for (uid, care) in &self.cares {
-            let _ = care.out.send(Message::Held(found.remove(uid).unwrap_or_default()));
+            let _ = care.out.send(WorkerMessage::Held(found.remove(uid).unwrap_or_default()));
         }
         // Before the first list of pods, everything would be nobody's.
         if self.begun {
-            self.remove_strangers(&found);
+            self.remove_foreign_sandboxes(&found);
         }
     }
 }

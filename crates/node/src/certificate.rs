@@ -31,36 +31,36 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the port shows, now.
 #[derive(Debug)]
-pub(crate) struct Shown(RwLock<Arc<CertifiedKey>>);
+pub(crate) struct ServingCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl Shown {
+impl ServingCertificate {
     fn put(&self, certified: CertifiedKey) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certified);
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
 /// A certificate and its key, both in PEM form.
-pub(crate) type Pair = (String, String);
+pub(crate) type PemPair = (String, String);
 
 /// Shows what was given.
-pub(crate) fn given(pair: &Pair) -> Result<Arc<Shown>, Failed> {
-    Ok(Arc::new(Shown(RwLock::new(Arc::new(certified(pair)?)))))
+pub(crate) fn given(pair: &PemPair) -> Result<Arc<ServingCertificate>, Failed> {
+    Ok(Arc::new(ServingCertificate(RwLock::new(Arc::new(certified(pair)?)))))
 }
 
 /// Shows one that the node made for itself, which nobody has a reason to trust.
-pub(crate) fn own(name: &str) -> Result<Arc<Shown>, Failed> {
+pub(crate) fn own(name: &str) -> Result<Arc<ServingCertificate>, Failed> {
     let own = rcgen::generate_simple_self_signed(vec![name.to_owned()])?;
     given(&(own.cert.pem(), own.signing_key.serialize_pem()))
 }
 
 /// Asks for certificates, and where they are kept.
-pub(crate) struct Keeper {
+pub(crate) struct CertificateRenewer {
     pub(crate) client: Client,
     /// The name of the node.
     pub(crate) name: String,
@@ -70,9 +70,13 @@ pub(crate) struct Keeper {
     pub(crate) folder: PathBuf,
 }
 
-impl Keeper {
+impl CertificateRenewer {
     /// Keeps a signed certificate on the port, for ever; `signed` turns true with the first.
-    pub(crate) async fn keep(self: Arc<Keeper>, shown: Arc<Shown>, signed: watch::Sender<bool>) {
+    pub(crate) async fn keep(
+        self: Arc<CertificateRenewer>,
+        shown: Arc<ServingCertificate>,
+        signed: watch::Sender<bool>,
+    ) {
         let mut kept = self.kept();
         loop {
             let pair = match kept.take() {
@@ -97,7 +101,7 @@ impl Keeper {
     }
 
     /// Shows a pair, and says after which time the next is needed.
-    fn show(&self, shown: &Shown, pair: &Pair) -> Result<Duration, Failed> {
+    fn show(&self, shown: &ServingCertificate, pair: &PemPair) -> Result<Duration, Failed> {
         shown.put(certified(pair)?);
         // One that cannot be kept is asked for again at the next start.
         if let Err(error) = tenure_files::replace(&self.file(), self.text(pair).as_bytes()) {
@@ -107,7 +111,7 @@ impl Keeper {
     }
 
     /// Asks the server, and waits for its answer.
-    async fn ask(&self) -> Result<Pair, Failed> {
+    async fn ask(&self) -> Result<PemPair, Failed> {
         let (request, key) = request(&self.name)?;
         let object = json!({
             "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
@@ -144,12 +148,12 @@ impl Keeper {
     }
 
     /// The file: certificate, key, and the authority that signed it.
-    fn text(&self, pair: &Pair) -> String {
+    fn text(&self, pair: &PemPair) -> String {
         format!("{}{}{}", pair.0, pair.1, self.authority_pem)
     }
 
     /// The pair of an earlier start, if it is still good for a while.
-    fn kept(&self) -> Option<Pair> {
+    fn kept(&self) -> Option<PemPair> {
         let text = std::fs::read_to_string(self.file()).ok()?;
         let at = text.find("-----BEGIN PRIVATE KEY-----")?;
         let (certificate, rest) = text.split_at_checked(at)?;
@@ -169,7 +173,7 @@ fn refused(conditions: &[Value]) -> Option<String> {
 }
 
 /// A request for this node, and the key behind it; both in PEM form.
-fn request(name: &str) -> Result<Pair, Failed> {
+fn request(name: &str) -> Result<PemPair, Failed> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(vec![name.to_owned()])?;
     params.distinguished_name = DistinguishedName::new();
@@ -178,7 +182,7 @@ fn request(name: &str) -> Result<Pair, Failed> {
     Ok((params.serialize_request(&key)?.pem()?, key.serialize_pem()))
 }
 
-fn certified((certificate, key): &Pair) -> Result<CertifiedKey, Failed> {
+fn certified((certificate, key): &PemPair) -> Result<CertifiedKey, Failed> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
     let provider = rustls::crypto::ring::default_provider();
@@ -207,7 +211,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let authority = rcgen::generate_simple_self_signed(vec!["ca".to_owned()]).unwrap();
         let server = Server { url: "https://127.0.0.1:1".to_owned(), ..Server::default() };
-        let keeper = |authority_pem: String| Keeper {
+        let keeper = |authority_pem: String| CertificateRenewer {
             client: Client::new(&server).unwrap(),
             name: "a".to_owned(),
             authority_pem,

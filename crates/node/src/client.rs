@@ -99,33 +99,33 @@ pub type Answered<T> = Result<T, ClientError>;
 /// A client; clones share connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientState>,
 }
 
-struct Inner {
+struct ClientState {
     authority: String,
     host: String,
     port: u16,
     token: Option<String>,
     act_as: Option<String>,
     tls: TlsConnector,
-    connections: Mutex<Vec<Connection>>,
+    connections: Mutex<Vec<HttpConnection>>,
     // Held while one is made, so that a burst of requests makes one and not a hundred.
     making: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
-struct Connection {
+struct HttpConnection {
     sender: SendRequest<Full<Bytes>>,
     streams: Arc<AtomicUsize>,
 }
 
 /// A place on a connection, given back when dropped.
-struct Place {
+struct StreamPermit {
     streams: Arc<AtomicUsize>,
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.streams.fetch_sub(1, Ordering::Relaxed);
     }
@@ -140,7 +140,7 @@ impl Client {
         let url: Uri = server.url.parse().map_err(ClientError::away)?;
         let host = url.host().unwrap_or_default().to_owned();
         let tls = TlsConnector::from(Arc::new(tls(server).map_err(ClientError::Away)?));
-        let inner = Inner {
+        let inner = ClientState {
             authority: url.authority().map(ToString::to_string).unwrap_or_default(),
             port: url.port_u16().unwrap_or(443),
             host: host.trim_matches(['[', ']']).to_owned(),
@@ -230,7 +230,7 @@ impl Client {
     ///
     /// # Errors
     /// The server is away or says no.
-    pub async fn watch(&self, path: &str) -> Answered<Lines> {
+    pub async fn watch(&self, path: &str) -> Answered<WatchLines> {
         let begin = Box::pin(self.begin(Method::GET, path, "", None));
         let (response, place) = match tokio::time::timeout(REQUEST_TIMEOUT, begin).await {
             Ok(begun) => begun?,
@@ -242,7 +242,7 @@ impl Client {
             answer(code, &bytes)?;
             return Err(ClientError::Away("the watch was answered oddly".to_owned()));
         }
-        Ok(Lines { body: response.into_body(), read: BytesMut::new(), seen: 0, _place: place })
+        Ok(WatchLines { body: response.into_body(), read: BytesMut::new(), seen: 0, _place: place })
     }
 
     /// Sends a request; a connection that turns out to be closed is replaced once.
@@ -252,7 +252,7 @@ impl Client {
         path: &str,
         kind: &str,
         body: Option<&Object>,
-    ) -> Answered<(Response<Incoming>, Place)> {
+    ) -> Answered<(Response<Incoming>, StreamPermit)> {
         let bytes = match body {
             Some(body) => Bytes::from(serde_json::to_vec(body).map_err(ClientError::away)?),
             None => Bytes::new(),
@@ -304,7 +304,7 @@ impl Client {
     }
 
     /// A place on the least busy connection; a new one if all are busy.
-    async fn connection(&self) -> Answered<(SendRequest<Full<Bytes>>, Place)> {
+    async fn connection(&self) -> Answered<(SendRequest<Full<Bytes>>, StreamPermit)> {
         if let Some(found) = self.inner.found() {
             return Ok(found);
         }
@@ -315,14 +315,14 @@ impl Client {
         let made = tokio::time::timeout(CONNECT_TIMEOUT, Box::pin(self.inner.connect())).await;
         let sender = made.map_err(|_| ClientError::Away("no connection in time".to_owned()))??;
         let streams = Arc::new(AtomicUsize::new(1));
-        let connection = Connection { sender: sender.clone(), streams: Arc::clone(&streams) };
+        let connection = HttpConnection { sender: sender.clone(), streams: Arc::clone(&streams) };
         self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        Ok((sender, Place { streams }))
+        Ok((sender, StreamPermit { streams }))
     }
 }
 
-impl Inner {
-    fn found(&self) -> Option<(SendRequest<Full<Bytes>>, Place)> {
+impl ClientState {
+    fn found(&self) -> Option<(SendRequest<Full<Bytes>>, StreamPermit)> {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.retain(|connection| !connection.sender.is_closed());
         let free = connections.iter().min_by_key(|one| one.streams.load(Ordering::Relaxed))?;
@@ -330,7 +330,7 @@ impl Inner {
             return None;
         }
         free.streams.fetch_add(1, Ordering::Relaxed);
-        Some((free.sender.clone(), Place { streams: Arc::clone(&free.streams) }))
+        Some((free.sender.clone(), StreamPermit { streams: Arc::clone(&free.streams) }))
     }
 
     async fn connect(&self) -> Answered<SendRequest<Full<Bytes>>> {
@@ -397,14 +397,14 @@ fn answer(code: u16, bytes: &[u8]) -> Answered<Object> {
 }
 
 /// The lines of a watch.
-pub struct Lines {
+pub struct WatchLines {
     body: Incoming,
     read: BytesMut,
     seen: usize,
-    _place: Place,
+    _place: StreamPermit,
 }
 
-impl Lines {
+impl WatchLines {
     /// The next change; `None` at the end, whatever the reason.
     pub async fn next(&mut self) -> Option<Value> {
         loop {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt as _};
 
-use crate::runtime::{Dns, ImageUser, Limits, PodKey, SandboxConfig, Security};
+use crate::runtime::{ContainerLimits, Dns, ImageUser, PodKey, SandboxConfig, Security};
 
 /// The longest name a machine may have.
 const HOSTNAME_MAX: usize = 63;
@@ -175,7 +175,7 @@ pub(crate) fn fs_group(pod: &Object) -> Option<u32> {
 }
 
 /// Limits of a container; `memory` is what the node has.
-pub(crate) fn limits(pod: &Object, container: &Object, memory: u64) -> Limits {
+pub(crate) fn limits(pod: &Object, container: &Object, memory: u64) -> ContainerLimits {
     let of = |list: &str, name: &str| {
         container.at(&["resources", list, name]).and_then(Quantity::from_value)
     };
@@ -190,7 +190,7 @@ pub(crate) fn limits(pod: &Object, container: &Object, memory: u64) -> Limits {
         }
         _ => 1000,
     };
-    Limits {
+    ContainerLimits {
         cpu_shares: Some(u64::try_from(request * 1024 / 1000).unwrap_or_default().max(2)),
         cpu_quota: of("limits", "cpu").map(|limit| (limit.milli() * 100).max(1000)),
         memory: of("limits", "memory").map(Quantity::value),

@@ -31,7 +31,7 @@ pub(crate) enum Grade {
 
 /// Whom an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Subject {
+pub(crate) struct EventSubject {
     kind: &'static str,
     namespace: String,
     name: String,
@@ -39,10 +39,10 @@ pub(crate) struct Subject {
     field: String,
 }
 
-impl Subject {
+impl EventSubject {
     /// A pod.
-    pub(crate) fn pod(pod: &Object) -> Subject {
-        Subject {
+    pub(crate) fn pod(pod: &Object) -> EventSubject {
+        EventSubject {
             kind: "Pod",
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
@@ -52,19 +52,19 @@ impl Subject {
     }
 
     /// The node; its events are in the default namespace.
-    pub(crate) fn node(name: &str) -> Subject {
+    pub(crate) fn node(name: &str) -> EventSubject {
         let (namespace, name, uid) = (String::new(), name.to_owned(), name.to_owned());
-        Subject { kind: "Node", namespace, name, uid, field: String::new() }
+        EventSubject { kind: "Node", namespace, name, uid, field: String::new() }
     }
 
     /// One container of the pod; `list` is `containers`, `initContainers` or `ephemeralContainers`.
-    pub(crate) fn container(&self, list: &str, name: &str) -> Subject {
-        Subject { field: format!("spec.{list}{{{name}}}"), ..self.clone() }
+    pub(crate) fn container(&self, list: &str, name: &str) -> EventSubject {
+        EventSubject { field: format!("spec.{list}{{{name}}}"), ..self.clone() }
     }
 }
 
-struct Told {
-    subject: Subject,
+struct PendingEvent {
+    subject: EventSubject,
     grade: Grade,
     reason: &'static str,
     message: String,
@@ -74,7 +74,7 @@ struct Told {
 /// A mouth; clones speak through the same one.
 #[derive(Clone)]
 pub(crate) struct Events {
-    out: mpsc::Sender<Told>,
+    out: mpsc::Sender<PendingEvent>,
 }
 
 impl Events {
@@ -91,12 +91,13 @@ impl Events {
 
     pub(crate) fn tell(
         &self,
-        subject: &Subject,
+        subject: &EventSubject,
         grade: Grade,
         reason: &'static str,
         message: String,
     ) {
-        let told = Told { subject: subject.clone(), grade, reason, message, at: Timestamp::now() };
+        let told =
+            PendingEvent { subject: subject.clone(), grade, reason, message, at: Timestamp::now() };
         if self.out.try_send(told).is_err() {
             tracing::debug!(reason, "an event was dropped");
         }
@@ -104,13 +105,13 @@ impl Events {
 }
 
 /// What was said before: the event's name and how often.
-struct Said {
+struct PostedEvent {
     name: String,
     count: u64,
 }
 
-async fn carry(client: &Client, node: &str, told: &mut mpsc::Receiver<Told>) {
-    let mut said: HashMap<u64, Said> = HashMap::new();
+async fn carry(client: &Client, node: &str, told: &mut mpsc::Receiver<PendingEvent>) {
+    let mut said: HashMap<u64, PostedEvent> = HashMap::new();
     while let Some(event) = told.recv().await {
         let age = Duration::try_from(Timestamp::now().duration_since(event.at)).unwrap_or_default();
         tokio::time::sleep(LATER.saturating_sub(age)).await;
@@ -137,14 +138,14 @@ async fn carry(client: &Client, node: &str, told: &mut mpsc::Receiver<Told>) {
                 if said.len() >= REMEMBERED {
                     said.clear();
                 }
-                said.insert(key, Said { name, count: 1 });
+                said.insert(key, PostedEvent { name, count: 1 });
             }
             Err(error) => tracing::debug!(%error, "an event was not taken"),
         }
     }
 }
 
-fn event_object(event: &Told, namespace: &str, node: &str, key: u64) -> Object {
+fn event_object(event: &PendingEvent, namespace: &str, node: &str, key: u64) -> Object {
     let subject = &event.subject;
     let mut involved = json!({
         "kind": subject.kind, "name": subject.name, "uid": subject.uid,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tenure_lifecycle::{Phase, Refusal};
+use tenure_lifecycle::{Phase, PodRejection};
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::watch;
 
-use crate::agent::Shared;
+use crate::agent::AgentContext;
 use crate::register::{Pressure, memory};
 
 /// How often the node is looked at.
@@ -23,17 +23,17 @@ const INODES_PERCENT: u64 = 5;
 
 /// What is left on the node.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct AvailableResources {
     memory_bytes: u64,
     disk_percent: u64,
     inodes_percent: u64,
 }
 
-impl Left {
-    fn now(folder: &Path) -> Left {
+impl AvailableResources {
+    fn now(folder: &Path) -> AvailableResources {
         let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
         let disk = rustix::fs::statvfs(folder).ok();
-        Left {
+        AvailableResources {
             memory_bytes: memory("MemAvailable").unwrap_or(u64::MAX),
             disk_percent: disk.as_ref().map_or(100, |disk| percent(disk.f_bavail, disk.f_blocks)),
             inodes_percent: disk.map_or(100, |disk| percent(disk.f_favail, disk.f_files)),
@@ -51,7 +51,7 @@ impl Left {
 /// Looks for ever. Without `enabled` nothing is told and nobody goes: a full disk of a developer's
 /// machine must not end tests.
 pub(crate) async fn watch(
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     folder: PathBuf,
     enabled: bool,
     pressure: Arc<watch::Sender<Pressure>>,
@@ -64,7 +64,7 @@ pub(crate) async fn watch(
     let mut since: [Option<Instant>; 2] = [None, None];
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let found = Left::now(&folder).pressure();
+        let found = AvailableResources::now(&folder).pressure();
         let lasting = |slot: &mut Option<Instant>, now: bool| {
             if now {
                 *slot = Some(Instant::now());
@@ -83,7 +83,7 @@ pub(crate) async fn watch(
 }
 
 /// Puts out one pod: the one that asked for least and counts least.
-fn put_out(shared: &Shared, resource: &str) {
+fn put_out(shared: &AgentContext, resource: &str) {
     let pods = shared.pods.all();
     let living = pods.iter().filter(|pod| {
         let phase = pod.object.str_at(&["status", "phase"]).and_then(Phase::read);
@@ -91,7 +91,7 @@ fn put_out(shared: &Shared, resource: &str) {
     });
     let Some(victim) = living.min_by_key(|pod| rank(&pod.object)) else { return };
     let message = format!("The node was low on resource: {resource}.");
-    let why = Refusal { reason: "Evicted".to_owned(), message };
+    let why = PodRejection { reason: "Evicted".to_owned(), message };
     shared.evict(&victim.key.uid, why);
 }
 
@@ -112,11 +112,15 @@ mod tests {
 
     #[test]
     fn r112_thresholds_and_order() {
-        let calm = Left { memory_bytes: MEMORY_BYTES, disk_percent: 10, inodes_percent: 5 };
+        let calm =
+            AvailableResources { memory_bytes: MEMORY_BYTES, disk_percent: 10, inodes_percent: 5 };
         assert_eq!(calm.pressure(), Pressure::default());
-        let low = Left { memory_bytes: MEMORY_BYTES - 1, ..calm };
+        let low = AvailableResources { memory_bytes: MEMORY_BYTES - 1, ..calm };
         assert_eq!(low.pressure(), Pressure { memory: true, disk: false });
-        for full in [Left { disk_percent: 9, ..calm }, Left { inodes_percent: 4, ..calm }] {
+        for full in [
+            AvailableResources { disk_percent: 9, ..calm },
+            AvailableResources { inodes_percent: 4, ..calm },
+        ] {
             assert_eq!(full.pressure(), Pressure { memory: false, disk: true });
         }
         let pod = |class: &str, priority: i64| {

@@ -15,7 +15,7 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// What happens to a collection.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum CollectionEvent {
     /// Everything there is; what was known before and is not here is gone.
     All(Vec<Arc<Object>>),
     /// An object as it now is.
@@ -27,14 +27,14 @@ pub enum Event {
 }
 
 /// Follows a collection until nobody listens: `tell` says whether to go on.
-pub async fn follow(client: Client, path: String, mut tell: impl FnMut(Event) -> bool) {
+pub async fn follow(client: Client, path: String, mut tell: impl FnMut(CollectionEvent) -> bool) {
     let mut wait = RETRY_FIRST;
     loop {
         match round(&client, &path, &mut tell).await {
             Ok(true) => wait = RETRY_FIRST,
             Ok(false) => return,
             Err(error) => {
-                if !tell(Event::Unread(error.to_string())) {
+                if !tell(CollectionEvent::Unread(error.to_string())) {
                     return;
                 }
                 tokio::time::sleep(wait).await;
@@ -48,7 +48,7 @@ pub async fn follow(client: Client, path: String, mut tell: impl FnMut(Event) ->
 async fn round(
     client: &Client,
     path: &str,
-    tell: &mut impl FnMut(Event) -> bool,
+    tell: &mut impl FnMut(CollectionEvent) -> bool,
 ) -> Answered<bool> {
     let mut list = client.get(path).await?;
     let mut revision = list.str_at(&["metadata", "resourceVersion"]).unwrap_or_default().to_owned();
@@ -70,7 +70,7 @@ async fn round(
             _ => None,
         })
         .collect();
-    if !tell(Event::All(items)) {
+    if !tell(CollectionEvent::All(items)) {
         return Ok(false);
     }
     let joint = if path.contains('?') { '&' } else { '?' };
@@ -90,8 +90,8 @@ async fn round(
                 newer.clone_into(&mut revision);
             }
             let event = match line.str_at(&["type"]).unwrap_or_default() {
-                "ADDED" | "MODIFIED" => Event::Put(Arc::new(object)),
-                "DELETED" => Event::Gone(Arc::new(object)),
+                "ADDED" | "MODIFIED" => CollectionEvent::Put(Arc::new(object)),
+                "DELETED" => CollectionEvent::Gone(Arc::new(object)),
                 "BOOKMARK" => continue,
                 _ => return Ok(true),
             };

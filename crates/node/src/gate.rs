@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::client::Client;
-use crate::serve::{Asked, Caller, Gate, Refusal};
+use crate::serve::{AccessRejection, ClientIdentity, NodeAuthorizer, RequiredAccess};
 
 /// How long an answer of the server is believed.
 const BELIEVED: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const BELIEVED: Duration = Duration::from_secs(10);
 const KEPT: usize = 1024;
 
 /// What the server said, and when.
-type Answers = HashMap<String, (Instant, Result<(), Refusal>)>;
+type Answers = HashMap<String, (Instant, Result<(), AccessRejection>)>;
 
 /// Asks the server about everybody who knocks.
 pub(crate) struct ServerGate {
@@ -31,10 +31,14 @@ impl ServerGate {
         ServerGate { client, node, answers: Mutex::default() }
     }
 
-    async fn ask(&self, caller: &Caller, asked: &Asked) -> Result<(), Refusal> {
+    async fn ask(
+        &self,
+        caller: &ClientIdentity,
+        asked: &RequiredAccess,
+    ) -> Result<(), AccessRejection> {
         let (user, groups) = match &caller.token {
-            Some(token) => self.who(token).await.ok_or(Refusal::Unknown)?,
-            None if caller.user.is_empty() => return Err(Refusal::Unknown),
+            Some(token) => self.who(token).await.ok_or(AccessRejection::Unknown)?,
+            None if caller.user.is_empty() => return Err(AccessRejection::Unknown),
             None => {
                 let mut groups = caller.groups.clone();
                 groups.push("system:authenticated".to_owned());
@@ -46,7 +50,7 @@ impl ServerGate {
                 return Ok(());
             }
         }
-        Err(Refusal::Forbidden(format!(
+        Err(AccessRejection::Forbidden(format!(
             "Forbidden (user={user}, verb={}, resource=nodes, subresource(s)={:?})",
             asked.verb, asked.subresources
         )))
@@ -59,7 +63,7 @@ impl ServerGate {
         groups: &[String],
         verb: &str,
         subresource: &str,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, AccessRejection> {
         let question = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -74,7 +78,7 @@ impl ServerGate {
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         match self.client.post(path, &object(question)).await {
             Ok(answer) => Ok(answer.bool_at(&["status", "allowed"]) == Some(true)),
-            Err(error) => Err(Refusal::Forbidden(format!("nobody can be asked: {error}"))),
+            Err(error) => Err(AccessRejection::Forbidden(format!("nobody can be asked: {error}"))),
         }
     }
 
@@ -99,12 +103,12 @@ impl ServerGate {
     }
 }
 
-impl Gate for ServerGate {
+impl NodeAuthorizer for ServerGate {
     fn judge<'a>(
         &'a self,
-        caller: &'a Caller,
-        asked: &'a Asked,
-    ) -> BoxFuture<'a, Result<(), Refusal>> {
+        caller: &'a ClientIdentity,
+        asked: &'a RequiredAccess,
+    ) -> BoxFuture<'a, Result<(), AccessRejection>> {
         Box::pin(async move {
             let key = format!("{caller:?} {} {:?}", asked.verb, asked.subresources);
             if let Some((at, answer)) = self.answers().get(&key)

@@ -3,18 +3,19 @@
 
 mod admission;
 pub mod agent;
-mod ask;
 mod certificate;
 pub mod client;
 mod container;
 mod events;
 mod evict;
 pub mod follow;
+mod foreign_sandboxes;
 mod gate;
-mod keep;
+mod handler;
 pub mod logs;
 pub mod node;
 mod objects;
+mod offline_cache;
 pub mod pods;
 pub mod private;
 mod probe;
@@ -22,11 +23,10 @@ pub mod register;
 pub mod runtime;
 pub mod serve;
 pub mod spdy;
-mod strangers;
 mod sysctl;
 pub mod volume;
 mod worker;
 
 pub use agent::{Agent, AgentConfig, AgentError};
 pub use client::Server;
-pub use node::{Ending, GivenRuntime, Node, NodeError, NodeSettings, RuntimeChoice};
+pub use node::{GivenRuntime, Node, NodeError, NodeSettings, RuntimeChoice, ShutdownOptions};

@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use jiff::Timestamp;
 
-pub use line::{Line, Source, parse_line};
-pub use watch::{Changes, Watcher};
+pub use line::{LogLine, LogStream, parse_line};
+pub use watch::{FolderWatch, Watcher};
 
-use files::Files;
+use files::LogFiles;
 
 /// How much of a file is read at once.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -33,7 +33,7 @@ const LINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Which lines are wanted, and how (R116).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct LogReadOptions {
     /// Only lines of this time or later (R118).
     pub since: Option<Timestamp>,
     /// The time before every line (R119).
@@ -43,12 +43,12 @@ pub struct Wanted {
     /// No more bytes than this (R122).
     pub limit: Option<u64>,
     /// Only lines of one stream.
-    pub source: Option<Source>,
+    pub source: Option<LogStream>,
 }
 
 /// What a reader has to give.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum LogChunk {
     /// Bytes for the client.
     Bytes(Bytes),
     /// Nothing more for now: the log may grow.
@@ -59,8 +59,8 @@ pub enum Piece {
 
 /// Reads the log of one instance of a container.
 pub struct LogReader {
-    files: Files,
-    wanted: Wanted,
+    files: LogFiles,
+    wanted: LogReadOptions,
     /// The file that is being read, once there is one.
     file: Option<File>,
     /// What was read of the file and is no whole line yet.
@@ -74,8 +74,8 @@ impl LogReader {
     /// Opens a log where the reading begins. A log that is not there yet is an empty one.
     ///
     /// `log` lies below `root`, and nothing on the way may be a link (R215).
-    pub fn open(root: &Path, log: &Path, wanted: Wanted) -> io::Result<LogReader> {
-        let files = Files::new(root, log)?;
+    pub fn open(root: &Path, log: &Path, wanted: LogReadOptions) -> io::Result<LogReader> {
+        let files = LogFiles::new(root, log)?;
         let (path, offset) = match wanted.tail {
             Some(lines) => tail::begin(&files, lines)?,
             None => (files.oldest(wanted.since)?, 0),
@@ -98,12 +98,12 @@ impl LogReader {
     }
 
     /// The next bytes for the client: at most a block and a line.
-    pub fn next_piece(&mut self) -> io::Result<Piece> {
+    pub fn next_piece(&mut self) -> io::Result<LogChunk> {
         let mut out = Vec::new();
         let mut block = vec![0; BLOCK_BYTES];
         while out.is_empty() {
             if self.left == 0 {
-                return Ok(Piece::Limit);
+                return Ok(LogChunk::Limit);
             }
             let count = match &mut self.file {
                 Some(file) => file.read(&mut block)?,
@@ -113,12 +113,12 @@ impl LogReader {
                 if self.turn_to_next()? {
                     continue;
                 }
-                return Ok(Piece::End);
+                return Ok(LogChunk::End);
             }
             self.pending.extend_from_slice(block.get(..count).unwrap_or_default());
             self.take_lines(&mut out);
         }
-        Ok(Piece::Bytes(out.into()))
+        Ok(LogChunk::Bytes(out.into()))
     }
 
     /// Goes on with the file after the one that was read to its end.
@@ -175,11 +175,11 @@ impl LogReader {
         }
     }
 
-    fn within_mut(&mut self, source: Source) -> &mut bool {
+    fn within_mut(&mut self, source: LogStream) -> &mut bool {
         let [out, err] = &mut self.within;
         match source {
-            Source::Stdout => out,
-            Source::Stderr => err,
+            LogStream::Stdout => out,
+            LogStream::Stderr => err,
         }
     }
 
@@ -195,10 +195,10 @@ impl LogReader {
 #[must_use]
 pub fn last_lines(log: &Path, lines: u64, bytes: usize) -> Vec<u8> {
     let root = log.parent().map(PathBuf::from).unwrap_or_default();
-    let wanted = Wanted { tail: Some(lines), ..Wanted::default() };
+    let wanted = LogReadOptions { tail: Some(lines), ..LogReadOptions::default() };
     let Ok(mut reader) = LogReader::open(&root, log, wanted) else { return Vec::new() };
     let mut out = Vec::new();
-    while let Ok(Piece::Bytes(piece)) = reader.next_piece() {
+    while let Ok(LogChunk::Bytes(piece)) = reader.next_piece() {
         out.extend_from_slice(&piece);
         if out.len() > bytes {
             out.drain(..out.len() - bytes);

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use tenure_downward::Settings;
-use tenure_lifecycle::{Backoff, Room};
+use tenure_downward::DownwardApiOptions;
+use tenure_lifecycle::{NodeCapacity, RestartBackoff};
 use tenure_supervise::keep_running;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::agent::{Agent, AgentConfig, AgentError};
-use crate::certificate::{self, Keeper, Shown};
+use crate::certificate::{self, CertificateRenewer, ServingCertificate};
 use crate::client::{Client, Server};
 use crate::gate::ServerGate;
-use crate::register::{Identity, room_of_machine};
+use crate::register::{NodeDescription, room_of_machine};
 use crate::runtime::cri::{Cri, CriSettings};
 #[cfg(target_os = "linux")]
 use crate::runtime::process::{Images, ProcessRuntime, ProcessSettings};
-use crate::runtime::{Runtime, RuntimeError};
+use crate::runtime::{ContainerRuntime, RuntimeError};
 use crate::serve::{Listener, Service};
 
 /// What runs the containers of a node.
@@ -52,7 +52,7 @@ pub enum RuntimeChoice {
 
 /// A runtime that somebody else made.
 #[derive(Clone)]
-pub struct GivenRuntime(pub Arc<dyn Runtime>);
+pub struct GivenRuntime(pub Arc<dyn ContainerRuntime>);
 
 impl std::fmt::Debug for GivenRuntime {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -78,13 +78,13 @@ pub struct NodeSettings {
     /// Where its endpoints are served; port 0 takes any free port.
     pub listen: SocketAddr,
     /// What it has for pods; what is zero is what the machine has.
-    pub room: Room,
+    pub room: NodeCapacity,
     /// More labels of its Node object.
     pub labels: Vec<(String, String)>,
     /// How restarts wait.
-    pub backoff: Backoff,
+    pub backoff: RestartBackoff,
     /// What an operator chose about the downward API.
-    pub downward: Settings,
+    pub downward: DownwardApiOptions,
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
@@ -113,10 +113,10 @@ impl NodeSettings {
             serving: None,
             address: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            room: Room { pods: PODS, ..Room::default() },
+            room: NodeCapacity { pods: PODS, ..NodeCapacity::default() },
             labels: Vec::new(),
-            backoff: Backoff::default(),
-            downward: Settings::default(),
+            backoff: RestartBackoff::default(),
+            downward: DownwardApiOptions::default(),
             eviction: false,
             strangers_stay: STRANGERS_STAY,
             private: Vec::new(),
@@ -157,7 +157,7 @@ pub struct Node {
     name: String,
     agent: Agent,
     service: Arc<Service>,
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn ContainerRuntime>,
     volumes: PathBuf,
     /// Whether its port shows a certificate that others can check.
     signed: watch::Receiver<bool>,
@@ -183,7 +183,7 @@ impl Node {
         let port = listener.local_addr().map_err(|error| failed(error.into()))?.port();
         let found = room_of_machine(&existing(&settings.folder), PODS);
         let or = |asked: u64, found: u64| if asked == 0 { found } else { asked };
-        let room = Room {
+        let room = NodeCapacity {
             cpu_millis: or(settings.room.cpu_millis, found.cpu_millis),
             memory_bytes: or(settings.room.memory_bytes, found.memory_bytes),
             storage_bytes: or(settings.room.storage_bytes, found.storage_bytes),
@@ -196,7 +196,7 @@ impl Node {
         let logs = settings.folder.join("logs");
         let volumes = settings.folder.join("volumes");
         let agent = Agent::start(AgentConfig {
-            identity: Identity {
+            identity: NodeDescription {
                 name: settings.name.clone(),
                 hostname: settings.name.clone(),
                 addresses: vec![address],
@@ -234,7 +234,7 @@ impl Node {
         }));
         let (sign, signed) = watch::channel(settings.serving.is_some());
         if settings.serving.is_none() {
-            let keeper = Arc::new(Keeper {
+            let keeper = Arc::new(CertificateRenewer {
                 client: Client::new(&settings.server).map_err(|error| failed(error.into()))?,
                 name: settings.name.clone(),
                 authority_pem: settings.server.authority_pem.clone(),
@@ -268,7 +268,7 @@ impl Node {
 
     /// Its runtime.
     #[must_use]
-    pub fn runtime(&self) -> Arc<dyn Runtime> {
+    pub fn runtime(&self) -> Arc<dyn ContainerRuntime> {
         Arc::clone(&self.runtime)
     }
 
@@ -283,7 +283,7 @@ impl Node {
     /// Ends the node and everything that runs on it: containers get their hooks, their stop signal and the
     /// time for it (R146b). What is left of pods is found again by the next start, unless that is not
     /// wanted.
-    pub async fn end(self, mut how: Ending) {
+    pub async fn end(self, mut how: ShutdownOptions) {
         let Node { agent, runtime, volumes, .. } = self;
         if !how.grace.is_zero() {
             tokio::select! {
@@ -344,7 +344,7 @@ impl Node {
 
 /// How a node ends.
 #[derive(Debug, Clone)]
-pub struct Ending {
+pub struct ShutdownOptions {
     /// How long containers may take at most; those of a pod that wants less get less. Zero: they are
     /// killed.
     pub grace: Duration,
@@ -354,7 +354,7 @@ pub struct Ending {
     pub hurry: watch::Receiver<bool>,
 }
 
-impl Ending {
+impl ShutdownOptions {
     async fn hurried(&mut self) {
         if self.hurry.wait_for(|hurry| *hurry).await.is_err() {
             // Whoever could have hurried is gone, so nobody will.
@@ -370,7 +370,7 @@ impl Ending {
 pub async fn runtime(
     settings: &NodeSettings,
     address: IpAddr,
-) -> Result<Arc<dyn Runtime>, RuntimeError> {
+) -> Result<Arc<dyn ContainerRuntime>, RuntimeError> {
     Ok(match &settings.runtime {
         #[cfg(target_os = "linux")]
         RuntimeChoice::Process { images, allow_privileged, plain } => {
@@ -454,7 +454,7 @@ pub fn address_of_machine() -> IpAddr {
 /// The endpoints, open to those whom the server lets in.
 fn serving(
     settings: &NodeSettings,
-    shown: Arc<Shown>,
+    shown: Arc<ServingCertificate>,
     service: Arc<Service>,
 ) -> Result<Listener, Box<dyn std::error::Error + Send + Sync>> {
     let authority = CertificateDer::from_pem_slice(settings.server.authority_pem.as_bytes())?;

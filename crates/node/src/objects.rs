@@ -13,33 +13,33 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tenure_downward::{Input, Sources, TokenWanted};
+use tenure_downward::{Sources, TokenWanted, ValueInput};
 use tenure_machinery::{Object, ObjectExt as _};
 use tenure_supervise::keep_running;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::client::Client;
-use crate::follow::{Event, follow};
-use crate::keep::{Keeper, Thing};
+use crate::follow::{CollectionEvent, follow};
+use crate::offline_cache::{OfflineCache, OfflineObjectKey};
 
 /// How long a start waits for objects that were never read.
 const SETTLE: Duration = Duration::from_secs(10);
 
 /// Whom to tell that an input changed.
-pub(crate) type Tell = Arc<dyn Fn(Input) + Send + Sync>;
+pub(crate) type InputCallback = Arc<dyn Fn(ValueInput) + Send + Sync>;
 
 /// Which object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct InputKey {
     pub(crate) namespace: String,
-    /// `Input::ConfigMap` or `Input::Secret`.
-    pub(crate) input: Input,
+    /// `ValueInput::ConfigMap` or `ValueInput::Secret`.
+    pub(crate) input: ValueInput,
 }
 
 /// What is known of an object.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Known {
+pub(crate) enum CachedObject {
     #[default]
     NotYet,
     Unread(String),
@@ -47,24 +47,24 @@ pub(crate) enum Known {
     Here(Arc<Object>),
 }
 
-struct Entry {
-    known: watch::Sender<Known>,
-    users: BTreeMap<String, Tell>,
+struct WatchedObject {
+    known: watch::Sender<CachedObject>,
+    users: BTreeMap<String, InputCallback>,
     task: AbortHandle,
 }
 
 /// The objects around the pods of a node.
-pub(crate) struct Objects {
+pub(crate) struct ObjectCache {
     client: Client,
-    keeper: Keeper,
-    entries: Mutex<HashMap<Place, Entry>>,
+    keeper: OfflineCache,
+    entries: Mutex<HashMap<InputKey, WatchedObject>>,
     services: Mutex<BTreeMap<(String, String), Arc<Object>>>,
     services_read: watch::Sender<bool>,
 }
 
-impl Objects {
-    pub(crate) fn new(client: Client, keeper: Keeper) -> Arc<Objects> {
-        Arc::new(Objects {
+impl ObjectCache {
+    pub(crate) fn new(client: Client, keeper: OfflineCache) -> Arc<ObjectCache> {
+        Arc::new(ObjectCache {
             client,
             keeper,
             entries: Mutex::default(),
@@ -73,7 +73,7 @@ impl Objects {
         })
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<Place, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<InputKey, WatchedObject>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,21 +84,21 @@ impl Objects {
         let tell = move |event| {
             let mut services = objects.services.lock().unwrap_or_else(PoisonError::into_inner);
             match event {
-                Event::All(all) => {
+                CollectionEvent::All(all) => {
                     *services = all.into_iter().map(|service| (key(&service), service)).collect();
                     objects.keeper.put_services(services.values());
                     drop(services);
                     objects.services_read.send_replace(true);
                 }
-                Event::Put(service) => {
+                CollectionEvent::Put(service) => {
                     services.insert(key(&service), service);
                     objects.keeper.put_services(services.values());
                 }
-                Event::Gone(service) => {
+                CollectionEvent::Gone(service) => {
                     services.remove(&key(&service));
                     objects.keeper.put_services(services.values());
                 }
-                Event::Unread(why) => {
+                CollectionEvent::Unread(why) => {
                     tracing::debug!(why, "services cannot be read");
                     // Those of last time are better than none (R84).
                     let kept = objects.keeper.services();
@@ -119,13 +119,13 @@ impl Objects {
         self: &Arc<Self>,
         uid: &str,
         namespace: &str,
-        inputs: &BTreeSet<Input>,
-        tell: &Tell,
+        inputs: &BTreeSet<ValueInput>,
+        tell: &InputCallback,
     ) {
-        let wanted: BTreeSet<Place> = inputs
+        let wanted: BTreeSet<InputKey> = inputs
             .iter()
-            .filter(|input| matches!(input, Input::ConfigMap(_) | Input::Secret(_)))
-            .map(|input| Place { namespace: namespace.to_owned(), input: input.clone() })
+            .filter(|input| matches!(input, ValueInput::ConfigMap(_) | ValueInput::Secret(_)))
+            .map(|input| InputKey { namespace: namespace.to_owned(), input: input.clone() })
             .collect();
         let mut entries = self.entries();
         entries.retain(|place, entry| {
@@ -135,7 +135,7 @@ impl Objects {
             let used = !entry.users.is_empty();
             if !used {
                 entry.task.abort();
-                let thing = Thing::mentioned(&place.namespace, &place.input);
+                let thing = OfflineObjectKey::mentioned(&place.namespace, &place.input);
                 thing.into_iter().for_each(|thing| self.keeper.forget(thing));
             }
             used
@@ -148,14 +148,14 @@ impl Objects {
 
     /// Lets go of everything a pod held.
     pub(crate) fn release(self: &Arc<Self>, uid: &str) {
-        let nothing: Tell = Arc::new(|_| {});
+        let nothing: InputCallback = Arc::new(|_| {});
         self.hold(uid, "", &BTreeSet::new(), &nothing);
     }
 
-    fn begin(self: &Arc<Self>, place: Place) -> Entry {
+    fn begin(self: &Arc<Self>, place: InputKey) -> WatchedObject {
         let (resource, name) = match &place.input {
-            Input::Secret(name) => ("secrets", name),
-            Input::ConfigMap(name) => ("configmaps", name),
+            ValueInput::Secret(name) => ("secrets", name),
+            ValueInput::ConfigMap(name) => ("configmaps", name),
             _ => ("configmaps", &place.namespace),
         };
         let namespace = &place.namespace;
@@ -167,13 +167,15 @@ impl Objects {
         let tell = move |event| {
             let Some(objects) = objects.upgrade() else { return false };
             let known = match event {
-                Event::All(all) => all.into_iter().next().map_or(Known::Absent, Known::Here),
-                Event::Put(object) => Known::Here(object),
-                Event::Gone(_) => Known::Absent,
-                Event::Unread(why) => Known::Unread(why),
+                CollectionEvent::All(all) => {
+                    all.into_iter().next().map_or(CachedObject::Absent, CachedObject::Here)
+                }
+                CollectionEvent::Put(object) => CachedObject::Here(object),
+                CollectionEvent::Gone(_) => CachedObject::Absent,
+                CollectionEvent::Unread(why) => CachedObject::Unread(why),
             };
             // What can never change need not be watched (R74).
-            let fixed = matches!(&known, Known::Here(object)
+            let fixed = matches!(&known, CachedObject::Here(object)
                 if object.bool_at(&["immutable"]) == Some(true));
             objects.learn(&place, known);
             !fixed
@@ -184,20 +186,24 @@ impl Objects {
             follow(client.clone(), path.clone(), move |event| tell(event))
         });
         let task = tokio::spawn(following).abort_handle();
-        Entry { known: watch::Sender::default(), users: BTreeMap::new(), task }
+        WatchedObject { known: watch::Sender::default(), users: BTreeMap::new(), task }
     }
 
     /// Takes in what was read and tells the pods if it is news.
-    fn learn(&self, place: &Place, known: Known) {
+    fn learn(&self, place: &InputKey, known: CachedObject) {
         let entries = self.entries();
         let Some(entry) = entries.get(place) else { return };
         let known = self.kept(place, known, &entry.known.borrow());
         let news = entry.known.send_if_modified(|old| {
             let news = match (&*old, &known) {
                 // A server that is away changes nothing that was read before.
-                (Known::Here(_) | Known::Absent, Known::Unread(_)) => return false,
-                (Known::Here(old), Known::Here(new)) => revision(old) != revision(new),
-                (Known::Absent, Known::Absent) => false,
+                (CachedObject::Here(_) | CachedObject::Absent, CachedObject::Unread(_)) => {
+                    return false;
+                }
+                (CachedObject::Here(old), CachedObject::Here(new)) => {
+                    revision(old) != revision(new)
+                }
+                (CachedObject::Absent, CachedObject::Absent) => false,
                 _ => true,
             };
             if news {
@@ -206,7 +212,7 @@ impl Objects {
             news
         });
         if news {
-            let users: Vec<Tell> = entry.users.values().cloned().collect();
+            let users: Vec<InputCallback> = entry.users.values().cloned().collect();
             drop(entries);
             for tell in users {
                 tell(place.input.clone());
@@ -215,26 +221,28 @@ impl Objects {
     }
 
     /// Keeps what was read; while nothing can be read, what was kept counts as read (R84).
-    fn kept(&self, place: &Place, found: Known, before: &Known) -> Known {
-        let Some(thing) = Thing::mentioned(&place.namespace, &place.input) else { return found };
+    fn kept(&self, place: &InputKey, found: CachedObject, before: &CachedObject) -> CachedObject {
+        let Some(thing) = OfflineObjectKey::mentioned(&place.namespace, &place.input) else {
+            return found;
+        };
         match (&found, before) {
-            (Known::Here(object), _) => self.keeper.put(thing, object),
-            (Known::Absent, _) => self.keeper.forget(thing),
-            (Known::Unread(_), Known::NotYet | Known::Unread(_)) => {
-                return self.keeper.get(&thing).map_or(found, Known::Here);
+            (CachedObject::Here(object), _) => self.keeper.put(thing, object),
+            (CachedObject::Absent, _) => self.keeper.forget(thing),
+            (CachedObject::Unread(_), CachedObject::NotYet | CachedObject::Unread(_)) => {
+                return self.keeper.get(&thing).map_or(found, CachedObject::Here);
             }
-            (Known::Unread(_) | Known::NotYet, _) => {}
+            (CachedObject::Unread(_) | CachedObject::NotYet, _) => {}
         }
         found
     }
 
     /// Waits until each of these objects was read once, or nobody can tell.
-    pub(crate) async fn settle(&self, namespace: &str, inputs: &BTreeSet<Input>) {
+    pub(crate) async fn settle(&self, namespace: &str, inputs: &BTreeSet<ValueInput>) {
         let mut waits = Vec::new();
         {
             let entries = self.entries();
             for input in inputs {
-                let place = Place { namespace: namespace.to_owned(), input: input.clone() };
+                let place = InputKey { namespace: namespace.to_owned(), input: input.clone() };
                 waits.extend(entries.get(&place).map(|entry| entry.known.subscribe()));
             }
         }
@@ -242,15 +250,15 @@ impl Objects {
             let mut services = self.services_read.subscribe();
             let _ = services.wait_for(|read| *read).await;
             for mut wait in waits {
-                let _ = wait.wait_for(|known| !matches!(known, Known::NotYet)).await;
+                let _ = wait.wait_for(|known| !matches!(known, CachedObject::NotYet)).await;
             }
         };
         // The caller finds out what is missing by itself.
         let _ = tokio::time::timeout(SETTLE, all).await;
     }
 
-    fn known(&self, namespace: &str, input: Input) -> Known {
-        let place = Place { namespace: namespace.to_owned(), input };
+    fn known(&self, namespace: &str, input: ValueInput) -> CachedObject {
+        let place = InputKey { namespace: namespace.to_owned(), input };
         self.entries().get(&place).map(|entry| entry.known.borrow().clone()).unwrap_or_default()
     }
 
@@ -258,9 +266,9 @@ impl Objects {
     pub(crate) fn around(
         &self,
         namespace: &str,
-        inputs: &BTreeSet<Input>,
+        inputs: &BTreeSet<ValueInput>,
         tokens: BTreeMap<TokenWanted, Vec<u8>>,
-    ) -> Around {
+    ) -> PodSources {
         let services = self.services_read.borrow().then(|| {
             let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
             services
@@ -273,7 +281,7 @@ impl Objects {
         });
         let known =
             inputs.iter().map(|input| (input.clone(), self.known(namespace, input.clone())));
-        Around { services, known: known.collect(), tokens, files: BTreeMap::new() }
+        PodSources { services, known: known.collect(), tokens, files: BTreeMap::new() }
     }
 }
 
@@ -282,21 +290,26 @@ fn revision(object: &Object) -> Option<&str> {
 }
 
 /// What is around one pod at one moment.
-pub(crate) struct Around {
+pub(crate) struct PodSources {
     services: Option<Vec<Arc<Object>>>,
-    known: BTreeMap<Input, Known>,
+    known: BTreeMap<ValueInput, CachedObject>,
     tokens: BTreeMap<TokenWanted, Vec<u8>>,
     /// Folders of volumes, for variables that come from files.
     pub(crate) files: BTreeMap<String, std::path::PathBuf>,
 }
 
-impl Around {
-    fn object(&self, input: Input, what: &str, name: &str) -> Result<Option<Arc<Object>>, String> {
+impl PodSources {
+    fn object(
+        &self,
+        input: ValueInput,
+        what: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Object>>, String> {
         match self.known.get(&input) {
-            Some(Known::Here(object)) => Ok(Some(Arc::clone(object))),
-            Some(Known::Absent) => Ok(None),
-            Some(Known::Unread(why)) => Err(why.clone()),
-            Some(Known::NotYet) | None => Err(format!("{what} {name:?} was not read yet")),
+            Some(CachedObject::Here(object)) => Ok(Some(Arc::clone(object))),
+            Some(CachedObject::Absent) => Ok(None),
+            Some(CachedObject::Unread(why)) => Err(why.clone()),
+            Some(CachedObject::NotYet) | None => Err(format!("{what} {name:?} was not read yet")),
         }
     }
 }
@@ -328,18 +341,18 @@ fn read_beneath(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-impl Sources for Around {
+impl Sources for PodSources {
     fn services(&self) -> Result<&[Arc<Object>], String> {
         let services = self.services.as_deref();
         services.ok_or_else(|| "services have not yet been read at least once".to_owned())
     }
 
     fn config_map(&self, name: &str) -> Result<Option<Arc<Object>>, String> {
-        self.object(Input::ConfigMap(name.to_owned()), "configmap", name)
+        self.object(ValueInput::ConfigMap(name.to_owned()), "configmap", name)
     }
 
     fn secret(&self, name: &str) -> Result<Option<Arc<Object>>, String> {
-        self.object(Input::Secret(name.to_owned()), "secret", name)
+        self.object(ValueInput::Secret(name.to_owned()), "secret", name)
     }
 
     fn file(&self, volume: &str, path: &str) -> Result<Vec<u8>, String> {

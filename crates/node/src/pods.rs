@@ -40,9 +40,9 @@ pub struct KnownContainer {
     /// Name in the pod.
     pub name: String,
     /// Its current instance, once one was made.
-    pub current: Option<Instance>,
+    pub current: Option<InstanceView>,
     /// The instance before, if it is still known.
-    pub previous: Option<Instance>,
+    pub previous: Option<InstanceView>,
     /// Why it waits, as its status says: `ContainerCreating`, `ErrImagePull`; empty if it does not.
     pub waiting: String,
     /// Whether it was asked for with open standard input.
@@ -53,7 +53,7 @@ pub struct KnownContainer {
 
 /// One instance of a container.
 #[derive(Debug, Clone, Default)]
-pub struct Instance {
+pub struct InstanceView {
     /// Its id as the runtime knows it, without a scheme.
     pub id: String,
     /// Its restart count.
@@ -64,7 +64,7 @@ pub struct Instance {
     pub log: PathBuf,
 }
 
-impl Instance {
+impl InstanceView {
     /// Whether it runs.
     #[must_use]
     pub fn runs(&self) -> bool {

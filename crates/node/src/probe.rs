@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt as _};
 
-use crate::ask::{self, Verdict, within};
-use crate::events::{Events, Grade, Subject};
-use crate::runtime::Runtime;
+use crate::events::{EventSubject, Events, Grade};
+use crate::handler::{self, HandlerOutcome, within};
+use crate::runtime::ContainerRuntime;
 
 /// What a probe is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,11 +69,11 @@ impl Numbers {
 
 /// Who is asked.
 #[derive(Clone)]
-pub(crate) struct Asked {
-    pub(crate) runtime: Arc<dyn Runtime>,
+pub(crate) struct ProbeTarget {
+    pub(crate) runtime: Arc<dyn ContainerRuntime>,
     pub(crate) events: Events,
     /// The container as events name it.
-    pub(crate) subject: Subject,
+    pub(crate) subject: EventSubject,
     /// Its id in the runtime.
     pub(crate) id: String,
     /// The container of the pod.
@@ -84,7 +84,7 @@ pub(crate) struct Asked {
 
 /// Asks for ever, and tells whenever enough answers agree; ends when `tell` says so.
 pub(crate) async fn run(
-    asked: Asked,
+    asked: ProbeTarget,
     purpose: Purpose,
     spread: Option<f64>,
     mut tell: impl FnMut(bool) -> bool + Send,
@@ -102,17 +102,17 @@ pub(crate) async fn run(
         let verdict = asked.once(&probe, numbers.timeout).await;
         let word = purpose.word();
         match &verdict {
-            Verdict::Well => {}
-            Verdict::Warning(why) => {
+            HandlerOutcome::Well => {}
+            HandlerOutcome::Warning(why) => {
                 let message = format!("{word} probe warning: {why}");
                 asked.events.tell(&asked.subject, Grade::Warning, "ProbeWarning", message);
             }
-            Verdict::Badly(why) => {
+            HandlerOutcome::Badly(why) => {
                 let message = format!("{word} probe failed: {why}");
                 asked.events.tell(&asked.subject, Grade::Warning, "Unhealthy", message);
             }
         }
-        let success = !matches!(verdict, Verdict::Badly(_));
+        let success = !matches!(verdict, HandlerOutcome::Badly(_));
         (well, badly) = if success { (well + 1, 0) } else { (0, badly + 1) };
         let enough = if success { well >= numbers.success } else { badly >= numbers.failure };
         if enough && !tell(success) {
@@ -121,41 +121,41 @@ pub(crate) async fn run(
     }
 }
 
-impl Asked {
+impl ProbeTarget {
     /// One question.
-    async fn once(&self, probe: &Object, timeout: Duration) -> Verdict {
+    async fn once(&self, probe: &Object, timeout: Duration) -> HandlerOutcome {
         if let Some(exec) = probe.map_at(&["exec"]) {
             return self.command(exec, timeout).await;
         }
         let Some(address) = self.address else {
-            return Verdict::Badly("the pod has no address".to_owned());
+            return HandlerOutcome::Badly("the pod has no address".to_owned());
         };
         if let Some(action) = probe.map_at(&["httpGet"]) {
-            return ask::get(action, &self.container, address, timeout).await;
+            return handler::get(action, &self.container, address, timeout).await;
         }
         if let Some(action) = probe.map_at(&["tcpSocket"]) {
-            let port = match ask::port(action.get("port"), &self.container) {
+            let port = match handler::port(action.get("port"), &self.container) {
                 Ok(port) => port,
-                Err(why) => return Verdict::Badly(why),
+                Err(why) => return HandlerOutcome::Badly(why),
             };
             let host = action.str_at(&["host"]).and_then(|host| host.parse().ok());
             let address = host.unwrap_or(address);
-            let late = || ask::late_listening(address, port);
-            return within(timeout, ask::listens(address, port), late).await;
+            let late = || handler::late_listening(address, port);
+            return within(timeout, handler::listens(address, port), late).await;
         }
         if let Some(action) = probe.map_at(&["grpc"]) {
-            let port = match ask::port(action.get("port"), &self.container) {
+            let port = match handler::port(action.get("port"), &self.container) {
                 Ok(port) => port,
-                Err(why) => return Verdict::Badly(why),
+                Err(why) => return HandlerOutcome::Badly(why),
             };
             let service = action.str_at(&["service"]).unwrap_or_default();
-            let late = || ask::late_grpc(address, port, timeout);
-            return within(timeout, ask::grpc(address, port, service), late).await;
+            let late = || handler::late_grpc(address, port, timeout);
+            return within(timeout, handler::grpc(address, port, service), late).await;
         }
-        Verdict::Badly("missing probe handler".to_owned())
+        HandlerOutcome::Badly("missing probe handler".to_owned())
     }
 
-    async fn command(&self, exec: &Object, timeout: Duration) -> Verdict {
+    async fn command(&self, exec: &Object, timeout: Duration) -> HandlerOutcome {
         let command: Vec<String> = exec
             .list_at(&["command"])
             .iter()
@@ -165,14 +165,14 @@ impl Asked {
         match self.runtime.run(&self.id, &command, timeout).await {
             Ok(ran) if ran.timed_out => {
                 let words = command.join(" ");
-                Verdict::Badly(format!(
+                HandlerOutcome::Badly(format!(
                     "command timed out: {words:?} timed out after {}s",
                     timeout.as_secs()
                 ))
             }
-            Ok(ran) if ran.code == 0 => Verdict::Well,
-            Ok(ran) => Verdict::Badly(String::from_utf8_lossy(&ran.output).into_owned()),
-            Err(error) => Verdict::Badly(error.to_string()),
+            Ok(ran) if ran.code == 0 => HandlerOutcome::Well,
+            Ok(ran) => HandlerOutcome::Badly(String::from_utf8_lossy(&ran.output).into_owned()),
+            Err(error) => HandlerOutcome::Badly(error.to_string()),
         }
     }
 
@@ -189,8 +189,8 @@ impl Asked {
             self.once(hook, limit).await
         };
         match verdict {
-            Verdict::Badly(why) => Err(why),
-            Verdict::Well | Verdict::Warning(_) => Ok(()),
+            HandlerOutcome::Badly(why) => Err(why),
+            HandlerOutcome::Well | HandlerOutcome::Warning(_) => Ok(()),
         }
     }
 }
@@ -216,9 +216,9 @@ mod tests {
         assert_eq!((own.period.as_secs(), own.failure, own.initial.as_secs()), (2, 1, 5));
     }
 
-    async fn get(action: &Value, container: &Object) -> Verdict {
+    async fn get(action: &Value, container: &Object) -> HandlerOutcome {
         let limit = Duration::from_secs(1);
-        ask::get(action.as_object().unwrap(), container, [127, 0, 0, 1].into(), limit).await
+        handler::get(action.as_object().unwrap(), container, [127, 0, 0, 1].into(), limit).await
     }
 
     #[tokio::test]
@@ -251,7 +251,7 @@ mod tests {
             let host = if host.is_empty() { "127.0.0.1" } else { "[::1]" };
             let path = path.trim_start_matches('/');
             let told = format!("Get \"http://{host}:{port}/{path}\": {why}");
-            assert_eq!(verdict, Verdict::Badly(told));
+            assert_eq!(verdict, HandlerOutcome::Badly(told));
         }
     }
 
@@ -287,12 +287,15 @@ mod tests {
         for (path, well) in [("/well", true), ("/again", true), ("/bad", false)] {
             let action = json!({"path": path, "port": "web"});
             let verdict = get(&action, container).await;
-            assert_eq!(verdict == Verdict::Well, well, "{path}: {verdict:?}");
+            assert_eq!(verdict == HandlerOutcome::Well, well, "{path}: {verdict:?}");
         }
         let action = json!({"path": "/away", "port": port});
         let verdict = get(&action, container).await;
-        assert!(matches!(verdict, Verdict::Warning(_)), "{verdict:?}");
-        assert_eq!(ask::listens([127, 0, 0, 1].into(), port).await, Verdict::Well);
-        assert!(matches!(ask::listens([127, 0, 0, 1].into(), 1).await, Verdict::Badly(_)));
+        assert!(matches!(verdict, HandlerOutcome::Warning(_)), "{verdict:?}");
+        assert_eq!(handler::listens([127, 0, 0, 1].into(), port).await, HandlerOutcome::Well);
+        assert!(matches!(
+            handler::listens([127, 0, 0, 1].into(), 1).await,
+            HandlerOutcome::Badly(_)
+        ));
     }
 }

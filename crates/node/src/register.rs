@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tenure_lifecycle::{Room, written};
+use tenure_lifecycle::{NodeCapacity, written};
 use tenure_machinery::{Object, ObjectExt as _, quantity};
 use tokio::sync::watch;
 
 use crate::client::{Answered, Client, ClientError};
-use crate::events::{Events, Grade, Subject};
-use crate::keep::{Keeper, Thing};
-use crate::runtime::About;
+use crate::events::{EventSubject, Events, Grade};
+use crate::offline_cache::{OfflineCache, OfflineObjectKey};
+use crate::runtime::RuntimeInfo;
 
 /// How often the conditions are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ const VERSION: &str = "v1.38.0";
 
 /// What a node is and has.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct NodeDescription {
     /// Its name.
     pub name: String,
     /// The name of the machine.
@@ -46,7 +46,7 @@ pub struct Identity {
     /// The port of its endpoints.
     pub port: u16,
     /// What it has for pods.
-    pub room: Room,
+    pub room: NodeCapacity,
     /// More labels.
     pub labels: Vec<(String, String)>,
     /// Features it has beyond every node (R138).
@@ -55,10 +55,10 @@ pub struct Identity {
 
 /// What this machine has: processors, memory, disk below `folder`.
 #[must_use]
-pub fn room_of_machine(folder: &Path, pods: u64) -> Room {
+pub fn room_of_machine(folder: &Path, pods: u64) -> NodeCapacity {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let disk = rustix::fs::statvfs(folder).map_or(0, |disk| disk.f_blocks * disk.f_frsize);
-    Room {
+    NodeCapacity {
         cpu_millis: cpus as u64 * 1000,
         memory_bytes: memory("MemTotal").unwrap_or(1 << 30),
         storage_bytes: disk.max(1 << 30),
@@ -86,14 +86,14 @@ pub struct Pressure {
 /// What the registrar needs to know of the rest.
 pub(crate) struct Registrar {
     pub(crate) client: Client,
-    pub(crate) identity: Identity,
+    pub(crate) identity: NodeDescription,
     pub(crate) events: Events,
     /// What the runtime says of itself; an error while it is away.
-    pub(crate) about: watch::Receiver<Result<About, String>>,
+    pub(crate) about: watch::Receiver<Result<RuntimeInfo, String>>,
     /// The Node object as the server last had it.
     pub(crate) node: watch::Sender<Option<Arc<Object>>>,
     pub(crate) pressure: watch::Receiver<Pressure>,
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: OfflineCache,
 }
 
 impl Registrar {
@@ -108,7 +108,7 @@ impl Registrar {
             match self.try_register().await {
                 Ok(node) => {
                     let node = Arc::new(node);
-                    self.keeper.put(Thing::Node, &node);
+                    self.keeper.put(OfflineObjectKey::Node, &node);
                     self.node.send_replace(Some(node));
                     return;
                 }
@@ -125,7 +125,7 @@ impl Registrar {
     /// While the server is away, the node is what it was last time (R84).
     fn recall(&self) {
         if self.node.borrow().is_none()
-            && let Some(kept) = self.keeper.get(&Thing::Node)
+            && let Some(kept) = self.keeper.get(&OfflineObjectKey::Node)
         {
             self.node.send_replace(Some(kept));
         }
@@ -167,14 +167,14 @@ impl Registrar {
         let mut pressure = self.pressure.clone();
         let mut written_at = tokio::time::Instant::now();
         self.events.tell(
-            &Subject::node(&self.identity.name),
+            &EventSubject::node(&self.identity.name),
             Grade::Normal,
             "Starting",
             "Starting kubelet.".to_owned(),
         );
         let unable = about.borrow().as_ref().ok().and_then(|about| about.unable.clone());
         if let Some(why) = unable {
-            let node = Subject::node(&self.identity.name);
+            let node = EventSubject::node(&self.identity.name);
             let message = format!("pods cannot be isolated: {why}");
             self.events.tell(&node, Grade::Warning, "NodeNotReady", message);
         }
@@ -228,7 +228,7 @@ impl Registrar {
         };
         let name = &self.identity.name;
         let message = format!("Node {name} status is now: {reason}");
-        self.events.tell(&Subject::node(name), grade, reason, message);
+        self.events.tell(&EventSubject::node(name), grade, reason, message);
     }
 
     /// Renews the lease for ever (R136).
@@ -353,7 +353,11 @@ impl Registrar {
         }))
     }
 
-    fn conditions(&self, found: Option<&Object>, about: &Result<About, String>) -> Vec<Value> {
+    fn conditions(
+        &self,
+        found: Option<&Object>,
+        about: &Result<RuntimeInfo, String>,
+    ) -> Vec<Value> {
         let now = written(Timestamp::now());
         let pressure = *self.pressure.borrow();
         let old = found.map(|node| node.list_at(&["status", "conditions"])).unwrap_or_default();
@@ -396,7 +400,7 @@ impl Registrar {
                 "kubelet has sufficient PID available",
             ),
             match about {
-                Ok(About { unable: Some(why), .. }) => {
+                Ok(RuntimeInfo { unable: Some(why), .. }) => {
                     let message = format!("pods cannot be isolated: {why}");
                     said("Ready", false, "KubeletNotReady", &message)
                 }
@@ -475,7 +479,7 @@ fn architecture() -> &'static str {
     }
 }
 
-fn node_info(about: Option<&About>) -> Value {
+fn node_info(about: Option<&RuntimeInfo>) -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let release = read("/etc/os-release");
     let pretty = release

@@ -16,13 +16,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{broadcast, mpsc};
 
 /// What a runtime answers, in its own time.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, RuntimeError>>;
+pub type RuntimeFuture<'a, T> = BoxFuture<'a, Result<T, RuntimeError>>;
 
 /// Bytes that come from a container.
-pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub type OutputReader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// Bytes that go to a container.
-pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+pub type StdinWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Both ways at once: a forwarded connection.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -30,9 +30,9 @@ pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// Runs containers in sandboxes, one sandbox for each pod.
-pub trait Runtime: Send + Sync + 'static {
+pub trait ContainerRuntime: Send + Sync + 'static {
     /// Name, version and what it isolates.
-    fn about(&self) -> Answer<'_, About>;
+    fn about(&self) -> RuntimeFuture<'_, RuntimeInfo>;
 
     /// Whether paths of mounts are opened by somebody else, who follows links: what a container may
     /// change must not be given by such a path.
@@ -41,22 +41,26 @@ pub trait Runtime: Send + Sync + 'static {
     }
 
     /// The image as it is on this node, pulled if the policy says so.
-    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image>;
+    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> RuntimeFuture<'a, Image>;
 
     /// Makes the sandbox of a pod and starts it.
-    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> Answer<'a, Sandbox>;
+    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> RuntimeFuture<'a, Sandbox>;
 
     /// Stops everything in a sandbox; a sandbox that is gone is stopped.
-    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()>;
+    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()>;
 
     /// Removes a sandbox and what is left of its containers.
-    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()>;
+    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()>;
 
     /// Makes a container and says its id; it does not run yet.
-    fn create<'a>(&'a self, sandbox: &'a str, config: &'a ContainerConfig) -> Answer<'a, String>;
+    fn create<'a>(
+        &'a self,
+        sandbox: &'a str,
+        config: &'a ContainerConfig,
+    ) -> RuntimeFuture<'a, String>;
 
     /// Runs a container that was made.
-    fn start<'a>(&'a self, container: &'a str) -> Answer<'a, ()>;
+    fn start<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()>;
 
     /// Sends the stop signal, and kills after the grace.
     fn stop<'a>(
@@ -64,16 +68,16 @@ pub trait Runtime: Send + Sync + 'static {
         container: &'a str,
         signal: Option<&'a str>,
         grace: Duration,
-    ) -> Answer<'a, ()>;
+    ) -> RuntimeFuture<'a, ()>;
 
     /// Removes a container that has ended; its log stays.
-    fn remove<'a>(&'a self, container: &'a str) -> Answer<'a, ()>;
+    fn remove<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()>;
 
     /// Everything this runtime holds for this node: how an agent finds its pods again.
-    fn list(&self) -> Answer<'_, Vec<Sandbox>>;
+    fn list(&self) -> RuntimeFuture<'_, Vec<Sandbox>>;
 
     /// The state of one container.
-    fn status<'a>(&'a self, container: &'a str) -> Answer<'a, Container>;
+    fn status<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, Container>;
 
     /// Ids of sandboxes whose containers changed. A receiver that fell behind looks at all.
     fn changes(&self) -> broadcast::Receiver<String>;
@@ -90,7 +94,7 @@ pub trait Runtime: Send + Sync + 'static {
         container: &'a str,
         command: &'a [String],
         timeout: Duration,
-    ) -> Answer<'a, Ran>;
+    ) -> RuntimeFuture<'a, Ran>;
 
     /// Runs a command with open streams.
     fn exec<'a>(
@@ -98,13 +102,13 @@ pub trait Runtime: Send + Sync + 'static {
         container: &'a str,
         command: &'a [String],
         streams: Streams,
-    ) -> Answer<'a, Session>;
+    ) -> RuntimeFuture<'a, Session>;
 
     /// The streams of the container's own process.
-    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> Answer<'a, Session>;
+    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> RuntimeFuture<'a, Session>;
 
     /// A connection to a port of the pod.
-    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Duplex>>;
+    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> RuntimeFuture<'a, Box<dyn Duplex>>;
 }
 
 /// Why a runtime did not do what it was asked.
@@ -138,7 +142,7 @@ pub enum RuntimeError {
 
 /// Name, version and what a runtime isolates.
 #[derive(Debug, Clone, Default)]
-pub struct About {
+pub struct RuntimeInfo {
     /// `process`, `containerd`, `cri-o`.
     pub name: String,
     /// Its version.
@@ -336,7 +340,7 @@ pub struct ContainerConfig {
     /// `workingDir`; empty: the image's.
     pub directory: String,
     /// The environment, in order.
-    pub env: Vec<(String, Hidden)>,
+    pub env: Vec<(String, RedactedValue)>,
     /// Folders and files of the node that the container sees.
     pub mounts: Vec<Mount>,
     /// Log file below [`SandboxConfig::logs`].
@@ -354,14 +358,14 @@ pub struct ContainerConfig {
     /// User, groups and privileges, pod and container joined.
     pub security: Security,
     /// Limits.
-    pub limits: Limits,
+    pub limits: ContainerLimits,
 }
 
 /// Bytes that never show in a log: the value of an environment variable may be a Secret.
 #[derive(Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Hidden(pub Vec<u8>);
+pub struct RedactedValue(pub Vec<u8>);
 
-impl std::fmt::Debug for Hidden {
+impl std::fmt::Debug for RedactedValue {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "({} bytes)", self.0.len())
     }
@@ -382,7 +386,7 @@ pub struct Mount {
 
 /// Limits of a container.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct Limits {
+pub struct ContainerLimits {
     /// CPU shares by the request.
     pub cpu_shares: Option<u64>,
     /// Microseconds of CPU in 100,000.
@@ -484,11 +488,11 @@ pub struct Streams {
 /// Open streams of a process.
 pub struct Session {
     /// To its standard input; dropping it is the end of input.
-    pub stdin: Option<Writer>,
+    pub stdin: Option<StdinWriter>,
     /// From its standard output, or its terminal.
-    pub stdout: Option<Reader>,
+    pub stdout: Option<OutputReader>,
     /// From its standard error.
-    pub stderr: Option<Reader>,
+    pub stderr: Option<OutputReader>,
     /// Columns and rows of the terminal.
     pub resize: mpsc::Sender<(u16, u16)>,
     /// Its exit code, once it ends. Dropping the session ends a command, never a container.

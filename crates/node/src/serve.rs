@@ -39,10 +39,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::logs::Watcher;
 use crate::pods::{KnownPod, Pods};
-use crate::runtime::Runtime;
+use crate::runtime::ContainerRuntime;
 
 pub use body::Body;
-pub use listen::{Asked, Caller, Gate, Listener, Refusal};
+pub use listen::{AccessRejection, ClientIdentity, Listener, NodeAuthorizer, RequiredAccess};
 
 use body::{json, text};
 
@@ -52,34 +52,34 @@ const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// Answers requests about the pods of one node.
 pub struct Service {
     pub(crate) node: String,
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Arc<dyn ContainerRuntime>,
     pub(crate) pods: Pods,
     pub(crate) logs: PathBuf,
     pub(crate) watcher: Watcher,
 }
 
 /// A refusal in the words of a node: a code and a sentence.
-pub(crate) struct Refused(pub(crate) StatusCode, pub(crate) String);
+pub(crate) struct NodeErrorResponse(pub(crate) StatusCode, pub(crate) String);
 
-impl Refused {
-    pub(crate) fn bad(why: impl Into<String>) -> Refused {
-        Refused(StatusCode::BAD_REQUEST, why.into())
+impl NodeErrorResponse {
+    pub(crate) fn bad(why: impl Into<String>) -> NodeErrorResponse {
+        NodeErrorResponse(StatusCode::BAD_REQUEST, why.into())
     }
 
-    pub(crate) fn missing(why: impl Into<String>) -> Refused {
-        Refused(StatusCode::NOT_FOUND, why.into())
+    pub(crate) fn missing(why: impl Into<String>) -> NodeErrorResponse {
+        NodeErrorResponse(StatusCode::NOT_FOUND, why.into())
     }
 }
 
 /// What a handler gives.
-pub(crate) type Answered = Result<Response<Body>, Refused>;
+pub(crate) type Answered = Result<Response<Body>, NodeErrorResponse>;
 
 impl Service {
     /// A service for one node whose logs lie below `logs`. Needs a running Tokio.
     #[must_use]
     pub fn new(
         node: impl Into<String>,
-        runtime: Arc<dyn Runtime>,
+        runtime: Arc<dyn ContainerRuntime>,
         pods: Pods,
         logs: PathBuf,
     ) -> Arc<Service> {
@@ -100,13 +100,13 @@ impl Service {
     pub(crate) async fn serve_with<T, G, F>(self: Arc<Service>, connection: T, gate: G)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        G: Fn(Asked) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<(), Refused>> + Send + 'static,
+        G: Fn(RequiredAccess) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), NodeErrorResponse>> + Send + 'static,
     {
         let answer = service_fn(move |request: Request<Incoming>| {
             // Judged and routed by one and the same path (R133a).
             let path = NodePath::parse(request.uri().path());
-            let allowed = path.as_ref().map(|path| gate(Asked::of(&request, path)));
+            let allowed = path.as_ref().map(|path| gate(RequiredAccess::of(&request, path)));
             let service = Arc::clone(&self);
             async move {
                 let answered = match (path, allowed) {
@@ -114,9 +114,11 @@ impl Service {
                         Ok(()) => service.call(request, &path).await,
                         Err(refused) => Err(refused),
                     },
-                    _ => Err(Refused::bad("the path cannot be read\n")),
+                    _ => Err(NodeErrorResponse::bad("the path cannot be read\n")),
                 };
-                Ok::<_, Infallible>(answered.unwrap_or_else(|Refused(code, why)| text(code, why)))
+                Ok::<_, Infallible>(
+                    answered.unwrap_or_else(|NodeErrorResponse(code, why)| text(code, why)),
+                )
             }
         });
         let connection = hyper::server::conn::http1::Builder::new()
@@ -159,27 +161,29 @@ impl Service {
             ["portProxy", namespace, pod, port] if streams => {
                 port::answer(Arc::clone(&self), request, namespace, pod, port).await
             }
-            _ => Err(Refused::missing("404 page not found\n")),
+            _ => Err(NodeErrorResponse::missing("404 page not found\n")),
         }
     }
 
-    fn pod(&self, namespace: &str, name: &str) -> Result<Arc<KnownPod>, Refused> {
-        self.pods.find(namespace, name).ok_or_else(|| Refused::missing("pod does not exist"))
+    fn pod(&self, namespace: &str, name: &str) -> Result<Arc<KnownPod>, NodeErrorResponse> {
+        self.pods
+            .find(namespace, name)
+            .ok_or_else(|| NodeErrorResponse::missing("pod does not exist"))
     }
 }
 
 /// The parameters of a request, decoded.
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct QueryParameters(Vec<(String, String)>);
 
-impl Query {
-    pub(crate) fn of<B>(request: &Request<B>) -> Query {
+impl QueryParameters {
+    pub(crate) fn of<B>(request: &Request<B>) -> QueryParameters {
         let text = request.uri().query().unwrap_or_default();
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decode = |text: &str| percent_decode(&text.replace('+', " "));
             (decode(name), decode(value))
         });
-        Query(pairs.collect())
+        QueryParameters(pairs.collect())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_streams::spdy::{
-    CANCEL, Decoder, Encoder, Frame, Headers, PROTOCOL_ERROR, REFUSED_STREAM,
+    CANCEL, Decoder, Encoder, Headers, PROTOCOL_ERROR, REFUSED_STREAM, SpdyFrame,
 };
 use tokio::io::{
     AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf,
@@ -40,31 +40,31 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Which end of a connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum SpdyRole {
     /// Opens odd streams.
     Client,
     /// Opens even streams.
     Server,
 }
 
-/// A connection; dropping it ends it at once, [`Connection::close`] as one should.
-pub struct Connection {
-    accepted: mpsc::Receiver<Stream>,
-    frames: mpsc::Sender<Frame>,
-    table: Arc<Table>,
+/// A connection; dropping it ends it at once, [`SpdyConnection::close`] as one should.
+pub struct SpdyConnection {
+    accepted: mpsc::Receiver<SpdyStream>,
+    frames: mpsc::Sender<SpdyFrame>,
+    table: Arc<StreamTable>,
     next: AtomicU32,
     ended: watch::Receiver<bool>,
     /// Ends the tasks with the connection.
-    end: End,
+    end: CloseGuard,
 }
 
 /// Whether a connection has ended; it has when this is dropped.
-pub(crate) struct End(Arc<watch::Sender<bool>>);
+pub(crate) struct CloseGuard(Arc<watch::Sender<bool>>);
 
-impl End {
-    pub(crate) fn new() -> (End, watch::Receiver<bool>) {
+impl CloseGuard {
+    pub(crate) fn new() -> (CloseGuard, watch::Receiver<bool>) {
         let (end, ended) = watch::channel(false);
-        (End(Arc::new(end)), ended)
+        (CloseGuard(Arc::new(end)), ended)
     }
 
     pub(crate) fn flag(&self) -> Arc<watch::Sender<bool>> {
@@ -72,7 +72,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for CloseGuard {
     fn drop(&mut self) {
         self.0.send_replace(true);
     }
@@ -80,32 +80,32 @@ impl Drop for End {
 
 /// The streams of a connection.
 #[derive(Default)]
-struct Table {
+struct StreamTable {
     // INVARIANT: a stream is here until its reader and all its writers are dropped, whatever the other
     // side says: what counts is what it makes us hold.
-    open: Mutex<BTreeMap<u32, Entry>>,
+    open: Mutex<BTreeMap<u32, StreamEntry>>,
 }
 
-struct Entry {
+struct StreamEntry {
     /// `None` once the other side writes no more.
     bytes: Option<mpsc::Sender<Bytes>>,
     reset: watch::Sender<bool>,
 }
 
 /// A place among the streams, until this is dropped.
-struct Place {
+struct StreamGuard {
     id: u32,
-    table: Arc<Table>,
+    table: Arc<StreamTable>,
 }
 
-impl Drop for Place {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.table.lock().remove(&self.id);
     }
 }
 
-impl Table {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u32, Entry>> {
+impl StreamTable {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u32, StreamEntry>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +118,7 @@ impl Table {
 }
 
 /// One stream: bytes both ways, and what it is for.
-pub struct Stream {
+pub struct SpdyStream {
     /// What its opener says it is for.
     pub headers: Headers,
     /// What the other side writes.
@@ -130,40 +130,40 @@ pub struct Stream {
 /// What the other side writes on a stream.
 pub struct StreamReader {
     bytes: mpsc::Receiver<Bytes>,
-    _place: Arc<Place>,
+    _place: Arc<StreamGuard>,
 }
 
 /// What we write on a stream. Dropping it without [`StreamWriter::finish`] says nothing to anybody.
 #[derive(Clone)]
 pub struct StreamWriter {
-    frames: mpsc::Sender<Frame>,
+    frames: mpsc::Sender<SpdyFrame>,
     reset: watch::Receiver<bool>,
-    place: Arc<Place>,
+    place: Arc<StreamGuard>,
 }
 
 /// The other side is gone, or has reset the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the other side of the stream is gone")]
-pub struct Gone;
+pub struct StreamClosed;
 
-impl From<Gone> for io::Error {
-    fn from(gone: Gone) -> io::Error {
+impl From<StreamClosed> for io::Error {
+    fn from(gone: StreamClosed) -> io::Error {
         io::Error::new(io::ErrorKind::BrokenPipe, gone)
     }
 }
 
-impl Connection {
+impl SpdyConnection {
     /// Takes a socket on which SPDY was agreed.
-    pub fn start<T>(socket: T, role: Role) -> Connection
+    pub fn start<T>(socket: T, role: SpdyRole) -> SpdyConnection
     where
         T: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (read, write) = tokio::io::split(socket);
         let (frames, queue) = mpsc::channel(WRITE_QUEUE);
         let (accept, accepted) = mpsc::channel(ACCEPT_QUEUE);
-        let (end, ended) = End::new();
-        let table = Arc::new(Table::default());
-        let reader = Reader {
+        let (end, ended) = CloseGuard::new();
+        let table = Arc::new(StreamTable::default());
+        let reader = FrameReader {
             role,
             table: Arc::clone(&table),
             // Weak, so that the writer ends when nobody but the reader could write.
@@ -171,8 +171,8 @@ impl Connection {
             accept: Some(accept),
             last: 0,
         };
-        let first = if role == Role::Client { 1 } else { 2 };
-        let writer = Writer { ping: first, encoder: Encoder::default(), ended: ended.clone() };
+        let first = if role == SpdyRole::Client { 1 } else { 2 };
+        let writer = FrameWriter { ping: first, encoder: Encoder::default(), ended: ended.clone() };
         tokio::spawn({
             let (mut reader, mut ended, end) = (reader, ended.clone(), end.flag());
             async move {
@@ -194,23 +194,23 @@ impl Connection {
                 flag.send_replace(true);
             }
         });
-        Connection { accepted, frames, table, next: AtomicU32::new(first), ended, end }
+        SpdyConnection { accepted, frames, table, next: AtomicU32::new(first), ended, end }
     }
 
     /// The next stream the other side opens; `None` when it has gone.
-    pub async fn accept(&mut self) -> Option<Stream> {
+    pub async fn accept(&mut self) -> Option<SpdyStream> {
         self.accepted.recv().await
     }
 
     /// Opens a stream.
-    pub async fn open(&self, headers: Headers) -> Result<Stream, Gone> {
+    pub async fn open(&self, headers: Headers) -> Result<SpdyStream, StreamClosed> {
         if *self.ended.borrow() {
-            return Err(Gone);
+            return Err(StreamClosed);
         }
         let id = self.next.fetch_add(2, Ordering::Relaxed);
         let stream = stream(id, headers.clone(), &self.table, &self.frames);
-        let frame = Frame::Open { stream: id, headers, fin: false, unidirectional: false };
-        self.frames.send(frame).await.map_err(|_| Gone)?;
+        let frame = SpdyFrame::Open { stream: id, headers, fin: false, unidirectional: false };
+        self.frames.send(frame).await.map_err(|_| StreamClosed)?;
         Ok(stream)
     }
 
@@ -227,21 +227,26 @@ impl Connection {
     ///
     /// A socket closed with bytes unread would take with it what the other side has not read yet.
     pub async fn close(self) {
-        let Connection { accepted, frames, mut ended, end, .. } = self;
+        let SpdyConnection { accepted, frames, mut ended, end, .. } = self;
         drop(accepted);
-        let _ = frames.send(Frame::GoAway { last: 0, status: 0 }).await;
+        let _ = frames.send(SpdyFrame::GoAway { last: 0, status: 0 }).await;
         drop(frames);
         let _ = tokio::time::timeout(CLOSE_LIMIT, ended.wait_for(|ended| *ended)).await;
         drop(end);
     }
 }
 
-fn stream(id: u32, headers: Headers, table: &Arc<Table>, frames: &mpsc::Sender<Frame>) -> Stream {
+fn stream(
+    id: u32,
+    headers: Headers,
+    table: &Arc<StreamTable>,
+    frames: &mpsc::Sender<SpdyFrame>,
+) -> SpdyStream {
     let (sender, bytes) = mpsc::channel(STREAM_QUEUE);
     let (told, reset) = watch::channel(false);
-    table.lock().insert(id, Entry { bytes: Some(sender), reset: told });
-    let place = Arc::new(Place { id, table: Arc::clone(table) });
-    Stream {
+    table.lock().insert(id, StreamEntry { bytes: Some(sender), reset: told });
+    let place = Arc::new(StreamGuard { id, table: Arc::clone(table) });
+    SpdyStream {
         headers,
         reader: StreamReader { bytes, _place: Arc::clone(&place) },
         writer: StreamWriter { frames: frames.clone(), reset, place },
@@ -268,43 +273,43 @@ impl StreamWriter {
     }
 
     /// Writes, once there is room.
-    pub async fn write(&self, bytes: Bytes) -> Result<(), Gone> {
+    pub async fn write(&self, bytes: Bytes) -> Result<(), StreamClosed> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.send(Frame::Data { stream: self.id(), bytes, fin: false }).await
+        self.send(SpdyFrame::Data { stream: self.id(), bytes, fin: false }).await
     }
 
     /// Says that nothing more comes on this stream.
     pub async fn finish(self) {
-        let fin = Frame::Data { stream: self.id(), bytes: Bytes::new(), fin: true };
+        let fin = SpdyFrame::Data { stream: self.id(), bytes: Bytes::new(), fin: true };
         let _ = self.send(fin).await;
     }
 
     /// Ends the stream in both directions.
     pub async fn reset(self) {
-        let _ = self.send(Frame::Reset { stream: self.id(), status: CANCEL }).await;
+        let _ = self.send(SpdyFrame::Reset { stream: self.id(), status: CANCEL }).await;
     }
 
-    async fn send(&self, frame: Frame) -> Result<(), Gone> {
+    async fn send(&self, frame: SpdyFrame) -> Result<(), StreamClosed> {
         if *self.reset.borrow() {
-            return Err(Gone);
+            return Err(StreamClosed);
         }
-        self.frames.send(frame).await.map_err(|_| Gone)
+        self.frames.send(frame).await.map_err(|_| StreamClosed)
     }
 }
 
-struct Reader {
-    role: Role,
-    table: Arc<Table>,
-    frames: mpsc::WeakSender<Frame>,
+struct FrameReader {
+    role: SpdyRole,
+    table: Arc<StreamTable>,
+    frames: mpsc::WeakSender<SpdyFrame>,
     /// `None` once no more streams are taken.
-    accept: Option<mpsc::Sender<Stream>>,
+    accept: Option<mpsc::Sender<SpdyStream>>,
     /// The last stream that was opened.
     last: u32,
 }
 
-impl Reader {
+impl FrameReader {
     async fn run<T: AsyncRead>(&mut self, mut socket: ReadHalf<T>) -> io::Result<()> {
         let mut decoder = Decoder::default();
         let mut buffer = vec![0; READ_BYTES];
@@ -320,12 +325,12 @@ impl Reader {
         }
     }
 
-    async fn take(&mut self, frame: Frame) {
+    async fn take(&mut self, frame: SpdyFrame) {
         match frame {
-            Frame::Open { stream, headers, fin, unidirectional: _ } => {
+            SpdyFrame::Open { stream, headers, fin, unidirectional: _ } => {
                 self.opened(stream, headers, fin).await;
             }
-            Frame::Data { stream, bytes, fin } => {
+            SpdyFrame::Data { stream, bytes, fin } => {
                 let queue = self.table.lock().get(&stream).and_then(|entry| entry.bytes.clone());
                 if let Some(queue) = queue.filter(|_| !bytes.is_empty()) {
                     // Nobody may want them any more; then they are passed over.
@@ -335,69 +340,69 @@ impl Reader {
                     self.table.finish(stream);
                 }
             }
-            Frame::Reply { stream, fin, .. } | Frame::Headers { stream, fin, .. } => {
+            SpdyFrame::Reply { stream, fin, .. } | SpdyFrame::Headers { stream, fin, .. } => {
                 if fin {
                     self.table.finish(stream);
                 }
             }
-            Frame::Reset { stream, .. } => {
+            SpdyFrame::Reset { stream, .. } => {
                 self.table.finish(stream);
                 if let Some(entry) = self.table.lock().get(&stream) {
                     entry.reset.send_replace(true);
                 }
             }
-            Frame::Ping { id } => {
-                let ours = (id % 2 == 0) == (self.role == Role::Server);
+            SpdyFrame::Ping { id } => {
+                let ours = (id % 2 == 0) == (self.role == SpdyRole::Server);
                 if !ours {
-                    self.answer(Frame::Ping { id }).await;
+                    self.answer(SpdyFrame::Ping { id }).await;
                 }
             }
-            Frame::GoAway { .. } => self.accept = None,
-            Frame::Settings | Frame::Window { .. } => {}
+            SpdyFrame::GoAway { .. } => self.accept = None,
+            SpdyFrame::Settings | SpdyFrame::Window { .. } => {}
         }
     }
 
     async fn opened(&mut self, id: u32, headers: Headers, fin: bool) {
-        let theirs = (id % 2 == 1) == (self.role == Role::Server);
+        let theirs = (id % 2 == 1) == (self.role == SpdyRole::Server);
         if !theirs || id <= self.last {
-            return self.answer(Frame::Reset { stream: id, status: PROTOCOL_ERROR }).await;
+            return self.answer(SpdyFrame::Reset { stream: id, status: PROTOCOL_ERROR }).await;
         }
         self.last = id;
         let full = self.table.lock().len() >= STREAMS_MAX;
         let (Some(frames), Some(accept), false) = (self.frames.upgrade(), &self.accept, full)
         else {
-            return self.answer(Frame::Reset { stream: id, status: REFUSED_STREAM }).await;
+            return self.answer(SpdyFrame::Reset { stream: id, status: REFUSED_STREAM }).await;
         };
         let stream = stream(id, headers, &self.table, &frames);
         if fin {
             self.table.finish(id);
         }
-        let reply = Frame::Reply { stream: id, headers: Headers::default(), fin: false };
+        let reply = SpdyFrame::Reply { stream: id, headers: Headers::default(), fin: false };
         let _ = frames.send(reply).await;
         let _ = accept.send(stream).await;
     }
 
-    async fn answer(&self, frame: Frame) {
+    async fn answer(&self, frame: SpdyFrame) {
         if let Some(frames) = self.frames.upgrade() {
             let _ = frames.send(frame).await;
         }
     }
 }
 
-struct Writer {
+struct FrameWriter {
     /// The number of the next ping.
     ping: u32,
     encoder: Encoder,
     ended: watch::Receiver<bool>,
 }
 
-impl Writer {
+impl FrameWriter {
     /// Writes frames until nobody can make any more, then closes our side. Fails when the other side is
     /// gone, which it may learn by a ping that nobody takes.
     async fn run<T: AsyncWrite>(
         mut self,
         mut socket: WriteHalf<T>,
-        mut queue: mpsc::Receiver<Frame>,
+        mut queue: mpsc::Receiver<SpdyFrame>,
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut ping = tokio::time::interval(PING_EVERY);
@@ -426,9 +431,9 @@ impl Writer {
         socket.shutdown().await
     }
 
-    fn next_ping(&mut self) -> Frame {
+    fn next_ping(&mut self) -> SpdyFrame {
         let id = self.ping;
         self.ping = id.checked_add(2).unwrap_or(id % 2 + 2);
-        Frame::Ping { id }
+        SpdyFrame::Ping { id }
     }
 }

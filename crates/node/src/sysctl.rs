@@ -2,7 +2,7 @@
 //! kernel keeps them for the machine, or one pod could use up with them what all share.
 
 use serde_json::Value;
-use tenure_lifecycle::Refusal;
+use tenure_lifecycle::PodRejection;
 use tenure_machinery::{Object, ObjectExt as _};
 
 /// What upstream calls safe: kept for each pod apart, and no harm to others.
@@ -24,7 +24,7 @@ const SAFE: [&str; 14] = [
 ];
 
 /// Why a node does not take a pod that asks for a setting it may not have.
-pub(crate) fn refused(pod: &Object) -> Option<Refusal> {
+pub(crate) fn refused(pod: &Object) -> Option<PodRejection> {
     let flag = |name: &str| pod.bool_at(&["spec", name]).unwrap_or_default();
     let listed = pod.list_at(&["spec", "securityContext", "sysctls"]).iter();
     let mut names = listed.filter_map(Value::as_object).map(|one| {
@@ -32,7 +32,7 @@ pub(crate) fn refused(pod: &Object) -> Option<Refusal> {
         forbidden(name, flag("hostNetwork"), flag("hostIPC"))
     });
     let message = names.find_map(|why| why)?;
-    Some(Refusal { reason: "SysctlForbidden".to_owned(), message })
+    Some(PodRejection { reason: "SysctlForbidden".to_owned(), message })
 }
 
 /// Without a namespace of its own, a pod would change the setting of the machine.

@@ -14,7 +14,7 @@ mod empty;
 mod execute;
 mod folder;
 mod host_path;
-mod medium;
+mod memory_medium;
 mod owner;
 mod retire;
 mod sub_path;
@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-pub use tenure_downward::{File, Payload};
+pub use tenure_downward::{Payload, PayloadFile};
 
 use crate::private::PrivatePaths;
 use crate::runtime::{Mount, PodKey};
 
-use self::folder::Folder;
-use self::owner::Owner;
+use self::folder::VolumeFolder;
+use self::owner::VolumeOwner;
 
 /// A volume as it should be.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub struct VolumeWanted {
     /// Its name in the pod.
     pub name: String,
     /// What it is.
-    pub source: Source,
+    pub source: VolumeSource,
     /// `fsGroup` of the pod.
     pub fs_group: Option<u32>,
     /// The node's id of the pod's user 0: all that is made here belongs to users from there on.
@@ -51,7 +51,7 @@ pub struct VolumeWanted {
 
 /// What a volume is.
 #[derive(Clone)]
-pub enum Source {
+pub enum VolumeSource {
     /// Files the agent keeps current: configMap, secret, downwardAPI, projected.
     Files {
         /// What is in it.
@@ -124,21 +124,21 @@ pub struct Volumes {
 struct Inner {
     options: VolumeOptions,
     private: PrivatePaths,
-    memory: medium::Memory,
+    memory: memory_medium::MemoryMedium,
     hook: Option<Hook>,
     known: Mutex<KnownVolumes>,
     /// Writers of a pod's volumes hold its lock together; whoever removes them holds it alone (R85).
     pods: Mutex<HashMap<String, Arc<RwLock<()>>>>,
-    retired: retire::Queue,
+    retired: retire::RemovalQueue,
     hasher: [RandomState; 2],
 }
 
 /// What is known of every volume, by the pod's uid and the volume's name.
-type KnownVolumes = HashMap<(String, String), Arc<Mutex<Known>>>;
+type KnownVolumes = HashMap<(String, String), Arc<Mutex<CachedVolume>>>;
 
 /// What is known of one volume without looking at the disk.
 #[derive(Default)]
-struct Known {
+struct CachedVolume {
     place: Option<PathBuf>,
     /// The node's id of the pod's user 0.
     first_id: u32,
@@ -167,7 +167,7 @@ impl Volumes {
             .map_err(|error| VolumeError(format!("{}: {error}", pods.display())))?;
         options.root = std::fs::canonicalize(&options.root)
             .map_err(|error| VolumeError(format!("{}: {error}", options.root.display())))?;
-        let memory = medium::Memory::find(&options.root);
+        let memory = memory_medium::MemoryMedium::find(&options.root);
         let private = PrivatePaths::resolve(&options.private)
             .map_err(|error| VolumeError(error.to_string()))?;
         let inner = Inner {
@@ -177,7 +177,7 @@ impl Volumes {
             hook,
             known: Mutex::default(),
             pods: Mutex::default(),
-            retired: retire::Queue::default(),
+            retired: retire::RemovalQueue::default(),
             hasher: [RandomState::new(), RandomState::new()],
         };
         let volumes = Volumes { inner: Arc::new(inner) };
@@ -196,22 +196,22 @@ impl Volumes {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         known.first_id = wanted.first_id;
         match &wanted.source {
-            Source::Files { payload, memory } => {
+            VolumeSource::Files { payload, memory } => {
                 known.files = true;
                 self.write_files(pod, wanted, payload, *memory, &mut known)
             }
-            Source::EmptyDir { memory, limit } => {
+            VolumeSource::EmptyDir { memory, limit } => {
                 known.files = false;
                 let place = self.disk(&pod.uid).join(&wanted.name);
                 empty::mark(&self.folder(&pod.uid), &wanted.name)
                     .map_err(|error| VolumeError(error.to_string()))?;
-                empty::set_up(&place, *memory, *limit, Owner::of(wanted))
+                empty::set_up(&place, *memory, *limit, VolumeOwner::of(wanted))
                     .map_err(|error| VolumeError(error.to_string()))?;
                 make_nested(&place, wanted)?;
                 known.place = Some(place);
                 Ok(())
             }
-            Source::HostPath { path, kind } => {
+            VolumeSource::HostPath { path, kind } => {
                 if !self.inner.options.host_path {
                     return Err(VolumeError(
                         "hostPath is not allowed on this node: its containers are processes of the \
@@ -238,7 +238,7 @@ impl Volumes {
         let from = if wanted.sub_path.is_empty() {
             place
         } else {
-            let owner = (!known.files).then(|| Owner::root(known.first_id));
+            let owner = (!known.files).then(|| VolumeOwner::root(known.first_id));
             let failed = |error: std::io::Error| {
                 VolumeError(format!(
                     "failed to prepare subPath for volumeMount \"{}\": \"{}\": {error}",
@@ -286,7 +286,7 @@ impl Volumes {
         let own = self.folder(pod_uid);
         sub_path::release_all(&own).map_err(|error| told(&own, error))?;
         let disk = self.disk(pod_uid);
-        medium::unmount_below(&disk).map_err(|error| told(&disk, error))?;
+        memory_medium::unmount_below(&disk).map_err(|error| told(&disk, error))?;
         let pods = self.inner.options.root.join("pods");
         folder::remove(&pods, pod_uid).map_err(|error| told(&pods, error))?;
         let memory = self.inner.memory.place();
@@ -307,7 +307,7 @@ impl Volumes {
         let pods = self.inner.options.root.join("pods");
         let mut all = names(&pods);
         all.extend(names(self.inner.memory.place()));
-        all.retain(|name| name != medium::KEPT);
+        all.retain(|name| name != memory_medium::KEPT);
         all.sort();
         all.dedup();
         all
@@ -324,9 +324,9 @@ impl Volumes {
     /// (R84).
     pub(crate) fn keep(&self, name: &Path, bytes: Option<&[u8]>) -> std::io::Result<()> {
         let memory = &self.inner.memory;
-        let folder = memory.place().join(medium::KEPT);
+        let folder = memory.place().join(memory_medium::KEPT);
         if bytes.is_none() {
-            crate::keep::write_file(&folder.join(name), None)?;
+            crate::offline_cache::write_file(&folder.join(name), None)?;
             memory.release();
             return Ok(());
         }
@@ -335,12 +335,12 @@ impl Volumes {
             return Ok(());
         }
         make_private(&folder)?;
-        crate::keep::write_file(&folder.join(name), bytes)
+        crate::offline_cache::write_file(&folder.join(name), bytes)
     }
 
     /// What was kept in memory under a name.
     pub(crate) fn kept(&self, name: &Path) -> Option<Vec<u8>> {
-        std::fs::read(self.inner.memory.place().join(medium::KEPT).join(name)).ok()
+        std::fs::read(self.inner.memory.place().join(memory_medium::KEPT).join(name)).ok()
     }
 
     /// Whether a volume has content, of this agent or of one before it.
@@ -359,7 +359,7 @@ impl Volumes {
         for uid in names(&self.inner.options.root.join("pods")) {
             sub_path::release_all(&self.folder(&uid)).unwrap_or_default();
         }
-        medium::unmount_below(&self.inner.options.root.join("pods")).unwrap_or_default();
+        memory_medium::unmount_below(&self.inner.options.root.join("pods")).unwrap_or_default();
         self.inner.memory.drop_all();
     }
 
@@ -369,7 +369,7 @@ impl Volumes {
         wanted: &VolumeWanted,
         payload: &Payload,
         memory: bool,
-        known: &mut Known,
+        known: &mut CachedVolume,
     ) -> Result<(), VolumeError> {
         let digest = self.digest(payload, wanted.fs_group);
         if let Some((last, seen)) = known.written
@@ -390,7 +390,7 @@ impl Volumes {
         let place = base.join(&wanted.name);
         let first = !place.exists();
         let hook = self.inner.hook.as_ref();
-        let made = Folder::make(&base, wanted, hook).map_err(|error| told(&error));
+        let made = VolumeFolder::make(&base, wanted, hook).map_err(|error| told(&error));
         let done = made.and_then(|folder| {
             folder.make_nested(wanted).map_err(|error| told(&error))?;
             folder.write(payload, wanted, durable, &known.retired).map_err(|error| told(&error))
@@ -435,11 +435,11 @@ impl Volumes {
         let of_disk = names(&self.inner.options.root.join("pods"))
             .into_iter()
             .map(|uid| (self.disk(&uid), uid));
-        let of_memory = names(memory).into_iter().filter(|name| name != medium::KEPT);
+        let of_memory = names(memory).into_iter().filter(|name| name != memory_medium::KEPT);
         let of_memory = of_memory.map(|uid| (memory.join(&uid), uid));
         for (base, uid) in of_disk.chain(of_memory) {
             for name in names(&base) {
-                let Ok(folder) = Folder::open(&base, &name, self.inner.hook.as_ref()) else {
+                let Ok(folder) = VolumeFolder::open(&base, &name, self.inner.hook.as_ref()) else {
                     continue;
                 };
                 let known = self.known(&uid, &name);
@@ -483,7 +483,7 @@ impl Volumes {
         self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, uid: &str, name: &str) -> Arc<Mutex<Known>> {
+    fn known(&self, uid: &str, name: &str) -> Arc<Mutex<CachedVolume>> {
         let key = (uid.to_owned(), name.to_owned());
         Arc::clone(self.all_known().entry(key).or_default())
     }
@@ -519,6 +519,6 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
 }
 
 fn make_nested(place: &Path, wanted: &VolumeWanted) -> Result<(), VolumeError> {
-    let held = Folder::at(place).map_err(|error| VolumeError(error.to_string()))?;
+    let held = VolumeFolder::at(place).map_err(|error| VolumeError(error.to_string()))?;
     held.make_nested(wanted).map_err(|error| VolumeError(error.to_string()))
 }

@@ -7,9 +7,9 @@
 //! ```
 
 mod adopt;
-mod files;
-mod learn;
+mod container_state;
 mod outcome;
+mod pod_volumes;
 mod probing;
 mod report;
 mod sandbox;
@@ -24,26 +24,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tenure_downward::Input;
+use tenure_downward::ValueInput;
 use tenure_lifecycle::{
-    Action, Backoff, Leaving, Observed, Refusal, Role, Spec, is_ending, next_actions,
+    ContainerType, Leaving, LifecycleSpec, Observed, PodAction, PodRejection, RestartBackoff,
+    is_ending, next_actions,
 };
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::agent::Shared;
+use crate::agent::AgentContext;
 use crate::client::Answered;
 use crate::container;
-use crate::events::{Grade, Subject};
-use crate::objects::Tell;
+use crate::events::{EventSubject, Grade};
+use crate::objects::InputCallback;
 use crate::pods::{self, KnownContainer, KnownPod};
 use crate::probe::Purpose;
 use crate::runtime::{ContainerState, PodKey, RuntimeError, Sandbox};
 
-use files::Files;
-use report::Report;
-use start::{Begun, NotBegun};
+use pod_volumes::PodVolumes;
+use report::StatusReporter;
+use start::{NotBegun, StartedContainer};
 
 /// How long a pull that failed is shown as such before it is shown as waiting.
 const PULL_SHOWN: Duration = Duration::from_secs(2);
@@ -55,26 +56,26 @@ const AWAY_RETRY: Duration = Duration::from_secs(1);
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// What a worker is told.
-pub(crate) enum Message {
+pub(crate) enum WorkerMessage {
     /// The pod as the server now has it.
     Pod(Arc<Object>),
     /// The pod is gone from the server.
     Gone,
     /// Something outside the pod that it reads changed.
-    Input(Input),
+    Input(ValueInput),
     /// Its sandbox changed, or may have.
     Look,
     /// What the runtime holds of the pod, complete.
     Held(Vec<Sandbox>),
     /// The node puts the pod out.
-    Evict(Refusal),
+    Evict(PodRejection),
     /// The node ends; `living` is held until nothing of the pod lives and that was told.
     Leave {
         leaving: Leaving,
         living: mpsc::Sender<()>,
     },
     SandboxMade(Result<Sandbox, RuntimeError>),
-    Started(String, Result<Begun, NotBegun>),
+    Started(String, Result<StartedContainer, NotBegun>),
     Stopped(String),
     Finished {
         remove: bool,
@@ -102,7 +103,7 @@ struct HeldSandbox {
 
 /// An instance of a container, as the runtime knows it.
 #[derive(Clone)]
-struct Held {
+struct ContainerAttempt {
     id: String,
     attempt: u32,
     log: PathBuf,
@@ -111,11 +112,11 @@ struct Held {
 
 /// What is kept of a container beside what the engine sees.
 #[derive(Default)]
-struct Kept {
-    current: Option<Held>,
-    previous: Option<Held>,
+struct ContainerHistory {
+    current: Option<ContainerAttempt>,
+    previous: Option<ContainerAttempt>,
     /// How long the next try to make it waits.
-    retry: Option<Backoff>,
+    retry: Option<RestartBackoff>,
     /// When a pull failed.
     pull_failed: Option<(Timestamp, String)>,
     /// Whether its back-off was told.
@@ -126,17 +127,17 @@ struct Kept {
 
 /// The one who cares for a pod.
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     key: PodKey,
-    subject: Subject,
+    subject: EventSubject,
     pod: Arc<Object>,
-    spec: Spec,
+    spec: LifecycleSpec,
     seen: Observed,
     sandbox: Option<HeldSandbox>,
     attempts: u32,
-    kept: BTreeMap<String, Kept>,
-    files: Files,
-    report: Report,
+    kept: BTreeMap<String, ContainerHistory>,
+    files: PodVolumes,
+    report: StatusReporter,
     probes: BTreeMap<(String, Purpose), (String, AbortHandle)>,
     /// Set once the pod ends, for work that should not go on then.
     ending: watch::Sender<bool>,
@@ -145,19 +146,22 @@ pub(crate) struct Worker {
     /// Held while the node waits for this pod to end.
     living: Option<mpsc::Sender<()>>,
     work: JoinSet<()>,
-    out: mpsc::UnboundedSender<Message>,
-    inbox: mpsc::UnboundedReceiver<Message>,
+    out: mpsc::UnboundedSender<WorkerMessage>,
+    inbox: mpsc::UnboundedReceiver<WorkerMessage>,
 }
 
 impl Worker {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<AgentContext>,
         pod: Arc<Object>,
         found: &[Sandbox],
-        refused: Option<Refusal>,
-        (out, inbox): (mpsc::UnboundedSender<Message>, mpsc::UnboundedReceiver<Message>),
+        refused: Option<PodRejection>,
+        (out, inbox): (
+            mpsc::UnboundedSender<WorkerMessage>,
+            mpsc::UnboundedReceiver<WorkerMessage>,
+        ),
     ) -> Worker {
-        let spec = Spec::read(&pod);
+        let spec = LifecycleSpec::read(&pod);
         let phase = pod.str_at(&["status", "phase"]).and_then(tenure_lifecycle::Phase::read);
         let started = pod.str_at(&["status", "startTime"]).and_then(|time| time.parse().ok());
         let over = phase.is_some_and(tenure_lifecycle::Phase::is_final);
@@ -170,9 +174,9 @@ impl Worker {
         };
         let mut worker = Worker {
             key: container::key(&pod),
-            subject: Subject::pod(&pod),
-            files: Files::default(),
-            report: Report::default(),
+            subject: EventSubject::pod(&pod),
+            files: PodVolumes::default(),
+            report: StatusReporter::default(),
             spec,
             seen,
             sandbox: None,
@@ -243,10 +247,10 @@ impl Worker {
         let plan = next_actions(&self.spec, &self.seen, now);
         for action in plan.actions {
             match action {
-                Action::MakeSandbox => self.make_sandbox(),
-                Action::Start { container, .. } => self.start(&container),
-                Action::Stop(kill) => self.stop(kill),
-                Action::Finish { remove } => self.finish(remove),
+                PodAction::MakeSandbox => self.make_sandbox(),
+                PodAction::Start { container, .. } => self.start(&container),
+                PodAction::Stop(kill) => self.stop(kill),
+                PodAction::Finish { remove } => self.finish(remove),
             }
         }
         if let Some(due) = plan.wake {
@@ -265,55 +269,55 @@ impl Worker {
             .max(Duration::from_millis(1))
     }
 
-    async fn take(&mut self, message: Message) {
+    async fn take(&mut self, message: WorkerMessage) {
         match message {
-            Message::Pod(pod) => {
+            WorkerMessage::Pod(pod) => {
                 if self.take_pod(pod) {
                     self.report.heard();
                 }
             }
-            Message::Gone => {
+            WorkerMessage::Gone => {
                 if self.seen.removed {
                     self.gone = true;
                 }
                 self.seen.forgotten = true;
             }
-            Message::Input(input) => {
+            WorkerMessage::Input(input) => {
                 self.files.touched(&input);
                 self.retry_settings();
             }
-            Message::Look => self.look().await,
-            Message::Held(found) => self.compare(found).await,
-            Message::Evict(why) => {
+            WorkerMessage::Look => self.look().await,
+            WorkerMessage::Held(found) => self.compare(found).await,
+            WorkerMessage::Evict(why) => {
                 if self.seen.evicted.is_none() {
                     let message = why.message.clone();
                     self.shared.events.tell(&self.subject, Grade::Warning, "Evicted", message);
                     self.seen.evicted = Some(why);
                 }
             }
-            Message::Leave { leaving, living } => {
+            WorkerMessage::Leave { leaving, living } => {
                 self.seen.leaving = Some(leaving);
                 self.living = Some(living);
                 self.ending.send_replace(true);
             }
-            Message::SandboxMade(made) => self.sandbox_made(made),
-            Message::Started(name, begun) => self.started(&name, begun).await,
-            Message::Stopped(name) => {
+            WorkerMessage::SandboxMade(made) => self.sandbox_made(made),
+            WorkerMessage::Started(name, begun) => self.started(&name, begun).await,
+            WorkerMessage::Stopped(name) => {
                 if let Some(seen) = self.seen.containers.get_mut(&name) {
                     seen.busy = None;
                 }
                 self.look().await;
             }
-            Message::Finished { remove } => {
+            WorkerMessage::Finished { remove } => {
                 self.finishing = false;
                 self.seen.cleaned = true;
                 self.seen.removed |= remove;
                 self.seen.sandbox = false;
             }
-            Message::Filled { volume, done, refresh } => self.filled(&volume, done, refresh),
-            Message::Written(answer) => self.written(answer),
-            Message::Deleted(answer) => self.deleted(answer),
-            Message::Probed { container, id, purpose, well } => {
+            WorkerMessage::Filled { volume, done, refresh } => self.filled(&volume, done, refresh),
+            WorkerMessage::Written(answer) => self.written(answer),
+            WorkerMessage::Deleted(answer) => self.deleted(answer),
+            WorkerMessage::Probed { container, id, purpose, well } => {
                 self.probed(&container, &id, purpose, well);
             }
         }
@@ -334,7 +338,7 @@ impl Worker {
         let pod = Arc::clone(&self.pod);
         self.files.changed(&before, &pod);
         if before.get("spec") != pod.get("spec") || before.get("metadata") != pod.get("metadata") {
-            self.spec = Spec::read(&pod);
+            self.spec = LifecycleSpec::read(&pod);
             self.retry_settings();
             if before.get("spec") != pod.get("spec") {
                 self.hold();
@@ -349,9 +353,9 @@ impl Worker {
             return;
         }
         let out = self.out.clone();
-        let tell: Tell = Arc::new(move |input| {
+        let tell: InputCallback = Arc::new(move |input| {
             // A worker that is gone needs no news.
-            let _ = out.send(Message::Input(input));
+            let _ = out.send(WorkerMessage::Input(input));
         });
         let inputs = tenure_downward::pod_inputs(&self.pod);
         self.shared.objects.hold(&self.key.uid, &self.key.namespace, &inputs, &tell);
@@ -377,7 +381,7 @@ impl Worker {
         let containers = self.spec.containers.iter().map(|spec| {
             let kept = self.kept.get(&spec.name);
             let seen = self.seen.containers.get(&spec.name);
-            let instance = |held: &Held| pods::Instance {
+            let instance = |held: &ContainerAttempt| pods::InstanceView {
                 id: held.id.clone(),
                 attempt: held.attempt,
                 state: held.state.clone(),
@@ -406,11 +410,11 @@ impl Worker {
 }
 
 /// The list of the pod a role stands in.
-pub(crate) fn list(role: Role) -> &'static str {
+pub(crate) fn list(role: ContainerType) -> &'static str {
     match role {
-        Role::Init | Role::Sidecar => "initContainers",
-        Role::Regular => "containers",
-        Role::Ephemeral => "ephemeralContainers",
+        ContainerType::Init | ContainerType::Sidecar => "initContainers",
+        ContainerType::Regular => "containers",
+        ContainerType::Ephemeral => "ephemeralContainers",
     }
 }
 

@@ -8,7 +8,7 @@ use ring::digest;
 use serde_json::{Value, json};
 use tenure_machinery::kind::{Kind, Subresource, Verbs};
 
-use crate::order::{self, Group, Version};
+use crate::order::{self, GroupVersions, VersionKinds};
 use crate::put;
 
 /// The media type of [`aggregated_core`] and [`aggregated_groups`].
@@ -49,7 +49,7 @@ pub fn group(kinds: &[&Kind], name: &str) -> Option<Value> {
     Some(value)
 }
 
-fn group_value(group: &Group<'_>) -> Value {
+fn group_value(group: &GroupVersions<'_>) -> Value {
     let versions: Vec<_> = group
         .versions
         .iter()
@@ -181,7 +181,7 @@ fn aggregated(kinds: &[&Kind], core: bool) -> Value {
     })
 }
 
-fn aggregated_version(version: &Version<'_>) -> Value {
+fn aggregated_version(version: &VersionKinds<'_>) -> Value {
     let resources: Vec<_> = version.kinds.iter().map(|kind| aggregated_resource(kind)).collect();
     json!({"version": version.version, "freshness": "Current", "resources": resources})
 }

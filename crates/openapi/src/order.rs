@@ -5,19 +5,19 @@ use std::cmp::{Ordering, Reverse};
 use tenure_machinery::kind::Kind;
 
 /// One version of a group and its kinds, plurals in byte order.
-pub(crate) struct Version<'a> {
+pub(crate) struct VersionKinds<'a> {
     pub(crate) version: &'a str,
     pub(crate) kinds: Vec<&'a Kind>,
 }
 
 /// A group and its versions, the preferred one first.
-pub(crate) struct Group<'a> {
+pub(crate) struct GroupVersions<'a> {
     pub(crate) name: &'a str,
-    pub(crate) versions: Vec<Version<'a>>,
+    pub(crate) versions: Vec<VersionKinds<'a>>,
 }
 
 /// All groups: built-in ones in order of appearance, then those of custom kinds by name.
-pub(crate) fn groups<'a>(kinds: &[&'a Kind]) -> Vec<Group<'a>> {
+pub(crate) fn groups<'a>(kinds: &[&'a Kind]) -> Vec<GroupVersions<'a>> {
     let mut names: Vec<&str> = Vec::new();
     let mut custom: Vec<&str> = Vec::new();
     for kind in kinds {
@@ -33,13 +33,14 @@ pub(crate) fn groups<'a>(kinds: &[&'a Kind]) -> Vec<Group<'a>> {
 }
 
 /// One group; `None` when no kind is in it.
-pub(crate) fn group<'a>(kinds: &[&'a Kind], name: &str) -> Option<Group<'a>> {
-    let mut found: Option<Group<'a>> = None;
+pub(crate) fn group<'a>(kinds: &[&'a Kind], name: &str) -> Option<GroupVersions<'a>> {
+    let mut found: Option<GroupVersions<'a>> = None;
     for kind in kinds.iter().copied().filter(|kind| kind.group == name) {
-        let group = found.get_or_insert_with(|| Group { name: &kind.group, versions: Vec::new() });
+        let group =
+            found.get_or_insert_with(|| GroupVersions { name: &kind.group, versions: Vec::new() });
         match group.versions.iter_mut().find(|version| version.version == kind.version) {
             Some(version) => version.kinds.push(kind),
-            None => group.versions.push(Version { version: &kind.version, kinds: vec![kind] }),
+            None => group.versions.push(VersionKinds { version: &kind.version, kinds: vec![kind] }),
         }
     }
     let mut group = found?;

@@ -22,14 +22,15 @@ pub fn apply(object: Object, patch: &Value) -> Result<Object, PatchError> {
     let operations = patch
         .as_array()
         .ok_or_else(|| PatchError::bad("a JSON patch must be a list of operations"))?;
-    let operations = operations.iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;
+    let operations =
+        operations.iter().map(JsonPatchOperation::read).collect::<Result<Vec<_>, _>>()?;
     if operations.len() > OPERATIONS_MAX {
         return Err(PatchError::too_large(format!(
             "the allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
             operations.len()
         )));
     }
-    let mut document = Document { root: Value::Object(object), copied_bytes: 0 };
+    let mut document = TargetDocument { root: Value::Object(object), copied_bytes: 0 };
     for operation in &operations {
         document.run(operation)?;
     }
@@ -40,14 +41,14 @@ pub fn apply(object: Object, patch: &Value) -> Result<Object, PatchError> {
 }
 
 #[derive(Clone, Copy)]
-struct Operation<'p> {
+struct JsonPatchOperation<'p> {
     op: &'p str,
     path: Option<&'p str>,
     from: Option<&'p str>,
     value: Option<&'p Value>,
 }
 
-impl<'p> Operation<'p> {
+impl<'p> JsonPatchOperation<'p> {
     fn read(json: &'p Value) -> Result<Self, PatchError> {
         let json = json
             .as_object()
@@ -72,13 +73,13 @@ impl<'p> Operation<'p> {
     }
 }
 
-struct Document {
+struct TargetDocument {
     root: Value,
     copied_bytes: usize,
 }
 
-impl Document {
-    fn run(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+impl TargetDocument {
+    fn run(&mut self, operation: &JsonPatchOperation<'_>) -> Result<(), PatchError> {
         let path = || {
             let text = operation.path.ok_or_else(|| missing_member(operation, "path"))?;
             pointer(text)
@@ -239,8 +240,8 @@ fn depth_within(value: &Value, levels: usize) -> bool {
 
 /// The size of the value as JSON text.
 fn bytes(value: &Value) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
         fn write(&mut self, part: &[u8]) -> io::Result<usize> {
             self.0 = self.0.saturating_add(part.len());
             Ok(part.len())
@@ -249,7 +250,7 @@ fn bytes(value: &Value) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
         Err(_) => usize::MAX,
@@ -264,7 +265,7 @@ fn missing(pointer: &[String]) -> PatchError {
     PatchError::unprocessable(format!("the object is missing path `{}`", shown(pointer)))
 }
 
-fn missing_member(operation: &Operation<'_>, name: &str) -> PatchError {
+fn missing_member(operation: &JsonPatchOperation<'_>, name: &str) -> PatchError {
     PatchError::unprocessable(format!("operation `{}` is missing `{name}`", operation.op))
 }
 

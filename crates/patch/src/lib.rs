@@ -17,4 +17,4 @@ pub mod schema;
 pub mod strategic;
 
 pub use error::{PatchError, PatchErrorKind};
-pub use schema::{Deduced, Schema, Structural, TypeSchema};
+pub use schema::{Deduced, MergeSchema, Structural, TypeSchema};

@@ -10,10 +10,10 @@
 //! schema is never an error here; that is for decoding to say.
 
 use serde_json::Value;
-use tenure_schema::{Facts, Field, ListType, Shape, TypeId};
+use tenure_schema::{Field, ListMerge, TypeFacts, TypeId, ValueType};
 
 /// The seam between the walkers and whatever describes a type.
-pub trait Schema {
+pub trait MergeSchema {
     /// A place in the schema.
     type Node: Copy;
 
@@ -54,19 +54,19 @@ pub enum ListRule<'a> {
     /// Each value is a part.
     Set,
     /// Each item is a part, told apart by these members.
-    Keys(Keys<'a>),
+    Keys(ListMapKeys<'a>),
 }
 
 /// The members that tell the items of a list apart.
 #[derive(Clone, Copy, Debug)]
-pub enum Keys<'a> {
+pub enum ListMapKeys<'a> {
     /// As the facts table keeps them.
     Names(&'a [&'static str]),
     /// As a structural schema keeps them: a list of JSON strings.
     Json(&'a [Value]),
 }
 
-impl<'a> Keys<'a> {
+impl<'a> ListMapKeys<'a> {
     /// The names, in the order of the schema.
     pub fn iter(self) -> impl Iterator<Item = &'a str> {
         let (names, json): (&[&str], &[Value]) = match self {
@@ -80,7 +80,7 @@ impl<'a> Keys<'a> {
 /// A built-in type of the facts table.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeSchema<'f> {
-    facts: &'f Facts,
+    facts: &'f TypeFacts,
     root: FactsNode<'f>,
 }
 
@@ -95,21 +95,21 @@ pub struct FactsNode<'f> {
 #[derive(Clone, Copy, Debug)]
 enum FactsShape<'f> {
     Root(TypeId),
-    Of(&'f Shape),
+    Of(&'f ValueType),
     Unknown,
 }
 
 impl<'f> TypeSchema<'f> {
     /// The schema of one type of the table.
     #[must_use]
-    pub fn new(facts: &'f Facts, root: TypeId) -> Self {
+    pub fn new(facts: &'f TypeFacts, root: TypeId) -> Self {
         let root = FactsNode { shape: FactsShape::Root(root), field: None, replaced: false };
         Self { facts, root }
     }
 
-    fn type_of(&self, node: FactsNode<'f>) -> Option<&'f tenure_schema::Type> {
+    fn type_of(&self, node: FactsNode<'f>) -> Option<&'f tenure_schema::ApiType> {
         match node.shape {
-            FactsShape::Root(id) | FactsShape::Of(&Shape::Struct(id)) => self.facts.get(id),
+            FactsShape::Root(id) | FactsShape::Of(&ValueType::Struct(id)) => self.facts.get(id),
             FactsShape::Of(_) | FactsShape::Unknown => None,
         }
     }
@@ -122,7 +122,7 @@ const UNKNOWN: FactsNode<'static> =
 /// The one struct that a strategic patch replaces as a whole.
 const REPLACED_WHOLE: (&str, &str) = ("policy.v1.PodDisruptionBudgetSpec", "selector");
 
-impl<'f> Schema for TypeSchema<'f> {
+impl<'f> MergeSchema for TypeSchema<'f> {
     type Node = FactsNode<'f>;
 
     fn root(&self) -> Self::Node {
@@ -145,7 +145,7 @@ impl<'f> Schema for TypeSchema<'f> {
             };
         }
         let node = match of.shape {
-            FactsShape::Of(Shape::Map(inner)) => {
+            FactsShape::Of(ValueType::Map(inner)) => {
                 FactsNode { shape: FactsShape::Of(inner), field: None, replaced: false }
             }
             _ => UNKNOWN,
@@ -155,7 +155,7 @@ impl<'f> Schema for TypeSchema<'f> {
 
     fn item(&self, of: Self::Node) -> Self::Node {
         match of.shape {
-            FactsShape::Of(Shape::List(inner)) => {
+            FactsShape::Of(ValueType::List(inner)) => {
                 FactsNode { shape: FactsShape::Of(inner), field: None, replaced: false }
             }
             _ => UNKNOWN,
@@ -164,16 +164,16 @@ impl<'f> Schema for TypeSchema<'f> {
 
     fn atomic_map(&self, node: Self::Node) -> bool {
         // What may hold anything has no parts of its own, such as the data of a ControllerRevision.
-        matches!(node.shape, FactsShape::Of(Shape::Any))
+        matches!(node.shape, FactsShape::Of(ValueType::Any))
             || node.field.is_some_and(|field| field.atomic)
             || self.type_of(node).is_some_and(|kind| kind.atomic)
     }
 
     fn list(&self, node: Self::Node) -> ListRule<'_> {
         match node.field.map(|field| &field.list) {
-            Some(ListType::Set) => ListRule::Set,
-            Some(ListType::Map(keys)) => ListRule::Keys(Keys::Names(keys)),
-            Some(ListType::Atomic) | None => ListRule::Atomic,
+            Some(ListMerge::Set) => ListRule::Set,
+            Some(ListMerge::Map(keys)) => ListRule::Keys(ListMapKeys::Names(keys)),
+            Some(ListMerge::Atomic) | None => ListRule::Atomic,
         }
     }
 
@@ -232,7 +232,7 @@ impl<'s> StructuralNode<'s> {
     }
 }
 
-impl<'s> Schema for Structural<'s> {
+impl<'s> MergeSchema for Structural<'s> {
     type Node = StructuralNode<'s>;
 
     fn root(&self) -> Self::Node {
@@ -286,7 +286,7 @@ impl<'s> Schema for Structural<'s> {
         match node.text("x-kubernetes-list-type") {
             Some("set") => ListRule::Set,
             Some("map") => match node.get("x-kubernetes-list-map-keys").and_then(Value::as_array) {
-                Some(keys) => ListRule::Keys(Keys::Json(keys)),
+                Some(keys) => ListRule::Keys(ListMapKeys::Json(keys)),
                 None => ListRule::Atomic,
             },
             _ => ListRule::Atomic,
@@ -318,7 +318,7 @@ impl<'s> Schema for Structural<'s> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deduced;
 
-impl Schema for Deduced {
+impl MergeSchema for Deduced {
     type Node = ();
 
     fn root(&self) -> Self::Node {}

@@ -11,12 +11,12 @@ use crate::resources::validate_resource_requirements;
 use crate::security::validate_container_security;
 use crate::text;
 use crate::view::{any, flag, has, int, items, map, text as text_of};
-use crate::volumes::Volumes;
+use crate::volumes::VolumesByName;
 
 /// What containers must know of their pod.
 pub(crate) struct Pod<'a> {
     pub(crate) spec: &'a Object,
-    pub(crate) volumes: Volumes<'a>,
+    pub(crate) volumes: VolumesByName<'a>,
     pub(crate) claims: Vec<&'a str>,
 }
 
@@ -248,7 +248,7 @@ fn validate_host_ports(
 
 fn validate_mounts(
     container: &Object,
-    volumes: &Volumes<'_>,
+    volumes: &VolumesByName<'_>,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -326,7 +326,7 @@ fn validate_mount_options(
 
 fn validate_devices(
     container: &Object,
-    volumes: &Volumes<'_>,
+    volumes: &VolumesByName<'_>,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {

@@ -2,7 +2,7 @@
 //! field is worth never lives here.
 
 use serde_json::Value;
-use tenure_core::field_path::{Extra, Field, FieldPath, Scope};
+use tenure_core::field_path::{Extra, FieldPath, FieldPathTarget, PodField};
 use tenure_machinery::{Errors, Object, Path};
 
 use crate::view::{items, items_mut, map, text};
@@ -24,12 +24,12 @@ pub struct Withheld {
 }
 
 impl Withheld {
-    fn holds(self, scope: Scope, field: Field) -> bool {
+    fn holds(self, scope: FieldPathTarget, field: PodField) -> bool {
         match field {
-            Field::OwnerReferences => self.owner_references,
+            PodField::OwnerReferences => self.owner_references,
             field => {
                 self.volume_parity
-                    && scope == Scope::Volume
+                    && scope == FieldPathTarget::Volume
                     && !scope.allows(field, Extra::default())
                     && scope.allows(field, Extra { volume_parity: true, ..Extra::default() })
             }
@@ -42,7 +42,7 @@ impl Withheld {
         let mut used = Withheld::default();
         each_field(spec, &Path::Root, &mut |scope, text, _| {
             if let Some(field) = whole(text).filter(|field| self.holds(scope, *field)) {
-                let owners = field == Field::OwnerReferences;
+                let owners = field == PodField::OwnerReferences;
                 used.owner_references |= owners;
                 used.volume_parity |= !owners;
             }
@@ -83,9 +83,9 @@ impl Withheld {
         }
     }
 
-    fn refuse_one(self, scope: Scope, text: &str, at: &Path<'_>, errors: &mut Errors) {
+    fn refuse_one(self, scope: FieldPathTarget, text: &str, at: &Path<'_>, errors: &mut Errors) {
         let Some(field) = whole(text).filter(|field| self.holds(scope, *field)) else { return };
-        if field == Field::OwnerReferences {
+        if field == PodField::OwnerReferences {
             let why = format!("error converting fieldPath: field label not supported: {text}");
             errors.invalid(at, format_args!("{text:?}"), &why);
         } else {
@@ -97,7 +97,7 @@ impl Withheld {
 }
 
 /// The field that a path names whole.
-fn whole(path: &str) -> Option<Field> {
+fn whole(path: &str) -> Option<PodField> {
     match FieldPath::parse(path) {
         Ok(FieldPath::Whole(field)) => Some(field),
         _ => None,
@@ -183,14 +183,14 @@ fn files_of(source: &Object) -> impl Iterator<Item = &str> {
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 fn is_owner_references(field: &str) -> bool {
-    field == Field::OwnerReferences.as_str()
+    field == PodField::OwnerReferences.as_str()
 }
 
 fn is_too_long(file: &str) -> bool {
     file.len() > PATH_MAX || file.split('/').any(|name| name.len() > NAME_MAX)
 }
 
-type Each<'a> = &'a mut dyn FnMut(Scope, &str, &Path<'_>);
+type Each<'a> = &'a mut dyn FnMut(FieldPathTarget, &str, &Path<'_>);
 
 /// Every `fieldPath` of a specification and where it stands.
 fn each_field(spec: &Object, path: &Path<'_>, each: Each<'_>) {
@@ -210,7 +210,7 @@ fn each_variable(container: &Object, path: &Path<'_>, each: Each<'_>) {
     let list = path.field("env");
     for (index, variable) in items(container, "env").enumerate() {
         let Some(source) = map(variable, "valueFrom") else { continue };
-        reference(source, Scope::Env, &list.index(index).field("valueFrom"), each);
+        reference(source, FieldPathTarget::Env, &list.index(index).field("valueFrom"), each);
     }
 }
 
@@ -218,7 +218,7 @@ fn each_variable(container: &Object, path: &Path<'_>, each: Each<'_>) {
 fn each_file(volume: &Object, path: &Path<'_>, each: Each<'_>) {
     if let Some(source) = map(volume, "downwardAPI") {
         let at = path.field("downwardAPI");
-        items(source, "items").for_each(|item| reference(item, Scope::Volume, &at, each));
+        items(source, "items").for_each(|item| reference(item, FieldPathTarget::Volume, &at, each));
     }
     let Some(projected) = map(volume, "projected") else { return };
     let at = path.field("projected");
@@ -227,11 +227,11 @@ fn each_file(volume: &Object, path: &Path<'_>, each: Each<'_>) {
         let Some(source) = map(source, "downwardAPI") else { continue };
         let at = list.index(index);
         let at = at.field("downwardAPI");
-        items(source, "items").for_each(|item| reference(item, Scope::Volume, &at, each));
+        items(source, "items").for_each(|item| reference(item, FieldPathTarget::Volume, &at, each));
     }
 }
 
-fn reference(source: &Object, scope: Scope, path: &Path<'_>, each: Each<'_>) {
+fn reference(source: &Object, scope: FieldPathTarget, path: &Path<'_>, each: Each<'_>) {
     if let Some(reference) = map(source, "fieldRef") {
         each(scope, text(reference, "fieldPath"), &path.field("fieldRef").field("fieldPath"));
     }

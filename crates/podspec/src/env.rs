@@ -1,6 +1,8 @@
 //! Environment variables and what they, and files in volumes, may refer to.
 
-use tenure_core::field_path::{Extra, Fault, FieldPath, KeyedMap, Scope, split_subscript};
+use tenure_core::field_path::{
+    Extra, FieldPath, FieldPathErrorKind, FieldPathTarget, KeyedMap, split_subscript,
+};
 use tenure_machinery::quantity::{self, Quantity};
 use tenure_machinery::{Errors, Object, Path};
 
@@ -43,7 +45,7 @@ fn validate_source(source: &Object, has_value: bool, path: &Path<'_>, errors: &m
     let mut count = 0;
     if let Some(reference) = map(source, "fieldRef") {
         count += 1;
-        validate_field_path(reference, Scope::Env, &path.field("fieldRef"), errors);
+        validate_field_path(reference, FieldPathTarget::Env, &path.field("fieldRef"), errors);
     }
     if let Some(reference) = map(source, "resourceFieldRef") {
         count += 1;
@@ -92,7 +94,7 @@ fn validate_file_key(reference: &Object, path: &Path<'_>, errors: &mut Errors) {
 /// A `fieldRef` against the paths its place allows.
 pub(crate) fn validate_field_path(
     reference: &Object,
-    scope: Scope,
+    scope: FieldPathTarget,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -129,7 +131,12 @@ pub(crate) fn validate_field_path(
         Ok(FieldPath::Key { map: KeyedMap::Labels, key, .. }) => {
             text::qualified_name(&key, path, errors);
         }
-        Err(error) if matches!(error.fault, Fault::Unknown | Fault::NoSubscript) => {
+        Err(error)
+            if matches!(
+                error.fault,
+                FieldPathErrorKind::Unknown | FieldPathErrorKind::NoSubscript
+            ) =>
+        {
             let why = format!("error converting fieldPath: {error}");
             errors.invalid(&path.field("fieldPath"), format_args!("{field:?}"), &why);
         }

@@ -37,9 +37,11 @@ pub use downward::{CARRIER, Withheld, downward_warnings, drop_file_users, owner_
 pub use label_keys::merge_label_keys;
 pub use placement::validate_tolerations;
 pub use qos::qos_class;
-pub use references::{ReferenceKind, References, references, template_references};
+pub use references::{PodReferences, ReferenceKind, references, template_references};
 pub use resources::validate_resource_requirements;
-pub use spec::{Options, validate_pod, validate_pod_create, validate_pod_spec, validate_template};
+pub use spec::{
+    PodSpecOptions, validate_pod, validate_pod_create, validate_pod_spec, validate_template,
+};
 pub use update::{
     prepare_ephemeral_update, prepare_resize, validate_ephemeral_update, validate_pod_update,
     validate_resize,

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
-use tenure_machinery::usage::{Usage, amounts, asked_by_containers};
+use tenure_machinery::usage::{Usage, amounts, container_totals};
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::view::{items, items_mut, text};
@@ -74,7 +74,7 @@ pub fn refuse_pod(range: &Object, pod: &Object) -> Vec<String> {
                 }
             }
             "Pod" => {
-                let side = |name| asked_by_containers(pod, name);
+                let side = |name| container_totals(pod, name);
                 bounds(limit, &side("requests"), &side("limits"), &mut faults);
             }
             _ => {}

@@ -37,7 +37,7 @@ impl ReferenceKind {
 
 /// What a pod mentions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct References<'a> {
+pub struct PodReferences<'a> {
     /// Each kind and name once, in order.
     pub names: BTreeSet<(ReferenceKind, &'a str)>,
     /// The Secrets among them that images are pulled with and nothing else.
@@ -74,8 +74,8 @@ const PROJECTED: [&str; 6] = [
 const GUESS_DEPTH_MAX: usize = 16;
 
 /// The ConfigMaps and Secrets that a pod specification mentions, whether optional or not.
-pub fn references(spec: &Object) -> References<'_> {
-    let mut found = References::default();
+pub fn references(spec: &Object) -> PodReferences<'_> {
+    let mut found = PodReferences::default();
     for container in CONTAINERS.iter().flat_map(|list| items(spec, list)) {
         found.container(container);
     }
@@ -91,11 +91,11 @@ pub fn references(spec: &Object) -> References<'_> {
 }
 
 /// The ConfigMaps and Secrets that a pod template, or a pod, mentions.
-pub fn template_references(template: &Object) -> References<'_> {
+pub fn template_references(template: &Object) -> PodReferences<'_> {
     map(template, "spec").map(references).unwrap_or_default()
 }
 
-impl<'a> References<'a> {
+impl<'a> PodReferences<'a> {
     fn add(&mut self, kind: ReferenceKind, name: &'a str) {
         if !name.is_empty() {
             self.names.insert((kind, name));

@@ -36,7 +36,7 @@ const STANDARD: &[&str] = &[
 
 /// Whose resources are checked, which decides the names they may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum ResourceScope {
     Container,
     Pod,
 }
@@ -48,12 +48,12 @@ pub fn validate_resource_requirements(
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
-    validate_requirements(resources, Holder::Container, claims, path, errors);
+    validate_requirements(resources, ResourceScope::Container, claims, path, errors);
 }
 
 pub(crate) fn validate_requirements(
     resources: &Object,
-    holder: Holder,
+    holder: ResourceScope,
     claims: &[&str],
     path: &Path<'_>,
     errors: &mut Errors,
@@ -99,7 +99,7 @@ pub(crate) fn validate_requirements(
 fn validate_amount(
     name: &str,
     value: &Value,
-    holder: Holder,
+    holder: ResourceScope,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -114,7 +114,7 @@ fn validate_amount(
     }
 }
 
-fn validate_name(name: &str, holder: Holder, path: &Path<'_>, errors: &mut Errors) {
+fn validate_name(name: &str, holder: ResourceScope, path: &Path<'_>, errors: &mut Errors) {
     let mut wrong = Errors::new();
     text::qualified_name(name, path, &mut wrong);
     let is_name = wrong.is_empty();
@@ -125,21 +125,21 @@ fn validate_name(name: &str, holder: Holder, path: &Path<'_>, errors: &mut Error
     if is_name && plain && !STANDARD.contains(&name) && !is_huge(name) {
         let why = "must be a standard resource type or fully qualified";
         errors.invalid(path, format_args!("{name:?}"), why);
-        if holder == Holder::Pod {
+        if holder == ResourceScope::Pod {
             return;
         }
-    } else if !is_name && holder == Holder::Pod {
+    } else if !is_name && holder == ResourceScope::Pod {
         return;
     }
     match holder {
-        Holder::Pod if !matches!(name, "cpu" | "memory") && !is_huge(name) => {
+        ResourceScope::Pod if !matches!(name, "cpu" | "memory") && !is_huge(name) => {
             errors.not_supported(path, name, &["cpu", "memory", "hugepages-"]);
         }
-        Holder::Container if plain && !CONTAINER.contains(&name) && !is_huge(name) => {
+        ResourceScope::Container if plain && !CONTAINER.contains(&name) && !is_huge(name) => {
             let why = "must be a standard resource for containers";
             errors.invalid(path, format_args!("{name:?}"), why);
         }
-        Holder::Container if !plain && !is_native(name) && !is_extended(name) => {
+        ResourceScope::Container if !plain && !is_native(name) && !is_extended(name) => {
             let why = "doesn't follow extended resource name standard";
             errors.invalid(path, format_args!("{name:?}"), why);
         }
@@ -188,7 +188,7 @@ pub(crate) fn validate_pod_resources(spec: &Object, path: &Path<'_>, errors: &mu
     if has(resources, "claims") {
         errors.forbidden(&at.field("claims"), "claims may not be set for Resources at pod-level");
     }
-    validate_requirements(resources, Holder::Pod, &[], &at, errors);
+    validate_requirements(resources, ResourceScope::Pod, &[], &at, errors);
     validate_consistency(spec, resources, path, errors);
 }
 

@@ -24,7 +24,7 @@ use crate::windows::validate_host_process;
 
 /// What surrounds the specification.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options<'a> {
+pub struct PodSpecOptions<'a> {
     /// The pod's name; `None` in templates.
     pub pod: Option<&'a str>,
 }
@@ -36,7 +36,7 @@ pub fn validate_pod(pod: &Object, errors: &mut Errors) {
     let metadata = Path::Root.field("metadata");
     validate_pod_annotations(pod, spec, &metadata.field("annotations"), errors);
     let path = Path::Root.field("spec");
-    validate_pod_spec(spec, &path, errors, Options { pod: Some(pod.name()) });
+    validate_pod_spec(spec, &path, errors, PodSpecOptions { pod: Some(pod.name()) });
     if text_of(spec, "serviceAccountName").is_empty() {
         refuse_tokens(spec, &path.field("volumes"), errors);
     }
@@ -76,7 +76,7 @@ pub fn validate_template(template: &Object, path: &Path<'_>, errors: &mut Errors
     }
     validate_pod_annotations(template, spec, &path.field("annotations"), errors);
     let at = path.field("spec");
-    validate_pod_spec(spec, &at, errors, Options::default());
+    validate_pod_spec(spec, &at, errors, PodSpecOptions::default());
     validate_profile_agreement(template, spec, &at, errors);
     if any(spec, "ephemeralContainers") {
         let why = "ephemeral containers not allowed in pod template";
@@ -89,7 +89,7 @@ pub fn validate_pod_spec(
     spec: &Object,
     path: &Path<'_>,
     errors: &mut Errors,
-    options: Options<'_>,
+    options: PodSpecOptions<'_>,
 ) {
     if int(spec, "terminationGracePeriodSeconds").is_none() {
         errors.required(&path.field("terminationGracePeriodSeconds"), "");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::field_path::Scope;
+use tenure_core::field_path::FieldPathTarget;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Errors, Object, Path};
 
@@ -69,7 +69,7 @@ const NEEDED: &[(&str, &[&str])] = &[
 ];
 
 /// Good volumes by name: mounts may name only these.
-pub(crate) type Volumes<'a> = BTreeMap<&'a str, &'a Object>;
+pub(crate) type VolumesByName<'a> = BTreeMap<&'a str, &'a Object>;
 
 /// Checks the list `volumes`; `pod` is the pod's name where there is a pod.
 pub(crate) fn validate_volumes<'a>(
@@ -77,8 +77,8 @@ pub(crate) fn validate_volumes<'a>(
     pod: Option<&str>,
     path: &Path<'_>,
     errors: &mut Errors,
-) -> Volumes<'a> {
-    let mut good = Volumes::new();
+) -> VolumesByName<'a> {
+    let mut good = VolumesByName::new();
     let pod = pod.filter(|name| !name.is_empty());
     for (index, volume) in items(spec, "volumes").enumerate() {
         let at = path.index(index);
@@ -258,7 +258,7 @@ fn validate_file(file: &Object, path: &Path<'_>, errors: &mut Errors) {
     text::local_path(text_of(file, "path"), &path.field("path"), errors);
     match (map(file, "fieldRef"), map(file, "resourceFieldRef")) {
         (Some(field), resource) => {
-            validate_field_path(field, Scope::Volume, &path.field("fieldRef"), errors);
+            validate_field_path(field, FieldPathTarget::Volume, &path.field("fieldRef"), errors);
             if resource.is_some() {
                 let why = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.invalid(path, "\"resource\"", why);

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use tenure_references::{
-    Change, Condition, Filter, Obj, RefIndex, RefQuery, Resource, ServedType, Verdict,
+    Condition, Filter, Obj, RefIndex, RefQuery, Resource, ServedType, Verdict, VerdictUpdate,
 };
 
 const GROUP: &str = "gateway.networking.k8s.io";
@@ -39,7 +39,7 @@ fn main() -> anyhow::Result<()> {
             ]}}]},
         }),
     );
-    index.all_told();
+    index.mark_all_synced();
     let mut changes = index.watch(Filter::default());
 
     let query = RefQuery {
@@ -64,7 +64,7 @@ fn main() -> anyhow::Result<()> {
         println!("allowed by strategy {strategy} and {grants:?}");
     }
     let told = changes.try_recv()?;
-    anyhow::ensure!(matches!(told, Change::BecameAllowed(_)), "the grant was told");
+    anyhow::ensure!(matches!(told, VerdictUpdate::BecameAllowed(_)), "the grant was told");
     println!("became allowed: {}", told.reference());
     Ok(())
 }

@@ -104,7 +104,7 @@ pub struct Base {
     /// Namespaces that exist.
     pub namespaces: Vec<String>,
     /// Types that are served.
-    pub served: Vec<Served>,
+    pub served: Vec<ConformanceType>,
     /// The sample kinds, as CustomResourceDefinitions.
     pub definitions: Vec<Value>,
     /// The strategy and the consumer.
@@ -124,7 +124,7 @@ impl Base {
 /// A type that is served.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Served {
+pub struct ConformanceType {
     /// Its API group.
     pub group: String,
     /// Its plural name.
@@ -203,14 +203,14 @@ pub enum Expect {
     /// A request, and whether it is allowed.
     Read {
         /// The request.
-        read: Read,
+        read: ReadRequest,
         /// Whether it is allowed.
         allowed: bool,
     },
     /// A question to the library, and its answer.
     Check {
         /// The question.
-        check: Box<Check>,
+        check: Box<ReferenceCheck>,
         /// `Local`, `Granted`, `NotPermitted`, `NotAReference` or `UnknownOrigin`.
         verdict: String,
         /// Of `NotPermitted`: the condition that is not met.
@@ -225,7 +225,7 @@ pub enum Expect {
 /// A request of the consumer, or of somebody else.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Read {
+pub struct ReadRequest {
     /// The verb.
     pub verb: String,
     /// The API group.
@@ -249,7 +249,7 @@ pub struct Read {
 /// A question to the library.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
+pub struct ReferenceCheck {
     /// What points.
     pub origin: ObjectName,
     /// What is pointed at.

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use serde_json::{Map, Value};
 use tenure_reference::{
-    Attributes, Consumer, Event, Expressions, Grant, Index, Kind, Need, Obj, Origin, OriginName,
-    Outputs, RefQuery, Resource, Selectors, ServedType, Strategy, Synced, Unusable, Verdict,
+    Attributes, Consumer, Expressions, Grant, Index, IndexEvent, Need, Obj, Origin, OriginName,
+    Outputs, RefQuery, ReferenceApiKind, Resource, Selectors, ServedType, Strategy, Synced,
+    Unusable, Verdict,
 };
 
 use crate::names::{Identity, ObjectName, Reference};
@@ -29,26 +30,28 @@ pub enum NotUnderstood {
 
 /// A verdict turned (R112).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum VerdictUpdate {
     /// The reference may be followed from now on.
     BecameAllowed(Reference),
     /// The reference may no longer be followed: withdraw what was made of it.
     BecameDenied(Reference),
 }
 
-impl Change {
+impl VerdictUpdate {
     /// Which reference.
     #[must_use]
     pub fn reference(&self) -> &Reference {
         match self {
-            Change::BecameAllowed(reference) | Change::BecameDenied(reference) => reference,
+            VerdictUpdate::BecameAllowed(reference) | VerdictUpdate::BecameDenied(reference) => {
+                reference
+            }
         }
     }
 }
 
 /// Changes as they happen, first of all what is allowed when the subscription starts. It is kept until it is
 /// read: a subscriber that stops reading must be dropped.
-pub type Changes = UnboundedReceiver<Change>;
+pub type VerdictUpdates = UnboundedReceiver<VerdictUpdate>;
 
 /// Targets that a requester may read, as they come and go, first of all those there are.
 pub type Readable = UnboundedReceiver<TargetChange>;
@@ -88,7 +91,7 @@ impl Filter {
 }
 
 /// Somebody who wants to know what may be read.
-struct Reader {
+struct IndexSubscriber {
     who: Identity,
     open: BTreeSet<ObjectName>,
     sender: UnboundedSender<TargetChange>,
@@ -96,7 +99,7 @@ struct Reader {
 
 /// Knows strategies, grants, consumers and origins, and answers for each reference (R110).
 ///
-/// Until [`RefIndex::all_told`], or the finer words for watches, nothing is allowed (R125).
+/// Until [`RefIndex::mark_all_synced`], or the finer words for watches, nothing is allowed (R125).
 pub struct RefIndex {
     index: Index,
     /// The origin types that strategies in force look at.
@@ -104,8 +107,8 @@ pub struct RefIndex {
     needs: Vec<Need>,
     /// What subscribers were told to be allowed.
     allowed: BTreeSet<Reference>,
-    subscribers: Vec<(Filter, UnboundedSender<Change>)>,
-    readers: Vec<Reader>,
+    subscribers: Vec<(Filter, UnboundedSender<VerdictUpdate>)>,
+    readers: Vec<IndexSubscriber>,
 }
 
 impl Default for RefIndex {
@@ -192,17 +195,17 @@ impl RefIndex {
 
     /// The types of origins to tell of, each at its version, since this was last asked.
     ///
-    /// [`Need::Feed`] wants every object of a type again, then [`RefIndex::origins_told`].
+    /// [`Need::Feed`] wants every object of a type again, then [`RefIndex::mark_origins_synced`].
     pub fn needs(&mut self) -> Vec<Need> {
         std::mem::take(&mut self.needs)
     }
 
     /// Tells of changes of verdicts from now on; first of what is allowed already (R112).
-    pub fn watch(&mut self, filter: Filter) -> Changes {
+    pub fn watch(&mut self, filter: Filter) -> VerdictUpdates {
         let (sender, receiver) = unbounded();
         for reference in self.allowed.iter().filter(|reference| filter.accepts(reference)) {
             // The receiver is right here.
-            let _ = sender.unbounded_send(Change::BecameAllowed(reference.clone()));
+            let _ = sender.unbounded_send(VerdictUpdate::BecameAllowed(reference.clone()));
         }
         self.subscribers.push((filter, sender));
         receiver
@@ -211,14 +214,14 @@ impl RefIndex {
     /// Tells what a requester may read, as it comes and goes (R114).
     pub fn readable(&mut self, who: Identity) -> Readable {
         let (sender, receiver) = unbounded();
-        self.readers.push(Reader { who, open: BTreeSet::new(), sender });
+        self.readers.push(IndexSubscriber { who, open: BTreeSet::new(), sender });
         self.look_again();
         receiver
     }
 
     /// What the API serves, all of it (R58). Types that are not named are not served.
     pub fn serve(&mut self, types: Vec<ServedType>) {
-        self.apply(Event::Served(types));
+        self.apply(IndexEvent::Served(types));
     }
 
     /// An object of the three kinds, as it now is.
@@ -228,11 +231,15 @@ impl RefIndex {
     pub fn put(&mut self, object: &Value) -> Result<(), NotUnderstood> {
         let empty = Map::new();
         let fields = object.as_object().unwrap_or(&empty);
-        let (kind, namespace, name) = told(object)?;
+        let (kind, namespace, name) = identify(object)?;
         let event = match kind {
-            Kind::Strategy => Strategy::from_object(fields).map(Event::PutStrategy),
-            Kind::Consumer => Consumer::from_object(fields).map(Event::PutConsumer),
-            Kind::Grant => Grant::from_object(fields).map(Event::PutGrant),
+            ReferenceApiKind::Strategy => {
+                Strategy::from_object(fields).map(IndexEvent::PutStrategy)
+            }
+            ReferenceApiKind::Consumer => {
+                Consumer::from_object(fields).map(IndexEvent::PutConsumer)
+            }
+            ReferenceApiKind::Grant => Grant::from_object(fields).map(IndexEvent::PutGrant),
         };
         match event {
             Ok(event) => {
@@ -240,7 +247,7 @@ impl RefIndex {
                 Ok(())
             }
             Err(why) => {
-                self.apply(Event::Unusable(kind, namespace, name));
+                self.apply(IndexEvent::Unusable(kind, namespace, name));
                 Err(NotUnderstood::Unusable(why))
             }
         }
@@ -251,23 +258,23 @@ impl RefIndex {
     /// # Errors
     /// It is of none of the three kinds.
     pub fn remove(&mut self, object: &Value) -> Result<(), NotUnderstood> {
-        let (kind, namespace, name) = told(object)?;
+        let (kind, namespace, name) = identify(object)?;
         self.apply(match kind {
-            Kind::Strategy => Event::DropStrategy(name),
-            Kind::Consumer => Event::DropConsumer(name),
-            Kind::Grant => Event::DropGrant(namespace, name),
+            ReferenceApiKind::Strategy => IndexEvent::DropStrategy(name),
+            ReferenceApiKind::Consumer => IndexEvent::DropConsumer(name),
+            ReferenceApiKind::Grant => IndexEvent::DropGrant(namespace, name),
         });
         Ok(())
     }
 
     /// A strategy as it now is.
     pub fn put_strategy(&mut self, strategy: Strategy) {
-        self.apply(Event::PutStrategy(strategy));
+        self.apply(IndexEvent::PutStrategy(strategy));
     }
 
     /// A strategy is gone.
     pub fn remove_strategy(&mut self, name: &str) {
-        self.apply(Event::DropStrategy(name));
+        self.apply(IndexEvent::DropStrategy(name));
     }
 
     /// An origin, as the API serves it at the version that strategies look at.
@@ -280,40 +287,42 @@ impl RefIndex {
             namespace: text(object, "/metadata/namespace"),
             name: text(object, "/metadata/name"),
         };
-        self.apply(Event::PutOrigin(Origin { name, version, object }));
+        self.apply(IndexEvent::PutOrigin(Origin { name, version, object }));
     }
 
     /// An origin is gone.
     pub fn remove_origin(&mut self, origin: &Obj<'_>) {
         let Obj { group, resource, namespace, name } = *origin;
-        self.apply(Event::DropOrigin(OriginName { group, resource, namespace, name }));
+        self.apply(IndexEvent::DropOrigin(OriginName { group, resource, namespace, name }));
     }
 
     /// Everything there is was told: what is allowed is so from now on. To be said again after a strategy
     /// that looks at another type.
-    pub fn all_told(&mut self) {
-        for kind in [Kind::Strategy, Kind::Consumer, Kind::Grant] {
-            self.kind_told(kind);
+    pub fn mark_all_synced(&mut self) {
+        for kind in
+            [ReferenceApiKind::Strategy, ReferenceApiKind::Consumer, ReferenceApiKind::Grant]
+        {
+            self.mark_kind_synced(kind);
         }
         for (resource, version) in self.feeds.clone() {
-            self.origins_told(&resource, &version);
+            self.mark_origins_synced(&resource, &version);
         }
     }
 
     /// All objects of one of the three kinds were told.
-    pub fn kind_told(&mut self, kind: Kind) {
-        self.apply(Event::Synced(Synced::Kind(kind)));
+    pub fn mark_kind_synced(&mut self, kind: ReferenceApiKind) {
+        self.apply(IndexEvent::Synced(Synced::Kind(kind)));
         self.look_again();
     }
 
     /// All origins of a type were told, at a version.
-    pub fn origins_told(&mut self, resource: &Resource, version: &str) {
+    pub fn mark_origins_synced(&mut self, resource: &Resource, version: &str) {
         let Resource { group, resource } = resource;
-        self.apply(Event::Synced(Synced::Origins { group, resource, version }));
+        self.apply(IndexEvent::Synced(Synced::Origins { group, resource, version }));
         self.look_again();
     }
 
-    fn apply(&mut self, event: Event<'_>) {
+    fn apply(&mut self, event: IndexEvent<'_>) {
         let mut out = Outputs::default();
         self.index.apply(event, &mut out);
         for need in out.needs {
@@ -369,8 +378,8 @@ impl RefIndex {
             let reference = reference.clone();
             sender
                 .unbounded_send(match allowed {
-                    true => Change::BecameAllowed(reference),
-                    false => Change::BecameDenied(reference),
+                    true => VerdictUpdate::BecameAllowed(reference),
+                    false => VerdictUpdate::BecameDenied(reference),
                 })
                 .is_ok()
         });
@@ -390,7 +399,7 @@ impl RefIndex {
     }
 
     /// Compares what a reader may read with what it was told.
-    fn look(&self, reader: &mut Reader) {
+    fn look(&self, reader: &mut IndexSubscriber) {
         let Identity { user, groups } = &reader.who;
         let readable = self.index.view().live_targets(user, groups);
         let readable: BTreeSet<ObjectName> =
@@ -401,7 +410,7 @@ impl RefIndex {
     }
 }
 
-impl Reader {
+impl IndexSubscriber {
     fn set(&mut self, name: ObjectName, readable: bool) {
         let turned = match readable {
             true => self.open.insert(name.clone()),
@@ -418,11 +427,11 @@ impl Reader {
 }
 
 /// The kind, namespace and name of an object.
-fn told(object: &Value) -> Result<(Kind, &str, &str), NotUnderstood> {
+fn identify(object: &Value) -> Result<(ReferenceApiKind, &str, &str), NotUnderstood> {
     let kind = match text(object, "/kind") {
-        "ReferenceStrategy" => Kind::Strategy,
-        "ClusterReferenceConsumer" => Kind::Consumer,
-        "ReferenceGrant" => Kind::Grant,
+        "ReferenceStrategy" => ReferenceApiKind::Strategy,
+        "ClusterReferenceConsumer" => ReferenceApiKind::Consumer,
+        "ReferenceGrant" => ReferenceApiKind::Grant,
         other => return Err(NotUnderstood::Kind(other.to_owned())),
     };
     Ok((kind, text(object, "/metadata/namespace"), text(object, "/metadata/name")))

@@ -85,14 +85,16 @@ mod served;
 pub mod strategies;
 
 pub use condition::Condition;
-pub use index::{Change, Changes, Filter, NotUnderstood, Readable, RefIndex, TargetChange};
+pub use index::{
+    Filter, NotUnderstood, Readable, RefIndex, TargetChange, VerdictUpdate, VerdictUpdates,
+};
 #[cfg(feature = "kube")]
 pub use live::{ReferencedCache, References};
 pub use names::{Identity, ObjectName, Reference};
 pub use objects::grant_object;
 pub use tenure_reference::{
-    Attributes, Class, ClassSelector, Code, Consumer, Detached, Expressions, FoundReference, GROUP,
-    Grant, Kind, NamespaceSelector, Nearest, Need, NoExpressions, Obj, RefQuery, Resource,
-    Selectors, ServedType, Strategy, Subject, Triple, Unusable, Verdict, WhyNot, check_detached,
-    preference_order, references_of,
+    Attributes, Class, ClassSelector, Consumer, Detached, Expressions, FoundReference, GROUP,
+    Grant, NamespaceSelector, Nearest, Need, NoExpressions, Obj, RefQuery, ReferenceApiKind,
+    Resource, Selectors, ServedType, Strategy, Subject, Triple, UnmetCondition, Unusable, Verdict,
+    WhyNot, check_detached, preference_order, references_of,
 };

@@ -22,17 +22,17 @@ use tenure_reference::{Resource, Selectors, ServedType};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::index::{Changes, Filter, Readable, RefIndex};
+use crate::index::{Filter, Readable, RefIndex, VerdictUpdates};
 use crate::names::Identity;
 use crate::served;
 
 pub use cache::ReferencedCache;
 pub use discovery::served;
-pub use follow::{Follow, Followed};
-pub use snapshot::{Proposal, Snapshot, Unread};
+pub use follow::{Follow, MigrationEvent};
+pub use snapshot::{ProposedObjects, Snapshot, UnreadableResource};
 
 /// What the task and its users share.
-struct Shared {
+struct LiveIndexState {
     who: Identity,
     index: RwLock<RefIndex>,
     served: RwLock<Vec<ServedType>>,
@@ -40,7 +40,7 @@ struct Shared {
     problem: Mutex<Option<String>>,
 }
 
-impl Shared {
+impl LiveIndexState {
     fn read(&self) -> RwLockReadGuard<'_, RefIndex> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,11 +54,15 @@ impl Shared {
     }
 
     /// A type as kube-rs wants it, at a version or at the preferred one.
-    fn api_resource(&self, resource: &Resource, version: Option<&str>) -> Option<Api> {
+    fn api_resource(
+        &self,
+        resource: &Resource,
+        version: Option<&str>,
+    ) -> Option<WatchableResource> {
         let served = self.served();
         let row = served::row(&served, resource)?;
         let resource = served::api_resource(row, version)?;
-        Some(Api { resource, namespaced: row.namespaced })
+        Some(WatchableResource { resource, namespaced: row.namespaced })
     }
 
     fn tell(&self, problem: Option<String>) {
@@ -67,12 +71,12 @@ impl Shared {
 }
 
 /// A type, and where its objects are.
-struct Api {
+struct WatchableResource {
     resource: ApiResource,
     namespaced: bool,
 }
 
-impl Api {
+impl WatchableResource {
     fn in_namespace(&self, client: kube::Client, namespace: &str) -> kube::Api<DynamicObject> {
         match self.namespaced {
             true => kube::Api::namespaced_with(client, namespace, &self.resource),
@@ -95,7 +99,7 @@ impl Drop for Task {
 /// It reads the three reference kinds and the origins of this consumer, nothing else: give its service
 /// account `get`, `list` and `watch` on those, and nothing on its targets (R115).
 pub struct References {
-    shared: Arc<Shared>,
+    shared: Arc<LiveIndexState>,
     _task: Task,
 }
 
@@ -114,7 +118,7 @@ impl References {
         who: Identity,
         selectors: Selectors,
     ) -> References {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LiveIndexState {
             who,
             index: RwLock::new(RefIndex::new().with_selectors(selectors)),
             served: RwLock::new(Vec::new()),
@@ -139,7 +143,7 @@ impl References {
 
     /// Changes of verdicts, first what is allowed already (R112).
     #[must_use]
-    pub fn watch(&self, filter: Filter) -> Changes {
+    pub fn watch(&self, filter: Filter) -> VerdictUpdates {
         self.shared.write().watch(filter)
     }
 

@@ -7,7 +7,7 @@
 //! ```
 
 mod follow;
-mod honour;
+mod gateway_grants;
 mod in_use;
 mod kinds;
 mod plan;
@@ -21,16 +21,16 @@ use serde_json::Value;
 use tenure_reference::{GROUP, Resource, ServedType, Strategy};
 
 pub use follow::{Following, Origins};
-pub use honour::{GatewayGrants, Honoured};
+pub use gateway_grants::{GatewayGrants, Honoured};
 pub use in_use::InUse;
 pub use kinds::{KNOWN_KINDS, KnownKind};
-pub use plan::{MADE_FROM, NAMES_MAX, Plan, Scope, Step};
+pub use plan::{MADE_FROM, MigrationPlan, MigrationStep, NAMES_MAX, RemovalScope};
 pub use source::{SOURCE_GROUP, SourceGrant, is_source};
-pub use verify::{Turned, verify};
+pub use verify::{ChangedVerdict, verify};
 
 /// What is known of the cluster, or of the files.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Facts<'a> {
+pub struct MigrationContext<'a> {
     /// What is served; empty where nobody was asked, then the built-in table is used alone.
     pub served: &'a [ServedType],
     /// Strategies in force.
@@ -76,7 +76,7 @@ impl fmt::Display for Weight {
 
 /// Something to say about a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct MigrationNote {
     /// How much it matters.
     pub weight: Weight,
     /// What it is about, for programs.
@@ -87,16 +87,16 @@ pub struct Note {
     pub text: String,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for MigrationNote {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Note { weight, code, field, text } = self;
+        let MigrationNote { weight, code, field, text } = self;
         write!(out, "{weight}: {field}: {text} ({code})")
     }
 }
 
 /// The names that origins of one type and namespace may point at, for one purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredGrant {
     /// The source.
     pub source: String,
     /// Its namespace, which is that of the targets.
@@ -119,16 +119,17 @@ pub struct Wanted {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Converted {
     /// What is to be granted. The source stays as it is (M5).
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<DesiredGrant>,
     /// What there is to say.
-    pub notes: Vec<Note>,
+    pub notes: Vec<MigrationNote>,
 }
 
 impl Converted {
     /// The grants as they are where there are none yet.
     #[must_use]
     pub fn grants(&self) -> Vec<Value> {
-        Plan::new(&[(String::new(), self.clone())], [], Scope::Sources).into_created()
+        MigrationPlan::new(&[(String::new(), self.clone())], [], RemovalScope::Sources)
+            .into_created()
     }
 
     /// Whether all of the source was converted.
@@ -138,7 +139,7 @@ impl Converted {
     }
 
     fn note(&mut self, weight: Weight, code: &'static str, field: &str, text: String) {
-        let note = Note { weight, code, field: field.to_owned(), text };
+        let note = MigrationNote { weight, code, field: field.to_owned(), text };
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -147,7 +148,7 @@ impl Converted {
 
 /// Converts one ReferenceGrant of the Gateway API, in either spelling (M1).
 #[must_use]
-pub fn convert(object: &Value, facts: &Facts<'_>) -> Converted {
+pub fn convert(object: &Value, facts: &MigrationContext<'_>) -> Converted {
     let mut out = Converted::default();
     let source = match SourceGrant::read(object) {
         Ok(source) => source,
@@ -173,8 +174,12 @@ pub fn convert(object: &Value, facts: &Facts<'_>) -> Converted {
                 unknown_kind(&mut out, &field, group, kind);
                 continue;
             };
-            let link =
-                Link { source: &source, from, origin: &origin.resource, target: &target.resource };
+            let link = OriginTargetPair {
+                source: &source,
+                from,
+                origin: &origin.resource,
+                target: &target.resource,
+            };
             link.convert(facts, &to.names, to.all, &field, &mut out);
         }
     }
@@ -187,17 +192,17 @@ fn unknown_kind(out: &mut Converted, field: &str, group: &str, kind: &str) {
 }
 
 /// One origin type and namespace, and one target type, of a source.
-struct Link<'a> {
+struct OriginTargetPair<'a> {
     source: &'a SourceGrant,
     from: &'a source::From,
     origin: &'a Resource,
     target: &'a Resource,
 }
 
-impl Link<'_> {
+impl OriginTargetPair<'_> {
     fn convert(
         &self,
-        facts: &Facts<'_>,
+        facts: &MigrationContext<'_>,
         names: &BTreeSet<String>,
         all: bool,
         field: &str,
@@ -234,7 +239,7 @@ impl Link<'_> {
     }
 
     /// What such references are for, and whether strategies in force say so.
-    fn purposes(&self, facts: &Facts<'_>) -> (BTreeSet<String>, bool) {
+    fn purposes(&self, facts: &MigrationContext<'_>) -> (BTreeSet<String>, bool) {
         let purposes = |strategies: &[Strategy]| {
             let of_type = strategies.iter().filter(|strategy| strategy.origin == *self.origin);
             let versions = of_type.flat_map(|strategy| &strategy.versions);
@@ -252,7 +257,7 @@ impl Link<'_> {
     /// The names that living origins reference now, in the place of all names there may ever be (M4).
     fn referenced(
         &self,
-        facts: &Facts<'_>,
+        facts: &MigrationContext<'_>,
         purpose: &str,
         field: &str,
         out: &mut Converted,
@@ -280,7 +285,7 @@ impl Link<'_> {
     }
 
     /// What is to be granted of these names (M2).
-    fn wanted(&self, names: BTreeSet<String>, purpose: &str, several: bool) -> Wanted {
+    fn wanted(&self, names: BTreeSet<String>, purpose: &str, several: bool) -> DesiredGrant {
         let mut base =
             format!("{}-{}-{}", self.source.name, self.origin.resource, self.target.resource);
         if several {
@@ -290,7 +295,7 @@ impl Link<'_> {
         if self.source.names_elsewhere(self.from) {
             base = format!("{base}-{}", self.from.namespace);
         }
-        Wanted {
+        DesiredGrant {
             source: self.source.name.clone(),
             namespace: self.source.namespace.clone(),
             base,
@@ -319,7 +324,7 @@ fn skeleton(origin: &Resource, target: &Resource, served: &[ServedType]) -> Stri
 #[must_use]
 pub fn convert_all<'s>(
     sources: impl IntoIterator<Item = &'s Value>,
-    facts: &Facts<'_>,
+    facts: &MigrationContext<'_>,
 ) -> Vec<(String, Converted)> {
     let sources = sources.into_iter();
     sources.map(|object| (place(object), convert(object, facts))).collect()

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tenure_reference::{Grant, Moved, Obj, Resource, Subject};
+use tenure_reference::{Grant, Obj, ReferenceChange, Resource, Subject};
 
 /// One object, by names; in a request also all of a namespace, or of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -119,8 +119,8 @@ impl Reference {
     }
 }
 
-impl From<Moved> for Reference {
-    fn from(moved: Moved) -> Reference {
+impl From<ReferenceChange> for Reference {
+    fn from(moved: ReferenceChange) -> Reference {
         Reference {
             origin: ObjectName {
                 resource: moved.origin,

@@ -12,9 +12,9 @@
 use serde_json::Value;
 use tenure_machinery::Object;
 
-use crate::facts::{Field, Shape, Type, TypeId, facts};
+use crate::facts::{ApiType, Field, TypeId, ValueType, facts};
 use crate::scalar;
-use crate::trail::Trail;
+use crate::trail::ValuePath;
 
 /// What decoding noticed besides the object.
 #[derive(Debug, Default)]
@@ -41,9 +41,9 @@ const DEPTH: usize = 512;
 /// Checks `object` against the type, drops unknown members and nulls, and brings the rest into the
 /// form that the API writes (zero values left out or filled in as the table says).
 pub fn decode(of: TypeId, object: &mut Object) -> Result<Noticed, WrongType> {
-    let mut walk = Walk { noticed: Noticed::default(), silent: 0 };
+    let mut walk = JsonDecoder { noticed: Noticed::default(), silent: 0 };
     if let Some(of) = facts().get(of) {
-        walk.members(of, object, &Trail::START)?;
+        walk.members(of, object, &ValuePath::START)?;
     }
     Ok(walk.noticed)
 }
@@ -64,29 +64,34 @@ fn knows_members(of: TypeId, object: &Object, depth: usize) -> bool {
 }
 
 /// What is nested too deeply is not known: [`decode`] says why.
-fn knows_value(shape: &Shape, value: &Value, depth: usize) -> bool {
+fn knows_value(shape: &ValueType, value: &Value, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
     match (shape, value) {
-        (Shape::Struct(id), Value::Object(inner)) => knows_members(*id, inner, depth),
-        (Shape::List(item), Value::Array(items)) => {
+        (ValueType::Struct(id), Value::Object(inner)) => knows_members(*id, inner, depth),
+        (ValueType::List(item), Value::Array(items)) => {
             items.iter().all(|inner| knows_value(item, inner, depth))
         }
-        (Shape::Map(each), Value::Object(entries)) => {
+        (ValueType::Map(each), Value::Object(entries)) => {
             entries.values().all(|inner| knows_value(each, inner, depth))
         }
         _ => true,
     }
 }
 
-struct Walk {
+struct JsonDecoder {
     noticed: Noticed,
     // Above zero inside values that upstream reads with a reader of their own: unknown members there are
     // dropped without a word.
     silent: usize,
 }
 
-impl Walk {
-    fn members(&mut self, of: &Type, object: &mut Object, at: &Trail<'_>) -> Result<(), WrongType> {
+impl JsonDecoder {
+    fn members(
+        &mut self,
+        of: &ApiType,
+        object: &mut Object,
+        at: &ValuePath<'_>,
+    ) -> Result<(), WrongType> {
         if at.depth() > DEPTH {
             return Err(WrongType { message: format!("{at}: nested too deeply") });
         }
@@ -120,30 +125,30 @@ impl Walk {
     fn value(
         &mut self,
         field: &Field,
-        shape: &Shape,
+        shape: &ValueType,
         value: &mut Value,
-        at: &Trail<'_>,
+        at: &ValuePath<'_>,
     ) -> Result<(), WrongType> {
         match (shape, value) {
-            (Shape::Struct(id), Value::Object(inner)) => match facts().get(*id) {
+            (ValueType::Struct(id), Value::Object(inner)) => match facts().get(*id) {
                 Some(of) => self.members(of, inner, at),
                 None => Ok(()),
             },
-            (Shape::List(item), Value::Array(items)) => {
+            (ValueType::List(item), Value::Array(items)) => {
                 for (index, inner) in items.iter_mut().enumerate() {
                     self.inner(field, item, inner, &at.item(index))?;
                 }
                 Ok(())
             }
-            (Shape::Map(each), Value::Object(entries)) => {
+            (ValueType::Map(each), Value::Object(entries)) => {
                 for (name, inner) in entries.iter_mut() {
                     self.inner(field, each, inner, &at.member(name))?;
                 }
                 Ok(())
             }
-            (Shape::Struct(_) | Shape::Map(_), other) => Err(wrong(at, "an object", other)),
-            (Shape::List(_), other) => Err(wrong(at, "a list", other)),
-            (Shape::Any, inner) => match field.object.and_then(|id| facts().get(id)) {
+            (ValueType::Struct(_) | ValueType::Map(_), other) => Err(wrong(at, "an object", other)),
+            (ValueType::List(_), other) => Err(wrong(at, "a list", other)),
+            (ValueType::Any, inner) => match field.object.and_then(|id| facts().get(id)) {
                 Some(of) => self.either(of, inner, at),
                 None => Ok(()),
             },
@@ -157,9 +162,9 @@ impl Walk {
     fn inner(
         &mut self,
         field: &Field,
-        shape: &Shape,
+        shape: &ValueType,
         value: &mut Value,
-        at: &Trail<'_>,
+        at: &ValuePath<'_>,
     ) -> Result<(), WrongType> {
         if value.is_null() {
             *value = zero_inside(shape, at.depth());
@@ -169,7 +174,12 @@ impl Walk {
     }
 
     /// A value that is an object of the type, or a list of such objects, or something plain.
-    fn either(&mut self, of: &Type, value: &mut Value, at: &Trail<'_>) -> Result<(), WrongType> {
+    fn either(
+        &mut self,
+        of: &ApiType,
+        value: &mut Value,
+        at: &ValuePath<'_>,
+    ) -> Result<(), WrongType> {
         self.silent += 1;
         let done = match value {
             Value::Object(object) => self.members(of, object, at),
@@ -186,7 +196,7 @@ impl Walk {
     }
 }
 
-fn wrong(at: &Trail<'_>, expected: &str, found: &Value) -> WrongType {
+fn wrong(at: &ValuePath<'_>, expected: &str, found: &Value) -> WrongType {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -211,7 +221,7 @@ fn is_written(field: &Field, value: &Value) -> bool {
         // Storage upstream does not tell an empty list from none.
         Value::Array(items) if field.always && items.is_empty() => false,
         Value::Object(entries) if field.always && entries.is_empty() => {
-            !matches!(field.shape, Shape::Map(_))
+            !matches!(field.shape, ValueType::Map(_))
         }
         _ => !(field.omit_zero && is_zero(value)),
     }
@@ -229,7 +239,7 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// Writes the members that are written even when unset.
-fn fill(of: &Type, object: &mut Object, depth: usize) {
+fn fill(of: &ApiType, object: &mut Object, depth: usize) {
     for field in of.fields.iter().filter(|field| field.always) {
         if !object.contains_key(field.json) {
             let value = if field.null { Value::Null } else { zero(&field.shape, depth + 1) };
@@ -239,13 +249,15 @@ fn fill(of: &Type, object: &mut Object, depth: usize) {
 }
 
 /// What the API writes for an unset value of the shape.
-fn zero(shape: &Shape, depth: usize) -> Value {
+fn zero(shape: &ValueType, depth: usize) -> Value {
     match shape {
-        Shape::String => Value::String(String::new()),
-        Shape::Bool => Value::Bool(false),
-        Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => Value::from(0),
-        Shape::Quantity => Value::String("0".to_owned()),
-        Shape::Struct(id) => {
+        ValueType::String => Value::String(String::new()),
+        ValueType::Bool => Value::Bool(false),
+        ValueType::Int32 | ValueType::Int64 | ValueType::Double | ValueType::IntOrString => {
+            Value::from(0)
+        }
+        ValueType::Quantity => Value::String("0".to_owned()),
+        ValueType::Struct(id) => {
             let mut object = Object::new();
             if let Some(of) = facts().get(*id)
                 && depth <= DEPTH
@@ -254,19 +266,19 @@ fn zero(shape: &Shape, depth: usize) -> Value {
             }
             Value::Object(object)
         }
-        Shape::Bytes
-        | Shape::Time
-        | Shape::MicroTime
-        | Shape::Any
-        | Shape::List(_)
-        | Shape::Map(_) => Value::Null,
+        ValueType::Bytes
+        | ValueType::Time
+        | ValueType::MicroTime
+        | ValueType::Any
+        | ValueType::List(_)
+        | ValueType::Map(_) => Value::Null,
     }
 }
 
 /// As [`zero`], but bytes inside a map are empty rather than null: storage cannot tell them apart.
-fn zero_inside(shape: &Shape, depth: usize) -> Value {
+fn zero_inside(shape: &ValueType, depth: usize) -> Value {
     match shape {
-        Shape::Bytes => Value::String(String::new()),
+        ValueType::Bytes => Value::String(String::new()),
         _ => zero(shape, depth),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tenure_machinery::Object;
 
-use crate::facts::{Field, Shape, Type, TypeId, facts};
+use crate::facts::{ApiType, Field, TypeId, ValueType, facts};
 
 /// Gives every unset member its declared default, wherever its parent is present. The object is one that
 /// `decode` has brought into normal form.
@@ -13,7 +13,7 @@ pub fn apply_defaults(of: TypeId, object: &mut Object) {
     }
 }
 
-fn members(of: &Type, object: &mut Object) {
+fn members(of: &ApiType, object: &mut Object) {
     for field in &of.fields {
         let unset = object.get(field.json).is_none_or(Value::is_null);
         if unset && let Some(value) = declared(field) {
@@ -27,13 +27,13 @@ fn members(of: &Type, object: &mut Object) {
     }
 }
 
-fn inside(shape: &Shape, value: &mut Value) {
+fn inside(shape: &ValueType, value: &mut Value) {
     match (shape, value) {
-        (Shape::Struct(id), Value::Object(object)) => apply_defaults(*id, object),
-        (Shape::List(item), Value::Array(items)) => {
+        (ValueType::Struct(id), Value::Object(object)) => apply_defaults(*id, object),
+        (ValueType::List(item), Value::Array(items)) => {
             items.iter_mut().for_each(|value| inside(item, value));
         }
-        (Shape::Map(each), Value::Object(entries)) => {
+        (ValueType::Map(each), Value::Object(entries)) => {
             entries.values_mut().for_each(|value| inside(each, value));
         }
         _ => {}

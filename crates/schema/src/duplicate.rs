@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::trail::Trail;
+use crate::trail::ValuePath;
 
 /// How many are told, as upstream does.
 const TOLD: usize = 100;
@@ -30,17 +30,17 @@ pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
 /// Shows every member in the order of the text: where it is, and whether its object had it before.
 pub fn members(json: &[u8], see: &mut dyn FnMut(&dyn fmt::Display, bool)) {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let scan = Scan { at: &Trail::START, see };
+    let scan = DuplicateVisitor { at: &ValuePath::START, see };
     // The error itself is told by whoever parses the text for its content.
     let _ = scan.deserialize(&mut reader);
 }
 
-struct Scan<'a, 's> {
-    at: &'a Trail<'a>,
+struct DuplicateVisitor<'a, 's> {
+    at: &'a ValuePath<'a>,
     see: &'s mut dyn FnMut(&dyn fmt::Display, bool),
 }
 
-impl<'de> DeserializeSeed<'de> for Scan<'_, '_> {
+impl<'de> DeserializeSeed<'de> for DuplicateVisitor<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -48,7 +48,7 @@ impl<'de> DeserializeSeed<'de> for Scan<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Scan<'_, '_> {
+impl<'de> Visitor<'de> for DuplicateVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,11 +56,11 @@ impl<'de> Visitor<'de> for Scan<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = Seen::Few(Vec::new());
+        let mut seen = MemberNames::Few(Vec::new());
         while let Some(name) = map.next_key::<String>()? {
             let here = self.at.member(&name);
             (self.see)(&here, seen.has(&name));
-            map.next_value_seed(Scan { at: &here, see: &mut *self.see })?;
+            map.next_value_seed(DuplicateVisitor { at: &here, see: &mut *self.see })?;
             seen.add(name);
         }
         Ok(())
@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for Scan<'_, '_> {
         let mut index = 0;
         loop {
             let here = self.at.item(index);
-            let scan = Scan { at: &here, see: &mut *self.see };
+            let scan = DuplicateVisitor { at: &here, see: &mut *self.see };
             if items.next_element_seed(scan)?.is_none() {
                 return Ok(());
             }
@@ -99,28 +99,28 @@ impl<'de> Visitor<'de> for Scan<'_, '_> {
 }
 
 /// The names of one object: most objects have few, and comparing is then quicker than hashing.
-enum Seen {
+enum MemberNames {
     Few(Vec<String>),
     Many(HashSet<String>),
 }
 
-impl Seen {
+impl MemberNames {
     fn has(&self, name: &str) -> bool {
         match self {
-            Seen::Few(names) => names.iter().any(|seen| seen == name),
-            Seen::Many(names) => names.contains(name),
+            MemberNames::Few(names) => names.iter().any(|seen| seen == name),
+            MemberNames::Many(names) => names.contains(name),
         }
     }
 
     fn add(&mut self, name: String) {
         match self {
-            Seen::Few(names) if names.len() < 16 => names.push(name),
-            Seen::Few(names) => {
+            MemberNames::Few(names) if names.len() < 16 => names.push(name),
+            MemberNames::Few(names) => {
                 let mut many: HashSet<String> = names.drain(..).collect();
                 many.insert(name);
-                *self = Seen::Many(many);
+                *self = MemberNames::Many(many);
             }
-            Seen::Many(names) => {
+            MemberNames::Many(names) => {
                 names.insert(name);
             }
         }

@@ -11,14 +11,14 @@ pub struct TypeId(pub u16);
 
 /// All built-in types.
 #[derive(Debug)]
-pub struct Facts {
-    pub(crate) types: Vec<Type>,
+pub struct TypeFacts {
+    pub(crate) types: Vec<ApiType>,
     pub(crate) by_name: HashMap<&'static str, TypeId>,
 }
 
 /// One struct of the API.
 #[derive(Debug)]
-pub struct Type {
+pub struct ApiType {
     /// Such as `api.core.v1.PodSpec` or `apimachinery.meta.v1.ObjectMeta`: the module path of the published
     /// source without the segments `pkg` and `apis`, and the name in the API's own spelling.
     pub name: &'static str,
@@ -27,7 +27,7 @@ pub struct Type {
     /// Whether the whole value has one owner under apply (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
     /// What the API calls it, when it is a kind of its own.
-    pub kind: Option<Kind>,
+    pub kind: Option<ApiKind>,
     /// Protobuf only: the message under this tag is of that type, and its members lie open in this
     /// type's JSON. Such members appear in `fields` too, with tag 0.
     pub inlines: Vec<(u32, TypeId)>,
@@ -35,7 +35,7 @@ pub struct Type {
 
 /// What the API calls a kind and where it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct ApiKind {
     /// The group; empty for the core group.
     pub group: &'static str,
     /// The version, such as `v1`.
@@ -64,15 +64,15 @@ pub enum Scope {
 pub struct Field {
     /// The name in JSON.
     pub json: &'static str,
-    /// The protobuf tag; 0 when the member exists in JSON only, or lies in a message of [`Type::inlines`].
+    /// The protobuf tag; 0 when the member exists in JSON only, or lies in a message of [`ApiType::inlines`].
     pub tag: u32,
     /// What its value is.
-    pub shape: Shape,
+    pub shape: ValueType,
     /// Said of `Any` in the schema of a custom resource only: an object here (or in a list or map here)
     /// is of this type; other values stay as they are.
     pub object: Option<TypeId>,
     /// How a list merges under apply; `Atomic` for everything that is not a list of another type.
-    pub list: ListType,
+    pub list: ListMerge,
     /// Whether a map or struct has one owner as a whole under apply.
     pub atomic: bool,
     /// Strategic merge: `Some("")` merges a list of primitives, `Some(key)` a list of objects.
@@ -94,7 +94,7 @@ pub struct Field {
 
 /// What a value is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ValueType {
     /// Text.
     String,
     /// Base64 text.
@@ -120,14 +120,14 @@ pub enum Shape {
     /// Another type of the table.
     Struct(TypeId),
     /// A list.
-    List(Box<Shape>),
+    List(Box<ValueType>),
     /// A map with string keys. In protobuf a map of lists is a map of messages that hold the list under tag 1.
-    Map(Box<Shape>),
+    Map(Box<ValueType>),
 }
 
 /// How a list merges under server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListType {
+pub enum ListMerge {
     /// One owner for the whole list.
     Atomic,
     /// One owner per value.
@@ -136,7 +136,7 @@ pub enum ListType {
     Map(Vec<&'static str>),
 }
 
-impl Facts {
+impl TypeFacts {
     /// The type of that name.
     #[must_use]
     pub fn type_id(&self, name: &str) -> Option<TypeId> {
@@ -144,17 +144,17 @@ impl Facts {
     }
     /// The type at that place.
     #[must_use]
-    pub fn get(&self, id: TypeId) -> Option<&Type> {
+    pub fn get(&self, id: TypeId) -> Option<&ApiType> {
         self.types.get(usize::from(id.0))
     }
     /// All types, in table order.
     #[must_use]
-    pub fn types(&self) -> &[Type] {
+    pub fn types(&self) -> &[ApiType] {
         &self.types
     }
 }
 
-impl Type {
+impl ApiType {
     /// The member with that JSON name.
     #[must_use]
     pub fn field(&self, json: &str) -> Option<&Field> {
@@ -169,7 +169,7 @@ impl Type {
     clippy::expect_used,
     reason = "the table is part of the binary, and a test reads all of it"
 )]
-pub fn facts() -> &'static Facts {
-    static FACTS: OnceLock<Facts> = OnceLock::new();
+pub fn facts() -> &'static TypeFacts {
+    static FACTS: OnceLock<TypeFacts> = OnceLock::new();
     FACTS.get_or_init(|| parse::table(parse::TEXT).expect("a readable facts table"))
 }

@@ -23,4 +23,4 @@ mod trail;
 pub use decode::{Noticed, WrongType, decode};
 pub use default::apply_defaults;
 pub use duplicate::duplicate_fields;
-pub use facts::{Facts, Field, Kind, ListType, Scope, Shape, Type, TypeId, facts};
+pub use facts::{ApiKind, ApiType, Field, ListMerge, Scope, TypeFacts, TypeId, ValueType, facts};

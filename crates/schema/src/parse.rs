@@ -13,15 +13,15 @@
 
 use std::collections::HashMap;
 
-use crate::facts::{Facts, Field, Kind, ListType, Scope, Shape, Type, TypeId};
+use crate::facts::{ApiKind, ApiType, Field, ListMerge, Scope, TypeFacts, TypeId, ValueType};
 
 /// The whole table as text.
 pub(crate) const TEXT: &str = concat!(include_str!("facts.txt"), include_str!("own.txt"));
 
 /// The table, or the line that cannot be read.
-pub(crate) fn table(text: &'static str) -> Result<Facts, &'static str> {
+pub(crate) fn table(text: &'static str) -> Result<TypeFacts, &'static str> {
     let names = names(text)?;
-    let mut types: Vec<Type> = Vec::with_capacity(names.len());
+    let mut types: Vec<ApiType> = Vec::with_capacity(names.len());
     for line in text.lines() {
         let read = match line.strip_prefix(' ') {
             None => head(line).map(|made| types.push(made)),
@@ -29,7 +29,7 @@ pub(crate) fn table(text: &'static str) -> Result<Facts, &'static str> {
         };
         read.ok_or(line)?;
     }
-    Ok(Facts { types, by_name: names })
+    Ok(TypeFacts { types, by_name: names })
 }
 
 /// Where every type will stand, so that members may point ahead.
@@ -43,9 +43,9 @@ fn names(text: &'static str) -> Result<HashMap<&'static str, TypeId>, &'static s
     Ok(names)
 }
 
-fn head(line: &'static str) -> Option<Type> {
+fn head(line: &'static str) -> Option<ApiType> {
     let mut words = line.split(' ');
-    let mut made = Type {
+    let mut made = ApiType {
         name: words.next()?,
         fields: Vec::new(),
         atomic: false,
@@ -62,7 +62,7 @@ fn head(line: &'static str) -> Option<Type> {
     Some(made)
 }
 
-fn kind(text: &'static str) -> Option<Kind> {
+fn kind(text: &'static str) -> Option<ApiKind> {
     let mut parts = text.rsplitn(5, '/');
     let scope = match parts.next()? {
         "cluster" => Scope::Cluster,
@@ -71,13 +71,13 @@ fn kind(text: &'static str) -> Option<Kind> {
         _ => return None,
     };
     let (segment, kind, version) = (parts.next()?, parts.next()?, parts.next()?);
-    Some(Kind { group: parts.next()?, version, kind, segment, scope })
+    Some(ApiKind { group: parts.next()?, version, kind, segment, scope })
 }
 
 fn member(
     line: &'static str,
     names: &HashMap<&'static str, TypeId>,
-    made: &mut Type,
+    made: &mut ApiType,
 ) -> Option<()> {
     let (json, rest) = line.split_once(' ')?;
     let (tag, rest) = rest.split_once(' ')?;
@@ -92,7 +92,7 @@ fn member(
         tag,
         shape: shape(of, names)?,
         object: None,
-        list: ListType::Atomic,
+        list: ListMerge::Atomic,
         atomic: false,
         merge_key: None,
         retain_keys: false,
@@ -127,11 +127,11 @@ fn read_words(
                 "null" => field.null = true,
                 "atomic" => field.atomic = true,
                 "retain" => field.retain_keys = true,
-                "set" => field.list = ListType::Set,
+                "set" => field.list = ListMerge::Set,
                 "merge" => field.merge_key = Some(""),
                 _ => return None,
             },
-            Some(("map", keys)) => field.list = ListType::Map(keys.split(',').collect()),
+            Some(("map", keys)) => field.list = ListMerge::Map(keys.split(',').collect()),
             Some(("merge", key)) => field.merge_key = Some(key),
             Some(("object", name)) => field.object = Some(*names.get(name)?),
             Some(_) => return None,
@@ -140,27 +140,27 @@ fn read_words(
     Some(())
 }
 
-fn shape(text: &str, names: &HashMap<&'static str, TypeId>) -> Option<Shape> {
+fn shape(text: &str, names: &HashMap<&'static str, TypeId>) -> Option<ValueType> {
     let inside = |open: char, close: char| text.strip_prefix(open)?.strip_suffix(close);
     if let Some(item) = inside('[', ']') {
-        return Some(Shape::List(Box::new(shape(item, names)?)));
+        return Some(ValueType::List(Box::new(shape(item, names)?)));
     }
     if let Some(value) = inside('{', '}') {
-        return Some(Shape::Map(Box::new(shape(value, names)?)));
+        return Some(ValueType::Map(Box::new(shape(value, names)?)));
     }
     Some(match text {
-        "string" => Shape::String,
-        "bytes" => Shape::Bytes,
-        "bool" => Shape::Bool,
-        "int32" => Shape::Int32,
-        "int64" => Shape::Int64,
-        "double" => Shape::Double,
-        "quantity" => Shape::Quantity,
-        "intorstring" => Shape::IntOrString,
-        "time" => Shape::Time,
-        "microtime" => Shape::MicroTime,
-        "any" => Shape::Any,
-        name => Shape::Struct(*names.get(name)?),
+        "string" => ValueType::String,
+        "bytes" => ValueType::Bytes,
+        "bool" => ValueType::Bool,
+        "int32" => ValueType::Int32,
+        "int64" => ValueType::Int64,
+        "double" => ValueType::Double,
+        "quantity" => ValueType::Quantity,
+        "intorstring" => ValueType::IntOrString,
+        "time" => ValueType::Time,
+        "microtime" => ValueType::MicroTime,
+        "any" => ValueType::Any,
+        name => ValueType::Struct(*names.get(name)?),
     })
 }
 
@@ -216,10 +216,10 @@ mod tests {
         let containers = pod.field("containers").unwrap();
         assert_eq!(containers.tag, 2);
         assert!(containers.required);
-        assert_eq!(containers.list, ListType::Map(vec!["name"]));
+        assert_eq!(containers.list, ListMerge::Map(vec!["name"]));
         assert_eq!(containers.merge_key, Some("name"));
         let ports = of("api.core.v1.Container").field("ports").unwrap();
-        assert_eq!(ports.list, ListType::Map(vec!["containerPort", "protocol"]));
+        assert_eq!(ports.list, ListMerge::Map(vec!["containerPort", "protocol"]));
         assert_eq!(ports.merge_key, Some("containerPort"));
         let protocol = of("api.core.v1.ContainerPort").field("protocol").unwrap();
         assert_eq!(protocol.default, Some("\"TCP\""));
@@ -231,7 +231,7 @@ mod tests {
         assert!(volume.field("configMap").is_some());
         assert_eq!(facts().get(source).unwrap().field("configMap").unwrap().tag, 19);
         let finalizers = of("apimachinery.meta.v1.ObjectMeta").field("finalizers").unwrap();
-        assert_eq!(finalizers.list, ListType::Set);
+        assert_eq!(finalizers.list, ListMerge::Set);
         assert_eq!(finalizers.merge_key, Some(""));
         let kind = of("api.apps.v1.Deployment").kind.unwrap();
         assert_eq!((kind.group, kind.segment), ("apps", "deployments"));

@@ -11,7 +11,7 @@
 //! are kept: the decoding of JSON that follows knows which of them the API leaves out. Members with
 //! unknown tags are stepped over. Nothing is validated here and nothing is written as protobuf.
 
-mod known;
+mod well_known;
 mod wire;
 
 use std::fmt;
@@ -21,9 +21,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tenure_machinery::Object;
 
-use self::wire::{Fault, Reader, Wire};
-use crate::facts::{Field, Shape, Type, TypeId, facts};
-use crate::trail::Trail;
+use self::wire::{WireError, WireReader, WireValue};
+use crate::facts::{ApiType, Field, TypeId, ValueType, facts};
+use crate::trail::ValuePath;
 
 /// What every body begins with.
 const MAGIC: [u8; 4] = *b"k8s\0";
@@ -68,18 +68,18 @@ pub fn envelope(body: &[u8]) -> Result<Envelope<'_>, BadProtobuf> {
         let message = "the body does not begin as Kubernetes protobuf does".to_owned();
         return Err(BadProtobuf { message });
     };
-    open(unknown).map_err(|fault| bad(&Trail::START, fault))
+    open(unknown).map_err(|fault| bad(&ValuePath::START, fault))
 }
 
-fn open(unknown: &[u8]) -> Result<Envelope<'_>, Fault> {
+fn open(unknown: &[u8]) -> Result<Envelope<'_>, WireError> {
     if unknown.is_empty() {
         return Err("the body is empty");
     }
     let (mut api_version, mut kind, mut raw) = ("", "", [].as_slice());
     let (mut content_encoding, mut content_type) = ("", "");
-    known::each(unknown, |tag, wire| {
+    well_known::each(unknown, |tag, wire| {
         match tag {
-            1 => known::each(wire.bytes()?, |tag, wire| {
+            1 => well_known::each(wire.bytes()?, |tag, wire| {
                 match tag {
                     1 => api_version = wire.text()?,
                     2 => kind = wire.text()?,
@@ -108,12 +108,12 @@ fn open(unknown: &[u8]) -> Result<Envelope<'_>, Fault> {
 pub fn decode(of: TypeId, raw: &[u8]) -> Result<Object, BadProtobuf> {
     let mut object = Object::new();
     if let Some(of) = facts().get(of) {
-        members(of, raw, &mut object, &Trail::START)?;
+        members(of, raw, &mut object, &ValuePath::START)?;
     }
     Ok(object)
 }
 
-fn bad(at: &Trail<'_>, fault: Fault) -> BadProtobuf {
+fn bad(at: &ValuePath<'_>, fault: WireError) -> BadProtobuf {
     let message = match at.depth() {
         0 => fault.to_owned(),
         _ => format!("{at}: {fault}"),
@@ -123,11 +123,16 @@ fn bad(at: &Trail<'_>, fault: Fault) -> BadProtobuf {
 
 /// Reads the members of a message into an object. A member that stands twice is merged into the first if it
 /// is a message, appended if it is a list, and replaced otherwise.
-fn members(of: &Type, raw: &[u8], into: &mut Object, at: &Trail<'_>) -> Result<(), BadProtobuf> {
+fn members(
+    of: &ApiType,
+    raw: &[u8],
+    into: &mut Object,
+    at: &ValuePath<'_>,
+) -> Result<(), BadProtobuf> {
     if at.depth() >= LEVELS {
         return Err(bad(at, "nested too deeply"));
     }
-    let mut reader = Reader::new(raw);
+    let mut reader = WireReader::new(raw);
     while let Some((tag, wire)) = reader.next().map_err(|fault| bad(at, fault))? {
         if let Some(field) = of.fields.iter().find(|field| field.tag == tag) {
             member(field, wire, into, &at.member(field.json))?;
@@ -143,23 +148,23 @@ fn members(of: &Type, raw: &[u8], into: &mut Object, at: &Trail<'_>) -> Result<(
 
 fn member(
     field: &Field,
-    wire: Wire<'_>,
+    wire: WireValue<'_>,
     into: &mut Object,
-    at: &Trail<'_>,
+    at: &ValuePath<'_>,
 ) -> Result<(), BadProtobuf> {
     let slot = into.entry(field.json).or_insert(Value::Null);
     match &field.shape {
-        Shape::List(shape) => {
+        ValueType::List(shape) => {
             if let Some(items) = as_list(slot) {
                 item(field, shape, wire, items, at)?;
             }
         }
-        Shape::Map(shape) => {
+        ValueType::Map(shape) => {
             if let Some(entries) = as_object(slot) {
                 entry(field, shape, wire, entries, at)?;
             }
         }
-        Shape::Struct(id) => {
+        ValueType::Struct(id) => {
             let raw = wire.bytes().map_err(|fault| bad(at, fault))?;
             if let (Some(object), Some(of)) = (as_object(slot), facts().get(*id)) {
                 members(of, raw, object, at)?;
@@ -187,17 +192,18 @@ fn as_object(slot: &mut Value) -> Option<&mut Object> {
 /// One item of a list, or several numbers packed into one value.
 fn item(
     field: &Field,
-    shape: &Shape,
-    wire: Wire<'_>,
+    shape: &ValueType,
+    wire: WireValue<'_>,
     items: &mut Vec<Value>,
-    at: &Trail<'_>,
+    at: &ValuePath<'_>,
 ) -> Result<(), BadProtobuf> {
-    let number = matches!(shape, Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Double);
-    if let Wire::Bytes(packed) = wire
+    let number =
+        matches!(shape, ValueType::Bool | ValueType::Int32 | ValueType::Int64 | ValueType::Double);
+    if let WireValue::Bytes(packed) = wire
         && number
     {
-        let mut reader = Reader::new(packed);
-        let eight_bytes = *shape == Shape::Double;
+        let mut reader = WireReader::new(packed);
+        let eight_bytes = *shape == ValueType::Double;
         while let Some(wire) = reader.next_packed(eight_bytes).map_err(|fault| bad(at, fault))? {
             items.push(value(field, shape, wire, at)?);
         }
@@ -211,19 +217,19 @@ fn item(
 /// One entry of a map: a message with the key under tag 1 and the value under tag 2.
 fn entry(
     field: &Field,
-    shape: &Shape,
-    wire: Wire<'_>,
+    shape: &ValueType,
+    wire: WireValue<'_>,
     entries: &mut Object,
-    at: &Trail<'_>,
+    at: &ValuePath<'_>,
 ) -> Result<(), BadProtobuf> {
     let mut key = "";
     let mut held = match shape {
-        Shape::Bool | Shape::Int32 | Shape::Int64 => Wire::Varint(0),
-        Shape::Double => Wire::Fixed64(0),
-        _ => Wire::Bytes(&[]),
+        ValueType::Bool | ValueType::Int32 | ValueType::Int64 => WireValue::Varint(0),
+        ValueType::Double => WireValue::Fixed64(0),
+        _ => WireValue::Bytes(&[]),
     };
     let read = wire.bytes().and_then(|message| {
-        known::each(message, |tag, wire| {
+        well_known::each(message, |tag, wire| {
             match tag {
                 1 => key = wire.text()?,
                 2 => held = wire,
@@ -241,22 +247,22 @@ fn entry(
 /// One value on its own.
 fn value(
     field: &Field,
-    shape: &Shape,
-    wire: Wire<'_>,
-    at: &Trail<'_>,
+    shape: &ValueType,
+    wire: WireValue<'_>,
+    at: &ValuePath<'_>,
 ) -> Result<Value, BadProtobuf> {
     let scalar = match shape {
-        Shape::String => wire.text().map(Value::from),
-        Shape::Bytes => wire.bytes().map(|bytes| Value::String(STANDARD.encode(bytes))),
-        Shape::Bool => wire.varint().map(|number| Value::Bool(number != 0)),
-        Shape::Int32 => wire.int32().map(Value::from),
-        Shape::Int64 => wire.int64().map(Value::from),
-        Shape::Double => wire.double().and_then(known::double),
-        Shape::Quantity => wire.bytes().and_then(known::quantity),
-        Shape::IntOrString => wire.bytes().and_then(known::int_or_string),
-        Shape::Time => wire.bytes().and_then(known::time),
-        Shape::MicroTime => wire.bytes().and_then(known::micro_time),
-        Shape::Any | Shape::Struct(_) | Shape::List(_) | Shape::Map(_) => {
+        ValueType::String => wire.text().map(Value::from),
+        ValueType::Bytes => wire.bytes().map(|bytes| Value::String(STANDARD.encode(bytes))),
+        ValueType::Bool => wire.varint().map(|number| Value::Bool(number != 0)),
+        ValueType::Int32 => wire.int32().map(Value::from),
+        ValueType::Int64 => wire.int64().map(Value::from),
+        ValueType::Double => wire.double().and_then(well_known::double),
+        ValueType::Quantity => wire.bytes().and_then(well_known::quantity),
+        ValueType::IntOrString => wire.bytes().and_then(well_known::int_or_string),
+        ValueType::Time => wire.bytes().and_then(well_known::time),
+        ValueType::MicroTime => wire.bytes().and_then(well_known::micro_time),
+        ValueType::Any | ValueType::Struct(_) | ValueType::List(_) | ValueType::Map(_) => {
             let raw = wire.bytes().map_err(|fault| bad(at, fault))?;
             return message(field, shape, raw, at);
         }
@@ -265,9 +271,14 @@ fn value(
 }
 
 /// One message on its own.
-fn message(field: &Field, shape: &Shape, raw: &[u8], at: &Trail<'_>) -> Result<Value, BadProtobuf> {
+fn message(
+    field: &Field,
+    shape: &ValueType,
+    raw: &[u8],
+    at: &ValuePath<'_>,
+) -> Result<Value, BadProtobuf> {
     match shape {
-        Shape::Struct(id) => {
+        ValueType::Struct(id) => {
             let mut object = Object::new();
             if let Some(of) = facts().get(*id) {
                 members(of, raw, &mut object, at)?;
@@ -275,9 +286,9 @@ fn message(field: &Field, shape: &Shape, raw: &[u8], at: &Trail<'_>) -> Result<V
             Ok(Value::Object(object))
         }
         // Protobuf has no lists of lists and no maps of lists: a message around the inner list, under tag 1.
-        Shape::List(shape) => {
+        ValueType::List(shape) => {
             let mut items = Vec::new();
-            let mut reader = Reader::new(raw);
+            let mut reader = WireReader::new(raw);
             while let Some((tag, wire)) = reader.next().map_err(|fault| bad(at, fault))? {
                 if tag == 1 {
                     item(field, shape, wire, &mut items, at)?;
@@ -285,11 +296,11 @@ fn message(field: &Field, shape: &Shape, raw: &[u8], at: &Trail<'_>) -> Result<V
             }
             Ok(Value::Array(items))
         }
-        Shape::Any => match field.object.and_then(|id| facts().get(id)) {
+        ValueType::Any => match field.object.and_then(|id| facts().get(id)) {
             Some(of) => either(field, of, raw, at),
             None => {
-                let value = known::json(raw).map_err(|fault| bad(at, fault))?;
-                if at.depth() + known::levels(&value) > LEVELS {
+                let value = well_known::json(raw).map_err(|fault| bad(at, fault))?;
+                if at.depth() + well_known::levels(&value) > LEVELS {
                     return Err(bad(at, "nested too deeply"));
                 }
                 Ok(value)
@@ -301,7 +312,7 @@ fn message(field: &Field, shape: &Shape, raw: &[u8], at: &Trail<'_>) -> Result<V
 
 /// What lies beside the schema in a member that is a schema or something else.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
+enum SchemaAlternative {
     /// `{1: true or false, 2: schema}`.
     Bool,
     /// `{1: schema, 2: schemas}`.
@@ -312,16 +323,21 @@ enum Beside {
 
 /// A schema or something else, in the schema of a custom resource. Which message it is follows from the
 /// member's name; the table says `any` of all three.
-fn either(field: &Field, of: &Type, raw: &[u8], at: &Trail<'_>) -> Result<Value, BadProtobuf> {
+fn either(
+    field: &Field,
+    of: &ApiType,
+    raw: &[u8],
+    at: &ValuePath<'_>,
+) -> Result<Value, BadProtobuf> {
     let beside = match field.json {
-        "items" => Beside::Schemas,
-        "dependencies" => Beside::Texts,
-        _ => Beside::Bool,
+        "items" => SchemaAlternative::Schemas,
+        "dependencies" => SchemaAlternative::Texts,
+        _ => SchemaAlternative::Bool,
     };
-    let schema_tag = if beside == Beside::Bool { 2 } else { 1 };
+    let schema_tag = if beside == SchemaAlternative::Bool { 2 } else { 1 };
     let here = |fault| bad(at, fault);
     let (mut schema, mut items, mut allows) = (None, Vec::new(), false);
-    let mut reader = Reader::new(raw);
+    let mut reader = WireReader::new(raw);
     while let Some((tag, wire)) = reader.next().map_err(here)? {
         if tag == schema_tag {
             let object = schema.get_or_insert_with(Object::new);
@@ -330,9 +346,9 @@ fn either(field: &Field, of: &Type, raw: &[u8], at: &Trail<'_>) -> Result<Value,
             continue;
         } else {
             match beside {
-                Beside::Bool => allows = wire.varint().map_err(here)? != 0,
-                Beside::Texts => items.push(Value::from(wire.text().map_err(here)?)),
-                Beside::Schemas => {
+                SchemaAlternative::Bool => allows = wire.varint().map_err(here)? != 0,
+                SchemaAlternative::Texts => items.push(Value::from(wire.text().map_err(here)?)),
+                SchemaAlternative::Schemas => {
                     let mut object = Object::new();
                     let raw = wire.bytes().map_err(here)?;
                     members(of, raw, &mut object, &at.item(items.len()))?;
@@ -344,7 +360,7 @@ fn either(field: &Field, of: &Type, raw: &[u8], at: &Trail<'_>) -> Result<Value,
     Ok(match (items.is_empty(), schema) {
         (false, _) => Value::Array(items),
         (true, Some(schema)) => Value::Object(schema),
-        (true, None) if beside == Beside::Bool => Value::Bool(allows),
+        (true, None) if beside == SchemaAlternative::Bool => Value::Bool(allows),
         (true, None) => Value::Null,
     })
 }

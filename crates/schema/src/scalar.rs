@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tenure_machinery::quantity;
 
-use crate::facts::Shape;
+use crate::facts::ValueType;
 
 /// Upstream's reader asks for padding and does not mind what the last bits are.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -18,25 +18,27 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Brings a scalar into the form that the API writes, or says what was expected instead.
-pub(crate) fn normal(shape: &Shape, value: &mut Value) -> Result<(), &'static str> {
+pub(crate) fn normal(shape: &ValueType, value: &mut Value) -> Result<(), &'static str> {
     match shape {
-        Shape::String if value.is_string() => Ok(()),
-        Shape::String => Err("text"),
-        Shape::Bool if value.is_boolean() => Ok(()),
-        Shape::Bool => Err("true or false"),
-        Shape::Int32 if is_int32(value) => Ok(()),
-        Shape::Int32 => Err("a 32-bit integer"),
-        Shape::Int64 if value.is_i64() => Ok(()),
-        Shape::Int64 => Err("a 64-bit integer"),
-        Shape::Double if value.is_number() => Ok(()),
-        Shape::Double => Err("a number"),
-        Shape::IntOrString if value.is_string() || is_int32(value) => Ok(()),
-        Shape::IntOrString => Err("a 32-bit integer or text"),
-        Shape::Bytes => rewrite(value, "base64 text", bytes),
-        Shape::Time => rewrite(value, "a time as in RFC 3339", time),
-        Shape::MicroTime => rewrite(value, "a time as in RFC 3339 with microseconds", micro_time),
-        Shape::Quantity => as_quantity(value).ok_or("a quantity"),
-        Shape::Any | Shape::Struct(_) | Shape::List(_) | Shape::Map(_) => Ok(()),
+        ValueType::String if value.is_string() => Ok(()),
+        ValueType::String => Err("text"),
+        ValueType::Bool if value.is_boolean() => Ok(()),
+        ValueType::Bool => Err("true or false"),
+        ValueType::Int32 if is_int32(value) => Ok(()),
+        ValueType::Int32 => Err("a 32-bit integer"),
+        ValueType::Int64 if value.is_i64() => Ok(()),
+        ValueType::Int64 => Err("a 64-bit integer"),
+        ValueType::Double if value.is_number() => Ok(()),
+        ValueType::Double => Err("a number"),
+        ValueType::IntOrString if value.is_string() || is_int32(value) => Ok(()),
+        ValueType::IntOrString => Err("a 32-bit integer or text"),
+        ValueType::Bytes => rewrite(value, "base64 text", bytes),
+        ValueType::Time => rewrite(value, "a time as in RFC 3339", time),
+        ValueType::MicroTime => {
+            rewrite(value, "a time as in RFC 3339 with microseconds", micro_time)
+        }
+        ValueType::Quantity => as_quantity(value).ok_or("a quantity"),
+        ValueType::Any | ValueType::Struct(_) | ValueType::List(_) | ValueType::Map(_) => Ok(()),
     }
 }
 

@@ -4,35 +4,36 @@ use std::fmt;
 
 /// A step and the steps before it. Lives on the stack, so that a walk without findings allocates nothing.
 #[derive(Clone, Copy)]
-pub(crate) struct Trail<'a> {
-    before: Option<&'a Trail<'a>>,
-    step: Step<'a>,
+pub(crate) struct ValuePath<'a> {
+    before: Option<&'a ValuePath<'a>>,
+    step: ValuePathSegment<'a>,
     depth: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum ValuePathSegment<'a> {
     Start,
     Member(&'a str),
     Item(usize),
 }
 
-impl<'a> Trail<'a> {
+impl<'a> ValuePath<'a> {
     /// The top of the value.
-    pub(crate) const START: Trail<'static> = Trail { before: None, step: Step::Start, depth: 0 };
+    pub(crate) const START: ValuePath<'static> =
+        ValuePath { before: None, step: ValuePathSegment::Start, depth: 0 };
 
     /// One step down, to a member.
-    pub(crate) fn member(&'a self, name: &'a str) -> Trail<'a> {
-        self.down(Step::Member(name))
+    pub(crate) fn member(&'a self, name: &'a str) -> ValuePath<'a> {
+        self.down(ValuePathSegment::Member(name))
     }
 
     /// One step down, to an item.
-    pub(crate) fn item(&'a self, at: usize) -> Trail<'a> {
-        self.down(Step::Item(at))
+    pub(crate) fn item(&'a self, at: usize) -> ValuePath<'a> {
+        self.down(ValuePathSegment::Item(at))
     }
 
-    fn down(&'a self, step: Step<'a>) -> Trail<'a> {
-        Trail { before: Some(self), step, depth: self.depth + 1 }
+    fn down(&'a self, step: ValuePathSegment<'a>) -> ValuePath<'a> {
+        ValuePath { before: Some(self), step, depth: self.depth + 1 }
     }
 
     /// How many steps lie behind.
@@ -41,17 +42,17 @@ impl<'a> Trail<'a> {
     }
 }
 
-impl fmt::Display for Trail<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(before) = self.before else {
             return Ok(());
         };
         before.fmt(out)?;
         match self.step {
-            Step::Start => Ok(()),
-            Step::Member(name) if before.before.is_none() => out.write_str(name),
-            Step::Member(name) => write!(out, ".{name}"),
-            Step::Item(at) => write!(out, "[{at}]"),
+            ValuePathSegment::Start => Ok(()),
+            ValuePathSegment::Member(name) if before.before.is_none() => out.write_str(name),
+            ValuePathSegment::Member(name) => write!(out, ".{name}"),
+            ValuePathSegment::Item(at) => write!(out, "[{at}]"),
         }
     }
 }

@@ -11,34 +11,38 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tenure_machinery::{Failure, Object};
-use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Who};
+use tenure_rbac::{Rbac, RbacDecision, RequestAttributes, Requester, Role, RoleBinding};
 use tenure_world::{Change, LockStep, Record, World};
 
 use crate::authenticate::User;
 use crate::permit::Basis;
-use crate::reference::{self, Authorizer, References, Standing};
-use crate::registry::Kinds;
+use crate::reference::{self, AuthorizerMode, ReferenceAuthorizer, ReferenceOptions};
+use crate::registry::ServedKinds;
 use crate::revocation::Revocations;
 
 /// The authorizers as they stand.
 #[derive(Default)]
-pub struct Access {
+pub struct AuthorizerChain {
     rbac: ArcSwap<Rbac>,
-    standing: Standing,
-    settings: References,
+    standing: ReferenceAuthorizer,
+    settings: ReferenceOptions,
     revocations: Revocations,
 }
 
-impl Access {
+impl AuthorizerChain {
     /// Nobody may do anything yet; references are treated as said.
     #[must_use]
-    pub fn new(settings: References) -> Access {
-        Access { standing: Standing::new(settings), settings, ..Access::default() }
+    pub fn new(settings: ReferenceOptions) -> AuthorizerChain {
+        AuthorizerChain {
+            standing: ReferenceAuthorizer::new(settings),
+            settings,
+            ..AuthorizerChain::default()
+        }
     }
 
     /// How references are treated.
     #[must_use]
-    pub fn references(&self) -> References {
+    pub fn references(&self) -> ReferenceOptions {
         self.settings
     }
 
@@ -50,15 +54,19 @@ impl Access {
 
     /// Why the user may do it; `None` when nothing allows it.
     #[must_use]
-    pub fn may(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
+    pub fn may(&self, user: &User, asked: &RequestAttributes<'_>) -> Option<String> {
         self.decide(user, asked).map(|(_, reason)| reason)
     }
 
-    /// As [`Access::may`], with what allows it.
-    pub(crate) fn decide(&self, user: &User, asked: &Asked<'_>) -> Option<(Basis, String)> {
+    /// As [`AuthorizerChain::may`], with what allows it.
+    pub(crate) fn decide(
+        &self,
+        user: &User,
+        asked: &RequestAttributes<'_>,
+    ) -> Option<(Basis, String)> {
         let held = self.may_without_references(user, asked).map(|why| (Basis::Roles, why));
         // Who only observes wants to know of what roles allow as well.
-        if held.is_some() && self.settings.authorizer != Authorizer::Observe {
+        if held.is_some() && self.settings.authorizer != AuthorizerMode::Observe {
             return held;
         }
         held.or(self.standing.may(user, asked).map(|why| (Basis::Reference, why)))
@@ -70,26 +78,30 @@ impl Access {
     }
 
     /// What references allow.
-    pub(crate) fn standing(&self) -> &Standing {
+    pub(crate) fn reference_authorizer(&self) -> &ReferenceAuthorizer {
         &self.standing
     }
 
-    /// As [`Access::may`], but what the user may do only because something refers to it does not count
+    /// As [`AuthorizerChain::may`], but what the user may do only because something refers to it does not count
     /// (referential authorization R104).
     #[must_use]
-    pub fn may_without_references(&self, user: &User, asked: &Asked<'_>) -> Option<String> {
+    pub fn may_without_references(
+        &self,
+        user: &User,
+        asked: &RequestAttributes<'_>,
+    ) -> Option<String> {
         let who = who(user);
         if who.is_master() {
             return Some(String::new());
         }
         match self.rbac.load().allows(&who, asked) {
-            Decision::Allow(granted) => Some(format!("RBAC: allowed by {granted}")),
-            Decision::NoOpinion => None,
+            RbacDecision::Allow(granted) => Some(format!("RBAC: allowed by {granted}")),
+            RbacDecision::NoOpinion => None,
         }
     }
 
     /// Passes, or says what was missing, without a word on whether the object exists.
-    pub fn authorize(&self, user: &User, asked: &Asked<'_>) -> Result<(), Failure> {
+    pub fn authorize(&self, user: &User, asked: &RequestAttributes<'_>) -> Result<(), Failure> {
         match self.may(user, asked) {
             Some(_) => Ok(()),
             None => Err(refusal(user, asked)),
@@ -98,32 +110,35 @@ impl Access {
 
     /// The index of references that must be handed to the world, after those of the kinds and of roles.
     #[must_use]
-    pub fn reference_feed(self: &Arc<Access>, kinds: &Arc<Kinds>) -> Box<dyn LockStep> {
-        Box::new(reference::Feed::new(Arc::clone(self), Arc::clone(kinds)))
+    pub fn reference_feed(
+        self: &Arc<AuthorizerChain>,
+        kinds: &Arc<ServedKinds>,
+    ) -> Box<dyn LockStep> {
+        Box::new(reference::ReferenceUpdater::new(Arc::clone(self), Arc::clone(kinds)))
     }
 
     /// The index that must be handed to the world.
     #[must_use]
-    pub fn feed(self: &Arc<Access>) -> Box<dyn LockStep> {
-        Box::new(Feed { access: Arc::clone(self) })
+    pub fn feed(self: &Arc<AuthorizerChain>) -> Box<dyn LockStep> {
+        Box::new(RbacUpdater { access: Arc::clone(self) })
     }
 }
 
 /// The user in the words of the engine.
 #[must_use]
-pub(crate) fn who(user: &User) -> Who<'_> {
-    Who { user: &user.name, groups: &user.groups }
+pub(crate) fn who(user: &User) -> Requester<'_> {
+    Requester { user: &user.name, groups: &user.groups }
 }
 
 /// 403 in the words clients know.
 #[must_use]
-pub(crate) fn refusal(user: &User, asked: &Asked<'_>) -> Failure {
+pub(crate) fn refusal(user: &User, asked: &RequestAttributes<'_>) -> Failure {
     match asked {
-        Asked::Path { verb, path } => {
+        RequestAttributes::Path { verb, path } => {
             let why = format!("User \"{}\" cannot {verb} path \"{path}\"", user.name);
             Failure::forbidden("", "", "", &why)
         }
-        Asked::Resource { verb, group, resource, subresource, namespace, name } => {
+        RequestAttributes::Resource { verb, group, resource, subresource, namespace, name } => {
             let full = match *subresource {
                 "" => (*resource).to_owned(),
                 subresource => format!("{resource}/{subresource}"),
@@ -141,29 +156,29 @@ pub(crate) fn refusal(user: &User, asked: &Asked<'_>) -> Failure {
     }
 }
 
-struct Feed {
-    access: Arc<Access>,
+struct RbacUpdater {
+    access: Arc<AuthorizerChain>,
 }
 
 /// What a key is to the authorizers.
 #[derive(Clone, Copy)]
-enum Kept {
+enum RbacKind {
     Role,
     Binding,
 }
 
-fn kept(key: &str) -> Option<Kept> {
+fn kept(key: &str) -> Option<RbacKind> {
     let rest = key.strip_prefix("/registry/")?;
     if rest.starts_with("roles/") || rest.starts_with("clusterroles/") {
-        return Some(Kept::Role);
+        return Some(RbacKind::Role);
     }
     if rest.starts_with("rolebindings/") || rest.starts_with("clusterrolebindings/") {
-        return Some(Kept::Binding);
+        return Some(RbacKind::Binding);
     }
     None
 }
 
-impl LockStep for Feed {
+impl LockStep for RbacUpdater {
     fn start(&mut self, world: &World) {
         let mut rbac = Rbac::new();
         for prefix in ["clusterroles", "roles", "clusterrolebindings", "rolebindings"] {
@@ -185,10 +200,10 @@ impl LockStep for Feed {
         for change in changes {
             match (&change.after, &change.before, kept(&change.key)) {
                 (Some(record), _, _) => put(&mut rbac, record),
-                (None, Some(gone), Some(Kept::Role)) => {
+                (None, Some(gone), Some(RbacKind::Role)) => {
                     rbac.remove_role(gone.namespace(), gone.name());
                 }
-                (None, Some(gone), Some(Kept::Binding)) => {
+                (None, Some(gone), Some(RbacKind::Binding)) => {
                     rbac.remove_binding(gone.namespace(), gone.name());
                 }
                 (None, _, _) => {}
@@ -204,8 +219,8 @@ impl LockStep for Feed {
 fn put(rbac: &mut Rbac, record: &Record) {
     let Ok(object) = serde_json::from_slice::<Object>(record.bytes()) else { return };
     match kept(record.key()) {
-        Some(Kept::Role) => rbac.put_role(Role::from_object(&object)),
-        Some(Kept::Binding) => match Binding::from_object(&object) {
+        Some(RbacKind::Role) => rbac.put_role(Role::from_object(&object)),
+        Some(RbacKind::Binding) => match RoleBinding::from_object(&object) {
             Some(binding) => rbac.put_binding(binding),
             // What cannot be understood grants nothing, and what it granted before is taken back.
             None => rbac.remove_binding(record.namespace(), record.name()),

@@ -10,37 +10,37 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::upgrade::OnUpgrade;
 use tenure_kinds::downward::Downward;
-use tenure_kinds::retention::Retention;
+use tenure_kinds::retention::RetentionOptions;
 use tenure_machinery::request_info::Prefix;
 use tenure_machinery::status::Details;
 use tenure_machinery::{Failure, ResourcePath, name};
-use tenure_token::Keys;
-use tenure_world::Handle;
+use tenure_token::KeySet;
+use tenure_world::WorldHandle;
 use tokio::sync::watch;
 
-use crate::access::{Access, refusal};
-use crate::admit::{OwnerChecks, Policies, Turns};
-use crate::answer;
-use crate::aside::Aside;
-use crate::audit::{Audit, Trail};
+use crate::access::{AuthorizerChain, refusal};
+use crate::admit::{AdmissionPolicies, OwnerChecks, Turns};
+use crate::audit::{AuditContext, AuditSink};
 use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
-use crate::beside::{self, Beside};
-use crate::body::{Body, Counted};
-use crate::certificate_signing::Signer;
+use crate::body::{Body, BudgetedBody};
+use crate::certificate_signing::CertificateSigner;
 use crate::clock::Chance;
 use crate::connect::{self, Dialer};
 use crate::dispatch;
-use crate::fair::{self, Limits, Seat, Shares};
+use crate::engine_api::{self, EngineApi};
+use crate::fair::{self, Seat, ServerLimits, Shares};
 use crate::metrics::Metrics;
 use crate::negotiate::media_type;
 use crate::node;
+use crate::offload::OffloadPool;
 use crate::permit::{Basis, Caller, Permit};
-use crate::recorder::Recorder;
-use crate::reference::{self, Sight};
-use crate::registry::{Kinds, Served};
-use crate::request::Request;
+use crate::recorder::AccessRecorder;
+use crate::reference::{self, Visibility};
+use crate::registry::{ServedKind, ServedKinds};
+use crate::request::ResourceRequest;
 pub(crate) use crate::request_line::RequestLine;
+use crate::response;
 use crate::route::Route;
 use crate::snapshot;
 use crate::system;
@@ -101,19 +101,19 @@ impl Peer {
 /// What an API server is made of.
 pub struct ApiConfig {
     /// The state and the door to change it.
-    pub world: Handle,
+    pub world: WorldHandle,
     /// Which kinds are served.
-    pub kinds: Arc<Kinds>,
+    pub kinds: Arc<ServedKinds>,
     /// Who may do what, fed by the world.
-    pub access: Arc<Access>,
+    pub access: Arc<AuthorizerChain>,
     /// The keys of service-account tokens.
-    pub token_keys: Keys,
+    pub token_keys: KeySet,
     /// The authority that signs serving certificates, as PEM; every namespace gets a copy.
     pub authority_pem: String,
     /// Where clients reach the server, such as `127.0.0.1:6443`.
     pub address: std::net::SocketAddr,
     /// Where requests are written down; `None` for nowhere.
-    pub audit: Option<Arc<Audit>>,
+    pub audit: Option<Arc<AuditSink>>,
     /// Turns true when the server ends.
     pub stop: watch::Receiver<bool>,
     /// How owner references are treated when they are written.
@@ -122,64 +122,64 @@ pub struct ApiConfig {
     /// (ownership R48).
     pub collects_garbage: bool,
     /// How the opt-in of ConfigMaps and Secrets to retention is treated.
-    pub retention: Retention,
+    pub retention: RetentionOptions,
     /// What pods may read of themselves.
     pub downward: Downward,
     /// The policies of users, fed by the world.
-    pub policies: Arc<Policies>,
+    pub policies: Arc<AdmissionPolicies>,
     /// How much runs at a time.
-    pub limits: Limits,
+    pub limits: ServerLimits,
 }
 
 /// The API server without its socket.
-pub struct Api {
-    pub(crate) world: Handle,
-    pub(crate) kinds: Arc<Kinds>,
-    pub(crate) access: Arc<Access>,
+pub struct ApiServer {
+    pub(crate) world: WorldHandle,
+    pub(crate) kinds: Arc<ServedKinds>,
+    pub(crate) access: Arc<AuthorizerChain>,
     pub(crate) tokens: Tokens,
     pub(crate) authority_pem: String,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) chance: Chance,
     pub(crate) metrics: Metrics,
-    pub(crate) audit: Option<Arc<Audit>>,
+    pub(crate) audit: Option<Arc<AuditSink>>,
     /// Where checks go that take long.
-    pub(crate) aside: Arc<Aside>,
+    pub(crate) aside: Arc<OffloadPool>,
     /// How much runs at a time, and who is next.
     pub(crate) shares: Arc<Shares>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ServerLimits,
     pub(crate) owners: OwnerChecks,
     /// Whether a collector acts on owner references; without one DELETE adds no finalizers for it
     /// (ownership R48).
     pub(crate) collects_garbage: bool,
-    pub(crate) retention: Arc<Retention>,
+    pub(crate) retention: Arc<RetentionOptions>,
     pub(crate) downward: Downward,
-    pub(crate) policies: Arc<Policies>,
+    pub(crate) policies: Arc<AdmissionPolicies>,
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
-    pub(crate) beside: OnceLock<Arc<dyn Beside>>,
+    pub(crate) beside: OnceLock<Arc<dyn EngineApi>>,
     /// Who has read what, if that is recorded.
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Option<AccessRecorder>,
     /// How nodes are reached.
     pub(crate) dialer: OnceLock<Arc<dyn Dialer>>,
     /// Who signs what nodes serve with.
-    pub(crate) signer: OnceLock<Arc<dyn Signer>>,
+    pub(crate) signer: OnceLock<Arc<dyn CertificateSigner>>,
 }
 
-impl Api {
+impl ApiServer {
     /// Puts the parts together; nothing runs yet.
     #[must_use]
-    pub fn new(config: ApiConfig) -> Api {
+    pub fn new(config: ApiConfig) -> ApiServer {
         let issuer = format!("https://{}", config.address);
         let shares = Arc::new(Shares::new(config.limits));
-        let tally = config.access.standing().tally();
+        let tally = config.access.reference_authorizer().tally();
         let mut metrics = Metrics::new().with_references(tally).with_shares(&shares);
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
             metrics = metrics.with_audit(written, lost);
         }
-        let recorder = config.access.references().records().then(Recorder::default);
-        Api {
+        let recorder = config.access.references().records().then(AccessRecorder::default);
+        ApiServer {
             tokens: Tokens::new(config.token_keys, issuer, config.world.clone()),
             access: config.access,
             world: config.world,
@@ -213,7 +213,7 @@ impl Api {
     }
 
     /// Lets clients ask the engines that run beside the server; the first ones stay.
-    pub fn put_beside(&self, engines: Arc<dyn Beside>) {
+    pub fn put_engines(&self, engines: Arc<dyn EngineApi>) {
         let _ = self.beside.set(engines);
     }
 
@@ -223,7 +223,7 @@ impl Api {
     }
 
     /// Lets nodes have certificates for what they serve; the first signer stays.
-    pub fn put_signer(&self, signer: Arc<dyn Signer>) {
+    pub fn put_signer(&self, signer: Arc<dyn CertificateSigner>) {
         let _ = self.signer.set(signer);
     }
 
@@ -240,12 +240,18 @@ impl Api {
         let line = Arc::new(RequestLine::new(&parts));
         let _running = self.metrics.in_flight(line.mutating());
         let audit = self.audit.as_ref();
-        let mut trail =
-            Trail::begin(audit, &parts, line.resource(), line.owned_verb(), peer.address, &id);
+        let mut trail = AuditContext::begin(
+            audit,
+            &parts,
+            line.resource(),
+            line.owned_verb(),
+            peer.address,
+            &id,
+        );
         let mut response = match self.answer(&line, &parts, (body, upgrade), peer, &mut trail).await
         {
             Ok(response) => response,
-            Err(failure) => answer::failure(&failure),
+            Err(failure) => response::failure(&failure),
         };
         if parts.method == Method::HEAD {
             *response.body_mut() = crate::body::full("");
@@ -273,7 +279,7 @@ impl Api {
         parts: &http::request::Parts,
         (body, upgrade): (B, OnUpgrade),
         peer: &Peer,
-        trail: &mut Trail,
+        trail: &mut AuditContext,
     ) -> Result<Response<Body>, Failure>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -310,11 +316,18 @@ impl Api {
         let reason = decision.as_ref().map(|(_, reason)| reason.as_str());
         trail.decided(decision.is_some(), reason.unwrap_or_default());
         if let Some(recorder) = &self.recorder {
-            recorder.request(self.access.standing(), &user, line, headers, decision.is_some());
+            recorder.request(
+                self.access.reference_authorizer(),
+                &user,
+                line,
+                headers,
+                decision.is_some(),
+            );
         }
         let Some((basis, _)) = decision else {
             let mut failure = refusal(&user, &attributes);
-            let hint = self.access.standing().hint(&user, &attributes).unwrap_or_default();
+            let hint =
+                self.access.reference_authorizer().hint(&user, &attributes).unwrap_or_default();
             let why = if why.is_empty() { hint } else { &why };
             if !why.is_empty() {
                 failure.message = format!("{}: {why}", failure.message);
@@ -323,12 +336,21 @@ impl Api {
         };
         let permit = Permit::new(&self.access, line, caller, basis, generation);
         match line.route() {
-            Route::Resource(path) if let Some(door) = connect::door(path) => {
+            Route::Resource(path) if let Some(door) = connect::connect_subresource(path) => {
                 let ending = trail.streams();
                 let user = &user;
                 let open = self.shares.node_connection(user)?;
-                let call =
-                    connect::Call { door, path, line, parts, user, permit, upgrade, ending, open };
+                let call = connect::ConnectRequest {
+                    door,
+                    path,
+                    line,
+                    parts,
+                    user,
+                    permit,
+                    upgrade,
+                    ending,
+                    open,
+                };
                 Box::pin(connect::answer(self, call, body)).await
             }
             Route::Resource(path) => {
@@ -339,8 +361,8 @@ impl Api {
             Route::Other(path) if path == snapshot::PATH => {
                 snapshot::answer(self, &user, &permit, line)
             }
-            Route::Other(path) if beside::leads_to(path) => {
-                beside::answer(self, &user, &permit, line).await
+            Route::Other(path) if engine_api::leads_to(path) => {
+                engine_api::answer(self, &user, &permit, line).await
             }
             // Whoever watches over the server is answered also when it is busy.
             Route::Other(path) if system::is_probe(path) => {
@@ -358,11 +380,15 @@ impl Api {
     }
 
     /// Whether somebody may read a collection as far as references lead there (referential authorization R155).
-    fn sees_part(&self, user: &User, asked: &tenure_rbac::Asked<'_>) -> Option<(Basis, String)> {
+    fn sees_part(
+        &self,
+        user: &User,
+        asked: &tenure_rbac::RequestAttributes<'_>,
+    ) -> Option<(Basis, String)> {
         if node::node_of(user).is_some() {
             return None;
         }
-        Sight::of(&self.access, user, asked)?;
+        Visibility::of(&self.access, user, asked)?;
         Some((Basis::References, "reference: what is referenced is shown".to_owned()))
     }
 
@@ -387,7 +413,7 @@ impl Api {
         headers: &HeaderMap,
         body: B,
         (user, permit): (Arc<User>, Permit),
-        trail: &mut Trail,
+        trail: &mut AuditContext,
     ) -> Result<Response<Body>, Failure>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -418,7 +444,7 @@ impl Api {
                 &path.resource,
             ));
         }
-        let mut request = Request {
+        let mut request = ResourceRequest {
             served: Arc::clone(served),
             namespace: path.object_namespace().to_owned(),
             name: path.name.clone(),
@@ -461,10 +487,10 @@ impl Api {
             }
             let response = fair::on(seat, dispatch::dispatch(self, verb, &mut request)).await?;
             if !line.mutating() {
-                charge = self.shares.bytes(&request.user, Counted::bytes_of(&response))?;
+                charge = self.shares.bytes(&request.user, BudgetedBody::bytes_of(&response))?;
             }
             // What is written is written: its answer stands in for its body, which is about as long.
-            Ok(Counted::held(response, charge))
+            Ok(BudgetedBody::held(response, charge))
         };
         let result = if verb == "watch" {
             work.await
@@ -478,19 +504,19 @@ impl Api {
         };
         if line.mutating() && reference::brings_origins(&request.served.kind) {
             // What a strategy adds is there when its writer hears of it; beyond that, a little later.
-            let filled = self.access.standing().filled();
+            let filled = self.access.reference_authorizer().filled();
             let _ = tokio::time::timeout(FILL_MOST, filled).await;
         }
-        let mut response = result.unwrap_or_else(|failure| answer::failure(&failure));
+        let mut response = result.unwrap_or_else(|failure| response::failure(&failure));
         add_warnings(response.headers_mut(), &request.warnings);
         trail.handled(&request);
         Ok(response)
     }
 }
 
-impl Api {
+impl ApiServer {
     /// How many objects a request is about that is about a collection, as far as that makes a difference.
-    fn collection_objects(&self, line: &RequestLine, request: &Request) -> usize {
+    fn collection_objects(&self, line: &RequestLine, request: &ResourceRequest) -> usize {
         let is_collection = matches!(line.verb(), "list" | "watch" | "deletecollection");
         if !is_collection || line.is_about_one() {
             return 0;
@@ -509,7 +535,7 @@ pub(crate) fn fits(path: &ResourcePath, namespaced: bool) -> bool {
 }
 
 /// Refuses a path that leads to a resource but names no object there (R2).
-pub(crate) fn check_path(served: &Served, path: &ResourcePath) -> Result<(), Failure> {
+pub(crate) fn check_path(served: &ServedKind, path: &ResourcePath) -> Result<(), Failure> {
     if path.name.is_empty() {
         let needs_name = !path.subresource.is_empty();
         return if needs_name {
@@ -527,7 +553,12 @@ pub(crate) fn check_path(served: &Served, path: &ResourcePath) -> Result<(), Fai
     }
 }
 
-pub(crate) fn offers(served: &Served, path: &ResourcePath, verb: &str, method: &Method) -> bool {
+pub(crate) fn offers(
+    served: &ServedKind,
+    path: &ResourcePath,
+    verb: &str,
+    method: &Method,
+) -> bool {
     use tenure_machinery::kind::Verbs;
     // HEAD is authorized as a read, but nothing answers it.
     if matches!(verb, "get" | "list" | "watch") && *method != Method::GET {
@@ -563,7 +594,7 @@ pub(crate) fn no_such_resource() -> Failure {
 
 /// 404 for a path outside the API.
 pub(crate) fn not_found_text() -> Response<Body> {
-    answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+    response::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -571,7 +602,7 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 }
 
 /// The id of a request: its own, cut to a bound, or a new one.
-fn audit_id(api: &Api, headers: &HeaderMap) -> String {
+fn audit_id(api: &ApiServer, headers: &HeaderMap) -> String {
     let own = header(headers, "audit-id").filter(|text| !text.is_empty());
     // The text is ASCII, so every place is between two letters.
     own.map(|text| text.get(..AUDIT_ID_BYTES_MAX).unwrap_or(text).to_owned())

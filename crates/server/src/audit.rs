@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use entry::{Entry, sources};
-use queue::Message;
-pub(crate) use trail::{Ending, Trail};
+pub(crate) use entry::{AuditEvent, sources};
+use queue::AuditMessage;
+pub(crate) use trail::{AuditContext, AuditGuard};
 
 /// How many lines may wait for the file.
 const LINES_MAX: usize = 8 * 1024;
@@ -31,7 +31,7 @@ const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// How much of a request is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum AuditLevel {
     /// Who asked what, and what came of it.
     #[default]
     Metadata,
@@ -41,22 +41,22 @@ pub enum Level {
     RequestResponse,
 }
 
-impl Level {
+impl AuditLevel {
     /// As it stands in a line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Level::Metadata => "Metadata",
-            Level::Request => "Request",
-            Level::RequestResponse => "RequestResponse",
+            AuditLevel::Metadata => "Metadata",
+            AuditLevel::Request => "Request",
+            AuditLevel::RequestResponse => "RequestResponse",
         }
     }
 }
 
 /// The way to the audit log.
-pub struct Audit {
-    level: Level,
-    queue: mpsc::Sender<Message>,
+pub struct AuditSink {
+    level: AuditLevel,
+    queue: mpsc::Sender<AuditMessage>,
     bytes_max: usize,
     bytes_waiting: Arc<AtomicUsize>,
     written: Counter,
@@ -65,24 +65,24 @@ pub struct Audit {
     told: AtomicBool,
 }
 
-impl Audit {
+impl AuditSink {
     /// Starts the thread that writes lines to `out`.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(level: Level, out: Box<dyn Write + Send>) -> io::Result<Arc<Audit>> {
-        Audit::with_room(level, out, LINES_MAX, BYTES_MAX)
+    pub fn start(level: AuditLevel, out: Box<dyn Write + Send>) -> io::Result<Arc<AuditSink>> {
+        AuditSink::with_room(level, out, LINES_MAX, BYTES_MAX)
     }
 
-    /// As [`Audit::start`], with room for so many lines and bytes.
+    /// As [`AuditSink::start`], with room for so many lines and bytes.
     fn with_room(
-        level: Level,
+        level: AuditLevel,
         out: Box<dyn Write + Send>,
         lines_max: usize,
         bytes_max: usize,
-    ) -> io::Result<Arc<Audit>> {
+    ) -> io::Result<Arc<AuditSink>> {
         let (queue, messages) = mpsc::channel(lines_max);
-        let audit = Arc::new(Audit {
+        let audit = Arc::new(AuditSink {
             level,
             queue,
             bytes_max,
@@ -91,7 +91,7 @@ impl Audit {
             lost: Counter::default(),
             told: AtomicBool::new(false),
         });
-        let writer = queue::Writer {
+        let writer = queue::AuditWriter {
             out: io::BufWriter::new(out),
             bytes_waiting: Arc::clone(&audit.bytes_waiting),
             written: audit.written.clone(),
@@ -106,7 +106,7 @@ impl Audit {
     /// Returns when everything said so far has been handed to the system.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
-        if self.queue.send(Message::Flush(done)).await.is_ok() {
+        if self.queue.send(AuditMessage::Flush(done)).await.is_ok() {
             let _ = flushed.await;
         }
     }
@@ -118,12 +118,12 @@ impl Audit {
     }
 
     /// Hands a line over, or counts it as lost.
-    pub(crate) fn say(&self, mut entry: Box<Entry>) {
+    pub(crate) fn say(&self, mut entry: Box<AuditEvent>) {
         entry.at = jiff::Timestamp::now();
         let bytes = entry.weight();
         let waiting = self.bytes_waiting.fetch_add(bytes, Ordering::Relaxed);
         let room = waiting.saturating_add(bytes) <= self.bytes_max;
-        if room && self.queue.try_send(Message::Line(entry)).is_ok() {
+        if room && self.queue.try_send(AuditMessage::Line(entry)).is_ok() {
             return;
         }
         self.bytes_waiting.fetch_sub(bytes, Ordering::Relaxed);

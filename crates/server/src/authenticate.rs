@@ -10,10 +10,10 @@ use std::sync::Arc;
 use http::HeaderMap;
 use tenure_machinery::Failure;
 use tenure_machinery::query::percent_decode;
-use tenure_rbac::{Asked, Identity, Impersonated, service_account};
+use tenure_rbac::{Impersonated, ImpersonationRequest, RequestAttributes, service_account};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::access::{Access, refusal};
+use crate::access::{AuthorizerChain, refusal};
 use crate::api::Peer;
 use crate::permit::Credential;
 use token::Tokens;
@@ -145,8 +145,8 @@ pub(crate) struct Acting {
 pub(crate) fn impersonate(
     user: &User,
     headers: &HeaderMap,
-    asked: &Asked<'_>,
-    access: &Access,
+    asked: &RequestAttributes<'_>,
+    access: &AuthorizerChain,
 ) -> Result<Option<Acting>, Failure> {
     if !headers.keys().any(|key| key.as_str().starts_with("impersonate-")) {
         return Ok(None);
@@ -178,8 +178,8 @@ pub(crate) fn impersonate(
             "requested groups, uid or extra without impersonating a user",
         ));
     }
-    let wanted = Identity { user: &name, uid: &uid, groups: &groups, extra: &pairs };
-    let may = |asked: &Asked<'_>| access.may(user, asked).is_some();
+    let wanted = ImpersonationRequest { user: &name, uid: &uid, groups: &groups, extra: &pairs };
+    let may = |asked: &RequestAttributes<'_>| access.may(user, asked).is_some();
     let Impersonated { groups, constraint } =
         tenure_rbac::impersonate(&wanted, asked, own_node(user), may)
             .map_err(|asked| refusal(user, &asked))?;

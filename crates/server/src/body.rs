@@ -14,7 +14,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use tokio::sync::mpsc;
 
-use crate::fair::Charge;
+use crate::fair::BudgetGuard;
 
 /// What every handler answers with.
 pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -26,21 +26,24 @@ pub fn full(bytes: impl Into<Bytes>) -> Body {
 }
 
 /// A body that somebody answers for while it is on its way (R241).
-pub struct Counted {
+pub struct BudgetedBody {
     body: Body,
-    _charge: Charge,
+    _charge: BudgetGuard,
 }
 
 /// A mark on a response whose body is counted already.
 #[derive(Clone)]
 struct IsCounted;
 
-impl Counted {
+impl BudgetedBody {
     /// A response that holds what it was charged with until its body is gone.
-    pub(crate) fn held(mut response: Response<Body>, charge: Option<Charge>) -> Response<Body> {
+    pub(crate) fn held(
+        mut response: Response<Body>,
+        charge: Option<BudgetGuard>,
+    ) -> Response<Body> {
         response.extensions_mut().insert(IsCounted);
         let Some(charge) = charge else { return response };
-        response.map(|body| BodyExt::boxed_unsync(Counted { body, _charge: charge }))
+        response.map(|body| BodyExt::boxed_unsync(BudgetedBody { body, _charge: charge }))
     }
 
     /// How many bytes a response may bring that nobody answers for yet.
@@ -52,7 +55,7 @@ impl Counted {
     }
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for BudgetedBody {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -195,25 +198,25 @@ impl http_body::Body for Gzipped {
 pub(crate) struct Chunk {
     pub(crate) bytes: Bytes,
     /// Held until the socket asks for what comes next (R241).
-    pub(crate) charge: Option<Charge>,
+    pub(crate) charge: Option<BudgetGuard>,
 }
 
 /// A body that is sent as it happens; ends when the sender is dropped.
-pub(crate) struct Live {
+pub(crate) struct StreamingBody {
     chunks: mpsc::Receiver<Chunk>,
-    given: Option<Charge>,
+    given: Option<BudgetGuard>,
 }
 
-impl Live {
+impl StreamingBody {
     /// The body and the end to feed it. The queue is short: a client that stops reading makes the sender
     /// wait, and nothing piles up.
     pub(crate) fn channel() -> (mpsc::Sender<Chunk>, Body) {
         let (sender, chunks) = mpsc::channel(2);
-        (sender, BodyExt::boxed_unsync(Live { chunks, given: None }))
+        (sender, BodyExt::boxed_unsync(StreamingBody { chunks, given: None }))
     }
 }
 
-impl http_body::Body for Live {
+impl http_body::Body for StreamingBody {
     type Data = Bytes;
     type Error = std::io::Error;
 

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_machinery::{Failure, ObjectExt, wanted};
+use tenure_machinery::{Failure, ObjectExt, desired_state};
 use tenure_rbac::Reconciled;
-use tenure_rbac::bootstrap::Expected;
+use tenure_rbac::bootstrap::DefaultRbacObject;
 
 use crate::admit::SERVICE_RANGE;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::clock::now;
-use crate::door::{Actor, Door, Propagation};
 use crate::internal::find;
+use crate::internal_writer::{Actor, InternalWriter, RequestedPropagation};
 use crate::system_objects;
 use crate::write::decode;
-use crate::write::ensure::{Wanted, ensure_all};
+use crate::write::ensure::{DesiredObject, ensure_all};
 
 const NETWORKING: &str = "networking.k8s.io";
 const AGENT: &str = "kube-apiserver";
@@ -29,8 +29,9 @@ const GATHERER: Actor = Actor {
 /// Creates what is missing. When this returns, a pod can be created in `default` at the first try.
 ///
 /// Two transactions: namespaces and objects of the cluster, then what is in namespaces.
-pub async fn bootstrap(api: &Arc<Api>) -> Result<(), Failure> {
-    let mut first: Vec<Wanted> = system_objects::NAMESPACES.map(system_objects::namespace).into();
+pub async fn bootstrap(api: &Arc<ApiServer>) -> Result<(), Failure> {
+    let mut first: Vec<DesiredObject> =
+        system_objects::NAMESPACES.map(system_objects::namespace).into();
     first.push(critical("system-cluster-critical", 2_000_000_000));
     first.push(critical("system-node-critical", 2_000_001_000));
     first.push(service_addresses());
@@ -40,12 +41,12 @@ pub async fn bootstrap(api: &Arc<Api>) -> Result<(), Failure> {
     let before = api.world.current().revision();
     ensure_all(api, first, AGENT).await?;
 
-    let mut second: Vec<Wanted> =
+    let mut second: Vec<DesiredObject> =
         system_objects::NAMESPACES.iter().flat_map(|name| filling(api, name)).collect();
     second.extend(namespaced.iter().map(access));
     second.extend(system_objects::namespaced(api).map(|(wanted, _)| wanted));
     ensure_all(api, second, AGENT).await?;
-    let door = Door::at_start(Arc::clone(api));
+    let door = InternalWriter::at_start(Arc::clone(api));
     settle_service_addresses(&door).await?;
     // At a start the server may have another address than before, which the Service names too.
     for (wanted, _) in system_objects::namespaced(api) {
@@ -59,7 +60,7 @@ pub async fn bootstrap(api: &Arc<Api>) -> Result<(), Failure> {
 }
 
 /// Has the Service and the endpoints of the server say where it is.
-async fn correct(door: &Door, wanted: Wanted) -> Result<(), Failure> {
+async fn correct(door: &InternalWriter, wanted: DesiredObject) -> Result<(), Failure> {
     let Value::Object(object) = wanted.object else { return Ok(()) };
     if object.name() != "kubernetes" {
         return Ok(());
@@ -68,14 +69,14 @@ async fn correct(door: &Door, wanted: Wanted) -> Result<(), Failure> {
     let record = door.world().current().get(&key).cloned();
     let Some(record) = record.filter(|record| !record.deleting()) else { return Ok(()) };
     let mut new = door.read(&record)?;
-    if wanted::put_right(&mut new, &object) {
+    if desired_state::put_right(&mut new, &object) {
         door.update(ACTOR, &record, "", new, Vec::new()).await?;
     }
     Ok(())
 }
 
 /// Applies the rules that roles gather and do not hold yet.
-async fn gather(door: &Door) -> Result<(), Failure> {
+async fn gather(door: &InternalWriter) -> Result<(), Failure> {
     for (name, rules) in door.gathered_rules() {
         let config = json!({
             "apiVersion": format!("{}/v1", tenure_rbac::GROUP), "kind": "ClusterRole",
@@ -91,7 +92,7 @@ async fn gather(door: &Door) -> Result<(), Failure> {
 }
 
 /// What every namespace has, for those that are there before any controller.
-fn filling(api: &Api, name: &str) -> [Wanted; 2] {
+fn filling(api: &ApiServer, name: &str) -> [DesiredObject; 2] {
     let account = json!({ "metadata": { "name": "default" } });
     let authority = json!({
         "metadata": {
@@ -101,16 +102,13 @@ fn filling(api: &Api, name: &str) -> [Wanted; 2] {
         },
         "data": { "ca.crt": api.authority_pem },
     });
-    [("serviceaccounts", account), ("configmaps", authority)].map(|(resource, object)| Wanted {
-        group: "",
-        resource,
-        namespace: name.to_owned(),
-        object,
+    [("serviceaccounts", account), ("configmaps", authority)].map(|(resource, object)| {
+        DesiredObject { group: "", resource, namespace: name.to_owned(), object }
     })
 }
 
-fn access(expected: &Expected) -> Wanted {
-    Wanted {
+fn access(expected: &DefaultRbacObject) -> DesiredObject {
+    DesiredObject {
         group: tenure_rbac::GROUP,
         resource: expected.resource,
         namespace: expected.namespace.clone(),
@@ -122,9 +120,9 @@ fn access(expected: &Expected) -> Wanted {
 ///
 /// What came after `before` was made by this start and lacks nothing.
 async fn reconcile(
-    api: &Api,
-    door: &Door,
-    expected: &Expected,
+    api: &ApiServer,
+    door: &InternalWriter,
+    expected: &DefaultRbacObject,
     before: Revision,
 ) -> Result<(), Failure> {
     let served = find(api, tenure_rbac::GROUP, expected.resource)?;
@@ -140,7 +138,8 @@ async fn reconcile(
             door.update(ACTOR, &record, "", object, Vec::new()).await?;
         }
         Reconciled::Recreate => {
-            door.delete(ACTOR, &record, Some(Propagation::Background), None, Vec::new()).await?;
+            door.delete(ACTOR, &record, Some(RequestedPropagation::Background), None, Vec::new())
+                .await?;
             ensure_all(api, vec![access(expected)], AGENT).await?;
         }
     }
@@ -148,17 +147,17 @@ async fn reconcile(
 }
 
 /// Where the addresses of Services come from.
-fn service_addresses() -> Wanted {
+fn service_addresses() -> DesiredObject {
     let object = json!({
         "metadata": { "name": "kubernetes" },
         "spec": { "cidrs": [SERVICE_RANGE] },
     });
     let namespace = String::new();
-    Wanted { group: NETWORKING, resource: "servicecidrs", namespace, object }
+    DesiredObject { group: NETWORKING, resource: "servicecidrs", namespace, object }
 }
 
 /// Says that they do; a status cannot be created.
-async fn settle_service_addresses(door: &Door) -> Result<(), Failure> {
+async fn settle_service_addresses(door: &InternalWriter) -> Result<(), Failure> {
     let key = door.key((NETWORKING, "servicecidrs"), "", "kubernetes")?;
     let Some(record) = door.world().current().get(&key).cloned() else { return Ok(()) };
     let mut object = door.read(&record)?;
@@ -173,13 +172,13 @@ async fn settle_service_addresses(door: &Door) -> Result<(), Failure> {
     door.update(ACTOR, &record, "status", object, Vec::new()).await.map(drop)
 }
 
-fn critical(name: &str, value: i64) -> Wanted {
+fn critical(name: &str, value: i64) -> DesiredObject {
     let class = json!({
         "metadata": { "name": name },
         "value": value,
         "description": "For pods without which the cluster or a node does not work.",
     });
-    Wanted {
+    DesiredObject {
         group: "scheduling.k8s.io",
         resource: "priorityclasses",
         namespace: String::new(),

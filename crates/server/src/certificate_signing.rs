@@ -8,7 +8,7 @@ use tenure_machinery::{Object, ObjectExt};
 use crate::authenticate::User;
 
 /// Holds the authority of the cluster.
-pub trait Signer: Send + Sync + 'static {
+pub trait CertificateSigner: Send + Sync + 'static {
     /// The certificate, in PEM form, that a request in PEM form asks for, for what this node serves; or
     /// why there is none.
     ///

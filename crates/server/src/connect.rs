@@ -26,29 +26,30 @@ use serde_json::Value;
 use tenure_machinery::{Failure, NodePath, Object, ObjectExt, ResourcePath};
 
 use crate::admit::Operation;
-use crate::admit::policy::{self, Subject};
-use crate::answer;
+use crate::admit::policy::{self, AdmissionAttributes};
 use crate::api::{
-    Api, RequestLine, body_bytes_max, check_path, fits, header, no_such_resource, offers, read_body,
+    ApiServer, RequestLine, body_bytes_max, check_path, fits, header, no_such_resource, offers,
+    read_body,
 };
-use crate::audit::Ending;
+use crate::audit::AuditGuard;
 use crate::authenticate::{User, websocket};
 use crate::body::{Body, full};
-use crate::fair::Charge;
+use crate::fair::BudgetGuard;
 use crate::internal;
-use crate::listen::Busy;
+use crate::listen::BusyGuard;
 use crate::permit::Permit;
 use crate::read::get;
-use crate::registry::Served;
+use crate::registry::ServedKind;
+use crate::response;
 
-pub use dial::{Connecting, Dialer, NODE_CLIENT, NodeDialer, Wire};
+pub use dial::{Connecting, Dialer, NODE_CLIENT, NodeConnection, NodeDialer};
 
 /// How long the body of a request may take that is passed on.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a client wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum ConnectSubresource {
     /// `pods/log`.
     Log,
     /// `pods/exec`.
@@ -65,33 +66,36 @@ pub(crate) enum Door {
     Service,
 }
 
-impl Door {
+impl ConnectSubresource {
     /// Whether the rest of the path belongs to whoever is behind it.
     fn is_proxy(self) -> bool {
-        matches!(self, Door::Node | Door::Pod | Door::Service)
+        matches!(
+            self,
+            ConnectSubresource::Node | ConnectSubresource::Pod | ConnectSubresource::Service
+        )
     }
 }
 
 /// The door that a path leads to, if it leads to a node.
-pub(crate) fn door(path: &ResourcePath) -> Option<Door> {
+pub(crate) fn connect_subresource(path: &ResourcePath) -> Option<ConnectSubresource> {
     if !path.group.is_empty() || path.name.is_empty() {
         return None;
     }
     match (path.resource.as_str(), path.subresource.as_str()) {
-        ("pods", "log") => Some(Door::Log),
-        ("pods", "exec") => Some(Door::Exec),
-        ("pods", "attach") => Some(Door::Attach),
-        ("pods", "portforward") => Some(Door::Forward),
-        ("nodes", "proxy") => Some(Door::Node),
-        ("pods", "proxy") => Some(Door::Pod),
-        ("services", "proxy") => Some(Door::Service),
+        ("pods", "log") => Some(ConnectSubresource::Log),
+        ("pods", "exec") => Some(ConnectSubresource::Exec),
+        ("pods", "attach") => Some(ConnectSubresource::Attach),
+        ("pods", "portforward") => Some(ConnectSubresource::Forward),
+        ("nodes", "proxy") => Some(ConnectSubresource::Node),
+        ("pods", "proxy") => Some(ConnectSubresource::Pod),
+        ("services", "proxy") => Some(ConnectSubresource::Service),
         _ => None,
     }
 }
 
 /// A request on its way to a node.
-pub(crate) struct Call<'a> {
-    pub(crate) door: Door,
+pub(crate) struct ConnectRequest<'a> {
+    pub(crate) door: ConnectSubresource,
     pub(crate) path: &'a ResourcePath,
     pub(crate) line: &'a RequestLine,
     pub(crate) parts: &'a http::request::Parts,
@@ -100,17 +104,17 @@ pub(crate) struct Call<'a> {
     /// The connection, if the client wants to speak something else on it.
     pub(crate) upgrade: OnUpgrade,
     /// Held until the stream ends.
-    pub(crate) ending: Ending,
+    pub(crate) ending: AuditGuard,
     /// The client's part of the connections to nodes, likewise.
-    pub(crate) open: Option<Charge>,
+    pub(crate) open: Option<BudgetGuard>,
 }
 
-impl Call<'_> {
+impl ConnectRequest<'_> {
     /// What is held while the request is answered, or what it became goes on; `resource` is what it counts as.
-    fn held(self, api: &Api, permit: &Permit, resource: &str) -> carry::Held {
-        carry::Held {
+    fn held(self, api: &ApiServer, permit: &Permit, resource: &str) -> carry::RelayContext {
+        carry::RelayContext {
             upgrade: self.upgrade,
-            place: self.parts.extensions.get::<Busy>().cloned(),
+            place: self.parts.extensions.get::<BusyGuard>().cloned(),
             running: api.metrics.long_running("CONNECT", "", resource),
             open: self.open,
             ending: self.ending,
@@ -120,13 +124,17 @@ impl Call<'_> {
 }
 
 /// Where a request goes: a node, and a path there.
-struct Target {
+struct NodeTarget {
     node: String,
     path: String,
 }
 
 /// Answers a request that leads to a node.
-pub(crate) async fn answer<B>(api: &Api, call: Call<'_>, body: B) -> Result<Response<Body>, Failure>
+pub(crate) async fn answer<B>(
+    api: &ApiServer,
+    call: ConnectRequest<'_>,
+    body: B,
+) -> Result<Response<Body>, Failure>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -143,8 +151,8 @@ where
         return Err(Failure::method_not_allowed(&method.as_str().to_lowercase(), &path.resource));
     }
     match call.door {
-        Door::Log => log(api, served, call).await,
-        Door::Node | Door::Pod | Door::Service => {
+        ConnectSubresource::Log => log(api, served, call).await,
+        ConnectSubresource::Node | ConnectSubresource::Pod | ConnectSubresource::Service => {
             // What is behind a proxy may want a body; streams have none before they are streams.
             let (_charge, body) = if call.line.mutating() {
                 let charge = api.shares.bytes(call.user, body_bytes_max(&body))?;
@@ -155,11 +163,13 @@ where
             enforce(api, served, &call).await?;
             call.permit.check(&api.world)?;
             match call.door {
-                Door::Node => node(api, served, call, body).await,
+                ConnectSubresource::Node => node(api, served, call, body).await,
                 _ => proxy::answer(api, served, call, body).await,
             }
         }
-        Door::Exec | Door::Attach | Door::Forward => stream(api, served, call).await,
+        ConnectSubresource::Exec | ConnectSubresource::Attach | ConnectSubresource::Forward => {
+            stream(api, served, call).await
+        }
     }
 }
 
@@ -174,7 +184,11 @@ where
 }
 
 /// A log, as text (R116, R123), or on a WebSocket (R123a).
-async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body>, Failure> {
+async fn log(
+    api: &ApiServer,
+    served: &ServedKind,
+    call: ConnectRequest<'_>,
+) -> Result<Response<Body>, Failure> {
     let options = options::log(call.line.query(), &call.path.name)?;
     let pod = pod(api, served, call.path)?;
     let container = container(&pod, call.line.query().text("container"))?;
@@ -188,7 +202,7 @@ async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body
     let place = place(&call.path.namespace, &call.path.name);
     let container = options::escape(&container);
     let path = format!("/containerLogs/{place}/{container}?{options}");
-    let target = Target { node: node.to_owned(), path };
+    let target = NodeTarget { node: node.to_owned(), path };
     let headers = if wants_socket(&call.parts.headers) {
         forwarded(&call.parts.headers)
     } else {
@@ -203,7 +217,7 @@ async fn log(api: &Api, served: &Served, call: Call<'_>) -> Result<Response<Body
         return Err(log_failure(response, &call.path.name).await);
     }
     let body = carry::body(response.into_body(), api.stop.clone(), call.held(api, &permit, "pods"));
-    Ok(answer::respond(StatusCode::OK, "text/plain", body))
+    Ok(response::respond(StatusCode::OK, "text/plain", body))
 }
 
 /// What the node says is wrong, as upstream passes it on.
@@ -225,9 +239,9 @@ async fn log_failure(response: Response<hyper::body::Incoming>, name: &str) -> F
 
 /// A command, an attachment or forwarded ports.
 async fn stream(
-    api: &Api,
-    served: &Arc<Served>,
-    call: Call<'_>,
+    api: &ApiServer,
+    served: &Arc<ServedKind>,
+    call: ConnectRequest<'_>,
 ) -> Result<Response<Body>, Failure> {
     // A WebSocket begins with GET, and reading is not what it does (R132).
     let permit = call.permit.also("create")?;
@@ -236,12 +250,14 @@ async fn stream(
     let pod = pod(api, served, call.path)?;
     let place = place(&call.path.namespace, &call.path.name);
     let path = match call.door {
-        Door::Forward => format!("/portForward/{place}?{}", options::forward(call.line.query())?),
+        ConnectSubresource::Forward => {
+            format!("/portForward/{place}?{}", options::forward(call.line.query())?)
+        }
         _ => {
             let container = container(&pod, call.line.query().text("container"))?;
             let container = options::escape(&container);
-            let what = if call.door == Door::Attach { "attach" } else { "exec" };
-            let commands = call.door == Door::Exec;
+            let what = if call.door == ConnectSubresource::Attach { "attach" } else { "exec" };
+            let commands = call.door == ConnectSubresource::Exec;
             format!("/{what}/{place}/{container}?{}", options::streams(call.line.query(), commands))
         }
     };
@@ -253,14 +269,18 @@ async fn stream(
     if !wants_upgrade(&call.parts.headers) {
         return Err(Failure::bad_request("Upgrade request required"));
     }
-    let target = Target { node: node.to_owned(), path };
+    let target = NodeTarget { node: node.to_owned(), path };
     let (line, headers) = (call.line, forwarded(&call.parts.headers));
     let held = call.held(api, &permit, "pods");
     carry::through(api, target, &line.method, headers, Bytes::new(), held).await
 }
 
 /// Asks the policies whether a connection may be opened.
-async fn enforce(api: &Api, served: &Arc<Served>, call: &Call<'_>) -> Result<(), Failure> {
+async fn enforce(
+    api: &ApiServer,
+    served: &Arc<ServedKind>,
+    call: &ConnectRequest<'_>,
+) -> Result<(), Failure> {
     if api.policies.is_empty() {
         return Ok(());
     }
@@ -273,7 +293,7 @@ async fn enforce(api: &Api, served: &Arc<Served>, call: &Call<'_>) -> Result<(),
     if let Some(path) = policy::proxied_path(path, call.line.path()) {
         options.insert("path".to_owned(), path.into());
     }
-    let subject = Subject {
+    let subject = AdmissionAttributes {
         operation: Operation::Connect,
         old: None,
         new: Some(&options),
@@ -285,9 +305,9 @@ async fn enforce(api: &Api, served: &Arc<Served>, call: &Call<'_>) -> Result<(),
 
 /// Anything that a node serves.
 async fn node(
-    api: &Api,
-    served: &Arc<Served>,
-    call: Call<'_>,
+    api: &ApiServer,
+    served: &Arc<ServedKind>,
+    call: ConnectRequest<'_>,
     body: Bytes,
 ) -> Result<Response<Body>, Failure> {
     get::stored(&api.world.current(), served, "", &call.path.name)?;
@@ -298,20 +318,20 @@ async fn node(
     // What runs something on a node needs the right to create, whatever the method is (R132a).
     let permit = if path.streams() { call.permit.also("create")? } else { call.permit.clone() };
     let path = format!("{path}{query}");
-    let target = Target { node: call.path.name.clone(), path };
+    let target = NodeTarget { node: call.path.name.clone(), path };
     let (line, headers) = (call.line, forwarded(&call.parts.headers));
     let held = call.held(api, &permit, "nodes");
     carry::through(api, target, &line.method, headers, body, held).await
 }
 
-fn pod(api: &Api, served: &Served, path: &ResourcePath) -> Result<Object, Failure> {
+fn pod(api: &ApiServer, served: &ServedKind, path: &ResourcePath) -> Result<Object, Failure> {
     let state = api.world.current();
     let record = get::stored(&state, served, &path.namespace, &path.name)?;
     served.read(&record)
 }
 
 /// A node that only simulates its pods has nothing to read, to run or to reach (R160).
-fn must_be_real(api: &Api, node: &str) -> Result<(), Failure> {
+fn must_be_real(api: &ApiServer, node: &str) -> Result<(), Failure> {
     let state = api.world.current();
     let simulated = state
         .get(&format!("/registry/minions/{node}"))

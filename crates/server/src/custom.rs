@@ -12,13 +12,13 @@ use tenure_core::Revision;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_patch::{Structural, TypeSchema};
 use tenure_schema::facts;
-use tenure_structural::crd::{self, Names, ScalePaths};
+use tenure_structural::crd::{self, ReservedNames, ScalePaths};
 use tenure_structural::meta::{Wrong, coerce};
 use tenure_structural::{RuleEngine, Schema, default, prune};
 use tenure_table::CustomColumns;
 use tenure_world::{Change, LockStep, Record, World};
 
-use crate::registry::{Kinds, Registry, Served};
+use crate::registry::{Registry, ServedKind, ServedKinds};
 
 /// Where definitions are kept.
 pub(crate) const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
@@ -123,7 +123,7 @@ pub(crate) fn served(
     record: &Record,
     definition: &Object,
     engine: Option<&dyn RuleEngine>,
-) -> Vec<Arc<Served>> {
+) -> Vec<Arc<ServedKind>> {
     let versions = crd::versions(definition);
     let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
     let storage = versions.iter().find(|version| version.storage).map(|v| v.name.clone());
@@ -157,7 +157,7 @@ pub(crate) fn served(
                 terminating: crd::is_terminating(definition),
                 raw: raw_of(&version.schema),
             };
-            Some(Arc::new(Served {
+            Some(Arc::new(ServedKind {
                 prefix: format!("/registry/{}/", kind.storage),
                 type_id: None,
                 api_version,
@@ -186,7 +186,8 @@ pub(crate) fn definitions(state: &World) -> Vec<(Arc<Record>, Object)> {
 pub(crate) fn settle(state: &World, registry: &Registry, definition: &mut Object, now: &str) {
     let others = definitions(state);
     let group = definition.str_at(&["spec", "group"]).unwrap_or_default().to_owned();
-    let mut held = Names::held(others.iter().map(|(_, other)| other), &group, definition.name());
+    let mut held =
+        ReservedNames::held(others.iter().map(|(_, other)| other), &group, definition.name());
     let builtin = registry.kinds().iter().filter(|served| served.custom.is_none());
     for served in builtin.filter(|served| served.kind.group == group) {
         held.hold_builtin(&served.kind);
@@ -195,7 +196,7 @@ pub(crate) fn settle(state: &World, registry: &Registry, definition: &mut Object
 }
 
 /// 403 for a new object of a kind that is going (R132).
-pub(crate) fn must_not_be_going(served: &Served, name: &str) -> Result<(), Failure> {
+pub(crate) fn must_not_be_going(served: &ServedKind, name: &str) -> Result<(), Failure> {
     match &served.custom {
         Some(custom) if custom.terminating => Err(Failure::forbidden(
             &served.kind.group,
@@ -208,11 +209,11 @@ pub(crate) fn must_not_be_going(served: &Served, name: &str) -> Result<(), Failu
 }
 
 /// The index that must be handed to the world.
-pub(crate) struct Feed {
-    pub(crate) kinds: Arc<Kinds>,
+pub(crate) struct CustomKindUpdater {
+    pub(crate) kinds: Arc<ServedKinds>,
 }
 
-impl LockStep for Feed {
+impl LockStep for CustomKindUpdater {
     fn start(&mut self, world: &World) {
         self.kinds.define(world);
     }

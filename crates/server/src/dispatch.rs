@@ -8,15 +8,15 @@ use serde_json::json;
 use tenure_core::Revision;
 use tenure_machinery::Failure;
 
-use crate::answer::{self, Found};
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::token;
-use crate::body::{Body, Counted};
+use crate::body::{Body, BudgetedBody};
 use crate::negotiate::Offer;
 use crate::pods;
 use crate::query::ListOptions;
 use crate::read::{get, list, watch};
-use crate::request::Request;
+use crate::request::ResourceRequest;
+use crate::response::{self, ResponseObject};
 use crate::review;
 use crate::write::delete::{self, DeleteOptions, Deleted};
 use crate::write::{apply, collection, create, patch, scale, update};
@@ -26,9 +26,9 @@ const WATCH_SECONDS_MAX: u32 = 60 * 60;
 
 /// Answers a request whose kind, subresource and verb are offered.
 pub(crate) async fn dispatch(
-    api: &Api,
+    api: &ApiServer,
     verb: &str,
-    request: &mut Request,
+    request: &mut ResourceRequest,
 ) -> Result<Response<Body>, Failure> {
     match (request.subresource.as_str(), verb) {
         ("", "get") | ("status" | "ephemeralcontainers" | "resize" | "approval", "get") => {
@@ -44,7 +44,7 @@ pub(crate) async fn dispatch(
             let found = create::create(api, request).await?;
             // The path named no object; from here on the request is about the one that was made.
             found.name().clone_into(&mut request.name);
-            answer::object(StatusCode::CREATED, &request.served, &found, wanted, style)
+            response::object(StatusCode::CREATED, &request.served, &found, wanted, style)
         }
         ("", "delete") => delete_object(api, request).await,
         ("", "deletecollection") => delete_collection(api, request).await,
@@ -52,8 +52,10 @@ pub(crate) async fn dispatch(
             request.wanted(Offer::PlainOnly)?;
             let state = request.permit.newest(&api.world, None).await?;
             let record = get::shown(&state, &request.served, &request.namespace, &request.name)?;
-            let found =
-                Found::Object(scale::view(&request.served, &request.served.read(&record)?)?);
+            let found = ResponseObject::Object(scale::view(
+                &request.served,
+                &request.served.read(&record)?,
+            )?);
             respond(request, StatusCode::OK, &found, Offer::Object)
         }
         ("scale", "update" | "patch") => {
@@ -67,34 +69,34 @@ pub(crate) async fn dispatch(
             let wanted = request.wanted(Offer::Object)?;
             let style = request.style()?;
             let (code, found) = update::put(api, request).await?.parts();
-            answer::object(code, &request.served, &found, wanted, style)
+            response::object(code, &request.served, &found, wanted, style)
         }
         (_, "patch") if request.content_type == "application/apply-patch+yaml" => {
             let wanted = request.wanted(Offer::Object)?;
             let style = request.style()?;
             let (code, found) = apply::apply(api, request).await?.parts();
-            answer::object(code, &request.served, &found, wanted, style)
+            response::object(code, &request.served, &found, wanted, style)
         }
         (_, "patch") => {
             let wanted = request.wanted(Offer::Object)?;
             let style = request.style()?;
             let found = patch::patch(api, request).await?;
-            answer::object(StatusCode::OK, &request.served, &found, wanted, style)
+            response::object(StatusCode::OK, &request.served, &found, wanted, style)
         }
         _ => Err(Failure::method_not_allowed(verb, &request.served.kind.plural)),
     }
 }
 
 fn respond(
-    request: &Request,
+    request: &ResourceRequest,
     code: StatusCode,
-    found: &Found,
+    found: &ResponseObject,
     offer: Offer,
 ) -> Result<Response<Body>, Failure> {
-    answer::object(code, &request.served, found, request.wanted(offer)?, request.style()?)
+    response::object(code, &request.served, found, request.wanted(offer)?, request.style()?)
 }
 
-async fn get_object(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
+async fn get_object(api: &ApiServer, request: &ResourceRequest) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::Object)?;
     let style = request.style()?;
     let revision = match request.query.text("resourceVersion") {
@@ -105,10 +107,19 @@ async fn get_object(api: &Api, request: &Request) -> Result<Response<Body>, Fail
     };
     let state = request.permit.newest(&api.world, revision).await?;
     let record = get::shown(&state, &request.served, &request.namespace, &request.name)?;
-    answer::object(StatusCode::OK, &request.served, &Found::Record(record), wanted, style)
+    response::object(
+        StatusCode::OK,
+        &request.served,
+        &ResponseObject::Record(record),
+        wanted,
+        style,
+    )
 }
 
-async fn list_objects(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
+async fn list_objects(
+    api: &ApiServer,
+    request: &ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::List)?;
     let style = request.style()?;
     let options = ListOptions::read(&request.query, false)?;
@@ -116,14 +127,17 @@ async fn list_objects(api: &Api, request: &Request) -> Result<Response<Body>, Fa
     list::respond(api, &request.user, &request.served, page, wanted, style).await
 }
 
-async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, Failure> {
+async fn watch_objects(
+    api: &ApiServer,
+    request: &ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::Watch)?;
     let style = request.style()?;
     let options = ListOptions::read(&request.query, true)?;
     let lifetime = lifetime(&options, || {
         u64::from(WATCH_SECONDS_MAX / 2 + api.chance.below(WATCH_SECONDS_MAX / 2))
     });
-    let asked = watch::Asked {
+    let asked = watch::WatchRequest {
         served: Arc::clone(&request.served),
         namespace: request.namespace.clone(),
         only: request.name.clone(),
@@ -143,7 +157,7 @@ async fn watch_objects(api: &Api, request: &Request) -> Result<Response<Body>, F
     };
     let open = api.shares.watch(&request.user)?;
     let response = watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await?;
-    Ok(Counted::held(response, open))
+    Ok(BudgetedBody::held(response, open))
 }
 
 /// How long a watch lives: as long as its client says within the bound, else half of it and more (R112).
@@ -158,28 +172,34 @@ fn lifetime(options: &ListOptions, or_else: impl FnOnce() -> u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-async fn delete_object(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+async fn delete_object(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::Object)?;
     let style = request.style()?;
     let (options, deleted) = delete::delete(api, request).await?;
     match deleted {
         Deleted::Removed(object) if request.served.kind.returns_deleted => {
-            let found = Found::Object(object);
-            answer::object(StatusCode::OK, &request.served, &found, wanted, style)
+            let found = ResponseObject::Object(object);
+            response::object(StatusCode::OK, &request.served, &found, wanted, style)
         }
         Deleted::Removed(object) => {
             let status = delete::success(request, &object);
-            answer::json_value(StatusCode::OK, &status, wanted.format, style)
+            response::json_value(StatusCode::OK, &status, wanted.format, style)
         }
         Deleted::Marked(found) => {
             let code = if options.orphan_false { StatusCode::ACCEPTED } else { StatusCode::OK };
-            answer::object(code, &request.served, &found, wanted, style)
+            response::object(code, &request.served, &found, wanted, style)
         }
     }
 }
 
 /// Deletes a page of a collection, each object on its own; answers the list as it was read (R77).
-async fn delete_collection(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+async fn delete_collection(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::List)?;
     let style = request.style()?;
     let options = ListOptions::read(&request.query, false)?;

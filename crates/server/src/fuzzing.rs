@@ -7,20 +7,20 @@
 //! ```
 
 use http::request::Parts;
-use tenure_rbac::Asked as Question;
+use tenure_rbac::RequestAttributes as Question;
 
-use crate::access::Access;
+use crate::access::AuthorizerChain;
 use crate::authenticate::{self, User};
 use crate::request_line::RequestLine;
 
 /// The head of a request.
-pub struct Head {
+pub struct RequestHead {
     parts: Parts,
 }
 
 /// What access is checked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct ParsedAttributes {
     /// Such as `get`.
     pub verb: String,
     /// Empty for core, and for paths outside the API.
@@ -37,10 +37,10 @@ pub struct Attributes {
     pub path: String,
 }
 
-impl Head {
+impl RequestHead {
     /// Reads a head; `None` for what an HTTP library would not pass on.
     #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Head> {
+    pub fn parse(bytes: &[u8]) -> Option<RequestHead> {
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let line = std::str::from_utf8(lines.next()?).ok()?;
         let (method, target) = line.split_once(' ')?;
@@ -51,7 +51,7 @@ impl Head {
             request = request.header(name, value.get(1..)?.trim_ascii());
         }
         let (parts, ()) = request.body(()).ok()?.into_parts();
-        parts.uri.path().starts_with('/').then_some(Head { parts })
+        parts.uri.path().starts_with('/').then_some(RequestHead { parts })
     }
 
     /// The method.
@@ -81,10 +81,10 @@ impl Head {
 
     /// What access is checked for.
     #[must_use]
-    pub fn attributes(&self) -> Attributes {
+    pub fn attributes(&self) -> ParsedAttributes {
         match RequestLine::new(&self.parts).attributes() {
             Question::Resource { verb, group, resource, subresource, namespace, name } => {
-                Attributes {
+                ParsedAttributes {
                     verb: verb.to_owned(),
                     group: group.to_owned(),
                     resource: resource.to_owned(),
@@ -94,9 +94,11 @@ impl Head {
                     path: String::new(),
                 }
             }
-            Question::Path { verb, path } => {
-                Attributes { verb: verb.to_owned(), path: path.to_owned(), ..Attributes::default() }
-            }
+            Question::Path { verb, path } => ParsedAttributes {
+                verb: verb.to_owned(),
+                path: path.to_owned(),
+                ..ParsedAttributes::default()
+            },
         }
     }
 
@@ -104,7 +106,7 @@ impl Head {
     /// a member of `system:masters` may act as anybody.
     pub fn runs_as(&self, user: User) -> Result<User, u16> {
         let line = RequestLine::new(&self.parts);
-        let (headers, access) = (&self.parts.headers, Access::default());
+        let (headers, access) = (&self.parts.headers, AuthorizerChain::default());
         match authenticate::impersonate(&user, headers, &line.attributes(), &access) {
             Ok(acting) => Ok(acting.map_or(user, |acting| acting.user)),
             Err(failure) => Err(failure.code),

@@ -6,16 +6,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_machinery::Failure;
 
-use crate::api::{Api, no_such_resource};
+use crate::api::{ApiServer, no_such_resource};
 use crate::authenticate::User;
 use crate::permit::Permit;
 use crate::query::{FieldValidation, Query, WriteOptions};
-use crate::registry::Served;
-use crate::request::Request;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
 
 /// A request by the server itself, under the name of the upstream part that would make it.
-pub(crate) fn request(served: &Arc<Served>, namespace: &str, name: &str, agent: &str) -> Request {
-    Request {
+pub(crate) fn request(
+    served: &Arc<ServedKind>,
+    namespace: &str,
+    name: &str,
+    agent: &str,
+) -> ResourceRequest {
+    ResourceRequest {
         served: Arc::clone(served),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -49,7 +54,11 @@ pub(crate) const OPTIONS: WriteOptions = WriteOptions {
 };
 
 /// The kind behind a resource, in any version.
-pub(crate) fn find(api: &Api, group: &str, resource: &str) -> Result<Arc<Served>, Failure> {
+pub(crate) fn find(
+    api: &ApiServer,
+    group: &str,
+    resource: &str,
+) -> Result<Arc<ServedKind>, Failure> {
     let registry = api.kinds.current();
     let found = registry
         .kinds()

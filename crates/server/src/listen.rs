@@ -6,7 +6,7 @@
 //!   stop ── no new connections, GOAWAY, idle ones close ───────┘   cut what is left after the grace
 //! ```
 //!
-//! Nothing here looks inside a request: who may do what is decided behind [`Api::call`].
+//! Nothing here looks inside a request: who may do what is decided behind [`ApiServer::call`].
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,15 +31,15 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::api::{Api, Peer};
+use crate::api::{ApiServer, Peer};
 use crate::body::{Body, full};
 
 mod connections;
 mod tls;
 
-pub(crate) use connections::Busy;
-use connections::{Connections, Held, LOOK_EVERY};
-use tls::Shown;
+pub(crate) use connections::BusyGuard;
+use connections::{ConnectionGuard, Connections, LOOK_EVERY};
+use tls::ClientCertificate;
 pub use tls::{Tls, TlsError};
 
 /// How long requests may run on after the stop signal before their connection is cut.
@@ -70,15 +70,16 @@ const HTTP1_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
 /// Serves until `stop` turns true or its sender is gone; returns how many connections had to be cut.
 ///
-/// Watches are not ended here: whoever built the [`Api`] gave it the same `stop`, and each watch
+/// Watches are not ended here: whoever built the [`ApiServer`] gave it the same `stop`, and each watch
 /// ends its body at an event boundary (api-server R9).
 pub async fn serve(
     listener: TcpListener,
     tls: Tls,
-    api: Arc<Api>,
+    api: Arc<ApiServer>,
     stop: watch::Receiver<bool>,
 ) -> usize {
-    let bounds = Bounds { connections: api.limits.connections, ..Bounds::default() };
+    let bounds =
+        ConnectionLimits { connections: api.limits.connections, ..ConnectionLimits::default() };
     let answer = move |request, peer: Arc<Peer>| {
         let api = Arc::clone(&api);
         async move { api.call(request, &peer).await }
@@ -87,16 +88,16 @@ pub async fn serve(
 }
 
 /// How many there may be, and how long.
-struct Bounds {
+struct ConnectionLimits {
     connections: usize,
     /// How often is looked for clients that take nothing.
     look_every: Duration,
     grace: Duration,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { connections: usize::MAX, look_every: LOOK_EVERY, grace: GRACE }
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits { connections: usize::MAX, look_every: LOOK_EVERY, grace: GRACE }
     }
 }
 
@@ -105,7 +106,7 @@ async fn serve_with<H, F>(
     listener: TcpListener,
     tls: Tls,
     mut stop: watch::Receiver<bool>,
-    Bounds { connections: most, look_every, grace }: Bounds,
+    ConnectionLimits { connections: most, look_every, grace }: ConnectionLimits,
     answer: H,
 ) -> usize
 where
@@ -127,7 +128,7 @@ where
                         tracing::debug!(most, "no room for one more connection");
                         continue;
                     };
-                    let connection = Connection {
+                    let connection = ConnectionContext {
                         server: Arc::clone(&server),
                         tls: tls.clone(),
                         stop: stop.clone(),
@@ -220,16 +221,16 @@ impl Protocols {
 }
 
 /// What one connection needs to live.
-struct Connection<H> {
+struct ConnectionContext<H> {
     server: Arc<Protocols>,
     tls: Tls,
     stop: watch::Receiver<bool>,
     address: IpAddr,
     answer: H,
-    held: Arc<Held>,
+    held: Arc<ConnectionGuard>,
 }
 
-impl<H, F> Connection<H>
+impl<H, F> ConnectionContext<H>
 where
     H: Fn(Request<Incoming>, Arc<Peer>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
@@ -260,9 +261,9 @@ where
         let http2 = session.alpn_protocol() == Some(b"h2");
         let shown = self.tls.judge(session.peer_certificates());
         let peer = match shown {
-            Shown::Trusted(der) => Peer::new(Some(&der)),
-            Shown::None => Peer::new(None),
-            Shown::Untrusted => Peer::untrusted(),
+            ClientCertificate::Trusted(der) => Peer::new(Some(&der)),
+            ClientCertificate::None => Peer::new(None),
+            ClientCertificate::Untrusted => Peer::untrusted(),
         };
         let peer = Arc::new(peer.at(self.address));
         let answer = self.answer;

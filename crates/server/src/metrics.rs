@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::fair::Shares;
-use crate::reference::Tally;
+use crate::reference::ReferenceMetrics;
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -132,26 +132,26 @@ pub struct Metrics {
     read_only: Gauge,
     memory: Gauge,
     // INVARIANT: `known` counts the resources in the map and never passes RESOURCES_MAX + 1.
-    resources: RwLock<Known>,
+    resources: RwLock<MetricsIndex>,
 }
 
 #[derive(Default)]
-struct Known {
-    by_group: HashMap<Box<str>, HashMap<Box<str>, Arc<Resource>>>,
+struct MetricsIndex {
+    by_group: HashMap<Box<str>, HashMap<Box<str>, Arc<ResourceMetrics>>>,
     known: usize,
 }
 
 /// The handles of one resource, made when first used.
-struct Resource {
+struct ResourceMetrics {
     group: Arc<str>,
     name: Arc<str>,
     // Boxed one by one: most resources see two or three verbs in their life.
-    verbs: [OnceLock<Box<Verb>>; VERBS.len()],
+    verbs: [OnceLock<Box<VerbMetrics>>; VERBS.len()],
     watch_events: OnceLock<Counter>,
 }
 
 #[derive(Default)]
-struct Verb {
+struct VerbMetrics {
     requests: [OnceLock<Counter>; CODES.len()],
     duration: OnceLock<Histogram>,
     long_running: OnceLock<Gauge>,
@@ -159,9 +159,9 @@ struct Verb {
 
 /// A request that is being served; dropping it ends the count.
 #[must_use = "the count ends when this is dropped"]
-pub struct Running(Gauge);
+pub struct InFlightGuard(Gauge);
 
-impl Drop for Running {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -210,7 +210,7 @@ impl Metrics {
 
     /// Shows what is counted of references.
     #[must_use]
-    pub(crate) fn with_references(mut self, tally: &Tally) -> Metrics {
+    pub(crate) fn with_references(mut self, tally: &ReferenceMetrics) -> Metrics {
         tally.register(&mut self.registry);
         self
     }
@@ -303,12 +303,12 @@ impl Metrics {
     }
 
     /// Counts a short request as being served until the answer is dropped.
-    pub fn in_flight(&self, mutating: bool) -> Running {
+    pub fn in_flight(&self, mutating: bool) -> InFlightGuard {
         running(if mutating { &self.mutating } else { &self.read_only })
     }
 
     /// Counts a watch or another long request as open until the answer is dropped.
-    pub fn long_running(&self, verb: &str, group: &str, resource: &str) -> Running {
+    pub fn long_running(&self, verb: &str, group: &str, resource: &str) -> InFlightGuard {
         let verb = verb_index(verb);
         let resource = self.resource(group, resource);
         let make = || self.long_running.get_or_create_owned(&resource.verb_labels(verb));
@@ -375,13 +375,13 @@ impl Metrics {
         text
     }
 
-    fn new_counter(&self, resource: &Resource, verb: usize, code: usize) -> Counter {
+    fn new_counter(&self, resource: &ResourceMetrics, verb: usize, code: usize) -> Counter {
         let VerbLabels { verb, group, resource } = resource.verb_labels(verb);
         let code = CODES.get(code).map_or(OTHER, |(_, label)| label);
         self.requests.get_or_create_owned(&RequestLabels { verb, group, resource, code })
     }
 
-    fn resource(&self, group: &str, name: &str) -> Arc<Resource> {
+    fn resource(&self, group: &str, name: &str) -> Arc<ResourceMetrics> {
         {
             // Poison is no danger here: an entry is inserted whole or not at all.
             let known = self.resources.read().unwrap_or_else(|poison| poison.into_inner());
@@ -398,12 +398,12 @@ impl Metrics {
     }
 }
 
-impl Known {
-    fn get(&self, group: &str, name: &str) -> Option<&Arc<Resource>> {
+impl MetricsIndex {
+    fn get(&self, group: &str, name: &str) -> Option<&Arc<ResourceMetrics>> {
         self.by_group.get(group)?.get(name)
     }
 
-    fn insert(&mut self, group: &str, name: &str) -> Arc<Resource> {
+    fn insert(&mut self, group: &str, name: &str) -> Arc<ResourceMetrics> {
         // Another thread may have been faster.
         if let Some(found) = self.get(group, name) {
             return Arc::clone(found);
@@ -412,15 +412,15 @@ impl Known {
         let of_group = self.by_group.entry(group.into()).or_default();
         let made = of_group.entry(name.into()).or_insert_with(|| {
             self.known += 1;
-            Arc::new(Resource::new(group, name))
+            Arc::new(ResourceMetrics::new(group, name))
         });
         Arc::clone(made)
     }
 }
 
-impl Resource {
-    fn new(group: &str, name: &str) -> Resource {
-        Resource {
+impl ResourceMetrics {
+    fn new(group: &str, name: &str) -> ResourceMetrics {
+        ResourceMetrics {
             group: group.into(),
             name: name.into(),
             verbs: Default::default(),
@@ -428,7 +428,7 @@ impl Resource {
         }
     }
 
-    fn verb(&self, verb: usize) -> Option<&Verb> {
+    fn verb(&self, verb: usize) -> Option<&VerbMetrics> {
         self.verbs.get(verb).map(|handles| &**handles.get_or_init(Box::default))
     }
 
@@ -445,9 +445,9 @@ fn new_histogram() -> Histogram {
     Histogram::new(DURATION_BOUNDS)
 }
 
-fn running(gauge: &Gauge) -> Running {
+fn running(gauge: &Gauge) -> InFlightGuard {
     gauge.inc();
-    Running(gauge.clone())
+    InFlightGuard(gauge.clone())
 }
 
 /// The place of a verb in [`VERBS`].

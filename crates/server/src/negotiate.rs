@@ -6,7 +6,7 @@ use tenure_machinery::Failure;
 
 /// How bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum BodyFormat {
     /// `application/json`.
     Json,
     /// `application/yaml`.
@@ -35,7 +35,7 @@ impl MetaVersion {
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum Representation {
     /// The object or list itself.
     Plain,
     /// Rows and columns for people.
@@ -46,11 +46,11 @@ pub enum Shape {
 
 /// The agreed answer form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NegotiatedFormat {
     /// How bytes are written.
-    pub format: Format,
+    pub format: BodyFormat,
     /// What is written.
-    pub shape: Shape,
+    pub shape: Representation,
 }
 
 /// What the endpoint can do.
@@ -66,7 +66,7 @@ pub enum Offer {
     PlainOnly,
 }
 
-struct Clause<'a> {
+struct MediaRange<'a> {
     media: &'a str,
     quality: f32,
     shape: &'a str,
@@ -78,19 +78,19 @@ struct Clause<'a> {
 ///
 /// A media type that nobody serves is skipped; a served one that asks for a representation this endpoint
 /// does not have is skipped as well. With nothing left the answer is 406.
-pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Wanted, Failure> {
+pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<NegotiatedFormat, Failure> {
     let text = accept.unwrap_or_default().trim();
     if text.is_empty() {
-        return Ok(Wanted { format: Format::Json, shape: Shape::Plain });
+        return Ok(NegotiatedFormat { format: BodyFormat::Json, shape: Representation::Plain });
     }
-    let mut clauses: Vec<Clause<'_>> = text.split(',').map(clause).collect();
+    let mut clauses: Vec<MediaRange<'_>> = text.split(',').map(clause).collect();
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
     let mut known_type = false;
     for clause in clauses.iter().filter(|c| c.quality > 0.0) {
         let Some(format) = format_of(clause.media, offer) else { continue };
         known_type = true;
         if let Some(shape) = shape_of(clause, offer) {
-            return Ok(Wanted { format, shape });
+            return Ok(NegotiatedFormat { format, shape });
         }
     }
     let message = "only the following media types are accepted: application/json, application/yaml";
@@ -103,17 +103,17 @@ pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Wanted, Failure> 
     })
 }
 
-fn format_of(media: &str, offer: Offer) -> Option<Format> {
+fn format_of(media: &str, offer: Offer) -> Option<BodyFormat> {
     match media {
-        "application/json" | "*/*" | "application/*" => Some(Format::Json),
-        "application/yaml" if offer != Offer::Watch => Some(Format::Yaml),
+        "application/json" | "*/*" | "application/*" => Some(BodyFormat::Json),
+        "application/yaml" if offer != Offer::Watch => Some(BodyFormat::Yaml),
         _ => None,
     }
 }
 
-fn shape_of(clause: &Clause<'_>, offer: Offer) -> Option<Shape> {
+fn shape_of(clause: &MediaRange<'_>, offer: Offer) -> Option<Representation> {
     if clause.shape.is_empty() {
-        return Some(Shape::Plain);
+        return Some(Representation::Plain);
     }
     if clause.group != "meta.k8s.io" {
         return None;
@@ -124,16 +124,18 @@ fn shape_of(clause: &Clause<'_>, offer: Offer) -> Option<Shape> {
         _ => return None,
     };
     match (clause.shape, offer) {
-        ("Table", Offer::Object | Offer::List | Offer::Watch) => Some(Shape::Table(version)),
+        ("Table", Offer::Object | Offer::List | Offer::Watch) => {
+            Some(Representation::Table(version))
+        }
         ("PartialObjectMetadata", Offer::Object | Offer::Watch)
-        | ("PartialObjectMetadataList", Offer::List) => Some(Shape::Metadata(version)),
+        | ("PartialObjectMetadataList", Offer::List) => Some(Representation::Metadata(version)),
         _ => None,
     }
 }
 
-fn clause(text: &str) -> Clause<'_> {
+fn clause(text: &str) -> MediaRange<'_> {
     let mut parts = text.split(';').map(str::trim);
-    let mut clause = Clause {
+    let mut clause = MediaRange {
         media: parts.next().unwrap_or_default(),
         quality: 1.0,
         shape: "",

@@ -20,14 +20,14 @@ use http::HeaderMap;
 use tenure_core::Revision;
 use tenure_machinery::Failure;
 use tenure_machinery::status::{Details, StatusCause};
-use tenure_world::{At, Handle, World};
+use tenure_world::{RevisionError, World, WorldHandle};
 
-use crate::access::{Access, refusal};
+use crate::access::{AuthorizerChain, refusal};
 use crate::authenticate::{User, impersonate, unauthorized};
 use crate::fair;
 use crate::node;
 use crate::read::list::expired;
-use crate::reference::Sight;
+use crate::reference::Visibility;
 use crate::request_line::RequestLine;
 
 pub(crate) use credential::Credential;
@@ -80,8 +80,8 @@ impl Caller {
         user: Arc<User>,
         credential: Credential,
         headers: &HeaderMap,
-        attributes: &tenure_rbac::Asked<'_>,
-        access: &Access,
+        attributes: &tenure_rbac::RequestAttributes<'_>,
+        access: &AuthorizerChain,
     ) -> Result<Caller, Failure> {
         let Some(acting) = impersonate(&user, headers, attributes, access)? else {
             return Ok(Caller { user, credential, impersonator: None });
@@ -98,11 +98,11 @@ impl Caller {
 #[derive(Clone)]
 pub(crate) struct Permit {
     /// None for what the server does of itself.
-    granted: Option<Arc<Granted>>,
+    granted: Option<Arc<AuthorizedRequest>>,
 }
 
-struct Granted {
-    access: Arc<Access>,
+struct AuthorizedRequest {
+    access: Arc<AuthorizerChain>,
     line: Arc<RequestLine>,
     caller: Caller,
     basis: Basis,
@@ -130,16 +130,16 @@ impl Permit {
         Permit { granted: None }
     }
 
-    /// A request was allowed; `generation` is that of [`Access::revocations`] from before the decision.
+    /// A request was allowed; `generation` is that of [`AuthorizerChain::revocations`] from before the decision.
     pub(crate) fn new(
-        access: &Arc<Access>,
+        access: &Arc<AuthorizerChain>,
         line: &Arc<RequestLine>,
         caller: Caller,
         basis: Basis,
         generation: u64,
     ) -> Permit {
         let (access, line) = (Arc::clone(access), Arc::clone(line));
-        let granted = Granted { access, line, caller, basis, also: None, generation };
+        let granted = AuthorizedRequest { access, line, caller, basis, also: None, generation };
         Permit { granted: Some(Arc::new(granted)) }
     }
 
@@ -152,7 +152,7 @@ impl Permit {
         if access.may_without_references(user, &also).is_none() {
             return Err(refusal(user, &also));
         }
-        let granted = Granted {
+        let granted = AuthorizedRequest {
             access: Arc::clone(access),
             line: Arc::clone(&granted.line),
             caller: granted.caller.clone(),
@@ -166,7 +166,7 @@ impl Permit {
     /// The newest state, not older than `revision` if one is given; waits for it (R17).
     pub(crate) async fn newest(
         &self,
-        world: &Handle,
+        world: &WorldHandle,
         revision: Option<Revision>,
     ) -> Result<Redeemed, Failure> {
         let mut state = world.current();
@@ -191,10 +191,14 @@ impl Permit {
     }
 
     /// The state after just this revision.
-    pub(crate) fn exact(&self, world: &Handle, revision: Revision) -> Result<Redeemed, Failure> {
+    pub(crate) fn exact(
+        &self,
+        world: &WorldHandle,
+        revision: Revision,
+    ) -> Result<Redeemed, Failure> {
         let state = world.at(revision).map_err(|error| match error {
-            At::Compacted(oldest) => expired(revision, oldest),
-            At::Future(current) => Failure::bad_request(format!(
+            RevisionError::Compacted(oldest) => expired(revision, oldest),
+            RevisionError::Future(current) => Failure::bad_request(format!(
                 "resourceVersion: {revision} is newer than the current {current}"
             )),
         })?;
@@ -203,7 +207,7 @@ impl Permit {
     }
 
     /// Passes if all that came after a revision may be told, and what there was.
-    pub(crate) fn since(&self, world: &Handle, revision: Revision) -> Result<(), Failure> {
+    pub(crate) fn since(&self, world: &WorldHandle, revision: Revision) -> Result<(), Failure> {
         let Some(granted) = &self.granted else { return Ok(()) };
         let current = world.current();
         granted.check(&current, false)?;
@@ -213,12 +217,13 @@ impl Permit {
             Basis::Roles | Basis::References => true,
             Basis::Node => match world.at(revision) {
                 Ok(past) => granted.holds(&past, granted.generation),
-                Err(At::Compacted(_)) => false,
-                Err(At::Future(_)) => true,
+                Err(RevisionError::Compacted(_)) => false,
+                Err(RevisionError::Future(_)) => true,
             },
             Basis::Reference => {
                 let (user, asked) = (&granted.caller.user, granted.line.attributes());
-                let moved = granted.access.standing().moved_after(user, &asked, revision);
+                let moved =
+                    granted.access.reference_authorizer().moved_after(user, &asked, revision);
                 !(moved.gained || moved.forgotten) || granted.has_role()
             }
         };
@@ -227,28 +232,28 @@ impl Permit {
     }
 
     /// Passes if what was decided before the request waited for something still holds.
-    pub(crate) fn check(&self, world: &Handle) -> Result<(), Failure> {
+    pub(crate) fn check(&self, world: &WorldHandle) -> Result<(), Failure> {
         self.granted.as_ref().map_or(Ok(()), |granted| granted.check(&world.current(), true))
     }
 
     /// What is seen of a collection by one who may not read the whole of it (referential authorization R155).
-    pub(crate) fn sight(&self) -> Result<Option<Sight>, Failure> {
+    pub(crate) fn visibility(&self) -> Result<Option<Visibility>, Failure> {
         let Some(granted) = &self.granted else { return Ok(None) };
         if granted.basis != Basis::References {
             return Ok(None);
         }
         let (user, asked) = (&granted.caller.user, granted.line.attributes());
-        let sight = Sight::of(&granted.access, user, &asked);
+        let sight = Visibility::of(&granted.access, user, &asked);
         sight.map(Some).ok_or_else(|| refusal(user, &asked))
     }
 
     /// Holds on to the permit while a stream is open.
-    pub(crate) fn hold(&self, world: &Handle) -> Hold {
+    pub(crate) fn hold(&self, world: &WorldHandle) -> Hold {
         Hold::new(self, world)
     }
 }
 
-impl Granted {
+impl AuthorizedRequest {
     /// Passes if it holds in a state that is not older than what the decision knew.
     fn check(&self, state: &World, waited: bool) -> Result<(), Failure> {
         if !self.caller.credential.stands(state, waited) {
@@ -270,7 +275,7 @@ impl Granted {
             Basis::Roles if generation == self.generation => true,
             Basis::Roles => {
                 let asked = self.line.attributes();
-                let may = |asked: tenure_rbac::Asked<'_>| {
+                let may = |asked: tenure_rbac::RequestAttributes<'_>| {
                     self.access.may_without_references(user, &asked).is_some()
                 };
                 may(asked) && self.also.is_none_or(|verb| may(with_verb(asked, verb)))
@@ -281,12 +286,12 @@ impl Granted {
                 node::may(state, user, &asked, selected.as_deref()) == Some(Ok(()))
             }
             Basis::Reference => {
-                let references = self.access.standing();
+                let references = self.access.reference_authorizer();
                 references.still_may(user, &self.line.attributes()) || self.has_role()
             }
             Basis::References => {
                 let Some(path) = self.line.resource() else { return false };
-                self.access.standing().consumes(user, &path.group, &path.resource)
+                self.access.reference_authorizer().consumes(user, &path.group, &path.resource)
             }
         }
     }
@@ -312,15 +317,18 @@ impl Granted {
             return None;
         }
         let (user, asked) = (&self.caller.user, self.line.attributes());
-        let references = self.access.standing();
+        let references = self.access.reference_authorizer();
         let moved = references.moved_after_state(user, &asked, state.revision());
         let began = (moved.gained || moved.forgotten) && !self.has_role();
         began.then_some(moved.newest)
     }
 }
 
-fn with_verb<'a>(asked: tenure_rbac::Asked<'a>, other: &'static str) -> tenure_rbac::Asked<'a> {
-    use tenure_rbac::Asked::{Path, Resource};
+fn with_verb<'a>(
+    asked: tenure_rbac::RequestAttributes<'a>,
+    other: &'static str,
+) -> tenure_rbac::RequestAttributes<'a> {
+    use tenure_rbac::RequestAttributes::{Path, Resource};
     match asked {
         Resource { group, resource, subresource, namespace, name, .. } => {
             Resource { verb: other, group, resource, subresource, namespace, name }

@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::validate::validate_labels;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path, meta, name};
-use tenure_world::{Guard, Record, World, Write};
+use tenure_world::{Precondition, Record, World, WriteOperation};
 
-use crate::admit::policy::{self, Subject};
+use crate::admit::policy::{self, AdmissionAttributes};
 use crate::admit::{self, Operation};
-use crate::answer;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::body::Body;
 use crate::clock::now;
 use crate::dispatch::created_status;
@@ -21,10 +20,11 @@ use crate::negotiate::Offer;
 use crate::node;
 use crate::query::WriteOptions;
 use crate::read::get::missing;
-use crate::registry::Served;
-use crate::request::Request;
-use crate::write::commit::{Extras, Outcome, draft, propose};
-use crate::write::decide::{Step, decide};
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+use crate::response;
+use crate::write::commit::{CommitOutcome, Extras, draft, propose};
+use crate::write::decide::{DeletionDecision, decide};
 use crate::write::decode::{self, Unstored};
 use crate::write::delete::{self, DeleteOptions};
 
@@ -33,7 +33,10 @@ const RACES_MAX: usize = 256;
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Binds a pod to a node, once.
-pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+pub(crate) async fn bind(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
     let mut binding = decode::unstored(request, options.validation, Unstored::BINDING)?;
@@ -70,7 +73,7 @@ pub(crate) async fn bind(api: &Api, request: &mut Request) -> Result<Response<Bo
         };
         let own = Extras::default();
         if take(api, &pods, &record, &binding, own, options.dry_run).await?.is_some() {
-            return answer::json_value(
+            return response::json_value(
                 StatusCode::CREATED,
                 &created_status(),
                 wanted.format,
@@ -122,14 +125,14 @@ fn take_metadata(pod: &mut Object, binding: &Object) -> Result<(), Failure> {
 
 /// Asks the policies about what is posted to a pod.
 async fn enforce(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     posted: &Object,
     kind: (&'static str, &'static str, &'static str),
     dry_run: bool,
 ) -> Result<(), Failure> {
     let (operation, new) = (Operation::Create, Some(posted));
-    let subject = Subject { operation, old: None, new, dry_run, kind: Some(kind) };
+    let subject = AdmissionAttributes { operation, old: None, new, dry_run, kind: Some(kind) };
     policy::enforce(api, request, subject).await?;
     // Expressions may take long.
     request.permit.check(&api.world)
@@ -146,8 +149,8 @@ fn label_topology(state: &World, binding: &mut Object) {
 
 /// Binds the pod that a record holds as a follower's Binding says; `None` when the pod has moved.
 pub(crate) async fn assign(
-    api: &Api,
-    pods: &Served,
+    api: &ApiServer,
+    pods: &ServedKind,
     record: &Arc<Record>,
     binding: &Object,
     extras: Extras,
@@ -160,8 +163,8 @@ pub(crate) async fn assign(
 
 /// Writes into a pod what its Binding says; `None` when the pod has moved.
 async fn take(
-    api: &Api,
-    pods: &Served,
+    api: &ApiServer,
+    pods: &ServedKind,
     record: &Arc<Record>,
     binding: &Object,
     extras: Extras,
@@ -190,13 +193,13 @@ async fn take(
     if dry_run {
         return Ok(Some(Arc::clone(record)));
     }
-    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-    let write = Write::Put { key: Arc::clone(record.key()), draft: draft(pods, &pod)? };
+    let own = Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let write = WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(pods, &pod)? };
     Ok(match propose(&api.world, own, write, extras).await? {
-        Outcome::Committed(committed) => {
+        CommitOutcome::Committed(committed) => {
             Some(committed.record().map_or_else(|| Arc::clone(record), Arc::clone))
         }
-        Outcome::Moved(_) | Outcome::Retry(_) => None,
+        CommitOutcome::Moved(_) | CommitOutcome::Retry(_) => None,
     })
 }
 
@@ -245,7 +248,10 @@ fn refuse_unread(options: &Object, name: &str) -> Result<(), Failure> {
 }
 
 /// Deletes a pod unless a budget forbids it.
-pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+pub(crate) async fn evict(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
     let given = WriteOptions::read(&request.query, "CreateOptions", false)?;
@@ -273,14 +279,14 @@ pub(crate) async fn evict(api: &Api, request: &mut Request) -> Result<Response<B
     options.dry_run |= given.dry_run;
     enforce(api, request, &eviction, ("policy", "v1", "Eviction"), options.dry_run).await?;
     remove_evicted(api, request, &options).await?;
-    answer::json_value(StatusCode::CREATED, &created_status(), wanted.format, style)
+    response::json_value(StatusCode::CREATED, &created_status(), wanted.format, style)
 }
 
 /// Marks, charges and deletes a pod that is evicted. Whatever may refuse is asked before anything is
 /// written, and what is written first is one transaction (R142a).
 async fn remove_evicted(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &DeleteOptions,
 ) -> Result<(), Failure> {
     let served = &Arc::clone(&request.served);
@@ -309,23 +315,25 @@ async fn remove_evicted(
             return Ok(());
         }
         let step = decide(&served.kind, api.collects_garbage, options, &pod);
-        let removes = matches!(step, Step::Remove(_));
+        let removes = matches!(step, DeletionDecision::Remove(_));
         let new = match step {
-            Step::Mark(marked) => marked,
+            DeletionDecision::Mark(marked) => marked,
             // Whoever watches sees why the pod goes before it is gone.
-            Step::Keep | Step::Remove(_) => pod,
+            DeletionDecision::Keep | DeletionDecision::Remove(_) => pod,
         };
         if new == old && !removes {
             return Ok(());
         }
-        let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-        let write = Write::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? };
+        let own =
+            Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+        let write =
+            WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? };
         match propose(&api.world, own, write, extras).await? {
-            Outcome::Committed(_) if removes => {
+            CommitOutcome::Committed(_) if removes => {
                 return delete::finish(api, request, options, &key, record.uid()).await;
             }
-            Outcome::Committed(_) => return Ok(()),
-            Outcome::Moved(_) | Outcome::Retry(_) => {}
+            CommitOutcome::Committed(_) => return Ok(()),
+            CommitOutcome::Moved(_) | CommitOutcome::Retry(_) => {}
         }
     }
     Err(Failure::internal("the pod and its budget keep changing"))
@@ -340,7 +348,7 @@ fn needs_no_budget(pod: &Object) -> bool {
 /// Takes one disruption from the budget that covers the pod, if there is one, to be committed with what
 /// becomes of the pod.
 fn spend_budget(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
     pod: &Object,
     extras: &mut Extras,
@@ -377,9 +385,11 @@ fn spend_budget(
     status.insert("disruptionsAllowed".into(), (allowed - 1).into());
     status.map_mut("disruptedPods").insert(pod.name().to_owned(), now().into());
     let key = record.key();
-    extras.guards.push(Guard::At { key: Arc::clone(key), revision: Some(record.revision()) });
+    extras
+        .guards
+        .push(Precondition::At { key: Arc::clone(key), revision: Some(record.revision()) });
     let draft = draft(&served, &budget)?;
-    extras.writes.push(Write::Put { key: Arc::clone(key), draft });
+    extras.writes.push(WriteOperation::Put { key: Arc::clone(key), draft });
     Ok(())
 }
 

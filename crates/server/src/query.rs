@@ -8,7 +8,7 @@ pub use tenure_machinery::query::{Query, parse_duration};
 
 /// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
+pub enum ResourceVersionMatch {
     /// The caller did not say.
     Unset,
     /// At least that new.
@@ -31,7 +31,7 @@ pub struct ListOptions {
     /// `None` when unset; zero is any state.
     pub revision: Option<Revision>,
     /// How `revision` is meant.
-    pub matching: Match,
+    pub matching: ResourceVersionMatch,
     /// How long a watch lives, as the client has it.
     pub timeout_seconds: Option<i64>,
     /// Whether a watch gets bookmarks.
@@ -77,7 +77,11 @@ impl ListOptions {
     }
 }
 
-fn check_matching(query: &Query, version: &str, watch: bool) -> Result<Match, Failure> {
+fn check_matching(
+    query: &Query,
+    version: &str,
+    watch: bool,
+) -> Result<ResourceVersionMatch, Failure> {
     let field = Path::Root.field("resourceVersionMatch");
     let initial = query.optional_flag("sendInitialEvents");
     let text = query.text("resourceVersionMatch");
@@ -139,9 +143,9 @@ fn check_matching(query: &Query, version: &str, watch: bool) -> Result<Match, Fa
         return Err(Failure::invalid("meta.k8s.io", "ListOptions", "", errors));
     }
     Ok(match text {
-        "NotOlderThan" => Match::NotOlderThan,
-        "Exact" => Match::Exact,
-        _ => Match::Unset,
+        "NotOlderThan" => ResourceVersionMatch::NotOlderThan,
+        "Exact" => ResourceVersionMatch::Exact,
+        _ => ResourceVersionMatch::Unset,
     })
 }
 

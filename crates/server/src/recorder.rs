@@ -44,12 +44,12 @@ use std::sync::{Mutex, PoisonError};
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::{Value, json};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
 use crate::api::{RequestLine, header};
 use crate::authenticate::User;
 use crate::clock::now;
-use crate::reference::Standing;
+use crate::reference::ReferenceAuthorizer;
 
 /// Where the records are shown.
 pub const PATH: &str = "/debug/tenure/access";
@@ -63,7 +63,7 @@ const AGENT_MAX: usize = 128;
 const NAME_MAX: usize = 253;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct RecorderKey {
     user: Box<str>,
     verb: Box<str>,
     group: Box<str>,
@@ -73,7 +73,7 @@ struct Key {
     agent: Box<str>,
 }
 
-struct Entry {
+struct ReadStats {
     count: u64,
     denied: u64,
     fresh: u64,
@@ -84,7 +84,7 @@ struct Entry {
 
 /// What came of a read.
 #[derive(Clone, Copy, Debug)]
-struct Outcome {
+struct ReadOutcome {
     allowed: bool,
     /// Whether a reference would have allowed it.
     referenced: bool,
@@ -93,36 +93,39 @@ struct Outcome {
 }
 
 /// The records of one server.
-pub(crate) struct Recorder {
+pub(crate) struct AccessRecorder {
     since: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<RecorderState>,
 }
 
 #[derive(Default)]
-struct Kept {
-    entries: BTreeMap<Key, Entry>,
+struct RecorderState {
+    entries: BTreeMap<RecorderKey, ReadStats>,
     of_user: HashMap<Box<str>, usize>,
     dropped: u64,
 }
 
-impl Default for Recorder {
-    fn default() -> Recorder {
-        Recorder { since: now(), kept: Mutex::default() }
+impl Default for AccessRecorder {
+    fn default() -> AccessRecorder {
+        AccessRecorder { since: now(), kept: Mutex::default() }
     }
 }
 
-impl Recorder {
+impl AccessRecorder {
     /// Records a request, if it reads what references may lead to.
     pub(crate) fn request(
         &self,
-        standing: &Standing,
+        standing: &ReferenceAuthorizer,
         user: &User,
         line: &RequestLine,
         headers: &HeaderMap,
         allowed: bool,
     ) {
         let asked = line.attributes();
-        let Asked::Resource { verb, group, resource, subresource: "", .. } = asked else { return };
+        let RequestAttributes::Resource { verb, group, resource, subresource: "", .. } = asked
+        else {
+            return;
+        };
         let held = group.is_empty() && matches!(resource, "secrets" | "configmaps");
         let reads = matches!(verb, "get" | "list" | "watch");
         if !reads || !(held || standing.is_pointed_at(group, resource)) {
@@ -139,16 +142,18 @@ impl Recorder {
         };
         let referenced = standing.leads_to(user, &asked);
         let agent = header(headers, USER_AGENT.as_str()).unwrap_or_default();
-        self.saw(user, &asked, agent, Outcome { allowed, referenced, fresh });
+        self.saw(user, &asked, agent, ReadOutcome { allowed, referenced, fresh });
     }
 
-    fn saw(&self, user: &User, asked: &Asked<'_>, agent: &str, came: Outcome) {
-        let Asked::Resource { verb, group, resource, name, .. } = *asked else { return };
+    fn saw(&self, user: &User, asked: &RequestAttributes<'_>, agent: &str, came: ReadOutcome) {
+        let RequestAttributes::Resource { verb, group, resource, name, .. } = *asked else {
+            return;
+        };
         let namespace = asked.object_namespace();
         if name.len() > NAME_MAX || namespace.len() > NAME_MAX {
             return;
         }
-        let key = Key {
+        let key = RecorderKey {
             user: user.name.as_str().into(),
             verb: verb.into(),
             group: group.into(),
@@ -185,13 +190,13 @@ impl Recorder {
     }
 }
 
-impl Kept {
-    fn add(&mut self, key: Key, now: String, came: Outcome) {
+impl RecorderState {
+    fn add(&mut self, key: RecorderKey, now: String, came: ReadOutcome) {
         if !self.entries.contains_key(&key) && !self.has_room(&key.user) {
             self.dropped = self.dropped.saturating_add(1);
             return;
         }
-        let entry = self.entries.entry(key).or_insert_with(|| Entry {
+        let entry = self.entries.entry(key).or_insert_with(|| ReadStats {
             count: 0,
             denied: 0,
             fresh: 0,
@@ -225,9 +230,9 @@ mod tests {
 
     use super::*;
 
-    fn saw(recorder: &Recorder, user: &str, name: &str) {
+    fn saw(recorder: &AccessRecorder, user: &str, name: &str) {
         let user = User { name: user.to_owned(), ..User::default() };
-        let asked = Asked::Resource {
+        let asked = RequestAttributes::Resource {
             verb: "get",
             group: "",
             resource: "secrets",
@@ -235,13 +240,13 @@ mod tests {
             namespace: "prod",
             name,
         };
-        let came = Outcome { allowed: true, referenced: false, fresh: false };
+        let came = ReadOutcome { allowed: true, referenced: false, fresh: false };
         recorder.saw(&user, &asked, &"agent".repeat(100), came);
     }
 
     #[test]
     fn r135_memory_is_bounded_and_what_is_dropped_is_counted() {
-        let recorder = Recorder::default();
+        let recorder = AccessRecorder::default();
         for at in 0..=KEPT_OF_USER_MAX {
             saw(&recorder, "loud", &format!("s{at}"));
         }

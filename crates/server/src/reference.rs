@@ -9,38 +9,38 @@
 //! What is wrong with such an object is decided in crate `kinds`; who may write it, in `admit`; what a reference
 //! is good for, in the engine `reference`.
 
+mod authorizer;
 mod clear;
 mod expression;
 mod feed;
 mod feeds;
 mod fill;
-mod filtered;
+mod origin_events;
 mod prepare;
 mod recent;
-mod standing;
 mod tally;
-mod tell;
+mod visibility;
 
 use std::sync::Arc;
 
 pub use tenure_kinds::reference::Selectors;
-use tenure_kinds::reference::{ReferenceKind, Resource, ServedResource, Surroundings};
+use tenure_kinds::reference::{GroupResourceRef, ReferenceKind, ServedResource, Surroundings};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Kind, Object};
 
-use crate::api::Api;
-use crate::registry::{Registry, Served};
+use crate::api::ApiServer;
+use crate::registry::{Registry, ServedKind};
 
-pub(crate) use feed::Feed;
-pub(crate) use filtered::{Forgotten, Moved, Sight, Then};
+pub(crate) use authorizer::ReferenceAuthorizer;
+pub(crate) use feed::ReferenceUpdater;
+pub use origin_events::run;
 pub(crate) use prepare::prepare;
-pub(crate) use standing::Standing;
-pub(crate) use tally::Tally;
-pub use tell::run;
+pub(crate) use tally::ReferenceMetrics;
+pub(crate) use visibility::{Forgotten, Then, Visibility, VisibilityChange};
 
 /// What becomes of the decisions about references (D15).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Authorizer {
+pub enum AuthorizerMode {
     /// What is referenced may be read.
     #[default]
     On,
@@ -58,7 +58,7 @@ pub fn expressions() -> Arc<dyn tenure_reference::Expressions + Send + Sync> {
 
 /// How references are treated; closed unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct References {
+pub struct ReferenceOptions {
     /// A consumer may be everybody, with a warning (R84).
     pub lets_everybody: bool,
     /// Consumers and strategies are written by whoever may write them, whatever they expose (R105).
@@ -66,30 +66,30 @@ pub struct References {
     /// Consumers may list and watch whole collections, and see what references lead to (R155).
     pub filtered_lists: bool,
     /// What becomes of decisions (D15).
-    pub authorizer: Authorizer,
+    pub authorizer: AuthorizerMode,
     /// Which selectors grants and consumers may have (D9, D13).
     pub selectors: Selectors,
     /// Who reads what may be referenced is recorded (R135); always while decisions are only observed.
     pub record_access: bool,
 }
 
-impl References {
+impl ReferenceOptions {
     /// Whether it is recorded who reads what (R135).
     pub(crate) fn records(&self) -> bool {
-        self.record_access || self.authorizer == Authorizer::Observe
+        self.record_access || self.authorizer == AuthorizerMode::Observe
     }
 }
 
 /// What the rules of the three kinds see of this server.
-pub(crate) struct Around {
+pub(crate) struct ReferenceContext {
     registry: Arc<Registry>,
-    settings: References,
+    settings: ReferenceOptions,
 }
 
-impl Around {
+impl ReferenceContext {
     /// What is around at this moment.
-    pub(crate) fn now(api: &Api) -> Around {
-        Around { registry: api.kinds.current(), settings: api.access.references() }
+    pub(crate) fn now(api: &ApiServer) -> ReferenceContext {
+        ReferenceContext { registry: api.kinds.current(), settings: api.access.references() }
     }
 
     /// The version of a strategy's origin that is read: the first in the server's own order that has paths (R58).
@@ -98,7 +98,7 @@ impl Around {
     }
 }
 
-impl Surroundings for Around {
+impl Surroundings for ReferenceContext {
     fn served(&self, group: &str, resource: &str) -> Option<ServedResource> {
         self.registry.resource(group, resource)
     }
@@ -121,15 +121,15 @@ impl Surroundings for Around {
 }
 
 fn active_version(registry: &Registry, strategy: &Object) -> Option<String> {
-    let origin = Resource::read(strategy, "origin");
+    let origin = GroupResourceRef::read(strategy, "origin");
     let listed: Vec<&str> =
         objects(strategy, "versions").map(|(_, of)| text(of, "version")).collect();
     let served = registry.resource(origin.group, origin.resource)?;
     served.versions.into_iter().find(|version| listed.contains(&version.as_str()))
 }
 
-/// As [`Around::active_version`], for an object that is shown; none if it is no strategy.
-pub(crate) fn shown_version(served: &Served, object: &Object) -> Option<String> {
+/// As [`ReferenceContext::active_version`], for an object that is shown; none if it is no strategy.
+pub(crate) fn shown_version(served: &ServedKind, object: &Object) -> Option<String> {
     if !is_strategy(&served.kind) {
         return None;
     }

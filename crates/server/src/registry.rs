@@ -12,15 +12,15 @@ use tenure_schema::decode::decode;
 use tenure_schema::{TypeId, facts};
 use tenure_structural::RuleEngine;
 use tenure_structural::crd::CustomResourceDefinitionRules;
-use tenure_world::{FieldPath, Layout, LockStep, Record, World};
+use tenure_world::{LockStep, Record, SelectableFields, SelectablePath, World};
 use tokio::sync::watch;
 
 use crate::custom::{self, Custom};
 use crate::system::Documents;
-use crate::view::{self, View};
+use crate::view::{self, KindConversion};
 
 /// A served kind with what the server looks up once.
-pub struct Served {
+pub struct ServedKind {
     /// The row.
     pub kind: Kind,
     /// `/registry/configmaps/`.
@@ -30,14 +30,14 @@ pub struct Served {
     /// `v1` or `apps/v1`.
     pub api_version: String,
     /// How this kind turns into the one it is stored as, where the two differ.
-    pub view: Option<View>,
+    pub view: Option<KindConversion>,
     /// What a custom kind has beyond its row.
     pub custom: Option<Arc<Custom>>,
     /// Everything that is served, for kinds that show it.
     pub(crate) around: Weak<ArcSwap<Registry>>,
 }
 
-impl Served {
+impl ServedKind {
     /// The key of one object.
     #[must_use]
     pub fn key(&self, namespace: &str, name: &str) -> String {
@@ -49,9 +49,9 @@ impl Served {
     }
 
     /// Whether this is the same kind under a definition that says the same.
-    pub(crate) fn same_as(&self, other: &Served) -> bool {
+    pub(crate) fn same_as(&self, other: &ServedKind) -> bool {
         let identity =
-            |served: &Served| served.custom.as_ref().map(|custom| Arc::clone(&custom.identity));
+            |served: &ServedKind| served.custom.as_ref().map(|custom| Arc::clone(&custom.identity));
         self.prefix == other.prefix && identity(self) == identity(other)
     }
 
@@ -67,7 +67,7 @@ impl Served {
         self.read_bytes(record.bytes())
     }
 
-    /// As [`Served::read`], from the bytes of a record.
+    /// As [`ServedKind::read`], from the bytes of a record.
     pub fn read_bytes(&self, bytes: &[u8]) -> Result<Object, Failure> {
         let mut object: Object = serde_json::from_slice(bytes).map_err(|error| {
             Failure::internal(format!("a stored object cannot be read: {error}"))
@@ -101,25 +101,25 @@ impl Served {
 }
 
 /// The served kinds as they are now: a registry that is replaced whole when kinds come or go.
-pub struct Kinds {
-    builtin: Vec<Arc<Served>>,
+pub struct ServedKinds {
+    builtin: Vec<Arc<ServedKind>>,
     engine: Option<Arc<dyn RuleEngine>>,
     current: Arc<ArcSwap<Registry>>,
     /// Counts replacements, for those who must notice one.
     replaced: watch::Sender<u64>,
 }
 
-impl Kinds {
+impl ServedKinds {
     /// The built-in kinds; definitions add to them. Rules in schemas are run by the engine.
     #[must_use]
-    pub fn new(engine: Option<Arc<dyn RuleEngine>>) -> Kinds {
-        let mut rows: Vec<Arc<Served>> = Vec::new();
+    pub fn new(engine: Option<Arc<dyn RuleEngine>>) -> ServedKinds {
+        let mut rows: Vec<Arc<ServedKind>> = Vec::new();
         let current = Arc::new_cyclic(|around| {
             let kinds = tenure_kinds::builtin().into_iter();
             rows = kinds.map(|kind| builtin(kind, engine.clone(), around)).collect();
             ArcSwap::from_pointee(Registry::new(rows.clone()))
         });
-        Kinds { builtin: rows, engine, current, replaced: watch::Sender::new(0) }
+        ServedKinds { builtin: rows, engine, current, replaced: watch::Sender::new(0) }
     }
 
     /// Serves what the definitions of a state define, besides the built-in kinds.
@@ -127,7 +127,7 @@ impl Kinds {
         let mut kinds = self.builtin.clone();
         let definitions = custom::definitions(world);
         let known = self.current.load();
-        let mut rows: Vec<Arc<Served>> = definitions
+        let mut rows: Vec<Arc<ServedKind>> = definitions
             .iter()
             .flat_map(|(record, object)| {
                 // Compiling takes long, so what a definition made once is kept while it stands.
@@ -151,8 +151,8 @@ impl Kinds {
 
     /// The index that must be handed to the world.
     #[must_use]
-    pub fn feed(self: &Arc<Kinds>) -> Box<dyn LockStep> {
-        Box::new(custom::Feed { kinds: Arc::clone(self) })
+    pub fn feed(self: &Arc<ServedKinds>) -> Box<dyn LockStep> {
+        Box::new(custom::CustomKindUpdater { kinds: Arc::clone(self) })
     }
 
     /// What is served now.
@@ -162,20 +162,20 @@ impl Kinds {
     }
 }
 
-impl Layout for Kinds {
-    fn fields(&self, key: &str) -> Option<Arc<[FieldPath]>> {
+impl SelectableFields for ServedKinds {
+    fn fields(&self, key: &str) -> Option<Arc<[SelectablePath]>> {
         self.current.load().fields(key)
     }
 }
 
 /// All kinds served at one moment.
 pub struct Registry {
-    kinds: Vec<Arc<Served>>,
+    kinds: Vec<Arc<ServedKind>>,
     /// Plurals are nearly unique, so each leads to a short list.
-    by_plural: HashMap<String, Vec<Arc<Served>>>,
+    by_plural: HashMap<String, Vec<Arc<ServedKind>>>,
     /// The first kind of each storage prefix.
-    by_prefix: HashMap<String, Arc<Served>>,
-    fields: HashMap<String, Arc<[FieldPath]>>,
+    by_prefix: HashMap<String, Arc<ServedKind>>,
+    fields: HashMap<String, Arc<[SelectablePath]>>,
     /// Documents about these kinds, made when first asked for.
     pub(crate) documents: Documents,
 }
@@ -185,11 +185,11 @@ fn builtin(
     mut kind: Kind,
     engine: Option<Arc<dyn RuleEngine>>,
     around: &Weak<ArcSwap<Registry>>,
-) -> Arc<Served> {
+) -> Arc<ServedKind> {
     if kind.kind == "CustomResourceDefinition" {
         kind.rules = Box::new(CustomResourceDefinitionRules { engine });
     }
-    Arc::new(Served {
+    Arc::new(ServedKind {
         prefix: format!("/registry/{}/", kind.storage),
         type_id: facts().type_id(&kind.type_name),
         api_version: kind.api_version(),
@@ -201,20 +201,20 @@ fn builtin(
 }
 
 impl Registry {
-    fn new(kinds: Vec<Arc<Served>>) -> Registry {
-        let mut by_plural: HashMap<String, Vec<Arc<Served>>> = HashMap::new();
+    fn new(kinds: Vec<Arc<ServedKind>>) -> Registry {
+        let mut by_plural: HashMap<String, Vec<Arc<ServedKind>>> = HashMap::new();
         let mut by_prefix = HashMap::new();
         for served in &kinds {
             by_prefix.entry(served.prefix.clone()).or_insert_with(|| Arc::clone(served));
             by_plural.entry(served.kind.plural.to_string()).or_default().push(Arc::clone(served));
         }
-        let mut fields: HashMap<String, Arc<[FieldPath]>> = HashMap::new();
+        let mut fields: HashMap<String, Arc<[SelectablePath]>> = HashMap::new();
         for served in kinds.iter().filter(|served| !served.kind.fields.is_empty()) {
             let paths = served
                 .kind
                 .fields
                 .iter()
-                .map(|field| FieldPath::new(&field.path.join("."), field.absent));
+                .map(|field| SelectablePath::new(&field.path.join("."), field.absent));
             // Two views of one storage (events) share the row that comes first.
             fields.entry(served.prefix.clone()).or_insert_with(|| paths.collect());
         }
@@ -223,14 +223,14 @@ impl Registry {
 
     /// The kind behind a resource path.
     #[must_use]
-    pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
+    pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<ServedKind>> {
         let candidates = self.by_plural.get(resource)?;
         candidates.iter().find(|s| s.kind.group == group && s.kind.version == version)
     }
 
     /// The kind of that name in a group, any version.
     #[must_use]
-    pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Served>> {
+    pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<ServedKind>> {
         self.kinds.iter().find(|s| s.kind.group == group && s.kind.kind == kind)
     }
 
@@ -238,7 +238,7 @@ impl Registry {
     #[must_use]
     pub fn resource(&self, group: &str, resource: &str) -> Option<ServedResource> {
         let candidates = self.by_plural.get(resource)?;
-        let mut rows: Vec<&Arc<Served>> =
+        let mut rows: Vec<&Arc<ServedKind>> =
             candidates.iter().filter(|served| served.kind.group == group).collect();
         rows.sort_by(|a, b| compare_versions(&a.kind.version, &b.kind.version));
         let namespaced = rows.first()?.kind.namespaced;
@@ -267,12 +267,12 @@ impl Registry {
 
     /// The kind whose objects are stored under a key, in one of its versions.
     #[must_use]
-    pub fn stored_at(&self, key: &str) -> Option<&Arc<Served>> {
+    pub fn stored_at(&self, key: &str) -> Option<&Arc<ServedKind>> {
         prefixes(key).find_map(|prefix| self.by_prefix.get(prefix))
     }
 
     /// The rows that this very state of a definition made.
-    fn made_by(&self, definition: &Record) -> Vec<Arc<Served>> {
+    fn made_by(&self, definition: &Record) -> Vec<Arc<ServedKind>> {
         let made = |custom: &Custom| {
             custom.revision == definition.revision() && custom.definition == definition.name()
         };
@@ -282,14 +282,14 @@ impl Registry {
 
     /// The kind that a definition defines, in one of its versions.
     #[must_use]
-    pub fn defined_by(&self, definition: &str) -> Option<&Arc<Served>> {
+    pub fn defined_by(&self, definition: &str) -> Option<&Arc<ServedKind>> {
         let mut kinds = self.kinds.iter();
         kinds.find(|served| served.custom.as_ref().is_some_and(|c| c.definition == definition))
     }
 
     /// Kinds of objects in namespaces that have storage of their own; a second view of one storage is left
     /// out.
-    pub fn in_namespaces(&self) -> impl Iterator<Item = &Arc<Served>> {
+    pub fn in_namespaces(&self) -> impl Iterator<Item = &Arc<ServedKind>> {
         let mut seen = HashSet::new();
         let namespaced = self.kinds.iter().filter(|served| served.kind.namespaced);
         namespaced.filter(move |served| seen.insert(served.prefix.as_str()))
@@ -298,19 +298,20 @@ impl Registry {
     /// The key of an object of a resource, in whatever version.
     #[must_use]
     pub fn key_of(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<String> {
-        let is = |served: &&Arc<Served>| served.kind.group == group && served.kind.plural == plural;
+        let is =
+            |served: &&Arc<ServedKind>| served.kind.group == group && served.kind.plural == plural;
         self.kinds.iter().find(is).map(|served| served.key(namespace, name))
     }
 
     /// All served kinds in table order.
     #[must_use]
-    pub fn kinds(&self) -> &[Arc<Served>] {
+    pub fn kinds(&self) -> &[Arc<ServedKind>] {
         &self.kinds
     }
 }
 
-impl Layout for Registry {
-    fn fields(&self, key: &str) -> Option<Arc<[FieldPath]>> {
+impl SelectableFields for Registry {
+    fn fields(&self, key: &str) -> Option<Arc<[SelectablePath]>> {
         prefixes(key).find_map(|prefix| self.fields.get(prefix)).cloned()
     }
 }

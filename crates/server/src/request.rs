@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_machinery::Failure;
-use tenure_world::Guard;
+use tenure_world::Precondition;
 
-use crate::answer::{Include, Style};
 use crate::authenticate::User;
-use crate::negotiate::{Offer, Wanted, negotiate};
+use crate::negotiate::{NegotiatedFormat, Offer, negotiate};
 use crate::permit::Permit;
 use crate::query::Query;
-use crate::registry::Served;
+use crate::registry::ServedKind;
+use crate::response::{Include, Style};
 
 /// What was asked of which resource, by whom.
-pub struct Request {
+pub struct ResourceRequest {
     /// The kind behind the path.
-    pub served: Arc<Served>,
+    pub served: Arc<ServedKind>,
     /// Empty for cluster scope or all namespaces.
     pub namespace: String,
     /// Empty for a collection.
@@ -47,14 +47,14 @@ pub struct Request {
     /// What policies say for the audit log, by key.
     pub annotations: Vec<(String, String)>,
     /// What else must still hold when it is written; followers rely on other objects, clients cannot.
-    pub relied_on: Vec<Guard>,
+    pub relied_on: Vec<Precondition>,
     /// How many objects the collection has that it is about, counted as far as that makes a difference.
     pub(crate) collection_objects: usize,
 }
 
-impl Request {
+impl ResourceRequest {
     /// The agreed answer form.
-    pub fn wanted(&self, offer: Offer) -> Result<Wanted, Failure> {
+    pub fn wanted(&self, offer: Offer) -> Result<NegotiatedFormat, Failure> {
         negotiate(self.accept.as_deref(), offer)
     }
 

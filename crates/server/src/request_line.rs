@@ -83,9 +83,9 @@ impl RequestLine {
     }
 
     /// What access is checked for (R3).
-    pub(crate) fn attributes(&self) -> tenure_rbac::Asked<'_> {
+    pub(crate) fn attributes(&self) -> tenure_rbac::RequestAttributes<'_> {
         match self.resource() {
-            Some(path) => tenure_rbac::Asked::Resource {
+            Some(path) => tenure_rbac::RequestAttributes::Resource {
                 verb: self.verb(),
                 group: &path.group,
                 resource: &path.resource,
@@ -93,7 +93,7 @@ impl RequestLine {
                 namespace: &path.namespace,
                 name: path.checked_name(),
             },
-            None => tenure_rbac::Asked::Path { verb: self.verb(), path: self.path() },
+            None => tenure_rbac::RequestAttributes::Path { verb: self.verb(), path: self.path() },
         }
     }
 }

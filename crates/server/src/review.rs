@@ -7,18 +7,18 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_kinds::reference::REVIEW_GROUP;
 use tenure_machinery::{Failure, Kind, Object, ObjectExt};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
 use crate::access::who;
-use crate::answer;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::{User, token};
 use crate::body::Body;
 use crate::clock::now;
 use crate::negotiate::Offer;
 use crate::node;
 use crate::query::WriteOptions;
-use crate::request::Request;
+use crate::request::ResourceRequest;
+use crate::response;
 use crate::write::{decode, managed};
 
 /// Whether the kind is a review.
@@ -29,7 +29,10 @@ pub(crate) fn is_review(kind: &Kind) -> bool {
 }
 
 /// Answers a review.
-pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+pub(crate) fn answer(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
@@ -65,7 +68,7 @@ pub(crate) fn answer(api: &Api, request: &mut Request) -> Result<Response<Body>,
         _ => token::review(api, &review)?,
     };
     review.insert("status".into(), status);
-    answer::json_value(StatusCode::CREATED, &Value::Object(review), wanted.format, style)
+    response::json_value(StatusCode::CREATED, &Value::Object(review), wanted.format, style)
 }
 
 /// A user as reviews show it.
@@ -88,11 +91,11 @@ fn subject(review: &Object) -> User {
     User { name, groups: groups.map(str::to_owned).collect(), ..User::default() }
 }
 
-fn access(api: &Api, user: &User, review: &Object) -> Value {
+fn access(api: &ApiServer, user: &User, review: &Object) -> Value {
     let (reason, ignored) = match review.map_at(&["spec", "resourceAttributes"]) {
         Some(asked) => {
             let text = |member: &str| asked.str_at(&[member]).unwrap_or_default();
-            let question = Asked::Resource {
+            let question = RequestAttributes::Resource {
                 verb: text("verb"),
                 group: text("group"),
                 resource: text("resource"),
@@ -110,14 +113,26 @@ fn access(api: &Api, user: &User, review: &Object) -> Value {
                 let by_selector = || {
                     let name = check::selected(asked, "metadata.name")
                         .filter(|_| text("name").is_empty())?;
-                    let Asked::Resource { verb, group, resource, subresource, namespace, .. } =
-                        question
+                    let RequestAttributes::Resource {
+                        verb,
+                        group,
+                        resource,
+                        subresource,
+                        namespace,
+                        ..
+                    } = question
                     else {
                         return None;
                     };
-                    let named =
-                        Asked::Resource { verb, group, resource, subresource, namespace, name };
-                    api.access.standing().may(user, &named)
+                    let named = RequestAttributes::Resource {
+                        verb,
+                        group,
+                        resource,
+                        subresource,
+                        namespace,
+                        name,
+                    };
+                    api.access.reference_authorizer().may(user, &named)
                 };
                 let reason = api.access.may(user, &question).or_else(by_selector).or_else(node);
                 (reason, check::ignored(asked))
@@ -126,7 +141,7 @@ fn access(api: &Api, user: &User, review: &Object) -> Value {
         None => {
             let text =
                 |member| review.str_at(&["spec", "nonResourceAttributes", member]).unwrap_or("");
-            let question = Asked::Path { verb: text("verb"), path: text("path") };
+            let question = RequestAttributes::Path { verb: text("verb"), path: text("path") };
             (api.access.may(user, &question), String::new())
         }
     };
@@ -143,7 +158,7 @@ fn access(api: &Api, user: &User, review: &Object) -> Value {
 }
 
 /// What the user may do in a namespace, as far as the authorizers can list it.
-fn rules(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
+fn rules(api: &ApiServer, user: &User, review: &Object) -> Result<Value, Failure> {
     let namespace = review.str_at(&["spec", "namespace"]).unwrap_or_default();
     if namespace.is_empty() {
         return Err(Failure::bad_request("no namespace on request"));
@@ -165,7 +180,7 @@ fn rules(api: &Api, user: &User, review: &Object) -> Result<Value, Failure> {
             paths.push(json!({ "verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls }));
         }
     }
-    for (resource, names) in api.access.standing().names(user, namespace) {
+    for (resource, names) in api.access.reference_authorizer().names(user, namespace) {
         resources.push(json!({
             "verbs": ["get", "list", "watch"], "apiGroups": [resource.group],
             "resources": [resource.resource], "resourceNames": names,

@@ -16,10 +16,10 @@ pub(crate) const WAKE_EVERY: Duration = Duration::from_secs(1);
 
 /// How often rights were taken away.
 #[derive(Clone, Default)]
-pub(crate) struct Revocations(Arc<Shared>);
+pub(crate) struct Revocations(Arc<RevocationState>);
 
 #[derive(Default)]
-struct Shared {
+struct RevocationState {
     generation: AtomicU64,
     /// At once, for the one who wakes the others.
     changed: watch::Sender<u64>,
@@ -52,7 +52,7 @@ impl Revocations {
 }
 
 /// Lets the next one start when this one ends with its runtime.
-struct Waker(Weak<Shared>);
+struct Waker(Weak<RevocationState>);
 
 impl Drop for Waker {
     fn drop(&mut self) {

@@ -16,34 +16,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tenure_cel::{CompileError, Env, OldSelf, Program, Shape, compile_message, compile_rule};
+use tenure_cel::{
+    CompileError, DeclaredType, Env, OldSelf, Program, compile_message, compile_rule,
+};
 use tenure_machinery::{Errors, Path, Reason};
-use tenure_structural::schema::{Additional, Rule};
+use tenure_structural::schema::{Additional, ValidationRule};
 use tenure_structural::{Evaluate, RuleEngine, Schema, path};
 
 /// Runs the rules of schemas.
-pub struct Rules;
+pub struct SchemaRuleEngine;
 
-impl RuleEngine for Rules {
+impl RuleEngine for SchemaRuleEngine {
     fn check(&self, raw: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Errors) {
         check::check(raw, schema, path, errors);
     }
 
     fn compile(&self, raw: &Value, schema: &Schema) -> Option<Box<dyn Evaluate>> {
-        Node::new(raw, schema, true).map(|node| Box::new(node) as Box<dyn Evaluate>)
+        RuleNode::new(raw, schema, true).map(|node| Box::new(node) as Box<dyn Evaluate>)
     }
 }
 
 /// A schema as far as it has rules in it.
-struct Node {
+struct RuleNode {
     /// What rules see of a value; none if they cannot see it.
-    shape: Option<Arc<Shape>>,
+    shape: Option<Arc<DeclaredType>>,
     /// The name of its type.
     kind: &'static str,
     rules: Vec<Compiled>,
-    properties: BTreeMap<String, Node>,
-    additional: Option<Box<Node>>,
-    items: Option<Box<Node>>,
+    properties: BTreeMap<String, RuleNode>,
+    additional: Option<Box<RuleNode>>,
+    items: Option<Box<RuleNode>>,
     /// Whether the members of an old value correspond to those of a new one.
     members_correspond: bool,
 }
@@ -65,19 +67,19 @@ struct Compiled {
     field: String,
 }
 
-impl Node {
+impl RuleNode {
     /// None if there is no rule in the schema.
-    fn new(raw: &Value, schema: &Schema, root: bool) -> Option<Node> {
-        let properties: BTreeMap<String, Node> = schema
+    fn new(raw: &Value, schema: &Schema, root: bool) -> Option<RuleNode> {
+        let properties: BTreeMap<String, RuleNode> = schema
             .properties
             .iter()
             .filter_map(|(name, schema)| {
                 let raw = raw.get("properties")?.get(name)?;
-                Some((name.clone(), Node::new(raw, schema, false)?))
+                Some((name.clone(), RuleNode::new(raw, schema, false)?))
             })
             .collect();
         let below = |member: &str, schema: Option<&Schema>| {
-            Some(Box::new(Node::new(raw.get(member)?, schema?, false)?))
+            Some(Box::new(RuleNode::new(raw.get(member)?, schema?, false)?))
         };
         let items = below("items", schema.items.as_deref());
         let additional = below("additionalProperties", additional(schema));
@@ -90,7 +92,7 @@ impl Node {
         }
         let shape = shape(raw, schema, root);
         let rules = schema.rules.iter();
-        Some(Node {
+        Some(RuleNode {
             rules: rules.map(|rule| Compiled::new(rule, shape.as_ref(), raw)).collect(),
             kind: schema.kind.map_or("", |kind| kind.as_str()),
             members_correspond: !schema.map_atomic,
@@ -103,7 +105,7 @@ impl Node {
 }
 
 impl Compiled {
-    fn new(rule: &Rule, shape: Option<&Arc<Shape>>, raw: &Value) -> Compiled {
+    fn new(rule: &ValidationRule, shape: Option<&Arc<DeclaredType>>, raw: &Value) -> Compiled {
         let optional_old = rule.optional_old_self == Some(true);
         let old = if optional_old { OldSelf::Optional } else { OldSelf::Present };
         let env = shape.map(|shape| Env::for_rule(shape, old)).ok_or_else(|| CompileError {
@@ -129,7 +131,7 @@ impl Compiled {
     }
 }
 
-fn reason(rule: &Rule) -> Reason {
+fn reason(rule: &ValidationRule) -> Reason {
     match rule.reason.as_deref() {
         Some("FieldValueForbidden") => Reason::Forbidden,
         Some("FieldValueRequired") => Reason::Required,
@@ -139,8 +141,12 @@ fn reason(rule: &Rule) -> Reason {
 }
 
 /// What rules of a schema see; resources show their metadata.
-fn shape(raw: &Value, schema: &Schema, root: bool) -> Option<Arc<Shape>> {
-    if schema.rules.is_empty() { None } else { Shape::from_schema(raw, root || schema.embedded) }
+fn shape(raw: &Value, schema: &Schema, root: bool) -> Option<Arc<DeclaredType>> {
+    if schema.rules.is_empty() {
+        None
+    } else {
+        DeclaredType::from_schema(raw, root || schema.embedded)
+    }
 }
 
 fn additional(schema: &Schema) -> Option<&Schema> {

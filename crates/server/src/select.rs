@@ -4,11 +4,11 @@ use tenure_core::selector::{FieldSelector, LabelSelector};
 use tenure_machinery::Failure;
 use tenure_world::Record;
 
-use crate::registry::Served;
+use crate::registry::ServedKind;
 
 /// Labels and fields to select by, checked against a kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Selection {
+pub(crate) struct SelectionPredicate {
     labels: LabelSelector,
     fields: Vec<FieldTest>,
 }
@@ -35,7 +35,7 @@ enum FieldAt {
 /// Selects what an owner owns, on every kind (ownership section 21).
 const OWNER_UID: &str = "metadata.ownerReferences.uid";
 
-impl Selection {
+impl SelectionPredicate {
     /// What a look at one object costs: one, and more for selectors with very many terms.
     pub(crate) fn cost(&self) -> usize {
         1 + (self.labels.requirements().len() + self.fields.len()) / 8
@@ -43,10 +43,10 @@ impl Selection {
 
     /// Checks that the kind knows every field (R13).
     pub(crate) fn new(
-        served: &Served,
+        served: &ServedKind,
         labels: &LabelSelector,
         fields: &FieldSelector,
-    ) -> Result<Selection, Failure> {
+    ) -> Result<SelectionPredicate, Failure> {
         let fields = fields
             .requirements()
             .iter()
@@ -83,7 +83,7 @@ impl Selection {
                 })
             })
             .collect::<Result<_, Failure>>()?;
-        Ok(Selection { labels: labels.clone(), fields })
+        Ok(SelectionPredicate { labels: labels.clone(), fields })
     }
 
     /// Whether everything is selected.
@@ -131,7 +131,7 @@ impl Selection {
 
 /// Whether objects are selected by namespace, of which those outside namespaces have none. Every built-in
 /// kind is that has no fields of its own; of the others, those in namespaces but one (R13).
-fn selects_namespace(served: &Served) -> bool {
+fn selects_namespace(served: &ServedKind) -> bool {
     let kind = &served.kind;
     match served.custom {
         None if kind.fields.is_empty() => true,

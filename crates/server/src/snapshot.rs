@@ -12,13 +12,13 @@ use http::{Method, Response, StatusCode};
 use tenure_machinery::Failure;
 use tenure_world::Transfer;
 
-use crate::access::{Access, refusal};
-use crate::answer;
-use crate::api::{Api, RequestLine};
+use crate::access::{AuthorizerChain, refusal};
+use crate::api::{ApiServer, RequestLine};
 use crate::authenticate::User;
-use crate::body::{Body, Counted};
+use crate::body::{Body, BudgetedBody};
 use crate::permit::Permit;
 use crate::read::watch::outlet::Outlet;
+use crate::response;
 
 /// Where objects are asked for.
 pub(crate) const PATH: &str = "/tenure/snapshot";
@@ -29,7 +29,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Answers with all objects.
 pub(crate) fn answer(
-    api: &Api,
+    api: &ApiServer,
     user: &Arc<User>,
     permit: &Permit,
     line: &RequestLine,
@@ -54,7 +54,7 @@ pub(crate) fn answer(
             _ = stop.changed() => {}
         }
     });
-    Ok(Counted::held(answer::respond(StatusCode::OK, CONTENT_TYPE, body), open))
+    Ok(BudgetedBody::held(response::respond(StatusCode::OK, CONTENT_TYPE, body), open))
 }
 
 /// Sends what is left, for as long as the reader may read it.
@@ -75,8 +75,8 @@ async fn send(
 
 /// A right to a path says nothing about objects: whoever gets all of them, Secrets included, must hold every
 /// right to every resource.
-fn must_read_everything(access: &Access, user: &User) -> Result<(), Failure> {
-    let asked = tenure_rbac::Asked::Resource {
+fn must_read_everything(access: &AuthorizerChain, user: &User) -> Result<(), Failure> {
+    let asked = tenure_rbac::RequestAttributes::Resource {
         verb: "*",
         group: "*",
         resource: "*",

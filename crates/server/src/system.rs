@@ -10,20 +10,20 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Kind};
 use tenure_openapi::{discovery, v2, v3};
-use tenure_rbac::Who;
-use tenure_world::Status;
+use tenure_rbac::Requester;
+use tenure_world::WriteAvailability;
 
-use crate::answer;
-use crate::api::{Api, RequestLine, header, no_such_resource, not_found_text};
+use crate::api::{ApiServer, RequestLine, header, no_such_resource, not_found_text};
 use crate::authenticate::User;
-use crate::body::{Body, Counted, full};
-use crate::negotiate::{Format, Offer, negotiate, wants_aggregated_discovery};
-use crate::recorder::{self, Recorder};
+use crate::body::{Body, BudgetedBody, full};
+use crate::negotiate::{BodyFormat, Offer, negotiate, wants_aggregated_discovery};
+use crate::recorder::{self, AccessRecorder};
 use crate::registry::Registry;
+use crate::response;
 use crate::route::Route;
 
 pub(crate) use documents::Documents;
-use documents::{Document, kept, kept_aside};
+use documents::{CachedDocument, cached_or_offloaded, kept};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// The Kubernetes release whose behaviour is served.
@@ -59,7 +59,7 @@ pub(crate) fn is_probe(path: &str) -> bool {
 
 /// Answers a path that names no resource.
 pub(crate) async fn answer(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     line: &RequestLine,
     headers: &HeaderMap,
@@ -72,12 +72,12 @@ pub(crate) async fn answer(
     let registry = &api.kinds.current();
     let response = made(api, user, registry, line, headers).await?;
     // Documents are as long as lists, and whoever does not read them holds them as well (R241).
-    let charge = api.shares.bytes(user, Counted::bytes_of(&response))?;
-    Ok(Counted::held(response, charge))
+    let charge = api.shares.bytes(user, BudgetedBody::bytes_of(&response))?;
+    Ok(BudgetedBody::held(response, charge))
 }
 
 async fn made(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
     line: &RequestLine,
@@ -105,7 +105,7 @@ async fn made(
 }
 
 async fn other(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
     line: &RequestLine,
@@ -124,7 +124,7 @@ async fn other(
         }
         "/openid/v1/jwks" => {
             let keys = full(Bytes::from(api.tokens.jwks().to_string()));
-            Ok(answer::respond(StatusCode::OK, "application/jwk-set+json", keys))
+            Ok(response::respond(StatusCode::OK, "application/jwk-set+json", keys))
         }
         _ => {
             if let Some(document) = path.strip_prefix("/openapi/v3/") {
@@ -146,7 +146,7 @@ fn is_version(path: &str) -> bool {
 }
 
 /// Who has read what (referential authorization R135).
-fn recorded(api: &Api, line: &RequestLine) -> Result<Response<Body>, Failure> {
+fn recorded(api: &ApiServer, line: &RequestLine) -> Result<Response<Body>, Failure> {
     let Some(recorder) = &api.recorder else {
         let why = "nothing is recorded; start the server with --record-access";
         return Err(Failure::new(404, "NotFound", why));
@@ -154,18 +154,21 @@ fn recorded(api: &Api, line: &RequestLine) -> Result<Response<Body>, Failure> {
     let user = Some(line.query().text("user")).filter(|user| !user.is_empty());
     let mut shown = recorder.show(user);
     if let Some(fields) = shown.as_object_mut() {
-        fields.insert("filteredLists".to_owned(), api.access.standing().filters_lists().into());
+        fields.insert(
+            "filteredLists".to_owned(),
+            api.access.reference_authorizer().filters_lists().into(),
+        );
     }
     Ok(json_bytes(Bytes::from(shown.to_string())))
 }
 
 fn json_bytes(bytes: Bytes) -> Response<Body> {
-    answer::respond(StatusCode::OK, "application/json", full(bytes))
+    response::respond(StatusCode::OK, "application/json", full(bytes))
 }
 
 /// `/api` and `/apis`, legacy or aggregated.
 async fn versions(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Registry,
     headers: &HeaderMap,
@@ -208,18 +211,18 @@ fn plain(
     let wanted = negotiate(header(headers, "accept"), Offer::PlainOnly)?;
     let Some(document) = kept(registry, name, document) else { return missing() };
     match wanted.format {
-        Format::Json => Ok(json_bytes(document.bytes())),
-        Format::Yaml => {
-            Ok(answer::respond(StatusCode::OK, "application/yaml", full(document.yaml()?)))
+        BodyFormat::Json => Ok(json_bytes(document.bytes())),
+        BodyFormat::Yaml => {
+            Ok(response::respond(StatusCode::OK, "application/yaml", full(document.yaml()?)))
         }
     }
 }
 
 /// A document with a strong tag, or 304 for a client that has it (R40).
 async fn tagged(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
-    document: &Arc<Document>,
+    document: &Arc<CachedDocument>,
     media: &'static str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Failure> {
@@ -241,7 +244,7 @@ async fn tagged(
 
 /// `/openapi/v2`: one document, protobuf only for those who name it (R50).
 async fn openapi_whole(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
     headers: &HeaderMap,
@@ -257,7 +260,7 @@ async fn openapi_whole(
         let text = || Bytes::from(document.to_string());
         Some(if protobuf { Bytes::from(v2::protobuf(&document)) } else { text() })
     };
-    let document = kept_aside(api, user, registry, name.to_owned(), made).await?;
+    let document = cached_or_offloaded(api, user, registry, name.to_owned(), made).await?;
     let document = document.ok_or_else(no_such_resource)?;
     let mut response = tagged(api, user, &document, media, headers).await?;
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
@@ -265,7 +268,7 @@ async fn openapi_whole(
 }
 
 async fn openapi_index(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
 ) -> Result<Response<Body>, Failure> {
@@ -273,13 +276,14 @@ async fn openapi_index(
         let index = v3::index(kinds, &|kind| registry.custom_schema(kind));
         Some(Bytes::from(index.to_string()))
     };
-    let document = kept_aside(api, user, registry, "openapi index".to_owned(), made).await?;
+    let document =
+        cached_or_offloaded(api, user, registry, "openapi index".to_owned(), made).await?;
     Ok(json_bytes(document.ok_or_else(no_such_resource)?.bytes()))
 }
 
 /// `/openapi/v3/apis/apps/v1?hash=…`: immutable under its right hash, elsewhere a redirect (R47).
 async fn openapi_document(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
     line: &RequestLine,
@@ -311,7 +315,8 @@ async fn openapi_document(
         let schema = |kind: &Kind| registry.custom_schema(kind);
         Some(Bytes::from(v3::document(kinds, &group, &version, &schema)?.to_string()))
     };
-    let kept = kept_aside(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
+    let kept =
+        cached_or_offloaded(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
     let mut response = documents::respond(api, user, &kept, "application/json", headers).await?;
     if !given.is_empty() {
         let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
@@ -325,7 +330,7 @@ async fn openapi_document(
 
 /// What the index says of a document. Schemas of custom kinds are long, so they are hashed aside, and once.
 async fn openapi_hash(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
     group: &str,
@@ -337,7 +342,8 @@ async fn openapi_hash(
         let schema = |kind: &Kind| registry.custom_schema(kind);
         v3::hash(kinds, &group, &version, &schema).map(Bytes::from)
     };
-    let hash = kept_aside(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
+    let hash =
+        cached_or_offloaded(api, user, registry, name, made).await?.ok_or_else(no_such_resource)?;
     Ok(String::from_utf8_lossy(&hash.bytes()).into_owned())
 }
 
@@ -398,7 +404,7 @@ fn paths(registry: &Registry) -> Vec<String> {
 }
 
 async fn metrics(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
 ) -> Result<Response<Body>, Failure> {
@@ -420,7 +426,7 @@ async fn metrics(
         ("metric_resources", api.metrics.resources_known()),
         ("quota_turns", api.turns.count()),
         ("long_work", api.aside.waiting()),
-        ("access_records", api.recorder.as_ref().map_or(0, Recorder::count)),
+        ("access_records", api.recorder.as_ref().map_or(0, AccessRecorder::count)),
     ] {
         api.metrics.set_kept(of, count);
     }
@@ -438,14 +444,14 @@ async fn metrics(
 
 /// Looks up how much there is of references; who may write origins everywhere is asked of roles
 /// (referential authorization R65, R136).
-fn measure_references(api: &Api) {
+fn measure_references(api: &ApiServer) {
     let rbac = api.access.rbac();
-    api.access.standing().measure(&|subject, origin| {
+    api.access.reference_authorizer().measure(&|subject, origin| {
         let name = subject.request_name();
         let groups = if subject.is_group() { vec![name.clone()] } else { Vec::new() };
-        let who = Who { user: if subject.is_group() { "" } else { &name }, groups: &groups };
+        let who = Requester { user: if subject.is_group() { "" } else { &name }, groups: &groups };
         ["create", "update", "patch"].into_iter().any(|verb| {
-            let asked = tenure_rbac::Asked::Resource {
+            let asked = tenure_rbac::RequestAttributes::Resource {
                 verb,
                 group: &origin.group,
                 resource: &origin.resource,
@@ -459,9 +465,9 @@ fn measure_references(api: &Api) {
 }
 
 /// The health paths: all checks, one check, or all with a line each (R43).
-fn health(api: &Api, line: &RequestLine, probe: &str, check: Option<&str>) -> Response<Body> {
+fn health(api: &ApiServer, line: &RequestLine, probe: &str, check: Option<&str>) -> Response<Body> {
     let stopping = *api.stop.borrow();
-    let storage = matches!(api.world.status(), Status::Running);
+    let storage = matches!(api.world.status(), WriteAvailability::Running);
     let mut checks = vec![
         ("ping", true),
         ("log", true),
@@ -492,7 +498,7 @@ fn health(api: &Api, line: &RequestLine, probe: &str, check: Option<&str>) -> Re
     let passed = checks.iter().all(|(_, ok)| *ok);
     let code = if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     if passed && line.query().get("verbose").is_none() {
-        return answer::text(code, "ok");
+        return response::text(code, "ok");
     }
     let mut text = String::new();
     for (name, ok) in checks {
@@ -505,5 +511,5 @@ fn health(api: &Api, line: &RequestLine, probe: &str, check: Option<&str>) -> Re
         };
     }
     text += &format!("{probe} check {}\n", if passed { "passed" } else { "failed" });
-    answer::text(code, text)
+    response::text(code, text)
 }

@@ -6,21 +6,21 @@
 use serde_json::{Value, json};
 
 use crate::admit::first_service_address;
-use crate::api::Api;
-use crate::write::ensure::Wanted;
+use crate::api::ApiServer;
+use crate::write::ensure::DesiredObject;
 
 /// Namespaces that every cluster has.
 pub(crate) const NAMESPACES: [&str; 4] =
     ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// A namespace to be made.
-pub(crate) fn namespace(name: &str) -> Wanted {
+pub(crate) fn namespace(name: &str) -> DesiredObject {
     within("", "", "namespaces", json!({ "metadata": { "name": name } }))
 }
 
 /// Those in namespaces; with each whether it is put right when somebody edits it. The Service may be edited, as
 /// upstream lets it.
-pub(crate) fn namespaced(api: &Api) -> [(Wanted, bool); 4] {
+pub(crate) fn namespaced(api: &ApiServer) -> [(DesiredObject, bool); 4] {
     [
         (authentication(api), false),
         (service(api), false),
@@ -29,11 +29,16 @@ pub(crate) fn namespaced(api: &Api) -> [(Wanted, bool); 4] {
     ]
 }
 
-fn within(namespace: &str, group: &'static str, resource: &'static str, object: Value) -> Wanted {
-    Wanted { group, resource, namespace: namespace.to_owned(), object }
+fn within(
+    namespace: &str,
+    group: &'static str,
+    resource: &'static str,
+    object: Value,
+) -> DesiredObject {
+    DesiredObject { group, resource, namespace: namespace.to_owned(), object }
 }
 
-fn authentication(api: &Api) -> Wanted {
+fn authentication(api: &ApiServer) -> DesiredObject {
     let config = json!({
         "metadata": { "name": "extension-apiserver-authentication" },
         "data": { "client-ca-file": api.authority_pem },
@@ -41,7 +46,7 @@ fn authentication(api: &Api) -> Wanted {
     within("kube-system", "", "configmaps", config)
 }
 
-fn service(api: &Api) -> Wanted {
+fn service(api: &ApiServer) -> DesiredObject {
     let address = first_service_address().to_string();
     let port = api.address.port();
     let object = json!({
@@ -59,7 +64,7 @@ fn service(api: &Api) -> Wanted {
 }
 
 /// Loopback may not stand in endpoints, so a server on loopback names the first service address.
-fn reachable(api: &Api) -> String {
+fn reachable(api: &ApiServer) -> String {
     let address = api.address.ip();
     if address.is_loopback() || address.is_unspecified() {
         first_service_address().to_string()
@@ -68,7 +73,7 @@ fn reachable(api: &Api) -> String {
     }
 }
 
-fn endpoints(api: &Api) -> Wanted {
+fn endpoints(api: &ApiServer) -> DesiredObject {
     let object = json!({
         "metadata": {
             "name": "kubernetes",
@@ -82,7 +87,7 @@ fn endpoints(api: &Api) -> Wanted {
     within("default", "", "endpoints", object)
 }
 
-fn slice(api: &Api) -> Wanted {
+fn slice(api: &ApiServer) -> DesiredObject {
     let object = json!({
         "metadata": {
             "name": "kubernetes",

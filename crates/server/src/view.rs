@@ -5,11 +5,11 @@ use tenure_kinds::autoscaler_v1;
 use tenure_machinery::Object;
 
 /// A change of form, in place.
-type Turn = fn(&mut Object);
+type ObjectTransform = fn(&mut Object);
 
 /// How a kind that shares another kind's storage turns into it and back.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct KindConversion {
     /// The kind as stored.
     pub kind: &'static str,
     /// The version as stored.
@@ -17,11 +17,11 @@ pub struct View {
     /// Pairs of (stored member, shown member).
     renamed: &'static [(&'static str, &'static str)],
     /// What else is done to the stored form to show it, and back.
-    turned: Option<(Turn, Turn)>,
+    turned: Option<(ObjectTransform, ObjectTransform)>,
 }
 
 /// Events of the `events.k8s.io` group.
-pub(crate) const EVENTS: View = View {
+pub(crate) const EVENTS: KindConversion = KindConversion {
     kind: "Event",
     api_version: "v1",
     renamed: &[
@@ -37,7 +37,7 @@ pub(crate) const EVENTS: View = View {
 };
 
 /// Autoscalers of version 1.
-pub(crate) const AUTOSCALERS: View = View {
+pub(crate) const AUTOSCALERS: KindConversion = KindConversion {
     kind: "HorizontalPodAutoscaler",
     api_version: "autoscaling/v2",
     renamed: &[],
@@ -45,7 +45,7 @@ pub(crate) const AUTOSCALERS: View = View {
 };
 
 /// The view of a built-in kind that is stored as another one.
-pub(crate) fn of(group: &str, version: &str, kind: &str) -> Option<View> {
+pub(crate) fn of(group: &str, version: &str, kind: &str) -> Option<KindConversion> {
     match (group, version, kind) {
         ("events.k8s.io", _, _) => Some(EVENTS),
         ("autoscaling", "v1", "HorizontalPodAutoscaler") => Some(AUTOSCALERS),
@@ -53,7 +53,7 @@ pub(crate) fn of(group: &str, version: &str, kind: &str) -> Option<View> {
     }
 }
 
-impl View {
+impl KindConversion {
     /// From the stored form to the shown one.
     pub fn show(&self, object: &mut Object) {
         for (stored, shown) in self.renamed {

@@ -23,15 +23,16 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase as _, ReadableTable as _, StorageBackend};
 use tenure_core::Revision;
 
-use crate::format::{self, Stored};
+use crate::format::{self, StoredEntry};
 use crate::log::{
-    AppendError, Commit, Compacted, DEFAULT_VALUE_BYTES_MAX, Durability, Entry, Log, REVISION_STEP,
-    ReplayError, Replayed, SaveError, Stats, Write, check_batch, step_after,
+    AppendDurability, AppendError, Commit, CompactionOutcome, DEFAULT_VALUE_BYTES_MAX, KeyWrite,
+    Log, LogEntry, LogStats, REVISION_STEP, ReplayError, Replayed, SaveError, check_batch,
+    step_after,
 };
 use folder::FolderLock;
 use journal::Journal;
 pub use snapshot::{RestoreError, restore, restore_telling, save_entries};
-use tables::{ENTRIES, Meta, Trouble};
+use tables::{ENTRIES, FileLogError, LogMetadata};
 
 /// The name of the log in its data folder.
 const LOG_NAME: &str = "log.redb";
@@ -45,13 +46,13 @@ const FIRST_ROUND: u64 = 1;
 const COMPACTION_ENTRIES: usize = 4096;
 
 /// Is told of work that may take long: how much is done, and of how much.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub type ProgressCallback<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// How a log in a folder behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {
     /// When an append returns.
-    pub durability: Durability,
+    pub durability: AppendDurability,
     /// How much of the file is kept in memory; the log is read once, so little is needed.
     pub cache_bytes: usize,
     /// The largest value that is taken.
@@ -63,7 +64,7 @@ pub struct FileOptions {
 impl Default for FileOptions {
     fn default() -> Self {
         FileOptions {
-            durability: Durability::Strict,
+            durability: AppendDurability::Strict,
             cache_bytes: 32 * 1024 * 1024,
             value_bytes_max: DEFAULT_VALUE_BYTES_MAX,
             journal_bytes: 4 * 1024 * 1024,
@@ -73,7 +74,7 @@ impl Default for FileOptions {
 
 /// Why a log could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
+pub enum LogOpenError {
     /// The folder cannot be made or written.
     #[error("the data folder `{path}` cannot be used: {cause}")]
     Folder {
@@ -139,10 +140,10 @@ pub struct FileLog {
 
 impl FileLog {
     /// Opens the log in a data folder, and makes both if they are missing.
-    pub fn open(dir: &Path, options: FileOptions) -> Result<FileLog, OpenError> {
+    pub fn open(dir: &Path, options: FileOptions) -> Result<FileLog, LogOpenError> {
         let lock = folder::prepare(dir)?;
         let path = dir.join(LOG_NAME);
-        let failed = |trouble: Trouble| trouble.into_open(&path.display().to_string());
+        let failed = |trouble: FileLogError| trouble.into_open(&path.display().to_string());
         if !path.exists() {
             create(dir, options).map_err(failed)?;
         }
@@ -159,7 +160,7 @@ impl FileLog {
         database: impl StorageBackend,
         journal: impl StorageBackend,
         options: FileOptions,
-    ) -> Result<FileLog, OpenError> {
+    ) -> Result<FileLog, LogOpenError> {
         let open = || {
             let database = builder(options).create_with_backend(database)?;
             if tables::is_blank(&database)? {
@@ -167,14 +168,14 @@ impl FileLog {
             }
             FileLog::start(database, Box::new(journal), options)
         };
-        open().map_err(|trouble: Trouble| trouble.into_open("the storage"))
+        open().map_err(|trouble: FileLogError| trouble.into_open("the storage"))
     }
 
     fn start(
         database: Database,
         journal: Box<dyn StorageBackend>,
         options: FileOptions,
-    ) -> Result<FileLog, Trouble> {
+    ) -> Result<FileLog, FileLogError> {
         let meta = tables::read_meta(&database)?;
         let (newest, entries) = tables::newest_and_count(&database)?;
         let mut journal = Journal::new(journal, options.journal_bytes);
@@ -187,7 +188,7 @@ impl FileLog {
             // Revisions after the newest one here may have been handed out and lost.
             last = step_after(last);
         }
-        let unsynced = options.durability == Durability::Relaxed;
+        let unsynced = options.durability == AppendDurability::Relaxed;
         let stale = found.used || meta.journal == 0;
         let mut log = FileLog {
             database,
@@ -210,7 +211,11 @@ impl FileLog {
     }
 
     /// As [`Log::save`], and tells how many entries are written, and of how many.
-    pub fn save_telling(&mut self, path: &Path, progress: Progress<'_>) -> Result<(), SaveError> {
+    pub fn save_telling(
+        &mut self,
+        path: &Path,
+        progress: ProgressCallback<'_>,
+    ) -> Result<(), SaveError> {
         let position = Replayed { last: self.last, compacted: self.compacted };
         let mut written = 0;
         snapshot::write(path, position, |sink| {
@@ -230,11 +235,11 @@ impl FileLog {
     pub fn compact_telling(
         &mut self,
         upto: Revision,
-        progress: Progress<'_>,
-    ) -> Result<Compacted, AppendError> {
+        progress: ProgressCallback<'_>,
+    ) -> Result<CompactionOutcome, AppendError> {
         self.guard()?;
         let upto = upto.min(self.last);
-        let mut total = Compacted::default();
+        let mut total = CompactionOutcome::default();
         if self.compacted < upto {
             self.flush().map_err(|trouble| self.stop(&trouble))?;
         }
@@ -256,18 +261,18 @@ impl FileLog {
         self.give_space_back().map_err(|trouble| self.stop(&trouble))
     }
 
-    fn give_space_back(&mut self) -> Result<(), Trouble> {
+    fn give_space_back(&mut self) -> Result<(), FileLogError> {
         self.flush()?;
         while self.database.compact()? {}
         // Leaves the state from which the next open is quick.
         tables::write_meta(&self.database, self.meta(self.last))
     }
 
-    fn meta(&self, last: Revision) -> Meta {
-        Meta {
+    fn meta(&self, last: Revision) -> LogMetadata {
+        LogMetadata {
             last,
             compacted: self.compacted,
-            unsynced: self.options.durability == Durability::Relaxed,
+            unsynced: self.options.durability == AppendDurability::Relaxed,
             journal: self.journal.round(),
         }
     }
@@ -280,14 +285,19 @@ impl FileLog {
     }
 
     /// After a failed write the file's state is unknown, so nothing more is written.
-    fn stop(&mut self, trouble: &Trouble) -> AppendError {
+    fn stop(&mut self, trouble: &FileLogError) -> AppendError {
         let cause = trouble.to_string();
         self.stopped = Some(cause.clone());
         AppendError::Failed { cause, disk_full: trouble.is_disk_full() }
     }
 
     /// Writes commits to the journal, or with all that is there to the database when it has no room.
-    fn write(&mut self, commits: &[Commit], last: Revision, durable: bool) -> Result<(), Trouble> {
+    fn write(
+        &mut self,
+        commits: &[Commit],
+        last: Revision,
+        durable: bool,
+    ) -> Result<(), FileLogError> {
         if !self.journal.prepare(commits) {
             if !self.journal.fits() {
                 return self.move_on(commits, last);
@@ -304,15 +314,15 @@ impl FileLog {
     }
 
     /// Brings what only the journal has into the database.
-    fn flush(&mut self) -> Result<(), Trouble> {
+    fn flush(&mut self) -> Result<(), FileLogError> {
         if self.pending.is_empty() { Ok(()) } else { self.move_on(&[], self.last) }
     }
 
     /// Brings what only the journal has, and what follows it, into the database in one durable transaction;
     /// the journal begins a new round.
-    fn move_on(&mut self, commits: &[Commit], last: Revision) -> Result<(), Trouble> {
+    fn move_on(&mut self, commits: &[Commit], last: Revision) -> Result<(), FileLogError> {
         let round = self.journal.round() + 1;
-        self.store(commits, Meta { journal: round, ..self.meta(last) })?;
+        self.store(commits, LogMetadata { journal: round, ..self.meta(last) })?;
         self.pending.clear();
         self.journal.begin(round);
         self.synced = last;
@@ -320,7 +330,7 @@ impl FileLog {
     }
 
     /// Writes what only the journal has, what follows it, and the facts about the log.
-    fn store(&self, commits: &[Commit], meta: Meta) -> Result<(), Trouble> {
+    fn store(&self, commits: &[Commit], meta: LogMetadata) -> Result<(), FileLogError> {
         let transaction = tables::begin(&self.database)?;
         {
             let mut table = transaction.open_table(ENTRIES)?;
@@ -341,7 +351,7 @@ impl FileLog {
     }
 
     /// Looks at a few entries above the floor and removes what they supersede.
-    fn compact_some(&self, upto: Revision) -> Result<(Revision, u64), Trouble> {
+    fn compact_some(&self, upto: Revision) -> Result<(Revision, u64), FileLogError> {
         let transaction = tables::begin(&self.database)?;
         let (mut removed, mut reached) = (0, upto);
         {
@@ -373,14 +383,17 @@ impl FileLog {
                 removed += u64::from(table.remove(key.as_slice())?.is_some());
             }
         }
-        let meta = Meta { compacted: reached, ..self.meta(self.last) };
+        let meta = LogMetadata { compacted: reached, ..self.meta(self.last) };
         tables::set_meta(&transaction, meta)?;
         transaction.commit()?;
         Ok((reached, removed))
     }
 
-    fn scan(&self, mut visit: impl FnMut(Revision, &str, Stored<'_>)) -> Result<(), ReplayError> {
-        let mut work = || -> Result<(), Trouble> {
+    fn scan(
+        &self,
+        mut visit: impl FnMut(Revision, &str, StoredEntry<'_>),
+    ) -> Result<(), ReplayError> {
+        let mut work = || -> Result<(), FileLogError> {
             let transaction = self.database.begin_read()?;
             let table = transaction.open_table(ENTRIES)?;
             for item in table.iter()? {
@@ -390,9 +403,9 @@ impl FileLog {
             }
             Ok(())
         };
-        work().map_err(Trouble::into_replay)?;
+        work().map_err(FileLogError::into_replay)?;
         for commit in &self.pending {
-            let mut writes: Vec<&Write> = commit.writes.iter().collect();
+            let mut writes: Vec<&KeyWrite> = commit.writes.iter().collect();
             writes.sort_unstable_by_key(|write| &write.key);
             for write in writes {
                 visit(commit.revision, &write.key, stored(write));
@@ -402,11 +415,11 @@ impl FileLog {
     }
 
     /// Leaves everything in the database, and says that nothing is missing there.
-    fn close(&mut self) -> Result<(), Trouble> {
-        let relaxed = self.options.durability == Durability::Relaxed;
+    fn close(&mut self) -> Result<(), FileLogError> {
+        let relaxed = self.options.durability == AppendDurability::Relaxed;
         if relaxed || !self.pending.is_empty() {
             let round = self.journal.round() + 1;
-            let meta = Meta { journal: round, unsynced: false, ..self.meta(self.last) };
+            let meta = LogMetadata { journal: round, unsynced: false, ..self.meta(self.last) };
             self.store(&[], meta)?;
             self.pending.clear();
         }
@@ -422,7 +435,7 @@ impl Log for FileLog {
             return Ok(());
         }
         // The jump after a crash covers only so many lost revisions.
-        let durable = self.options.durability == Durability::Strict
+        let durable = self.options.durability == AppendDurability::Strict
             || last.0.saturating_sub(self.synced.0) >= REVISION_STEP / 2;
         self.write(commits, last, durable).map_err(|trouble| self.stop(&trouble))?;
         self.last = last;
@@ -430,9 +443,9 @@ impl Log for FileLog {
         Ok(())
     }
 
-    fn replay(&mut self, visit: &mut dyn FnMut(Entry)) -> Result<Replayed, ReplayError> {
+    fn replay(&mut self, visit: &mut dyn FnMut(LogEntry)) -> Result<Replayed, ReplayError> {
         self.scan(|revision, key, stored| {
-            visit(Entry {
+            visit(LogEntry {
                 revision,
                 key: Arc::from(key),
                 value: stored.value.map(Bytes::copy_from_slice),
@@ -441,7 +454,7 @@ impl Log for FileLog {
         Ok(Replayed { last: self.last, compacted: self.compacted })
     }
 
-    fn compact(&mut self, upto: Revision) -> Result<Compacted, AppendError> {
+    fn compact(&mut self, upto: Revision) -> Result<CompactionOutcome, AppendError> {
         self.compact_telling(upto, &mut |_, _| {})
     }
 
@@ -454,12 +467,12 @@ impl Log for FileLog {
         Ok(())
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> LogStats {
         let size = self.place.as_ref().and_then(|(path, _)| fs::metadata(path).ok());
         // The file has holes, so its length says little.
         let database = size.map_or(0, |m| m.blocks().saturating_mul(512));
         let bytes_on_disk = database.saturating_add(self.journal.size());
-        Stats { bytes_on_disk, entries: self.entries }
+        LogStats { bytes_on_disk, entries: self.entries }
     }
 
     fn save(&mut self, path: &Path) -> Result<(), SaveError> {
@@ -477,8 +490,8 @@ impl Drop for FileLog {
 }
 
 /// One write as the database stores it.
-fn stored(write: &Write) -> Stored<'_> {
-    Stored { replaces: write.replaces, value: write.value.as_deref() }
+fn stored(write: &KeyWrite) -> StoredEntry<'_> {
+    StoredEntry { replaces: write.replaces, value: write.value.as_deref() }
 }
 
 fn builder(options: FileOptions) -> Builder {
@@ -488,7 +501,7 @@ fn builder(options: FileOptions) -> Builder {
 }
 
 /// Opens the journal of a folder, and makes it if it is missing, so that a power cut leaves it there.
-fn open_journal(dir: &Path) -> Result<Box<dyn StorageBackend>, Trouble> {
+fn open_journal(dir: &Path) -> Result<Box<dyn StorageBackend>, FileLogError> {
     let path = dir.join(JOURNAL_NAME);
     let is_new = !path.exists();
     let file = tenure_files::open_or_create(&path)?;
@@ -499,7 +512,7 @@ fn open_journal(dir: &Path) -> Result<Box<dyn StorageBackend>, Trouble> {
 }
 
 /// Builds an empty log beside its place and moves it there when it is whole.
-fn create(dir: &Path, options: FileOptions) -> Result<(), Trouble> {
+fn create(dir: &Path, options: FileOptions) -> Result<(), FileLogError> {
     let new = dir.join(NEW_LOG_NAME);
     folder::remove_if_there(&new)?;
     // The journal of a log that is not there any more tells nothing about this one.

@@ -19,7 +19,7 @@ const TAG_VALUE: u8 = 1;
 
 /// A stored entry without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored<'a> {
+pub struct StoredEntry<'a> {
     /// The revision of the write that this one supersedes.
     pub replaces: Option<Revision>,
     /// The value; none means the key is gone.
@@ -76,7 +76,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<(Revision, &str), FormatError> {
 }
 
 /// Appends the stored form of an entry to `out`.
-pub fn encode_entry(entry: Stored<'_>, out: &mut Vec<u8>) {
+pub fn encode_entry(entry: StoredEntry<'_>, out: &mut Vec<u8>) {
     out.push(if entry.value.is_some() { TAG_VALUE } else { TAG_GONE });
     let replaces = entry.replaces.unwrap_or(Revision::ZERO);
     out.extend_from_slice(&replaces.0.to_be_bytes());
@@ -84,7 +84,7 @@ pub fn encode_entry(entry: Stored<'_>, out: &mut Vec<u8>) {
 }
 
 /// Reads the stored form of an entry.
-pub fn decode_entry(bytes: &[u8]) -> Result<Stored<'_>, FormatError> {
+pub fn decode_entry(bytes: &[u8]) -> Result<StoredEntry<'_>, FormatError> {
     let short = FormatError::Short { bytes: bytes.len() };
     let (tag, rest) = bytes.split_first().ok_or(short)?;
     let (replaces, value) = rest.split_first_chunk::<REVISION_BYTES>().ok_or(short)?;
@@ -98,7 +98,7 @@ pub fn decode_entry(bytes: &[u8]) -> Result<Stored<'_>, FormatError> {
         0 => None,
         revision => Some(Revision(revision)),
     };
-    Ok(Stored { replaces, value })
+    Ok(StoredEntry { replaces, value })
 }
 
 #[cfg(test)]
@@ -127,10 +127,10 @@ mod tests {
         encode_key(Revision(0x0102), "/a", &mut out);
         assert_eq!(out, [0, 0, 0, 0, 0, 0, 1, 2, b'/', b'a']);
         out.clear();
-        encode_entry(Stored { replaces: Some(Revision(3)), value: Some(b"v") }, &mut out);
+        encode_entry(StoredEntry { replaces: Some(Revision(3)), value: Some(b"v") }, &mut out);
         assert_eq!(out, [1, 0, 0, 0, 0, 0, 0, 0, 3, b'v']);
         out.clear();
-        encode_entry(Stored { replaces: None, value: None }, &mut out);
+        encode_entry(StoredEntry { replaces: None, value: None }, &mut out);
         assert_eq!(out, [0; HEADER_BYTES]);
     }
 

@@ -9,9 +9,9 @@ pub mod format;
 mod log;
 mod memory;
 
-pub use file::{FileLog, FileOptions, OpenError, RestoreError};
+pub use file::{FileLog, FileOptions, LogOpenError, RestoreError};
 pub use log::{
-    AppendError, Commit, Compacted, DEFAULT_VALUE_BYTES_MAX, Durability, Entry, Log, REVISION_STEP,
-    ReplayError, Replayed, SaveError, Stats, Write,
+    AppendDurability, AppendError, Commit, CompactionOutcome, DEFAULT_VALUE_BYTES_MAX, KeyWrite,
+    Log, LogEntry, LogStats, REVISION_STEP, ReplayError, Replayed, SaveError,
 };
 pub use memory::MemoryLog;

@@ -18,7 +18,7 @@ pub const REVISION_STEP: u64 = 1 << 20;
 
 /// One key and its new value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
+pub struct KeyWrite {
     /// The key, never empty.
     pub key: Arc<str>,
     /// The value; none means the key is gone.
@@ -33,12 +33,12 @@ pub struct Commit {
     /// The transaction's place in the order.
     pub revision: Revision,
     /// What it changed; may be empty.
-    pub writes: Vec<Write>,
+    pub writes: Vec<KeyWrite>,
 }
 
 /// A retained write, as handed back by a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// The revision of the transaction.
     pub revision: Revision,
     /// The key that was written.
@@ -49,7 +49,7 @@ pub struct Entry {
 
 /// When an append returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
+pub enum AppendDurability {
     /// When the commits survive a power cut.
     #[default]
     Strict,
@@ -68,14 +68,14 @@ pub struct Replayed {
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compacted {
+pub struct CompactionOutcome {
     /// How many entries were forgotten.
     pub removed: u64,
 }
 
 /// How large a log is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct LogStats {
     /// The space the file takes; zero when there is none.
     pub bytes_on_disk: u64,
     /// How many writes are retained, deletions included.
@@ -94,18 +94,18 @@ pub trait Log: Send {
     fn append(&mut self, commits: &[Commit]) -> Result<(), AppendError>;
 
     /// Hands over every retained entry in the order of revisions, then of keys.
-    fn replay(&mut self, visit: &mut dyn FnMut(Entry)) -> Result<Replayed, ReplayError>;
+    fn replay(&mut self, visit: &mut dyn FnMut(LogEntry)) -> Result<Replayed, ReplayError>;
 
     /// Forgets entries superseded at or before `upto`, and deletions up to there.
     ///
     /// The newest value of each key survives.
-    fn compact(&mut self, upto: Revision) -> Result<Compacted, AppendError>;
+    fn compact(&mut self, upto: Revision) -> Result<CompactionOutcome, AppendError>;
 
     /// Makes durable what relaxed durability left behind.
     fn sync(&mut self) -> Result<(), AppendError>;
 
     /// How large the log is.
-    fn stats(&self) -> Stats;
+    fn stats(&self) -> LogStats;
 
     /// Writes a consistent copy to a file that does not exist yet.
     fn save(&mut self, path: &Path) -> Result<(), SaveError>;
@@ -233,7 +233,7 @@ pub(crate) fn check_batch(
     Ok(last)
 }
 
-fn check_write(revision: Revision, write: &Write, bytes_max: usize) -> Result<(), AppendError> {
+fn check_write(revision: Revision, write: &KeyWrite, bytes_max: usize) -> Result<(), AppendError> {
     if write.key.is_empty() {
         return Err(AppendError::Key { revision, key: String::new() });
     }

@@ -10,14 +10,14 @@ use bytes::Bytes;
 use tenure_core::Revision;
 
 use crate::file::snapshot;
-use crate::format::Stored;
+use crate::format::StoredEntry;
 use crate::log::{
-    AppendError, Commit, Compacted, DEFAULT_VALUE_BYTES_MAX, Entry, Log, ReplayError, Replayed,
-    SaveError, Stats, check_batch,
+    AppendError, Commit, CompactionOutcome, DEFAULT_VALUE_BYTES_MAX, Log, LogEntry, LogStats,
+    ReplayError, Replayed, SaveError, check_batch,
 };
 
 #[derive(Debug)]
-struct Kept {
+struct MemoryEntry {
     value: Option<Bytes>,
     replaces: Option<Revision>,
 }
@@ -29,7 +29,7 @@ pub struct MemoryLog {
     compacted: Revision,
     value_bytes_max: usize,
     /// None when nothing is kept.
-    entries: Option<BTreeMap<(Revision, Arc<str>), Kept>>,
+    entries: Option<BTreeMap<(Revision, Arc<str>), MemoryEntry>>,
 }
 
 impl MemoryLog {
@@ -57,7 +57,7 @@ impl Log for MemoryLog {
         if let Some(entries) = &mut self.entries {
             for commit in commits {
                 for write in &commit.writes {
-                    let kept = Kept { value: write.value.clone(), replaces: write.replaces };
+                    let kept = MemoryEntry { value: write.value.clone(), replaces: write.replaces };
                     entries.insert((commit.revision, Arc::clone(&write.key)), kept);
                 }
             }
@@ -65,17 +65,21 @@ impl Log for MemoryLog {
         Ok(())
     }
 
-    fn replay(&mut self, visit: &mut dyn FnMut(Entry)) -> Result<Replayed, ReplayError> {
+    fn replay(&mut self, visit: &mut dyn FnMut(LogEntry)) -> Result<Replayed, ReplayError> {
         for ((revision, key), kept) in self.entries.iter().flatten() {
-            visit(Entry { revision: *revision, key: Arc::clone(key), value: kept.value.clone() });
+            visit(LogEntry {
+                revision: *revision,
+                key: Arc::clone(key),
+                value: kept.value.clone(),
+            });
         }
         Ok(Replayed { last: self.last, compacted: self.compacted })
     }
 
-    fn compact(&mut self, upto: Revision) -> Result<Compacted, AppendError> {
+    fn compact(&mut self, upto: Revision) -> Result<CompactionOutcome, AppendError> {
         let upto = upto.min(self.last);
         if upto <= self.compacted {
-            return Ok(Compacted::default());
+            return Ok(CompactionOutcome::default());
         }
         let mut removed = 0;
         if let Some(entries) = &mut self.entries {
@@ -97,16 +101,16 @@ impl Log for MemoryLog {
             }
         }
         self.compacted = upto;
-        Ok(Compacted { removed })
+        Ok(CompactionOutcome { removed })
     }
 
     fn sync(&mut self) -> Result<(), AppendError> {
         Ok(())
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> LogStats {
         let entries = self.entries.as_ref().map_or(0, BTreeMap::len);
-        Stats { bytes_on_disk: 0, entries: u64::try_from(entries).unwrap_or(u64::MAX) }
+        LogStats { bytes_on_disk: 0, entries: u64::try_from(entries).unwrap_or(u64::MAX) }
     }
 
     fn save(&mut self, path: &Path) -> Result<(), SaveError> {
@@ -114,7 +118,7 @@ impl Log for MemoryLog {
         let position = Replayed { last: self.last, compacted: self.compacted };
         snapshot::write(path, position, |sink| {
             for ((revision, key), kept) in entries {
-                let stored = Stored { replaces: kept.replaces, value: kept.value.as_deref() };
+                let stored = StoredEntry { replaces: kept.replaces, value: kept.value.as_deref() };
                 sink.push(*revision, key, stored)?;
             }
             Ok(())

@@ -70,21 +70,21 @@ impl Protocol {
 
     /// What a message means.
     #[must_use]
-    pub fn decode(self, message: Bytes) -> Message {
-        let Some((&first, _)) = message.split_first() else { return Message::Nothing };
+    pub fn decode(self, message: Bytes) -> ChannelMessage {
+        let Some((&first, _)) = message.split_first() else { return ChannelMessage::Nothing };
         let rest = message.slice(1..);
         if self == Protocol::V5 && first == CLOSE {
             return match rest.as_ref() {
-                [channel] => Message::Close(*channel),
-                _ => Message::Broken,
+                [channel] => ChannelMessage::Close(*channel),
+                _ => ChannelMessage::Broken,
             };
         }
         if !self.text() {
-            return Message::Data(first, rest);
+            return ChannelMessage::Data(first, rest);
         }
         match (first.checked_sub(b'0'), STANDARD.decode(&rest)) {
-            (Some(channel), Ok(bytes)) => Message::Data(channel, bytes.into()),
-            _ => Message::Nothing,
+            (Some(channel), Ok(bytes)) => ChannelMessage::Data(channel, bytes.into()),
+            _ => ChannelMessage::Nothing,
         }
     }
 
@@ -112,7 +112,7 @@ impl Protocol {
 
 /// What a message means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum ChannelMessage {
     /// Bytes on a channel; none at all says that the other side is there.
     Data(u8, Bytes),
     /// The other side writes no more on this channel.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// How a command or an attachment ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// As it should.
     Success,
     /// With an exit code other than zero.
@@ -14,24 +14,24 @@ pub enum Outcome {
     Failed(String),
 }
 
-impl Outcome {
+impl CommandOutcome {
     /// The outcome of a command that ended with this code.
     #[must_use]
-    pub fn of_code(code: i32) -> Outcome {
-        if code == 0 { Outcome::Success } else { Outcome::Code(code) }
+    pub fn of_code(code: i32) -> CommandOutcome {
+        if code == 0 { CommandOutcome::Success } else { CommandOutcome::Code(code) }
     }
 
     /// The Status as JSON, for protocols from version 4 on.
     #[must_use]
     pub fn status(&self) -> Vec<u8> {
         let status = match self {
-            Outcome::Success => json!({ "metadata": {}, "status": "Success" }),
-            Outcome::Code(code) => json!({
+            CommandOutcome::Success => json!({ "metadata": {}, "status": "Success" }),
+            CommandOutcome::Code(code) => json!({
                 "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
                 "message": self.sentence(),
                 "details": { "causes": [{ "reason": "ExitCode", "message": code.to_string() }] },
             }),
-            Outcome::Failed(why) => json!({
+            CommandOutcome::Failed(why) => json!({
                 "metadata": {}, "status": "Failure", "reason": "InternalError",
                 "message": self.sentence(), "code": 500,
                 "details": { "causes": [{ "message": why }] },
@@ -44,25 +44,25 @@ impl Outcome {
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
-            Outcome::Success => String::new(),
-            Outcome::Code(code) => {
+            CommandOutcome::Success => String::new(),
+            CommandOutcome::Code(code) => {
                 format!("command terminated with non-zero exit code: exit status {code}")
             }
-            Outcome::Failed(why) => format!("Internal error occurred: {why}"),
+            CommandOutcome::Failed(why) => format!("Internal error occurred: {why}"),
         }
     }
 
     /// Reads a Status, or a sentence of a server before version 4; nothing at all is success.
     #[must_use]
-    pub fn read(bytes: &[u8]) -> Outcome {
+    pub fn read(bytes: &[u8]) -> CommandOutcome {
         if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Outcome::Success;
+            return CommandOutcome::Success;
         }
-        let plain = || Outcome::Failed(String::from_utf8_lossy(bytes).into_owned());
+        let plain = || CommandOutcome::Failed(String::from_utf8_lossy(bytes).into_owned());
         let Ok(status) = serde_json::from_slice::<Value>(bytes) else { return plain() };
         let text = |name: &str| status.get(name).and_then(Value::as_str).unwrap_or_default();
         if text("status") == "Success" {
-            return Outcome::Success;
+            return CommandOutcome::Success;
         }
         let causes = status.pointer("/details/causes").and_then(Value::as_array);
         let code = causes.into_iter().flatten().find_map(|cause| {
@@ -71,9 +71,9 @@ impl Outcome {
             exit.then(|| message.parse().ok()).flatten()
         });
         match (text("reason"), code) {
-            ("NonZeroExitCode", Some(code)) => Outcome::of_code(code),
+            ("NonZeroExitCode", Some(code)) => CommandOutcome::of_code(code),
             _ if text("message").is_empty() => plain(),
-            _ => Outcome::Failed(text("message").to_owned()),
+            _ => CommandOutcome::Failed(text("message").to_owned()),
         }
     }
 }

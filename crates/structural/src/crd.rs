@@ -16,10 +16,10 @@ use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use crate::custom::RuleEngine;
 use crate::format::Format;
 use crate::raw::{self, Raw};
-use crate::schema::Type;
+use crate::schema::JsonType;
 
 pub use status::{
-    Names, begin_deletion, has_finalizer, is_established, is_served, is_terminating, settle,
+    ReservedNames, begin_deletion, has_finalizer, is_established, is_served, is_terminating, settle,
 };
 pub use version::{CustomVersion, ScalePaths, kinds, versions};
 
@@ -150,7 +150,7 @@ fn unknown_formats(crd: &Object) -> Vec<String> {
         let Some(schema) = schema.and_then(Raw::new) else { continue };
         raw::walk(schema, &mut |schema| {
             let format = schema.text("format");
-            let kind = Type::named(schema.kind());
+            let kind = JsonType::named(schema.kind());
             if !format.is_empty() && Format::named(format, kind).is_none() {
                 found.push(format.to_owned());
             }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use tenure_machinery::name;
 
-use crate::schema::Type;
+use crate::schema::JsonType;
 
 macro_rules! formats {
     ($($variant:ident $text:literal),* $(,)?) => {
@@ -40,12 +40,12 @@ formats! {
 
 impl Format {
     /// The format of that name, if it is enforced for values of that type.
-    pub(crate) fn named(text: &str, kind: Option<Type>) -> Option<Format> {
+    pub(crate) fn named(text: &str, kind: Option<JsonType>) -> Option<Format> {
         let format = Format::of(&text.replace('-', ""))?;
         let fits = match format {
-            Format::Int32 | Format::Int64 => kind == Some(Type::Integer),
-            Format::Float | Format::Double => kind == Some(Type::Number),
-            _ => matches!(kind, None | Some(Type::String)),
+            Format::Int32 | Format::Int64 => kind == Some(JsonType::Integer),
+            Format::Float | Format::Double => kind == Some(JsonType::Number),
+            _ => matches!(kind, None | Some(JsonType::String)),
         };
         fits.then_some(format)
     }
@@ -383,7 +383,7 @@ mod tests {
             ("hexcolor", &["#fff", "00AAff"], &["#ffff", "x"]),
         ];
         for (name, good, bad) in table {
-            let format = Format::named(name, Some(Type::String)).expect(name);
+            let format = Format::named(name, Some(JsonType::String)).expect(name);
             for text in good {
                 assert!(format.holds(text), "{name}: {text:?}");
             }
@@ -395,9 +395,9 @@ mod tests {
 
     #[test]
     fn r123_formats_belong_to_types() {
-        assert_eq!(Format::named("int32", Some(Type::String)), None);
-        assert_eq!(Format::named("int32", Some(Type::Integer)), Some(Format::Int32));
-        assert_eq!(Format::named("date", Some(Type::Integer)), None);
+        assert_eq!(Format::named("int32", Some(JsonType::String)), None);
+        assert_eq!(Format::named("int32", Some(JsonType::Integer)), Some(Format::Int32));
+        assert_eq!(Format::named("date", Some(JsonType::Integer)), None);
         assert_eq!(Format::named("no-such-format", None), None);
     }
 }

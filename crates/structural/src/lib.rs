@@ -27,5 +27,5 @@ pub mod unique;
 pub mod validate;
 
 pub use custom::{CustomResourceRules, Evaluate, RuleEngine};
-pub use parse::Fault;
+pub use parse::SchemaError;
 pub use schema::{CelRule, Schema};

@@ -11,20 +11,20 @@ use crate::schema::{Additional, Schema};
 
 /// Metadata, apiVersion or kind of the wrong type: the request cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongType {
+pub struct MetadataTypeError {
     /// Where.
     pub field: String,
     /// What should stand there.
     pub why: String,
 }
 
-impl std::fmt::Display for WrongType {
+impl std::fmt::Display for MetadataTypeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.field, self.why)
     }
 }
 
-impl std::error::Error for WrongType {}
+impl std::error::Error for MetadataTypeError {}
 
 /// What becomes of metadata of the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn coerce(
     object: &mut Object,
     schema: &Schema,
     wrong: Wrong,
-) -> Result<Vec<String>, WrongType> {
+) -> Result<Vec<String>, MetadataTypeError> {
     let mut coercer = Coercer { wrong, unknown: Vec::new() };
     coercer.object(object, schema, true, &Path::Root)?;
     coercer.unknown.sort();
@@ -58,7 +58,7 @@ pub(crate) fn coerce_value(
     value: &mut Value,
     schema: &Schema,
     path: &Path<'_>,
-) -> Result<(), WrongType> {
+) -> Result<(), MetadataTypeError> {
     Coercer { wrong: Wrong::Refuse, unknown: Vec::new() }.value(value, schema, path)
 }
 
@@ -73,7 +73,7 @@ impl Coercer {
         value: &mut Value,
         schema: &Schema,
         at: &Path<'_>,
-    ) -> Result<(), WrongType> {
+    ) -> Result<(), MetadataTypeError> {
         match (value, &schema.items) {
             (Value::Object(map), _) => self.object(map, schema, schema.embedded, at),
             (Value::Array(list), Some(items)) => {
@@ -92,7 +92,7 @@ impl Coercer {
         schema: &Schema,
         resource: bool,
         at: &Path<'_>,
-    ) -> Result<(), WrongType> {
+    ) -> Result<(), MetadataTypeError> {
         if resource {
             for member in ["apiVersion", "kind"] {
                 if map.get(member).is_some_and(|value| !value.is_string()) {
@@ -112,14 +112,14 @@ impl Coercer {
         Ok(())
     }
 
-    fn fault(&self, at: &Path<'_>, why: &str) -> Result<(), WrongType> {
+    fn fault(&self, at: &Path<'_>, why: &str) -> Result<(), MetadataTypeError> {
         match self.wrong {
             Wrong::Drop => Ok(()),
-            Wrong::Refuse => Err(WrongType { field: at.to_string(), why: why.to_owned() }),
+            Wrong::Refuse => Err(MetadataTypeError { field: at.to_string(), why: why.to_owned() }),
         }
     }
 
-    fn metadata(&mut self, map: &mut Object, at: &Path<'_>) -> Result<(), WrongType> {
+    fn metadata(&mut self, map: &mut Object, at: &Path<'_>) -> Result<(), MetadataTypeError> {
         match map.get_mut("metadata") {
             None => {}
             Some(Value::Object(meta)) => self.members(meta, &META, at)?,
@@ -135,7 +135,12 @@ impl Coercer {
     }
 
     /// Keeps members that are known, rightly typed and not empty.
-    fn members(&mut self, map: &mut Object, known: &Shape, at: &Path<'_>) -> Result<(), WrongType> {
+    fn members(
+        &mut self,
+        map: &mut Object,
+        known: &MetadataSchema,
+        at: &Path<'_>,
+    ) -> Result<(), MetadataTypeError> {
         let mut result = Ok(());
         map.retain(|name, value| {
             if result.is_err() {
@@ -158,7 +163,12 @@ impl Coercer {
     }
 
     /// Whether a known member stays.
-    fn member(&mut self, value: &mut Value, is: Is, at: &Path<'_>) -> Result<bool, WrongType> {
+    fn member(
+        &mut self,
+        value: &mut Value,
+        is: Is,
+        at: &Path<'_>,
+    ) -> Result<bool, MetadataTypeError> {
         let fits = match (is, &mut *value) {
             (_, Value::Null) => return Ok(false),
             (Is::Text, Value::String(text)) => !text.is_empty(),
@@ -210,7 +220,7 @@ fn settle_time(text: &mut String) -> bool {
     text != "0001-01-01T00:00:00Z"
 }
 
-type Shape = [(&'static str, Is)];
+type MetadataSchema = [(&'static str, Is)];
 
 /// What a member of metadata is.
 #[derive(Clone, Copy)]
@@ -224,7 +234,7 @@ enum Is {
     Anything,
     Texts,
     TextList,
-    List(&'static Shape),
+    List(&'static MetadataSchema),
 }
 
 impl Is {

@@ -8,42 +8,43 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::format::Format;
-use crate::pattern::Pattern;
+use crate::pattern::SchemaPattern;
 use crate::raw::{Raw, RawAdditional};
 use crate::schema::{
-    Additional, DEPTH_MAX, Limits, ListType, NODES_MAX, PATTERNS_MAX, Rule, Schema, Type,
+    Additional, DEPTH_MAX, JsonType, ListType, NODES_MAX, PATTERNS_MAX, Schema, ValidationRule,
+    ValueConstraints,
 };
 
 /// Why a schema cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(String);
+pub struct SchemaError(String);
 
-impl fmt::Display for Fault {
+impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for SchemaError {}
 
-pub(crate) fn parse(value: &Value) -> Result<Schema, Fault> {
+pub(crate) fn parse(value: &Value) -> Result<Schema, SchemaError> {
     bounds(value)?;
-    Reader { patterns: 0 }.schema(value)
+    SchemaReader { patterns: 0 }.schema(value)
 }
 
 /// Whether a schema is small enough to be walked at all.
-pub(crate) fn bounds(value: &Value) -> Result<(), Fault> {
+pub(crate) fn bounds(value: &Value) -> Result<(), SchemaError> {
     let mut nodes = 0;
     measure(value, 0, &mut nodes)
 }
 
-fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), Fault> {
+fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), SchemaError> {
     *nodes += 1;
     if depth > DEPTH_MAX {
-        return Err(Fault(format!("is nested more than {DEPTH_MAX} levels deep")));
+        return Err(SchemaError(format!("is nested more than {DEPTH_MAX} levels deep")));
     }
     if *nodes > NODES_MAX {
-        return Err(Fault(format!("consists of more than {NODES_MAX} values")));
+        return Err(SchemaError(format!("consists of more than {NODES_MAX} values")));
     }
     match value {
         Value::Array(items) => items.iter().try_for_each(|v| measure(v, depth + 1, nodes)),
@@ -52,16 +53,18 @@ fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), Fault> 
     }
 }
 
-struct Reader {
+struct SchemaReader {
     patterns: usize,
 }
 
-impl Reader {
-    fn schema(&mut self, value: &Value) -> Result<Schema, Fault> {
-        let raw = Raw::new(value).ok_or_else(|| Fault("must be an object".to_owned()))?;
+impl SchemaReader {
+    fn schema(&mut self, value: &Value) -> Result<Schema, SchemaError> {
+        let raw = Raw::new(value).ok_or_else(|| SchemaError("must be an object".to_owned()))?;
         let kind = match raw.kind() {
             "" => None,
-            name => Some(Type::named(name).ok_or_else(|| Fault(format!("no type {name:?}")))?),
+            name => Some(
+                JsonType::named(name).ok_or_else(|| SchemaError(format!("no type {name:?}")))?,
+            ),
         };
         let int_or_string = raw.flag("x-kubernetes-int-or-string");
         Ok(Schema {
@@ -95,31 +98,36 @@ impl Reader {
     fn properties(
         &mut self,
         raw: Raw<'_>,
-    ) -> Result<std::collections::BTreeMap<String, Schema>, Fault> {
+    ) -> Result<std::collections::BTreeMap<String, Schema>, SchemaError> {
         let Some(value) = raw.get("properties") else { return Ok(Default::default()) };
-        let map =
-            value.as_object().ok_or_else(|| Fault("properties must be an object".to_owned()))?;
+        let map = value
+            .as_object()
+            .ok_or_else(|| SchemaError("properties must be an object".to_owned()))?;
         map.iter().map(|(name, value)| Ok((name.clone(), self.schema(value)?))).collect()
     }
 
-    fn sub(&mut self, raw: Raw<'_>, member: &str) -> Result<Option<Box<Schema>>, Fault> {
+    fn sub(&mut self, raw: Raw<'_>, member: &str) -> Result<Option<Box<Schema>>, SchemaError> {
         raw.get(member).map(|value| Ok(Box::new(self.schema(value)?))).transpose()
     }
 
-    fn required_sub(&mut self, raw: Raw<'_>, member: &str) -> Result<Box<Schema>, Fault> {
-        let missing = || Fault(format!("{member} must be an object"));
+    fn required_sub(&mut self, raw: Raw<'_>, member: &str) -> Result<Box<Schema>, SchemaError> {
+        let missing = || SchemaError(format!("{member} must be an object"));
         self.sub(raw, member)?.ok_or_else(missing)
     }
 
-    fn list(&mut self, raw: Raw<'_>, member: &str) -> Result<Vec<Schema>, Fault> {
+    fn list(&mut self, raw: Raw<'_>, member: &str) -> Result<Vec<Schema>, SchemaError> {
         raw.values(member).iter().map(|value| self.schema(value)).collect()
     }
 
-    fn limits(&mut self, raw: Raw<'_>, kind: Option<Type>) -> Result<Option<Box<Limits>>, Fault> {
+    fn limits(
+        &mut self,
+        raw: Raw<'_>,
+        kind: Option<JsonType>,
+    ) -> Result<Option<Box<ValueConstraints>>, SchemaError> {
         if !raw.members().any(is_limit) {
             return Ok(None);
         }
-        Ok(Some(Box::new(Limits {
+        Ok(Some(Box::new(ValueConstraints {
             format: Format::named(raw.text("format"), kind),
             pattern: self.pattern(raw.text("pattern"))?,
             choices: raw.values("enum").to_vec(),
@@ -142,15 +150,15 @@ impl Reader {
         })))
     }
 
-    fn pattern(&mut self, text: &str) -> Result<Option<Pattern>, Fault> {
+    fn pattern(&mut self, text: &str) -> Result<Option<SchemaPattern>, SchemaError> {
         if text.is_empty() {
             return Ok(None);
         }
         self.patterns += 1;
         if self.patterns > PATTERNS_MAX {
-            return Err(Fault(format!("has more than {PATTERNS_MAX} patterns")));
+            return Err(SchemaError(format!("has more than {PATTERNS_MAX} patterns")));
         }
-        Ok(Some(Pattern::new(text)))
+        Ok(Some(SchemaPattern::new(text)))
     }
 }
 
@@ -183,13 +191,13 @@ fn texts(raw: Raw<'_>, member: &str) -> Vec<String> {
     raw.strings(member).map(str::to_owned).collect()
 }
 
-fn number(raw: Raw<'_>, member: &str) -> Result<Option<f64>, Fault> {
-    let wrong = || Fault(format!("{member} must be a number"));
+fn number(raw: Raw<'_>, member: &str) -> Result<Option<f64>, SchemaError> {
+    let wrong = || SchemaError(format!("{member} must be a number"));
     raw.get(member).map(|value| value.as_f64().ok_or_else(wrong)).transpose()
 }
 
-fn integer(raw: Raw<'_>, member: &str) -> Result<Option<i64>, Fault> {
-    let wrong = || Fault(format!("{member} must be an integer"));
+fn integer(raw: Raw<'_>, member: &str) -> Result<Option<i64>, SchemaError> {
+    let wrong = || SchemaError(format!("{member} must be an integer"));
     #[expect(clippy::cast_possible_truncation, reason = "fractions are refused, sizes saturate")]
     let read = |value: &Value| {
         value.as_i64().or_else(|| value.as_f64().filter(|n| n.fract() == 0.0).map(|n| n as i64))
@@ -197,9 +205,9 @@ fn integer(raw: Raw<'_>, member: &str) -> Result<Option<i64>, Fault> {
     raw.get(member).map(|value| read(value).ok_or_else(wrong)).transpose()
 }
 
-fn read_rule(raw: Raw<'_>) -> Rule {
+fn read_rule(raw: Raw<'_>) -> ValidationRule {
     let text = |member| raw.text(member).to_owned();
-    Rule {
+    ValidationRule {
         rule: text("rule"),
         message: text("message"),
         message_expression: text("messageExpression"),

@@ -45,14 +45,18 @@ pub fn written(path: &str, schema: &Value) -> String {
 }
 
 /// A path that a schema knows: where it leads.
-pub(crate) struct Found<'a> {
+pub(crate) struct ResolvedPath<'a> {
     pub(crate) schema: Option<Raw<'a>>,
     pub(crate) members: Vec<String>,
 }
 
 /// Follows a path through a schema; brackets with quoted names are allowed on request.
-pub(crate) fn follow<'a>(path: &str, schema: Raw<'a>, brackets: bool) -> Result<Found<'a>, String> {
-    let mut found = Found { schema: Some(schema), members: Vec::new() };
+pub(crate) fn follow<'a>(
+    path: &str,
+    schema: Raw<'a>,
+    brackets: bool,
+) -> Result<ResolvedPath<'a>, String> {
+    let mut found = ResolvedPath { schema: Some(schema), members: Vec::new() };
     let mut rest = path;
     while !rest.is_empty() {
         let (name, after) = if let Some(inside) = rest.strip_prefix('.') {

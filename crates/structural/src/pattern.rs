@@ -18,14 +18,14 @@ const REPEAT_MAX: u32 = 1000;
 
 /// A pattern that compiles when it is first used.
 #[derive(Debug)]
-pub(crate) struct Pattern {
+pub(crate) struct SchemaPattern {
     text: String,
     compiled: OnceLock<Option<Regex>>,
 }
 
-impl Pattern {
-    pub(crate) fn new(text: &str) -> Pattern {
-        Pattern { text: text.to_owned(), compiled: OnceLock::new() }
+impl SchemaPattern {
+    pub(crate) fn new(text: &str) -> SchemaPattern {
+        SchemaPattern { text: text.to_owned(), compiled: OnceLock::new() }
     }
 
     pub(crate) fn text(&self) -> &str {

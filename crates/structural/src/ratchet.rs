@@ -13,13 +13,13 @@ use crate::schema::{ListType, Schema};
 /// An old value, with the schema that says how its parts correspond.
 #[derive(Clone, Copy, Debug)]
 pub struct Old<'a> {
-    node: Node<'a>,
+    node: BorrowedValue<'a>,
     schema: &'a Schema,
 }
 
 /// Whole objects are not wrapped in values, so that none has to be copied.
 #[derive(Clone, Copy, Debug)]
-enum Node<'a> {
+enum BorrowedValue<'a> {
     Value(&'a Value),
     Object(&'a Object),
 }
@@ -36,21 +36,21 @@ impl<'a> Old<'a> {
     /// The old value of what is validated against `schema`.
     #[must_use]
     pub fn new(value: &'a Value, schema: &'a Schema) -> Old<'a> {
-        Old { node: Node::Value(value), schema }
+        Old { node: BorrowedValue::Value(value), schema }
     }
 
     /// The old form of a whole object.
     #[must_use]
     pub fn of(object: &'a Object, schema: &'a Schema) -> Old<'a> {
-        Old { node: Node::Object(object), schema }
+        Old { node: BorrowedValue::Object(object), schema }
     }
 
     /// The members, if it is an object.
     #[must_use]
     pub fn object(self) -> Option<&'a Object> {
         match self.node {
-            Node::Value(value) => value.as_object(),
-            Node::Object(object) => Some(object),
+            BorrowedValue::Value(value) => value.as_object(),
+            BorrowedValue::Object(object) => Some(object),
         }
     }
 
@@ -58,8 +58,8 @@ impl<'a> Old<'a> {
     #[must_use]
     pub fn value(self) -> Option<&'a Value> {
         match self.node {
-            Node::Value(value) => Some(value),
-            Node::Object(_) => None,
+            BorrowedValue::Value(value) => Some(value),
+            BorrowedValue::Object(_) => None,
         }
     }
 

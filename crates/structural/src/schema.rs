@@ -9,8 +9,8 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::format::Format;
-use crate::parse::{self, Fault};
-use crate::pattern::Pattern;
+use crate::parse::{self, SchemaError};
+use crate::pattern::SchemaPattern;
 
 /// How deeply a schema may nest, counted in JSON levels.
 pub const DEPTH_MAX: usize = 160;
@@ -22,7 +22,7 @@ pub const PATTERNS_MAX: usize = 4_000;
 /// What a value must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the schema language")]
-pub enum Type {
+pub enum JsonType {
     Object,
     Array,
     String,
@@ -31,17 +31,17 @@ pub enum Type {
     Boolean,
 }
 
-impl Type {
+impl JsonType {
     /// The type of that name.
     #[must_use]
-    pub fn named(text: &str) -> Option<Type> {
+    pub fn named(text: &str) -> Option<JsonType> {
         Some(match text {
-            "object" => Type::Object,
-            "array" => Type::Array,
-            "string" => Type::String,
-            "integer" => Type::Integer,
-            "number" => Type::Number,
-            "boolean" => Type::Boolean,
+            "object" => JsonType::Object,
+            "array" => JsonType::Array,
+            "string" => JsonType::String,
+            "integer" => JsonType::Integer,
+            "number" => JsonType::Number,
+            "boolean" => JsonType::Boolean,
             _ => return None,
         })
     }
@@ -50,12 +50,12 @@ impl Type {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Type::Object => "object",
-            Type::Array => "array",
-            Type::String => "string",
-            Type::Integer => "integer",
-            Type::Number => "number",
-            Type::Boolean => "boolean",
+            JsonType::Object => "object",
+            JsonType::Array => "array",
+            JsonType::String => "string",
+            JsonType::Integer => "integer",
+            JsonType::Number => "number",
+            JsonType::Boolean => "boolean",
         }
     }
 }
@@ -88,7 +88,7 @@ pub enum Additional {
 #[derive(Debug, Default)]
 pub struct Schema {
     /// What the value must be, unless that is free.
-    pub kind: Option<Type>,
+    pub kind: Option<JsonType>,
     /// Whether null is a value.
     pub nullable: bool,
     /// What stands for a missing value.
@@ -112,16 +112,16 @@ pub struct Schema {
     /// Whether the members of an object are one value.
     pub map_atomic: bool,
     /// Rules in the expression language, as written.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ValidationRule>,
     /// What else values must meet; most nodes have none.
-    pub(crate) limits: Option<Box<Limits>>,
+    pub(crate) limits: Option<Box<ValueConstraints>>,
 }
 
 /// What values must meet besides their type.
 #[derive(Debug, Default)]
-pub(crate) struct Limits {
+pub(crate) struct ValueConstraints {
     pub(crate) format: Option<Format>,
-    pub(crate) pattern: Option<Pattern>,
+    pub(crate) pattern: Option<SchemaPattern>,
     pub(crate) choices: Vec<Value>,
     pub(crate) required: Vec<String>,
     pub(crate) maximum: Option<f64>,
@@ -143,7 +143,7 @@ pub(crate) struct Limits {
 
 /// One entry of `x-kubernetes-validations`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct ValidationRule {
     /// The expression.
     pub rule: String,
     /// What to say when it fails.
@@ -160,7 +160,7 @@ pub struct Rule {
 
 /// One step from a schema to a schema inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SchemaStep {
     /// Into the property of that name.
     Property(String),
     /// Into the items.
@@ -169,12 +169,12 @@ pub enum Step {
     Additional,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SchemaStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Property(name) => write!(f, "properties[{name}]"),
-            Step::Items => f.write_str("items"),
-            Step::Additional => f.write_str("additionalProperties"),
+            SchemaStep::Property(name) => write!(f, "properties[{name}]"),
+            SchemaStep::Items => f.write_str("items"),
+            SchemaStep::Additional => f.write_str("additionalProperties"),
         }
     }
 }
@@ -183,13 +183,13 @@ impl fmt::Display for Step {
 #[derive(Clone, Debug)]
 pub struct CelRule<'a> {
     /// The way from the root of the schema.
-    pub path: Vec<Step>,
+    pub path: Vec<SchemaStep>,
     /// Its place among the rules of its node.
     pub index: usize,
     /// The node that carries it: the type of `self`.
     pub schema: &'a Schema,
     /// The rule.
-    pub rule: &'a Rule,
+    pub rule: &'a ValidationRule,
 }
 
 impl CelRule<'_> {
@@ -209,7 +209,7 @@ impl Schema {
     ///
     /// Says what cannot be read: too deep, too large, or a member of the wrong type. Whether the
     /// schema is legal is the question of [`crate::check::check`].
-    pub fn parse(value: &Value) -> Result<Schema, Fault> {
+    pub fn parse(value: &Value) -> Result<Schema, SchemaError> {
         parse::parse(value)
     }
 
@@ -230,23 +230,23 @@ impl Schema {
         found.into_iter()
     }
 
-    fn collect_rules<'a>(&'a self, path: &mut Vec<Step>, found: &mut Vec<CelRule<'a>>) {
+    fn collect_rules<'a>(&'a self, path: &mut Vec<SchemaStep>, found: &mut Vec<CelRule<'a>>) {
         for (index, rule) in self.rules.iter().enumerate() {
             found.push(CelRule { path: path.clone(), index, schema: self, rule });
         }
-        let mut below = |step: Step, schema: &'a Schema| {
+        let mut below = |step: SchemaStep, schema: &'a Schema| {
             path.push(step);
             schema.collect_rules(path, found);
             path.pop();
         };
         for (name, schema) in &self.properties {
-            below(Step::Property(name.clone()), schema);
+            below(SchemaStep::Property(name.clone()), schema);
         }
         if let Some(items) = &self.items {
-            below(Step::Items, items);
+            below(SchemaStep::Items, items);
         }
         if let Additional::Schema(schema) = &self.additional {
-            below(Step::Additional, schema);
+            below(SchemaStep::Additional, schema);
         }
     }
 
@@ -255,9 +255,9 @@ impl Schema {
     pub fn size_max(&self) -> Option<i64> {
         let limits = self.limits.as_deref()?;
         match self.kind {
-            Some(Type::Array) => limits.max_items,
-            Some(Type::Object) => limits.max_properties,
-            Some(Type::String) => limits.max_length,
+            Some(JsonType::Array) => limits.max_items,
+            Some(JsonType::Object) => limits.max_properties,
+            Some(JsonType::String) => limits.max_length,
             _ => None,
         }
     }

@@ -8,19 +8,19 @@ mod logic;
 mod number;
 
 use serde_json::Value;
-use tenure_machinery::field::Cause;
+use tenure_machinery::field::FieldError;
 use tenure_machinery::{Errors, Object, Path, Reason};
 
 use crate::prune::is_meta;
 use crate::ratchet::Old;
-use crate::schema::{Additional, Limits, Schema, Type};
+use crate::schema::{Additional, JsonType, Schema, ValueConstraints};
 
 /// How many causes one object may have; the rest would tell nobody anything.
 const CAUSES_MAX: usize = 1_000;
 
 /// What is wrong with a whole object; on update, unchanged parts are not blamed.
 pub fn validate(object: &Object, old: Option<&Object>, schema: &Schema, errors: &mut Errors) {
-    let looks_at_the_whole = |limits: &Limits| {
+    let looks_at_the_whole = |limits: &ValueConstraints| {
         limits.min_properties.is_some()
             || limits.not.is_some()
             || !limits.choices.is_empty()
@@ -32,8 +32,8 @@ pub fn validate(object: &Object, old: Option<&Object>, schema: &Schema, errors: 
         let old = old.map(|old| Value::Object(old.clone()));
         return validate_value(&value, old.as_ref(), schema, &Path::Root, errors);
     }
-    let walk = Walk { base: &Path::Root };
-    let mut out = Outcome::default();
+    let walk = SchemaValidator { base: &Path::Root };
+    let mut out = ValidationOutcome::default();
     walk.object(
         object,
         &Value::Null,
@@ -55,34 +55,34 @@ pub fn validate_value(
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
-    let walk = Walk { base: path };
+    let walk = SchemaValidator { base: path };
     let old = old.map(|old| Old::new(old, schema));
     walk.ratcheted(value, old, schema, path).report(errors);
 }
 
 /// What a walk below one value found.
 #[derive(Default)]
-struct Outcome {
-    causes: Vec<Cause>,
+struct ValidationOutcome {
+    causes: Vec<FieldError>,
     /// How many checks held: the alternative with the most is the one explained.
     matches: usize,
 }
 
-impl Outcome {
+impl ValidationOutcome {
     fn add(&mut self, reason: Reason, field: String, message: String) {
         if self.causes.len() < CAUSES_MAX {
-            self.causes.push(Cause { reason, message, field });
+            self.causes.push(FieldError { reason, message, field });
         }
     }
 
-    fn merge(&mut self, other: Outcome) {
+    fn merge(&mut self, other: ValidationOutcome) {
         self.matches += other.matches;
         let room = CAUSES_MAX.saturating_sub(self.causes.len());
         self.causes.extend(other.causes.into_iter().take(room));
     }
 
     /// Merges what may repeat causes that are known already.
-    fn merge_new(&mut self, other: Outcome) {
+    fn merge_new(&mut self, other: ValidationOutcome) {
         self.matches += other.matches;
         for cause in other.causes {
             if self.causes.len() < CAUSES_MAX && !self.causes.contains(&cause) {
@@ -102,7 +102,7 @@ impl Outcome {
     }
 }
 
-struct Walk<'p> {
+struct SchemaValidator<'p> {
     /// Where causes about more than one value stand.
     base: &'p Path<'p>,
 }
@@ -121,13 +121,19 @@ pub(crate) fn brief(value: &Value) -> String {
     }
 }
 
-impl Walk<'_> {
-    fn invalid(&self, path: &Path<'_>, value: &Value, why: &str, out: &mut Outcome) {
+impl SchemaValidator<'_> {
+    fn invalid(&self, path: &Path<'_>, value: &Value, why: &str, out: &mut ValidationOutcome) {
         let message = format!("Invalid value: {}: {path} in body {why}", brief(value));
         out.add(Reason::Invalid, shown(path), message);
     }
 
-    fn wrong_type(&self, path: &Path<'_>, value: &Value, wanted: &str, out: &mut Outcome) {
+    fn wrong_type(
+        &self,
+        path: &Path<'_>,
+        value: &Value,
+        wanted: &str,
+        out: &mut ValidationOutcome,
+    ) {
         let message = format!(
             "Invalid value: {}: {path} in body must be of type {wanted}, not {}",
             brief(value),
@@ -137,7 +143,7 @@ impl Walk<'_> {
     }
 
     /// A cause that upstream gives no path of its own.
-    fn whole(&self, message: String, out: &mut Outcome) {
+    fn whole(&self, message: String, out: &mut ValidationOutcome) {
         out.add(Reason::Invalid, shown(self.base), format!("Invalid value: \"\": {message}"));
     }
 
@@ -148,7 +154,7 @@ impl Walk<'_> {
         old: Option<Old<'_>>,
         schema: &Schema,
         path: &Path<'_>,
-    ) -> Outcome {
+    ) -> ValidationOutcome {
         let mut out = self.value(value, old, schema, path);
         if !out.is_valid() && old.is_some_and(|old| old.unchanged(value)) {
             out.causes.clear();
@@ -162,9 +168,9 @@ impl Walk<'_> {
         old: Option<Old<'_>>,
         schema: &Schema,
         path: &Path<'_>,
-    ) -> Outcome {
-        let mut out = Outcome::default();
-        let empty = Limits::default();
+    ) -> ValidationOutcome {
+        let mut out = ValidationOutcome::default();
+        let empty = ValueConstraints::default();
         let limits = schema.limits.as_deref().unwrap_or(&empty);
         if value.is_null() {
             self.null(value, schema, limits, path, &mut out);
@@ -193,9 +199,9 @@ impl Walk<'_> {
         &self,
         value: &Value,
         schema: &Schema,
-        limits: &Limits,
+        limits: &ValueConstraints,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
         match wanted(schema) {
             Some(wanted) if !schema.nullable => self.wrong_type(path, value, wanted, out),
@@ -204,18 +210,24 @@ impl Walk<'_> {
         self.choice(value, limits, path, out);
     }
 
-    fn check_type(&self, value: &Value, schema: &Schema, path: &Path<'_>, out: &mut Outcome) {
+    fn check_type(
+        &self,
+        value: &Value,
+        schema: &Schema,
+        path: &Path<'_>,
+        out: &mut ValidationOutcome,
+    ) {
         let fits = if schema.int_or_string {
             value.is_string() || number::is_integer(value)
         } else {
             match schema.kind {
                 None => true,
-                Some(Type::Object) => value.is_object(),
-                Some(Type::Array) => value.is_array(),
-                Some(Type::String) => value.is_string(),
-                Some(Type::Boolean) => value.is_boolean(),
-                Some(Type::Number) => value.is_number(),
-                Some(Type::Integer) => number::is_integer(value),
+                Some(JsonType::Object) => value.is_object(),
+                Some(JsonType::Array) => value.is_array(),
+                Some(JsonType::String) => value.is_string(),
+                Some(JsonType::Boolean) => value.is_boolean(),
+                Some(JsonType::Number) => value.is_number(),
+                Some(JsonType::Integer) => number::is_integer(value),
             }
         };
         out.matches += 1 + usize::from(fits);
@@ -224,7 +236,14 @@ impl Walk<'_> {
         }
     }
 
-    fn text(&self, text: &str, value: &Value, limits: &Limits, path: &Path<'_>, out: &mut Outcome) {
+    fn text(
+        &self,
+        text: &str,
+        value: &Value,
+        limits: &ValueConstraints,
+        path: &Path<'_>,
+        out: &mut ValidationOutcome,
+    ) {
         let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
@@ -248,7 +267,7 @@ impl Walk<'_> {
         old: Option<Old<'_>>,
         schema: &Schema,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
         if let Some(schema) = &schema.items {
             let old = old.and_then(Old::items);
@@ -267,14 +286,26 @@ impl Walk<'_> {
         out.matches += 2;
     }
 
-    fn too_many(&self, length: i64, most: Option<i64>, path: &Path<'_>, out: &mut Outcome) {
+    fn too_many(
+        &self,
+        length: i64,
+        most: Option<i64>,
+        path: &Path<'_>,
+        out: &mut ValidationOutcome,
+    ) {
         if let Some(most) = most.filter(|most| length > *most) {
             let message = format!("Too many: {length}: must have at most {most} items");
             out.add(Reason::TooMany, shown(path), message);
         }
     }
 
-    fn choice(&self, value: &Value, limits: &Limits, path: &Path<'_>, out: &mut Outcome) {
+    fn choice(
+        &self,
+        value: &Value,
+        limits: &ValueConstraints,
+        path: &Path<'_>,
+        out: &mut ValidationOutcome,
+    ) {
         if limits.choices.is_empty() || limits.choices.iter().any(|c| number::same(value, c)) {
             return;
         }
@@ -298,7 +329,7 @@ impl Walk<'_> {
         old: Option<Old<'_>>,
         schema: &Schema,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
         let limits = schema.limits.as_deref();
         let length = i64::try_from(map.len()).unwrap_or(i64::MAX);
@@ -339,7 +370,7 @@ fn wanted(schema: &Schema) -> Option<&'static str> {
     if schema.int_or_string {
         return Some("integer,string");
     }
-    schema.kind.map(Type::as_str)
+    schema.kind.map(JsonType::as_str)
 }
 
 fn type_of(value: &Value) -> &'static str {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
 use crate::column::{AGE, NAME, integer, text, wide};
-use crate::row::Row;
+use crate::row::RowInput;
 use crate::{Column, Printer, age, selector};
 
 /// Role bindings of both scopes.
@@ -19,7 +19,7 @@ static BINDING_COLUMNS: &[Column] = &[
     wide("ServiceAccounts", "Service accounts that have the role"),
 ];
 
-fn binding_cells(row: &Row<'_>) -> Vec<Value> {
+fn binding_cells(row: &RowInput<'_>) -> Vec<Value> {
     let role = format!("{}/{}", row.text(&["roleRef", "kind"]), row.text(&["roleRef", "name"]));
     let subjects = |kind: &str| {
         let names: Vec<_> = row
@@ -59,7 +59,7 @@ static SIGNING_REQUEST_COLUMNS: &[Column] = &[
     text("Condition", "How far the request has come"),
 ];
 
-fn signing_request_cells(row: &Row<'_>) -> Vec<Value> {
+fn signing_request_cells(row: &RowInput<'_>) -> Vec<Value> {
     let lifetime = row.object.int_at(&["spec", "expirationSeconds"]);
     let has = |kind: &str| row.condition(kind).is_some();
     let mut condition = if has("Denied") {
@@ -108,7 +108,7 @@ static POD_CERTIFICATE_COLUMNS: &[Column] = &[
     text("UnverifiedUserAnnotations", "What the pod adds, unchecked"),
 ];
 
-fn pod_certificate_cells(row: &Row<'_>) -> Vec<Value> {
+fn pod_certificate_cells(row: &RowInput<'_>) -> Vec<Value> {
     let state = row
         .items(&["status", "conditions"])
         .filter_map(|c| c.str_at(&["type"]))
@@ -138,7 +138,7 @@ static API_SERVICE_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn api_service_cells(row: &Row<'_>) -> Vec<Value> {
+fn api_service_cells(row: &RowInput<'_>) -> Vec<Value> {
     let service = row.object.map_at(&["spec", "service"]).map_or("Local".to_owned(), |service| {
         let member = |name| service.str_at(&[name]).unwrap_or_default();
         format!("{}/{}", member("namespace"), member("name"))
@@ -183,7 +183,7 @@ static MUTATING_POLICY_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn policy_cells(row: &Row<'_>, counted: &str) -> Vec<Value> {
+fn policy_cells(row: &RowInput<'_>, counted: &str) -> Vec<Value> {
     let kind = row.object.map_at(&["spec", "paramKind"]).map_or("<unset>".to_owned(), |kind| {
         let member = |name| kind.str_at(&[name]).unwrap_or_default();
         format!("{}/{}", member("apiVersion"), member("kind"))
@@ -202,7 +202,7 @@ static POLICY_BINDING_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn policy_binding_cells(row: &Row<'_>) -> Vec<Value> {
+fn policy_binding_cells(row: &RowInput<'_>) -> Vec<Value> {
     let reference = row.object.map_at(&["spec", "paramRef"]);
     let member = |name| reference.and_then(|r| r.str_at(&[name])).unwrap_or_default();
     let parameters = match (member("namespace"), member("name")) {

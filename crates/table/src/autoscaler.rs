@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::{Object, ObjectExt};
 
 use crate::column::{AGE, NAME, integer, text};
-use crate::row::{Row, quantity};
+use crate::row::{RowInput, quantity};
 use crate::{Column, Printer};
 
 /// Scales, the bodies of `scale` subresources.
@@ -17,7 +17,7 @@ static SCALE_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn scale_cells(row: &Row<'_>) -> Vec<Value> {
+fn scale_cells(row: &RowInput<'_>) -> Vec<Value> {
     vec![
         json!(row.name()),
         json!(row.int(&["spec", "replicas"])),
@@ -40,7 +40,7 @@ static AUTOSCALER_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn autoscaler_cells(row: &Row<'_>) -> Vec<Value> {
+fn autoscaler_cells(row: &RowInput<'_>) -> Vec<Value> {
     let target = |member: &str| row.text(&["spec", "scaleTargetRef", member]);
     let least = row.object.int_at(&["spec", "minReplicas"]);
     vec![
@@ -54,7 +54,7 @@ fn autoscaler_cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn targets(row: &Row<'_>) -> String {
+fn targets(row: &RowInput<'_>) -> String {
     // Version 1 knows one metric only and keeps it in members of its own.
     if let Some(target) = row.object.int_at(&["spec", "targetCPUUtilizationPercentage"]) {
         let current = row.object.int_at(&["status", "currentCPUUtilizationPercentage"]);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
 use crate::column::{AGE, CONTAINERS, IMAGES, NAME, SELECTOR, boolean, integer, text};
-use crate::row::Row;
+use crate::row::RowInput;
 use crate::{Column, Printer, age, selector};
 
 /// Jobs.
@@ -22,7 +22,7 @@ static JOB_COLUMNS: &[Column] = &[
     SELECTOR,
 ];
 
-fn job_cells(row: &Row<'_>) -> Vec<Value> {
+fn job_cells(row: &RowInput<'_>) -> Vec<Value> {
     let [names, images] = row.containers(&["spec", "template", "spec", "containers"]);
     vec![
         json!(row.name()),
@@ -36,7 +36,7 @@ fn job_cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn job_status(row: &Row<'_>) -> &'static str {
+fn job_status(row: &RowInput<'_>) -> &'static str {
     if row.is_true("Complete") {
         "Complete"
     } else if row.is_true("Failed") {
@@ -54,7 +54,7 @@ fn job_status(row: &Row<'_>) -> &'static str {
     }
 }
 
-fn completions(row: &Row<'_>) -> String {
+fn completions(row: &RowInput<'_>) -> String {
     let succeeded = row.int(&["status", "succeeded"]);
     let parallelism = row.int(&["spec", "parallelism"]);
     match row.object.int_at(&["spec", "completions"]) {
@@ -64,7 +64,7 @@ fn completions(row: &Row<'_>) -> String {
     }
 }
 
-fn job_duration(row: &Row<'_>) -> String {
+fn job_duration(row: &RowInput<'_>) -> String {
     let time = |member: &str| row.object.str_at(&["status", member])?.parse::<Timestamp>().ok();
     time("startTime").map_or_else(String::new, |start| {
         let end = time("completionTime").unwrap_or(row.now);
@@ -88,7 +88,7 @@ static CRON_JOB_COLUMNS: &[Column] = &[
     SELECTOR,
 ];
 
-fn cron_job_cells(row: &Row<'_>) -> Vec<Value> {
+fn cron_job_cells(row: &RowInput<'_>) -> Vec<Value> {
     let template = ["spec", "jobTemplate", "spec", "template", "spec", "containers"];
     let [names, images] = row.containers(&template);
     let suspend = match row.object.bool_at(&["spec", "suspend"]) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
 use crate::column::{AGE, NAME, boolean, integer, text, wide};
-use crate::row::{Row, quantity};
+use crate::row::{RowInput, quantity};
 use crate::{Column, Printer};
 
 /// Kinds that show nothing beyond their name and age.
@@ -65,7 +65,7 @@ const RETAINED_BY: Column = wide("Retained-By", "Number of owners that keep the 
 /// Whether a subject goes when nothing needs it any more (retention R9).
 const COLLECTED: Column = wide("GC", "Whether the object is collected when nothing needs it");
 
-fn retention(row: &Row<'_>) -> [Value; 2] {
+fn retention(row: &RowInput<'_>) -> [Value; 2] {
     let collected = if row.truth(&["controllersAsOwners"], false) { "auto" } else { "-" };
     [json!(row.count(&["metadata", "ownerReferences"])), json!(collected)]
 }
@@ -81,7 +81,7 @@ static QUOTA_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn resource_quota_cells(row: &Row<'_>) -> Vec<Value> {
+fn resource_quota_cells(row: &RowInput<'_>) -> Vec<Value> {
     let used = row.object.map_at(&["status", "used"]);
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for (resource, hard) in row.object.map_at(&["status", "hard"]).into_iter().flatten() {
@@ -103,7 +103,7 @@ static COMPONENT_COLUMNS: &[Column] = &[
     text("Error", "What went wrong"),
 ];
 
-fn component_cells(row: &Row<'_>) -> Vec<Value> {
+fn component_cells(row: &RowInput<'_>) -> Vec<Value> {
     let healthy = row.items(&["conditions"]).find(|c| c.str_at(&["type"]) == Some("Healthy"));
     let status = match healthy.map(|c| c.str_at(&["status"])) {
         None => "Unknown",
@@ -198,7 +198,7 @@ static FLOW_SCHEMA_COLUMNS: &[Column] = &[
     text("MissingPL", "Whether the priority level is missing"),
 ];
 
-fn flow_schema_cells(row: &Row<'_>) -> Vec<Value> {
+fn flow_schema_cells(row: &RowInput<'_>) -> Vec<Value> {
     let dangling = row.condition("Dangling").map(|c| c.str_at(&["status"]).unwrap_or_default());
     vec![
         json!(row.name()),
@@ -224,7 +224,7 @@ static PRIORITY_LEVEL_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn priority_level_cells(row: &Row<'_>) -> Vec<Value> {
+fn priority_level_cells(row: &RowInput<'_>) -> Vec<Value> {
     let queuing = ["spec", "limited", "limitResponse", "queuing"];
     let number = |holder: &[&str], member: &str| match row.object.map_at(holder) {
         Some(holder) => json!(holder.int_at(&[member]).unwrap_or_default()),

@@ -16,16 +16,16 @@ use crate::{age, column};
 #[derive(Clone, Debug)]
 pub struct CustomColumns {
     columns: Vec<Column>,
-    paths: Vec<Option<Vec<Step>>>,
+    paths: Vec<Option<Vec<JsonPathSegment>>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum JsonPathSegment {
     Member(String),
     Index(i64),
     All,
     /// Items where a path leads to something, compared with a value if there is one.
-    Filter(Vec<Step>, Option<(bool, Value)>),
+    Filter(Vec<JsonPathSegment>, Option<(bool, Value)>),
 }
 
 impl CustomColumns {
@@ -99,25 +99,27 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     }
 }
 
-fn find_in<'a>(object: &'a Object, path: &[Step]) -> Option<&'a Value> {
+fn find_in<'a>(object: &'a Object, path: &[JsonPathSegment]) -> Option<&'a Value> {
     match path.split_first()? {
-        (Step::Member(name), rest) => find(object.get(name)?, rest),
-        (Step::All, rest) => object.values().find_map(|value| find(value, rest)),
+        (JsonPathSegment::Member(name), rest) => find(object.get(name)?, rest),
+        (JsonPathSegment::All, rest) => object.values().find_map(|value| find(value, rest)),
         _ => None,
     }
 }
 
-fn find<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
+fn find<'a>(value: &'a Value, path: &[JsonPathSegment]) -> Option<&'a Value> {
     let Some((step, rest)) = path.split_first() else { return Some(value) };
     match (step, value) {
         (_, Value::Object(object)) => find_in(object, path),
-        (Step::Index(index), Value::Array(items)) => {
+        (JsonPathSegment::Index(index), Value::Array(items)) => {
             let from_end = usize::try_from(index.unsigned_abs()).ok()?;
             let at = if *index < 0 { items.len().checked_sub(from_end)? } else { from_end };
             find(items.get(at)?, rest)
         }
-        (Step::All, Value::Array(items)) => items.iter().find_map(|item| find(item, rest)),
-        (Step::Filter(inner, wanted), Value::Array(items)) => items
+        (JsonPathSegment::All, Value::Array(items)) => {
+            items.iter().find_map(|item| find(item, rest))
+        }
+        (JsonPathSegment::Filter(inner, wanted), Value::Array(items)) => items
             .iter()
             .filter(|item| match (find(item, inner), wanted) {
                 (found, None) => found.is_some(),
@@ -129,7 +131,7 @@ fn find<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
 }
 
 /// Reads a path; `None` when it is not of the plain kind.
-fn parse(path: &str) -> Option<Vec<Step>> {
+fn parse(path: &str) -> Option<Vec<JsonPathSegment>> {
     let mut rest = path.trim().trim_start_matches('$');
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -144,7 +146,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
 }
 
 /// A member name up to the next unescaped `.` or `[`; a backslash takes the next character as it is.
-fn member(text: &str) -> Option<(Step, &str)> {
+fn member(text: &str) -> Option<(JsonPathSegment, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();
     let mut end = text.len();
@@ -158,30 +160,34 @@ fn member(text: &str) -> Option<(Step, &str)> {
             _ => name.push(character),
         }
     }
-    let step = if name == "*" { Step::All } else { Step::Member(name) };
-    (step != Step::Member(String::new())).then_some((step, text.get(end..)?))
+    let step = if name == "*" { JsonPathSegment::All } else { JsonPathSegment::Member(name) };
+    (step != JsonPathSegment::Member(String::new())).then_some((step, text.get(end..)?))
 }
 
 /// What stands in brackets, after the opening one.
-fn bracket(text: &str) -> Option<(Step, &str)> {
+fn bracket(text: &str) -> Option<(JsonPathSegment, &str)> {
     if let Some(filter) = text.strip_prefix("?(") {
         let (condition, rest) = filter.split_once(")]")?;
         return Some((self::filter(condition)?, rest));
     }
     if let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) {
         let (name, rest) = text.get(1..)?.split_once(quote)?;
-        return Some((Step::Member(name.to_owned()), rest.strip_prefix(']')?));
+        return Some((JsonPathSegment::Member(name.to_owned()), rest.strip_prefix(']')?));
     }
     let (inside, rest) = text.split_once(']')?;
-    let step = if inside == "*" { Step::All } else { Step::Index(inside.trim().parse().ok()?) };
+    let step = if inside == "*" {
+        JsonPathSegment::All
+    } else {
+        JsonPathSegment::Index(inside.trim().parse().ok()?)
+    };
     Some((step, rest))
 }
 
-fn filter(condition: &str) -> Option<Step> {
+fn filter(condition: &str) -> Option<JsonPathSegment> {
     let equal = condition.split_once("==").map(|(left, right)| (left, right, true));
     let unequal = condition.split_once("!=").map(|(left, right)| (left, right, false));
     match equal.or(unequal) {
-        None => Some(Step::Filter(parse(condition.trim().strip_prefix('@')?)?, None)),
+        None => Some(JsonPathSegment::Filter(parse(condition.trim().strip_prefix('@')?)?, None)),
         Some((left, right, equal)) => {
             let path = parse(left.trim().strip_prefix('@')?)?;
             let right = right.trim();
@@ -190,7 +196,7 @@ fn filter(condition: &str) -> Option<Step> {
                 Some(text) => json!(text),
                 None => serde_json::from_str(right).ok()?,
             };
-            Some(Step::Filter(path, Some((equal, value))))
+            Some(JsonPathSegment::Filter(path, Some((equal, value))))
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
 use crate::column::{NAME, text, wide};
-use crate::row::Row;
+use crate::row::RowInput;
 use crate::{Column, Printer, age};
 
 /// Events.
@@ -30,7 +30,7 @@ const WIDE_NAME: Column = {
 };
 
 /// Where an event keeps what is shown.
-struct Names {
+struct EventFields {
     object: &'static str,
     message: &'static str,
     first: &'static str,
@@ -40,7 +40,7 @@ struct Names {
     controller: &'static str,
 }
 
-const CORE: Names = Names {
+const CORE: EventFields = EventFields {
     object: "involvedObject",
     message: "message",
     first: "firstTimestamp",
@@ -50,7 +50,7 @@ const CORE: Names = Names {
     controller: "reportingComponent",
 };
 
-const EVENTS: Names = Names {
+const EVENTS: EventFields = EventFields {
     object: "regarding",
     message: "note",
     first: "deprecatedFirstTimestamp",
@@ -60,7 +60,7 @@ const EVENTS: Names = Names {
     controller: "reportingController",
 };
 
-fn event_cells(row: &Row<'_>) -> Vec<Value> {
+fn event_cells(row: &RowInput<'_>) -> Vec<Value> {
     let names = if row.events_group { EVENTS } else { CORE };
     let event_time = row.object.str_at(&["eventTime"]);
     let first = row.object.str_at(&[names.first]).or(event_time);
@@ -93,7 +93,7 @@ fn event_cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn source(row: &Row<'_>, names: &Names) -> String {
+fn source(row: &RowInput<'_>, names: &EventFields) -> String {
     let component = row.filled(&[names.source, "component"], row.text(&[names.controller]));
     match row.filled(&[names.source, "host"], row.text(&["reportingInstance"])) {
         "" => component.to_owned(),

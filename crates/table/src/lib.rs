@@ -36,12 +36,12 @@ pub use age::{duration, since};
 pub use column::{Column, definitions};
 pub use custom::CustomColumns;
 pub use reference::mark_active_version;
-use row::Row;
+use row::RowInput;
 
 /// How one kind is shown.
 pub struct Printer {
     columns: &'static [Column],
-    cells: fn(&Row<'_>) -> Vec<Value>,
+    cells: fn(&RowInput<'_>) -> Vec<Value>,
 }
 
 impl Printer {
@@ -54,7 +54,7 @@ impl Printer {
     /// The cells of one object, one per column.
     #[must_use]
     pub fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
-        (self.cells)(&Row { object, now, events_group: false })
+        (self.cells)(&RowInput { object, now, events_group: false })
     }
 }
 
@@ -74,7 +74,7 @@ pub fn usual(kind: &Kind) -> usize {
 /// The cells of one object, one per column.
 #[must_use]
 pub fn cells(kind: &Kind, object: &Object, now: Timestamp) -> Vec<Value> {
-    let row = Row { object, now, events_group: kind.group == "events.k8s.io" };
+    let row = RowInput { object, now, events_group: kind.group == "events.k8s.io" };
     (of(kind).unwrap_or(&row::DEFAULT).cells)(&row)
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::{Object, ObjectExt};
 
 use crate::column::{AGE, NAME, text, wide};
-use crate::row::{Row, first_three};
+use crate::row::{RowInput, first_three};
 use crate::{Column, Printer, selector};
 
 /// Services.
@@ -22,7 +22,7 @@ static SERVICE_COLUMNS: &[Column] = &[
     wide("Selector", "Labels that select the pods"),
 ];
 
-fn service_cells(row: &Row<'_>) -> Vec<Value> {
+fn service_cells(row: &RowInput<'_>) -> Vec<Value> {
     let cluster = row.texts(&["spec", "clusterIPs"]);
     let ports: Vec<_> = row.items(&["spec", "ports"]).map(port).collect();
     vec![
@@ -45,7 +45,7 @@ fn port(port: &Object) -> String {
     }
 }
 
-fn external(row: &Row<'_>) -> String {
+fn external(row: &RowInput<'_>) -> String {
     let named = row.texts(&["spec", "externalIPs"]).into_iter().map(str::to_owned);
     match row.text(&["spec", "type"]) {
         "ClusterIP" | "NodePort" => join(named.collect(), "<none>"),
@@ -60,7 +60,7 @@ fn join(texts: Vec<String>, empty: &str) -> String {
 }
 
 /// Addresses or host names of the load balancer, sorted.
-fn balancer(row: &Row<'_>) -> BTreeSet<String> {
+fn balancer(row: &RowInput<'_>) -> BTreeSet<String> {
     row.items(&["status", "loadBalancer", "ingress"])
         .filter_map(|ingress| {
             ["ip", "hostname"]
@@ -77,7 +77,7 @@ pub(crate) static ENDPOINTS: Printer =
 
 static ENDPOINTS_COLUMNS: &[Column] = &[NAME, text("Endpoints", "Ready addresses with ports"), AGE];
 
-fn endpoints_cells(row: &Row<'_>) -> Vec<Value> {
+fn endpoints_cells(row: &RowInput<'_>) -> Vec<Value> {
     let shown = if row.count(&["subsets"]) == 0 {
         "<none>".to_owned()
     } else {
@@ -119,7 +119,7 @@ static SLICE_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn slice_cells(row: &Row<'_>) -> Vec<Value> {
+fn slice_cells(row: &RowInput<'_>) -> Vec<Value> {
     let ports: Vec<_> = row
         .items(&["ports"])
         .map(|port| match port.int_at(&["port"]) {
@@ -153,7 +153,7 @@ static INGRESS_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn ingress_cells(row: &Row<'_>) -> Vec<Value> {
+fn ingress_cells(row: &RowInput<'_>) -> Vec<Value> {
     let addresses: Vec<_> = balancer(row).into_iter().collect();
     vec![
         json!(row.name()),
@@ -166,7 +166,7 @@ fn ingress_cells(row: &Row<'_>) -> Vec<Value> {
 }
 
 /// The first three hosts; what is said to be more counts rules, with or without a host.
-fn hosts(row: &Row<'_>) -> String {
+fn hosts(row: &RowInput<'_>) -> String {
     let rules = row.count(&["spec", "rules"]);
     let mut shown = Vec::new();
     for rule in row.items(&["spec", "rules"]) {
@@ -188,7 +188,7 @@ static CLASS_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn class_cells(row: &Row<'_>) -> Vec<Value> {
+fn class_cells(row: &RowInput<'_>) -> Vec<Value> {
     let default = row.annotation("ingressclass.kubernetes.io/is-default-class") == Some("true");
     let parameters = match row.object.map_at(&["spec", "parameters"]) {
         None => "<none>".to_owned(),
@@ -214,7 +214,7 @@ pub(crate) static POLICY: Printer = Printer { columns: POLICY_COLUMNS, cells: po
 static POLICY_COLUMNS: &[Column] =
     &[NAME, text("Pod-Selector", "Labels of the pods the policy binds"), AGE];
 
-fn policy_cells(row: &Row<'_>) -> Vec<Value> {
+fn policy_cells(row: &RowInput<'_>) -> Vec<Value> {
     let pods = selector::selector(row.object.map_at(&["spec", "podSelector"]));
     vec![json!(row.name()), json!(pods), json!(row.age())]
 }
@@ -224,7 +224,7 @@ pub(crate) static SERVICE_CIDR: Printer = Printer { columns: CIDR_COLUMNS, cells
 
 static CIDR_COLUMNS: &[Column] = &[NAME, text("CIDRs", "Ranges of addresses"), AGE];
 
-fn cidr_cells(row: &Row<'_>) -> Vec<Value> {
+fn cidr_cells(row: &RowInput<'_>) -> Vec<Value> {
     vec![json!(row.name()), json!(row.texts(&["spec", "cidrs"]).join(",")), json!(row.age())]
 }
 
@@ -233,7 +233,7 @@ pub(crate) static IP_ADDRESS: Printer = Printer { columns: ADDRESS_COLUMNS, cell
 
 static ADDRESS_COLUMNS: &[Column] = &[NAME, text("ParentRef", "Object that uses the address")];
 
-fn address_cells(row: &Row<'_>) -> Vec<Value> {
+fn address_cells(row: &RowInput<'_>) -> Vec<Value> {
     let parent = match row.object.map_at(&["spec", "parentRef"]) {
         None => "<none>".to_owned(),
         Some(parent) => {

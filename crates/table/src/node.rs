@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
 use crate::column::{AGE, NAME, text, wide};
-use crate::row::Row;
+use crate::row::RowInput;
 use crate::{Column, Printer};
 
 /// Nodes.
@@ -25,7 +25,7 @@ static NODE_COLUMNS: &[Column] = &[
     wide("Container-Runtime", "Container runtime and its version"),
 ];
 
-fn node_cells(row: &Row<'_>) -> Vec<Value> {
+fn node_cells(row: &RowInput<'_>) -> Vec<Value> {
     let info = |member: &str| row.filled(&["status", "nodeInfo", member], "<unknown>");
     let architecture = row.text(&["status", "nodeInfo", "architecture"]);
     let kernel = match architecture {
@@ -46,7 +46,7 @@ fn node_cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn status(row: &Row<'_>) -> String {
+fn status(row: &RowInput<'_>) -> String {
     // Of several conditions of one type the last counts here.
     let ready = row
         .items(&["status", "conditions"])
@@ -64,7 +64,7 @@ fn status(row: &Row<'_>) -> String {
     status
 }
 
-fn roles(row: &Row<'_>) -> String {
+fn roles(row: &RowInput<'_>) -> String {
     let labels = row.object.map_at(&["metadata", "labels"]);
     let roles: BTreeSet<_> = labels
         .into_iter()
@@ -83,7 +83,7 @@ fn roles(row: &Row<'_>) -> String {
     }
 }
 
-fn address<'a>(row: &Row<'a>, kind: &str) -> &'a str {
+fn address<'a>(row: &RowInput<'a>, kind: &str) -> &'a str {
     row.items(&["status", "addresses"])
         .find(|address| address.str_at(&["type"]) == Some(kind))
         .map_or("<none>", |address| address.str_at(&["address"]).unwrap_or_default())

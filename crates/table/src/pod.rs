@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::{Object, ObjectExt};
 
 use crate::column::{AGE, NAME, text, wide};
-use crate::row::Row;
+use crate::row::RowInput;
 use crate::{Column, Printer, age, selector};
 
 /// Pods.
@@ -38,7 +38,7 @@ static TEMPLATE_COLUMNS: &[Column] = &[
     text("Pod Labels", "Labels of pods made from the template"),
 ];
 
-fn template_cells(row: &Row<'_>) -> Vec<Value> {
+fn template_cells(row: &RowInput<'_>) -> Vec<Value> {
     let [names, images] = row.containers(&["template", "spec", "containers"]);
     let labels = selector::labels(row.object.map_at(&["template", "metadata", "labels"]));
     vec![json!(row.name()), names, images, json!(labels)]
@@ -54,8 +54,8 @@ pub(crate) fn conditions(object: &Object) -> Option<Value> {
     Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
 }
 
-fn pod_cells(row: &Row<'_>) -> Vec<Value> {
-    let state = State::of(row);
+fn pod_cells(row: &RowInput<'_>) -> Vec<Value> {
+    let state = PodSummary::of(row);
     let address = row
         .items(&["status", "podIPs"])
         .next()
@@ -74,7 +74,7 @@ fn pod_cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn readiness_gates(row: &Row<'_>) -> String {
+fn readiness_gates(row: &RowInput<'_>) -> String {
     let total = row.count(&["spec", "readinessGates"]);
     if total == 0 {
         return "<none>".to_owned();
@@ -84,7 +84,7 @@ fn readiness_gates(row: &Row<'_>) -> String {
 }
 
 /// What the first four cells are made of.
-struct State<'a> {
+struct PodSummary<'a> {
     total: usize,
     ready: usize,
     reason: String,
@@ -107,7 +107,7 @@ impl<'a> Restarts<'a> {
         self.last = self.last.max(status.str_at(&["lastState", "terminated", "finishedAt"]));
     }
 
-    fn show(&self, row: &Row<'_>) -> String {
+    fn show(&self, row: &RowInput<'_>) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
                 format!("{} ({} ago)", self.count, age::since(Some(last), row.now))
@@ -117,8 +117,8 @@ impl<'a> Restarts<'a> {
     }
 }
 
-impl<'a> State<'a> {
-    fn of(row: &Row<'a>) -> Self {
+impl<'a> PodSummary<'a> {
+    fn of(row: &RowInput<'a>) -> Self {
         let sidecars = row.items(&["spec", "initContainers"]).filter(|c| is_sidecar(c)).count();
         let mut state = Self {
             total: row.count(&["spec", "containers"]) + sidecars,
@@ -143,7 +143,7 @@ impl<'a> State<'a> {
     }
 
     /// Walks init containers up to the first that holds the pod up; says whether there is one.
-    fn init_containers(&mut self, row: &Row<'a>) -> bool {
+    fn init_containers(&mut self, row: &RowInput<'a>) -> bool {
         for (index, status) in row.items(&["status", "initContainerStatuses"]).enumerate() {
             let name = status.str_at(&["name"]);
             let sidecar = row
@@ -175,7 +175,7 @@ impl<'a> State<'a> {
     }
 
     /// Walks containers from the last to the first, so that the first has the last word.
-    fn containers(&mut self, row: &Row<'a>) {
+    fn containers(&mut self, row: &RowInput<'a>) {
         self.restarts = std::mem::take(&mut self.sidecar_restarts);
         let mut running = false;
         let mut error = None;
@@ -208,7 +208,7 @@ impl<'a> State<'a> {
         }
     }
 
-    fn deletion(&mut self, row: &Row<'_>) {
+    fn deletion(&mut self, row: &RowInput<'_>) {
         if !row.deleted() {
             return;
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::{Object, ObjectExt};
 
 use crate::column::{AGE, NAME, integer, text};
-use crate::row::Row;
+use crate::row::RowInput;
 use crate::{Column, Printer, selector};
 
 const NONE: &str = "<none>";
@@ -22,7 +22,7 @@ static STRATEGY_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn strategy_cells(row: &Row<'_>) -> Vec<Value> {
+fn strategy_cells(row: &RowInput<'_>) -> Vec<Value> {
     let versions: Vec<&str> = row
         .items(&["versions"])
         .map(|versioned| versioned.str_at(&["version"]).unwrap_or_default())
@@ -59,7 +59,7 @@ static CONSUMER_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn consumer_cells(row: &Row<'_>) -> Vec<Value> {
+fn consumer_cells(row: &RowInput<'_>) -> Vec<Value> {
     let [kind, namespace, name] =
         ["kind", "namespace", "name"].map(|member| row.text(&["subject", member]));
     let subject: Vec<&str> =
@@ -92,7 +92,7 @@ static GRANT_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn grant_cells(row: &Row<'_>) -> Vec<Value> {
+fn grant_cells(row: &RowInput<'_>) -> Vec<Value> {
     vec![
         json!(row.name()),
         json!(resource(row.object, "origin")),
@@ -105,7 +105,7 @@ fn grant_cells(row: &Row<'_>) -> Vec<Value> {
 }
 
 /// The namespace of origins, or the labels by which a grant selects it.
-fn from_namespace(row: &Row<'_>) -> String {
+fn from_namespace(row: &RowInput<'_>) -> String {
     let selector = row.object.map_at(&["origin", "namespaceSelector"]);
     match selector.map(selector::requirements) {
         None => row.filled(&["origin", "namespace"], NONE).to_owned(),

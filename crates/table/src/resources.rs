@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
 use crate::column::{AGE, NAME, text};
-use crate::row::Row;
+use crate::row::RowInput;
 use crate::{Column, Printer, age};
 
 /// Resource claims.
@@ -12,7 +12,7 @@ pub(crate) static CLAIM: Printer = Printer { columns: CLAIM_COLUMNS, cells: clai
 
 static CLAIM_COLUMNS: &[Column] = &[NAME, text("State", "How far the claim has come"), AGE];
 
-fn claim_cells(row: &Row<'_>) -> Vec<Value> {
+fn claim_cells(row: &RowInput<'_>) -> Vec<Value> {
     let mut states = Vec::new();
     if row.deleted() {
         states.push("deleted");
@@ -39,7 +39,7 @@ static SLICE_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn slice_cells(row: &Row<'_>) -> Vec<Value> {
+fn slice_cells(row: &RowInput<'_>) -> Vec<Value> {
     vec![
         json!(row.name()),
         json!(row.text(&["spec", "nodeName"])),
@@ -61,7 +61,7 @@ static TAINT_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn taint_cells(row: &Row<'_>) -> Vec<Value> {
+fn taint_cells(row: &RowInput<'_>) -> Vec<Value> {
     let taint = |member: &str| json!(row.text(&["spec", "taint", member]));
     let added = row.object.str_at(&["spec", "taint", "timeAdded"]);
     vec![

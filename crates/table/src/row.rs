@@ -8,7 +8,7 @@ use crate::column::{self, NAME};
 use crate::{Column, Printer, age};
 
 /// An object and the time it is shown at.
-pub(crate) struct Row<'a> {
+pub(crate) struct RowInput<'a> {
     /// The object.
     pub(crate) object: &'a Object,
     /// The time.
@@ -17,7 +17,7 @@ pub(crate) struct Row<'a> {
     pub(crate) events_group: bool,
 }
 
-impl<'a> Row<'a> {
+impl<'a> RowInput<'a> {
     /// The object's name.
     pub(crate) fn name(&self) -> &'a str {
         self.object.name()
@@ -132,7 +132,7 @@ pub(crate) static DEFAULT: Printer = Printer { columns: DEFAULT_COLUMNS, cells: 
 
 static DEFAULT_COLUMNS: &[Column] = &[NAME, column::date("Created At", "When it was created")];
 
-fn default_cells(row: &Row<'_>) -> Vec<Value> {
+fn default_cells(row: &RowInput<'_>) -> Vec<Value> {
     // Upstream prints the zero time for an object without one.
     let created = row.text_or(&["metadata", "creationTimestamp"], "0001-01-01T00:00:00Z");
     vec![json!(row.name()), json!(created)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::{Object, ObjectExt};
 
 use crate::column::{AGE, NAME, boolean, integer, named, text, wide};
-use crate::row::{Row, quantity};
+use crate::row::{RowInput, quantity};
 use crate::{Column, Printer};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -30,7 +30,7 @@ static VOLUME_COLUMNS: &[Column] = &[
     wide("VolumeMode", "File system or block device"),
 ];
 
-fn volume_cells(row: &Row<'_>) -> Vec<Value> {
+fn volume_cells(row: &RowInput<'_>) -> Vec<Value> {
     let claim = row.object.map_at(&["spec", "claimRef"]).map_or_else(String::new, |claim| {
         let member = |name| claim.str_at(&[name]).unwrap_or_default();
         format!("{}/{}", member("namespace"), member("name"))
@@ -65,7 +65,7 @@ static CLAIM_COLUMNS: &[Column] = &[
     wide("VolumeMode", "File system or block device"),
 ];
 
-fn claim_cells(row: &Row<'_>) -> Vec<Value> {
+fn claim_cells(row: &RowInput<'_>) -> Vec<Value> {
     let volume = row.text(&["spec", "volumeName"]);
     let (capacity, modes) = if volume.is_empty() {
         (String::new(), String::new())
@@ -88,12 +88,12 @@ fn claim_cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn phase<'a>(row: &Row<'a>) -> &'a str {
+fn phase<'a>(row: &RowInput<'a>) -> &'a str {
     if row.deleted() { "Terminating" } else { row.text(&["status", "phase"]) }
 }
 
 /// An old annotation takes precedence over the member that followed it.
-fn class<'a>(row: &Row<'a>) -> &'a str {
+fn class<'a>(row: &RowInput<'a>) -> &'a str {
     row.annotation(CLASS_ANNOTATION).unwrap_or_else(|| row.text(&["spec", "storageClassName"]))
 }
 
@@ -122,7 +122,7 @@ static CLASS_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn class_cells(row: &Row<'_>) -> Vec<Value> {
+fn class_cells(row: &RowInput<'_>) -> Vec<Value> {
     vec![
         json!(row.name()),
         json!(row.text(&["provisioner"])),
@@ -176,7 +176,7 @@ static ATTACHMENT_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn attachment_cells(row: &Row<'_>) -> Vec<Value> {
+fn attachment_cells(row: &RowInput<'_>) -> Vec<Value> {
     vec![
         json!(row.name()),
         json!(row.text(&["spec", "attacher"])),
@@ -209,7 +209,7 @@ static DRIVER_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn driver_cells(row: &Row<'_>) -> Vec<Value> {
+fn driver_cells(row: &RowInput<'_>) -> Vec<Value> {
     let modes = row.texts(&["spec", "volumeLifecycleModes"]).join(",");
     let audiences: Vec<_> = row
         .items(&["spec", "tokenRequests"])
@@ -241,7 +241,7 @@ static CAPACITY_COLUMNS: &[Column] = &[
     text("Capacity", "How much is left"),
 ];
 
-fn capacity_cells(row: &Row<'_>) -> Vec<Value> {
+fn capacity_cells(row: &RowInput<'_>) -> Vec<Value> {
     let capacity = match row.object.at(&["capacity"]) {
         None | Some(Value::Null) => "<unset>".to_owned(),
         some => quantity(some),
@@ -259,7 +259,7 @@ static MIGRATION_COLUMNS: &[Column] = &[
     text("Status", "How far the migration has come"),
 ];
 
-fn migration_cells(row: &Row<'_>) -> Vec<Value> {
+fn migration_cells(row: &RowInput<'_>) -> Vec<Value> {
     let resource = row.text(&["spec", "resource", "resource"]);
     let resource = match row.text(&["spec", "resource", "group"]) {
         "" => resource.to_owned(),

@@ -557,7 +557,7 @@ fn r29_events_of_both_groups_look_alike() {
         "note": "m", "eventTime": "2024-01-01T00:58:00.000000Z", "reportingController": "c", "reportingInstance": "h",
         "series": {"count": 4, "lastObservedTime": "2024-01-01T00:59:00.000000Z"}});
     let row =
-        Row { object: object.as_object().expect("an object"), now: now(), events_group: true };
+        RowInput { object: object.as_object().expect("an object"), now: now(), events_group: true };
     assert_eq!(Value::Array((event::EVENT.cells)(&row)), want);
     assert_eq!(show("", "Event", json!({}))[8], 1);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure_machinery::object::ObjectExt;
 
 use crate::column::{AGE, CONTAINERS, IMAGES, NAME, SELECTOR, integer, text};
-use crate::row::{Row, quantity};
+use crate::row::{RowInput, quantity};
 use crate::{Column, Printer, selector};
 
 const TEMPLATE_CONTAINERS: &[&str] = &["spec", "template", "spec", "containers"];
@@ -29,7 +29,7 @@ static REPLICAS_COLUMNS: &[Column] = &[
 ];
 
 /// A replication controller selects by plain labels, a replica set by a label selector.
-fn replicas_cells(row: &Row<'_>, plain: bool) -> Vec<Value> {
+fn replicas_cells(row: &RowInput<'_>, plain: bool) -> Vec<Value> {
     let [names, images] = row.containers(TEMPLATE_CONTAINERS);
     let wanted = row.object.map_at(&["spec", "selector"]);
     vec![
@@ -59,7 +59,7 @@ static DEPLOYMENT_COLUMNS: &[Column] = &[
     SELECTOR,
 ];
 
-fn deployment_cells(row: &Row<'_>) -> Vec<Value> {
+fn deployment_cells(row: &RowInput<'_>) -> Vec<Value> {
     let [names, images] = row.containers(TEMPLATE_CONTAINERS);
     let wanted = row.object.map_at(&["spec", "selector"]).map(selector::requirements);
     vec![
@@ -74,7 +74,7 @@ fn deployment_cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-fn ready_of_wanted(row: &Row<'_>) -> String {
+fn ready_of_wanted(row: &RowInput<'_>) -> String {
     format!("{}/{}", row.int(&["status", "readyReplicas"]), row.int(&["spec", "replicas"]))
 }
 
@@ -85,7 +85,7 @@ pub(crate) static STATEFUL_SET: Printer =
 static STATEFUL_SET_COLUMNS: &[Column] =
     &[NAME, text("Ready", "Pods that are ready, of those wanted"), AGE, CONTAINERS, IMAGES];
 
-fn stateful_set_cells(row: &Row<'_>) -> Vec<Value> {
+fn stateful_set_cells(row: &RowInput<'_>) -> Vec<Value> {
     let [names, images] = row.containers(TEMPLATE_CONTAINERS);
     vec![json!(row.name()), json!(ready_of_wanted(row)), json!(row.age()), names, images]
 }
@@ -108,7 +108,7 @@ static DAEMON_SET_COLUMNS: &[Column] = &[
     SELECTOR,
 ];
 
-fn daemon_set_cells(row: &Row<'_>) -> Vec<Value> {
+fn daemon_set_cells(row: &RowInput<'_>) -> Vec<Value> {
     let [names, images] = row.containers(TEMPLATE_CONTAINERS);
     vec![
         json!(row.name()),
@@ -135,7 +135,7 @@ static REVISION_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn revision_cells(row: &Row<'_>) -> Vec<Value> {
+fn revision_cells(row: &RowInput<'_>) -> Vec<Value> {
     let controller = row
         .items(&["metadata", "ownerReferences"])
         .find(|owner| owner.bool_at(&["controller"]) == Some(true))
@@ -165,7 +165,7 @@ static DISRUPTION_BUDGET_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn disruption_budget_cells(row: &Row<'_>) -> Vec<Value> {
+fn disruption_budget_cells(row: &RowInput<'_>) -> Vec<Value> {
     let bound = |member: &str| match row.object.at(&["spec", member]) {
         None | Some(Value::Null) => "N/A".to_owned(),
         some => quantity(some),

@@ -14,7 +14,7 @@ pub struct Claims {
     /// Who signed it (`iss`).
     pub issuer: String,
     /// The account it speaks for (`sub`).
-    pub subject: Subject,
+    pub subject: TokenSubject,
     /// For whom it is meant (`aud`).
     pub audiences: Vec<String>,
     /// When it was made, in seconds since 1970 (`iat`).
@@ -26,16 +26,16 @@ pub struct Claims {
     /// Its own id (`jti`); empty when it has none.
     pub id: String,
     /// The object it dies with.
-    pub bound: Option<Bound>,
+    pub bound: Option<BoundObject>,
     /// For a token bound to a pod: the node the pod was on, told but never checked.
-    pub node: Option<Node>,
+    pub node: Option<NodeClaim>,
     /// When the holder should long have asked for a new one (`warnafter`).
     pub warn_after: Option<i64>,
 }
 
 /// A service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct TokenSubject {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -44,7 +44,7 @@ pub struct Subject {
     pub uid: String,
 }
 
-impl Subject {
+impl TokenSubject {
     /// The user that a token of this account stands for.
     #[must_use]
     pub fn username(&self) -> String {
@@ -60,7 +60,7 @@ impl Subject {
 
 /// An object whose end is the token's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct BoundObject {
     /// Its kind.
     pub kind: BoundKind,
     /// Its name; pods and secrets are in the account's namespace.
@@ -116,7 +116,7 @@ impl BoundKind {
 
 /// A node told for information.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeClaim {
     /// Its name.
     pub name: String,
     /// Its uid; empty when the node was not there.
@@ -179,7 +179,7 @@ impl Claims {
     /// at odds with another, or unknown in a place where it might limit the token.
     pub(crate) fn from_json(claims: &Object) -> Option<Claims> {
         let own = claims.map_at(&[KUBERNETES])?;
-        let subject = Subject {
+        let subject = TokenSubject {
             namespace: own.str_at(&["namespace"])?.to_owned(),
             name: own.str_at(&["serviceaccount", "name"])?.to_owned(),
             uid: own.str_at(&["serviceaccount", "uid"])?.to_owned(),
@@ -225,7 +225,7 @@ fn audiences_of(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-fn bound_of(own: &Object) -> Option<(Option<Bound>, Option<Node>)> {
+fn bound_of(own: &Object) -> Option<(Option<BoundObject>, Option<NodeClaim>)> {
     const KNOWN: [&str; 6] = ["namespace", "serviceaccount", "pod", "secret", "node", "warnafter"];
     // A binding this server does not know must not pass for no binding.
     if own.keys().any(|name| !KNOWN.contains(&name.as_str())) {
@@ -237,12 +237,12 @@ fn bound_of(own: &Object) -> Option<(Option<Bound>, Option<Node>)> {
             let object = value.as_object()?;
             let name = object.str_at(&["name"])?.to_owned();
             let uid = optional(object, "uid", Value::as_str)?.unwrap_or_default().to_owned();
-            Some(Some(Bound { kind, name, uid }))
+            Some(Some(BoundObject { kind, name, uid }))
         }
     };
     match (read(BoundKind::Pod)?, read(BoundKind::Secret)?, read(BoundKind::Node)?) {
         (Some(pod), None, node) => {
-            Some((Some(pod), node.map(|node| Node { name: node.name, uid: node.uid })))
+            Some((Some(pod), node.map(|node| NodeClaim { name: node.name, uid: node.uid })))
         }
         (None, None, bound) | (None, bound @ Some(_), None) => Some((bound, None)),
         _ => None,

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::key::Keys;
+use crate::key::KeySet;
 
 /// The discovery document: who issues, where the keys are, how tokens are signed.
 #[must_use]
-pub fn openid_configuration(keys: &Keys, issuer: &str, jwks_uri: &str) -> Value {
+pub fn openid_configuration(keys: &KeySet, issuer: &str, jwks_uri: &str) -> Value {
     let algorithms =
         keys.verifying().iter().map(|key| key.algorithm().name()).collect::<BTreeSet<_>>();
     json!({

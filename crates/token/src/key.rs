@@ -65,20 +65,20 @@ impl Algorithm {
 }
 
 /// The signing key, and every key whose tokens are believed.
-pub struct Keys {
-    signer: Signer,
+pub struct KeySet {
+    signer: SigningKeyPair,
     // INVARIANT: the first is the public half of `signer`; no id stands twice.
     verifying: Vec<VerifyingKey>,
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for KeySet {
     /// Ids only, so that no key reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.verifying.iter().map(|key| &key.id)).finish()
     }
 }
 
-impl Keys {
+impl KeySet {
     /// Reads the signing key (a private key) and any other keys that verify.
     ///
     /// Each of `others` may hold several blocks: public keys, private keys or certificates.
@@ -86,10 +86,10 @@ impl Keys {
     ///
     /// # Errors
     /// When a text is not PEM, holds no key, or a key is of no supported kind.
-    pub fn from_pem(signing: &str, others: &[&str]) -> Result<Keys, KeyError> {
+    pub fn from_pem(signing: &str, others: &[&str]) -> Result<KeySet, KeyError> {
         let signer = blocks(signing)?
             .iter()
-            .find_map(Signer::from_block)
+            .find_map(SigningKeyPair::from_block)
             .unwrap_or(Err(KeyError::Missing))?;
         let mut verifying = vec![VerifyingKey::new(signer.public()?)];
         for text in others {
@@ -105,7 +105,7 @@ impl Keys {
                 return Err(KeyError::Missing);
             }
         }
-        Ok(Keys { signer, verifying })
+        Ok(KeySet { signer, verifying })
     }
 
     /// The public keys as a JSON Web Key Set (`/openid/v1/jwks`).
@@ -127,8 +127,8 @@ impl Keys {
 
     pub(crate) fn signing_algorithm(&self) -> Algorithm {
         match self.signer {
-            Signer::Es256(_) => Algorithm::Es256,
-            Signer::Rs256(_) => Algorithm::Rs256,
+            SigningKeyPair::Es256(_) => Algorithm::Es256,
+            SigningKeyPair::Rs256(_) => Algorithm::Rs256,
         }
     }
 
@@ -140,10 +140,10 @@ impl Keys {
     pub(crate) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         let random = SystemRandom::new();
         match &self.signer {
-            Signer::Es256(key) => {
+            SigningKeyPair::Es256(key) => {
                 key.sign(&random, message).ok().map(|signature| signature.as_ref().to_vec())
             }
-            Signer::Rs256(key) => {
+            SigningKeyPair::Rs256(key) => {
                 let mut signature = vec![0; key.public().modulus_len()];
                 key.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).ok()?;
                 Some(signature)
@@ -152,40 +152,40 @@ impl Keys {
     }
 }
 
-enum Signer {
+enum SigningKeyPair {
     Es256(Box<EcdsaKeyPair>),
     Rs256(Box<RsaKeyPair>),
 }
 
-impl Signer {
+impl SigningKeyPair {
     /// The private key in a block; nothing if the block is of another sort.
-    fn from_block(block: &Pem) -> Option<Result<Signer, KeyError>> {
+    fn from_block(block: &Pem) -> Option<Result<SigningKeyPair, KeyError>> {
         let bytes = block.contents.as_slice();
         match block.label.as_str() {
-            "PRIVATE KEY" => Some(Signer::p256(bytes).or_else(|_| {
+            "PRIVATE KEY" => Some(SigningKeyPair::p256(bytes).or_else(|_| {
                 let key = RsaKeyPair::from_pkcs8(bytes).map_err(|_| KeyError::Unsupported)?;
-                Ok(Signer::Rs256(Box::new(key)))
+                Ok(SigningKeyPair::Rs256(Box::new(key)))
             })),
-            "EC PRIVATE KEY" => Some(Signer::p256(&der::p256_private_envelope(bytes))),
+            "EC PRIVATE KEY" => Some(SigningKeyPair::p256(&der::p256_private_envelope(bytes))),
             "RSA PRIVATE KEY" => Some(
                 RsaKeyPair::from_der(bytes)
-                    .map(|key| Signer::Rs256(Box::new(key)))
+                    .map(|key| SigningKeyPair::Rs256(Box::new(key)))
                     .map_err(|_| KeyError::Unsupported),
             ),
             _ => None,
         }
     }
 
-    fn p256(pkcs8: &[u8]) -> Result<Signer, KeyError> {
+    fn p256(pkcs8: &[u8]) -> Result<SigningKeyPair, KeyError> {
         EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &SystemRandom::new())
-            .map(|key| Signer::Es256(Box::new(key)))
+            .map(|key| SigningKeyPair::Es256(Box::new(key)))
             .map_err(|_| KeyError::Unsupported)
     }
 
     fn public(&self) -> Result<Public, KeyError> {
         match self {
-            Signer::Es256(key) => Public::p256(key.public_key().as_ref()),
-            Signer::Rs256(key) => {
+            SigningKeyPair::Es256(key) => Public::p256(key.public_key().as_ref()),
+            SigningKeyPair::Rs256(key) => {
                 let RsaPublicKeyComponents::<Vec<u8>> { n, e } = key.public().into();
                 Public::rsa(&n, &e)
             }
@@ -319,6 +319,6 @@ fn public_of(block: &Pem) -> Option<Result<Public, KeyError>> {
             Ok(([], certificate)) => Public::from_info(certificate.public_key()),
             _ => Err(KeyError::Unreadable),
         }),
-        _ => Signer::from_block(block).map(|signer| signer?.public()),
+        _ => SigningKeyPair::from_block(block).map(|signer| signer?.public()),
     }
 }

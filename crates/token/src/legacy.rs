@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt as _};
 
-use crate::claims::{KUBERNETES, Subject};
+use crate::claims::{KUBERNETES, TokenSubject};
 
 /// Who such tokens say they are from, whatever the issuer of others is called.
 const ISSUER: &str = "kubernetes/serviceaccount";
@@ -16,7 +16,7 @@ const SECRET_NAME: &str = "kubernetes.io/serviceaccount/secret.name";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyClaims {
     /// The account it speaks for.
-    pub subject: Subject,
+    pub subject: TokenSubject,
     /// The name of the Secret, in the account's namespace.
     pub secret: String,
 }
@@ -47,7 +47,7 @@ impl LegacyClaims {
     /// another, or unknown: it might limit the token.
     pub(crate) fn from_json(claims: &Object) -> Option<LegacyClaims> {
         let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
-        let subject = Subject {
+        let subject = TokenSubject {
             namespace: text(NAMESPACE)?,
             name: text(ACCOUNT_NAME)?,
             uid: text(ACCOUNT_UID)?,

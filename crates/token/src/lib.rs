@@ -22,13 +22,13 @@ mod request;
 mod token;
 mod verified;
 
-pub use claims::{Bound, BoundKind, Claims, Node, Subject};
+pub use claims::{BoundKind, BoundObject, Claims, NodeClaim, TokenSubject};
 pub use discovery::openid_configuration;
-pub use key::{KeyError, Keys};
+pub use key::{KeyError, KeySet};
 pub use legacy::LegacyClaims;
-pub use request::{Granted, Issuing, bound_asked, grant};
-pub use token::{IssueError, Reason, Refused, issue, issue_legacy, verify};
-pub use verified::{Standing, Verified};
+pub use request::{Issuing, TokenGrant, grant, requested_bound_object};
+pub use token::{IssueError, TokenError, TokenErrorReason, issue, issue_legacy, verify};
+pub use verified::{ObjectLiveness, Verified};
 
 /// How far clocks may differ, and how long a deleted object's tokens may outlive it.
 pub const LEEWAY_SECONDS: i64 = 60;

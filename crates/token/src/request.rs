@@ -5,8 +5,8 @@
 use serde_json::{Value, json};
 use tenure_machinery::{Errors, Failure, Object, ObjectExt as _, Path};
 
-use crate::claims::{Bound, BoundKind, Claims, Node, Subject};
-use crate::key::Keys;
+use crate::claims::{BoundKind, BoundObject, Claims, NodeClaim, TokenSubject};
+use crate::key::KeySet;
 use crate::token::{IssueError, issue};
 
 const GROUP: &str = "authentication.k8s.io";
@@ -37,19 +37,19 @@ pub struct Issuing<'a> {
 
 /// A request that is granted: claims to sign, and the answer without its token.
 #[derive(Clone, Debug)]
-pub struct Granted {
+pub struct TokenGrant {
     /// What the token will say.
     pub claims: Claims,
     /// The `TokenRequest` to answer with; `status.token` is still missing.
     pub response: Object,
 }
 
-impl Granted {
+impl TokenGrant {
     /// Issues the token and puts it into the answer.
     ///
     /// # Errors
     /// As [`issue`].
-    pub fn sealed(mut self, keys: &Keys) -> Result<Object, IssueError> {
+    pub fn sealed(mut self, keys: &KeySet) -> Result<Object, IssueError> {
         let token = issue(keys, &self.claims)?;
         self.response.map_mut("status").insert("token".to_owned(), token.into());
         Ok(self.response)
@@ -60,14 +60,14 @@ impl Granted {
 ///
 /// Nothing when there is none, or when [`grant`] will refuse its kind.
 #[must_use]
-pub fn bound_asked(request: &Object) -> Option<(BoundKind, &str)> {
+pub fn requested_bound_object(request: &Object) -> Option<(BoundKind, &str)> {
     let reference = request.map_at(&["spec", "boundObjectRef"])?;
     Some((core_kind(reference)?, text(reference, "name")))
 }
 
 /// Decides about a request for a token of `account`.
 ///
-/// `bound` is what the host found for [`bound_asked`]; `node` is the node that a bound pod
+/// `bound` is what the host found for [`requested_bound_object`]; `node` is the node that a bound pod
 /// names in `spec.nodeName`, if it is there.
 ///
 /// # Errors
@@ -75,13 +75,13 @@ pub fn bound_asked(request: &Object) -> Option<(BoundKind, &str)> {
 /// that is not there, 400 for one that tokens are not bound to.
 pub fn grant(
     request: &Object,
-    account: &Subject,
+    account: &TokenSubject,
     bound: Option<&Object>,
     node: Option<&Object>,
     issuing: Issuing<'_>,
-) -> Result<Granted, Failure> {
+) -> Result<TokenGrant, Failure> {
     check_names(request, account)?;
-    let asked = Asked::read(request, issuing.audiences)?;
+    let asked = TokenSpec::read(request, issuing.audiences)?;
     asked.validate(request)?;
     let (bound, node) = match &asked.reference {
         None => (None, None),
@@ -104,11 +104,11 @@ pub fn grant(
         warn_after: extended.then_some(expected),
     };
     let response = respond(request, account, &asked, issuing.now, expected)?;
-    Ok(Granted { claims, response })
+    Ok(TokenGrant { claims, response })
 }
 
 /// A name, namespace or uid in the body must be the account's.
-fn check_names(request: &Object, account: &Subject) -> Result<(), Failure> {
+fn check_names(request: &Object, account: &TokenSubject) -> Result<(), Failure> {
     for (member, meant, why) in [
         ("name", &account.name, "must match the service account name if specified"),
         ("namespace", &account.namespace, "must match the service account namespace if specified"),
@@ -133,14 +133,14 @@ fn check_names(request: &Object, account: &Subject) -> Result<(), Failure> {
 }
 
 /// The spec with defaults.
-struct Asked {
+struct TokenSpec {
     seconds: i64,
     audiences: Vec<String>,
     reference: Option<Object>,
 }
 
-impl Asked {
-    fn read(request: &Object, audiences_default: &[&str]) -> Result<Asked, Failure> {
+impl TokenSpec {
+    fn read(request: &Object, audiences_default: &[&str]) -> Result<TokenSpec, Failure> {
         let wrong = |field: &str, what: &str| {
             Failure::bad_request(format!("{KIND} in version \"v1\": spec.{field} is not {what}"))
         };
@@ -166,7 +166,7 @@ impl Asked {
             Some(Value::Object(reference)) => Some(reference.clone()),
             Some(_) => return Err(wrong("boundObjectRef", "an object")),
         };
-        Ok(Asked { seconds, audiences, reference })
+        Ok(TokenSpec { seconds, audiences, reference })
     }
 
     fn validate(&self, request: &Object) -> Result<(), Failure> {
@@ -224,7 +224,7 @@ fn bind(
     account: &str,
     found: Option<&Object>,
     node: Option<&Object>,
-) -> Result<(Option<Bound>, Option<Node>), Failure> {
+) -> Result<(Option<BoundObject>, Option<NodeClaim>), Failure> {
     let name = text(reference, "name");
     let kind = core_kind(reference).ok_or_else(|| unbindable(reference))?;
     let found = found.ok_or_else(|| Failure::not_found("", kind.resource(), name))?;
@@ -242,9 +242,9 @@ fn bind(
         );
         return Err(Failure::conflict("", kind.kind(), name, &why));
     }
-    let bound = Bound { kind, name: name.to_owned(), uid: uid.to_owned() };
+    let bound = BoundObject { kind, name: name.to_owned(), uid: uid.to_owned() };
     let on = found.str_at(&["spec", "nodeName"]).filter(|name| pod && !name.is_empty());
-    let node = on.map(|name| Node {
+    let node = on.map(|name| NodeClaim {
         name: name.to_owned(),
         uid: node.and_then(|node| node.str_at(&["metadata", "uid"])).unwrap_or_default().to_owned(),
     });
@@ -269,8 +269,8 @@ fn unbindable(reference: &Object) -> Failure {
 /// The request with everything filled in except the token.
 fn respond(
     request: &Object,
-    account: &Subject,
-    asked: &Asked,
+    account: &TokenSubject,
+    asked: &TokenSpec,
     now: i64,
     expires_at: i64,
 ) -> Result<Object, Failure> {

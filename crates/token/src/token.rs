@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tenure_machinery::Object;
 
 use crate::claims::Claims;
-use crate::key::{Algorithm, Keys, VerifyingKey};
+use crate::key::{Algorithm, KeySet, VerifyingKey};
 use crate::legacy::LegacyClaims;
 use crate::verified::Verified;
 use crate::{LEEWAY_SECONDS, TOKEN_BYTES_MAX, json as strict};
@@ -36,20 +36,20 @@ pub enum IssueError {
 /// A token that is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Refused {
+pub struct TokenError {
     /// Why, for the audit log; callers learn only that it was refused.
-    pub reason: Reason,
+    pub reason: TokenErrorReason,
 }
 
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Refused {
-        Refused { reason }
+impl From<TokenErrorReason> for TokenError {
+    fn from(reason: TokenErrorReason) -> TokenError {
+        TokenError { reason }
     }
 }
 
 /// Why a token is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum TokenErrorReason {
     /// Longer than [`TOKEN_BYTES_MAX`].
     TooLong,
     /// Not three parts of canonical base64 with a JSON header.
@@ -78,29 +78,29 @@ pub enum Reason {
     BoundGone,
 }
 
-impl Reason {
+impl TokenErrorReason {
     /// One fixed sentence; it repeats nothing of the token.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
-            Reason::TooLong => "the token is too long",
-            Reason::Malformed => "the token is malformed",
-            Reason::Algorithm => "the token's signing algorithm is not accepted",
-            Reason::UnknownKey => "the token names an unknown key",
-            Reason::Signature => "the token's signature does not hold",
-            Reason::Claims => "the token's claims cannot be read",
-            Reason::Issuer => "the token is from another issuer",
-            Reason::Audience => "the token is for other audiences",
-            Reason::NotYetValid => "the token is not valid yet",
-            Reason::IssuedInFuture => "the token was issued in the future",
-            Reason::Expired => "the token has expired",
-            Reason::AccountGone => "the token's service account is gone",
-            Reason::BoundGone => "the object the token is bound to is gone",
+            TokenErrorReason::TooLong => "the token is too long",
+            TokenErrorReason::Malformed => "the token is malformed",
+            TokenErrorReason::Algorithm => "the token's signing algorithm is not accepted",
+            TokenErrorReason::UnknownKey => "the token names an unknown key",
+            TokenErrorReason::Signature => "the token's signature does not hold",
+            TokenErrorReason::Claims => "the token's claims cannot be read",
+            TokenErrorReason::Issuer => "the token is from another issuer",
+            TokenErrorReason::Audience => "the token is for other audiences",
+            TokenErrorReason::NotYetValid => "the token is not valid yet",
+            TokenErrorReason::IssuedInFuture => "the token was issued in the future",
+            TokenErrorReason::Expired => "the token has expired",
+            TokenErrorReason::AccountGone => "the token's service account is gone",
+            TokenErrorReason::BoundGone => "the object the token is bound to is gone",
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TokenErrorReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sentence())
     }
@@ -110,7 +110,7 @@ impl fmt::Display for Reason {
 ///
 /// # Errors
 /// When the claims make no token, the token would be too long, or no signature came.
-pub fn issue(keys: &Keys, claims: &Claims) -> Result<String, IssueError> {
+pub fn issue(keys: &KeySet, claims: &Claims) -> Result<String, IssueError> {
     if claims.is_sound() { seal(keys, claims.to_json()) } else { Err(IssueError::Claims) }
 }
 
@@ -118,11 +118,11 @@ pub fn issue(keys: &Keys, claims: &Claims) -> Result<String, IssueError> {
 ///
 /// # Errors
 /// As [`issue`].
-pub fn issue_legacy(keys: &Keys, claims: &LegacyClaims) -> Result<String, IssueError> {
+pub fn issue_legacy(keys: &KeySet, claims: &LegacyClaims) -> Result<String, IssueError> {
     if claims.is_sound() { seal(keys, claims.to_json()) } else { Err(IssueError::Claims) }
 }
 
-fn seal(keys: &Keys, claims: Object) -> Result<String, IssueError> {
+fn seal(keys: &KeySet, claims: Object) -> Result<String, IssueError> {
     let header = json!({ "alg": keys.signing_algorithm().name(), "kid": keys.signing_id() });
     let payload = Value::Object(claims);
     let mut token = format!("{}.{}", encode(header.to_string()), encode(payload.to_string()));
@@ -140,25 +140,25 @@ fn seal(keys: &Keys, claims: Object) -> Result<String, IssueError> {
 /// # Errors
 /// With the first reason found, in the order of this module's drawing.
 pub fn verify(
-    keys: &Keys,
+    keys: &KeySet,
     token: &str,
     now: i64,
     issuer: &str,
     audiences_accepted: &[&str],
-) -> Result<Verified, Refused> {
+) -> Result<Verified, TokenError> {
     let payload = signed_payload(keys, token)?;
-    let payload = strict::object(&payload).ok_or(Reason::Claims)?;
+    let payload = strict::object(&payload).ok_or(TokenErrorReason::Claims)?;
     if LegacyClaims::are(&payload) {
-        let claims = LegacyClaims::from_json(&payload).ok_or(Reason::Claims)?;
+        let claims = LegacyClaims::from_json(&payload).ok_or(TokenErrorReason::Claims)?;
         // It says nothing of audiences, so it is meant for this server alone.
         if !audiences_accepted.contains(&issuer) {
-            return Err(Reason::Audience.into());
+            return Err(TokenErrorReason::Audience.into());
         }
         return Ok(Verified::legacy(claims, issuer, token));
     }
-    let claims = Claims::from_json(&payload).ok_or(Reason::Claims)?;
+    let claims = Claims::from_json(&payload).ok_or(TokenErrorReason::Claims)?;
     if claims.issuer != issuer {
-        return Err(Reason::Issuer.into());
+        return Err(TokenErrorReason::Issuer.into());
     }
     let audiences = audiences_accepted
         .iter()
@@ -166,77 +166,79 @@ pub fn verify(
         .map(|accepted| (*accepted).to_owned())
         .collect::<Vec<_>>();
     if audiences.is_empty() {
-        return Err(Reason::Audience.into());
+        return Err(TokenErrorReason::Audience.into());
     }
     check_times(&claims, now)?;
     Ok(Verified::new(claims, audiences))
 }
 
-fn check_times(claims: &Claims, now: i64) -> Result<(), Reason> {
+fn check_times(claims: &Claims, now: i64) -> Result<(), TokenErrorReason> {
     let latest = now.saturating_add(LEEWAY_SECONDS);
     if latest < claims.not_before {
-        Err(Reason::NotYetValid)
+        Err(TokenErrorReason::NotYetValid)
     } else if now.saturating_sub(LEEWAY_SECONDS) > claims.expires_at {
-        Err(Reason::Expired)
+        Err(TokenErrorReason::Expired)
     } else if latest < claims.issued_at {
-        Err(Reason::IssuedInFuture)
+        Err(TokenErrorReason::IssuedInFuture)
     } else {
         Ok(())
     }
 }
 
 /// The payload of a token whose signature holds.
-fn signed_payload(keys: &Keys, token: &str) -> Result<Vec<u8>, Reason> {
+fn signed_payload(keys: &KeySet, token: &str) -> Result<Vec<u8>, TokenErrorReason> {
     if token.len() > TOKEN_BYTES_MAX {
-        return Err(Reason::TooLong);
+        return Err(TokenErrorReason::TooLong);
     }
-    let (message, signature) = token.rsplit_once('.').ok_or(Reason::Malformed)?;
-    let (header, payload) = message.split_once('.').ok_or(Reason::Malformed)?;
+    let (message, signature) = token.rsplit_once('.').ok_or(TokenErrorReason::Malformed)?;
+    let (header, payload) = message.split_once('.').ok_or(TokenErrorReason::Malformed)?;
     // A fourth part would leave a dot in the payload, which is not base64.
-    let header = Header::read(&decode(header)?)?;
+    let header = TokenHeader::read(&decode(header)?)?;
     let payload = decode(payload)?;
     let signature = decode(signature)?;
     let holds = |key: &VerifyingKey| key.verifies(message.as_bytes(), &signature);
     match header.key {
         Some(id) => {
             let key = keys.verifying().iter().find(|key| key.id() == id);
-            let key = key.ok_or(Reason::UnknownKey)?;
+            let key = key.ok_or(TokenErrorReason::UnknownKey)?;
             if key.algorithm() != header.algorithm {
-                return Err(Reason::Algorithm);
+                return Err(TokenErrorReason::Algorithm);
             }
-            if holds(key) { Ok(payload) } else { Err(Reason::Signature) }
+            if holds(key) { Ok(payload) } else { Err(TokenErrorReason::Signature) }
         }
         None => {
             let mut able =
                 keys.verifying().iter().filter(|key| key.algorithm() == header.algorithm);
-            if able.any(holds) { Ok(payload) } else { Err(Reason::Signature) }
+            if able.any(holds) { Ok(payload) } else { Err(TokenErrorReason::Signature) }
         }
     }
 }
 
-struct Header {
+struct TokenHeader {
     algorithm: Algorithm,
     key: Option<String>,
 }
 
-impl Header {
+impl TokenHeader {
     /// Keys that a token brings along (`jwk`, `jku`, `x5c`) are not even read.
-    fn read(bytes: &[u8]) -> Result<Header, Reason> {
-        let mut header = strict::object(bytes).ok_or(Reason::Malformed)?;
+    fn read(bytes: &[u8]) -> Result<TokenHeader, TokenErrorReason> {
+        let mut header = strict::object(bytes).ok_or(TokenErrorReason::Malformed)?;
         // A token may demand extensions to be understood; none is.
         if header.contains_key("crit") {
-            return Err(Reason::Malformed);
+            return Err(TokenErrorReason::Malformed);
         }
         let algorithm = match header.get("alg") {
-            Some(Value::String(name)) => Algorithm::named(name).ok_or(Reason::Algorithm)?,
-            _ => return Err(Reason::Malformed),
+            Some(Value::String(name)) => {
+                Algorithm::named(name).ok_or(TokenErrorReason::Algorithm)?
+            }
+            _ => return Err(TokenErrorReason::Malformed),
         };
         let key = match header.remove("kid") {
             None => None,
             Some(Value::String(id)) => Some(id).filter(|id| !id.is_empty()),
-            Some(_) => return Err(Reason::Malformed),
+            Some(_) => return Err(TokenErrorReason::Malformed),
         };
-        Ok(Header { algorithm, key })
+        Ok(TokenHeader { algorithm, key })
     }
 }
 
@@ -245,6 +247,6 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
 }
 
 /// Canonical only: no padding, no line breaks, no stray bits in the last letter.
-fn decode(text: &str) -> Result<Vec<u8>, Reason> {
-    URL_SAFE_NO_PAD.decode(text).map_err(|_| Reason::Malformed)
+fn decode(text: &str) -> Result<Vec<u8>, TokenErrorReason> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenErrorReason::Malformed)
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use ring::digest::{SHA256, digest};
 
 use crate::LEEWAY_SECONDS;
-use crate::claims::{Bound, BoundKind, Claims, Node, Subject};
+use crate::claims::{BoundKind, BoundObject, Claims, NodeClaim, TokenSubject};
 use crate::legacy::LegacyClaims;
-use crate::token::{Reason, Refused};
+use crate::token::{TokenError, TokenErrorReason};
 
 /// What a believed token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub struct Verified {
     /// The audiences that are both accepted and meant, in the order accepted.
     pub audiences: Vec<String>,
     /// The object it dies with.
-    pub bound: Option<Bound>,
+    pub bound: Option<BoundObject>,
     /// The node of the pod it is bound to, as told when it was issued.
-    pub node: Option<Node>,
+    pub node: Option<NodeClaim>,
     /// Its own id; empty when it has none.
     pub id: String,
     /// When the holder should long have asked for a new one.
@@ -36,14 +36,14 @@ pub struct Verified {
 
 /// An object as the host found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing<'a> {
+pub struct ObjectLiveness<'a> {
     /// Its uid.
     pub uid: &'a str,
     /// Its `metadata.deletionTimestamp`, in seconds since 1970.
     pub deleted_at: Option<i64>,
 }
 
-impl Standing<'_> {
+impl ObjectLiveness<'_> {
     fn is(&self, uid: &str, now: i64) -> bool {
         let oldest = now.saturating_sub(LEEWAY_SECONDS);
         self.uid == uid && self.deleted_at.is_none_or(|deleted| deleted >= oldest)
@@ -53,19 +53,23 @@ impl Standing<'_> {
 impl Verified {
     pub(crate) fn new(claims: Claims, audiences: Vec<String>) -> Verified {
         let Claims { subject, bound, node, id, warn_after, expires_at, .. } = claims;
-        let Subject { namespace, name, uid } = subject;
+        let TokenSubject { namespace, name, uid } = subject;
         let held = None;
         Verified { namespace, name, uid, audiences, bound, node, id, warn_after, expires_at, held }
     }
 
     pub(crate) fn legacy(claims: LegacyClaims, audience: &str, token: &str) -> Verified {
-        let Subject { namespace, name, uid } = claims.subject;
+        let TokenSubject { namespace, name, uid } = claims.subject;
         Verified {
             namespace,
             name,
             uid,
             audiences: vec![audience.to_owned()],
-            bound: Some(Bound { kind: BoundKind::Secret, name: claims.secret, uid: String::new() }),
+            bound: Some(BoundObject {
+                kind: BoundKind::Secret,
+                name: claims.secret,
+                uid: String::new(),
+            }),
             node: None,
             id: String::new(),
             warn_after: None,
@@ -87,7 +91,7 @@ impl Verified {
     }
 
     /// Whether an object is the one that is meant. Who holds a token that never ends loses it at once.
-    fn is_meant(&self, found: Standing<'_>, uid: &str, now: i64) -> bool {
+    fn is_meant(&self, found: ObjectLiveness<'_>, uid: &str, now: i64) -> bool {
         if self.is_legacy() {
             return found.deleted_at.is_none() && (uid.is_empty() || found.uid == uid);
         }
@@ -104,15 +108,15 @@ impl Verified {
     pub fn stands(
         &self,
         now: i64,
-        account: Option<Standing<'_>>,
-        bound: Option<Standing<'_>>,
-    ) -> Result<(), Refused> {
+        account: Option<ObjectLiveness<'_>>,
+        bound: Option<ObjectLiveness<'_>>,
+    ) -> Result<(), TokenError> {
         if !account.is_some_and(|found| self.is_meant(found, &self.uid, now)) {
-            return Err(Reason::AccountGone.into());
+            return Err(TokenErrorReason::AccountGone.into());
         }
         match &self.bound {
             Some(meant) if !bound.is_some_and(|found| self.is_meant(found, &meant.uid, now)) => {
-                Err(Reason::BoundGone.into())
+                Err(TokenErrorReason::BoundGone.into())
             }
             _ => Ok(()),
         }
@@ -121,7 +125,11 @@ impl Verified {
     /// When it counts no longer at the latest, with the account and the bound object as found: the first second
     /// at which it is refused.
     #[must_use]
-    pub fn ends_at(&self, account: Option<Standing<'_>>, bound: Option<Standing<'_>>) -> i64 {
+    pub fn ends_at(
+        &self,
+        account: Option<ObjectLiveness<'_>>,
+        bound: Option<ObjectLiveness<'_>>,
+    ) -> i64 {
         let deleted = [account, bound].into_iter().flatten().filter_map(|found| found.deleted_at);
         let end = deleted.fold(self.expires_at, i64::min);
         end.saturating_add(LEEWAY_SECONDS).saturating_add(1)
@@ -156,11 +164,11 @@ impl Verified {
             tell("credential-id", &format!("JTI={}", self.id));
         }
         match &self.bound {
-            Some(Bound { kind: BoundKind::Pod, name, uid }) => {
+            Some(BoundObject { kind: BoundKind::Pod, name, uid }) => {
                 tell("pod-name", name);
                 tell("pod-uid", uid);
             }
-            Some(Bound { kind: BoundKind::Node, name, uid }) => {
+            Some(BoundObject { kind: BoundKind::Node, name, uid }) => {
                 tell("node-name", name);
                 tell("node-uid", uid);
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tenure_core::Revision;
 use tenure_store::{FileLog, FileOptions, Log, MemoryLog};
-use tenure_world::{Draft, Handle, Interest, Options, Proposal, Write, open};
+use tenure_world::{Draft, Interest, Proposal, WorldHandle, WorldOptions, WriteOperation, open};
 
 const TASKS: usize = 32;
 const OBJECTS: usize = 200_000;
@@ -26,7 +26,7 @@ fn draft(name: &str) -> Option<Draft> {
     object.as_object().map(|object| Draft::encode("ConfigMap", "v1", object))
 }
 
-async fn writer(world: Handle, task: usize, until: Instant) -> u64 {
+async fn writer(world: WorldHandle, task: usize, until: Instant) -> u64 {
     let mut done = 0;
     while Instant::now() < until {
         let name = format!("t{task}-{}", done % 1000);
@@ -41,7 +41,7 @@ async fn writer(world: Handle, task: usize, until: Instant) -> u64 {
 }
 
 async fn measure(name: &str, log: Box<dyn Log>) -> Result<(), Box<dyn std::error::Error>> {
-    let world = open(log, Options::default())?;
+    let world = open(log, WorldOptions::default())?;
     for tasks in [1, TASKS] {
         let until = Instant::now() + TIME;
         let writers: Vec<_> =
@@ -59,7 +59,7 @@ async fn measure(name: &str, log: Box<dyn Log>) -> Result<(), Box<dyn std::error
 
 /// How long after a write was proposed the last of some watchers has heard of it.
 async fn hear(watchers: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let world = open(Box::new(MemoryLog::forgetting()), Options::default())?;
+    let world = open(Box::new(MemoryLog::forgetting()), WorldOptions::default())?;
     let (heard, mut hearing) = tokio::sync::mpsc::unbounded_channel();
     for _ in 0..watchers {
         let interest = Interest::Prefix("/registry/configmaps/bench/".into());
@@ -91,13 +91,16 @@ async fn hear(watchers: usize) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Fills a log with objects, a thousand a proposal.
-async fn fill(world: &Handle) -> Result<(), Box<dyn std::error::Error>> {
+async fn fill(world: &WorldHandle) -> Result<(), Box<dyn std::error::Error>> {
     let before = Instant::now();
     for batch in 0..OBJECTS / 1000 {
         let names = (0..1000).map(|n| format!("object-{batch}-{n}"));
         let write = |name: String| {
             let draft = draft(&name)?;
-            Some(Write::Put { key: format!("/registry/configmaps/bench/{name}").into(), draft })
+            Some(WriteOperation::Put {
+                key: format!("/registry/configmaps/bench/{name}").into(),
+                draft,
+            })
         };
         let writes = names.filter_map(write).collect();
         world.propose(Proposal { guards: Vec::new(), writes }).await?;
@@ -111,7 +114,7 @@ async fn inspect(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let before = Instant::now();
     let log = FileLog::open(folder, FileOptions::default())?;
     println!("log opened in {:?}", before.elapsed());
-    let world = open(Box::new(log), Options::default())?;
+    let world = open(Box::new(log), WorldOptions::default())?;
     println!("{} objects opened in {:?}", world.current().len(), before.elapsed());
     if world.current().is_empty() {
         fill(&world).await?;

@@ -8,22 +8,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tenure_core::Revision;
-use tenure_store::{DEFAULT_VALUE_BYTES_MAX, Log, Stats};
+use tenure_store::{DEFAULT_VALUE_BYTES_MAX, Log, LogStats};
 use tokio::sync::oneshot;
 
-use crate::header::{Layout, Plain};
-use crate::past::{self, At};
-use crate::proposal::{Committed, LockStep, Proposal, Ready, Refused};
-use crate::replay::{self, OpenError};
-use crate::sequencer::{Message, Sequencer, Submitted};
-use crate::shared::Shared;
+use crate::header::{PlainLayout, SelectableFields};
+use crate::past::{self, RevisionError};
+use crate::proposal::{Committed, LockStep, Proposal, ProposalError, StagedWrite};
+use crate::replay::{self, WorldOpenError};
+use crate::sequencer::{QueuedProposal, Sequencer, SequencerCommand};
+use crate::shared::PublishedState;
 use crate::snapshot::World;
-use crate::watch::{Compacted, Interest, Watch};
+use crate::watch::{CompactedError, Interest, Watch};
 
 /// How a world is opened.
-pub struct Options {
+pub struct WorldOptions {
     /// Which members of objects are selectable.
-    pub layout: Arc<dyn Layout>,
+    pub layout: Arc<dyn SelectableFields>,
     /// Indexes that move with each commit.
     pub indexes: Vec<Box<dyn LockStep>>,
     /// How often a relaxed log is synced; `None` for a log that syncs on every append.
@@ -40,10 +40,10 @@ pub struct Options {
     pub progress: Option<Box<dyn FnMut(u64, u64) + Send>>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            layout: Arc::new(Plain),
+impl Default for WorldOptions {
+    fn default() -> WorldOptions {
+        WorldOptions {
+            layout: Arc::new(PlainLayout),
             indexes: Vec::new(),
             sync_every: None,
             history_bytes: 64 << 20,
@@ -57,7 +57,7 @@ impl Default for Options {
 
 /// Whether writes are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum WriteAvailability {
     /// All is well.
     Running,
     /// Writes are refused until the next start, for this reason; reads go on.
@@ -79,24 +79,24 @@ pub enum ChoreError {
 ///
 /// When the last clone is dropped the world stops by itself.
 #[derive(Clone)]
-pub struct Handle {
-    shared: Arc<Shared>,
-    layout: Arc<dyn Layout>,
+pub struct WorldHandle {
+    shared: Arc<PublishedState>,
+    layout: Arc<dyn SelectableFields>,
     value_bytes_max: usize,
     quota: Option<u64>,
-    queue: SyncSender<Message>,
+    queue: SyncSender<SequencerCommand>,
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 /// A proposal that was submitted: waits for what comes of it.
 #[derive(Debug)]
 pub struct Submission {
-    answered: oneshot::Receiver<Result<Committed, Refused>>,
-    world: Handle,
+    answered: oneshot::Receiver<Result<Committed, ProposalError>>,
+    world: WorldHandle,
 }
 
 impl Future for Submission {
-    type Output = Result<Committed, Refused>;
+    type Output = Result<Committed, ProposalError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.answered)
@@ -105,7 +105,7 @@ impl Future for Submission {
     }
 }
 
-impl std::fmt::Debug for Handle {
+impl std::fmt::Debug for WorldHandle {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Handle").field("revision", &self.current().revision()).finish()
     }
@@ -115,23 +115,24 @@ impl std::fmt::Debug for Handle {
 ///
 /// # Errors
 /// The log cannot be read, holds something that is not an object, or a thread cannot be started.
-pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError> {
-    let Options { layout, mut indexes, sync_every, history_bytes, value_bytes_max, .. } = options;
+pub fn open(mut log: Box<dyn Log>, options: WorldOptions) -> Result<WorldHandle, WorldOpenError> {
+    let WorldOptions { layout, mut indexes, sync_every, history_bytes, value_bytes_max, .. } =
+        options;
     let (quota, queue) = (options.quota, options.queue);
     let mut progress = options.progress.unwrap_or_else(|| Box::new(|_, _| {}));
     let (world, recorder) = replay::replay(&mut *log, &*layout, history_bytes, &mut *progress)?;
     for index in &mut indexes {
         index.start(&world);
     }
-    let shared = Arc::new(Shared::new(world, recorder.shared()));
+    let shared = Arc::new(PublishedState::new(world, recorder.shared()));
     let dispatching = shared.clone();
     let dispatcher = std::thread::Builder::new()
         .name("dispatcher".into())
         .spawn(move || {
             dispatching.guard("dispatcher", || dispatching.dispatch());
         })
-        .map_err(OpenError::Thread)?;
-    let (sender, receiver): (_, Receiver<Message>) = sync_channel(queue);
+        .map_err(WorldOpenError::Thread)?;
+    let (sender, receiver): (_, Receiver<SequencerCommand>) = sync_channel(queue);
     let sequencer = Sequencer {
         log,
         recorder,
@@ -145,12 +146,12 @@ pub fn open(mut log: Box<dyn Log>, options: Options) -> Result<Handle, OpenError
     let sequencer = std::thread::Builder::new()
         .name("sequencer".into())
         .spawn(move || sequencer.run(receiver))
-        .map_err(OpenError::Thread)?;
+        .map_err(WorldOpenError::Thread)?;
     let threads = Arc::new(Mutex::new(vec![sequencer, dispatcher]));
-    Ok(Handle { shared, layout, value_bytes_max, quota, queue: sender, threads })
+    Ok(WorldHandle { shared, layout, value_bytes_max, quota, queue: sender, threads })
 }
 
-impl Handle {
+impl WorldHandle {
     /// The newest state; every write acknowledged before the call is in it.
     #[must_use]
     pub fn current(&self) -> Arc<World> {
@@ -163,42 +164,42 @@ impl Handle {
     ///
     /// # Errors
     /// A guard no longer holds, too many proposals wait, or writes have stopped.
-    pub async fn propose(&self, proposal: Proposal) -> Result<Committed, Refused> {
+    pub async fn propose(&self, proposal: Proposal) -> Result<Committed, ProposalError> {
         self.submit(proposal)?.await
     }
 
-    /// As [`Handle::propose`], but the proposal has its place in the order when this returns: one
+    /// As [`WorldHandle::propose`], but the proposal has its place in the order when this returns: one
     /// submitted later may rest on it.
     ///
     /// # Errors
     /// Too many proposals wait, or writes have stopped.
-    pub fn submit(&self, proposal: Proposal) -> Result<Submission, Refused> {
-        if let Status::Stopped(reason) = self.status() {
-            return Err(Refused::Stopped(reason));
+    pub fn submit(&self, proposal: Proposal) -> Result<Submission, ProposalError> {
+        if let WriteAvailability::Stopped(reason) = self.status() {
+            return Err(ProposalError::Stopped(reason));
         }
-        let writes = Ready::all(proposal.writes, &*self.layout, self.value_bytes_max)?;
+        let writes = StagedWrite::all(proposal.writes, &*self.layout, self.value_bytes_max)?;
         let (answer, answered) = oneshot::channel();
-        let submitted = Submitted { guards: proposal.guards, writes, answer };
-        self.queue.try_send(Message::Propose(Box::new(submitted))).map_err(
-            |error| match error {
-                TrySendError::Full(_) => Refused::Busy,
+        let submitted = QueuedProposal { guards: proposal.guards, writes, answer };
+        self.queue.try_send(SequencerCommand::Propose(Box::new(submitted))).map_err(|error| {
+            match error {
+                TrySendError::Full(_) => ProposalError::Busy,
                 TrySendError::Disconnected(_) => self.gone(),
-            },
-        )?;
+            }
+        })?;
         Ok(Submission { answered, world: self.clone() })
     }
 
     /// The refusal of a world whose sequencer has ended.
-    fn gone(&self) -> Refused {
+    fn gone(&self) -> ProposalError {
         let reason = self.shared.stopped.get().cloned();
-        Refused::Stopped(reason.unwrap_or_else(|| "the sequencer has ended".into()))
+        ProposalError::Stopped(reason.unwrap_or_else(|| "the sequencer has ended".into()))
     }
 
     /// The exact state after a revision.
     ///
     /// # Errors
     /// The revision is compacted or yet to come.
-    pub fn at(&self, revision: Revision) -> Result<Arc<World>, At> {
+    pub fn at(&self, revision: Revision) -> Result<Arc<World>, RevisionError> {
         past::at(&self.shared, revision)
     }
 
@@ -218,18 +219,18 @@ impl Handle {
     ///
     /// # Errors
     /// The history after the revision is no longer complete.
-    pub fn watch(&self, after: Revision, interest: Interest) -> Result<Watch, Compacted> {
+    pub fn watch(&self, after: Revision, interest: Interest) -> Result<Watch, CompactedError> {
         Watch::start(self.shared.clone(), after, interest)
     }
 
-    /// As [`Handle::watch`], for a client that names the last revision it was told.
+    /// As [`WorldHandle::watch`], for a client that names the last revision it was told.
     ///
     /// Its stream may have been cut between two changes of that revision, and it cannot say so: if the revision
     /// changed several keys of the interest, they are handed out again first.
     ///
     /// # Errors
-    /// As [`Handle::watch`].
-    pub fn resume(&self, after: Revision, interest: Interest) -> Result<Watch, Compacted> {
+    /// As [`WorldHandle::watch`].
+    pub fn resume(&self, after: Revision, interest: Interest) -> Result<Watch, CompactedError> {
         Watch::resume(self.shared.clone(), after, interest)
     }
 
@@ -241,10 +242,10 @@ impl Handle {
 
     /// Whether writes are taken.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> WriteAvailability {
         match self.shared.stopped.get() {
-            Some(reason) => Status::Stopped(reason.clone()),
-            None => Status::Running,
+            Some(reason) => WriteAvailability::Stopped(reason.clone()),
+            None => WriteAvailability::Running,
         }
     }
 
@@ -275,7 +276,7 @@ impl Handle {
     /// # Errors
     /// The log could not do it, or the world was stopped.
     pub async fn compact(&self, upto: Revision) -> Result<(), ChoreError> {
-        self.chore(|answer| Message::Compact { upto, answer }).await
+        self.chore(|answer| SequencerCommand::Compact { upto, answer }).await
     }
 
     /// Brings everything written so far to the disk.
@@ -283,15 +284,15 @@ impl Handle {
     /// # Errors
     /// The log could not do it, or the world was stopped.
     pub async fn sync(&self) -> Result<(), ChoreError> {
-        self.chore(|answer| Message::Sync { answer }).await
+        self.chore(|answer| SequencerCommand::Sync { answer }).await
     }
 
     /// How large the log is.
     ///
     /// # Errors
     /// The world was stopped.
-    pub async fn stats(&self) -> Result<Stats, ChoreError> {
-        self.chore(|answer| Message::Stats { answer }).await
+    pub async fn stats(&self) -> Result<LogStats, ChoreError> {
+        self.chore(|answer| SequencerCommand::Stats { answer }).await
     }
 
     /// Finishes what waits, closes the log and ends every watch.
@@ -299,7 +300,7 @@ impl Handle {
     /// # Errors
     /// The last sync failed, or the world was stopped already.
     pub async fn stop(&self) -> Result<(), ChoreError> {
-        let result = self.chore(|answer| Message::Stop { answer }).await;
+        let result = self.chore(|answer| SequencerCommand::Stop { answer }).await;
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -312,7 +313,7 @@ impl Handle {
     /// Sends a chore, waiting for room in the queue, and waits for its end.
     async fn chore<T>(
         &self,
-        message: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Message,
+        message: impl FnOnce(oneshot::Sender<Result<T, String>>) -> SequencerCommand,
     ) -> Result<T, ChoreError> {
         let (answer, answered) = oneshot::channel();
         let mut message = message(answer);

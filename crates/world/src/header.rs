@@ -7,22 +7,22 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::scan::{Lost, Next, Scan, Span};
+use crate::scan::{JsonScanner, JsonValueKind, Lost, Span};
 
 /// A member that clients may select by, such as `spec.nodeName`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldPath {
+pub struct SelectablePath {
     /// The path as selectors write it.
     dotted: Box<str>,
     segments: Box<[Box<str>]>,
     absent: Box<str>,
 }
 
-impl FieldPath {
+impl SelectablePath {
     /// The member at a dotted path, and the text it reads as when it is absent or null.
     #[must_use]
-    pub fn new(dotted: &str, absent: &str) -> FieldPath {
-        FieldPath {
+    pub fn new(dotted: &str, absent: &str) -> SelectablePath {
+        SelectablePath {
             dotted: dotted.into(),
             segments: dotted.split('.').map(Into::into).collect(),
             absent: absent.into(),
@@ -52,17 +52,17 @@ impl FieldPath {
 }
 
 /// Says which members of the objects under a key are selectable.
-pub trait Layout: Send + Sync {
+pub trait SelectableFields: Send + Sync {
     /// The selectable members of the object at `key`; `None` when there are none.
-    fn fields(&self, key: &str) -> Option<Arc<[FieldPath]>>;
+    fn fields(&self, key: &str) -> Option<Arc<[SelectablePath]>>;
 }
 
 /// A layout without selectable members.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
+pub struct PlainLayout;
 
-impl Layout for Plain {
-    fn fields(&self, _key: &str) -> Option<Arc<[FieldPath]>> {
+impl SelectableFields for PlainLayout {
+    fn fields(&self, _key: &str) -> Option<Arc<[SelectablePath]>> {
         None
     }
 }
@@ -97,7 +97,7 @@ pub(crate) struct OwnerSpans {
 
 /// The places of the parts of a record that others ask for.
 #[derive(Clone, Debug)]
-pub(crate) struct Header {
+pub(crate) struct RecordHeader {
     pub(crate) name: Span,
     pub(crate) namespace: Span,
     pub(crate) uid: Span,
@@ -114,22 +114,25 @@ pub(crate) struct Header {
     pub(crate) owners: Box<[OwnerSpans]>,
     pub(crate) finalizers: Box<[Span]>,
     pub(crate) fields: Box<[Span]>,
-    pub(crate) paths: Option<Arc<[FieldPath]>>,
+    pub(crate) paths: Option<Arc<[SelectablePath]>>,
     /// Plain forms of the strings that are written with escapes; nearly always empty.
     pub(crate) side: Box<str>,
 }
 
-impl Header {
+impl RecordHeader {
     /// Reads the header of stored bytes, with the selectable members of its kind.
     ///
     /// # Errors
     /// The bytes are not an object as [`crate::Draft::encode`] writes it.
-    pub(crate) fn read(bytes: &[u8], paths: Option<Arc<[FieldPath]>>) -> Result<Header, BadRecord> {
+    pub(crate) fn read(
+        bytes: &[u8],
+        paths: Option<Arc<[SelectablePath]>>,
+    ) -> Result<RecordHeader, BadRecord> {
         std::str::from_utf8(bytes).map_err(|_| BadRecord::NotText)?;
-        let mut header = Header::empty();
+        let mut header = RecordHeader::empty();
         let wanted = paths.as_deref().unwrap_or_default();
         let mut found: SmallVec<[Span; 8]> = SmallVec::from_elem(Span::ABSENT, wanted.len());
-        let mut scan = Scan::new(bytes);
+        let mut scan = JsonScanner::new(bytes);
         scan.members(|scan, name| header.member(scan, name, wanted, &mut found))?;
         let body = bytes.get(header.body_at as usize..).unwrap_or_default();
         if header.metadata == Span::EMPTY || !body.starts_with(b"\"metadata\":{") {
@@ -141,8 +144,8 @@ impl Header {
         Ok(header)
     }
 
-    fn empty() -> Header {
-        Header {
+    fn empty() -> RecordHeader {
+        RecordHeader {
             name: Span::EMPTY,
             namespace: Span::EMPTY,
             uid: Span::EMPTY,
@@ -166,9 +169,9 @@ impl Header {
     /// Takes in one member of the object.
     fn member(
         &mut self,
-        scan: &mut Scan<'_>,
+        scan: &mut JsonScanner<'_>,
         name: &[u8],
-        paths: &[FieldPath],
+        paths: &[SelectablePath],
         found: &mut [Span],
     ) -> Result<(), Lost> {
         let start = scan.at();
@@ -195,7 +198,7 @@ impl Header {
         Ok(())
     }
 
-    fn read_metadata(&mut self, scan: &mut Scan<'_>) -> Result<(), Lost> {
+    fn read_metadata(&mut self, scan: &mut JsonScanner<'_>) -> Result<(), Lost> {
         scan.members(|scan, name| {
             match name {
                 b"name" => self.name = scan.text_or_skip()?,
@@ -203,7 +206,7 @@ impl Header {
                 b"uid" => self.uid = scan.text_or_skip()?,
                 b"resourceVersion" => self.version = scan.text_or_skip()?,
                 b"creationTimestamp" => self.created = scan.text_or_skip()?,
-                b"deletionTimestamp" if scan.next_is()? == Next::Text => {
+                b"deletionTimestamp" if scan.next_is()? == JsonValueKind::Text => {
                     self.deleted = scan.text()?;
                 }
                 b"generation" => self.generation = number(scan)?,
@@ -241,19 +244,19 @@ impl Header {
     }
 }
 
-fn number(scan: &mut Scan<'_>) -> Result<i64, Lost> {
+fn number(scan: &mut JsonScanner<'_>) -> Result<i64, Lost> {
     let span = scan.skip()?;
     Ok(scan.written(span).parse().unwrap_or_default())
 }
 
-fn truth(scan: &mut Scan<'_>) -> Result<bool, Lost> {
+fn truth(scan: &mut JsonScanner<'_>) -> Result<bool, Lost> {
     let span = scan.skip()?;
     Ok(scan.written(span) == "true")
 }
 
-fn texts(scan: &mut Scan<'_>) -> Result<Box<[Span]>, Lost> {
+fn texts(scan: &mut JsonScanner<'_>) -> Result<Box<[Span]>, Lost> {
     let mut texts = Vec::new();
-    if scan.next_is()? != Next::List {
+    if scan.next_is()? != JsonValueKind::List {
         scan.skip()?;
         return Ok(Box::default());
     }
@@ -264,9 +267,9 @@ fn texts(scan: &mut Scan<'_>) -> Result<Box<[Span]>, Lost> {
     Ok(texts.into_boxed_slice())
 }
 
-fn owners(scan: &mut Scan<'_>) -> Result<Box<[OwnerSpans]>, Lost> {
+fn owners(scan: &mut JsonScanner<'_>) -> Result<Box<[OwnerSpans]>, Lost> {
     let mut owners = Vec::new();
-    if scan.next_is()? != Next::List {
+    if scan.next_is()? != JsonValueKind::List {
         scan.skip()?;
         return Ok(Box::default());
     }
@@ -277,7 +280,7 @@ fn owners(scan: &mut Scan<'_>) -> Result<Box<[OwnerSpans]>, Lost> {
     Ok(owners.into_boxed_slice())
 }
 
-fn owner(scan: &mut Scan<'_>) -> Result<OwnerSpans, Lost> {
+fn owner(scan: &mut JsonScanner<'_>) -> Result<OwnerSpans, Lost> {
     let mut owner = OwnerSpans {
         api_version: Span::EMPTY,
         kind: Span::EMPTY,
@@ -286,7 +289,7 @@ fn owner(scan: &mut Scan<'_>) -> Result<OwnerSpans, Lost> {
         controller: false,
         block: false,
     };
-    if scan.next_is()? != Next::Object {
+    if scan.next_is()? != JsonValueKind::Object {
         scan.skip()?;
         return Ok(owner);
     }

@@ -79,15 +79,15 @@ impl Change {
 
 /// Some consecutive changes.
 #[derive(Debug)]
-struct Segment {
+struct HistorySegment {
     /// The number of the first slot's change.
     first: u64,
     slots: Box<[OnceLock<Arc<Change>>]>,
 }
 
-impl Segment {
-    fn new(first: u64) -> Segment {
-        Segment { first, slots: (0..SLOTS).map(|_| OnceLock::new()).collect() }
+impl HistorySegment {
+    fn new(first: u64) -> HistorySegment {
+        HistorySegment { first, slots: (0..SLOTS).map(|_| OnceLock::new()).collect() }
     }
 
     fn get(&self, number: u64) -> Option<&Arc<Change>> {
@@ -106,14 +106,14 @@ impl Segment {
 
 /// The changes that are still kept.
 #[derive(Debug)]
-pub(crate) struct Retained {
+pub(crate) struct RetainedChanges {
     /// Every change after this revision is kept, and every state from it on can be made.
     pub(crate) oldest: Revision,
     // INVARIANT: never empty, and in the order of their numbers without a gap.
-    segments: Vec<Arc<Segment>>,
+    segments: Vec<Arc<HistorySegment>>,
 }
 
-impl Retained {
+impl RetainedChanges {
     /// The change with a number; `None` when it is no longer, or not yet, kept.
     pub(crate) fn get(&self, number: u64) -> Option<&Arc<Change>> {
         let after = self.segments.partition_point(|segment| segment.first <= number);
@@ -150,7 +150,7 @@ impl Retained {
 
 /// What was written lately: the log, and the batch that is not in it yet.
 pub(crate) struct Recent<'a> {
-    pub(crate) log: &'a Recorder,
+    pub(crate) log: &'a HistoryWriter,
     pub(crate) batch: &'a [Arc<Change>],
 }
 
@@ -172,9 +172,9 @@ impl<'a> Recent<'a> {
 
 /// The writing end of the log; the sequencer owns it.
 #[derive(Debug)]
-pub(crate) struct Recorder {
-    shared: Arc<ArcSwap<Retained>>,
-    open: Arc<Segment>,
+pub(crate) struct HistoryWriter {
+    shared: Arc<ArcSwap<RetainedChanges>>,
+    open: Arc<HistorySegment>,
     filled: usize,
     /// The cost of each kept segment, oldest first; the last is the open one's.
     costs: std::collections::VecDeque<u64>,
@@ -182,12 +182,12 @@ pub(crate) struct Recorder {
     budget: u64,
 }
 
-impl Recorder {
+impl HistoryWriter {
     /// An empty log that keeps about `budget` bytes of records that are no longer current.
-    pub(crate) fn new(budget: u64) -> Recorder {
-        let open = Arc::new(Segment::new(0));
-        let retained = Retained { oldest: Revision::ZERO, segments: vec![open.clone()] };
-        Recorder {
+    pub(crate) fn new(budget: u64) -> HistoryWriter {
+        let open = Arc::new(HistorySegment::new(0));
+        let retained = RetainedChanges { oldest: Revision::ZERO, segments: vec![open.clone()] };
+        HistoryWriter {
             shared: Arc::new(ArcSwap::from_pointee(retained)),
             open,
             filled: 0,
@@ -198,7 +198,7 @@ impl Recorder {
     }
 
     /// The reading end.
-    pub(crate) fn shared(&self) -> Arc<ArcSwap<Retained>> {
+    pub(crate) fn shared(&self) -> Arc<ArcSwap<RetainedChanges>> {
         self.shared.clone()
     }
 
@@ -242,11 +242,11 @@ impl Recorder {
             gone += 1;
         }
         segments.drain(..gone);
-        self.open = Arc::new(Segment::new(self.end()));
+        self.open = Arc::new(HistorySegment::new(self.end()));
         self.filled = 0;
         segments.push(self.open.clone());
         self.costs.push_back(0);
-        self.shared.store(Arc::new(Retained { oldest, segments }));
+        self.shared.store(Arc::new(RetainedChanges { oldest, segments }));
     }
 
     /// Lets go of what lies wholly at or before a revision, and refuses what lies before it.
@@ -265,6 +265,6 @@ impl Recorder {
         for _ in 0..gone {
             self.total -= self.costs.pop_front().unwrap_or_default();
         }
-        self.shared.store(Arc::new(Retained { oldest, segments }));
+        self.shared.store(Arc::new(RetainedChanges { oldest, segments }));
     }
 }

@@ -8,11 +8,11 @@ pub struct Ownership {
     uid: Box<str>,
     deleting: bool,
     finalizers: Box<[Box<str>]>,
-    owners: Box<[Reference]>,
+    owners: Box<[StoredOwnerReference]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Reference {
+struct StoredOwnerReference {
     api_version: Box<str>,
     kind: Box<str>,
     name: Box<str>,
@@ -21,7 +21,7 @@ struct Reference {
     block: bool,
 }
 
-impl Reference {
+impl StoredOwnerReference {
     fn says(&self, owner: &Owner<'_>) -> bool {
         *self.uid == *owner.uid
             && *self.name == *owner.name
@@ -40,7 +40,7 @@ impl Ownership {
         finalizers: impl Iterator<Item = &'a str>,
         owners: impl Iterator<Item = Owner<'a>>,
     ) -> Ownership {
-        let reference = |owner: Owner<'_>| Reference {
+        let reference = |owner: Owner<'_>| StoredOwnerReference {
             api_version: owner.api_version.into(),
             kind: owner.kind.into(),
             name: owner.name.into(),

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure_core::Revision;
 
-use crate::history::Retained;
-use crate::shared::Shared;
+use crate::history::RetainedChanges;
+use crate::shared::PublishedState;
 use crate::snapshot::World;
 
 /// How many states of the past are kept for those who ask again.
@@ -16,7 +16,7 @@ const KEPT: usize = 16;
 
 /// Why there is no state at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum At {
+pub enum RevisionError {
     /// The history that leads there is gone; the oldest revision still known is given.
     #[error("revision is compacted; the oldest known is {0}")]
     Compacted(Revision),
@@ -62,17 +62,17 @@ impl Past {
 }
 
 /// The exact state after a revision.
-pub(crate) fn at(shared: &Shared, revision: Revision) -> Result<Arc<World>, At> {
+pub(crate) fn at(shared: &PublishedState, revision: Revision) -> Result<Arc<World>, RevisionError> {
     let current = shared.world.load_full();
     let retained = shared.retained.load_full();
     if revision == current.revision {
         return Ok(current);
     }
     if revision > current.revision {
-        return Err(At::Future(current.revision));
+        return Err(RevisionError::Future(current.revision));
     }
     if revision < retained.oldest {
-        return Err(At::Compacted(retained.oldest));
+        return Err(RevisionError::Compacted(retained.oldest));
     }
     let base = match shared.past.nearest(revision) {
         Some(world) if world.revision == revision => return Ok(world),
@@ -80,14 +80,15 @@ pub(crate) fn at(shared: &Shared, revision: Revision) -> Result<Arc<World>, At> 
         Some(world) if world.revision < current.revision => world,
         _ => current,
     };
-    let world = undo(&base, &retained, revision).ok_or(At::Compacted(retained.oldest))?;
+    let world =
+        undo(&base, &retained, revision).ok_or(RevisionError::Compacted(retained.oldest))?;
     let world = Arc::new(world);
     shared.past.keep(world.clone());
     Ok(world)
 }
 
 /// Undoes every change after `revision`: each key goes back to what its first such change replaced.
-fn undo(base: &World, retained: &Retained, revision: Revision) -> Option<World> {
+fn undo(base: &World, retained: &RetainedChanges, revision: Revision) -> Option<World> {
     let begin = retained.position(revision).min(base.end);
     let mut objects = base.objects.clone();
     let mut undone: HashSet<&str> = HashSet::new();

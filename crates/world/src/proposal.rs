@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use tenure_core::Revision;
 
-use crate::header::{BadRecord, Layout};
+use crate::header::{BadRecord, SelectableFields};
 use crate::history::{Change, Recent};
 use crate::ownership::Ownership;
-use crate::record::{Draft, Prepared, Record};
-use crate::snapshot::{Objects, World};
+use crate::record::{Draft, PreparedDraft, Record};
+use crate::snapshot::{RecordIndex, World};
 
 /// The most digits a revision is written with.
 const REVISION_DIGITS_MAX: usize = 20;
 
 /// Something a decision relied on; the commit checks that it still holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Guard {
+pub enum Precondition {
     /// The record at a key was written at this revision; `None` means that there is no record.
     At {
         /// The key that was looked at.
@@ -65,26 +65,26 @@ pub enum Guard {
     },
 }
 
-impl Guard {
+impl Precondition {
     /// The record that breaks the guard, as `Err`.
     pub(crate) fn check(
         &self,
-        objects: &Objects,
+        objects: &RecordIndex,
         recent: &Recent<'_>,
     ) -> Result<(), Option<Arc<Record>>> {
         match self {
-            Guard::At { key, revision } => {
+            Precondition::At { key, revision } => {
                 let current = objects.get(key);
                 if current.map(|record| record.revision()) == *revision {
                     return Ok(());
                 }
                 Err(current.cloned())
             }
-            Guard::Living { key, uid } => match objects.get(key) {
+            Precondition::Living { key, uid } => match objects.get(key) {
                 Some(record) if record.uid() == &**uid && !record.deleting() => Ok(()),
                 current => Err(current.cloned()),
             },
-            Guard::Vacant { prefix } => {
+            Precondition::Vacant { prefix } => {
                 let from = Bound::Included(&**prefix);
                 let first = objects.range((from, Bound::Unbounded)).next();
                 match first {
@@ -92,17 +92,17 @@ impl Guard {
                     _ => Ok(()),
                 }
             }
-            Guard::Owned { key, ownership } => match objects.get(key) {
+            Precondition::Owned { key, ownership } => match objects.get(key) {
                 Some(record) if ownership.is_of(record) => Ok(()),
                 current => Err(current.cloned()),
             },
-            Guard::Dependents { uid, seen } => {
+            Precondition::Dependents { uid, seen } => {
                 match objects.owned_by(uid).find(|record| record.revision() > *seen) {
                     Some(record) => Err(Some(record.clone())),
                     None => Ok(()),
                 }
             }
-            Guard::Unmentioned { prefixes, text, seen } => {
+            Precondition::Unmentioned { prefixes, text, seen } => {
                 let quoted = format!("\"{text}\"");
                 // Nobody knows any more what was written in between.
                 let Some(mut changes) = recent.since(*seen) else { return Err(None) };
@@ -122,7 +122,7 @@ impl Guard {
 
 /// One write of a proposal.
 #[derive(Clone, Debug)]
-pub enum Write {
+pub enum WriteOperation {
     /// Puts an object at a key, whether or not there is one.
     Put {
         /// Where it goes.
@@ -137,12 +137,12 @@ pub enum Write {
     },
 }
 
-impl Write {
+impl WriteOperation {
     /// The key this write is about.
     #[must_use]
     pub fn key(&self) -> &Arc<str> {
         match self {
-            Write::Put { key, .. } | Write::Delete { key } => key,
+            WriteOperation::Put { key, .. } | WriteOperation::Delete { key } => key,
         }
     }
 }
@@ -151,9 +151,9 @@ impl Write {
 #[derive(Clone, Debug, Default)]
 pub struct Proposal {
     /// What must still hold.
-    pub guards: Vec<Guard>,
+    pub guards: Vec<Precondition>,
     /// What to write; a key may be named once.
-    pub writes: Vec<Write>,
+    pub writes: Vec<WriteOperation>,
 }
 
 impl Proposal {
@@ -167,8 +167,8 @@ impl Proposal {
     #[must_use]
     pub fn put(key: Arc<str>, revision: Option<Revision>, draft: Draft) -> Proposal {
         Proposal {
-            guards: vec![Guard::At { key: key.clone(), revision }],
-            writes: vec![Write::Put { key, draft }],
+            guards: vec![Precondition::At { key: key.clone(), revision }],
+            writes: vec![WriteOperation::Put { key, draft }],
         }
     }
 
@@ -176,8 +176,8 @@ impl Proposal {
     #[must_use]
     pub fn delete(key: Arc<str>, revision: Revision) -> Proposal {
         Proposal {
-            guards: vec![Guard::At { key: key.clone(), revision: Some(revision) }],
-            writes: vec![Write::Delete { key }],
+            guards: vec![Precondition::At { key: key.clone(), revision: Some(revision) }],
+            writes: vec![WriteOperation::Delete { key }],
         }
     }
 }
@@ -201,7 +201,7 @@ impl Committed {
 
 /// A proposal that was not committed; nothing of it was written.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Refused {
+pub enum ProposalError {
     /// A guard no longer holds.
     #[error("guard {index} of the proposal no longer holds")]
     Guard {
@@ -247,36 +247,36 @@ pub enum Refused {
 
 /// A write with everything done that can be done before its turn.
 #[derive(Debug)]
-pub(crate) enum Ready {
-    Put(Box<Prepared>),
+pub(crate) enum StagedWrite {
+    Put(Box<PreparedDraft>),
     Delete(Arc<str>),
 }
 
-impl Ready {
+impl StagedWrite {
     /// Checks all writes and reads the headers of all drafts, on the proposer's own time.
     ///
     /// What the log would refuse is refused here, so that nobody else's write fails with it.
     pub(crate) fn all(
-        writes: Vec<Write>,
-        layout: &dyn Layout,
+        writes: Vec<WriteOperation>,
+        layout: &dyn SelectableFields,
         bytes_max: usize,
-    ) -> Result<Vec<Ready>, Refused> {
+    ) -> Result<Vec<StagedWrite>, ProposalError> {
         let mut keys = HashSet::new();
         for write in &writes {
             // Most proposals hold one write and need no set.
             if write.key().is_empty() || (writes.len() > 1 && !keys.insert(&**write.key())) {
-                return Err(Refused::Key(write.key().clone()));
+                return Err(ProposalError::Key(write.key().clone()));
             }
         }
         let ready = |write| match write {
-            Write::Put { key, draft } => {
+            WriteOperation::Put { key, draft } => {
                 let bytes = draft.len() + REVISION_DIGITS_MAX;
                 if bytes > bytes_max {
-                    return Err(Refused::TooLarge { key, bytes, bytes_max });
+                    return Err(ProposalError::TooLarge { key, bytes, bytes_max });
                 }
-                Ok(Ready::Put(Box::new(draft.prepare(key, layout)?)))
+                Ok(StagedWrite::Put(Box::new(draft.prepare(key, layout)?)))
             }
-            Write::Delete { key } => Ok(Ready::Delete(key)),
+            WriteOperation::Delete { key } => Ok(StagedWrite::Delete(key)),
         };
         writes.into_iter().map(ready).collect()
     }
@@ -284,8 +284,8 @@ impl Ready {
     /// About how many bytes it adds to the log.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Ready::Put(prepared) => prepared.len() + prepared.key.len(),
-            Ready::Delete(key) => key.len(),
+            StagedWrite::Put(prepared) => prepared.len() + prepared.key.len(),
+            StagedWrite::Delete(key) => key.len(),
         }
     }
 }

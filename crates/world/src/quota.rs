@@ -3,9 +3,9 @@
 //! What counts is what memory must hold: the bytes of every object that is there, its key, and what
 //! is kept beside it. History has a bound of its own.
 
-use crate::proposal::{Ready, Refused};
+use crate::proposal::{ProposalError, StagedWrite};
 use crate::record::Record;
-use crate::snapshot::Objects;
+use crate::snapshot::RecordIndex;
 
 /// What is kept beside an object: its header, and its places in the map and the indexes.
 const BESIDE_BYTES: u64 = 512;
@@ -27,22 +27,22 @@ fn weight_of(key: usize, bytes: usize) -> u64 {
 /// A proposal that adds nothing in sum always passes; so does one that brings objects on their way
 /// out, up to a reserve.
 pub(crate) fn check(
-    objects: &Objects,
-    writes: &[Ready],
+    objects: &RecordIndex,
+    writes: &[StagedWrite],
     quota: Option<u64>,
-) -> Result<(), Refused> {
+) -> Result<(), ProposalError> {
     let Some(quota) = quota else { return Ok(()) };
     let puts = writes.iter().filter_map(|write| match write {
-        Ready::Put(prepared) => Some(prepared),
-        Ready::Delete(_) => None,
+        StagedWrite::Put(prepared) => Some(prepared),
+        StagedWrite::Delete(_) => None,
     });
     let most: u64 = puts.clone().map(|put| weight_of(put.key.len(), put.len())).sum();
     if objects.bytes().saturating_add(most) <= quota {
         return Ok(());
     }
-    let key = |write: &Ready| match write {
-        Ready::Put(prepared) => objects.get(&prepared.key).map(|record| weight(record)),
-        Ready::Delete(key) => objects.get(key).map(|record| weight(record)),
+    let key = |write: &StagedWrite| match write {
+        StagedWrite::Put(prepared) => objects.get(&prepared.key).map(|record| weight(record)),
+        StagedWrite::Delete(key) => objects.get(key).map(|record| weight(record)),
     };
     let replaced: u64 = writes.iter().filter_map(key).sum();
     let after = objects.bytes().saturating_add(most).saturating_sub(replaced);
@@ -51,5 +51,5 @@ pub(crate) fn check(
     if most <= replaced || after <= limit {
         return Ok(());
     }
-    Err(Refused::Full { used: objects.bytes(), quota })
+    Err(ProposalError::Full { used: objects.bytes(), quota })
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tenure_core::Revision;
 
-use crate::header::{BadRecord, FieldPath, Header, Layout, OwnerSpans};
+use crate::header::{BadRecord, OwnerSpans, RecordHeader, SelectableFields, SelectablePath};
 use crate::scan::Span;
 
 /// One owner reference of a record.
@@ -40,7 +40,7 @@ pub struct Record {
     key: Arc<str>,
     revision: Revision,
     bytes: Bytes,
-    header: Header,
+    header: RecordHeader,
 }
 
 impl Record {
@@ -52,9 +52,9 @@ impl Record {
         key: Arc<str>,
         revision: Revision,
         bytes: Bytes,
-        layout: &dyn Layout,
+        layout: &dyn SelectableFields,
     ) -> Result<Record, BadRecord> {
-        let header = Header::read(&bytes, layout.fields(&key))?;
+        let header = RecordHeader::read(&bytes, layout.fields(&key))?;
         Ok(Record { key, revision, bytes, header })
     }
 
@@ -191,7 +191,7 @@ impl Record {
         let number = paths.iter().position(|path| path.dotted() == dotted)?;
         let span = self.header.fields.get(number).copied()?;
         if span == Span::ABSENT {
-            return paths.get(number).map(FieldPath::absent);
+            return paths.get(number).map(SelectablePath::absent);
         }
         Some(self.text(span))
     }
@@ -342,21 +342,25 @@ impl Draft {
     }
 
     /// Reads the header, so that the commit has nothing left to parse.
-    pub(crate) fn prepare(self, key: Arc<str>, layout: &dyn Layout) -> Result<Prepared, BadRecord> {
-        let header = Header::read(&self.bytes, layout.fields(&key))?;
-        Ok(Prepared { key, draft: self, header })
+    pub(crate) fn prepare(
+        self,
+        key: Arc<str>,
+        layout: &dyn SelectableFields,
+    ) -> Result<PreparedDraft, BadRecord> {
+        let header = RecordHeader::read(&self.bytes, layout.fields(&key))?;
+        Ok(PreparedDraft { key, draft: self, header })
     }
 }
 
 /// A draft with its header, ready to be numbered.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedDraft {
     pub(crate) key: Arc<str>,
     draft: Draft,
-    header: Header,
+    header: RecordHeader,
 }
 
-impl Prepared {
+impl PreparedDraft {
     pub(crate) fn len(&self) -> usize {
         self.draft.bytes.len()
     }
@@ -368,7 +372,7 @@ impl Prepared {
 
     /// Puts the revision in.
     pub(crate) fn number(self, revision: Revision) -> Record {
-        let Prepared { key, draft, mut header } = self;
+        let PreparedDraft { key, draft, mut header } = self;
         let (before, after) = draft.bytes.split_at(draft.hole.min(draft.bytes.len()));
         let bytes = spliced(before, revision, after);
         let digits = bytes.len() - draft.bytes.len();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tenure_core::Revision;
-use tenure_store::{Entry, Log};
+use tenure_store::{Log, LogEntry};
 
-use crate::header::{BadRecord, Layout};
-use crate::history::{Change, Recorder};
+use crate::header::{BadRecord, SelectableFields};
+use crate::history::{Change, HistoryWriter};
 use crate::record::Record;
 use crate::snapshot::World;
 
@@ -15,7 +15,7 @@ const PROGRESS_ENTRIES: u64 = 1024;
 
 /// A world could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum WorldOpenError {
     /// The log cannot be read.
     #[error("the log cannot be read: {0}")]
     Replay(String),
@@ -39,13 +39,13 @@ pub enum OpenError {
 /// Entries at or before the compaction become state only; the history before them is not whole.
 pub(crate) fn replay(
     log: &mut dyn Log,
-    layout: &dyn Layout,
+    layout: &dyn SelectableFields,
     history_bytes: u64,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(World, Recorder), OpenError> {
+) -> Result<(World, HistoryWriter), WorldOpenError> {
     let (mut read, all) = (0, log.stats().entries);
     let mut world = World::default();
-    let mut recorder = Recorder::new(history_bytes);
+    let mut recorder = HistoryWriter::new(history_bytes);
     let mut bad = None;
     let replayed = log
         .replay(&mut |entry| {
@@ -57,7 +57,7 @@ pub(crate) fn replay(
                 bad = take(entry, layout, &mut world, &mut recorder).err();
             }
         })
-        .map_err(|error| OpenError::Replay(error.to_string()))?;
+        .map_err(|error| WorldOpenError::Replay(error.to_string()))?;
     if let Some(error) = bad {
         return Err(error);
     }
@@ -69,16 +69,16 @@ pub(crate) fn replay(
 
 /// Takes in one entry.
 fn take(
-    entry: Entry,
-    layout: &dyn Layout,
+    entry: LogEntry,
+    layout: &dyn SelectableFields,
     world: &mut World,
-    recorder: &mut Recorder,
-) -> Result<(), OpenError> {
-    let Entry { revision, key, value } = entry;
+    recorder: &mut HistoryWriter,
+) -> Result<(), WorldOpenError> {
+    let LogEntry { revision, key, value } = entry;
     let after = match value {
         Some(bytes) => {
             let record = Record::read(key.clone(), revision, bytes, layout)
-                .map_err(|cause| OpenError::Record { key: key.clone(), revision, cause })?;
+                .map_err(|cause| WorldOpenError::Record { key: key.clone(), revision, cause })?;
             Some(Arc::new(record))
         }
         None => None,

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use crate::header::FieldPath;
+use crate::header::SelectablePath;
 
 /// A part of a record's bytes, or of its side text when the value is written with escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Span {
     }
 
     /// The same part of the side text.
-    fn aside(self) -> Span {
+    fn in_side_text(self) -> Span {
         Span { start: self.start | SIDE, end: self.end | SIDE }
     }
 
@@ -75,7 +75,7 @@ pub(crate) struct Lost(pub(crate) usize);
 
 /// What kind of value comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum JsonValueKind {
     /// An object.
     Object,
     /// A list.
@@ -89,16 +89,16 @@ pub(crate) enum Next {
 }
 
 /// A walk over the bytes of one JSON value.
-pub(crate) struct Scan<'a> {
+pub(crate) struct JsonScanner<'a> {
     bytes: &'a [u8],
     at: usize,
     /// Strings whose written form has escapes, in their plain form.
     pub(crate) side: String,
 }
 
-impl<'a> Scan<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Scan<'a> {
-        Scan { bytes, at: 0, side: String::new() }
+impl<'a> JsonScanner<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> JsonScanner<'a> {
+        JsonScanner { bytes, at: 0, side: String::new() }
     }
 
     /// How far the walk has come.
@@ -140,13 +140,13 @@ impl<'a> Scan<'a> {
     }
 
     /// What kind of value comes next.
-    pub(crate) fn next_is(&mut self) -> Result<Next, Lost> {
+    pub(crate) fn next_is(&mut self) -> Result<JsonValueKind, Lost> {
         match self.peek() {
-            Some(b'{') => Ok(Next::Object),
-            Some(b'[') => Ok(Next::List),
-            Some(b'"') => Ok(Next::Text),
-            Some(b'n') => Ok(Next::Null),
-            Some(b't' | b'f' | b'-' | b'0'..=b'9') => Ok(Next::Plain),
+            Some(b'{') => Ok(JsonValueKind::Object),
+            Some(b'[') => Ok(JsonValueKind::List),
+            Some(b'"') => Ok(JsonValueKind::Text),
+            Some(b'n') => Ok(JsonValueKind::Null),
+            Some(b't' | b'f' | b'-' | b'0'..=b'9') => Ok(JsonValueKind::Plain),
             _ => Err(self.lost()),
         }
     }
@@ -179,12 +179,12 @@ impl<'a> Scan<'a> {
         let plain: String = serde_json::from_slice(written).map_err(|_| Lost(start))?;
         let from = self.side.len();
         self.side.push_str(&plain);
-        Span::new(from, self.side.len()).map(Span::aside).ok_or(self.lost())
+        Span::new(from, self.side.len()).map(Span::in_side_text).ok_or(self.lost())
     }
 
     /// Reads the next value as text if it is a string, and steps over it otherwise.
     pub(crate) fn text_or_skip(&mut self) -> Result<Span, Lost> {
-        if self.next_is()? == Next::Text {
+        if self.next_is()? == JsonValueKind::Text {
             return self.text();
         }
         self.skip().map(|_| Span::EMPTY)
@@ -195,11 +195,11 @@ impl<'a> Scan<'a> {
         let kind = self.next_is()?;
         let start = self.at;
         match kind {
-            Next::Text => {
+            JsonValueKind::Text => {
                 self.quoted()?;
             }
-            Next::Object | Next::List => self.skip_nested()?,
-            Next::Null | Next::Plain => {
+            JsonValueKind::Object | JsonValueKind::List => self.skip_nested()?,
+            JsonValueKind::Null | JsonValueKind::Plain => {
                 let rest = self.bytes.get(start..).unwrap_or_default();
                 let length = rest
                     .iter()
@@ -234,7 +234,7 @@ impl<'a> Scan<'a> {
     /// Walks the members of an object; the visitor must step over each value.
     pub(crate) fn members(
         &mut self,
-        mut visit: impl FnMut(&mut Scan<'a>, &'a [u8]) -> Result<(), Lost>,
+        mut visit: impl FnMut(&mut JsonScanner<'a>, &'a [u8]) -> Result<(), Lost>,
     ) -> Result<(), Lost> {
         self.expect(b'{')?;
         if self.peek() == Some(b'}') {
@@ -257,7 +257,7 @@ impl<'a> Scan<'a> {
     /// Walks the items of a list; the visitor must step over each item.
     pub(crate) fn items(
         &mut self,
-        mut visit: impl FnMut(&mut Scan<'a>) -> Result<(), Lost>,
+        mut visit: impl FnMut(&mut JsonScanner<'a>) -> Result<(), Lost>,
     ) -> Result<(), Lost> {
         self.expect(b'[')?;
         if self.peek() == Some(b']') {
@@ -290,7 +290,7 @@ impl<'a> Scan<'a> {
     /// Reads the map of strings that comes next, such as labels.
     pub(crate) fn pairs(&mut self) -> Result<Vec<(Span, Span)>, Lost> {
         let mut pairs = Vec::new();
-        if self.next_is()? != Next::Object {
+        if self.next_is()? != JsonValueKind::Object {
             self.skip()?;
             return Ok(pairs);
         }
@@ -315,7 +315,7 @@ impl<'a> Scan<'a> {
     /// `wanted` holds the numbers of the paths whose first `depth` segments lead here.
     pub(crate) fn fields(
         &mut self,
-        paths: &[FieldPath],
+        paths: &[SelectablePath],
         wanted: &[usize],
         depth: usize,
         found: &mut [Span],
@@ -323,10 +323,10 @@ impl<'a> Scan<'a> {
         let kind = self.next_is()?;
         let ends_here = |number: &&usize| paths.get(**number).is_some_and(|p| p.depth() == depth);
         let leaves: SmallVec<[usize; 4]> = wanted.iter().filter(ends_here).copied().collect();
-        if kind != Next::Object {
+        if kind != JsonValueKind::Object {
             let span = match kind {
-                Next::Text => self.text()?,
-                Next::Plain => self.skip()?,
+                JsonValueKind::Text => self.text()?,
+                JsonValueKind::Plain => self.skip()?,
                 _ => self.skip().map(|_| Span::ABSENT)?,
             };
             for number in leaves {

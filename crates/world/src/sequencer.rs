@@ -15,15 +15,15 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use tenure_core::Revision;
-use tenure_store::{AppendError, Commit, Log, Stats};
+use tenure_store::{AppendError, Commit, Log, LogStats};
 use tokio::sync::oneshot;
 
-use crate::history::{Change, Recent, Recorder};
-use crate::proposal::{Committed, Guard, LockStep, Ready, Refused};
+use crate::history::{Change, HistoryWriter, Recent};
+use crate::proposal::{Committed, LockStep, Precondition, ProposalError, StagedWrite};
 use crate::quota;
 use crate::record::Record;
-use crate::shared::Shared;
-use crate::snapshot::{Objects, World};
+use crate::shared::PublishedState;
+use crate::snapshot::{RecordIndex, World};
 
 /// The most proposals that share one append.
 const BATCH_PROPOSALS: usize = 1024;
@@ -33,10 +33,10 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// A proposal on its way, with the line its answer goes back on.
 #[derive(Debug)]
-pub(crate) struct Submitted {
-    pub(crate) guards: Vec<Guard>,
-    pub(crate) writes: Vec<Ready>,
-    pub(crate) answer: oneshot::Sender<Result<Committed, Refused>>,
+pub(crate) struct QueuedProposal {
+    pub(crate) guards: Vec<Precondition>,
+    pub(crate) writes: Vec<StagedWrite>,
+    pub(crate) answer: oneshot::Sender<Result<Committed, ProposalError>>,
 }
 
 /// How a chore ended: nothing to say, or why it failed.
@@ -44,20 +44,20 @@ pub(crate) type Done = Result<(), String>;
 
 /// What the sequencer is asked to do.
 #[derive(Debug)]
-pub(crate) enum Message {
-    Propose(Box<Submitted>),
+pub(crate) enum SequencerCommand {
+    Propose(Box<QueuedProposal>),
     Compact { upto: Revision, answer: oneshot::Sender<Done> },
     Sync { answer: oneshot::Sender<Done> },
-    Stats { answer: oneshot::Sender<Result<Stats, String>> },
+    Stats { answer: oneshot::Sender<Result<LogStats, String>> },
     Stop { answer: oneshot::Sender<Done> },
 }
 
 /// The owner of the order.
 pub(crate) struct Sequencer {
     pub(crate) log: Box<dyn Log>,
-    pub(crate) recorder: Recorder,
+    pub(crate) recorder: HistoryWriter,
     pub(crate) indexes: Vec<Box<dyn LockStep>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PublishedState>,
     pub(crate) dispatcher: Thread,
     /// Bring written commits to the disk at least this often; `None` when the log always does.
     pub(crate) sync_every: Option<Duration>,
@@ -68,12 +68,12 @@ pub(crate) struct Sequencer {
 }
 
 /// Tells everybody that nothing more will be written, also when the thread ends by a panic.
-struct Ending {
-    shared: Arc<Shared>,
+struct ShutdownGuard {
+    shared: Arc<PublishedState>,
     dispatcher: Thread,
 }
 
-impl Drop for Ending {
+impl Drop for ShutdownGuard {
     fn drop(&mut self) {
         let _ = self.shared.stopped.set("the world was stopped".into());
         self.shared.ended.store(true, Ordering::SeqCst);
@@ -90,8 +90,9 @@ struct Numbered {
 
 impl Sequencer {
     /// Runs until it is told to stop or nobody is left to tell it.
-    pub(crate) fn run(self, queue: Receiver<Message>) {
-        let ending = Ending { shared: self.shared.clone(), dispatcher: self.dispatcher.clone() };
+    pub(crate) fn run(self, queue: Receiver<SequencerCommand>) {
+        let ending =
+            ShutdownGuard { shared: self.shared.clone(), dispatcher: self.dispatcher.clone() };
         let shared = Arc::clone(&self.shared);
         // A panic ends all writes, and is told.
         let worked = shared.guard("sequencer", || self.work(&queue));
@@ -106,11 +107,11 @@ impl Sequencer {
     }
 
     /// Takes messages until the end, and closes the log.
-    fn work(mut self, queue: &Receiver<Message>) -> (Option<oneshot::Sender<Done>>, Done) {
+    fn work(mut self, queue: &Receiver<SequencerCommand>) -> (Option<oneshot::Sender<Done>>, Done) {
         let answer = loop {
             let Some(message) = self.wait(queue) else { break None };
             let then = match message {
-                Message::Propose(first) => {
+                SequencerCommand::Propose(first) => {
                     let (batch, then) = gather(first, queue);
                     self.commit(batch);
                     then
@@ -118,7 +119,7 @@ impl Sequencer {
                 other => Some(other),
             };
             match then {
-                Some(Message::Stop { answer }) => break Some(answer),
+                Some(SequencerCommand::Stop { answer }) => break Some(answer),
                 Some(chore) => self.chore(chore),
                 None => {}
             }
@@ -127,7 +128,7 @@ impl Sequencer {
     }
 
     /// Waits for a message, and syncs meanwhile when that is due; `None` when nobody is left.
-    fn wait(&mut self, queue: &Receiver<Message>) -> Option<Message> {
+    fn wait(&mut self, queue: &Receiver<SequencerCommand>) -> Option<SequencerCommand> {
         loop {
             let Some(due) = self.sync_due else { return queue.recv().ok() };
             let left = due.saturating_duration_since(now());
@@ -148,13 +149,13 @@ impl Sequencer {
     }
 
     /// What a failed append means for the batch, and for all writes after it.
-    fn failed(&self, error: &AppendError) -> Refused {
+    fn failed(&self, error: &AppendError) -> ProposalError {
         match error {
             AppendError::Order { .. } | AppendError::Key { .. } | AppendError::TooLarge { .. } => {
-                Refused::Unwritten(error.to_string().into())
+                ProposalError::Unwritten(error.to_string().into())
             }
             AppendError::Failed { .. } | AppendError::Stopped { .. } => {
-                Refused::Stopped(self.stop_writes(&error.to_string()).into())
+                ProposalError::Stopped(self.stop_writes(&error.to_string()).into())
             }
         }
     }
@@ -167,18 +168,18 @@ impl Sequencer {
         reason.to_owned()
     }
 
-    fn chore(&mut self, message: Message) {
+    fn chore(&mut self, message: SequencerCommand) {
         match message {
-            Message::Compact { upto, answer } => {
+            SequencerCommand::Compact { upto, answer } => {
                 let _ = answer.send(self.compact(upto));
             }
-            Message::Sync { answer } => {
+            SequencerCommand::Sync { answer } => {
                 let _ = answer.send(self.sync());
             }
-            Message::Stats { answer } => {
+            SequencerCommand::Stats { answer } => {
                 let _ = answer.send(Ok(self.log.stats()));
             }
-            Message::Propose(_) | Message::Stop { .. } => {}
+            SequencerCommand::Propose(_) | SequencerCommand::Stop { .. } => {}
         }
     }
 
@@ -194,9 +195,9 @@ impl Sequencer {
     }
 
     /// Commits a batch: every proposal whose guards hold, in order, with one append.
-    fn commit(&mut self, batch: Vec<Submitted>) {
+    fn commit(&mut self, batch: Vec<QueuedProposal>) {
         if let Some(reason) = self.shared.stopped.get() {
-            let refused = Refused::Stopped(reason.clone());
+            let refused = ProposalError::Stopped(reason.clone());
             return refuse_all(batch.into_iter().map(|submitted| submitted.answer), &refused);
         }
         let current = self.shared.world.load_full();
@@ -205,7 +206,7 @@ impl Sequencer {
         let mut commits = Vec::with_capacity(batch.len());
         let mut changes = Vec::with_capacity(batch.len());
         let mut answers = Vec::with_capacity(batch.len());
-        for Submitted { guards, writes, answer } in batch {
+        for QueuedProposal { guards, writes, answer } in batch {
             let recent = Recent { log: &self.recorder, batch: &changes };
             let outcome = hold(&guards, &objects, &recent)
                 .and_then(|()| quota::check(&objects, &writes, self.quota))
@@ -235,7 +236,7 @@ impl Sequencer {
     }
 
     /// Makes a batch visible: changes first, then indexes, then the state that counts them.
-    fn publish(&mut self, revision: Revision, objects: Objects, changes: &[Arc<Change>]) {
+    fn publish(&mut self, revision: Revision, objects: RecordIndex, changes: &[Arc<Change>]) {
         for change in changes {
             self.recorder.push(change.clone());
         }
@@ -254,13 +255,17 @@ fn now() -> Instant {
 }
 
 /// Takes what else waits, up to the size of a batch; a chore ends the batch.
-fn gather(first: Box<Submitted>, queue: &Receiver<Message>) -> (Vec<Submitted>, Option<Message>) {
-    let size = |submitted: &Submitted| submitted.writes.iter().map(Ready::len).sum::<usize>();
+fn gather(
+    first: Box<QueuedProposal>,
+    queue: &Receiver<SequencerCommand>,
+) -> (Vec<QueuedProposal>, Option<SequencerCommand>) {
+    let size =
+        |submitted: &QueuedProposal| submitted.writes.iter().map(StagedWrite::len).sum::<usize>();
     let mut bytes = size(&first);
     let mut batch = vec![*first];
     while batch.len() < BATCH_PROPOSALS && bytes < BATCH_BYTES {
         match queue.try_recv() {
-            Ok(Message::Propose(next)) => {
+            Ok(SequencerCommand::Propose(next)) => {
                 bytes += size(&next);
                 batch.push(*next);
             }
@@ -272,29 +277,33 @@ fn gather(first: Box<Submitted>, queue: &Receiver<Message>) -> (Vec<Submitted>, 
 }
 
 /// Checks the guards of one proposal against the state of its batch.
-fn hold(guards: &[Guard], objects: &Objects, recent: &Recent<'_>) -> Result<(), Refused> {
+fn hold(
+    guards: &[Precondition],
+    objects: &RecordIndex,
+    recent: &Recent<'_>,
+) -> Result<(), ProposalError> {
     for (index, guard) in guards.iter().enumerate() {
-        guard.check(objects, recent).map_err(|current| Refused::Guard { index, current })?;
+        guard.check(objects, recent).map_err(|current| ProposalError::Guard { index, current })?;
     }
     Ok(())
 }
 
 /// Carries one proposal out on the state of its batch.
-fn number(writes: Vec<Ready>, objects: &mut Objects, revision: Revision) -> Numbered {
+fn number(writes: Vec<StagedWrite>, objects: &mut RecordIndex, revision: Revision) -> Numbered {
     let next = revision.next();
     let mut changes = Vec::with_capacity(writes.len());
     let mut lines = Vec::with_capacity(writes.len());
     let mut records = Vec::with_capacity(writes.len());
     for write in writes {
         let (key, before, after) = match write {
-            Ready::Put(prepared) => {
+            StagedWrite::Put(prepared) => {
                 let record = Arc::new(prepared.number(next));
                 let key = record.key().clone();
                 let before = objects.insert(key.clone(), record.clone());
                 records.push(Some(record.clone()));
                 (key, before, Some(record))
             }
-            Ready::Delete(key) => {
+            StagedWrite::Delete(key) => {
                 let before = objects.remove(&key);
                 records.push(before.clone());
                 if before.is_none() {
@@ -315,8 +324,8 @@ fn number(writes: Vec<Ready>, objects: &mut Objects, revision: Revision) -> Numb
 }
 
 /// One write as the log stores it.
-fn line(key: &Arc<str>, before: Option<&Record>, after: Option<&Record>) -> tenure_store::Write {
-    tenure_store::Write {
+fn line(key: &Arc<str>, before: Option<&Record>, after: Option<&Record>) -> tenure_store::KeyWrite {
+    tenure_store::KeyWrite {
         key: key.clone(),
         value: after.map(|record| record.bytes().clone()),
         replaces: before.map(Record::revision),
@@ -324,8 +333,8 @@ fn line(key: &Arc<str>, before: Option<&Record>, after: Option<&Record>) -> tenu
 }
 
 fn refuse_all(
-    answers: impl Iterator<Item = oneshot::Sender<Result<Committed, Refused>>>,
-    refused: &Refused,
+    answers: impl Iterator<Item = oneshot::Sender<Result<Committed, ProposalError>>>,
+    refused: &ProposalError,
 ) {
     for answer in answers {
         let _ = answer.send(Err(refused.clone()));

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tenure_core::Revision;
 
-use crate::history::Retained;
+use crate::history::RetainedChanges;
 use crate::past::Past;
 use crate::snapshot::World;
 use crate::watch::Watchers;
@@ -17,11 +17,11 @@ const DISPATCH_MAX: u64 = 256;
 
 /// The published state and who waits for it.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct PublishedState {
     /// The newest state. Published after the changes that led to it are in `retained`, so whoever
     /// reads this first and `retained` second finds every change, or knows that it was let go.
     pub(crate) world: ArcSwap<World>,
-    pub(crate) retained: Arc<ArcSwap<Retained>>,
+    pub(crate) retained: Arc<ArcSwap<RetainedChanges>>,
     pub(crate) watchers: Watchers,
     pub(crate) past: Past,
     /// Why writes are refused for ever, once they are.
@@ -34,10 +34,10 @@ pub(crate) struct Shared {
     pub(crate) advanced: tokio::sync::watch::Sender<Revision>,
 }
 
-impl Shared {
-    pub(crate) fn new(world: World, retained: Arc<ArcSwap<Retained>>) -> Shared {
+impl PublishedState {
+    pub(crate) fn new(world: World, retained: Arc<ArcSwap<RetainedChanges>>) -> PublishedState {
         let (advanced, _) = tokio::sync::watch::channel(world.revision);
-        let shared = Shared {
+        let shared = PublishedState {
             world: ArcSwap::from_pointee(world),
             retained,
             watchers: Watchers::default(),
@@ -51,7 +51,7 @@ impl Shared {
         shared
     }
 
-    /// Runs one of the threads; if it panics, writes stop, every watch ends and [`Shared::broken`] says so.
+    /// Runs one of the threads; if it panics, writes stop, every watch ends and [`PublishedState::broken`] says so.
     pub(crate) fn guard<T>(&self, thread: &str, run: impl FnOnce() -> T) -> Option<T> {
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(value) => Some(value),
@@ -115,12 +115,12 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Recorder;
+    use crate::history::HistoryWriter;
 
     #[test]
     fn a_dispatcher_that_panics_stops_writes_and_is_told() {
-        let recorder = Recorder::new(1 << 20);
-        let shared = Shared::new(World::default(), recorder.shared());
+        let recorder = HistoryWriter::new(1 << 20);
+        let shared = PublishedState::new(World::default(), recorder.shared());
         assert_eq!(shared.guard("dispatcher", || 5), Some(5));
         assert!(shared.broken.borrow().is_none());
         assert_eq!(shared.guard("dispatcher", || -> u32 { panic!("a fault") }), None);

@@ -13,7 +13,7 @@ use crate::record::{Owner, Record};
 
 /// Records by key, in the order of the bytes of the key, and the same records by owner.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Objects {
+pub(crate) struct RecordIndex {
     records: OrdMap<Arc<str>, Arc<Record>>,
     // INVARIANT: holds (mark of the uid, key) for every owner reference of every record.
     owned: OrdSet<(u64, Arc<str>)>,
@@ -21,7 +21,7 @@ pub(crate) struct Objects {
     bytes: u64,
 }
 
-impl Objects {
+impl RecordIndex {
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Record>> {
         self.records.get(key)
     }
@@ -96,7 +96,7 @@ fn mark(uid: &str) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub struct World {
     pub(crate) revision: Revision,
-    pub(crate) objects: Objects,
+    pub(crate) objects: RecordIndex,
     /// How many changes the log had seen when this state was made.
     pub(crate) end: u64,
 }

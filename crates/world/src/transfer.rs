@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tenure_core::Revision;
-use tenure_store::{DEFAULT_VALUE_BYTES_MAX, Entry};
+use tenure_store::{DEFAULT_VALUE_BYTES_MAX, LogEntry};
 
 use crate::snapshot::World;
 
@@ -98,7 +98,7 @@ impl<R: Read> Received<R> {
         Ok(Received { from, revision: Revision(revision), objects, left: objects })
     }
 
-    fn entry(&mut self) -> io::Result<Entry> {
+    fn entry(&mut self) -> io::Result<LogEntry> {
         let revision = Revision(u64::from_be_bytes(self.array()?));
         let key_bytes = u32::from_be_bytes(self.array()?) as usize;
         let value_bytes = u32::from_be_bytes(self.array()?) as usize;
@@ -113,7 +113,7 @@ impl<R: Read> Received<R> {
         let mut value = vec![0; value_bytes];
         self.from.read_exact(&mut value)?;
         let key = String::from_utf8(key).map_err(|_| strange("a key is no text"))?;
-        Ok(Entry { revision, key: key.into(), value: Some(value.into()) })
+        Ok(LogEntry { revision, key: key.into(), value: Some(value.into()) })
     }
 
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
@@ -124,9 +124,9 @@ impl<R: Read> Received<R> {
 }
 
 impl<R: Read> Iterator for Received<R> {
-    type Item = io::Result<Entry>;
+    type Item = io::Result<LogEntry>;
 
-    fn next(&mut self) -> Option<io::Result<Entry>> {
+    fn next(&mut self) -> Option<io::Result<LogEntry>> {
         self.left = self.left.checked_sub(1)?;
         let entry = self.entry();
         if entry.is_err() {

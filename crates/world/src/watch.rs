@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use crate::history::Change;
 use crate::past;
 use crate::record::Record;
-use crate::shared::Shared;
+use crate::shared::PublishedState;
 
 /// No change has been noted for this watch.
 const NONE: u64 = u64::MAX;
@@ -72,7 +72,7 @@ pub enum WatchEnded {
 /// A watch cannot start: the history it asks for is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("history before revision {oldest} is compacted")]
-pub struct Compacted {
+pub struct CompactedError {
     /// The oldest revision that is still known.
     pub oldest: Revision,
 }
@@ -184,7 +184,7 @@ impl Watchers {
 /// A cursor over the changes that concern an interest.
 #[derive(Debug)]
 pub struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<PublishedState>,
     waiter: Arc<Waiter>,
     interest: Interest,
     after: Revision,
@@ -202,10 +202,10 @@ pub struct Watch {
 impl Watch {
     /// Starts a watch of everything after a revision.
     pub(crate) fn start(
-        shared: Arc<Shared>,
+        shared: Arc<PublishedState>,
         after: Revision,
         interest: Interest,
-    ) -> Result<Watch, Compacted> {
+    ) -> Result<Watch, CompactedError> {
         // Registering comes first: what is published later is noted, what came before is read below.
         let waiter = shared.watchers.register(&interest);
         let world = shared.world.load_full();
@@ -222,7 +222,7 @@ impl Watch {
             shared,
         };
         if after < retained.oldest {
-            return Err(Compacted { oldest: retained.oldest });
+            return Err(CompactedError { oldest: retained.oldest });
         }
         Ok(watch)
     }
@@ -230,10 +230,10 @@ impl Watch {
     /// As [`Watch::start`], for somebody who was told up to a revision by a stream that may have been cut inside
     /// it: if its transaction changed several keys of the interest, all of them are told again.
     pub(crate) fn resume(
-        shared: Arc<Shared>,
+        shared: Arc<PublishedState>,
         after: Revision,
         interest: Interest,
-    ) -> Result<Watch, Compacted> {
+    ) -> Result<Watch, CompactedError> {
         let mut watch = Watch::start(shared, after, interest)?;
         if matches!(watch.interest, Interest::Prefix(_)) {
             watch.again = watch.changed_at_start()?;
@@ -246,7 +246,7 @@ impl Watch {
     }
 
     /// The changes of the interest at the revision that the watch starts after.
-    fn changed_at_start(&self) -> Result<VecDeque<Arc<Change>>, Compacted> {
+    fn changed_at_start(&self) -> Result<VecDeque<Arc<Change>>, CompactedError> {
         let retained = self.shared.retained.load_full();
         if self.after > self.end_revision {
             return Ok(VecDeque::new());
@@ -262,9 +262,9 @@ impl Watch {
 
     /// As [`Watch::changed_at_start`], from the state itself: at the edge of what is kept some of the
     /// transaction's changes may be gone, but what it put is there.
-    fn put_at_start(&self) -> Result<VecDeque<Arc<Change>>, Compacted> {
+    fn put_at_start(&self) -> Result<VecDeque<Arc<Change>>, CompactedError> {
         let state = past::at(&self.shared, self.after)
-            .map_err(|_| Compacted { oldest: self.shared.retained.load().oldest })?;
+            .map_err(|_| CompactedError { oldest: self.shared.retained.load().oldest })?;
         let put = |record: &&Arc<Record>| {
             record.revision() == self.after && self.interest.holds(record.key())
         };

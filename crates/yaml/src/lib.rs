@@ -8,5 +8,5 @@ mod read;
 mod write;
 
 pub use error::YamlError;
-pub use read::{Limits, Repeated, to_json, to_json_lenient};
+pub use read::{Repeated, YamlLimits, to_json, to_json_lenient};
 pub use write::from_json;

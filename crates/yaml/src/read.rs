@@ -24,7 +24,7 @@ const STACK_BYTES_PER_LEVEL: usize = 64 * 1024;
 
 /// Bounds on a body; passing one of them is an error, never a panic or a large allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct YamlLimits {
     /// The longest body.
     pub bytes_max: usize,
     /// The deepest nesting of mappings and sequences.
@@ -33,9 +33,9 @@ pub struct Limits {
     pub expanded_bytes_max: usize,
 }
 
-impl Default for Limits {
+impl Default for YamlLimits {
     fn default() -> Self {
-        Limits {
+        YamlLimits {
             // The size of the largest request upstream accepts.
             bytes_max: 3 * 1024 * 1024,
             depth_max: 100,
@@ -45,7 +45,7 @@ impl Default for Limits {
 }
 
 /// Reads one document; a repeated key is an error.
-pub fn to_json(text: &[u8], limits: Limits) -> Result<Value, YamlError> {
+pub fn to_json(text: &[u8], limits: YamlLimits) -> Result<Value, YamlError> {
     let text = checked(text, limits)?;
     let (value, repeated) = read(text, limits, DuplicateKeyPolicy::Error)?;
     match repeated.into_iter().next() {
@@ -78,7 +78,10 @@ impl fmt::Display for Repeated {
 }
 
 /// Reads one document; of a repeated key the last value wins, and where it stands is reported.
-pub fn to_json_lenient(text: &[u8], limits: Limits) -> Result<(Value, Vec<Repeated>), YamlError> {
+pub fn to_json_lenient(
+    text: &[u8],
+    limits: YamlLimits,
+) -> Result<(Value, Vec<Repeated>), YamlError> {
     let text = checked(text, limits)?;
     match read(text, limits, DuplicateKeyPolicy::Error) {
         Err(YamlError::Duplicate { detail, line }) => {
@@ -94,7 +97,7 @@ pub fn to_json_lenient(text: &[u8], limits: Limits) -> Result<(Value, Vec<Repeat
     }
 }
 
-fn checked(text: &[u8], limits: Limits) -> Result<&str, YamlError> {
+fn checked(text: &[u8], limits: YamlLimits) -> Result<&str, YamlError> {
     if text.len() > limits.bytes_max {
         return Err(YamlError::TooLarge { bytes: text.len(), bytes_max: limits.bytes_max });
     }
@@ -103,27 +106,27 @@ fn checked(text: &[u8], limits: Limits) -> Result<&str, YamlError> {
 
 fn read(
     text: &str,
-    limits: Limits,
+    limits: YamlLimits,
     policy: DuplicateKeyPolicy,
 ) -> Result<(Value, Vec<Repeated>), YamlError> {
-    let shallow = Limits { depth_max: limits.depth_max.min(SHALLOW_DEPTH), ..limits };
+    let shallow = YamlLimits { depth_max: limits.depth_max.min(SHALLOW_DEPTH), ..limits };
     match read_here(text, shallow, policy) {
-        Err(Refusal::Depth(_)) if limits.depth_max > SHALLOW_DEPTH => {
+        Err(YamlReadError::Depth(_)) if limits.depth_max > SHALLOW_DEPTH => {
             read_with_room(text, limits, policy)
         }
         other => other,
     }
     .map_err(|refusal| match refusal {
-        Refusal::Depth(error) | Refusal::Other(error) => error,
+        YamlReadError::Depth(error) | YamlReadError::Other(error) => error,
     })
 }
 
 /// Reads on a thread of its own, because the library recurses and this thread's stack is unknown.
 fn read_with_room(
     text: &str,
-    limits: Limits,
+    limits: YamlLimits,
     policy: DuplicateKeyPolicy,
-) -> Result<(Value, Vec<Repeated>), Refusal> {
+) -> Result<(Value, Vec<Repeated>), YamlReadError> {
     let stack_bytes = STACK_BYTES_PER_LEVEL.saturating_mul(limits.depth_max.saturating_add(32));
     std::thread::scope(|scope| {
         std::thread::Builder::new()
@@ -133,12 +136,12 @@ fn read_with_room(
             .and_then(|thread| thread.join().ok())
             .unwrap_or_else(|| {
                 let detail = "no memory is left for its nesting".to_owned();
-                Err(Refusal::Other(YamlError::TooComplex { detail }))
+                Err(YamlReadError::Other(YamlError::TooComplex { detail }))
             })
     })
 }
 
-enum Refusal {
+enum YamlReadError {
     /// The nesting passed the limit; a larger one might do.
     Depth(YamlError),
     Other(YamlError),
@@ -146,10 +149,10 @@ enum Refusal {
 
 fn read_here(
     text: &str,
-    limits: Limits,
+    limits: YamlLimits,
     policy: DuplicateKeyPolicy,
-) -> Result<(Value, Vec<Repeated>), Refusal> {
-    let state = State {
+) -> Result<(Value, Vec<Repeated>), YamlReadError> {
+    let state = DocumentState {
         left: Cell::new(limits.expanded_bytes_max),
         overflown: Cell::new(false),
         path: RefCell::new(String::new()),
@@ -158,11 +161,11 @@ fn read_here(
     let result = serde_saphyr::with_deserializer_from_str_with_options(
         text,
         options(limits, policy),
-        |deserializer| Node(&state).deserialize(deserializer),
+        |deserializer| YamlSeed(&state).deserialize(deserializer),
     );
     match result {
         Ok(value) => Ok((value, state.repeated.into_inner())),
-        Err(_) if state.overflown.get() => Err(Refusal::Other(YamlError::TooComplex {
+        Err(_) if state.overflown.get() => Err(YamlReadError::Other(YamlError::TooComplex {
             detail: format!("expanded, it exceeds {} bytes", limits.expanded_bytes_max),
         })),
         Err(error) => {
@@ -171,12 +174,12 @@ fn read_here(
                 Error::Budget { breach: BudgetBreach::Depth { .. }, .. }
             );
             let error = YamlError::from_library(&error);
-            Err(if deep { Refusal::Depth(error) } else { Refusal::Other(error) })
+            Err(if deep { YamlReadError::Depth(error) } else { YamlReadError::Other(error) })
         }
     }
 }
 
-fn options(limits: Limits, policy: DuplicateKeyPolicy) -> Options {
+fn options(limits: YamlLimits, policy: DuplicateKeyPolicy) -> Options {
     let nodes_max = limits.expanded_bytes_max / NODE_BYTES;
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -205,14 +208,14 @@ fn options(limits: Limits, policy: DuplicateKeyPolicy) -> Options {
 }
 
 /// What all nodes of one document share.
-struct State {
+struct DocumentState {
     left: Cell<usize>,
     overflown: Cell<bool>,
     path: RefCell<String>,
     repeated: RefCell<Vec<Repeated>>,
 }
 
-impl State {
+impl DocumentState {
     /// Takes the cost of one node from the budget.
     fn charge<E: serde::de::Error>(&self, text_bytes: usize) -> Result<(), E> {
         match self.left.get().checked_sub(text_bytes.saturating_add(NODE_BYTES)) {
@@ -244,9 +247,9 @@ impl State {
 }
 
 #[derive(Clone, Copy)]
-struct Node<'a>(&'a State);
+struct YamlSeed<'a>(&'a DocumentState);
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for YamlSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -254,7 +257,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for YamlSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -313,7 +316,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Value, A::Error> {
         self.0.charge(0)?;
         let mut fields = Map::new();
-        while let Some(key) = mapping.next_key_seed(Key)? {
+        while let Some(key) = mapping.next_key_seed(MappingKeySeed)? {
             self.0.charge(key.len())?;
             if fields.contains_key(&key) {
                 self.0.report_repeated(&key);
@@ -328,9 +331,9 @@ impl<'de> Visitor<'de> for Node<'_> {
 }
 
 /// A key, resolved like a value and then printed, so that `yes: 1` has the key `true`.
-struct Key;
+struct MappingKeySeed;
 
-impl<'de> DeserializeSeed<'de> for Key {
+impl<'de> DeserializeSeed<'de> for MappingKeySeed {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
@@ -338,7 +341,7 @@ impl<'de> DeserializeSeed<'de> for Key {
     }
 }
 
-impl Visitor<'_> for Key {
+impl Visitor<'_> for MappingKeySeed {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

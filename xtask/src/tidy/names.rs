@@ -1,23 +1,20 @@
-//! Checks of names: one meaning for each in the workspace, in words that people who know Kubernetes, HTTP
+//! Checks of names: one meaning for each type in the workspace, in words that people who know Kubernetes, HTTP
 //! and Rust have already.
 //!
 //! ```text
-//!   type defined in two crates ──┐
-//!   banned word in a type, ──────┴──► to_mend.txt has it? ── yes: it waits to be mended
-//!   file or module name                                 └── no:  a complaint
+//!   a type that two crates define, or one crate twice ───────┐
+//!   a banned word in a type, function, module or file name ──┴──► a complaint
 //! ```
-//!
-//! `to_mend.txt` only shrinks: what is mended must leave it, and nothing new is let in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::Complaints;
 
 /// Words of our own that a reader would have to look up.
-const BANNED: [&str; 11] = [
+const BANNED: [&str; 12] = [
     "aside",
     "beside",
     "asked",
@@ -29,28 +26,16 @@ const BANNED: [&str; 11] = [
     "strangers",
     "glass",
     "shelves",
+    "door",
 ];
-/// Where the names are that wait to be mended.
-const TO_MEND: &str = "xtask/src/tidy/to_mend.txt";
 
 pub(super) fn check(root: &Path, files: &[String], complaints: &mut Complaints) -> Result<()> {
     let mut found = Found::default();
     for file in files.iter().filter(|file| is_shipped(file)) {
-        let text = std::fs::read_to_string(root.join(file))?;
-        found.take(file, &text);
+        found.take(file, &std::fs::read_to_string(root.join(file))?);
     }
-    let path = root.join(TO_MEND);
-    let known = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let known: BTreeSet<&str> = known.lines().filter(|line| !line.starts_with('#')).collect();
-    let lines = found.lines();
-    for line in &lines {
-        if !known.contains(line.as_str()) {
-            complaints.push(format!("{line}: give it a name of its own, in plain words"));
-        }
-    }
-    for line in known.iter().filter(|line| !line.is_empty() && !lines.contains(**line)) {
-        complaints.push(format!("{line}: is mended; remove it from {TO_MEND}"));
-    }
+    let advice = |line: &String| format!("{line}: give it a name of its own, in plain words");
+    complaints.extend(found.lines().iter().map(advice));
     Ok(())
 }
 
@@ -63,8 +48,8 @@ fn is_shipped(file: &str) -> bool {
 /// The names that are there.
 #[derive(Default)]
 struct Found {
-    /// The crates that define each type.
-    types: BTreeMap<String, BTreeSet<String>>,
+    /// The files that define each type.
+    types: BTreeMap<String, Vec<String>>,
     /// Names with a banned word, with the crate.
     banned: BTreeSet<(String, String)>,
 }
@@ -78,8 +63,8 @@ impl Found {
         for line in shipped.lines() {
             let Some((kind, defined)) = definition(line) else { continue };
             self.look(&name, defined);
-            if kind != "mod" {
-                self.types.entry(defined.to_owned()).or_default().insert(name.clone());
+            if !matches!(kind, "mod" | "fn") {
+                self.types.entry(defined.to_owned()).or_default().push(file.to_owned());
             }
         }
     }
@@ -92,10 +77,8 @@ impl Found {
 
     /// What is wrong, a line each.
     fn lines(&self) -> BTreeSet<String> {
-        let twice =
-            self.types.iter().filter(|(_, rooms)| rooms.len() > 1).flat_map(|(name, rooms)| {
-                rooms.iter().map(move |room| format!("type {name} in {room}, and elsewhere"))
-            });
+        let twice = self.types.iter().filter(|(_, files)| files.len() > 1);
+        let twice = twice.map(|(name, files)| format!("type {name} in {}", files.join(" and ")));
         let banned = self.banned.iter().map(|(room, name)| format!("name {name} in {room}"));
         twice.chain(banned).collect()
     }
@@ -107,16 +90,18 @@ fn room(file: &str) -> String {
     path.split("/src/").next().unwrap_or_default().to_owned()
 }
 
-/// What a line defines: a type or a module.
+/// What a line defines: a type, a function or a module.
 fn definition(line: &str) -> Option<(&str, &str)> {
-    let line = line.trim_start();
-    let line = match line.strip_prefix("pub") {
-        Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
-        Some(rest) => rest.strip_prefix(' ')?,
-        None => line,
-    };
+    let mut line = line.trim_start();
+    if let Some(rest) = line.strip_prefix("pub") {
+        line =
+            if rest.starts_with('(') { rest.split_once(") ")?.1 } else { rest.strip_prefix(' ')? };
+    }
+    for word in ["const ", "async ", "unsafe "] {
+        line = line.strip_prefix(word).unwrap_or(line);
+    }
     let (kind, rest) = line.split_once(' ')?;
-    if !matches!(kind, "struct" | "enum" | "trait" | "mod") {
+    if !matches!(kind, "struct" | "enum" | "trait" | "mod" | "fn") {
         return None;
     }
     let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -147,19 +132,26 @@ mod tests {
         let mut found = Found::default();
         found.take("crates/a/src/lib.rs", "//! A.\npub struct Place;\npub(crate) enum Fine {}\n");
         found.take("crates/b/src/x/aside.rs", "//! B.\n  struct Place {\npub trait WasTold {}\n");
-        found.take("crates/b/src/y.rs", "//! B.\nstruct Place;\nmod shelves;\nmod aside_dish;\n");
+        found.take("crates/b/src/y.rs", "//! B.\nmod shelves;\npub async fn put_aside() {}\n");
         let lines: Vec<String> = found.lines().into_iter().collect();
         assert_eq!(
             lines,
             [
                 "name WasTold in b",
                 "name aside in b",
-                "name aside_dish in b",
+                "name put_aside in b",
                 "name shelves in b",
-                "type Place in a, and elsewhere",
-                "type Place in b, and elsewhere",
+                "type Place in crates/a/src/lib.rs and crates/b/src/x/aside.rs",
             ]
         );
+    }
+
+    #[test]
+    fn a_type_that_one_crate_defines_twice_is_found() {
+        let mut found = Found::default();
+        found.take("crates/a/src/b.rs", "//! B.\nstruct Place;\n");
+        found.take("crates/a/src/c.rs", "//! C.\nstruct Place;\n");
+        assert_eq!(found.lines().len(), 1);
     }
 
     #[test]

@@ -10,11 +10,11 @@ use super::Complaints;
 /// Words that write to the world without the write path, and the files that are it, or have a reason.
 const WRITES: Rule = Rule {
     words: &["Proposal {", "Proposal::create(", "Proposal::put(", "Proposal::delete(", "propose("],
-    instead: "write through `Door`, so that it is admitted, audited and has managed fields",
+    instead: "write through `InternalWriter`, so that it is admitted, audited and has managed fields",
     rooms: &["crates/server/src/", "crates/driver/src/", "crates/host/src/", "crates/cluster/src/"],
     allowed: &[
         ("crates/driver/src/mirror.rs", "the world of a mirror is its own"),
-        ("crates/server/src/door.rs", "the write path of this process's followers"),
+        ("crates/server/src/internal_writer.rs", "the write path of this process's followers"),
         ("crates/server/src/pods.rs", "the write path of bindings and evictions"),
         ("crates/server/src/write/", "the write path"),
     ],
@@ -41,7 +41,7 @@ const CLOCKS: Rule = Rule {
     ],
     allowed: &[
         ("crates/driver/src/clock.rs", "the driver's clock"),
-        ("crates/driver/src/pace.rs", "waits of the loop itself"),
+        ("crates/driver/src/poll_throttle.rs", "waits of the loop itself"),
     ],
 };
 

@@ -53,7 +53,7 @@ pub struct AccessDecision {
 
 /// How far a check is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum AuthorizerStage {
     /// Who is asked.
     Authorizer,
     /// A path.
@@ -66,46 +66,54 @@ pub(crate) enum Stage {
 
 /// A check in the making, and who answers it.
 #[derive(Clone)]
-pub struct Access<'a> {
+pub struct AccessCheckBuilder<'a> {
     authorizer: &'a dyn Authorize,
     check: Arc<AccessCheck>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: AuthorizerStage,
 }
 
-impl fmt::Debug for Access<'_> {
+impl fmt::Debug for AccessCheckBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Access({:?}, {:?})", self.stage, self.check)
     }
 }
 
-impl<'a> Access<'a> {
+impl<'a> AccessCheckBuilder<'a> {
     /// Nothing is asked yet.
     #[must_use]
-    pub fn new(authorizer: &'a dyn Authorize) -> Access<'a> {
-        Access { authorizer, check: Arc::default(), stage: Stage::Authorizer }
+    pub fn new(authorizer: &'a dyn Authorize) -> AccessCheckBuilder<'a> {
+        AccessCheckBuilder { authorizer, check: Arc::default(), stage: AuthorizerStage::Authorizer }
     }
 
     /// A check of a resource, of which only the verb is missing.
     #[must_use]
-    pub fn of(authorizer: &'a dyn Authorize, check: &Arc<AccessCheck>) -> Access<'a> {
-        Access { authorizer, check: Arc::clone(check), stage: Stage::Resource }
+    pub fn of(authorizer: &'a dyn Authorize, check: &Arc<AccessCheck>) -> AccessCheckBuilder<'a> {
+        AccessCheckBuilder {
+            authorizer,
+            check: Arc::clone(check),
+            stage: AuthorizerStage::Resource,
+        }
     }
 
     /// The name of its type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self.stage {
-            Stage::Authorizer => "kubernetes.authorization.Authorizer",
-            Stage::Path => "kubernetes.authorization.PathCheck",
-            Stage::Group => "kubernetes.authorization.GroupCheck",
-            Stage::Resource => "kubernetes.authorization.ResourceCheck",
+            AuthorizerStage::Authorizer => "kubernetes.authorization.Authorizer",
+            AuthorizerStage::Path => "kubernetes.authorization.PathCheck",
+            AuthorizerStage::Group => "kubernetes.authorization.GroupCheck",
+            AuthorizerStage::Resource => "kubernetes.authorization.ResourceCheck",
         }
     }
 
     /// The same, with more said.
-    fn with(&self, stage: Stage, say: impl FnOnce(&mut AccessCheck)) -> Value<'a> {
+    fn with(&self, stage: AuthorizerStage, say: impl FnOnce(&mut AccessCheck)) -> Value<'a> {
         let mut check = AccessCheck::clone(&self.check);
         say(&mut check);
-        Value::Access(Access { check: Arc::new(check), stage, authorizer: self.authorizer })
+        Value::Access(AccessCheckBuilder {
+            check: Arc::new(check),
+            stage,
+            authorizer: self.authorizer,
+        })
     }
 }
 
@@ -113,8 +121,8 @@ impl<'a> Access<'a> {
 fn said<'a, 'v>(
     meter: &mut Meter,
     args: &'v [Value<'a>],
-    wanted: Stage,
-) -> Result<(&'v Access<'a>, &'v str), EvalError> {
+    wanted: AuthorizerStage,
+) -> Result<(&'v AccessCheckBuilder<'a>, &'v str), EvalError> {
     match args {
         [Value::Access(access), Value::String(text)] if access.stage == wanted => {
             meter.work_len(text.len())?;
@@ -132,21 +140,21 @@ fn not_blank(text: &str, what: &str) -> Result<(), EvalError> {
 }
 
 pub(crate) fn path<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Authorizer)?;
+    let (access, text) = said(meter, args, AuthorizerStage::Authorizer)?;
     not_blank(text, "path")?;
-    Ok(access.with(Stage::Path, |check| text.clone_into(&mut check.path)))
+    Ok(access.with(AuthorizerStage::Path, |check| text.clone_into(&mut check.path)))
 }
 
 pub(crate) fn group<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Authorizer)?;
-    Ok(access.with(Stage::Group, |check| text.clone_into(&mut check.group)))
+    let (access, text) = said(meter, args, AuthorizerStage::Authorizer)?;
+    Ok(access.with(AuthorizerStage::Group, |check| text.clone_into(&mut check.group)))
 }
 
 pub(crate) fn service_account<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     let [Value::Access(access), Value::String(namespace), Value::String(name)] = args else {
         return Err(EvalError::no_such_overload());
     };
-    if access.stage != Stage::Authorizer {
+    if access.stage != AuthorizerStage::Authorizer {
         return Err(EvalError::no_such_overload());
     }
     if dns_subdomain(name).is_some() {
@@ -156,45 +164,45 @@ pub(crate) fn service_account<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a>
         return Err(EvalError::failed("Invalid service account namespace"));
     }
     let account = Some((namespace.to_string(), name.to_string()));
-    Ok(access.with(Stage::Authorizer, |check| check.account = account))
+    Ok(access.with(AuthorizerStage::Authorizer, |check| check.account = account))
 }
 
 pub(crate) fn resource<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Group)?;
+    let (access, text) = said(meter, args, AuthorizerStage::Group)?;
     not_blank(text, "resource")?;
-    Ok(access.with(Stage::Resource, |check| text.clone_into(&mut check.resource)))
+    Ok(access.with(AuthorizerStage::Resource, |check| text.clone_into(&mut check.resource)))
 }
 
 pub(crate) fn subresource<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Resource)?;
-    Ok(access.with(Stage::Resource, |check| text.clone_into(&mut check.subresource)))
+    let (access, text) = said(meter, args, AuthorizerStage::Resource)?;
+    Ok(access.with(AuthorizerStage::Resource, |check| text.clone_into(&mut check.subresource)))
 }
 
 pub(crate) fn namespace<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Resource)?;
-    Ok(access.with(Stage::Resource, |check| text.clone_into(&mut check.namespace)))
+    let (access, text) = said(meter, args, AuthorizerStage::Resource)?;
+    Ok(access.with(AuthorizerStage::Resource, |check| text.clone_into(&mut check.namespace)))
 }
 
 pub(crate) fn name<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Resource)?;
-    Ok(access.with(Stage::Resource, |check| text.clone_into(&mut check.name)))
+    let (access, text) = said(meter, args, AuthorizerStage::Resource)?;
+    Ok(access.with(AuthorizerStage::Resource, |check| text.clone_into(&mut check.name)))
 }
 
 pub(crate) fn field_selector<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Resource)?;
-    Ok(access.with(Stage::Resource, |check| text.clone_into(&mut check.field_selector)))
+    let (access, text) = said(meter, args, AuthorizerStage::Resource)?;
+    Ok(access.with(AuthorizerStage::Resource, |check| text.clone_into(&mut check.field_selector)))
 }
 
 pub(crate) fn label_selector<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    let (access, text) = said(meter, args, Stage::Resource)?;
-    Ok(access.with(Stage::Resource, |check| text.clone_into(&mut check.label_selector)))
+    let (access, text) = said(meter, args, AuthorizerStage::Resource)?;
+    Ok(access.with(AuthorizerStage::Resource, |check| text.clone_into(&mut check.label_selector)))
 }
 
 pub(crate) fn check<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     let [Value::Access(access), Value::String(verb)] = args else {
         return Err(EvalError::no_such_overload());
     };
-    if !matches!(access.stage, Stage::Path | Stage::Resource) {
+    if !matches!(access.stage, AuthorizerStage::Path | AuthorizerStage::Resource) {
         return Err(EvalError::no_such_overload());
     }
     meter.check_access()?;

@@ -6,11 +6,11 @@ use crate::compare::{contains, equal, order};
 use crate::error::EvalError;
 use crate::library::operators;
 use crate::meter::{Meter, scaled};
-use crate::value::{List, Value};
+use crate::value::{ListValue, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
-fn only<'a, 'v>(args: &'v [Value<'a>]) -> Result<&'v List<'a>, EvalError> {
+fn only<'a, 'v>(args: &'v [Value<'a>]) -> Result<&'v ListValue<'a>, EvalError> {
     match args {
         [Value::List(list)] => Ok(list),
         _ => Err(EvalError::no_such_overload()),
@@ -23,7 +23,7 @@ fn pay_list(meter: &mut Meter, elements: u64) -> Result<(), EvalError> {
 }
 
 /// Pays for comparing every element of a list with every other.
-fn pay_pairs(meter: &mut Meter, keys: &List<'_>) -> Result<(), EvalError> {
+fn pay_pairs(meter: &mut Meter, keys: &ListValue<'_>) -> Result<(), EvalError> {
     let text = matches!(keys.get(0), Some(Ok(Value::String(_) | Value::Bytes(_))));
     let pairs = (keys.len() as u64).saturating_mul(keys.len() as u64);
     pay_list(meter, scaled(pairs, if text { 2.1 } else { 2.0 }))
@@ -121,7 +121,7 @@ pub(crate) fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
 
 fn flatten_into<'a>(
     meter: &mut Meter,
-    list: &List<'a>,
+    list: &ListValue<'a>,
     depth: u64,
     out: &mut Vec<Value<'a>>,
 ) -> Result<(), EvalError> {
@@ -147,7 +147,7 @@ pub(crate) fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a
     }
 }
 
-fn sorted<'a>(meter: &mut Meter, list: &List<'a>, keys: &List<'a>) -> Made<'a> {
+fn sorted<'a>(meter: &mut Meter, list: &ListValue<'a>, keys: &ListValue<'a>) -> Made<'a> {
     pay_pairs(meter, keys)?;
     let keys = keys.to_vec()?;
     let mut pairs: Vec<(Value<'a>, Value<'a>)> = keys.into_iter().zip(list.to_vec()?).collect();
@@ -215,14 +215,14 @@ pub(crate) fn last<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     Ok(found.map_or(Value::Optional(None), Value::some))
 }
 
-fn two<'a, 'v>(args: &'v [Value<'a>]) -> Result<(&'v List<'a>, &'v List<'a>), EvalError> {
+fn two<'a, 'v>(args: &'v [Value<'a>]) -> Result<(&'v ListValue<'a>, &'v ListValue<'a>), EvalError> {
     match args {
         [Value::List(a), Value::List(b)] => Ok((a, b)),
         _ => Err(EvalError::no_such_overload()),
     }
 }
 
-fn covers<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Result<bool, EvalError> {
+fn covers<'a>(meter: &mut Meter, a: &ListValue<'a>, b: &ListValue<'a>) -> Result<bool, EvalError> {
     for item in b.iter() {
         if !contains(meter, a, &item?)? {
             return Ok(false);

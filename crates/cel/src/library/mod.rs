@@ -28,11 +28,12 @@ use crate::types::{Opaque, Type};
 use crate::value::Value;
 
 /// What computes a call.
-pub(crate) type Run = for<'a> fn(&mut Meter, &[Value<'a>]) -> Result<Value<'a>, EvalError>;
+pub(crate) type FunctionImplementation =
+    for<'a> fn(&mut Meter, &[Value<'a>]) -> Result<Value<'a>, EvalError>;
 
 /// How a call is charged when it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Charge {
+pub(crate) enum CostModel {
     /// One unit.
     One,
     /// The function charges itself.
@@ -62,8 +63,8 @@ pub(crate) enum Charge {
 /// A function and all its overloads.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    pub(crate) charge: Charge,
-    pub(crate) run: Run,
+    pub(crate) charge: CostModel,
+    pub(crate) run: FunctionImplementation,
     pub(crate) overloads: Vec<Overload>,
 }
 
@@ -79,8 +80,8 @@ pub(crate) struct Overload {
 /// A row of the table: `id: recv.(args) -> result`, or `id: (args) -> result`.
 pub(crate) struct Declared {
     pub(crate) name: &'static str,
-    pub(crate) charge: Charge,
-    pub(crate) run: Run,
+    pub(crate) charge: CostModel,
+    pub(crate) run: FunctionImplementation,
     pub(crate) overloads: &'static [&'static str],
 }
 

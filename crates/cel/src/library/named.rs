@@ -12,7 +12,7 @@ type Made<'a> = Result<Value<'a>, EvalError>;
 
 /// A format that text can be checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedFormat {
     /// A DNS label.
     Dns1123Label,
     /// A DNS subdomain.
@@ -41,22 +41,22 @@ pub enum Named {
     Datetime,
 }
 
-impl Named {
-    fn find(name: &str) -> Option<Named> {
+impl NamedFormat {
+    fn find(name: &str) -> Option<NamedFormat> {
         Some(match name {
-            "dns1123Label" => Named::Dns1123Label,
-            "dns1123Subdomain" => Named::Dns1123Subdomain,
-            "dns1035Label" => Named::Dns1035Label,
-            "qualifiedName" => Named::QualifiedName,
-            "dns1123LabelPrefix" => Named::Dns1123LabelPrefix,
-            "dns1123SubdomainPrefix" => Named::Dns1123SubdomainPrefix,
-            "dns1035LabelPrefix" => Named::Dns1035LabelPrefix,
-            "labelValue" => Named::LabelValue,
-            "uri" => Named::Uri,
-            "uuid" => Named::Uuid,
-            "byte" => Named::Byte,
-            "date" => Named::Date,
-            "datetime" => Named::Datetime,
+            "dns1123Label" => NamedFormat::Dns1123Label,
+            "dns1123Subdomain" => NamedFormat::Dns1123Subdomain,
+            "dns1035Label" => NamedFormat::Dns1035Label,
+            "qualifiedName" => NamedFormat::QualifiedName,
+            "dns1123LabelPrefix" => NamedFormat::Dns1123LabelPrefix,
+            "dns1123SubdomainPrefix" => NamedFormat::Dns1123SubdomainPrefix,
+            "dns1035LabelPrefix" => NamedFormat::Dns1035LabelPrefix,
+            "labelValue" => NamedFormat::LabelValue,
+            "uri" => NamedFormat::Uri,
+            "uuid" => NamedFormat::Uuid,
+            "byte" => NamedFormat::Byte,
+            "date" => NamedFormat::Date,
+            "datetime" => NamedFormat::Datetime,
             _ => return None,
         })
     }
@@ -64,15 +64,17 @@ impl Named {
     /// How long the pattern of the format is taken to be, for the cost.
     fn pattern_length(self) -> u64 {
         match self {
-            Named::Dns1123Label
-            | Named::Dns1035Label
-            | Named::Dns1123LabelPrefix
-            | Named::Dns1035LabelPrefix => 30,
-            Named::LabelValue => 40,
-            Named::Dns1123Subdomain | Named::Dns1123SubdomainPrefix | Named::QualifiedName => 60,
-            Named::Uuid | Named::Date | Named::Datetime => 100,
-            Named::Byte => 100,
-            Named::Uri => 300,
+            NamedFormat::Dns1123Label
+            | NamedFormat::Dns1035Label
+            | NamedFormat::Dns1123LabelPrefix
+            | NamedFormat::Dns1035LabelPrefix => 30,
+            NamedFormat::LabelValue => 40,
+            NamedFormat::Dns1123Subdomain
+            | NamedFormat::Dns1123SubdomainPrefix
+            | NamedFormat::QualifiedName => 60,
+            NamedFormat::Uuid | NamedFormat::Date | NamedFormat::Datetime => 100,
+            NamedFormat::Byte => 100,
+            NamedFormat::Uri => 300,
         }
     }
 
@@ -80,21 +82,21 @@ impl Named {
     fn fault(self, text: &str) -> Option<&'static str> {
         let unless = |good: bool, fault: &'static str| (!good).then_some(fault);
         match self {
-            Named::Dns1123Label => name::dns_label(text),
-            Named::Dns1123Subdomain => name::dns_subdomain(text),
-            Named::Dns1035Label => name::dns_1035_label(text),
-            Named::QualifiedName => name::qualified_name(text),
-            Named::Dns1123LabelPrefix => name::dns_label(&completed(text)),
-            Named::Dns1123SubdomainPrefix => name::dns_subdomain(&completed(text)),
-            Named::Dns1035LabelPrefix => name::dns_1035_label(&completed(text)),
-            Named::LabelValue => name::label_value(text),
-            Named::Uri => unless(is_request_uri(text), "invalid URI"),
-            Named::Uuid => unless(is_uuid(text), "does not match the UUID format"),
-            Named::Byte => {
+            NamedFormat::Dns1123Label => name::dns_label(text),
+            NamedFormat::Dns1123Subdomain => name::dns_subdomain(text),
+            NamedFormat::Dns1035Label => name::dns_1035_label(text),
+            NamedFormat::QualifiedName => name::qualified_name(text),
+            NamedFormat::Dns1123LabelPrefix => name::dns_label(&completed(text)),
+            NamedFormat::Dns1123SubdomainPrefix => name::dns_subdomain(&completed(text)),
+            NamedFormat::Dns1035LabelPrefix => name::dns_1035_label(&completed(text)),
+            NamedFormat::LabelValue => name::label_value(text),
+            NamedFormat::Uri => unless(is_request_uri(text), "invalid URI"),
+            NamedFormat::Uuid => unless(is_uuid(text), "does not match the UUID format"),
+            NamedFormat::Byte => {
                 unless(!text.is_empty() && decode_base64(text).is_some(), "invalid base64")
             }
-            Named::Date => unless(time::date(text).is_some(), "invalid date"),
-            Named::Datetime => unless(time::rfc3339(text).is_some(), "invalid datetime"),
+            NamedFormat::Date => unless(time::date(text).is_some(), "invalid date"),
+            NamedFormat::Datetime => unless(time::rfc3339(text).is_some(), "invalid datetime"),
         }
     }
 }
@@ -122,7 +124,7 @@ fn is_uuid(text: &str) -> bool {
 pub(crate) fn named<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     match args {
         [Value::String(name)] => {
-            let found = Named::find(name).map(Value::Format);
+            let found = NamedFormat::find(name).map(Value::Format);
             Ok(found.map_or(Value::Optional(None), Value::some))
         }
         _ => Err(EvalError::no_such_overload()),
@@ -144,7 +146,7 @@ pub(crate) fn validate<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
 macro_rules! constants {
     ($($function:ident $named:ident),* $(,)?) => {
         $(pub(crate) fn $function<'a>(_: &mut Meter, _: &[Value<'a>]) -> Made<'a> {
-            Ok(Value::Format(Named::$named))
+            Ok(Value::Format(NamedFormat::$named))
         })*
     };
 }

@@ -10,7 +10,7 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::shape::ListKind;
 use crate::time::{NANOS, Stamp, in_range};
-use crate::value::{Key, List, Map, Value, exact};
+use crate::value::{ListValue, MapKey, MapValue, Value, exact};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
@@ -82,7 +82,7 @@ pub(crate) fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
 }
 
 /// Two lists in one; sets keep one of each, keyed lists let the second overwrite the first.
-fn join_lists<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Made<'a> {
+fn join_lists<'a>(meter: &mut Meter, a: &ListValue<'a>, b: &ListValue<'a>) -> Made<'a> {
     let size = (a.len() as u64).saturating_add(b.len() as u64);
     meter.elements(size)?;
     let mut out = a.to_vec()?;
@@ -271,23 +271,23 @@ pub(crate) fn map_insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> 
         return Err(EvalError::no_such_overload());
     };
     let mut made = match map {
-        Map::Made(made) => made.clone(),
-        Map::Json(..) => return Err(EvalError::no_such_overload()),
+        MapValue::Made(made) => made.clone(),
+        MapValue::Json(..) => return Err(EvalError::no_such_overload()),
     };
     meter.elements(made.len() as u64)?;
     insert_into(meter, Arc::make_mut(&mut made), rest)?;
-    Ok(Value::Map(Map::Made(made)))
+    Ok(Value::Map(MapValue::Made(made)))
 }
 
 /// The entries of one step: a key and a value, or a whole map.
 pub(crate) fn insert_into<'a>(
     meter: &mut Meter,
-    made: &mut BTreeMap<Key<'a>, Value<'a>>,
+    made: &mut BTreeMap<MapKey<'a>, Value<'a>>,
     rest: &[Value<'a>],
 ) -> Result<(), EvalError> {
     // One for the call, the rest for the place in the tree, as a new list costs ten.
     meter.charge(8)?;
-    let mut put = |key: Key<'a>, value: Value<'a>| match made.entry(key) {
+    let mut put = |key: MapKey<'a>, value: Value<'a>| match made.entry(key) {
         Entry::Vacant(place) => {
             place.insert(value);
             Ok(())

@@ -5,7 +5,7 @@ use crate::error::EvalError;
 use crate::library::convert;
 use crate::library::strings::{pay_text, quoted};
 use crate::meter::{Meter, VISIT};
-use crate::value::{Key, Value};
+use crate::value::{MapKey, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
@@ -21,7 +21,7 @@ pub(crate) fn format<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     let mut next = 0usize;
     while let Some((before, after)) = rest.split_once('%') {
         out.push_str(before);
-        let clause = Clause::read(after).ok_or_else(|| {
+        let clause = FormatSpecifier::read(after).ok_or_else(|| {
             EvalError::failed("could not parse formatting clause: unrecognized formatting clause")
         })?;
         rest = after.get(clause.length..).unwrap_or_default();
@@ -42,14 +42,14 @@ pub(crate) fn format<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
 }
 
 /// What stands after a percent sign.
-struct Clause {
+struct FormatSpecifier {
     precision: usize,
     verb: char,
     length: usize,
 }
 
-impl Clause {
-    fn read(text: &str) -> Option<Clause> {
+impl FormatSpecifier {
+    fn read(text: &str) -> Option<FormatSpecifier> {
         let (precision, skipped) = match text.strip_prefix('.') {
             None => (6, 0),
             Some(rest) => {
@@ -60,7 +60,7 @@ impl Clause {
         };
         let verb = text.get(skipped..)?.chars().next()?;
         let known = matches!(verb, 's' | 'd' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o' | '%');
-        (known && precision <= PRECISION_MAX).then_some(Clause {
+        (known && precision <= PRECISION_MAX).then_some(FormatSpecifier {
             precision,
             verb,
             length: skipped + verb.len_utf8(),
@@ -184,7 +184,7 @@ fn display(meter: &mut Meter, value: &Value<'_>) -> Result<String, EvalError> {
             for key in map.keys() {
                 let Some(value) = map.get(&key)? else { continue };
                 let shown = match &key {
-                    Key::String(text) => quoted(text),
+                    MapKey::String(text) => quoted(text),
                     key => key_text(key),
                 };
                 parts.push(format!("{shown}:{}", inner(meter, &value)?));

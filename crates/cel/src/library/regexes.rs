@@ -16,7 +16,7 @@ type Made<'a> = Result<Value<'a>, EvalError>;
 
 /// A compiled pattern.
 #[derive(Debug)]
-pub(crate) struct Pattern(Regex);
+pub(crate) struct CompiledRegex(Regex);
 
 /// The size of a pattern that stands in the rule itself.
 const WRITTEN_BYTES_MAX: usize = 1 << 20;
@@ -25,24 +25,24 @@ const MADE_BYTES_MAX: usize = 1 << 17;
 /// How many patterns made while running are kept.
 const KEPT_MAX: usize = 32;
 
-impl Pattern {
+impl CompiledRegex {
     /// Compiles a pattern that stands in a rule.
-    pub(crate) fn written(text: &str) -> Option<Pattern> {
-        Pattern::compile(text, WRITTEN_BYTES_MAX)
+    pub(crate) fn written(text: &str) -> Option<CompiledRegex> {
+        CompiledRegex::compile(text, WRITTEN_BYTES_MAX)
     }
 
-    fn compile(text: &str, bytes: usize) -> Option<Pattern> {
+    fn compile(text: &str, bytes: usize) -> Option<CompiledRegex> {
         let built = RegexBuilder::new(&translate(text)?)
             .size_limit(bytes)
             .dfa_size_limit(bytes)
             .nest_limit(100)
             .build();
-        built.ok().map(Pattern)
+        built.ok().map(CompiledRegex)
     }
 }
 
 /// The pattern of a call: kept from an earlier one, or compiled and paid for.
-fn pattern(meter: &mut Meter, text: &Text<'_>) -> Result<Arc<Pattern>, EvalError> {
+fn pattern(meter: &mut Meter, text: &Text<'_>) -> Result<Arc<CompiledRegex>, EvalError> {
     let kept = meter.patterns.iter().find(|(known, _)| **known == **text);
     if let Some(kept) = kept.map(|(_, kept)| kept.clone()) {
         meter.charge(2)?;
@@ -50,7 +50,7 @@ fn pattern(meter: &mut Meter, text: &Text<'_>) -> Result<Arc<Pattern>, EvalError
     }
     // Compiling is the costly part, and it grows with what repetitions stand for.
     meter.charge(weight(text).saturating_mul(10).saturating_add(500))?;
-    let made = Pattern::compile(text, MADE_BYTES_MAX).map(Arc::new);
+    let made = CompiledRegex::compile(text, MADE_BYTES_MAX).map(Arc::new);
     let made = made.ok_or_else(|| EvalError::failed("the pattern is malformed or too large"))?;
     if meter.patterns.len() >= KEPT_MAX {
         meter.patterns.remove(0);
@@ -70,7 +70,7 @@ pub(crate) fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     }
 }
 
-fn run_matches<'a>(pattern: &Pattern, text: &str) -> Made<'a> {
+fn run_matches<'a>(pattern: &CompiledRegex, text: &str) -> Made<'a> {
     Ok(Value::Bool(pattern.0.is_match(text)))
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     }
 }
 
-fn run_find<'a>(pattern: &Pattern, text: &str) -> Made<'a> {
+fn run_find<'a>(pattern: &CompiledRegex, text: &str) -> Made<'a> {
     Ok(Value::text(pattern.0.find(text).map_or("", |found| found.as_str())))
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     }
 }
 
-fn run_find_all<'a>(meter: &mut Meter, pattern: &Pattern, args: &[Value<'a>]) -> Made<'a> {
+fn run_find_all<'a>(meter: &mut Meter, pattern: &CompiledRegex, args: &[Value<'a>]) -> Made<'a> {
     let (text, most) = match args {
         [Value::String(text), _] => (text, -1),
         [Value::String(text), _, Value::Int(most)] => (text, *most),
@@ -122,7 +122,7 @@ const SEARCH: u64 = 512;
 pub(crate) fn run_written<'a>(
     meter: &mut Meter,
     name: &str,
-    pattern: &Pattern,
+    pattern: &CompiledRegex,
     args: &[Value<'a>],
 ) -> Made<'a> {
     meter.work(SEARCH)?;
@@ -326,7 +326,7 @@ fn literal(out: &mut String, chars: &mut Chars<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern;
+    use super::CompiledRegex;
 
     #[test]
     fn the_dialect_is_the_one_rules_are_written_in() {
@@ -351,12 +351,12 @@ mod tests {
             (r"^(?:ab)?$", "ab", true),
             (r"^(?P<n>a)+$", "aa", true),
         ] {
-            let found = Pattern::written(pattern).expect(pattern);
+            let found = CompiledRegex::written(pattern).expect(pattern);
             assert_eq!(found.0.is_match(text), wanted, "{pattern} on {text}");
         }
         for bad in [")", "(", "a**", "[", r"\", r"\C", "(?=a)", "a{1001}", "x++", "(a{1000}){1000}"]
         {
-            assert!(Pattern::written(bad).is_none(), "{bad}");
+            assert!(CompiledRegex::written(bad).is_none(), "{bad}");
         }
     }
 }

@@ -11,13 +11,13 @@ type Made<'a> = Result<Value<'a>, EvalError>;
 
 /// A version; what follows a plus sign is read and forgotten, since it orders nothing.
 #[derive(Debug)]
-pub struct Version {
+pub struct SemanticVersion {
     numbers: [u64; 3],
-    before_release: Vec<Part>,
+    before_release: Vec<PrereleaseIdentifier>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PrereleaseIdentifier {
     // Numbers come before words, so they stand first.
     Number(u64),
     Word(String),
@@ -26,8 +26,8 @@ enum Part {
 /// No version needs more characters.
 const LENGTH_MAX: usize = 1024;
 
-impl Version {
-    fn read(text: &str) -> Option<Version> {
+impl SemanticVersion {
+    fn read(text: &str) -> Option<SemanticVersion> {
         if text.len() > LENGTH_MAX {
             return None;
         }
@@ -52,11 +52,11 @@ impl Version {
             Some(before) => before.split('.').map(part).collect::<Option<Vec<_>>>()?,
             None => vec![],
         };
-        Some(Version { numbers, before_release })
+        Some(SemanticVersion { numbers, before_release })
     }
 
     /// Reads `v1`, `1.2` and `01.2.3` too.
-    fn read_loosely(text: &str) -> Option<Version> {
+    fn read_loosely(text: &str) -> Option<SemanticVersion> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_zeros).collect();
         if parts.len() < 3 && parts.last().is_some_and(|last| last.contains(['+', '-'])) {
@@ -65,11 +65,11 @@ impl Version {
         while parts.len() < 3 {
             parts.push("0".to_owned());
         }
-        Version::read(&parts.join("."))
+        SemanticVersion::read(&parts.join("."))
     }
 
     /// The order of versions; a version before release comes before the release.
-    pub(crate) fn compare(&self, other: &Version) -> Ordering {
+    pub(crate) fn compare(&self, other: &SemanticVersion) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| {
             match (self.before_release.is_empty(), other.before_release.is_empty()) {
                 (true, false) => Ordering::Greater,
@@ -101,19 +101,19 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-fn part(text: &str) -> Option<Part> {
+fn part(text: &str) -> Option<PrereleaseIdentifier> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        return plain_number(text).map(Part::Number);
+        return plain_number(text).map(PrereleaseIdentifier::Number);
     }
-    is_word(text).then(|| Part::Word(text.to_owned()))
+    is_word(text).then(|| PrereleaseIdentifier::Word(text.to_owned()))
 }
 
-fn read(args: &[Value<'_>]) -> Result<Option<Version>, EvalError> {
+fn read(args: &[Value<'_>]) -> Result<Option<SemanticVersion>, EvalError> {
     match args {
         [Value::String(text)] | [Value::String(text), Value::Bool(false)] => {
-            Ok(Version::read(text))
+            Ok(SemanticVersion::read(text))
         }
-        [Value::String(text), Value::Bool(true)] => Ok(Version::read_loosely(text)),
+        [Value::String(text), Value::Bool(true)] => Ok(SemanticVersion::read_loosely(text)),
         _ => Err(EvalError::no_such_overload()),
     }
 }

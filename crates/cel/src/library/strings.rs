@@ -3,7 +3,7 @@
 use crate::compare::equal;
 use crate::error::EvalError;
 use crate::meter::{Meter, VISIT, scaled};
-use crate::value::{List, Text, Value};
+use crate::value::{ListValue, Text, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
@@ -117,7 +117,7 @@ pub(crate) fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'
     }
 }
 
-fn position<'a>(meter: &mut Meter, list: &List<'a>, item: &Value<'a>, last: bool) -> Made<'a> {
+fn position<'a>(meter: &mut Meter, list: &ListValue<'a>, item: &Value<'a>, last: bool) -> Made<'a> {
     let mut found = -1;
     for (at, other) in (0i64..).zip(list.iter()) {
         if equal(meter, &other?, item)? {

@@ -1,17 +1,17 @@
 //! The table of functions. A flat list: what each does is told in the modules it points to.
 
-use super::Charge::{
+use super::CostModel::{
     Add, Contains, In, One, Order, Own, Regex, Scan, ScanSecond, Sets, Smaller, Traverse,
 };
 use super::{
-    Charge, Declared, Run, authorizer, convert, lists, math, named, net, operators, optional,
-    printf, quantity, regexes, semver, strings, times, url,
+    CostModel, Declared, FunctionImplementation, authorizer, convert, lists, math, named, net,
+    operators, optional, printf, quantity, regexes, semver, strings, times, url,
 };
 
 const fn row(
     name: &'static str,
-    charge: Charge,
-    run: Run,
+    charge: CostModel,
+    run: FunctionImplementation,
     overloads: &'static [&'static str],
 ) -> Declared {
     Declared { name, charge, run, overloads }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::EvalError;
 use crate::meter::Meter;
-use crate::value::{Key, Text, Value};
+use crate::value::{MapKey, Text, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
@@ -214,6 +214,6 @@ pub(crate) fn query<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     }
     let entries = found
         .into_iter()
-        .map(|(key, values)| (Key::String(Text::Shared(key.into())), Value::list(values)));
+        .map(|(key, values)| (MapKey::String(Text::Shared(key.into())), Value::list(values)));
     Ok(Value::map(entries.collect()))
 }

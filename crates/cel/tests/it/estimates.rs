@@ -2,13 +2,13 @@
 
 use serde_json::{Value as Json, json};
 use tenure_cel::{
-    EXPRESSION_ESTIMATE_MAX, Env, OldSelf, Shape, compile, compile_message, compile_rule,
+    DeclaredType, EXPRESSION_ESTIMATE_MAX, Env, OldSelf, compile, compile_message, compile_rule,
 };
 
 use crate::support::{list, map, object, values};
 
 fn estimate(schema: &Json, rule: &str) -> u64 {
-    let shape = Shape::from_schema(schema, false).expect("a schema rules can see");
+    let shape = DeclaredType::from_schema(schema, false).expect("a schema rules can see");
     compile(rule, &Env::for_rule(&shape, OldSelf::Present)).expect(rule).estimate().max
 }
 
@@ -141,7 +141,8 @@ fn r125_estimates_of_library_calls() {
 
 #[test]
 fn r125_names_are_short() {
-    let shape = Shape::from_schema(&object(json!({})), true).expect("a schema rules can see");
+    let shape =
+        DeclaredType::from_schema(&object(json!({})), true).expect("a schema rules can see");
     let env = Env::for_rule(&shape, OldSelf::Absent);
     for rule in ["self.metadata.name.contains('x')", "self.metadata.generateName.contains('x')"] {
         let cost = compile_rule(rule, &env).expect(rule).estimate().max;
@@ -156,7 +157,7 @@ fn r125_recorded_rules_without_bounds_exceed_the_limit() {
     let rule = "self.l.all(x, x.all(y, self.l.exists(z, z.exists(q, q == y))))";
     assert!(estimate(&nested, rule) > EXPRESSION_ESTIMATE_MAX);
     let item = object(json!({"n": {"type": "integer"}}));
-    let shape = Shape::from_schema(&item, false).expect("a schema rules can see");
+    let shape = DeclaredType::from_schema(&item, false).expect("a schema rules can see");
     let env = Env::for_rule(&shape, OldSelf::Absent);
     let message = compile_message("'bad ' + string(self.n)", &env).expect("a message");
     assert!(message.estimate().max > EXPRESSION_ESTIMATE_MAX);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tenure_cel::{
-    Bindings, Budget, CALL_COST_MAX, EXPRESSION_ESTIMATE_MAX, Env, EvalErrorKind, OBJECT_COST_MAX,
-    OldSelf, Shape, Value, compile, compile_rule,
+    Bindings, CALL_COST_MAX, CostBudget, DeclaredType, EXPRESSION_ESTIMATE_MAX, Env, EvalErrorKind,
+    OBJECT_COST_MAX, OldSelf, Value, compile, compile_rule,
 };
 
 use crate::support::{list, map, object};
@@ -45,7 +45,7 @@ fn cpu_time() -> Duration {
 fn run(rule: &str) -> (Result<Option<bool>, EvalErrorKind>, Duration, u64) {
     static DATA: LazyLock<(Json, Json)> = LazyLock::new(data);
     let (schema, object) = &*DATA;
-    let shape = Shape::from_schema(schema, false).expect("a schema rules can see");
+    let shape = DeclaredType::from_schema(schema, false).expect("a schema rules can see");
     let program = compile_rule(rule, &Env::for_rule(&shape, OldSelf::Absent)).expect(rule);
     // One at a time: these measure.
     static ONE: Mutex<()> = Mutex::new(());
@@ -55,7 +55,7 @@ fn run(rule: &str) -> (Result<Option<bool>, EvalErrorKind>, Duration, u64) {
     for _ in 0..5 {
         let value = Value::from_json(object, &shape).expect("data that fits");
         let bindings = Bindings::new().bind("self", value);
-        let mut budget = Budget::for_object();
+        let mut budget = CostBudget::for_object();
         let start = cpu_time();
         let made = program.eval(&bindings, &mut budget);
         best = best.min(cpu_time() - start);
@@ -178,7 +178,7 @@ fn r18_regular_expressions_do_not_explode() {
     ] {
         soon(rule);
     }
-    let shape = Shape::any();
+    let shape = DeclaredType::any();
     let env = Env::new().with_shape("self", &shape);
     for rule in
         ["'a'.matches('((a{100}){100}){100}')", "'a'.matches('(((\\\\pL{100}){100}){100})')"]
@@ -192,7 +192,7 @@ fn r18_regular_expressions_do_not_explode() {
 #[test]
 fn r18_budgets_are_shared() {
     let program = compile_rule("[1, 2, 3].map(x, x).all(y, y > 0)", &Env::new()).expect("a rule");
-    let mut budget = Budget::new(100);
+    let mut budget = CostBudget::new(100);
     let first = program.eval(&Bindings::new(), &mut budget);
     assert_eq!(first.map(|v| v.as_bool()), Ok(Some(true)));
     let left = budget.remaining();
@@ -215,7 +215,7 @@ fn r18_nothing_overlooks_a_spent_budget() {
 #[test]
 fn r18_unbounded_rules_are_estimated_beyond_the_limit() {
     let (schema, _) = data();
-    let shape = Shape::from_schema(&schema, false).expect("a schema rules can see");
+    let shape = DeclaredType::from_schema(&schema, false).expect("a schema rules can see");
     let env = Env::for_rule(&shape, OldSelf::Absent);
     for rule in [
         "self.n.all(a, self.n.all(b, true))",
@@ -234,13 +234,13 @@ fn r18_unbounded_rules_are_estimated_beyond_the_limit() {
 fn compiles(text: String) -> bool {
     let worker = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
         let start = Instant::now();
-        let env = Env::new().with_shape("a", &Shape::any());
+        let env = Env::new().with_shape("a", &DeclaredType::any());
         let made = compile(&text, &env).map(|program| {
             let value = json!({"b": 1});
-            let shape = Shape::any();
+            let shape = DeclaredType::any();
             let bound = Value::from_json(&value, &shape).expect("any data");
             // Whatever the run says, it returns.
-            drop(program.eval(&Bindings::new().bind("a", bound), &mut Budget::for_object()));
+            drop(program.eval(&Bindings::new().bind("a", bound), &mut CostBudget::for_object()));
         });
         let time = start.elapsed();
         let shown: String = text.chars().take(40).collect();

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use tenure_cel::{Bindings, Budget, Env, OldSelf, Shape, Value, compile, compile_rule};
+use tenure_cel::{Bindings, CostBudget, DeclaredType, Env, OldSelf, Value, compile, compile_rule};
 
 use crate::support::{list, map, object};
 
@@ -119,10 +119,10 @@ fn truth() -> BoxedStrategy<String> {
 
 /// What this crate says: a verdict, or nothing when the rule fails on the data.
 fn ours(rule: &str, data: &Json) -> Option<bool> {
-    let shape = Shape::from_schema(&schema(), false).expect("a schema rules can see");
+    let shape = DeclaredType::from_schema(&schema(), false).expect("a schema rules can see");
     let program = compile_rule(rule, &Env::for_rule(&shape, OldSelf::Absent)).expect(rule);
     let value = Value::from_json(data, &shape).expect("data that fits");
-    let made = program.eval(&Bindings::new().bind("self", value), &mut Budget::for_object());
+    let made = program.eval(&Bindings::new().bind("self", value), &mut CostBudget::for_object());
     made.ok().and_then(|v| v.as_bool())
 }
 
@@ -281,13 +281,13 @@ fn soup() -> impl Strategy<Value = String> {
 }
 
 fn survive(rule: &str, data: &Json) {
-    let typed = Shape::from_schema(&schema(), false).expect("a schema rules can see");
-    for shape in [typed, Shape::any()] {
+    let typed = DeclaredType::from_schema(&schema(), false).expect("a schema rules can see");
+    for shape in [typed, DeclaredType::any()] {
         let env = Env::for_rule(&shape, OldSelf::Optional);
         let Ok(program) = compile(rule, &env) else { continue };
         let Ok(value) = Value::from_json(data, &shape) else { continue };
         let bindings = Bindings::new().bind("self", value).bind("oldSelf", Value::Optional(None));
-        let mut budget = Budget::for_object();
+        let mut budget = CostBudget::for_object();
         // The result does not matter; that there is one does.
         drop(program.eval(&bindings, &mut budget));
     }
@@ -314,10 +314,10 @@ proptest! {
     /// The same rule costs the same and says the same.
     #[test]
     fn r18_runs_are_repeatable(rule in truth(), data in data()) {
-        let shape = Shape::from_schema(&schema(), false).expect("a schema rules can see");
+        let shape = DeclaredType::from_schema(&schema(), false).expect("a schema rules can see");
         let program = compile_rule(&rule, &Env::for_rule(&shape, OldSelf::Absent)).expect("a rule");
         let run = || {
-            let mut budget = Budget::for_object();
+            let mut budget = CostBudget::for_object();
             let value = Value::from_json(&data, &shape).expect("data that fits");
             let made = program.eval(&Bindings::new().bind("self", value), &mut budget);
             (made.map(|v| v.as_bool()), budget.remaining())

@@ -2,7 +2,7 @@
 //! spec/dependencies.md R20.
 
 use serde_json::json;
-use tenure_cel::{Env, OldSelf, Shape, compile, compile_message, compile_rule};
+use tenure_cel::{DeclaredType, Env, OldSelf, compile, compile_message, compile_rule};
 
 use crate::support::{list, object};
 
@@ -13,7 +13,7 @@ fn env() -> Env {
         "l": list(json!({"type": "string"})),
         "o": object(json!({"x": {"type": "integer"}})),
     }));
-    let shape = Shape::from_schema(&schema, false).expect("a schema rules can see");
+    let shape = DeclaredType::from_schema(&schema, false).expect("a schema rules can see");
     Env::for_rule(&shape, OldSelf::Present)
 }
 

@@ -1,7 +1,7 @@
 //! Short ways to say: this rule, on this data, gives that.
 
 use serde_json::{Value as Json, json};
-use tenure_cel::{Bindings, Budget, Env, OldSelf, Shape, Value, compile, compile_rule};
+use tenure_cel::{Bindings, CostBudget, DeclaredType, Env, OldSelf, Value, compile, compile_rule};
 
 pub(crate) struct Case {
     pub(crate) schema: Json,
@@ -37,20 +37,20 @@ pub(crate) fn object(properties: Json) -> Json {
 impl Case {
     /// What a rule says: true, false, or the reason it says nothing.
     pub(crate) fn run(&self, rule: &str) -> Result<bool, String> {
-        let shape = Shape::from_schema(&self.schema, false).expect("a schema rules can see");
+        let shape = DeclaredType::from_schema(&self.schema, false).expect("a schema rules can see");
         let program = compile_rule(rule, &Env::for_rule(&shape, OldSelf::Present))
             .map_err(|error| format!("compile: {error}"))?;
         let value = Value::from_json(&self.object, &shape).map_err(|e| e.message)?;
         let bindings = Bindings::new().bind("self", value.clone()).bind("oldSelf", value);
-        let made = program.eval(&bindings, &mut Budget::for_object()).map_err(|e| e.message)?;
+        let made = program.eval(&bindings, &mut CostBudget::for_object()).map_err(|e| e.message)?;
         made.as_bool().ok_or_else(|| format!("{made:?}"))
     }
 
     pub(crate) fn cost(&self, rule: &str) -> u64 {
-        let shape = Shape::from_schema(&self.schema, false).expect("a schema rules can see");
+        let shape = DeclaredType::from_schema(&self.schema, false).expect("a schema rules can see");
         let program = compile(rule, &Env::for_rule(&shape, OldSelf::Absent)).expect(rule);
         let value = Value::from_json(&self.object, &shape).expect("data that fits");
-        let mut budget = Budget::for_object();
+        let mut budget = CostBudget::for_object();
         let before = budget.remaining();
         program.eval(&Bindings::new().bind("self", value), &mut budget).expect(rule);
         before - budget.remaining()

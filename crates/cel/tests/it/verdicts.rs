@@ -1,7 +1,7 @@
 //! What rules say of data, after spec/api-server.md R125.
 
 use serde_json::json;
-use tenure_cel::{Bindings, Budget, Env, OldSelf, Shape, Value, compile_rule};
+use tenure_cel::{Bindings, CostBudget, DeclaredType, Env, OldSelf, Value, compile_rule};
 
 use crate::support::{Case, list, map, object, plain, values};
 
@@ -368,8 +368,8 @@ fn r125_optional_values() {
 
 #[test]
 fn r125_old_values() {
-    let shape =
-        Shape::from_schema(&object(json!({"v": {"type": "integer"}})), false).expect("shape");
+    let shape = DeclaredType::from_schema(&object(json!({"v": {"type": "integer"}})), false)
+        .expect("shape");
     let (new, old) = (json!({"v": 2}), json!({"v": 1}));
     let run = |rule: &str, mode: OldSelf, old: Option<Value<'_>>| {
         let program = compile_rule(rule, &Env::for_rule(&shape, mode)).map_err(|e| e.message)?;
@@ -380,7 +380,7 @@ fn r125_old_values() {
             Some(old) => bindings.bind("oldSelf", old),
             None => bindings,
         };
-        let made = program.eval(&bindings, &mut Budget::for_object());
+        let made = program.eval(&bindings, &mut CostBudget::for_object());
         made.map(|v| v.as_bool()).map_err(|e| e.message)
     };
     let old = || Value::from_json(&old, &shape).expect("data that fits");
@@ -410,7 +410,7 @@ fn r125_resources_show_their_names() {
         "spec": {"field1": "a"},
         "embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "in"}, "spec": {}},
     });
-    let shape = Shape::from_schema(&schema, true).expect("a schema rules can see");
+    let shape = DeclaredType::from_schema(&schema, true).expect("a schema rules can see");
     let env = Env::for_rule(&shape, OldSelf::Absent);
     for rule in [
         "self.kind == 'Pod' && self.apiVersion == 'v1' && self.metadata.name == 'foo'",
@@ -419,7 +419,7 @@ fn r125_resources_show_their_names() {
     ] {
         let program = compile_rule(rule, &env).expect(rule);
         let bindings = Bindings::new().bind("self", Value::from_json(&data, &shape).expect("data"));
-        let made = program.eval(&bindings, &mut Budget::for_object()).expect(rule);
+        let made = program.eval(&bindings, &mut CostBudget::for_object()).expect(rule);
         assert_eq!(made.as_bool(), Some(true), "{rule}");
     }
     for rule in [

@@ -3,23 +3,29 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use tenure_references::conformance::cluster::{Cluster, Pace};
+use tenure_references::conformance::cluster::{ConformanceCluster, ConformanceTiming};
 use tenure_references::conformance::{Base, GATED_VECTORS, VECTORS, Vector};
 
 use crate::flags::Conformance;
 use crate::inspect::{block_on, connect};
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::say;
 
-pub(super) fn run(flags: &Conformance) -> Result<ExitCode, Problem> {
+pub(super) fn run(flags: &Conformance) -> Result<ExitCode, CommandError> {
     let vectors = chosen(flags)?;
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
-        let refused = |error| Problem::from(reader.failed(error));
+        let refused = |error| CommandError::from(reader.failed(error));
         let base = Base::read().map_err(broken)?;
         let (namespace, name) = &flags.consumer;
         let client = reader.client().clone();
-        let cluster = Cluster::prepare(client, base, (namespace, name), Pace::default()).await;
+        let cluster = ConformanceCluster::prepare(
+            client,
+            base,
+            (namespace, name),
+            ConformanceTiming::default(),
+        )
+        .await;
         let cluster = cluster.map_err(refused)?;
         let (mut passed, mut failed) = (0, 0);
         for vector in &vectors {
@@ -46,7 +52,7 @@ pub(super) fn run(flags: &Conformance) -> Result<ExitCode, Problem> {
 }
 
 /// The cases that were asked for, by name or by gate.
-fn chosen(flags: &Conformance) -> Result<Vec<Vector>, Problem> {
+fn chosen(flags: &Conformance) -> Result<Vec<Vector>, CommandError> {
     let read = |(_, text): &(&str, &str)| Vector::read(text).map_err(broken);
     let all: Vec<Vector> =
         VECTORS.iter().chain(GATED_VECTORS).map(read).collect::<Result<_, _>>()?;
@@ -55,18 +61,18 @@ fn chosen(flags: &Conformance) -> Result<Vec<Vector>, Problem> {
     for gate in &flags.gates {
         if !gates.contains(gate.as_str()) {
             let gates: Vec<&str> = gates.into_iter().collect();
-            return Err(Problem::new(format!("no case needs a gate `{gate}`"))
+            return Err(CommandError::new(format!("no case needs a gate `{gate}`"))
                 .hint(format!("cases need: {}", gates.join(", "))));
         }
     }
     for name in &flags.only {
         let Some(vector) = all.iter().find(|vector| vector.name == *name) else {
             let names: Vec<&str> = all.iter().map(|vector| vector.name.as_str()).collect();
-            return Err(Problem::new(format!("there is no case `{name}`"))
+            return Err(CommandError::new(format!("there is no case `{name}`"))
                 .hint(format!("there are: {}", names.join(", "))));
         };
         if let Some(gate) = vector.gates.iter().find(|gate| !flags.gates.contains(gate)) {
-            return Err(Problem::new(format!("`{name}` needs the gate {gate}"))
+            return Err(CommandError::new(format!("`{name}` needs the gate {gate}"))
                 .hint(format!("if the cluster has it: --gates {}", vector.gates.join(","))));
         }
     }
@@ -75,6 +81,6 @@ fn chosen(flags: &Conformance) -> Result<Vec<Vector>, Problem> {
     Ok(all.into_iter().filter(|vector| is_asked_for(vector) && is_on(vector)).collect())
 }
 
-fn broken(error: serde_json::Error) -> Problem {
-    Problem::new("a case is broken").cause(&error)
+fn broken(error: serde_json::Error) -> CommandError {
+    CommandError::new("a case is broken").cause(&error)
 }

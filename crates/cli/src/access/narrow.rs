@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
-use tenure_inspect::Reader;
-use tenure_inspect::access::{NarrowQuestion, Records, Rights, Verdict, identity};
+use tenure_inspect::ClusterReader;
+use tenure_inspect::access::{ClusterAccess, NarrowQuestion, NarrowVerdict, Records, identity};
 use tenure_inspect::render::{self, access};
-use tenure_references::live::Proposal;
+use tenure_references::live::ProposedObjects;
 use tenure_references::{Resource, Strategy};
 
 use crate::access::bundled_objects;
 use crate::flags::{AccessNarrow, NarrowForm};
 use crate::inspect::{block_on, called, connect, paint};
-use crate::report::{COULD_NOT_LOOK, Problem};
+use crate::report::{COULD_NOT_LOOK, CommandError};
 use crate::say;
 
 /// Where a server shows who has read what.
@@ -27,9 +27,9 @@ const FIRST: [&str; 6] = ["apiVersion", "kind", "metadata", "subject", "classNam
 /// Something would break, or too little is known.
 const NOT_SAFE: u8 = 1;
 
-pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Problem> {
+pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, CommandError> {
     if flags.subject.is_empty() {
-        return Err(Problem::new("`--subject` names nobody").hint(format!(
+        return Err(CommandError::new("`--subject` names nobody").hint(format!(
             "write a user name: `{program} access narrow --subject system:serviceaccount:edge:edge`"
         )));
     }
@@ -52,8 +52,8 @@ pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Probl
         let kinds = reader.kinds().await?;
         let served = called(&kinds, &flags.resource)?;
         let resource = Resource::new(&served.group, &served.plural);
-        let proposal = Proposal { strategies, ..Proposal::default() };
-        let rights = Rights::read(&reader, &proposal, tenure_host::expressions()).await?;
+        let proposal = ProposedObjects { strategies, ..ProposedObjects::default() };
+        let rights = ClusterAccess::read(&reader, &proposal, tenure_host::expressions()).await?;
         let narrow = rights.narrow(&NarrowQuestion {
             who: &who,
             resource: &resource,
@@ -76,10 +76,10 @@ pub(super) fn run(flags: &AccessNarrow, program: &str) -> Result<ExitCode, Probl
         };
         say(text.as_bytes());
         Ok(match narrow.verdict {
-            Verdict::Safe => ExitCode::SUCCESS,
+            NarrowVerdict::Safe => ExitCode::SUCCESS,
             // What was not read may be what is missing to say so.
-            Verdict::NotShown if !narrow.unread.is_empty() => ExitCode::from(COULD_NOT_LOOK),
-            Verdict::WouldBreak | Verdict::NotShown => ExitCode::from(NOT_SAFE),
+            NarrowVerdict::NotShown if !narrow.unread.is_empty() => ExitCode::from(COULD_NOT_LOOK),
+            NarrowVerdict::WouldBreak | NarrowVerdict::NotShown => ExitCode::from(NOT_SAFE),
         })
     })
 }
@@ -104,9 +104,9 @@ fn ordered(object: &Value) -> String {
 }
 
 /// What the server remembers of a user; nothing if it remembers nothing, or does not tell us.
-async fn remembered(reader: &Reader, user: &str) -> Result<Option<Records>, Problem> {
+async fn remembered(reader: &ClusterReader, user: &str) -> Result<Option<Records>, CommandError> {
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new("the server does not say what was read").cause(error)
+        CommandError::new("the server does not say what was read").cause(error)
     };
     let escaped: String = user.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let request = http::Request::get(format!("{RECORDER}?user={escaped}")).body(Vec::new());
@@ -120,9 +120,9 @@ async fn remembered(reader: &Reader, user: &str) -> Result<Option<Records>, Prob
 }
 
 /// What a log says of a user.
-fn recorded(file: &Path, user: &str) -> Result<Records, Problem> {
+fn recorded(file: &Path, user: &str) -> Result<Records, CommandError> {
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new(format!("the audit log `{}` cannot be read", file.display())).cause(error)
+        CommandError::new(format!("the audit log `{}` cannot be read", file.display())).cause(error)
     };
     let log: Box<dyn BufRead> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())

@@ -9,10 +9,10 @@ use tenure_references::{GROUP, Resource, ServedType, Strategy};
 
 use crate::flags::{Strategies, StrategiesInstall};
 use crate::inspect::{block_on, connect};
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::say;
 
-pub(super) fn run(command: &Strategies) -> Result<ExitCode, Problem> {
+pub(super) fn run(command: &Strategies) -> Result<ExitCode, CommandError> {
     match command {
         Strategies::List => say(list()?.as_bytes()),
         Strategies::Print(flags) => {
@@ -25,14 +25,14 @@ pub(super) fn run(command: &Strategies) -> Result<ExitCode, Problem> {
 }
 
 /// The bundles of these names; all without any.
-fn chosen(names: &[String]) -> Result<Vec<&'static Bundle>, Problem> {
+fn chosen(names: &[String]) -> Result<Vec<&'static Bundle>, CommandError> {
     if names.is_empty() {
         return Ok(BUNDLES.iter().collect());
     }
     let find = |name: &String| {
         bundle(name).ok_or_else(|| {
             let known: Vec<&str> = BUNDLES.iter().map(|bundle| bundle.name).collect();
-            Problem::new(format!("there is no bundle `{name}`"))
+            CommandError::new(format!("there is no bundle `{name}`"))
                 .hint(format!("there are: {}", known.join(", ")))
         })
     };
@@ -40,31 +40,31 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Bundle>, Problem> {
 }
 
 /// A bundled strategy as an object, and as the engine reads it.
-fn read(document: &str) -> Result<(Value, Strategy), Problem> {
-    let value = tenure_yaml::to_json(document.as_bytes(), tenure_yaml::Limits::default());
+fn read(document: &str) -> Result<(Value, Strategy), CommandError> {
+    let value = tenure_yaml::to_json(document.as_bytes(), tenure_yaml::YamlLimits::default());
     let value =
-        value.map_err(|error| Problem::new("a bundled strategy is broken").cause(&error))?;
+        value.map_err(|error| CommandError::new("a bundled strategy is broken").cause(&error))?;
     let strategy = match value.as_object() {
         Some(object) => Strategy::from_object(object),
-        None => return Err(Problem::new("a bundled strategy is broken")),
+        None => return Err(CommandError::new("a bundled strategy is broken")),
     };
-    let strategy =
-        strategy.map_err(|error| Problem::new("a bundled strategy is broken").cause(&error))?;
+    let strategy = strategy
+        .map_err(|error| CommandError::new("a bundled strategy is broken").cause(&error))?;
     Ok((value, strategy))
 }
 
 /// Every bundled strategy, as the engine reads it.
-pub(crate) fn bundled() -> Result<Vec<Strategy>, Problem> {
+pub(crate) fn bundled() -> Result<Vec<Strategy>, CommandError> {
     Ok(bundled_objects()?.into_iter().map(|(strategy, _)| strategy).collect())
 }
 
 /// Every bundled strategy, as the engine reads it and as an object.
-pub(crate) fn bundled_objects() -> Result<Vec<(Strategy, Value)>, Problem> {
+pub(crate) fn bundled_objects() -> Result<Vec<(Strategy, Value)>, CommandError> {
     let documents = BUNDLES.iter().flat_map(Bundle::documents);
     documents.map(|document| read(document).map(|(object, strategy)| (strategy, object))).collect()
 }
 
-fn list() -> Result<String, Problem> {
+fn list() -> Result<String, CommandError> {
     let mut text = String::new();
     for bundle in BUNDLES {
         text += &format!("{}: {}\n", bundle.name, bundle.about);
@@ -91,14 +91,14 @@ fn is_unpartitioned(strategy: &Value) -> bool {
     annotations.and_then(|all| all.get(UNPARTITIONED)).and_then(Value::as_str) == Some("true")
 }
 
-fn install(flags: &StrategiesInstall) -> Result<ExitCode, Problem> {
+fn install(flags: &StrategiesInstall) -> Result<ExitCode, CommandError> {
     let bundles = chosen(&flags.bundles)?;
     block_on(async {
         let reader = connect(&flags.cluster, None).await?;
         let client = reader.client();
         let types = served(client).await.map_err(|error| reader.failed(error))?;
         if !serves(&types, &Resource::new(GROUP, "referencestrategies"), &[]) {
-            return Err(Problem::new(format!("the cluster does not serve {GROUP}"))
+            return Err(CommandError::new(format!("the cluster does not serve {GROUP}"))
                 .hint("a server of `tenure up` does"));
         }
         let mut installed = 0;
@@ -133,12 +133,12 @@ fn serves(types: &[ServedType], resource: &Resource, versions: &[&str]) -> bool 
     })
 }
 
-async fn apply(client: &kube::Client, object: &Value, name: &str) -> Result<(), Problem> {
+async fn apply(client: &kube::Client, object: &Value, name: &str) -> Result<(), CommandError> {
     let path = format!(
         "/apis/{GROUP}/v1alpha1/referencestrategies/{name}?fieldManager=tenure-strategies&force=true"
     );
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new(format!("the strategy `{name}` could not be applied")).cause(error)
+        CommandError::new(format!("the strategy `{name}` could not be applied")).cause(error)
     };
     let request = http::Request::patch(path)
         .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")

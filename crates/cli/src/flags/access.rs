@@ -1,7 +1,7 @@
 //! Flags about references: who may read what because something points at it. What they mean is decided
 //! elsewhere.
 
-mod asking;
+mod review;
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use clap::{Args, Subcommand};
 use super::Where;
 use super::path::path;
 
-pub(crate) use asking::{
-    AccessDiff, AccessDoctor, AccessMap, AccessNarrow, AccessUnused, Ask, Can, Explain, MapForm,
-    NarrowForm, WhoCan,
+pub(crate) use review::{
+    AccessArguments, AccessDiff, AccessDoctor, AccessMap, AccessNarrow, AccessUnused, Can, Explain,
+    MapForm, NarrowForm, WhoCan,
 };
 
 pub(super) const ACCESS_EXAMPLES: &str = "\
@@ -90,30 +90,30 @@ Exit code:
   3  something could not be converted";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Access {
+pub(crate) enum AccessCommand {
     /// Ask whether somebody may do something, by roles or by reference
-    #[command(after_help = asking::CAN_EXAMPLES)]
+    #[command(after_help = review::CAN_EXAMPLES)]
     Can(Can),
     /// Name everybody who may do something, and why
-    #[command(after_help = asking::WHO_CAN_EXAMPLES)]
+    #[command(after_help = review::WHO_CAN_EXAMPLES)]
     WhoCan(WhoCan),
     /// Show all eight conditions of a reference, the nearest miss, and what would help
-    #[command(after_help = asking::EXPLAIN_EXAMPLES)]
+    #[command(after_help = review::EXPLAIN_EXAMPLES)]
     Explain(Explain),
     /// Draw who reaches what
-    #[command(after_help = asking::MAP_EXAMPLES)]
+    #[command(after_help = review::MAP_EXAMPLES)]
     Map(AccessMap),
     /// Tell who gains and who loses access by a change, before it is made
-    #[command(after_help = asking::DIFF_EXAMPLES)]
+    #[command(after_help = review::DIFF_EXAMPLES)]
     Diff(AccessDiff),
     /// Find what is wrong, and what each strategy leaves to the writers of origins
-    #[command(after_help = asking::DOCTOR_EXAMPLES)]
+    #[command(after_help = review::DOCTOR_EXAMPLES)]
     Doctor(AccessDoctor),
     /// Name grants that cover no reference
-    #[command(after_help = asking::UNUSED_EXAMPLES)]
+    #[command(after_help = review::UNUSED_EXAMPLES)]
     Unused(AccessUnused),
     /// Find out what would break if broad access went, and which objects would replace it
-    #[command(after_help = asking::NARROW_EXAMPLES)]
+    #[command(after_help = review::NARROW_EXAMPLES)]
     Narrow(AccessNarrow),
     /// Ready strategies for common APIs
     #[command(subcommand, after_help = STRATEGIES_EXAMPLES)]

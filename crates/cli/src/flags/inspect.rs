@@ -89,7 +89,7 @@ the feature on writes them again; one that is started with
 
 /// Which object to look at.
 #[derive(Debug, Args)]
-pub(crate) struct What {
+pub(crate) struct ObjectFlags {
     /// The object: `deployment/web`, or `deployment web`
     ///
     /// The kind may be a plural, a singular, a short name or a kind, alone or with its group:
@@ -103,7 +103,7 @@ pub(crate) struct What {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Tree {
+pub(crate) struct TreeFlags {
     /// The objects: `deployment/web`, `deployment web api`, or all of a kind: `deployments`
     ///
     /// The kind may be a plural, a singular, a short name or a kind, alone or with its group:
@@ -140,16 +140,16 @@ pub(crate) struct Tree {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Why {
+pub(crate) struct WhyFlags {
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: ObjectFlags,
 
     #[command(flatten)]
     pub(crate) reply: Reply,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Plan {
+pub(crate) enum PlanCommand {
     /// Show what a deletion would take along, what would stay, and in which order
     #[command(after_help = PLAN_EXAMPLES)]
     Delete(PlanDelete),
@@ -158,7 +158,7 @@ pub(crate) enum Plan {
 #[derive(Debug, Args)]
 pub(crate) struct PlanDelete {
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: ObjectFlags,
 
     /// How dependents are treated
     #[arg(long, value_name = "POLICY", default_value = "background")]
@@ -169,7 +169,7 @@ pub(crate) struct PlanDelete {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Audit {
+pub(crate) struct AuditCommand {
     /// Only this namespace [default: the whole cluster]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
@@ -191,7 +191,7 @@ pub(crate) struct Audit {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Unused {
+pub(crate) struct UnusedFlags {
     /// Only this namespace [default: the context's]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
@@ -213,7 +213,7 @@ pub(crate) struct Unused {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Retention {
+pub(crate) enum RetentionCommand {
     /// Take back every owner that the retention engine wrote; no object is removed
     #[command(after_help = DRAIN_EXAMPLES)]
     Drain(Drain),

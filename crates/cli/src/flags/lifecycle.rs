@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::offline::DATA_DIR_HELP;
 use super::path::path;
-use super::{Form, time};
+use super::{OutputFormat, time};
 
 pub(super) const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -59,13 +59,13 @@ Examples:
 so does a namespace that you choose with `kubectl config set-context --current --namespace=NAME`.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Status {
+pub(crate) struct StatusOptions {
     #[arg(long, value_name = "DIR", help = DATA_DIR_HELP, value_parser = path())]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// The form of the answer
     #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub(crate) output: Form,
+    pub(crate) output: OutputFormat,
 }
 
 #[derive(Debug, Args)]

@@ -30,7 +30,7 @@ Examples:
   tenure storage compact --data-dir ./data";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Snapshot {
+pub(crate) enum SnapshotCommand {
     /// Copy all objects into FILE, of a stopped server or of one that runs
     #[command(after_help = SNAPSHOT_EXAMPLES)]
     Save(SnapshotSave),
@@ -77,7 +77,7 @@ pub(crate) struct Compact {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Keys {
+pub(crate) enum KeysCommand {
     /// Have a stopped server sign with a new key; tokens of the old one still hold
     #[command(after_help = KEYS_EXAMPLES)]
     Rotate(KeysFolder),

@@ -22,7 +22,7 @@ pub(crate) fn here(path: &Path) -> Result<PathBuf, String> {
 }
 
 /// The same for what a file says: names without a beginning are below the file's folder.
-pub(crate) fn beside(folder: &Path, path: &str) -> PathBuf {
+pub(crate) fn relative_to(folder: &Path, path: &str) -> PathBuf {
     match path {
         "-" => PathBuf::from(path),
         path => folder.join(at_home(Path::new(path))),
@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn names_in_a_file_are_below_its_folder() {
         let folder = Path::new("/etc/tenure");
-        assert_eq!(beside(folder, "data"), Path::new("/etc/tenure/data"));
-        assert_eq!(beside(folder, "/data"), Path::new("/data"));
-        assert_eq!(beside(folder, "-"), Path::new("-"));
+        assert_eq!(relative_to(folder, "data"), Path::new("/etc/tenure/data"));
+        assert_eq!(relative_to(folder, "/data"), Path::new("/data"));
+        assert_eq!(relative_to(folder, "-"), Path::new("-"));
     }
 
     #[test]

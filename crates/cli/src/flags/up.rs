@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tenure_host::{FEATURES, Limits};
+use tenure_host::{FEATURES, ServerLimits};
 
 use super::offline::DATA_DIR_HELP;
 use super::path::path;
@@ -39,7 +39,7 @@ const RUNTIME: &str = if cfg!(target_os = "linux") { "process" } else { "none" }
 const NODES_MAX: i64 = 5000;
 
 #[derive(Debug, Args)]
-pub(crate) struct Up {
+pub(crate) struct UpFlags {
     /// A file with flags: their names without hyphens before, and values, in YAML
     ///
     /// Flags win over the file. Paths in it are below its folder. `--print-config` shows all names.
@@ -95,12 +95,12 @@ pub(crate) struct Up {
     pub(crate) store_quota: Option<u64>,
 
     /// How many requests that read run at a time, of everybody but administrators; others wait their turn
-    #[arg(long, value_name = "N", default_value_t = Limits::default().reads)]
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().reads)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) max_requests_inflight: u32,
 
     /// As --max-requests-inflight, for requests that write
-    #[arg(long, value_name = "N", default_value_t = Limits::default().writes)]
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().writes)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) max_mutating_requests_inflight: u32,
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use tenure_host::folder::Folder;
+use tenure_host::folder::LockedDataFolder;
 
 use crate::flags::Delete;
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::say;
 use crate::up::data_dir;
 
@@ -29,7 +29,7 @@ const OURS: [&str; 13] = [
     "nodes",
 ];
 
-pub(crate) fn delete(flags: &Delete) -> Result<(), Problem> {
+pub(crate) fn delete(flags: &Delete) -> Result<(), CommandError> {
     let dir = data_dir(flags.down.data_dir.clone())?;
     if !dir.is_dir() {
         say(format!("there is no data folder `{}`\n", dir.display()).as_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn delete(flags: &Delete) -> Result<(), Problem> {
     }
     // Whatever has neither was never a data folder, however its files are called.
     if !dir.join("pki").is_dir() && !dir.join("store").is_dir() {
-        return Err(Problem::new(format!("`{}` is no data folder of tenure", dir.display()))
+        return Err(CommandError::new(format!("`{}` is no data folder of tenure", dir.display()))
             .cause(&"it holds neither `pki` nor `store`")
             .hint("name the folder that `tenure up` uses with `--data-dir DIR`"));
     }
@@ -47,15 +47,15 @@ pub(crate) fn delete(flags: &Delete) -> Result<(), Problem> {
     }
     super::down(&flags.down)?;
     // Whoever uses the folder although they were not seen keeps it; whoever starts meanwhile has to wait.
-    let folder = Folder::open_existing(&dir, "delete")?;
+    let folder = LockedDataFolder::open_existing(&dir, "delete")?;
     #[cfg(target_os = "linux")]
     tenure_node::runtime::process::clear_left(&folder.path().join("nodes"), |_| false);
     remove(&dir)
 }
 
-fn confirmed(dir: &Path) -> Result<bool, Problem> {
+fn confirmed(dir: &Path) -> Result<bool, CommandError> {
     if !std::io::stdin().is_terminal() {
-        return Err(Problem::new("nobody can be asked whether all objects may be removed")
+        return Err(CommandError::new("nobody can be asked whether all objects may be removed")
             .usage()
             .hint("say so with `--yes`"));
     }
@@ -65,13 +65,14 @@ fn confirmed(dir: &Path) -> Result<bool, Problem> {
     std::io::stdin()
         .lock()
         .read_line(&mut answer)
-        .map_err(|error| Problem::new("the answer cannot be read").cause(&error))?;
+        .map_err(|error| CommandError::new("the answer cannot be read").cause(&error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn remove(dir: &Path) -> Result<(), Problem> {
+fn remove(dir: &Path) -> Result<(), CommandError> {
     let failed = |path: &Path, error: std::io::Error| {
-        let problem = Problem::new(format!("`{}` cannot be removed", path.display())).cause(&error);
+        let problem =
+            CommandError::new(format!("`{}` cannot be removed", path.display())).cause(&error);
         match error.kind() {
             std::io::ErrorKind::ResourceBusy => problem.hint(format!(
                 "something is mounted there; start the server once more and end it: \

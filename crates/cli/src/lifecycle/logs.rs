@@ -5,10 +5,10 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use tenure_host::running::{self, State};
+use tenure_host::server_record::{self, ServerState};
 
 use crate::flags::Logs;
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::up::data_dir;
 
 /// How often it is looked whether something was said.
@@ -16,11 +16,11 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How much is read at a time.
 const PIECE: usize = 64 << 10;
 
-pub(crate) fn logs(flags: &Logs) -> Result<(), Problem> {
+pub(crate) fn logs(flags: &Logs) -> Result<(), CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
     let path = dir.join("log");
     let failed = |error: std::io::Error| {
-        Problem::new(format!("`{}` cannot be read", path.display())).cause(&error)
+        CommandError::new(format!("`{}` cannot be read", path.display())).cause(&error)
     };
     let mut file = match File::open(&path) {
         Ok(file) => file,
@@ -34,7 +34,7 @@ pub(crate) fn logs(flags: &Logs) -> Result<(), Problem> {
     file.seek(SeekFrom::Start(begin)).map_err(failed)?;
     loop {
         // Looked at before reading, so that the last words are read too.
-        let runs = !matches!(running::state(&dir), State::Stopped);
+        let runs = !matches!(server_record::state(&dir), ServerState::Stopped);
         if !copy(&mut file).map_err(failed)? {
             return Ok(());
         }
@@ -61,10 +61,10 @@ fn is_another(file: &File, path: &Path) -> bool {
     now.ok().zip(held.ok()).is_some_and(|(now, held)| now != held)
 }
 
-fn absent(dir: &Path) -> Problem {
-    let problem = Problem::new(format!("there is no log in `{}`", dir.display()));
-    match running::state(dir) {
-        State::Stopped => problem.hint("a server in the background has one: `tenure up --detach`"),
+fn absent(dir: &Path) -> CommandError {
+    let problem = CommandError::new(format!("there is no log in `{}`", dir.display()));
+    match server_record::state(dir) {
+        ServerState::Stopped => problem.hint("a server in the background has one: `tenure up --detach`"),
         _ => problem.hint(
             "the server runs in the foreground and says everything to its own terminal; one of systemd's \
              to the journal",

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tenure_host::kubeconfig::CONTEXT;
-use tenure_host::running::{self, Record, State};
-use tenure_inspect::{Access, Reader};
+use tenure_host::server_record::{self, ServerRecord, ServerState};
+use tenure_inspect::{ClusterReader, ConnectionOptions};
 
-use crate::flags::{Form, Status};
+use crate::flags::{OutputFormat, StatusOptions};
 use crate::inspect::block_on;
-use crate::report::Problem;
+use crate::report::CommandError;
 use crate::say;
 use crate::up::data_dir;
 
@@ -30,14 +30,14 @@ struct Answers {
     namespaces: Option<u64>,
 }
 
-pub(crate) fn status(flags: &Status) -> Result<ExitCode, Problem> {
+pub(crate) fn status(flags: &StatusOptions) -> Result<ExitCode, CommandError> {
     let dir = data_dir(flags.data_dir.clone())?;
-    let (code, words, value) = match running::state(&dir) {
-        State::Stopped => {
+    let (code, words, value) = match server_record::state(&dir) {
+        ServerState::Stopped => {
             let value = json!({ "state": "stopped", "folder": dir.display().to_string() });
             (ExitCode::from(STOPPED), stopped(&dir), value)
         }
-        State::Busy(holder) => {
+        ServerState::Busy(holder) => {
             let state = if holder.chore.is_some() { "busy" } else { "starting" };
             let words = format!("{state}: {holder} uses `{}`\n", dir.display());
             let value = json!({
@@ -46,7 +46,7 @@ pub(crate) fn status(flags: &Status) -> Result<ExitCode, Problem> {
             });
             (ExitCode::from(NOT_READY), words, value)
         }
-        State::Hidden => {
+        ServerState::Hidden => {
             let words = format!(
                 "in use: a process that cannot be seen from here uses `{}`\n",
                 dir.display()
@@ -54,7 +54,7 @@ pub(crate) fn status(flags: &Status) -> Result<ExitCode, Problem> {
             let value = json!({ "state": "hidden", "folder": dir.display().to_string() });
             (ExitCode::from(NOT_READY), words, value)
         }
-        State::Running(record) => {
+        ServerState::Running(record) => {
             let answers = ask(&record)?;
             let ready = answers.ready.is_ok();
             let code = if ready { ExitCode::SUCCESS } else { ExitCode::from(NOT_READY) };
@@ -62,8 +62,8 @@ pub(crate) fn status(flags: &Status) -> Result<ExitCode, Problem> {
         }
     };
     match flags.output {
-        Form::Text => say(words.as_bytes()),
-        Form::Json => say(format!("{value:#}\n").as_bytes()),
+        OutputFormat::Text => say(words.as_bytes()),
+        OutputFormat::Json => say(format!("{value:#}\n").as_bytes()),
     }
     Ok(code)
 }
@@ -72,7 +72,7 @@ fn stopped(dir: &Path) -> String {
     format!("stopped: no server uses `{}`\n{}", dir.display(), super::others(dir, "status"))
 }
 
-fn running(record: &Record, answers: &Answers) -> String {
+fn running(record: &ServerRecord, answers: &Answers) -> String {
     let since = SystemTime::now().duration_since(record.since).unwrap_or_default();
     let ready = match &answers.ready {
         Ok(()) => "yes".to_owned(),
@@ -100,7 +100,7 @@ fn running(record: &Record, answers: &Answers) -> String {
     words
 }
 
-fn for_programs(record: &Record, answers: &Answers) -> Value {
+fn for_programs(record: &ServerRecord, answers: &Answers) -> Value {
     let mut value = record.to_json();
     if let Some(value) = value.as_object_mut() {
         value.insert("state".to_owned(), json!("running"));
@@ -127,7 +127,7 @@ fn age(time: Duration) -> String {
     }
 }
 
-fn ask(record: &Record) -> Result<Answers, Problem> {
+fn ask(record: &ServerRecord) -> Result<Answers, CommandError> {
     block_on(async {
         let asked = tokio::time::timeout(ANSWER_LIMIT, Box::pin(answers(record))).await;
         Ok(asked.unwrap_or_else(|_| {
@@ -137,14 +137,14 @@ fn ask(record: &Record) -> Result<Answers, Problem> {
     })
 }
 
-async fn answers(record: &Record) -> Answers {
-    let access = Access {
+async fn answers(record: &ServerRecord) -> Answers {
+    let access = ConnectionOptions {
         kubeconfig: Some(record.folder.join("kubeconfig")),
         // Which context is the current one there is for whoever uses the file.
         context: Some(CONTEXT.to_owned()),
         namespace: None,
     };
-    let reader = match Reader::connect(&access).await {
+    let reader = match ClusterReader::connect(&access).await {
         Ok(reader) => reader,
         Err(error) => {
             let ready = Err(error.to_string());
@@ -164,7 +164,7 @@ async fn answers(record: &Record) -> Answers {
 }
 
 /// How many objects of a kind there are: one is fetched, and the rest is told.
-async fn count(reader: &Reader, plural: &str) -> Option<u64> {
+async fn count(reader: &ClusterReader, plural: &str) -> Option<u64> {
     let request = http::Request::get(format!("/api/v1/{plural}?limit=1"))
         .header(
             http::header::ACCEPT,

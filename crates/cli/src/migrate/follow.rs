@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tenure_references::Strategy;
-use tenure_references::live::{Follow, Followed};
-use tenure_references::migrate::{Converted, MADE_FROM, Plan, SNAPSHOT};
+use tenure_references::live::{Follow, MigrationEvent};
+use tenure_references::migrate::{Converted, MADE_FROM, MigrationPlan, SNAPSHOT};
 
 use super::warn;
-use super::write::{Written, place, refused, taken, write};
-use crate::report::Problem;
+use super::write::{GrantWriteOutcome, place, refused, taken, write};
+use crate::report::CommandError;
 use crate::say;
 use crate::up::Signals;
 
@@ -23,10 +23,13 @@ const STALE_PAUSE: Duration = Duration::from_millis(200);
 const SILENT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Keeps grants in step until a signal comes.
-pub(super) async fn run(client: kube::Client, bundled: Vec<Strategy>) -> Result<ExitCode, Problem> {
+pub(super) async fn run(
+    client: kube::Client,
+    bundled: Vec<Strategy>,
+) -> Result<ExitCode, CommandError> {
     let mut signals = Signals::new()?;
     let follow = Follow::start(client.clone(), bundled, tenure_host::expressions());
-    let mut work = Work { client, follow, standing: BTreeSet::new(), in_step: false };
+    let mut work = MigrationFollower { client, follow, standing: BTreeSet::new(), in_step: false };
     tokio::select! {
         () = work.run() => {}
         () = signals.next() => {}
@@ -34,7 +37,7 @@ pub(super) async fn run(client: kube::Client, bundled: Vec<Strategy>) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-struct Work {
+struct MigrationFollower {
     client: kube::Client,
     follow: Follow,
     /// What was said and is still so: it is not said again.
@@ -42,24 +45,24 @@ struct Work {
     in_step: bool,
 }
 
-impl Work {
+impl MigrationFollower {
     async fn run(&mut self) {
         loop {
             match self.follow.next().await {
-                Followed::Plan(plan, sources) => self.carry_out(plan, &sources).await,
-                Followed::Unread(what) => warn(&format!("not read, and tried again: {what}")),
+                MigrationEvent::Plan(plan, sources) => self.carry_out(plan, &sources).await,
+                MigrationEvent::Unread(what) => warn(&format!("not read, and tried again: {what}")),
             }
         }
     }
 
-    async fn carry_out(&mut self, plan: Plan, sources: &[(String, Converted)]) {
+    async fn carry_out(&mut self, plan: MigrationPlan, sources: &[(String, Converted)]) {
         let mut standing: BTreeSet<String> = notes(sources).collect();
         standing.extend(plan.taken.iter().map(|place| taken(place)));
         let mut whole = true;
         for step in &plan.steps {
             let (namespace, name) = place(step.grant());
             match write(&self.client, step).await {
-                Ok(Written::Done(now)) => {
+                Ok(GrantWriteOutcome::Done(now)) => {
                     say(format!("{step}\n").as_bytes());
                     match now {
                         Some(grant) => self.follow.wrote(grant),
@@ -67,11 +70,11 @@ impl Work {
                     }
                     continue;
                 }
-                Ok(Written::Refused(why)) => {
+                Ok(GrantWriteOutcome::Refused(why)) => {
                     standing.insert(refused(step, &why));
                     self.follow.again_in(REFUSED_PAUSE);
                 }
-                Ok(Written::Stale) => self.follow.again_in(STALE_PAUSE),
+                Ok(GrantWriteOutcome::Stale) => self.follow.again_in(STALE_PAUSE),
                 Err(error) => {
                     standing.insert(format!("the cluster does not answer: {error}"));
                     self.follow.again_in(SILENT_PAUSE);

@@ -3,13 +3,13 @@
 use http::{Method, Request};
 use serde_json::{Value, json};
 use tenure_references::GROUP;
-use tenure_references::migrate::Step;
+use tenure_references::migrate::MigrationStep;
 
 /// Who writes, as managed fields name it.
 const MANAGER: &str = "tenure-migrate";
 
 /// What came of a step.
-pub(super) enum Written {
+pub(super) enum GrantWriteOutcome {
     /// It is done; the grant as it now is, unless it is gone.
     Done(Option<Value>),
     /// The server refuses, and says why.
@@ -19,26 +19,29 @@ pub(super) enum Written {
 }
 
 /// Carries out one step.
-pub(super) async fn write(client: &kube::Client, step: &Step) -> kube::Result<Written> {
+pub(super) async fn write(
+    client: &kube::Client,
+    step: &MigrationStep,
+) -> kube::Result<GrantWriteOutcome> {
     match client.request::<Value>(request(step)?).await {
-        Ok(_) if matches!(step, Step::Delete(_)) => Ok(Written::Done(None)),
-        Ok(grant) => Ok(Written::Done(Some(grant))),
+        Ok(_) if matches!(step, MigrationStep::Delete(_)) => Ok(GrantWriteOutcome::Done(None)),
+        Ok(grant) => Ok(GrantWriteOutcome::Done(Some(grant))),
         Err(kube::Error::Api(status)) => Ok(match (step, status.code) {
-            (Step::Delete(_), 404) => Written::Done(None),
-            (Step::Change { .. }, 404) | (_, 409) => Written::Stale,
-            _ => Written::Refused(status.message),
+            (MigrationStep::Delete(_), 404) => GrantWriteOutcome::Done(None),
+            (MigrationStep::Change { .. }, 404) | (_, 409) => GrantWriteOutcome::Stale,
+            _ => GrantWriteOutcome::Refused(status.message),
         }),
         Err(error) => Err(error),
     }
 }
 
 /// What to say of a step that was refused.
-pub(super) fn refused(step: &Step, why: &str) -> String {
+pub(super) fn refused(step: &MigrationStep, why: &str) -> String {
     let (namespace, name) = place(step.grant());
     let done = match step {
-        Step::Create(_) => "created",
-        Step::Change { .. } => "changed",
-        Step::Delete(_) => "deleted",
+        MigrationStep::Create(_) => "created",
+        MigrationStep::Change { .. } => "changed",
+        MigrationStep::Delete(_) => "deleted",
     };
     format!("{namespace}/{name}: not {done}: {why}")
 }
@@ -54,17 +57,19 @@ pub(super) fn place(grant: &Value) -> (&str, &str) {
     (text("/metadata/namespace"), text("/metadata/name"))
 }
 
-fn request(step: &Step) -> kube::Result<Request<Vec<u8>>> {
+fn request(step: &MigrationStep) -> kube::Result<Request<Vec<u8>>> {
     let grant = step.grant();
     let (namespace, name) = place(grant);
     let all = format!("/apis/{GROUP}/v1alpha1/namespaces/{namespace}/referencegrants");
     let (method, path, body) = match step {
-        Step::Create(_) => (Method::POST, format!("{all}?fieldManager={MANAGER}"), grant.clone()),
+        MigrationStep::Create(_) => {
+            (Method::POST, format!("{all}?fieldManager={MANAGER}"), grant.clone())
+        }
         // It names its version, so that nobody's change is undone unseen.
-        Step::Change { .. } => {
+        MigrationStep::Change { .. } => {
             (Method::PUT, format!("{all}/{name}?fieldManager={MANAGER}"), grant.clone())
         }
-        Step::Delete(_) => {
+        MigrationStep::Delete(_) => {
             let known = |field: &str| grant.pointer(&format!("/metadata/{field}"));
             let known = json!({
                 "uid": known("uid"), "resourceVersion": known("resourceVersion"),

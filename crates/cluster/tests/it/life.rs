@@ -97,7 +97,7 @@ async fn a_folder_keeps_objects_from_one_cluster_to_the_next() {
     maps(&cluster).create(&PostParams::default(), &config_map("kept")).await.unwrap();
     let taken = start().await.unwrap_err();
     let taken_by =
-        matches!(taken, StartError::ControlPlane(tenure_host::StartError::FolderLocked { .. }));
+        matches!(taken, StartError::ControlPlane(tenure_host::HostStartError::FolderLocked { .. }));
     assert!(taken_by, "{taken:?}");
     drop(cluster);
     let cluster = start().await.unwrap();

@@ -63,7 +63,7 @@ impl LabelSelector {
 
     /// Reads the form that clients send.
     pub fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
-        let mut parser = Parser { tokens: tokens(text).into_iter().peekable() };
+        let mut parser = SelectorParser { tokens: tokens(text).into_iter().peekable() };
         Ok(LabelSelector::new(parser.selector()?))
     }
 
@@ -153,16 +153,16 @@ impl fmt::Display for LabelRequirement {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'a> {
+enum SelectorToken<'a> {
     Symbol(&'static str),
     Word(&'a str),
 }
 
-impl Token<'_> {
+impl SelectorToken<'_> {
     fn text(&self) -> &str {
         match self {
-            Token::Symbol(text) => text,
-            Token::Word(text) => text,
+            SelectorToken::Symbol(text) => text,
+            SelectorToken::Word(text) => text,
         }
     }
 }
@@ -178,19 +178,19 @@ fn ends_word(c: char) -> bool {
     is_blank(c) || matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
 }
 
-fn tokens(text: &str) -> Vec<Token<'_>> {
+fn tokens(text: &str) -> Vec<SelectorToken<'_>> {
     let mut found = Vec::new();
     let mut rest = text.trim_start_matches(is_blank);
     while !rest.is_empty() {
         let symbol = SYMBOLS.iter().find_map(|s| Some((*s, rest.strip_prefix(s)?)));
         let after = match symbol {
             Some((symbol, after)) => {
-                found.push(Token::Symbol(symbol));
+                found.push(SelectorToken::Symbol(symbol));
                 after
             }
             None => {
                 let (word, after) = rest.split_at(rest.find(ends_word).unwrap_or(rest.len()));
-                found.push(Token::Word(word));
+                found.push(SelectorToken::Word(word));
                 after
             }
         };
@@ -199,11 +199,11 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     found
 }
 
-struct Parser<'a> {
-    tokens: core::iter::Peekable<alloc::vec::IntoIter<Token<'a>>>,
+struct SelectorParser<'a> {
+    tokens: core::iter::Peekable<alloc::vec::IntoIter<SelectorToken<'a>>>,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> SelectorParser<'a> {
     fn selector(&mut self) -> Result<Vec<LabelRequirement>, SelectorError> {
         let mut requirements = Vec::new();
         if self.tokens.peek().is_none() {
@@ -213,22 +213,22 @@ impl<'a> Parser<'a> {
             requirements.push(self.requirement()?);
             match self.tokens.next() {
                 None => return Ok(requirements),
-                Some(Token::Symbol(",")) => {}
+                Some(SelectorToken::Symbol(",")) => {}
                 other => return Err(unexpected(other, "`,` or the end")),
             }
         }
     }
 
     fn requirement(&mut self) -> Result<LabelRequirement, SelectorError> {
-        let negated = self.tokens.next_if_eq(&Token::Symbol("!")).is_some();
+        let negated = self.tokens.next_if_eq(&SelectorToken::Symbol("!")).is_some();
         // The words `in` and `notin` are keys here, operators only after a key.
         let key = match self.tokens.next() {
-            Some(Token::Word(word)) => checked_key(word)?,
+            Some(SelectorToken::Word(word)) => checked_key(word)?,
             other => return Err(unexpected(other, "a label key")),
         };
         let rule = if negated {
             LabelRule::Missing
-        } else if matches!(self.tokens.peek(), None | Some(Token::Symbol(","))) {
+        } else if matches!(self.tokens.peek(), None | Some(SelectorToken::Symbol(","))) {
             LabelRule::Exists
         } else {
             self.comparison(&key)?
@@ -238,22 +238,22 @@ impl<'a> Parser<'a> {
 
     fn comparison(&mut self, key: &str) -> Result<LabelRule, SelectorError> {
         match self.tokens.next() {
-            Some(Token::Symbol("=" | "==")) => Ok(LabelRule::Equals(self.value(key)?)),
-            Some(Token::Symbol("!=")) => Ok(LabelRule::NotEquals(self.value(key)?)),
-            Some(Token::Symbol(">")) => Ok(LabelRule::Greater(self.number(key)?)),
-            Some(Token::Symbol("<")) => Ok(LabelRule::Less(self.number(key)?)),
-            Some(Token::Word("in")) => Ok(LabelRule::In(self.values(key)?)),
-            Some(Token::Word("notin")) => Ok(LabelRule::NotIn(self.values(key)?)),
+            Some(SelectorToken::Symbol("=" | "==")) => Ok(LabelRule::Equals(self.value(key)?)),
+            Some(SelectorToken::Symbol("!=")) => Ok(LabelRule::NotEquals(self.value(key)?)),
+            Some(SelectorToken::Symbol(">")) => Ok(LabelRule::Greater(self.number(key)?)),
+            Some(SelectorToken::Symbol("<")) => Ok(LabelRule::Less(self.number(key)?)),
+            Some(SelectorToken::Word("in")) => Ok(LabelRule::In(self.values(key)?)),
+            Some(SelectorToken::Word("notin")) => Ok(LabelRule::NotIn(self.values(key)?)),
             other => Err(unexpected(other, "one of `=`, `==`, `!=`, `>`, `<`, `in` and `notin`")),
         }
     }
 
     fn value(&mut self, key: &str) -> Result<String, SelectorError> {
-        if matches!(self.tokens.peek(), None | Some(Token::Symbol(","))) {
+        if matches!(self.tokens.peek(), None | Some(SelectorToken::Symbol(","))) {
             return Ok(String::new());
         }
         match self.tokens.next() {
-            Some(Token::Word(word)) => checked_value(key, word),
+            Some(SelectorToken::Word(word)) => checked_value(key, word),
             other => Err(unexpected(other, "a value")),
         }
     }
@@ -266,13 +266,13 @@ impl<'a> Parser<'a> {
     /// Reads `(a,b)`; a place without a value is the empty value, also in `()`.
     fn values(&mut self, key: &str) -> Result<Vec<String>, SelectorError> {
         match self.tokens.next() {
-            Some(Token::Symbol("(")) => {}
+            Some(SelectorToken::Symbol("(")) => {}
             other => return Err(unexpected(other, "`(`")),
         }
         let mut values = BTreeSet::new();
         loop {
             let value = match self.tokens.peek() {
-                Some(Token::Word(word)) => {
+                Some(SelectorToken::Word(word)) => {
                     let value = checked_value(key, word)?;
                     self.tokens.next();
                     value
@@ -281,15 +281,15 @@ impl<'a> Parser<'a> {
             };
             values.insert(value);
             match self.tokens.next() {
-                Some(Token::Symbol(")")) => return Ok(values.into_iter().collect()),
-                Some(Token::Symbol(",")) => {}
+                Some(SelectorToken::Symbol(")")) => return Ok(values.into_iter().collect()),
+                Some(SelectorToken::Symbol(",")) => {}
                 other => return Err(unexpected(other, "`,` or `)`")),
             }
         }
     }
 }
 
-fn unexpected(found: Option<Token<'_>>, expected: &'static str) -> SelectorError {
+fn unexpected(found: Option<SelectorToken<'_>>, expected: &'static str) -> SelectorError {
     let found = found.map_or_else(String::new, |token| token.text().to_string());
     SelectorError::Unexpected { found, expected }
 }

@@ -7,15 +7,15 @@ use serde_json::Value;
 use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
 use tenure_ownership as ownership;
-use tenure_ownership::Engine;
-use tenure_server::door;
+use tenure_ownership::OwnershipEngine;
+use tenure_server::internal_writer;
 use tenure_server::registry::Registry;
 use tenure_world::Record;
 
 /// Hands a record to the engine's eyes.
 pub(super) fn with_object<T>(
     record: &Record,
-    resource: ownership::Resource,
+    resource: ownership::InternedResource,
     look: impl FnOnce(&ownership::Object<'_>) -> T,
 ) -> T {
     let owners: Owners<'_> = record.owners().map(seen).collect();
@@ -34,12 +34,13 @@ pub(super) fn with_object<T>(
 /// Hands an object that is not stored yet to the engine's eyes.
 pub(super) fn with_written<T>(
     object: &Object,
-    resource: ownership::Resource,
+    resource: ownership::InternedResource,
     revision: Revision,
     look: impl FnOnce(&ownership::Object<'_>) -> T,
 ) -> T {
     let entries = object.list_at(&["metadata", "ownerReferences"]);
-    let owners: Owners<'_> = entries.iter().map(|entry| seen(door::owner(entry))).collect();
+    let owners: Owners<'_> =
+        entries.iter().map(|entry| seen(internal_writer::owner(entry))).collect();
     let finalizers = object.list_at(&["metadata", "finalizers"]);
     look(&ownership::Object {
         resource,
@@ -53,8 +54,8 @@ pub(super) fn with_written<T>(
     })
 }
 
-fn seen(owner: tenure_world::Owner<'_>) -> ownership::Owner<'_> {
-    ownership::Owner {
+fn seen(owner: tenure_world::Owner<'_>) -> ownership::OwnerView<'_> {
+    ownership::OwnerView {
         api_version: owner.api_version,
         kind: owner.kind,
         name: owner.name,
@@ -64,12 +65,12 @@ fn seen(owner: tenure_world::Owner<'_>) -> ownership::Owner<'_> {
     }
 }
 
-type Owners<'a> = smallvec::SmallVec<[ownership::Owner<'a>; 4]>;
+type Owners<'a> = smallvec::SmallVec<[ownership::OwnerView<'a>; 4]>;
 
 /// What the engine knows of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Facts {
-    pub(super) resource: ownership::Resource,
+pub(super) struct KindProperties {
+    pub(super) resource: ownership::InternedResource,
     pub(super) namespaced: bool,
     pub(super) collected: bool,
     pub(super) graceful: bool,
@@ -78,16 +79,16 @@ pub(super) struct Facts {
 /// Where resources are stored, and what is served.
 #[derive(Default)]
 pub(super) struct TypeTable {
-    by_prefix: HashMap<String, ownership::Resource>,
-    prefixes: HashMap<ownership::Resource, String>,
-    pub(super) types: BTreeMap<(String, String), Facts>,
+    by_prefix: HashMap<String, ownership::InternedResource>,
+    prefixes: HashMap<ownership::InternedResource, String>,
+    pub(super) types: BTreeMap<(String, String), KindProperties>,
     kinds: Option<Arc<Registry>>,
 }
 
 impl TypeTable {
     /// Learns where everything that is served is stored; what was learned before is kept, because
     /// objects may outlive the service of their kind.
-    pub(super) fn learn(&mut self, kinds: &Arc<Registry>, engine: &mut Engine) {
+    pub(super) fn learn(&mut self, kinds: &Arc<Registry>, engine: &mut OwnershipEngine) {
         for served in kinds.kinds() {
             let kind = &served.kind;
             // Kinds that share a storage (events) are one resource.
@@ -100,7 +101,7 @@ impl TypeTable {
             if !stored {
                 continue;
             }
-            let facts = Facts {
+            let facts = KindProperties {
                 resource,
                 namespaced: kind.namespaced,
                 // The ignore list of R133.
@@ -112,12 +113,12 @@ impl TypeTable {
         self.kinds = Some(Arc::clone(kinds));
     }
 
-    pub(super) fn resource(&self, key: &str) -> Option<ownership::Resource> {
+    pub(super) fn resource(&self, key: &str) -> Option<ownership::InternedResource> {
         let served = self.kinds.as_ref()?.stored_at(key)?;
         self.by_prefix.get(&served.prefix).copied()
     }
 
-    pub(super) fn key(&self, key: &ownership::Key) -> Option<String> {
+    pub(super) fn key(&self, key: &ownership::ObjectId) -> Option<String> {
         let prefix = self.prefixes.get(&key.resource)?;
         if key.namespace.is_empty() {
             return Some(format!("{prefix}{}", key.name));

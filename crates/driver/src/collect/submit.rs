@@ -6,17 +6,20 @@ use serde_json::Value;
 use tenure_core::Revision;
 use tenure_machinery::{Failure, Object};
 use tenure_ownership as ownership;
-use tenure_ownership::{Action, Engine, Policy, Reference};
-use tenure_server::door::{Door, Prepared, Propagation, Standing, Submitted, Written};
-use tenure_world::{Guard, World};
+use tenure_ownership::{DeletionPropagation, OwnerIdentity, OwnershipEngine, WriteAction};
+use tenure_server::internal_writer::{
+    InternalWriteOutcome, InternalWriter, PrepareOutcome, RequestedPropagation, SubmittedWrite,
+    WriteTarget,
+};
+use tenure_world::{Precondition, World};
 
 use super::objects::{with_object, with_written};
 use super::{ACTOR, Collector};
-use crate::keeper::{Answer, more};
-use crate::retain;
+use crate::retention;
+use crate::shared_retention::{CollectionDecision, more};
 
 /// What a write came to.
-pub(super) enum Ended {
+pub(super) enum SubmitOutcome {
     Applied(Revision),
     NotFound,
     UidMismatch,
@@ -26,44 +29,46 @@ pub(super) enum Ended {
 }
 
 impl Collector {
-    pub(super) fn submit(&mut self, key: &Arc<str>, write: &ownership::Write) -> Tried {
+    pub(super) fn submit(&mut self, key: &Arc<str>, write: &ownership::OwnershipWrite) -> Tried {
         if self.ahead.uid(key).is_some_and(|uid| *uid != *write.key.uid) {
             // The name is still somebody else's until that write is done.
             return Tried::Early;
         }
         let state = self.door.world().current();
         let standing = match (self.ahead.get(key), state.get(key)) {
-            (Some(Some(object)), _) => Standing::Ahead { key, object },
-            (Some(None), _) | (None, None) => return Tried::Ended(Ended::NotFound),
+            (Some(Some(object)), _) => WriteTarget::Ahead { key, object },
+            (Some(None), _) | (None, None) => return Tried::Ended(SubmitOutcome::NotFound),
             (None, Some(record)) if record.uid() != &*write.key.uid => {
-                return Tried::Ended(Ended::UidMismatch);
+                return Tried::Ended(SubmitOutcome::UidMismatch);
             }
-            (None, Some(record)) => Standing::Stored(record),
+            (None, Some(record)) => WriteTarget::Stored(record),
         };
         if self.fingerprint(&standing, write.key.resource) != write.fingerprint {
-            return Tried::Ended(Ended::Moved);
+            return Tried::Ended(SubmitOutcome::Moved);
         }
         let owners = standing.owner_uids();
         let Some(mut guards) = self.guards(&state, write) else {
-            return Tried::Ended(Ended::Moved);
+            return Tried::Ended(SubmitOutcome::Moved);
         };
         guards.extend(self.ahead.absences(&owners));
-        let subject = state.get(key).filter(|_| matches!(write.action, Action::Delete(_)));
+        let subject = state.get(key).filter(|_| matches!(write.action, WriteAction::Delete(_)));
         let kept = match subject.map(|record| self.keeper.ask(record)) {
-            Some(Answer::Held) => return Tried::Held,
-            Some(Answer::Clear(guard)) => {
+            Some(CollectionDecision::Held) => return Tried::Held,
+            Some(CollectionDecision::Clear(guard)) => {
                 guards.push(guard);
                 subject.cloned()
             }
-            Some(Answer::Free) | None => None,
+            Some(CollectionDecision::Free) | None => None,
         };
-        if matches!(write.action, Action::DropFinalizer(_)) {
+        if matches!(write.action, WriteAction::DropFinalizer(_)) {
             guards.extend(self.ahead.of_dependents(&write.key.uid));
         }
         let mut ready = match prepare(&self.door, write, &standing, guards) {
-            Ok(Prepared::Ready(ready)) => ready,
-            Ok(Prepared::Early) => return Tried::Early,
-            Ok(Prepared::Nothing) => return Tried::Ended(Ended::Applied(state.revision())),
+            Ok(PrepareOutcome::Ready(ready)) => ready,
+            Ok(PrepareOutcome::Early) => return Tried::Early,
+            Ok(PrepareOutcome::Nothing) => {
+                return Tried::Ended(SubmitOutcome::Applied(state.revision()));
+            }
             Err(failure) => return Tried::Ended(refusal(&failure)),
         };
         ready.because(|| chain(&self.engine, write));
@@ -73,7 +78,7 @@ impl Collector {
             Err(failure) => return Tried::Ended(refusal(&failure)),
         };
         if let Some(record) = kept {
-            self.teller.tell(retain::collected(&record));
+            self.teller.tell(retention::collected(&record));
             more(&self.keeper.counters.collections, 1);
         }
         let mut out = Vec::new();
@@ -94,68 +99,78 @@ impl Collector {
     }
 
     /// What must not have moved when a write is committed; `None` when something has already.
-    fn guards(&self, state: &World, write: &ownership::Write) -> Option<Vec<Guard>> {
-        let guard = |guard: &ownership::Guard| match guard {
-            ownership::Guard::Same { key, fingerprint, .. } => {
+    fn guards(
+        &self,
+        state: &World,
+        write: &ownership::OwnershipWrite,
+    ) -> Option<Vec<Precondition>> {
+        let guard = |guard: &ownership::OwnershipPrecondition| match guard {
+            ownership::OwnershipPrecondition::Same { key, fingerprint, .. } => {
                 let path: Arc<str> = self.types.key(key)?.into();
                 let standing = match self.ahead.get(&path) {
-                    Some(object) => Standing::Ahead { key: &path, object: object.as_ref()? },
-                    None => Standing::Stored(state.get(&path)?),
+                    Some(object) => WriteTarget::Ahead { key: &path, object: object.as_ref()? },
+                    None => WriteTarget::Stored(state.get(&path)?),
                 };
                 let same = self.fingerprint(&standing, key.resource) == *fingerprint;
                 same.then(|| standing.guard())
             }
-            ownership::Guard::NoNewDependents { uid, since } => {
-                Some(Guard::Dependents { uid: uid.clone(), seen: *since })
+            ownership::OwnershipPrecondition::NoNewDependents { uid, since } => {
+                Some(Precondition::Dependents { uid: uid.clone(), seen: *since })
             }
         };
         write.guards.iter().map(guard).collect()
     }
 
-    fn fingerprint(&self, standing: &Standing<'_>, resource: ownership::Resource) -> u64 {
+    fn fingerprint(
+        &self,
+        standing: &WriteTarget<'_>,
+        resource: ownership::InternedResource,
+    ) -> u64 {
         let look = |object: &ownership::Object<'_>| self.engine.fingerprint(object);
         match standing {
-            Standing::Stored(record) => with_object(record, resource, look),
-            Standing::Ahead { object, .. } => with_written(object, resource, Revision::ZERO, look),
+            WriteTarget::Stored(record) => with_object(record, resource, look),
+            WriteTarget::Ahead { object, .. } => {
+                with_written(object, resource, Revision::ZERO, look)
+            }
         }
     }
 }
 
 /// How far a write came at once.
 pub(super) enum Tried {
-    Submitted(Submitted),
+    Submitted(SubmittedWrite),
     /// It rests on bytes that are not stored yet.
     Early,
     /// The object is still needed.
     Held,
-    Ended(Ended),
+    Ended(SubmitOutcome),
 }
 
 /// Makes one write ready on the object as it stands.
 fn prepare(
-    door: &Door,
-    write: &ownership::Write,
-    standing: &Standing<'_>,
-    guards: Vec<Guard>,
-) -> Result<Prepared, Failure> {
+    door: &InternalWriter,
+    write: &ownership::OwnershipWrite,
+    standing: &WriteTarget<'_>,
+    guards: Vec<Precondition>,
+) -> Result<PrepareOutcome, Failure> {
     match &write.action {
-        Action::Delete(policy) => {
+        WriteAction::Delete(policy) => {
             let propagation = match policy {
-                Policy::Background => Propagation::Background,
-                Policy::Foreground => Propagation::Foreground,
-                Policy::Orphan => Propagation::Orphan,
+                DeletionPropagation::Background => RequestedPropagation::Background,
+                DeletionPropagation::Foreground => RequestedPropagation::Foreground,
+                DeletionPropagation::Orphan => RequestedPropagation::Orphan,
             };
             door.prepare_delete(ACTOR, standing, Some(propagation), None, guards)
         }
-        Action::DropReferences(references) => {
+        WriteAction::DropReferences(references) => {
             door.prepare_edit(ACTOR, standing, guards, |metadata| {
                 drop_references(metadata, references)
             })
         }
-        Action::Unblock(references) => {
+        WriteAction::Unblock(references) => {
             door.prepare_edit(ACTOR, standing, guards, |metadata| unblock(metadata, references))
         }
-        Action::DropFinalizer(finalizer) => {
+        WriteAction::DropFinalizer(finalizer) => {
             door.prepare_edit(ACTOR, standing, guards, |metadata| {
                 drop_finalizer(metadata, finalizer.text());
             })
@@ -164,31 +179,34 @@ fn prepare(
 }
 
 /// Why, back to what a client did: rule, uid and revision of each step.
-fn chain(engine: &Engine, write: &ownership::Write) -> String {
+fn chain(engine: &OwnershipEngine, write: &ownership::OwnershipWrite) -> String {
     let step =
         |cause: &ownership::Cause| format!("{} {} {}", cause.rule, cause.key.uid, cause.revision.0);
     engine.chain(write.cause).iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn came_of(door: &Door, written: Result<Written, Failure>) -> Ended {
+pub(super) fn came_of(
+    door: &InternalWriter,
+    written: Result<InternalWriteOutcome, Failure>,
+) -> SubmitOutcome {
     match written {
-        Ok(Written::Stored(record)) => Ended::Applied(record.revision()),
-        Ok(Written::Gone) => Ended::Applied(door.world().current().revision()),
-        Ok(Written::Moved) => Ended::Moved,
+        Ok(InternalWriteOutcome::Stored(record)) => SubmitOutcome::Applied(record.revision()),
+        Ok(InternalWriteOutcome::Gone) => SubmitOutcome::Applied(door.world().current().revision()),
+        Ok(InternalWriteOutcome::Moved) => SubmitOutcome::Moved,
         Err(failure) => refusal(&failure),
     }
 }
 
-fn refusal(failure: &Failure) -> Ended {
+fn refusal(failure: &Failure) -> SubmitOutcome {
     tracing::debug!(code = failure.code, reason = %failure.message, "the collector was refused");
     match failure.code {
-        404 => Ended::NotFound,
-        400..500 if failure.code != 429 => Ended::Denied,
-        _ => Ended::Failed,
+        404 => SubmitOutcome::NotFound,
+        400..500 if failure.code != 429 => SubmitOutcome::Denied,
+        _ => SubmitOutcome::Failed,
     }
 }
 
-fn names(entry: &Value, reference: &Reference) -> bool {
+fn names(entry: &Value, reference: &OwnerIdentity) -> bool {
     let says = |member: &str, text: &str| entry.get(member).and_then(Value::as_str) == Some(text);
     says("uid", &reference.uid)
         && says("name", &reference.name)
@@ -197,7 +215,7 @@ fn names(entry: &Value, reference: &Reference) -> bool {
 }
 
 /// Removes exactly these references and keeps the order of the rest (R95).
-fn drop_references(metadata: &mut Object, references: &[Reference]) {
+fn drop_references(metadata: &mut Object, references: &[OwnerIdentity]) {
     let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else { return };
     list.retain(|entry| !references.iter().any(|reference| names(entry, reference)));
     if list.is_empty() {
@@ -205,7 +223,7 @@ fn drop_references(metadata: &mut Object, references: &[Reference]) {
     }
 }
 
-fn unblock(metadata: &mut Object, references: &[Reference]) {
+fn unblock(metadata: &mut Object, references: &[OwnerIdentity]) {
     let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else { return };
     for entry in list.iter_mut().filter(|entry| references.iter().any(|r| names(entry, r))) {
         if let Some(entry) = entry.as_object_mut() {

@@ -1,7 +1,7 @@
 //! Rules of spec/ownership.md: what the followers write is written down under their own names.
 
 use serde_json::{Value, json};
-use tenure_server::audit::Level;
+use tenure_server::audit::AuditLevel;
 
 use crate::estate::*;
 use crate::house::*;
@@ -33,7 +33,7 @@ async fn lines_of(paper: &Paper, account: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn r148_what_the_collector_does_stands_in_the_audit_log() {
-    let paper = Paper::new(Level::RequestResponse);
+    let paper = Paper::new(AuditLevel::RequestResponse);
     let estate = audited(&paper).await;
     let (owner, other) = (estate.map("o", &[]).await, estate.map("other", &[]).await);
     let dependent = estate.map("d", &[to(&owner)]).await;
@@ -73,7 +73,7 @@ async fn r148_what_the_collector_does_stands_in_the_audit_log() {
 
 #[tokio::test]
 async fn r148_a_refusal_of_the_collector_stands_there_too() {
-    let paper = Paper::new(Level::Metadata);
+    let paper = Paper::new(AuditLevel::Metadata);
     let estate = audited(&paper).await;
     let path = format!("{NAMESPACES}/kube-system");
     let system = estate.house.get(&path).await.with(200);
@@ -99,7 +99,7 @@ async fn r148_a_refusal_of_the_collector_stands_there_too() {
 
 #[tokio::test]
 async fn controllers_are_written_down_like_clients() {
-    let paper = Paper::new(Level::Metadata);
+    let paper = Paper::new(AuditLevel::Metadata);
     let estate = audited(&paper).await;
     paper.lines().await;
     let mut web = deployment("web");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tenure_driver::{Controllers, Driver, Engines};
-use tenure_server::beside::Beside;
-use tenure_server::door::Door;
+use tenure_server::engine_api::EngineApi;
+use tenure_server::internal_writer::InternalWriter;
 use tenure_world::Interest;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
@@ -45,7 +45,7 @@ async fn flood(house: &House) {
 async fn followers_that_fell_behind_the_log_begin_anew() {
     let test = async {
         let house = House::followed(None, HISTORY_BYTES).await;
-        let door = Door::new(Arc::clone(&house.api));
+        let door = InternalWriter::new(Arc::clone(&house.api));
         let controllers = Controllers::named(&["*".to_owned()]).unwrap();
         let (driver, engines) = Driver::new(door, 1, controllers);
         let (_stop, stopping) = watch::channel(false);
@@ -97,7 +97,8 @@ async fn a_name_that_is_taken_again_before_the_collector_knows_is_another_object
     let test = async {
         let house = House::collecting().await;
         let controllers = Controllers::named(&["garbagecollector".to_owned()]).unwrap();
-        let (driver, engines) = Driver::new(Door::new(Arc::clone(&house.api)), 1, controllers);
+        let (driver, engines) =
+            Driver::new(InternalWriter::new(Arc::clone(&house.api)), 1, controllers);
         let (_stop, stopping) = watch::channel(false);
         let mut following = pin!(driver.follow(stopping));
         let path = format!("{CONFIG_MAPS}/owner");

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tenure_server::Api;
+use tenure_server::ApiServer;
 use tokio::sync::watch;
 
 /// Starts none.
-pub fn start(_: &Arc<Api>, _: watch::Receiver<bool>) {}
+pub fn start(_: &Arc<ApiServer>, _: watch::Receiver<bool>) {}

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure_driver::{Controllers, Driver, Engines};
-use tenure_server::beside::Beside;
-use tenure_server::door::Door;
+use tenure_server::engine_api::EngineApi;
+use tenure_server::internal_writer::InternalWriter;
 use tokio::sync::watch;
 
 use crate::house::*;
@@ -31,7 +31,7 @@ impl Running {
 
     /// Starts controllers behind a server.
     pub fn with(house: &House, controllers: Controllers) -> Running {
-        let door = Door::new(Arc::clone(&house.api));
+        let door = InternalWriter::new(Arc::clone(&house.api));
         let (driver, engines) = Driver::new(door, 1, controllers);
         let (stop, stopping) = watch::channel(false);
         let thread = std::thread::spawn(move || driver.run(stopping).unwrap());
@@ -74,7 +74,7 @@ impl Estate {
     /// The same with other controllers.
     pub async fn run_by(house: House, controllers: Controllers) -> Estate {
         let running = Running::with(&house, controllers);
-        house.api.put_beside(running.engines.clone());
+        house.api.put_engines(running.engines.clone());
         let estate = Estate { house, running };
         estate.settle().await;
         estate

@@ -11,12 +11,14 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_driver::follow::{self, Follower, Task, Want};
 use tenure_driver::mirror::Mirror;
-use tenure_driver::progress::{Load, Observer, Progress};
-use tenure_server::Kinds;
-use tenure_server::beside::Beside;
-use tenure_server::door::{Actor, Door, Prepared, Standing, Written};
+use tenure_driver::progress::{FollowerProgress, Load, Observer};
+use tenure_server::ServedKinds;
+use tenure_server::engine_api::EngineApi;
+use tenure_server::internal_writer::{
+    Actor, InternalWriteOutcome, InternalWriter, PrepareOutcome, WriteTarget,
+};
 use tenure_store::MemoryLog;
-use tenure_world::{Change, Handle, Interest, Options, Record, World};
+use tenure_world::{Change, Interest, Record, World, WorldHandle, WorldOptions};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -41,7 +43,7 @@ trait Writer {
 
 /// Wants a label on every ConfigMap of a namespace.
 struct Labeler<W> {
-    source: Handle,
+    source: WorldHandle,
     writer: W,
     waiting: VecDeque<Arc<str>>,
     under_way: BTreeSet<Arc<str>>,
@@ -50,7 +52,7 @@ struct Labeler<W> {
 }
 
 impl<W> Labeler<W> {
-    fn new(source: Handle, writer: W) -> Labeler<W> {
+    fn new(source: WorldHandle, writer: W) -> Labeler<W> {
         Labeler {
             source,
             writer,
@@ -126,20 +128,23 @@ impl<W: Writer> Follower for Labeler<W> {
 }
 
 /// Writes through this process's own write path.
-struct Own(Door);
+struct Own(InternalWriter);
 
 impl Writer for Own {
     fn label(&self, record: Arc<Record>) -> Pin<Box<dyn Future<Output = Came>>> {
         let door = self.0.clone();
         Box::pin(async move {
             let actor = Actor { account: "labeler", manager: "labeler" };
-            let prepared = door.prepare_edit(actor, &Standing::Stored(&record), Vec::new(), |m| {
-                m.insert("labels".into(), json!({ "seen": "yes" }));
-            });
-            let Prepared::Ready(ready) = prepared.unwrap() else { panic!("nothing to write") };
+            let prepared =
+                door.prepare_edit(actor, &WriteTarget::Stored(&record), Vec::new(), |m| {
+                    m.insert("labels".into(), json!({ "seen": "yes" }));
+                });
+            let PrepareOutcome::Ready(ready) = prepared.unwrap() else {
+                panic!("nothing to write")
+            };
             match door.submit(ready).unwrap().outcome().await.unwrap() {
-                Written::Moved => Came::Moved,
-                Written::Stored(_) | Written::Gone => Came::Written,
+                InternalWriteOutcome::Moved => Came::Moved,
+                InternalWriteOutcome::Stored(_) | InternalWriteOutcome::Gone => Came::Written,
             }
         })
     }
@@ -177,7 +182,7 @@ impl Writer for Foreign {
 
 /// Lists and watches another API server, as any client does.
 async fn feed(house: Arc<House>, mirror: Arc<Mirror>) {
-    let kinds = Kinds::new(None).current();
+    let kinds = ServedKinds::new(None).current();
     let maps = kinds.find("", "v1", "configmaps").unwrap();
     let list = house.get(CONFIG_MAPS).await.with(200);
     let items = list["items"].as_array().unwrap().iter();
@@ -196,8 +201,9 @@ async fn feed(house: Arc<House>, mirror: Arc<Mirror>) {
     }
 }
 
-fn empty_world() -> Handle {
-    let options = Options { layout: Arc::new(Kinds::new(None)), ..Options::default() };
+fn empty_world() -> WorldHandle {
+    let options =
+        WorldOptions { layout: Arc::new(ServedKinds::new(None)), ..WorldOptions::default() };
     tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap()
 }
 
@@ -220,7 +226,7 @@ async fn all_labelled(house: &House) -> bool {
 /// What every source must give: a start, changes, lost races tried again, a start after a panic.
 async fn contract<W: Writer + 'static>(house: &House, follower: Labeler<W>) {
     let (starts, moved) = (Arc::clone(&follower.starts), Arc::clone(&follower.moved));
-    let (progress, observer) = Progress::new("labeler");
+    let (progress, observer) = FollowerProgress::new("labeler");
     let (_messages, inbox) = mpsc::unbounded_channel();
     let source = follower.source.clone();
     let running = tokio::task::spawn_local({
@@ -253,7 +259,7 @@ async fn contract<W: Writer + 'static>(house: &House, follower: Labeler<W>) {
     assert!(observer.has_ended());
 }
 
-fn idle(observer: &Observer, source: &Handle) -> bool {
+fn idle(observer: &Observer, source: &WorldHandle) -> bool {
     let position = observer.now().position;
     position.load.idle && position.seen >= source.current().revision()
 }
@@ -265,7 +271,7 @@ async fn a_follower_of_this_process_keeps_the_contract() {
         for name in ["a", "b", "c"] {
             house.made(CONFIG_MAPS, named(name)).await;
         }
-        let door = Door::new(Arc::clone(&house.api));
+        let door = InternalWriter::new(Arc::clone(&house.api));
         contract(&house, Labeler::new(house.world.clone(), Own(door))).await;
     };
     LocalSet::new().run_until(Box::pin(test)).await;
@@ -290,7 +296,7 @@ async fn a_follower_of_another_api_server_keeps_the_contract() {
 #[tokio::test]
 async fn a_list_takes_the_mirror_to_what_is_there_now() {
     let mirror = Mirror::new(empty_world());
-    let kinds = Kinds::new(None).current();
+    let kinds = ServedKinds::new(None).current();
     let maps = kinds.find("", "v1", "configmaps").unwrap();
     let object = |name: &str, version: &str| {
         let metadata = json!({

@@ -110,7 +110,7 @@ async fn r172_the_queues_and_errors_of_the_collector_are_metrics() {
 async fn without_a_collector_nobody_waits_for_it() {
     let house = House::collecting().await;
     let running = Running::start(&house, &["-garbage-collector-controller", "*"]);
-    house.api.put_beside(running.engines.clone());
+    house.api.put_engines(running.engines.clone());
     house.made(CONFIG_MAPS, owned("d", &[nobody("ConfigMap")])).await;
     running.settle(&house).await;
     house.get(&format!("{CONFIG_MAPS}/d")).await.with(200);

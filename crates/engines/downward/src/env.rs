@@ -25,7 +25,7 @@ use crate::expand::{expand, expand_strict};
 use crate::field::resolve_field_ref;
 use crate::resource::resolve_resource;
 use crate::services::service_env;
-use crate::view::{Form, RuntimeView, Sources};
+use crate::view::{RuntimeView, Sources, ValueDestination};
 
 /// What Linux takes for one `NAME=value`, its end included.
 const ONE_MAX: usize = 131_072;
@@ -151,13 +151,13 @@ struct Build<'a> {
 }
 
 /// An environment that is being made: the container's own variables hide those of Services.
-struct Draft {
+struct EnvironmentBuilder {
     services: Environment,
     own: BTreeMap<String, Bytes>,
 }
 
-impl Draft {
-    fn new(mut services: Vec<(String, Bytes)>) -> Draft {
+impl EnvironmentBuilder {
+    fn new(mut services: Vec<(String, Bytes)>) -> EnvironmentBuilder {
         // The ports of one Service may give the same name twice, and the last counts; but mostly the list
         // comes as it should be.
         if !services.is_sorted_by(|(one, _), (other, _)| one < other) {
@@ -166,7 +166,7 @@ impl Draft {
             services.dedup_by(|(one, _), (other, _)| one == other);
             services.reverse();
         }
-        Draft { services: Environment { list: services }, own: BTreeMap::new() }
+        EnvironmentBuilder { services: Environment { list: services }, own: BTreeMap::new() }
     }
 
     fn get(&self, name: &str) -> Option<&[u8]> {
@@ -202,7 +202,7 @@ impl Build<'_> {
     fn run(&self) -> Result<Environment, String> {
         let links = self.pod.bool_at(&["spec", "enableServiceLinks"]).unwrap_or(true);
         let services = self.sources.services()?;
-        let mut env = Draft::new(service_env(services, self.pod.namespace(), links));
+        let mut env = EnvironmentBuilder::new(service_env(services, self.pod.namespace(), links));
         for source in self.container.list_at(&["envFrom"]).iter().filter_map(Value::as_object) {
             self.take_all(source, &mut env)?;
         }
@@ -218,7 +218,7 @@ impl Build<'_> {
     }
 
     /// One entry of `envFrom`.
-    fn take_all(&self, source: &Object, env: &mut Draft) -> Result<(), String> {
+    fn take_all(&self, source: &Object, env: &mut EnvironmentBuilder) -> Result<(), String> {
         let prefix = source.str_at(&["prefix"]).unwrap_or_default();
         if let Some(reference) = source.map_at(&["configMapRef"]) {
             let Some(map) = self.config_map(reference)? else { return Ok(()) };
@@ -237,13 +237,17 @@ impl Build<'_> {
     }
 
     /// The value of one entry of `env`; none where an optional source is missing.
-    fn value(&self, variable: &Object, env: &Draft) -> Result<Option<Vec<u8>>, String> {
+    fn value(
+        &self,
+        variable: &Object,
+        env: &EnvironmentBuilder,
+    ) -> Result<Option<Vec<u8>>, String> {
         let value = variable.str_at(&["value"]).unwrap_or_default();
         let Some(from) = variable.map_at(&["valueFrom"]).filter(|_| value.is_empty()) else {
             return Ok(Some(expand(value, |name| env.get(name))));
         };
         if let Some(reference) = from.map_at(&["fieldRef"]) {
-            let text = resolve_field_ref(reference, self.pod, self.runtime, Form::Env);
+            let text = resolve_field_ref(reference, self.pod, self.runtime, ValueDestination::Env);
             return text.map(|text| Some(text.into_bytes())).map_err(|error| error.to_string());
         }
         if let Some(reference) = from.map_at(&["resourceFieldRef"]) {
@@ -297,25 +301,25 @@ impl Build<'_> {
         Err(format!("couldn't find key {} in {kind} {namespace}/{name}", key(reference)))
     }
 
-    fn config_map(&self, reference: &Object) -> Result<Option<Shared>, String> {
+    fn config_map(&self, reference: &Object) -> Result<Option<SharedObject>, String> {
         let map = self.sources.config_map(name(reference))?;
         missing(map, "configmap", reference)
     }
 
-    fn secret(&self, reference: &Object) -> Result<Option<Shared>, String> {
+    fn secret(&self, reference: &Object) -> Result<Option<SharedObject>, String> {
         let secret = self.sources.secret(name(reference))?;
         missing(secret, "secret", reference)
     }
 }
 
-type Shared = alloc::sync::Arc<Object>;
+type SharedObject = alloc::sync::Arc<Object>;
 
 /// Passes an object on; one that is missing is told unless it is optional.
 fn missing(
-    found: Option<Shared>,
+    found: Option<SharedObject>,
     kind: &str,
     reference: &Object,
-) -> Result<Option<Shared>, String> {
+) -> Result<Option<SharedObject>, String> {
     if found.is_none() && !optional(reference) {
         return Err(format!("{kind} {:?} not found", name(reference)));
     }

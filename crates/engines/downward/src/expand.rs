@@ -10,8 +10,8 @@ use core::fmt;
 pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a [u8]>) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     walk(text, |piece| match piece {
-        Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-        Piece::Name(name) => match lookup(name) {
+        ExpansionPiece::Text(text) => out.extend_from_slice(text.as_bytes()),
+        ExpansionPiece::Name(name) => match lookup(name) {
             Some(value) => out.extend_from_slice(value),
             None => {
                 out.extend_from_slice(b"$(");
@@ -45,7 +45,7 @@ pub fn expand_strict<'a>(
 ) -> Result<Vec<u8>, MissingValues> {
     let mut missing = BTreeSet::new();
     walk(text, |piece| {
-        if let Piece::Name(name) = piece
+        if let ExpansionPiece::Name(name) = piece
             && lookup(name).is_none_or(<[u8]>::is_empty)
         {
             missing.insert(String::from(name));
@@ -58,34 +58,34 @@ pub fn expand_strict<'a>(
     }
 }
 
-enum Piece<'a> {
+enum ExpansionPiece<'a> {
     Text(&'a str),
     Name(&'a str),
 }
 
-fn walk<'a>(text: &'a str, mut each: impl FnMut(Piece<'a>)) {
+fn walk<'a>(text: &'a str, mut each: impl FnMut(ExpansionPiece<'a>)) {
     let mut rest = text;
     // Once no bracket closes, none after it does: looking again would cost the square of the text.
     let mut closes = true;
     while let Some((before, after)) = rest.split_once('$') {
-        each(Piece::Text(before));
+        each(ExpansionPiece::Text(before));
         if let Some(after) = after.strip_prefix('$') {
-            each(Piece::Text("$"));
+            each(ExpansionPiece::Text("$"));
             rest = after;
             continue;
         }
         let inside = after.strip_prefix('(').filter(|_| closes);
         match inside.map(|inside| inside.split_once(')')) {
             Some(Some((name, after))) => {
-                each(Piece::Name(name));
+                each(ExpansionPiece::Name(name));
                 rest = after;
             }
             nothing => {
                 closes &= nothing.is_none();
-                each(Piece::Text("$"));
+                each(ExpansionPiece::Text("$"));
                 rest = after;
             }
         }
     }
-    each(Piece::Text(rest));
+    each(ExpansionPiece::Text(rest));
 }

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-use tenure_core::field_path::{Fault, Field, FieldPath, KeyedMap, Scope};
+use tenure_core::field_path::{FieldPath, FieldPathErrorKind, FieldPathTarget, KeyedMap, PodField};
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::owners::owner_envelope;
 use crate::quote::format_map;
-use crate::view::{Form, RuntimeView};
+use crate::view::{RuntimeView, ValueDestination};
 
 /// Why a value cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn resolve_field_ref(
     reference: &Object,
     pod: &Object,
     runtime: &RuntimeView<'_>,
-    form: Form,
+    form: ValueDestination,
 ) -> Result<String, ResolveError> {
     let version = reference.str_at(&["apiVersion"]).unwrap_or("v1");
     if version != "v1" {
@@ -66,7 +66,7 @@ pub fn resolve_field_ref(
     }
     let text = reference.str_at(&["fieldPath"]).unwrap_or_default();
     let path = FieldPath::parse(text).map_err(|error| match error.fault {
-        Fault::NoSubscript => ResolveError::Subscript(text.into()),
+        FieldPathErrorKind::NoSubscript => ResolveError::Subscript(text.into()),
         _ => ResolveError::Path(error.to_string()),
     })?;
     resolve_field(&path, pod, runtime, form)
@@ -80,7 +80,7 @@ pub fn resolve_field(
     path: &FieldPath<'_>,
     pod: &Object,
     runtime: &RuntimeView<'_>,
-    form: Form,
+    form: ValueDestination,
 ) -> Result<String, ResolveError> {
     match path {
         FieldPath::Key { map, key, .. } => {
@@ -95,33 +95,34 @@ pub fn resolve_field(
 }
 
 fn whole(
-    field: Field,
+    field: PodField,
     pod: &Object,
     runtime: &RuntimeView<'_>,
-    form: Form,
+    form: ValueDestination,
 ) -> Result<String, ResolveError> {
-    let scope = if form == Form::Env { Scope::Env } else { Scope::Volume };
+    let scope =
+        if form == ValueDestination::Env { FieldPathTarget::Env } else { FieldPathTarget::Volume };
     if !scope.allows(field, runtime.settings.extra) {
         return Err(ResolveError::Unsupported(field.as_str().into()));
     }
     Ok(match field {
-        Field::Name => text(pod, &["metadata", "name"]),
-        Field::Namespace => text(pod, &["metadata", "namespace"]),
-        Field::Uid => text(pod, &["metadata", "uid"]),
-        Field::Annotations => map(pod, "annotations"),
-        Field::Labels => map(pod, "labels"),
-        Field::OwnerReferences => {
-            let form = if runtime.settings.compact_files { Form::Env } else { form };
+        PodField::Name => text(pod, &["metadata", "name"]),
+        PodField::Namespace => text(pod, &["metadata", "namespace"]),
+        PodField::Uid => text(pod, &["metadata", "uid"]),
+        PodField::Annotations => map(pod, "annotations"),
+        PodField::Labels => map(pod, "labels"),
+        PodField::OwnerReferences => {
+            let form = if runtime.settings.compact_files { ValueDestination::Env } else { form };
             owner_envelope(pod.list_at(&["metadata", "ownerReferences"]), form)
         }
-        Field::NodeName => text(pod, &["spec", "nodeName"]),
-        Field::ServiceAccountName => text(pod, &["spec", "serviceAccountName"]),
-        Field::HostIp => joined(host_ips(runtime)?.get(..1).unwrap_or_default()),
-        Field::HostIps => joined(&host_ips(runtime)?),
+        PodField::NodeName => text(pod, &["spec", "nodeName"]),
+        PodField::ServiceAccountName => text(pod, &["spec", "serviceAccountName"]),
+        PodField::HostIp => joined(host_ips(runtime)?.get(..1).unwrap_or_default()),
+        PodField::HostIps => joined(&host_ips(runtime)?),
         // A file may be made before the pod has an address; it is written again when it has (R15).
-        Field::PodIp => joined(runtime.pod_ips(pod).get(..1).unwrap_or_default()),
-        Field::PodIps => joined(&runtime.pod_ips(pod)),
-        Field::RestartPolicy | Field::SchedulerName | Field::Phase => {
+        PodField::PodIp => joined(runtime.pod_ips(pod).get(..1).unwrap_or_default()),
+        PodField::PodIps => joined(&runtime.pod_ips(pod)),
+        PodField::RestartPolicy | PodField::SchedulerName | PodField::Phase => {
             return Err(ResolveError::Unsupported(field.as_str().into()));
         }
     })
@@ -148,5 +149,5 @@ fn joined(ips: &[IpAddr]) -> String {
 /// Whether a pod, or the pod of a template, uses its owner references; `spec` is the specification.
 #[must_use]
 pub fn uses_owner_references(spec: &Object) -> bool {
-    crate::inputs::field_paths(spec).any(|path| path == Field::OwnerReferences.as_str())
+    crate::inputs::field_paths(spec).any(|path| path == PodField::OwnerReferences.as_str())
 }

@@ -6,12 +6,12 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use serde_json::Value;
-use tenure_core::field_path::{Field, FieldPath, KeyedMap};
+use tenure_core::field_path::{FieldPath, KeyedMap, PodField};
 use tenure_machinery::{Object, ObjectExt};
 
 /// One thing that values are made from and that may change while a pod lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Input {
+pub enum ValueInput {
     /// Every annotation.
     Annotations,
     /// One annotation.
@@ -43,54 +43,54 @@ pub enum Input {
 }
 
 /// As logs and tests write it: `annotation:foo`, `configmap:name`.
-impl fmt::Display for Input {
+impl fmt::Display for ValueInput {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Input::Annotations => out.write_str("annotations"),
-            Input::Annotation(key) => write!(out, "annotation:{key}"),
-            Input::Labels => out.write_str("labels"),
-            Input::Label(key) => write!(out, "label:{key}"),
-            Input::OwnerReferences => out.write_str("ownerReferences"),
-            Input::Resources => out.write_str("resources"),
-            Input::Allocatable => out.write_str("allocatable"),
-            Input::HostIps => out.write_str("hostIPs"),
-            Input::PodIps => out.write_str("podIPs"),
-            Input::ConfigMap(name) => write!(out, "configmap:{name}"),
-            Input::Secret(name) => write!(out, "secret:{name}"),
-            Input::Token => out.write_str("token"),
-            Input::TrustBundle => out.write_str("trustbundle"),
-            Input::PodCertificate => out.write_str("podcertificate"),
+            ValueInput::Annotations => out.write_str("annotations"),
+            ValueInput::Annotation(key) => write!(out, "annotation:{key}"),
+            ValueInput::Labels => out.write_str("labels"),
+            ValueInput::Label(key) => write!(out, "label:{key}"),
+            ValueInput::OwnerReferences => out.write_str("ownerReferences"),
+            ValueInput::Resources => out.write_str("resources"),
+            ValueInput::Allocatable => out.write_str("allocatable"),
+            ValueInput::HostIps => out.write_str("hostIPs"),
+            ValueInput::PodIps => out.write_str("podIPs"),
+            ValueInput::ConfigMap(name) => write!(out, "configmap:{name}"),
+            ValueInput::Secret(name) => write!(out, "secret:{name}"),
+            ValueInput::Token => out.write_str("token"),
+            ValueInput::TrustBundle => out.write_str("trustbundle"),
+            ValueInput::PodCertificate => out.write_str("podcertificate"),
         }
     }
 }
 
 /// What the files of `volume`, an item of the pod's `volumes`, are made from.
 #[must_use]
-pub fn volume_inputs(volume: &Object) -> BTreeSet<Input> {
+pub fn volume_inputs(volume: &Object) -> BTreeSet<ValueInput> {
     let mut inputs = BTreeSet::new();
     if let Some(source) = volume.map_at(&["configMap"]) {
-        inputs.extend(named(source, "name").map(Input::ConfigMap));
+        inputs.extend(named(source, "name").map(ValueInput::ConfigMap));
     }
     if let Some(source) = volume.map_at(&["secret"]) {
-        inputs.extend(named(source, "secretName").map(Input::Secret));
+        inputs.extend(named(source, "secretName").map(ValueInput::Secret));
     }
     if let Some(source) = volume.map_at(&["downwardAPI"]) {
         item_inputs(source, &mut inputs);
     }
     for source in volume.list_at(&["projected", "sources"]).iter().filter_map(Value::as_object) {
         if let Some(source) = source.map_at(&["configMap"]) {
-            inputs.extend(named(source, "name").map(Input::ConfigMap));
+            inputs.extend(named(source, "name").map(ValueInput::ConfigMap));
         }
         if let Some(source) = source.map_at(&["secret"]) {
-            inputs.extend(named(source, "name").map(Input::Secret));
+            inputs.extend(named(source, "name").map(ValueInput::Secret));
         }
         if let Some(source) = source.map_at(&["downwardAPI"]) {
             item_inputs(source, &mut inputs);
         }
         for (member, input) in [
-            ("serviceAccountToken", Input::Token),
-            ("clusterTrustBundle", Input::TrustBundle),
-            ("podCertificate", Input::PodCertificate),
+            ("serviceAccountToken", ValueInput::Token),
+            ("clusterTrustBundle", ValueInput::TrustBundle),
+            ("podCertificate", ValueInput::PodCertificate),
         ] {
             inputs.extend(source.map_at(&[member]).map(|_| input));
         }
@@ -101,21 +101,21 @@ pub fn volume_inputs(volume: &Object) -> BTreeSet<Input> {
 /// What the environment of `container` is made from, Services excepted. A running container's
 /// environment stays; this says what to have before it starts.
 #[must_use]
-pub fn env_inputs(container: &Object) -> BTreeSet<Input> {
+pub fn env_inputs(container: &Object) -> BTreeSet<ValueInput> {
     let mut inputs = BTreeSet::new();
     for source in container.list_at(&["envFrom"]).iter().filter_map(Value::as_object) {
         let maps = source.map_at(&["configMapRef"]).and_then(|source| named(source, "name"));
-        inputs.extend(maps.map(Input::ConfigMap));
+        inputs.extend(maps.map(ValueInput::ConfigMap));
         let secrets = source.map_at(&["secretRef"]).and_then(|source| named(source, "name"));
-        inputs.extend(secrets.map(Input::Secret));
+        inputs.extend(secrets.map(ValueInput::Secret));
     }
     for variable in container.list_at(&["env"]).iter().filter_map(Value::as_object) {
         let Some(from) = variable.map_at(&["valueFrom"]) else { continue };
         reference_inputs(from, &mut inputs);
         let maps = from.map_at(&["configMapKeyRef"]).and_then(|source| named(source, "name"));
-        inputs.extend(maps.map(Input::ConfigMap));
+        inputs.extend(maps.map(ValueInput::ConfigMap));
         let secrets = from.map_at(&["secretKeyRef"]).and_then(|source| named(source, "name"));
-        inputs.extend(secrets.map(Input::Secret));
+        inputs.extend(secrets.map(ValueInput::Secret));
     }
     inputs
 }
@@ -123,14 +123,14 @@ pub fn env_inputs(container: &Object) -> BTreeSet<Input> {
 /// What a pod needs: its volumes, the environments of all its containers, and the Secrets its images
 /// are pulled with.
 #[must_use]
-pub fn pod_inputs(pod: &Object) -> BTreeSet<Input> {
+pub fn pod_inputs(pod: &Object) -> BTreeSet<ValueInput> {
     let of = |list: &'static str| pod.list_at(&["spec", list]).iter().filter_map(Value::as_object);
-    let mut inputs: BTreeSet<Input> = of("volumes").flat_map(volume_inputs).collect();
+    let mut inputs: BTreeSet<ValueInput> = of("volumes").flat_map(volume_inputs).collect();
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         inputs.extend(of(list).flat_map(env_inputs));
     }
     inputs.extend(
-        of("imagePullSecrets").filter_map(|secret| named(secret, "name")).map(Input::Secret),
+        of("imagePullSecrets").filter_map(|secret| named(secret, "name")).map(ValueInput::Secret),
     );
     inputs
 }
@@ -138,15 +138,15 @@ pub fn pod_inputs(pod: &Object) -> BTreeSet<Input> {
 /// Whether what is made from `inputs` may differ between two states of a pod. Inputs outside the pod
 /// object (ConfigMaps, Secrets, the node) never differ here.
 #[must_use]
-pub fn pod_changed(inputs: &BTreeSet<Input>, before: &Object, after: &Object) -> bool {
+pub fn pod_changed(inputs: &BTreeSet<ValueInput>, before: &Object, after: &Object) -> bool {
     let differs = |path: &[&str]| before.at(path) != after.at(path);
     inputs.iter().any(|input| match input {
-        Input::Annotations => differs(&["metadata", "annotations"]),
-        Input::Annotation(key) => differs(&["metadata", "annotations", key]),
-        Input::Labels => differs(&["metadata", "labels"]),
-        Input::Label(key) => differs(&["metadata", "labels", key]),
-        Input::OwnerReferences => differs(&["metadata", "ownerReferences"]),
-        Input::Resources => {
+        ValueInput::Annotations => differs(&["metadata", "annotations"]),
+        ValueInput::Annotation(key) => differs(&["metadata", "annotations", key]),
+        ValueInput::Labels => differs(&["metadata", "labels"]),
+        ValueInput::Label(key) => differs(&["metadata", "labels", key]),
+        ValueInput::OwnerReferences => differs(&["metadata", "ownerReferences"]),
+        ValueInput::Resources => {
             differs(&["spec", "resources"])
                 || ["containers", "initContainers"].into_iter().any(|list| {
                     let of = |pod: &Object| -> alloc::vec::Vec<Option<Value>> {
@@ -156,14 +156,14 @@ pub fn pod_changed(inputs: &BTreeSet<Input>, before: &Object, after: &Object) ->
                     of(before) != of(after)
                 })
         }
-        Input::Allocatable
-        | Input::HostIps
-        | Input::PodIps
-        | Input::ConfigMap(_)
-        | Input::Secret(_)
-        | Input::Token
-        | Input::TrustBundle
-        | Input::PodCertificate => false,
+        ValueInput::Allocatable
+        | ValueInput::HostIps
+        | ValueInput::PodIps
+        | ValueInput::ConfigMap(_)
+        | ValueInput::Secret(_)
+        | ValueInput::Token
+        | ValueInput::TrustBundle
+        | ValueInput::PodCertificate => false,
     })
 }
 
@@ -186,41 +186,41 @@ pub fn field_paths(spec: &Object) -> impl Iterator<Item = &str> {
         .filter_map(|item| item.str_at(&["fieldRef", "fieldPath"]))
 }
 
-fn item_inputs(source: &Object, inputs: &mut BTreeSet<Input>) {
+fn item_inputs(source: &Object, inputs: &mut BTreeSet<ValueInput>) {
     let items = source.list_at(&["items"]).iter().filter_map(Value::as_object);
     items.for_each(|item| reference_inputs(item, inputs));
 }
 
-fn reference_inputs(item: &Object, inputs: &mut BTreeSet<Input>) {
+fn reference_inputs(item: &Object, inputs: &mut BTreeSet<ValueInput>) {
     if let Some(path) = item.str_at(&["fieldRef", "fieldPath"]) {
         inputs.extend(field_input(path));
     }
     if item.map_at(&["resourceFieldRef"]).is_some() {
-        inputs.extend([Input::Resources, Input::Allocatable]);
+        inputs.extend([ValueInput::Resources, ValueInput::Allocatable]);
     }
 }
 
 /// What a path reads, unless it never changes.
-fn field_input(path: &str) -> Option<Input> {
+fn field_input(path: &str) -> Option<ValueInput> {
     Some(match FieldPath::parse(path).ok()? {
         FieldPath::Key { map: KeyedMap::Annotations, key, .. } => {
-            Input::Annotation(key.to_string())
+            ValueInput::Annotation(key.to_string())
         }
-        FieldPath::Key { map: KeyedMap::Labels, key, .. } => Input::Label(key.to_string()),
+        FieldPath::Key { map: KeyedMap::Labels, key, .. } => ValueInput::Label(key.to_string()),
         FieldPath::Whole(field) => match field {
-            Field::Annotations => Input::Annotations,
-            Field::Labels => Input::Labels,
-            Field::OwnerReferences => Input::OwnerReferences,
-            Field::HostIp | Field::HostIps => Input::HostIps,
-            Field::PodIp | Field::PodIps => Input::PodIps,
-            Field::Name
-            | Field::Namespace
-            | Field::Uid
-            | Field::NodeName
-            | Field::ServiceAccountName
-            | Field::RestartPolicy
-            | Field::SchedulerName
-            | Field::Phase => return None,
+            PodField::Annotations => ValueInput::Annotations,
+            PodField::Labels => ValueInput::Labels,
+            PodField::OwnerReferences => ValueInput::OwnerReferences,
+            PodField::HostIp | PodField::HostIps => ValueInput::HostIps,
+            PodField::PodIp | PodField::PodIps => ValueInput::PodIps,
+            PodField::Name
+            | PodField::Namespace
+            | PodField::Uid
+            | PodField::NodeName
+            | PodField::ServiceAccountName
+            | PodField::RestartPolicy
+            | PodField::SchedulerName
+            | PodField::Phase => return None,
         },
     })
 }

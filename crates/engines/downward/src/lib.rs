@@ -33,15 +33,20 @@ pub mod writer;
 pub use env::{EnvError, Environment, build_env};
 pub use expand::{MissingValues, expand, expand_strict};
 pub use field::{ResolveError, resolve_field, resolve_field_ref};
-pub use inputs::{Input, env_inputs, pod_changed, pod_inputs, volume_inputs};
+pub use inputs::{ValueInput, env_inputs, pod_changed, pod_inputs, volume_inputs};
 pub use owners::owner_envelope;
-pub use path::{PathError, clean_path};
-pub use payload::{File, Payload, PayloadError, collect_payload};
+pub use path::{FilePathError, clean_path};
+pub use payload::{Payload, PayloadError, PayloadFile, collect_payload};
 pub use quote::{format_map, go_quote};
 pub use resource::resolve_resource;
 pub use services::service_env;
-pub use view::{Form, RuntimeView, Settings, Sources, TokenWanted, host_ips, tokens_wanted};
-pub use writer::{DirState, Entry, FsOp, Manner, Plan, WriteError, plan_recovery, plan_write};
+pub use view::{
+    DownwardApiOptions, RuntimeView, Sources, TokenWanted, ValueDestination, host_ips,
+    tokens_wanted,
+};
+pub use writer::{
+    DirState, FsOp, Manner, VolumeEntry, VolumeWriteError, WritePlan, plan_recovery, plan_write,
+};
 
 #[cfg(test)]
 mod tests;

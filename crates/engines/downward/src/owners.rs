@@ -5,7 +5,7 @@ use alloc::string::String;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::view::Form;
+use crate::view::ValueDestination;
 
 /// Members of a reference that are texts, in order (R41).
 const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
@@ -15,11 +15,11 @@ const TRUTHS: [&str; 2] = ["controller", "blockOwnerDeletion"];
 
 /// The references of a pod, as stored: one line for a variable, indented lines for a file.
 #[must_use]
-pub fn owner_envelope(references: &[Value], form: Form) -> String {
+pub fn owner_envelope(references: &[Value], form: ValueDestination) -> String {
     // A reference is some 150 bytes, more when indented; a guess that is too small costs a copy.
-    let mut json = Writer {
+    let mut json = JsonWriter {
         out: String::with_capacity(80 + references.len() * 320),
-        indented: form == Form::File,
+        indented: form == ValueDestination::File,
         depth: 0,
         first: true,
     };
@@ -37,7 +37,7 @@ pub fn owner_envelope(references: &[Value], form: Form) -> String {
     json.out
 }
 
-fn write_reference(json: &mut Writer, reference: &Object) {
+fn write_reference(json: &mut JsonWriter, reference: &Object) {
     json.open('{');
     for name in TEXTS {
         json.text(name, reference.str_at(&[name]).unwrap_or_default());
@@ -52,7 +52,7 @@ fn write_reference(json: &mut Writer, reference: &Object) {
 }
 
 /// JSON with members in the order they are written.
-struct Writer {
+struct JsonWriter {
     out: String,
     indented: bool,
     depth: usize,
@@ -60,7 +60,7 @@ struct Writer {
     first: bool,
 }
 
-impl Writer {
+impl JsonWriter {
     fn open(&mut self, bracket: char) {
         self.out.push(bracket);
         self.depth += 1;

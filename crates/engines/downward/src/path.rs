@@ -12,7 +12,7 @@ pub const NAME_MAX: usize = 255;
 
 /// What is wrong with a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathError {
+pub enum FilePathError {
     /// It is empty.
     Empty,
     /// It begins at the root.
@@ -31,51 +31,51 @@ pub enum PathError {
     Itself(String),
 }
 
-impl fmt::Display for PathError {
+impl fmt::Display for FilePathError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("invalid path: ")?;
         match self {
-            PathError::Empty => out.write_str("must not be empty: \"\""),
-            PathError::Absolute(path) => write!(out, "must be relative path: {path}"),
-            PathError::Backstep(path) => write!(out, "must not contain '..': {path}"),
-            PathError::Reserved(path) => write!(out, "must not start with '..': {path}"),
-            PathError::TooLong => {
+            FilePathError::Empty => out.write_str("must not be empty: \"\""),
+            FilePathError::Absolute(path) => write!(out, "must be relative path: {path}"),
+            FilePathError::Backstep(path) => write!(out, "must not contain '..': {path}"),
+            FilePathError::Reserved(path) => write!(out, "must not start with '..': {path}"),
+            FilePathError::TooLong => {
                 write!(out, "must be less than or equal to {PATH_MAX} characters")
             }
-            PathError::NameTooLong => {
+            FilePathError::NameTooLong => {
                 write!(out, "filenames must be less than or equal to {NAME_MAX} characters")
             }
-            PathError::Nul => out.write_str("must not contain a NUL byte"),
-            PathError::Itself(path) => write!(out, "must name a file, not the volume: {path}"),
+            FilePathError::Nul => out.write_str("must not contain a NUL byte"),
+            FilePathError::Itself(path) => write!(out, "must name a file, not the volume: {path}"),
         }
     }
 }
 
-impl core::error::Error for PathError {}
+impl core::error::Error for FilePathError {}
 
 /// The path without `.` and empty elements, if it stays inside the volume.
 ///
 /// # Errors
 /// It is empty, absolute, too long, leads out or begins with `..`.
-pub fn clean_path(path: &str) -> Result<String, PathError> {
+pub fn clean_path(path: &str) -> Result<String, FilePathError> {
     if path.is_empty() {
-        return Err(PathError::Empty);
+        return Err(FilePathError::Empty);
     }
     if path.starts_with('/') {
-        return Err(PathError::Absolute(path.to_owned()));
+        return Err(FilePathError::Absolute(path.to_owned()));
     }
     if path.len() > PATH_MAX {
-        return Err(PathError::TooLong);
+        return Err(FilePathError::TooLong);
     }
     if path.contains('\0') {
-        return Err(PathError::Nul);
+        return Err(FilePathError::Nul);
     }
     let mut clean = String::with_capacity(path.len());
     for element in path.split('/') {
         match element {
-            ".." => return Err(PathError::Backstep(path.to_owned())),
+            ".." => return Err(FilePathError::Backstep(path.to_owned())),
             "" | "." => continue,
-            element if element.len() > NAME_MAX => return Err(PathError::NameTooLong),
+            element if element.len() > NAME_MAX => return Err(FilePathError::NameTooLong),
             _ => {}
         }
         if !clean.is_empty() {
@@ -84,10 +84,10 @@ pub fn clean_path(path: &str) -> Result<String, PathError> {
         clean.push_str(element);
     }
     if clean.starts_with("..") {
-        return Err(PathError::Reserved(path.to_owned()));
+        return Err(FilePathError::Reserved(path.to_owned()));
     }
     if clean.is_empty() {
-        return Err(PathError::Itself(path.to_owned()));
+        return Err(FilePathError::Itself(path.to_owned()));
     }
     Ok(clean)
 }

@@ -15,7 +15,7 @@ use crate::env::decoded;
 use crate::field::resolve_field_ref;
 use crate::path::clean_path;
 use crate::resource::resolve_resource;
-use crate::view::{Form, RuntimeView, Sources, TokenWanted};
+use crate::view::{RuntimeView, Sources, TokenWanted, ValueDestination};
 
 /// The mode of files when nothing is said.
 const MODE: u32 = 0o644;
@@ -29,7 +29,7 @@ pub const BYTES_MAX: usize = 64 << 20;
 
 /// One file; its bytes never show when it is printed (R214).
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct File {
+pub struct PayloadFile {
     /// What it holds.
     pub bytes: Vec<u8>,
     /// Its permissions.
@@ -38,7 +38,7 @@ pub struct File {
     pub owner: Option<u32>,
 }
 
-impl fmt::Debug for File {
+impl fmt::Debug for PayloadFile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (length, mode, owner) = (self.bytes.len(), self.mode, self.owner);
         write!(out, "File({length} bytes, {mode:o}, {owner:?})")
@@ -46,7 +46,7 @@ impl fmt::Debug for File {
 }
 
 /// The files of a volume by clean relative path.
-pub type Payload = BTreeMap<String, File>;
+pub type Payload = BTreeMap<String, PayloadFile>;
 
 /// Why a volume has no files; every reason at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Collect<'_> {
     fn fields(&mut self, source: &Object) {
         for item in source.list_at(&["items"]).iter().filter_map(Value::as_object) {
             let value = if let Some(reference) = item.map_at(&["fieldRef"]) {
-                resolve_field_ref(reference, self.pod, self.runtime, Form::File)
+                resolve_field_ref(reference, self.pod, self.runtime, ValueDestination::File)
             } else if let Some(reference) = item.map_at(&["resourceFieldRef"]) {
                 resolve_resource(reference, self.pod, None, self.runtime)
             } else {
@@ -279,7 +279,7 @@ impl Collect<'_> {
             // What is too much is counted and not kept.
             Ok(_) if self.bytes > BYTES_MAX => {}
             Ok(path) => {
-                self.files.insert(path, File { bytes, mode, owner });
+                self.files.insert(path, PayloadFile { bytes, mode, owner });
             }
             Err(error) => self.wrong.push(error.to_string()),
         }

@@ -12,7 +12,7 @@ use tenure_machinery::{Object, ObjectExt};
 
 /// Where a value goes, which decides how owner references are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ValueDestination {
     /// An environment variable: one line.
     Env,
     /// A file: lines, indented.
@@ -21,17 +21,17 @@ pub enum Form {
 
 /// What an operator may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct DownwardApiOptions {
     /// Which fields there are besides those of every Kubernetes.
     pub extra: Extra,
     /// Owner references in files as in variables: one line (D3).
     pub compact_files: bool,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
+impl Default for DownwardApiOptions {
+    fn default() -> DownwardApiOptions {
         let extra = Extra { owner_references: true, volume_parity: false };
-        Settings { extra, compact_files: false }
+        DownwardApiOptions { extra, compact_files: false }
     }
 }
 
@@ -43,7 +43,7 @@ pub struct RuntimeView<'a> {
     /// Addresses of the pod's sandbox; a pod on the node's network has the node's instead.
     pub pod_ips: &'a [IpAddr],
     /// What an operator chose.
-    pub settings: Settings,
+    pub settings: DownwardApiOptions,
 }
 
 impl RuntimeView<'_> {

@@ -15,8 +15,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::path::{PathError, clean_path};
-use crate::payload::{File, Payload};
+use crate::path::{FilePathError, clean_path};
+use crate::payload::{Payload, PayloadFile};
 
 /// The link everybody reads through.
 pub const DATA: &str = "..data";
@@ -34,14 +34,14 @@ pub const GRACE_MS: i64 = 2000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirState {
     /// The folder's own entries.
-    pub entries: BTreeMap<String, Entry>,
+    pub entries: BTreeMap<String, VolumeEntry>,
     /// The files of the generation that [`DATA`] names, by path; none if it names no folder here.
     pub current: Option<BTreeMap<String, Vec<u8>>>,
 }
 
 /// One entry of a volume's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum VolumeEntry {
     /// A link and what it says.
     Link(String),
     /// A folder, and since when it was not the current generation, as far as is known, in
@@ -67,7 +67,7 @@ pub enum FsOp {
         /// Where.
         path: String,
         /// What.
-        bytes: Hidden,
+        bytes: RedactedBytes,
     },
     /// Sets permissions.
     Chmod {
@@ -126,9 +126,9 @@ impl FsOp {
 
 /// Bytes that never show when they are printed (R214).
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(pub Vec<u8>);
+pub struct RedactedBytes(pub Vec<u8>);
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for RedactedBytes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "({} bytes)", self.0.len())
     }
@@ -149,13 +149,13 @@ pub struct Manner<'a> {
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct WritePlan {
     /// The operations, in order.
     pub ops: Vec<FsOp>,
     /// Whether the files change.
     pub changes: bool,
     /// How many of the operations come before anybody can see the new files. When one of these
-    /// fails, [`Plan::undo`] leaves the volume as it was.
+    /// fails, [`WritePlan::undo`] leaves the volume as it was.
     pub unseen: usize,
     /// The generation that is no longer current after this; to be removed after its grace.
     pub retired: Option<String>,
@@ -165,9 +165,9 @@ pub struct Plan {
 
 /// Why a volume cannot be written; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WriteError {
+pub enum VolumeWriteError {
     /// A path that no file may have.
-    Path(PathError),
+    Path(FilePathError),
     /// A path that is a file and a folder at once.
     Clash {
         /// The file.
@@ -179,21 +179,21 @@ pub enum WriteError {
     InTheWay(String),
 }
 
-impl fmt::Display for WriteError {
+impl fmt::Display for VolumeWriteError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WriteError::Path(error) => error.fmt(out),
-            WriteError::Clash { file, below } => {
+            VolumeWriteError::Path(error) => error.fmt(out),
+            VolumeWriteError::Clash { file, below } => {
                 write!(out, "path \"{file}\" is a file and the folder of \"{below}\"")
             }
-            WriteError::InTheWay(name) => {
+            VolumeWriteError::InTheWay(name) => {
                 write!(out, "\"{name}\" is in the way and was not made by the writer")
             }
         }
     }
 }
 
-impl core::error::Error for WriteError {}
+impl core::error::Error for VolumeWriteError {}
 
 /// The name of a generation: `..YYYY_MM_DD_HH_MM_SS.` and a number that makes it unique (R87).
 #[must_use]
@@ -218,8 +218,8 @@ pub fn plan_recovery(state: &DirState, now: i64, grace: i64) -> Vec<FsOp> {
         }
     }
     let current = match state.entries.get(DATA) {
-        Some(Entry::Link(target)) if state.current.is_some() => Some(target.as_str()),
-        Some(Entry::Link(_)) | None => None,
+        Some(VolumeEntry::Link(target)) if state.current.is_some() => Some(target.as_str()),
+        Some(VolumeEntry::Link(_)) | None => None,
         // No writer made this; nothing can be renamed over a folder.
         Some(entry) => {
             ops.push(remove(DATA, entry));
@@ -229,7 +229,7 @@ pub fn plan_recovery(state: &DirState, now: i64, grace: i64) -> Vec<FsOp> {
     for (name, entry) in &state.entries {
         let stale = match entry {
             // A time that is yet to come is no time at all: the clock was set back (R87).
-            Entry::Folder { since } => !(now - grace < *since && *since <= now + grace),
+            VolumeEntry::Folder { since } => !(now - grace < *since && *since <= now + grace),
             _ => true,
         };
         if is_generation(name) && stale && current != Some(name) {
@@ -239,10 +239,10 @@ pub fn plan_recovery(state: &DirState, now: i64, grace: i64) -> Vec<FsOp> {
     ops
 }
 
-fn remove(name: &str, entry: &Entry) -> FsOp {
+fn remove(name: &str, entry: &VolumeEntry) -> FsOp {
     let path = name.to_owned();
     match entry {
-        Entry::Folder { .. } => FsOp::RemoveTree { path },
+        VolumeEntry::Folder { .. } => FsOp::RemoveTree { path },
         _ => FsOp::Unlink { path },
     }
 }
@@ -255,11 +255,11 @@ pub fn plan_write(
     state: &DirState,
     payload: &Payload,
     manner: &Manner<'_>,
-) -> Result<Plan, WriteError> {
+) -> Result<WritePlan, VolumeWriteError> {
     let files = checked(payload)?;
     let wanted: BTreeSet<&str> =
         files.keys().map(|path| path.split('/').next().unwrap_or_default()).collect();
-    let mut plan = Plan::default();
+    let mut plan = WritePlan::default();
     let links = missing_links(state, &wanted, manner)?;
     plan.changes = state.current.as_ref().is_none_or(|current| !same(current, &files));
     if plan.changes {
@@ -278,7 +278,7 @@ pub fn plan_write(
                 .into();
         plan.ops.push(FsOp::Rename { from: DATA_NEW.to_owned(), to: DATA.to_owned() });
         plan.retired = match (state.entries.get(DATA), &state.current) {
-            (Some(Entry::Link(old)), Some(_)) => Some(old.clone()),
+            (Some(VolumeEntry::Link(old)), Some(_)) => Some(old.clone()),
             _ => None,
         };
     }
@@ -292,8 +292,7 @@ pub fn plan_write(
         }
     }
     for (name, entry) in &state.entries {
-        let ours =
-            matches!(entry, Entry::Link(target) if target.strip_prefix("..data/") == Some(name));
+        let ours = matches!(entry, VolumeEntry::Link(target) if target.strip_prefix("..data/") == Some(name));
         if ours && !wanted.contains(name.as_str()) {
             plan.ops.push(FsOp::Unlink { path: name.clone() });
         }
@@ -302,16 +301,19 @@ pub fn plan_write(
 }
 
 /// Cleans every path and refuses what cannot be: R63 step 1, R62h.
-fn checked(payload: &Payload) -> Result<BTreeMap<String, &File>, WriteError> {
+fn checked(payload: &Payload) -> Result<BTreeMap<String, &PayloadFile>, VolumeWriteError> {
     let mut files = BTreeMap::new();
     for (path, file) in payload {
-        files.insert(clean_path(path).map_err(WriteError::Path)?, file);
+        files.insert(clean_path(path).map_err(VolumeWriteError::Path)?, file);
     }
     for path in files.keys() {
         let mut folder = path.as_str();
         while let Some((parent, _)) = folder.rsplit_once('/') {
             if files.contains_key(parent) {
-                return Err(WriteError::Clash { file: parent.to_owned(), below: path.clone() });
+                return Err(VolumeWriteError::Clash {
+                    file: parent.to_owned(),
+                    below: path.clone(),
+                });
             }
             folder = parent;
         }
@@ -319,7 +321,7 @@ fn checked(payload: &Payload) -> Result<BTreeMap<String, &File>, WriteError> {
     Ok(files)
 }
 
-fn same(current: &BTreeMap<String, Vec<u8>>, files: &BTreeMap<String, &File>) -> bool {
+fn same(current: &BTreeMap<String, Vec<u8>>, files: &BTreeMap<String, &PayloadFile>) -> bool {
     current.len() == files.len()
         && current
             .iter()
@@ -332,23 +334,27 @@ fn missing_links<'a>(
     state: &DirState,
     wanted: &BTreeSet<&'a str>,
     manner: &Manner<'_>,
-) -> Result<Vec<(&'a str, bool)>, WriteError> {
+) -> Result<Vec<(&'a str, bool)>, VolumeWriteError> {
     let mut links = Vec::new();
     for name in wanted {
         match state.entries.get(*name) {
             None if manner.nested.contains(name) => {}
             None => links.push((*name, false)),
-            Some(Entry::Link(target)) if target.strip_prefix("..data/") == Some(*name) => {}
-            Some(Entry::Link(_)) => links.push((*name, true)),
-            Some(Entry::Folder { .. }) if manner.nested.contains(name) => {}
-            Some(_) => return Err(WriteError::InTheWay((*name).to_owned())),
+            Some(VolumeEntry::Link(target)) if target.strip_prefix("..data/") == Some(*name) => {}
+            Some(VolumeEntry::Link(_)) => links.push((*name, true)),
+            Some(VolumeEntry::Folder { .. }) if manner.nested.contains(name) => {}
+            Some(_) => return Err(VolumeWriteError::InTheWay((*name).to_owned())),
         }
     }
     Ok(links)
 }
 
 /// Steps 5 to 8: a whole generation that nobody sees yet.
-fn write_generation(files: &BTreeMap<String, &File>, manner: &Manner<'_>, ops: &mut Vec<FsOp>) {
+fn write_generation(
+    files: &BTreeMap<String, &PayloadFile>,
+    manner: &Manner<'_>,
+    ops: &mut Vec<FsOp>,
+) {
     let generation = manner.generation;
     make_folder(generation.to_owned(), manner, ops);
     let mut folders = BTreeSet::new();
@@ -360,7 +366,7 @@ fn write_generation(files: &BTreeMap<String, &File>, manner: &Manner<'_>, ops: &
             }
         }
         let path = format!("{generation}/{path}");
-        let bytes = Hidden(file.bytes.clone());
+        let bytes = RedactedBytes(file.bytes.clone());
         ops.push(FsOp::WriteFile { path: path.clone(), bytes });
         if file.owner.is_some() || manner.group.is_some() {
             let (owner, group) = (file.owner, manner.group);
@@ -396,7 +402,7 @@ fn give_owner(
     ops: &mut Vec<FsOp>,
     path: &str,
     name: &str,
-    files: &BTreeMap<String, &File>,
+    files: &BTreeMap<String, &PayloadFile>,
     manner: &Manner<'_>,
 ) {
     let owner = files.get(name).and_then(|file| file.owner);

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use crate::seen::Ended;
+use crate::observation::ContainerTermination;
 
 /// The curve: first wait, longest wait, and the run that forgets both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
+pub struct RestartBackoff {
     /// The wait after the first restart.
     pub first: Duration,
     /// The longest wait.
@@ -17,21 +17,21 @@ pub struct Backoff {
     pub wait: Duration,
 }
 
-impl Default for Backoff {
-    fn default() -> Backoff {
-        Backoff::curve(Duration::from_secs(10), Duration::from_secs(300))
+impl Default for RestartBackoff {
+    fn default() -> RestartBackoff {
+        RestartBackoff::curve(Duration::from_secs(10), Duration::from_secs(300))
     }
 }
 
-impl Backoff {
+impl RestartBackoff {
     /// A curve from a first to a longest wait.
     #[must_use]
-    pub const fn curve(first: Duration, max: Duration) -> Backoff {
-        Backoff { first, max, reset: Duration::from_secs(600), wait: Duration::ZERO }
+    pub const fn curve(first: Duration, max: Duration) -> RestartBackoff {
+        RestartBackoff { first, max, reset: Duration::from_secs(600), wait: Duration::ZERO }
     }
 
     /// Takes an end into account: a long run begins the curve anew.
-    pub fn ended(&mut self, ended: &Ended) {
+    pub fn ended(&mut self, ended: &ContainerTermination) {
         let ran = ended.started.zip(ended.finished).map(|(from, to)| to.duration_since(from));
         let ran = ran.and_then(|ran| Duration::try_from(ran).ok()).unwrap_or_default();
         if ran >= self.reset {

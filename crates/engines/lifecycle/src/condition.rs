@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt as _};
 
+use crate::observation::{Observed, ObservedContainer};
 use crate::phase::{Phase, initialised, sidecar_started};
-use crate::seen::{Observed, Seen};
-use crate::spec::{ContainerSpec, Role, Spec};
+use crate::spec::{ContainerSpec, ContainerType, LifecycleSpec};
 use crate::status::written;
 
 /// The conditions that the agent alone sets.
@@ -24,19 +24,19 @@ const OWN: [&str; 6] = [
 ];
 
 /// What is said of one condition.
-struct Verdict {
+struct ConditionResult {
     holds: bool,
     reason: &'static str,
     message: String,
 }
 
-impl Verdict {
-    const fn yes() -> Verdict {
-        Verdict { holds: true, reason: "", message: String::new() }
+impl ConditionResult {
+    const fn yes() -> ConditionResult {
+        ConditionResult { holds: true, reason: "", message: String::new() }
     }
 
-    fn no(reason: &'static str, message: String) -> Verdict {
-        Verdict { holds: false, reason, message }
+    fn no(reason: &'static str, message: String) -> ConditionResult {
+        ConditionResult { holds: false, reason, message }
     }
 }
 
@@ -44,10 +44,11 @@ impl Verdict {
 pub(crate) fn is_ready(container: &ContainerSpec, observed: &Observed) -> bool {
     let Some(seen) = observed.container(&container.name) else { return false };
     match container.role {
-        Role::Init => seen.ended().is_some_and(|ended| ended.code == 0),
-        Role::Ephemeral => false,
-        Role::Sidecar | Role::Regular => {
-            let stopping = matches!(seen.busy, Some(crate::seen::Busy::Stopping { .. }));
+        ContainerType::Init => seen.ended().is_some_and(|ended| ended.code == 0),
+        ContainerType::Ephemeral => false,
+        ContainerType::Sidecar | ContainerType::Regular => {
+            let stopping =
+                matches!(seen.busy, Some(crate::observation::ContainerTransition::Stopping { .. }));
             seen.runs()
                 && !stopping
                 && is_started(container, seen)
@@ -57,17 +58,17 @@ pub(crate) fn is_ready(container: &ContainerSpec, observed: &Observed) -> bool {
 }
 
 /// Whether a container has started, as its startup probe sees it.
-pub(crate) fn is_started(container: &ContainerSpec, seen: &Seen) -> bool {
+pub(crate) fn is_started(container: &ContainerSpec, seen: &ObservedContainer) -> bool {
     match container.role {
         // An init container has started once it runs; it has no probe.
-        Role::Init => seen.runs(),
+        ContainerType::Init => seen.runs(),
         _ => seen.runs() && (!container.startup || seen.startup_passed),
     }
 }
 
 /// Every condition of a pod, those of others first.
 pub(crate) fn conditions(
-    spec: &Spec,
+    spec: &LifecycleSpec,
     observed: &Observed,
     phase: Phase,
     previous: &Object,
@@ -85,13 +86,16 @@ pub(crate) fn conditions(
     if let Some(why) = &observed.evicted
         && why.reason == "Evicted"
     {
-        let verdict =
-            Verdict { holds: true, reason: "TerminationByKubelet", message: why.message.clone() };
+        let verdict = ConditionResult {
+            holds: true,
+            reason: "TerminationByKubelet",
+            message: why.message.clone(),
+        };
         all.push(said(spec, "DisruptionTarget", verdict, old, now));
     }
     let containers = containers_ready(spec, observed, phase);
     let ready = ready(spec, &containers, old);
-    let prepared = Verdict {
+    let prepared = ConditionResult {
         // A sandbox is made only once the volumes are there; a refresh that fails takes nothing away.
         holds: observed.sandbox && !observed.cleaned,
         reason: "",
@@ -101,60 +105,65 @@ pub(crate) fn conditions(
     all.push(said(spec, "Initialized", is_initialised(spec, observed, phase), old, now));
     all.push(said(spec, "Ready", ready, old, now));
     all.push(said(spec, "ContainersReady", containers, old, now));
-    all.push(said(spec, "PodScheduled", Verdict::yes(), old, now));
+    all.push(said(spec, "PodScheduled", ConditionResult::yes(), old, now));
     all
 }
 
-fn is_initialised(spec: &Spec, observed: &Observed, phase: Phase) -> Verdict {
+fn is_initialised(spec: &LifecycleSpec, observed: &Observed, phase: Phase) -> ConditionResult {
     if initialised(spec, observed) {
         let done = phase == Phase::Succeeded && spec.inits().next().is_some();
-        return Verdict { reason: if done { "PodCompleted" } else { "" }, ..Verdict::yes() };
+        return ConditionResult {
+            reason: if done { "PodCompleted" } else { "" },
+            ..ConditionResult::yes()
+        };
     }
     let incomplete: Vec<&str> = spec
         .inits()
         .filter(|container| match container.role {
-            Role::Sidecar => !sidecar_started(container, observed),
+            ContainerType::Sidecar => !sidecar_started(container, observed),
             _ => !is_ready(container, observed),
         })
         .map(|container| container.name.as_str())
         .collect();
     if incomplete.is_empty() {
-        return Verdict::yes();
+        return ConditionResult::yes();
     }
     let message = format!("containers with incomplete status: {}", listed(&incomplete));
-    Verdict::no("ContainersNotInitialized", message)
+    ConditionResult::no("ContainersNotInitialized", message)
 }
 
-fn containers_ready(spec: &Spec, observed: &Observed, phase: Phase) -> Verdict {
+fn containers_ready(spec: &LifecycleSpec, observed: &Observed, phase: Phase) -> ConditionResult {
     match phase {
-        Phase::Succeeded => return Verdict::no("PodCompleted", String::new()),
-        Phase::Failed => return Verdict::no("PodFailed", String::new()),
+        Phase::Succeeded => return ConditionResult::no("PodCompleted", String::new()),
+        Phase::Failed => return ConditionResult::no("PodFailed", String::new()),
         Phase::Pending | Phase::Running => {}
     }
     let unready: Vec<&str> = spec
         .containers
         .iter()
-        .filter(|container| matches!(container.role, Role::Sidecar | Role::Regular))
+        .filter(|container| {
+            matches!(container.role, ContainerType::Sidecar | ContainerType::Regular)
+        })
         .filter(|container| !is_ready(container, observed))
         .map(|container| container.name.as_str())
         .collect();
     if unready.is_empty() {
-        return Verdict::yes();
+        return ConditionResult::yes();
     }
     let message = format!("containers with unready status: {}", listed(&unready));
-    Verdict::no("ContainersNotReady", message)
+    ConditionResult::no("ContainersNotReady", message)
 }
 
-fn ready(spec: &Spec, containers: &Verdict, old: &[Value]) -> Verdict {
+fn ready(spec: &LifecycleSpec, containers: &ConditionResult, old: &[Value]) -> ConditionResult {
     if !containers.holds {
-        return Verdict::no(containers.reason, containers.message.clone());
+        return ConditionResult::no(containers.reason, containers.message.clone());
     }
     let unmet: Vec<String> =
         spec.gates.iter().filter_map(|gate| unmet(gate, find(old, gate))).collect();
     if unmet.is_empty() {
-        return Verdict::yes();
+        return ConditionResult::yes();
     }
-    Verdict::no("ReadinessGatesNotReady", unmet.join(", "))
+    ConditionResult::no("ReadinessGatesNotReady", unmet.join(", "))
 }
 
 fn unmet(gate: &str, condition: Option<&Value>) -> Option<String> {
@@ -179,7 +188,13 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// A condition; its time moves only when its truth does.
-fn said(spec: &Spec, kind: &str, verdict: Verdict, old: &[Value], now: Timestamp) -> Value {
+fn said(
+    spec: &LifecycleSpec,
+    kind: &str,
+    verdict: ConditionResult,
+    old: &[Value],
+    now: Timestamp,
+) -> Value {
     let status = if verdict.holds { "True" } else { "False" };
     let before = find(old, kind).filter(|condition| {
         condition.get("status").and_then(Value::as_str) == Some(status)

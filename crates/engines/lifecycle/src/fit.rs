@@ -11,7 +11,7 @@ use tenure_machinery::{Object, ObjectExt as _};
 
 /// Why a node does not take a pod, or puts it out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PodRejection {
     /// One word: `OutOfcpu`, `NodeAffinity`, `Evicted`.
     pub reason: String,
     /// What people read.
@@ -20,7 +20,7 @@ pub struct Refusal {
 
 /// What a pod asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct PodRequests {
     /// Thousandths of a processor.
     pub cpu_millis: u64,
     /// Bytes of memory.
@@ -33,7 +33,7 @@ pub struct Asked {
 
 /// What a node has for pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct NodeCapacity {
     /// Thousandths of a processor.
     pub cpu_millis: u64,
     /// Bytes of memory.
@@ -46,7 +46,7 @@ pub struct Room {
 
 /// What a pod asks for.
 #[must_use]
-pub fn asked(pod: &Object) -> Asked {
+pub fn pod_requests(pod: &Object) -> PodRequests {
     let of = |container: &Object| {
         let request = |name: &str| {
             container.at(&["resources", "requests", name]).and_then(Quantity::from_value)
@@ -94,7 +94,7 @@ pub fn asked(pod: &Object) -> Asked {
             Some((address, port.str_at(&["protocol"]).unwrap_or("TCP").to_owned(), number))
         })
         .collect();
-    Asked { cpu_millis, memory_bytes, storage_bytes, ports }
+    PodRequests { cpu_millis, memory_bytes, storage_bytes, ports }
 }
 
 /// Whether the node takes the pod beside those it has.
@@ -103,22 +103,22 @@ pub fn asked(pod: &Object) -> Asked {
 /// Why it does not.
 pub fn fits(
     pod: &Object,
-    wanted: &Asked,
+    wanted: &PodRequests,
     node: &Object,
-    room: &Room,
-    others: &[Asked],
-) -> Result<(), Refusal> {
+    room: &NodeCapacity,
+    others: &[PodRequests],
+) -> Result<(), PodRejection> {
     let labels = node.map_at(&["metadata", "labels"]);
     let label = |name: &str| labels.and_then(|labels| labels.get(name)).and_then(Value::as_str);
     let refuse =
-        |reason: &str, message: String| Err(Refusal { reason: reason.to_owned(), message });
+        |reason: &str, message: String| Err(PodRejection { reason: reason.to_owned(), message });
     let system = pod.str_at(&["spec", "os", "name"]);
     if system.is_some_and(|system| label("kubernetes.io/os").is_some_and(|own| own != system)) {
         let message = "Failed to admit pod as the OS field doesn't match node OS";
         return refuse("PodOSNotSupported", message.to_owned());
     }
     let used = others.len() as u64;
-    let sum = |of: fn(&Asked) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
+    let sum = |of: fn(&PodRequests) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
     for (name, want, used, capacity) in [
         ("pods", 1, used, room.pods),
         ("cpu", wanted.cpu_millis, sum(|pod| pod.cpu_millis), room.cpu_millis),

@@ -13,17 +13,22 @@ mod backoff;
 mod condition;
 mod fit;
 mod message;
+mod observation;
 mod phase;
 mod plan;
-mod seen;
 mod spec;
 mod status;
 
-pub use backoff::Backoff;
-pub use fit::{Asked, Refusal, Room, asked, fits};
+pub use backoff::RestartBackoff;
+pub use fit::{NodeCapacity, PodRejection, PodRequests, fits, pod_requests};
 pub use message::{TERMINATION_MESSAGE_MAX, clip_message, clip_messages, fallback_message};
+pub use observation::{
+    ContainerInstance, ContainerTermination, ContainerTransition, InstanceState, KillOrder,
+    Leaving, Observed, ObservedContainer, WaitingState,
+};
 pub use phase::{Phase, may_restart, pod_phase};
-pub use plan::{Action, Kill, MIN_GRACE, Plan, is_ending, next_actions};
-pub use seen::{Busy, Ended, Instance, KillOrder, Leaving, Observed, Seen, State, Waiting};
-pub use spec::{ContainerSpec, Deletion, RestartPolicy, Role, Rule, Spec};
+pub use plan::{Kill, MIN_GRACE, PodAction, PodPlan, is_ending, next_actions};
+pub use spec::{
+    ContainerRestartRule, ContainerSpec, ContainerType, Deletion, LifecycleSpec, RestartPolicy,
+};
 pub use status::{container_status, pod_status, written};

@@ -1,7 +1,7 @@
 //! The phase of a pod (R90 to R95a): one word for all its containers.
 
-use crate::seen::{Ended, Observed, Seen, State};
-use crate::spec::{ContainerSpec, Role, Spec};
+use crate::observation::{ContainerTermination, InstanceState, Observed, ObservedContainer};
+use crate::spec::{ContainerSpec, ContainerType, LifecycleSpec};
 
 /// One word for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,32 +43,32 @@ impl Phase {
 }
 
 /// How a container counts.
-enum Counts<'a> {
+enum ContainerPhase<'a> {
     Waits,
     Runs,
-    Stopped(&'a Ended),
+    Stopped(&'a ContainerTermination),
     Unknown,
 }
 
-fn counts(seen: Option<&Seen>) -> Counts<'_> {
-    let Some(seen) = seen else { return Counts::Waits };
+fn counts(seen: Option<&ObservedContainer>) -> ContainerPhase<'_> {
+    let Some(seen) = seen else { return ContainerPhase::Waits };
     match (seen.state(), &seen.last) {
-        (Some(State::Running { .. }), _) => Counts::Runs,
-        (Some(State::Ended(ended)), _) => Counts::Stopped(ended),
-        (Some(State::Unknown), _) => Counts::Unknown,
-        (Some(State::Created) | None, Some((_, ended))) => Counts::Stopped(ended),
-        (Some(State::Created) | None, None) => Counts::Waits,
+        (Some(InstanceState::Running { .. }), _) => ContainerPhase::Runs,
+        (Some(InstanceState::Ended(ended)), _) => ContainerPhase::Stopped(ended),
+        (Some(InstanceState::Unknown), _) => ContainerPhase::Unknown,
+        (Some(InstanceState::Created) | None, Some((_, ended))) => ContainerPhase::Stopped(ended),
+        (Some(InstanceState::Created) | None, None) => ContainerPhase::Waits,
     }
 }
 
 /// Whether a container that ended this way is started again while its pod goes on.
 #[must_use]
-pub fn may_restart(container: &ContainerSpec, ended: &Ended) -> bool {
+pub fn may_restart(container: &ContainerSpec, ended: &ContainerTermination) -> bool {
     container.restarts_after(ended.code)
 }
 
 /// Whether regular containers were ever begun.
-pub(crate) fn initialised(spec: &Spec, observed: &Observed) -> bool {
+pub(crate) fn initialised(spec: &LifecycleSpec, observed: &Observed) -> bool {
     spec.regular().any(|container| {
         let seen = observed.container(&container.name);
         seen.is_some_and(|seen| seen.current.is_some() || seen.last.is_some())
@@ -83,39 +83,43 @@ pub(crate) fn sidecar_started(container: &ContainerSpec, observed: &Observed) ->
 
 /// The phase that follows from the containers alone; a pod that is `terminal` restarts nothing.
 #[must_use]
-pub fn pod_phase(spec: &Spec, observed: &Observed, terminal: bool) -> Phase {
+pub fn pod_phase(spec: &LifecycleSpec, observed: &Observed, terminal: bool) -> Phase {
     let mut pending = false;
     let before = !initialised(spec, observed);
-    for container in spec.with_role(Role::Init) {
+    for container in spec.with_role(ContainerType::Init) {
         match counts(observed.container(&container.name)) {
-            Counts::Stopped(ended) if ended.code == 0 => {}
-            Counts::Stopped(ended) if !may_restart(container, ended) => return Phase::Failed,
-            Counts::Stopped(_) => {}
-            Counts::Waits | Counts::Runs | Counts::Unknown => pending |= before,
+            ContainerPhase::Stopped(ended) if ended.code == 0 => {}
+            ContainerPhase::Stopped(ended) if !may_restart(container, ended) => {
+                return Phase::Failed;
+            }
+            ContainerPhase::Stopped(_) => {}
+            ContainerPhase::Waits | ContainerPhase::Runs | ContainerPhase::Unknown => {
+                pending |= before
+            }
         }
     }
     let (mut waiting, mut running, mut unknown) = (false, false, false);
-    for container in spec.with_role(Role::Sidecar) {
+    for container in spec.with_role(ContainerType::Sidecar) {
         match counts(observed.container(&container.name)) {
-            Counts::Runs => {
+            ContainerPhase::Runs => {
                 running = true;
                 pending |= before && !sidecar_started(container, observed);
             }
-            Counts::Waits => {
+            ContainerPhase::Waits => {
                 waiting = true;
                 pending |= before;
             }
-            Counts::Stopped(_) => {}
-            Counts::Unknown => unknown = true,
+            ContainerPhase::Stopped(_) => {}
+            ContainerPhase::Unknown => unknown = true,
         }
     }
     let (mut stopped, mut well, mut again) = (0_usize, 0_usize, false);
     for container in spec.regular() {
         match counts(observed.container(&container.name)) {
-            Counts::Waits => waiting = true,
-            Counts::Runs => running = true,
-            Counts::Unknown => unknown = true,
-            Counts::Stopped(ended) => {
+            ContainerPhase::Waits => waiting = true,
+            ContainerPhase::Runs => running = true,
+            ContainerPhase::Unknown => unknown = true,
+            ContainerPhase::Stopped(ended) => {
                 stopped += 1;
                 well += usize::from(ended.code == 0);
                 again |= may_restart(container, ended);

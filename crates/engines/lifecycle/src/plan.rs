@@ -14,9 +14,11 @@ use core::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::observation::{
+    ContainerTermination, ContainerTransition, InstanceState, Observed, ObservedContainer,
+};
 use crate::phase::{initialised, may_restart, sidecar_started};
-use crate::seen::{Busy, Ended, Observed, Seen, State};
-use crate::spec::{ContainerSpec, Role, Spec};
+use crate::spec::{ContainerSpec, ContainerType, LifecycleSpec};
 
 /// What is left for the stop signal even if the hook used everything.
 pub const MIN_GRACE: Duration = Duration::from_secs(2);
@@ -25,16 +27,16 @@ const SHORT_GRACE_SECONDS: i64 = 1;
 
 /// What to do, and when to ask again if nothing changes before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct PodPlan {
     /// In this order; all may run at once.
-    pub actions: Vec<Action>,
+    pub actions: Vec<PodAction>,
     /// When to ask again.
     pub wake: Option<Timestamp>,
 }
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum PodAction {
     /// Make the sandbox.
     MakeSandbox,
     /// Make a container and start it.
@@ -66,29 +68,29 @@ pub struct Kill {
     pub until: Timestamp,
 }
 
-impl Plan {
+impl PodPlan {
     fn wake_at(&mut self, time: Timestamp) {
         self.wake = Some(self.wake.map_or(time, |wake| wake.min(time)));
     }
 }
 
 /// Whether the pod was active for longer than it may be (R105).
-pub(crate) fn past_deadline(spec: &Spec, observed: &Observed, now: Timestamp) -> bool {
+pub(crate) fn past_deadline(spec: &LifecycleSpec, observed: &Observed, now: Timestamp) -> bool {
     deadline(spec, observed).is_some_and(|deadline| deadline <= now)
 }
 
-fn deadline(spec: &Spec, observed: &Observed) -> Option<Timestamp> {
+fn deadline(spec: &LifecycleSpec, observed: &Observed) -> Option<Timestamp> {
     Some(later(observed.started?, spec.deadline_seconds?))
 }
 
 /// Whether the pod restarts nothing any more: it is deleted, put out, too old, or done.
 #[must_use]
-pub fn is_ending(spec: &Spec, observed: &Observed, now: Timestamp) -> bool {
+pub fn is_ending(spec: &LifecycleSpec, observed: &Observed, now: Timestamp) -> bool {
     ends(spec, observed, now)
 }
 
 /// Whether the pod restarts nothing any more.
-pub(crate) fn ends(spec: &Spec, observed: &Observed, now: Timestamp) -> bool {
+pub(crate) fn ends(spec: &LifecycleSpec, observed: &Observed, now: Timestamp) -> bool {
     spec.deletion.is_some()
         || observed.forgotten
         || observed.over
@@ -99,19 +101,19 @@ pub(crate) fn ends(spec: &Spec, observed: &Observed, now: Timestamp) -> bool {
 }
 
 /// Whether every container has done what it should and none is started again.
-fn completed(spec: &Spec, observed: &Observed) -> bool {
+fn completed(spec: &LifecycleSpec, observed: &Observed) -> bool {
     let over = |container: &ContainerSpec| {
         let seen = observed.container(&container.name).filter(|seen| seen.busy.is_none());
-        seen.and_then(Seen::ended).filter(|ended| !may_restart(container, ended))
+        seen.and_then(ObservedContainer::ended).filter(|ended| !may_restart(container, ended))
     };
     let init_failed = spec
-        .with_role(Role::Init)
+        .with_role(ContainerType::Init)
         .any(|container| over(container).is_some_and(|ended| ended.code != 0));
     init_failed || spec.regular().all(|container| over(container).is_some())
 }
 
 /// When a container that ended may be started again (R101).
-pub(crate) fn restart_due(seen: &Seen, ended: &Ended) -> Timestamp {
+pub(crate) fn restart_due(seen: &ObservedContainer, ended: &ContainerTermination) -> Timestamp {
     let wait = jiff::SignedDuration::try_from(seen.backoff.wait).unwrap_or_default();
     let due = ended.finished.map(|finished| finished.checked_add(wait).unwrap_or(finished));
     due.max(seen.after).unwrap_or(Timestamp::MIN)
@@ -119,8 +121,8 @@ pub(crate) fn restart_due(seen: &Seen, ended: &Ended) -> Timestamp {
 
 /// What to do next.
 #[must_use]
-pub fn next_actions(spec: &Spec, observed: &Observed, now: Timestamp) -> Plan {
-    let mut plan = Plan::default();
+pub fn next_actions(spec: &LifecycleSpec, observed: &Observed, now: Timestamp) -> PodPlan {
+    let mut plan = PodPlan::default();
     if observed.cleaned && (observed.removed || !(spec.deletion.is_some() || observed.forgotten)) {
         return plan;
     }
@@ -145,7 +147,7 @@ pub fn next_actions(spec: &Spec, observed: &Observed, now: Timestamp) -> Plan {
         match observed.sandbox_after.filter(|after| *after > now) {
             _ if observed.sandbox_busy => {}
             Some(after) => plan.wake_at(after),
-            None => plan.actions.push(Action::MakeSandbox),
+            None => plan.actions.push(PodAction::MakeSandbox),
         }
         return plan;
     }
@@ -154,25 +156,30 @@ pub fn next_actions(spec: &Spec, observed: &Observed, now: Timestamp) -> Plan {
 }
 
 /// The starts that are due now.
-fn wanted(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) -> Vec<Action> {
+fn wanted(
+    spec: &LifecycleSpec,
+    observed: &Observed,
+    now: Timestamp,
+    plan: &mut PodPlan,
+) -> Vec<PodAction> {
     let mut wanted = Vec::new();
     let mut start = |container: &ContainerSpec| {
         if let Some(action) = start(container, observed.container(&container.name), now, plan) {
             wanted.push(action);
         }
     };
-    for container in spec.with_role(Role::Ephemeral) {
+    for container in spec.with_role(ContainerType::Ephemeral) {
         start(container);
     }
     let begun = initialised(spec, observed);
     for container in spec.inits() {
         let done = match container.role {
-            Role::Sidecar => sidecar_started(container, observed),
+            ContainerType::Sidecar => sidecar_started(container, observed),
             _ => {
                 begun
                     || observed
                         .container(&container.name)
-                        .and_then(Seen::ended)
+                        .and_then(ObservedContainer::ended)
                         .is_some_and(|ended| ended.code == 0)
             }
         };
@@ -192,22 +199,24 @@ fn wanted(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) -> 
 /// A start, if the container is to be started and its time has come.
 fn start(
     container: &ContainerSpec,
-    seen: Option<&Seen>,
+    seen: Option<&ObservedContainer>,
     now: Timestamp,
-    plan: &mut Plan,
-) -> Option<Action> {
-    let action = |again| Some(Action::Start { container: container.name.clone(), again });
+    plan: &mut PodPlan,
+) -> Option<PodAction> {
+    let action = |again| Some(PodAction::Start { container: container.name.clone(), again });
     let Some(seen) = seen else { return action(false) };
     if seen.busy.is_some() {
         return None;
     }
     let due = match seen.state() {
-        Some(State::Running { .. }) => return None,
-        Some(State::Ended(ended)) if !may_restart(container, ended) => return None,
-        Some(State::Ended(ended)) => restart_due(seen, ended),
-        Some(State::Created | State::Unknown) | None => seen.after.unwrap_or(Timestamp::MIN),
+        Some(InstanceState::Running { .. }) => return None,
+        Some(InstanceState::Ended(ended)) if !may_restart(container, ended) => return None,
+        Some(InstanceState::Ended(ended)) => restart_due(seen, ended),
+        Some(InstanceState::Created | InstanceState::Unknown) | None => {
+            seen.after.unwrap_or(Timestamp::MIN)
+        }
     };
-    if container.role == Role::Ephemeral && seen.current.is_some() {
+    if container.role == ContainerType::Ephemeral && seen.current.is_some() {
         return None;
     }
     if due > now {
@@ -218,10 +227,10 @@ fn start(
 }
 
 /// Stops containers that must end although the pod goes on (R103, liveness).
-fn end_some(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
+fn end_some(spec: &LifecycleSpec, observed: &Observed, now: Timestamp, plan: &mut PodPlan) {
     for container in &spec.containers {
         let Some(seen) = observed.container(&container.name) else { continue };
-        if !seen.runs() || seen.busy.is_some() || container.role == Role::Ephemeral {
+        if !seen.runs() || seen.busy.is_some() || container.role == ContainerType::Ephemeral {
             continue;
         }
         let changed = seen.current.as_ref().is_some_and(|found| found.image != container.image);
@@ -235,12 +244,12 @@ fn end_some(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
         };
         let until = later(now, grace.unwrap_or(spec.grace_seconds));
         let container = container.name.clone();
-        plan.actions.push(Action::Stop(Kill { container, message, hook: true, until }));
+        plan.actions.push(PodAction::Stop(Kill { container, message, hook: true, until }));
     }
 }
 
 /// Stops everything, and finishes when nothing lives (R106, R107).
-fn end(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
+fn end(spec: &LifecycleSpec, observed: &Observed, now: Timestamp, plan: &mut PodPlan) {
     let remove = spec.deletion.is_some() || observed.forgotten;
     let mut grace =
         Grace { from: observed.ending.unwrap_or(now), seconds: grace_seconds(spec, observed) };
@@ -252,7 +261,7 @@ fn end(spec: &Spec, observed: &Observed, now: Timestamp, plan: &mut Plan) {
         }
     }
     if !stop_all(spec, observed, grace, now, plan) && !observed.sandbox_busy {
-        plan.actions.push(Action::Finish { remove });
+        plan.actions.push(PodAction::Finish { remove });
     }
 }
 
@@ -271,11 +280,11 @@ impl Grace {
 
 /// Stops what is to be stopped now, sidecars last (R107); says whether anything lives.
 fn stop_all(
-    spec: &Spec,
+    spec: &LifecycleSpec,
     observed: &Observed,
     grace: Grace,
     now: Timestamp,
-    plan: &mut Plan,
+    plan: &mut PodPlan,
 ) -> bool {
     let living: Vec<&ContainerSpec> =
         spec.containers.iter().filter(|container| lives(container, observed)).collect();
@@ -283,24 +292,24 @@ fn stop_all(
         return false;
     }
     let until = grace.until();
-    let stop = |container: &ContainerSpec, plan: &mut Plan| {
+    let stop = |container: &ContainerSpec, plan: &mut PodPlan| {
         let Some(seen) = observed.container(&container.name).filter(|seen| seen.lives()) else {
             return;
         };
         let sooner = match seen.busy {
-            Some(Busy::Stopping { until: before }) => until < before,
-            Some(Busy::Starting) => false,
+            Some(ContainerTransition::Stopping { until: before }) => until < before,
+            Some(ContainerTransition::Starting) => false,
             None => true,
         };
         if sooner {
             let message = format!("Stopping container {}", container.name);
             let hook = grace.seconds > 0 && !observed.forgotten;
             let container = container.name.to_owned();
-            plan.actions.push(Action::Stop(Kill { container, message, hook, until }));
+            plan.actions.push(PodAction::Stop(Kill { container, message, hook, until }));
         }
     };
     let (sidecars, others): (Vec<&ContainerSpec>, Vec<&ContainerSpec>) =
-        living.into_iter().partition(|container| container.role == Role::Sidecar);
+        living.into_iter().partition(|container| container.role == ContainerType::Sidecar);
     for container in &others {
         stop(container, plan);
     }
@@ -325,7 +334,7 @@ fn lives(container: &ContainerSpec, observed: &Observed) -> bool {
 }
 
 /// How long the end may take, in seconds.
-fn grace_seconds(spec: &Spec, observed: &Observed) -> i64 {
+fn grace_seconds(spec: &LifecycleSpec, observed: &Observed) -> i64 {
     match spec.deletion {
         _ if observed.forgotten => SHORT_GRACE_SECONDS,
         Some(deletion) => deletion.grace_seconds,

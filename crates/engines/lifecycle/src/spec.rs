@@ -13,7 +13,7 @@ const GRACE_SECONDS: i64 = 30;
 
 /// What a container is to its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ContainerType {
     /// Runs to its end before the next begins.
     Init,
     /// An init container that keeps running beside the others.
@@ -38,7 +38,7 @@ pub enum RestartPolicy {
 
 /// A rule of one container: started again for some exit codes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct ContainerRestartRule {
     /// The exit codes.
     pub codes: Vec<i64>,
     /// Whether the rule holds for all others instead.
@@ -51,13 +51,13 @@ pub struct ContainerSpec {
     /// Its name.
     pub name: String,
     /// What it is to the pod.
-    pub role: Role,
+    pub role: ContainerType,
     /// Its image as the pod names it.
     pub image: String,
     /// When it is started again; the pod's policy unless it has its own.
     pub restart: RestartPolicy,
     /// Rules by exit code, before the policy.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ContainerRestartRule>,
     /// Whether it has a startup probe.
     pub startup: bool,
     /// Whether it has a readiness probe.
@@ -79,7 +79,7 @@ pub struct Deletion {
 
 /// A pod as its life depends on it.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct LifecycleSpec {
     /// Namespace of the pod.
     pub namespace: String,
     /// Name of the pod.
@@ -102,23 +102,23 @@ pub struct Spec {
     pub containers: Vec<ContainerSpec>,
 }
 
-impl Spec {
+impl LifecycleSpec {
     /// Reads a pod.
     #[must_use]
-    pub fn read(pod: &Object) -> Spec {
+    pub fn read(pod: &Object) -> LifecycleSpec {
         let meta = |name| pod.str_at(&["metadata", name]).unwrap_or_default().to_owned();
         let restart = policy(pod.str_at(&["spec", "restartPolicy"])).unwrap_or_default();
         let mut containers = Vec::new();
         for (list, role) in [
-            ("initContainers", Role::Init),
-            ("containers", Role::Regular),
-            ("ephemeralContainers", Role::Ephemeral),
+            ("initContainers", ContainerType::Init),
+            ("containers", ContainerType::Regular),
+            ("ephemeralContainers", ContainerType::Ephemeral),
         ] {
             let items = pod.list_at(&["spec", list]).iter().filter_map(Value::as_object);
             containers.extend(items.map(|item| container(item, role, restart)));
         }
         let gates = pod.list_at(&["spec", "readinessGates"]).iter();
-        Spec {
+        LifecycleSpec {
             namespace: meta("namespace"),
             name: meta("name"),
             uid: meta("uid"),
@@ -138,7 +138,7 @@ impl Spec {
     }
 
     /// The containers of a role.
-    pub fn with_role(&self, role: Role) -> impl Iterator<Item = &ContainerSpec> {
+    pub fn with_role(&self, role: ContainerType) -> impl Iterator<Item = &ContainerSpec> {
         self.containers.iter().filter(move |container| container.role == role)
     }
 
@@ -149,7 +149,7 @@ impl Spec {
 
     /// The pod's own containers.
     pub fn regular(&self) -> impl Iterator<Item = &ContainerSpec> {
-        self.with_role(Role::Regular)
+        self.with_role(ContainerType::Regular)
     }
 
     /// The container of this name.
@@ -163,36 +163,36 @@ impl ContainerSpec {
     /// Whether it stands among the init containers.
     #[must_use]
     pub fn is_init(&self) -> bool {
-        matches!(self.role, Role::Init | Role::Sidecar)
+        matches!(self.role, ContainerType::Init | ContainerType::Sidecar)
     }
 
     /// Whether it is started again after this exit code (R102).
     #[must_use]
     pub fn restarts_after(&self, code: i64) -> bool {
         match self.role {
-            Role::Sidecar => return true,
-            Role::Ephemeral => return false,
-            Role::Init | Role::Regular => {}
+            ContainerType::Sidecar => return true,
+            ContainerType::Ephemeral => return false,
+            ContainerType::Init | ContainerType::Regular => {}
         }
         if self.rules.iter().any(|rule| rule.codes.contains(&code) != rule.not) {
             return true;
         }
         match self.restart {
             // An init container that ended well is done, whatever the policy.
-            RestartPolicy::Always => self.role != Role::Init || code != 0,
+            RestartPolicy::Always => self.role != ContainerType::Init || code != 0,
             RestartPolicy::OnFailure => code != 0,
             RestartPolicy::Never => false,
         }
     }
 }
 
-fn container(item: &Object, role: Role, pod: RestartPolicy) -> ContainerSpec {
+fn container(item: &Object, role: ContainerType, pod: RestartPolicy) -> ContainerSpec {
     let own = policy(item.str_at(&["restartPolicy"]));
-    let sidecar = role == Role::Init && own == Some(RestartPolicy::Always);
+    let sidecar = role == ContainerType::Init && own == Some(RestartPolicy::Always);
     let text = |name: &str| item.str_at(&[name]).unwrap_or_default().to_owned();
     ContainerSpec {
         name: text("name"),
-        role: if sidecar { Role::Sidecar } else { role },
+        role: if sidecar { ContainerType::Sidecar } else { role },
         image: text("image"),
         restart: own.unwrap_or(pod),
         rules: item.list_at(&["restartPolicyRules"]).iter().filter_map(rule).collect(),
@@ -203,13 +203,16 @@ fn container(item: &Object, role: Role, pod: RestartPolicy) -> ContainerSpec {
     }
 }
 
-fn rule(value: &Value) -> Option<Rule> {
+fn rule(value: &Value) -> Option<ContainerRestartRule> {
     let rule = value.as_object()?;
     if rule.str_at(&["action"]) != Some("Restart") {
         return None;
     }
     let codes = rule.list_at(&["exitCodes", "values"]).iter().filter_map(Value::as_i64).collect();
-    Some(Rule { codes, not: rule.str_at(&["exitCodes", "operator"]) == Some("NotIn") })
+    Some(ContainerRestartRule {
+        codes,
+        not: rule.str_at(&["exitCodes", "operator"]) == Some("NotIn"),
+    })
 }
 
 fn policy(text: Option<&str>) -> Option<RestartPolicy> {

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::condition;
+use crate::observation::{ContainerTermination, InstanceState, Observed, ObservedContainer};
 use crate::phase::{Phase, may_restart, pod_phase};
 use crate::plan;
-use crate::seen::{Ended, Observed, Seen, State};
-use crate::spec::{ContainerSpec, Role, Spec};
+use crate::spec::{ContainerSpec, ContainerType, LifecycleSpec};
 
 /// What is said of a container whose end nobody saw.
 const LOST: &str = "The container could not be located when the pod was terminated";
@@ -26,7 +26,12 @@ pub fn written(time: Timestamp) -> String {
 
 /// The whole status, made from the one before.
 #[must_use]
-pub fn pod_status(spec: &Spec, observed: &Observed, previous: &Object, now: Timestamp) -> Object {
+pub fn pod_status(
+    spec: &LifecycleSpec,
+    observed: &Observed,
+    previous: &Object,
+    now: Timestamp,
+) -> Object {
     let mut status = previous.clone();
     if let Some(refusal) = &observed.refused {
         return refused(spec, &refusal.reason, &refusal.message, status, observed);
@@ -52,9 +57,9 @@ pub fn pod_status(spec: &Spec, observed: &Observed, previous: &Object, now: Time
     }
     addresses(observed, &mut status);
     for (list, roles) in [
-        ("initContainerStatuses", &[Role::Init, Role::Sidecar][..]),
-        ("containerStatuses", &[Role::Regular]),
-        ("ephemeralContainerStatuses", &[Role::Ephemeral]),
+        ("initContainerStatuses", &[ContainerType::Init, ContainerType::Sidecar][..]),
+        ("containerStatuses", &[ContainerType::Regular]),
+        ("ephemeralContainerStatuses", &[ContainerType::Ephemeral]),
     ] {
         let items: Vec<Value> = spec
             .containers
@@ -74,13 +79,13 @@ pub fn pod_status(spec: &Spec, observed: &Observed, previous: &Object, now: Time
 }
 
 /// The phase, which is final once it was said so, and never final while something still lives.
-fn phase(spec: &Spec, observed: &Observed, previous: &Object, now: Timestamp) -> Phase {
+fn phase(spec: &LifecycleSpec, observed: &Observed, previous: &Object, now: Timestamp) -> Phase {
     let before = previous.str_at(&["phase"]).and_then(Phase::read);
     if let Some(before) = before.filter(|phase| phase.is_final()) {
         return before;
     }
     let terminal = plan::ends(spec, observed, now);
-    let living = observed.containers.values().any(Seen::lives);
+    let living = observed.containers.values().any(ObservedContainer::lives);
     let phase = pod_phase(spec, observed, terminal);
     if living && phase.is_final() {
         // A sidecar or a container that is being killed still runs.
@@ -97,7 +102,11 @@ fn phase(spec: &Spec, observed: &Observed, previous: &Object, now: Timestamp) ->
 }
 
 /// Why the node ends the pod, if it does.
-fn why_failed(spec: &Spec, observed: &Observed, now: Timestamp) -> Option<(String, String)> {
+fn why_failed(
+    spec: &LifecycleSpec,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<(String, String)> {
     if let Some(evicted) = &observed.evicted {
         return Some((evicted.reason.clone(), evicted.message.clone()));
     }
@@ -108,7 +117,7 @@ fn why_failed(spec: &Spec, observed: &Observed, now: Timestamp) -> Option<(Strin
 }
 
 fn refused(
-    spec: &Spec,
+    spec: &LifecycleSpec,
     reason: &str,
     message: &str,
     mut status: Object,
@@ -141,12 +150,12 @@ fn addresses(observed: &Observed, status: &mut Object) {
 /// The status of one container (R97).
 #[must_use]
 pub fn container_status(
-    spec: &Spec,
+    spec: &LifecycleSpec,
     container: &ContainerSpec,
     observed: &Observed,
     now: Timestamp,
 ) -> Object {
-    let none = Seen::default();
+    let none = ObservedContainer::default();
     let seen = observed.container(&container.name).unwrap_or(&none);
     let mut status = Object::new();
     let mut put = |name: &str, value: Value| status.insert(name.to_owned(), value);
@@ -194,9 +203,9 @@ fn mounted(mount: &Value) -> Option<Value> {
 
 /// What the container does and what it did before.
 fn states(
-    spec: &Spec,
+    spec: &LifecycleSpec,
     container: &ContainerSpec,
-    seen: &Seen,
+    seen: &ObservedContainer,
     observed: &Observed,
     now: Timestamp,
 ) -> (Value, Value) {
@@ -218,20 +227,20 @@ fn states(
         return (state, before);
     };
     match &instance.state {
-        State::Running { started } => {
+        InstanceState::Running { started } => {
             (json!({"running": {"startedAt": written(*started)}}), before)
         }
-        State::Created => (waiting(default_reason(spec), ""), before),
-        State::Unknown => {
-            let ended = Ended {
+        InstanceState::Created => (waiting(default_reason(spec), ""), before),
+        InstanceState::Unknown => {
+            let ended = ContainerTermination {
                 code: 137,
                 reason: "ContainerStatusUnknown".to_owned(),
                 message: LOST.to_owned(),
-                ..Ended::default()
+                ..ContainerTermination::default()
             };
             (terminated(&instance.id, &ended), before)
         }
-        State::Ended(ended) => {
+        InstanceState::Ended(ended) => {
             let over = plan::ends(spec, observed, now);
             if !over && let Some(why) = &seen.waiting {
                 return (waiting(&why.reason, &why.message), terminated(&instance.id, ended));
@@ -247,21 +256,25 @@ fn states(
 }
 
 fn lost() -> Value {
-    let ended = Ended {
+    let ended = ContainerTermination {
         code: 137,
         reason: "ContainerStatusUnknown".to_owned(),
         message: LOST.to_owned(),
-        ..Ended::default()
+        ..ContainerTermination::default()
     };
     terminated("", &ended)
 }
 
-fn default_reason(spec: &Spec) -> &'static str {
+fn default_reason(spec: &LifecycleSpec) -> &'static str {
     if spec.inits().next().is_some() { "PodInitializing" } else { "ContainerCreating" }
 }
 
 /// The message of a container that waits to be started again (R101).
-fn backoff_message(spec: &Spec, container: &ContainerSpec, seen: &Seen) -> String {
+fn backoff_message(
+    spec: &LifecycleSpec,
+    container: &ContainerSpec,
+    seen: &ObservedContainer,
+) -> String {
     format!(
         "back-off {} restarting failed container={} pod={}_{}({})",
         short(seen.backoff.wait),
@@ -285,7 +298,7 @@ fn short(wait: core::time::Duration) -> String {
     }
 }
 
-fn terminated(id: &str, ended: &Ended) -> Value {
+fn terminated(id: &str, ended: &ContainerTermination) -> Value {
     let mut said = Object::new();
     said.insert("exitCode".to_owned(), ended.code.into());
     said.insert("reason".to_owned(), ended.reason.as_str().into());

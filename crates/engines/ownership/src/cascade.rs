@@ -12,27 +12,27 @@ use alloc::vec::Vec;
 
 use tenure_core::Revision;
 
-use crate::Engine;
-use crate::classify::Verdict;
+use crate::OwnershipEngine;
+use crate::classify::OwnerState;
 use crate::graph::{Edge, EdgeId, NodeId, flag, mark};
-use crate::intent::{Action, Guard, Intent, Write, WriteId};
+use crate::intent::{OwnershipIntent, OwnershipPrecondition, OwnershipWrite, WriteAction, WriteId};
 use crate::journal::{Cause, CauseId};
 use crate::name::NameId;
-use crate::object::{Finalizer, Order, Policy, Reference};
-use crate::rule::Rule;
+use crate::object::{ChangeOrder, DeletionPropagation, Finalizer, OwnerIdentity};
+use crate::rule::OwnershipRule;
 
 /// How many members of a ring a write names as guards.
 const MEMBERS_GUARDED: usize = 1024;
 
 /// One reference, as long as its dependent is not written.
-pub(crate) type Told = (NodeId, u32, NameId);
+pub(crate) type NamedOwner = (NodeId, u32, NameId);
 
 /// What should happen to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    Delete(Policy),
-    Drop(Vec<Told>),
-    Unblock(Vec<Told>),
+pub(crate) enum CascadeAction {
+    Delete(DeletionPropagation),
+    Drop(Vec<NamedOwner>),
+    Unblock(Vec<NamedOwner>),
     Finish(Finalizer),
 }
 
@@ -40,15 +40,15 @@ pub(crate) enum Want {
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) id: WriteId,
-    pub(crate) want: Want,
-    pub(crate) state: Progress,
+    pub(crate) want: CascadeAction,
+    pub(crate) state: WriteProgress,
     pub(crate) fingerprint: u64,
     pub(crate) cause: CauseId,
 }
 
 /// How far a write has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum WriteProgress {
     /// The host has it.
     Sent,
     /// It was written at this revision, which has not been fed yet.
@@ -59,7 +59,7 @@ pub(crate) enum Progress {
 
 /// The references of an object by verdict.
 #[derive(Default)]
-struct Tally {
+struct ClassifiedEdges {
     solid: Vec<(EdgeId, Edge)>,
     waiting: Vec<(EdgeId, Edge)>,
     dangling: Vec<(EdgeId, Edge)>,
@@ -69,22 +69,22 @@ struct Tally {
 }
 
 /// A want with the rule behind it and the edges it relied on.
-struct Decision {
-    want: Want,
-    rule: Rule,
+struct CascadeDecision {
+    want: CascadeAction,
+    rule: OwnershipRule,
     /// References whose owners must stay as they are.
     relied: Vec<(EdgeId, Edge)>,
     /// Whether it relied on nobody else referring to the object.
     alone: bool,
 }
 
-impl Decision {
-    fn new(want: Want, rule: Rule) -> Decision {
-        Decision { want, rule, relied: Vec::new(), alone: false }
+impl CascadeDecision {
+    fn new(want: CascadeAction, rule: OwnershipRule) -> CascadeDecision {
+        CascadeDecision { want, rule, relied: Vec::new(), alone: false }
     }
 }
 
-impl Engine {
+impl OwnershipEngine {
     /// Puts an object in the queue.
     pub(crate) fn dirty(&mut self, id: NodeId, cause: CauseId) {
         if !self.synced {
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Finds rings and decides about everything in the queue, until nothing is left.
-    pub(crate) fn settle(&mut self, out: &mut Vec<Intent>) {
+    pub(crate) fn settle(&mut self, out: &mut Vec<OwnershipIntent>) {
         loop {
             if !self.suspects.is_empty() {
                 self.break_rings();
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    fn decide(&mut self, id: NodeId, cause: CauseId, out: &mut Vec<Intent>) {
+    fn decide(&mut self, id: NodeId, cause: CauseId, out: &mut Vec<OwnershipIntent>) {
         let node = *self.graph.node(id);
         if !node.seen() || !self.kinds.collected(node.resource) {
             self.drop_pending(id);
@@ -118,7 +118,7 @@ impl Engine {
         if node.first_reference != crate::slab::NONE {
             self.report_crossings(id, out);
         }
-        if let Some(Pending { state: Progress::Applied(_), .. }) = self.pending.get(&id) {
+        if let Some(Pending { state: WriteProgress::Applied(_), .. }) = self.pending.get(&id) {
             // Its effect is on the way and is decided about when it comes.
             return;
         }
@@ -130,7 +130,7 @@ impl Engine {
             return;
         }
         let write = self.write(id, decision, cause, false);
-        out.push(Intent::Write(write));
+        out.push(OwnershipIntent::Write(write));
     }
 
     /// Forgets the write under way; its outcome will be ignored.
@@ -145,25 +145,25 @@ impl Engine {
     }
 
     /// What should happen to an object, and why.
-    fn decision(&mut self, id: NodeId, out: &mut Vec<Intent>) -> Option<Decision> {
+    fn decision(&mut self, id: NodeId, out: &mut Vec<OwnershipIntent>) -> Option<CascadeDecision> {
         let node = *self.graph.node(id);
         let tally = self.tally(id);
         if node.is(flag::TERMINATING) {
             return self.decide_terminating(id, tally);
         }
-        if self.order == Order::PerResource {
+        if self.order == ChangeOrder::PerResource {
             for (_, edge) in &tally.unknown {
                 self.ensure_ask(edge, out);
             }
         }
-        let Tally { solid, waiting, dangling, orphaned, unknown, unresolvable } = tally;
+        let ClassifiedEdges { solid, waiting, dangling, orphaned, unknown, unresolvable } = tally;
         if !orphaned.is_empty() && !unknown.is_empty() {
             // Left with a reference that turns out to dangle, the orphan would be deleted.
             return None;
         }
         if !solid.is_empty() || !orphaned.is_empty() {
             // R90. An orphaning owner is solid (R117) and is left in the same write.
-            let rule = if orphaned.is_empty() { Rule::R90 } else { Rule::R114 };
+            let rule = if orphaned.is_empty() { OwnershipRule::R90 } else { OwnershipRule::R114 };
             let mut drops = orphaned;
             let mut relied: Vec<_> = drops.iter().chain(&waiting).copied().collect();
             relied.extend(solid.first());
@@ -172,66 +172,83 @@ impl Engine {
             if drops.is_empty() {
                 return None;
             }
-            return Some(Decision { relied, ..Decision::new(Want::Drop(told(&drops)), rule) });
+            return Some(CascadeDecision {
+                relied,
+                ..CascadeDecision::new(CascadeAction::Drop(named_owners(&drops)), rule)
+            });
         }
         if unresolvable > 0 || !unknown.is_empty() {
             return None; // R86
         }
         if !waiting.is_empty() && node.counted > 0 {
-            let want = Want::Delete(Policy::Foreground);
-            return Some(Decision { relied: waiting, ..Decision::new(want, Rule::R91) });
+            let want = CascadeAction::Delete(DeletionPropagation::Foreground);
+            return Some(CascadeDecision {
+                relied: waiting,
+                ..CascadeDecision::new(want, OwnershipRule::R91)
+            });
         }
         if waiting.is_empty() && dangling.is_empty() {
             return None; // R93
         }
         let policy = match (node.is(flag::ORPHAN), node.is(flag::FOREGROUND)) {
-            (true, _) => Policy::Orphan,
-            (false, true) => Policy::Foreground,
-            (false, false) => Policy::Background,
+            (true, _) => DeletionPropagation::Orphan,
+            (false, true) => DeletionPropagation::Foreground,
+            (false, false) => DeletionPropagation::Background,
         };
         let alone = !waiting.is_empty();
-        Some(Decision { relied: waiting, alone, ..Decision::new(Want::Delete(policy), Rule::R92) })
+        Some(CascadeDecision {
+            relied: waiting,
+            alone,
+            ..CascadeDecision::new(CascadeAction::Delete(policy), OwnershipRule::R92)
+        })
     }
 
     /// A Terminating object is left alone, but for what its deletion waits for (R82).
-    fn decide_terminating(&self, id: NodeId, tally: Tally) -> Option<Decision> {
+    fn decide_terminating(&self, id: NodeId, tally: ClassifiedEdges) -> Option<CascadeDecision> {
         let node = self.graph.node(id);
         if !tally.orphaned.is_empty() {
-            let want = Want::Drop(told(&tally.orphaned));
-            return Some(Decision { relied: tally.orphaned, ..Decision::new(want, Rule::R114) });
+            let want = CascadeAction::Drop(named_owners(&tally.orphaned));
+            return Some(CascadeDecision {
+                relied: tally.orphaned,
+                ..CascadeDecision::new(want, OwnershipRule::R114)
+            });
         }
         if node.orphaning() {
-            let want = Want::Finish(Finalizer::Orphan);
-            let done = Decision { alone: true, ..Decision::new(want, Rule::R115) };
+            let want = CascadeAction::Finish(Finalizer::Orphan);
+            let done =
+                CascadeDecision { alone: true, ..CascadeDecision::new(want, OwnershipRule::R115) };
             return (node.counted == 0).then_some(done);
         }
         if !node.waiting() {
             return None;
         }
         if node.blocking == 0 {
-            let want = Want::Finish(Finalizer::Foreground);
-            return Some(Decision { alone: true, ..Decision::new(want, Rule::R104) });
+            let want = CascadeAction::Finish(Finalizer::Foreground);
+            return Some(CascadeDecision {
+                alone: true,
+                ..CascadeDecision::new(want, OwnershipRule::R104)
+            });
         }
         let open = |(_, edge): &&(EdgeId, Edge)| edge.is(mark::BREAK | mark::BLOCK);
         let opened: Vec<_> = tally.waiting.iter().filter(open).copied().collect();
         if opened.is_empty() {
             return None;
         }
-        let want = Want::Unblock(told(&opened));
-        Some(Decision { relied: opened, ..Decision::new(want, Rule::R105) })
+        let want = CascadeAction::Unblock(named_owners(&opened));
+        Some(CascadeDecision { relied: opened, ..CascadeDecision::new(want, OwnershipRule::R105) })
     }
 
-    fn tally(&self, id: NodeId) -> Tally {
-        let mut tally = Tally::default();
+    fn tally(&self, id: NodeId) -> ClassifiedEdges {
+        let mut tally = ClassifiedEdges::default();
         for (number, edge) in self.graph.references(id) {
             let list = match self.verdict(edge) {
                 // A self-reference is solid, and no owner leaves itself behind.
-                Verdict::Solid if self.leaves_behind(edge) => &mut tally.orphaned,
-                Verdict::Solid => &mut tally.solid,
-                Verdict::Waiting => &mut tally.waiting,
-                Verdict::Dangling(_) => &mut tally.dangling,
-                Verdict::Unknown => &mut tally.unknown,
-                Verdict::Unresolvable(_) => {
+                OwnerState::Solid if self.leaves_behind(edge) => &mut tally.orphaned,
+                OwnerState::Solid => &mut tally.solid,
+                OwnerState::Waiting => &mut tally.waiting,
+                OwnerState::Dangling(_) => &mut tally.dangling,
+                OwnerState::Unknown => &mut tally.unknown,
+                OwnerState::Unresolvable(_) => {
                     tally.unresolvable += 1;
                     continue;
                 }
@@ -248,8 +265,14 @@ impl Engine {
     }
 
     /// Makes a decision a write and remembers it as under way.
-    fn write(&mut self, id: NodeId, decision: Decision, cause: CauseId, bare: bool) -> Write {
-        let Decision { want, rule, relied, alone } = decision;
+    fn write(
+        &mut self,
+        id: NodeId,
+        decision: CascadeDecision,
+        cause: CauseId,
+        bare: bool,
+    ) -> OwnershipWrite {
+        let CascadeDecision { want, rule, relied, alone } = decision;
         let node = *self.graph.node(id);
         let key = self.key(id);
         let revision = Revision(node.revision);
@@ -258,21 +281,22 @@ impl Engine {
         let decided = Cause { rule, key: Arc::clone(&key), revision: self.revision, parent };
         let cause = self.journal.note(decided);
         let action = match &want {
-            Want::Delete(policy) => Action::Delete(*policy),
-            Want::Drop(list) => Action::DropReferences(self.told_text(list)),
-            Want::Unblock(list) => Action::Unblock(self.told_text(list)),
-            Want::Finish(finalizer) => Action::DropFinalizer(*finalizer),
+            CascadeAction::Delete(policy) => WriteAction::Delete(*policy),
+            CascadeAction::Drop(list) => WriteAction::DropReferences(self.owner_references(list)),
+            CascadeAction::Unblock(list) => WriteAction::Unblock(self.owner_references(list)),
+            CascadeAction::Finish(finalizer) => WriteAction::DropFinalizer(*finalizer),
         };
         self.last_write += 1;
         let write_id = WriteId(self.last_write);
         let fingerprint = node.fingerprint;
-        let pending = Pending { id: write_id, want, state: Progress::Sent, fingerprint, cause };
+        let pending =
+            Pending { id: write_id, want, state: WriteProgress::Sent, fingerprint, cause };
         if let Some(old) = self.pending.insert(id, pending) {
             self.by_write.remove(&old.id);
         }
         self.by_write.insert(write_id, id);
         self.graph.node_mut(id).flags |= flag::PENDING;
-        Write {
+        OwnershipWrite {
             id: write_id,
             key,
             revision: (!bare).then_some(revision),
@@ -287,11 +311,16 @@ impl Engine {
 
     /// Decides again after a conflict; an object that changes fast but keeps its references is
     /// required by uid only (R146).
-    pub(crate) fn decide_again(&mut self, id: NodeId, before: &Pending, out: &mut Vec<Intent>) {
+    pub(crate) fn decide_again(
+        &mut self,
+        id: NodeId,
+        before: &Pending,
+        out: &mut Vec<OwnershipIntent>,
+    ) {
         self.graph.node_mut(id).flags &= !flag::DIRTY;
         let bare = before.fingerprint == self.graph.node(id).fingerprint
-            && matches!(before.want, Want::Delete(_))
-            && self.order == Order::PerResource;
+            && matches!(before.want, CascadeAction::Delete(_))
+            && self.order == ChangeOrder::PerResource;
         let node = self.graph.node(id);
         if !node.seen() || !self.kinds.collected(node.resource) {
             return;
@@ -300,7 +329,7 @@ impl Engine {
             let bare = bare && decision.want == before.want;
             let cause = self.journal.get(before.cause).map_or(CauseId::default(), |c| c.parent);
             let write = self.write(id, decision, cause, bare);
-            out.push(Intent::Write(write));
+            out.push(OwnershipIntent::Write(write));
         }
     }
 
@@ -320,12 +349,12 @@ impl Engine {
         &self,
         id: NodeId,
         relied: &[(EdgeId, Edge)],
-        want: &Want,
+        want: &CascadeAction,
         alone: bool,
-    ) -> Vec<Guard> {
+    ) -> Vec<OwnershipPrecondition> {
         let mut guards = Vec::new();
         let mut owners: Vec<NodeId> = relied.iter().map(|(_, edge)| edge.owner).collect();
-        if matches!(want, Want::Unblock(_)) {
+        if matches!(want, CascadeAction::Unblock(_)) {
             for (number, _) in relied {
                 owners.extend(self.rings.get(number).into_iter().flatten().take(MEMBERS_GUARDED));
             }
@@ -335,7 +364,7 @@ impl Engine {
         for owner in owners {
             let node = self.graph.node(owner);
             if owner != id && node.seen() {
-                guards.push(Guard::Same {
+                guards.push(OwnershipPrecondition::Same {
                     key: self.key(owner),
                     revision: Revision(node.revision),
                     fingerprint: node.fingerprint,
@@ -343,17 +372,20 @@ impl Engine {
             }
         }
         if alone {
-            guards.push(Guard::NoNewDependents { uid: self.uid_text(id), since: self.revision });
+            guards.push(OwnershipPrecondition::NoNewDependents {
+                uid: self.uid_text(id),
+                since: self.revision,
+            });
         }
         guards
     }
 
-    fn told_text(&self, list: &[Told]) -> Vec<Reference> {
-        list.iter().map(|told| self.told_reference(told)).collect()
+    fn owner_references(&self, list: &[NamedOwner]) -> Vec<OwnerIdentity> {
+        list.iter().map(|told| self.owner_reference(told)).collect()
     }
 }
 
-fn told(edges: &[(EdgeId, Edge)]) -> Vec<Told> {
+fn named_owners(edges: &[(EdgeId, Edge)]) -> Vec<NamedOwner> {
     let mut ordered: Vec<_> = edges.iter().map(|(_, e)| (e.owner, e.kind, e.name)).collect();
     ordered.sort_unstable();
     ordered.dedup();

@@ -2,13 +2,13 @@
 //!
 //! Verdicts are a function of what was seen; nothing here changes or wants anything.
 
-use crate::Engine;
+use crate::OwnershipEngine;
 use crate::graph::{Edge, NodeId, flag};
-use crate::object::Order;
+use crate::object::ChangeOrder;
 
 /// What one reference is worth (R84 and the table of 19.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum OwnerState {
     /// The owner lives under that uid, kind, name and namespace.
     Solid,
     /// The owner is being deleted in the foreground.
@@ -43,15 +43,15 @@ pub enum Unresolvable {
     Scope,
 }
 
-impl Engine {
+impl OwnershipEngine {
     /// The verdict on one reference.
-    pub(crate) fn verdict(&self, edge: &Edge) -> Verdict {
+    pub(crate) fn verdict(&self, edge: &Edge) -> OwnerState {
         let Some((resource, stored)) = self.kinds.resolve(edge.kind) else {
-            return Verdict::Unresolvable(Unresolvable::UnknownKind);
+            return OwnerState::Unresolvable(Unresolvable::UnknownKind);
         };
         let dependent = self.graph.node(edge.dependent);
         if stored.namespaced && !self.namespaced(edge.dependent) {
-            return Verdict::Unresolvable(Unresolvable::Scope);
+            return OwnerState::Unresolvable(Unresolvable::Scope);
         }
         let owner = self.graph.node(edge.owner);
         if !owner.seen() {
@@ -59,31 +59,31 @@ impl Engine {
         }
         // The lookup namespace of an owner that lives in none is empty, whoever asks.
         if self.namespaced(edge.owner) && owner.namespace != dependent.namespace {
-            return Verdict::Dangling(Dangling::OtherNamespace);
+            return OwnerState::Dangling(Dangling::OtherNamespace);
         }
         if owner.resource != resource {
             // Another group may serve the same storage; only a host with the log knows.
             return match self.order {
-                Order::Total => Verdict::Dangling(Dangling::OtherKind),
-                Order::PerResource => self.asks.verdict(self.coordinates(edge)),
+                ChangeOrder::Total => OwnerState::Dangling(Dangling::OtherKind),
+                ChangeOrder::PerResource => self.asks.verdict(self.coordinates(edge)),
             };
         }
         if owner.name != edge.name {
-            return Verdict::Dangling(Dangling::OtherName);
+            return OwnerState::Dangling(Dangling::OtherName);
         }
-        if owner.waiting() { Verdict::Waiting } else { Verdict::Solid }
+        if owner.waiting() { OwnerState::Waiting } else { OwnerState::Solid }
     }
 
     /// The verdict on a reference to a uid that is not there.
-    fn verdict_unseen(&self, edge: &Edge) -> Verdict {
+    fn verdict_unseen(&self, edge: &Edge) -> OwnerState {
         // A uid that was seen to go never comes back, whatever the coordinates say.
         if self.graph.node(edge.owner).is(flag::GONE) {
-            return Verdict::Dangling(Dangling::Absent);
+            return OwnerState::Dangling(Dangling::Absent);
         }
         match self.order {
-            Order::Total if self.synced => Verdict::Dangling(Dangling::Absent),
-            Order::Total => Verdict::Unknown,
-            Order::PerResource => self.asks.verdict(self.coordinates(edge)),
+            ChangeOrder::Total if self.synced => OwnerState::Dangling(Dangling::Absent),
+            ChangeOrder::Total => OwnerState::Unknown,
+            ChangeOrder::PerResource => self.asks.verdict(self.coordinates(edge)),
         }
     }
 

@@ -11,16 +11,16 @@ use core::fmt::Write as _;
 
 use tenure_core::Revision;
 
-use crate::Engine;
-use crate::classify::{Dangling, Unresolvable, Verdict};
+use crate::OwnershipEngine;
+use crate::classify::{Dangling, OwnerState, Unresolvable};
 use crate::graph::{Edge, NodeId, flag, mark};
 use crate::intent::WriteId;
 use crate::journal::CauseId;
-use crate::object::{Key, Reference, Resource};
+use crate::object::{InternedResource, ObjectId, OwnerIdentity};
 
 /// How an object stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct ObjectState {
     /// It was observed and is there.
     pub seen: bool,
     /// Its deletion has begun.
@@ -41,41 +41,41 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referenced {
     /// What it says.
-    pub reference: Reference,
+    pub reference: OwnerIdentity,
     /// Whether it says that the owner waits.
     pub block: bool,
     /// Whether it says that the owner is the managing controller.
     pub controller: bool,
     /// What it is worth.
-    pub verdict: Verdict,
+    pub verdict: OwnerState,
     /// The object that has that uid, whether or not the reference is valid for it.
-    pub owner: Option<Arc<Key>>,
+    pub owner: Option<Arc<ObjectId>>,
 }
 
 /// One object that names another as its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependent {
     /// The dependent.
-    pub key: Arc<Key>,
+    pub key: Arc<ObjectId>,
     /// Whether its reference says that the owner waits.
     pub block: bool,
     /// Whether its reference says that the owner is the managing controller.
     pub controller: bool,
     /// What its reference is worth.
-    pub verdict: Verdict,
+    pub verdict: OwnerState,
     /// Whether it really holds the owner's foreground deletion, should there be one.
     pub blocks: bool,
     /// How it stands.
-    pub state: State,
+    pub state: ObjectState,
 }
 
 /// Everything about one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explained {
+pub struct ObjectExplanation {
     /// The object; for one that was never observed only its uid is known.
-    pub key: Arc<Key>,
+    pub key: Arc<ObjectId>,
     /// How it stands.
-    pub state: State,
+    pub state: ObjectState,
     /// The revision it was last seen at.
     pub revision: Revision,
     /// Its references, in their order.
@@ -83,7 +83,7 @@ pub struct Explained {
     /// The objects that name it, oldest reference first.
     pub dependents: Vec<Dependent>,
     /// The ring of waiting objects it lies on, if there is one.
-    pub ring: Vec<Arc<Key>>,
+    pub ring: Vec<Arc<ObjectId>>,
     /// The write about it that is under way.
     pub pending: Option<WriteId>,
     /// Why it is being deleted; zero when it is not.
@@ -92,56 +92,61 @@ pub struct Explained {
 
 /// Something that somebody should look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Problem {
+pub enum OwnershipProblem {
     /// A reference names an owner that is not there.
     Dangling {
         /// The object with the reference.
-        dependent: Arc<Key>,
+        dependent: Arc<ObjectId>,
         /// The reference.
-        reference: Reference,
+        reference: OwnerIdentity,
         /// Why it dangles.
         why: Dangling,
     },
     /// A reference from which nothing may be concluded.
     Unresolvable {
         /// The object with the reference.
-        dependent: Arc<Key>,
+        dependent: Arc<ObjectId>,
         /// The reference.
-        reference: Reference,
+        reference: OwnerIdentity,
         /// Why.
         why: Unresolvable,
     },
     /// Objects that own one another.
     Ring {
         /// The members, smallest uid first.
-        members: Vec<Arc<Key>>,
+        members: Vec<Arc<ObjectId>>,
         /// Whether they wait for one another.
         waiting: bool,
     },
     /// An object waits for dependents that block it.
     Blocked {
         /// The waiting object.
-        owner: Arc<Key>,
+        owner: Arc<ObjectId>,
         /// The dependents that block it.
-        by: Vec<Arc<Key>>,
+        by: Vec<Arc<ObjectId>>,
     },
     /// A deletion waits for finalizers of others.
     Held {
         /// The Terminating object.
-        object: Arc<Key>,
+        object: Arc<ObjectId>,
     },
 }
 
-impl Engine {
+impl OwnershipEngine {
     /// The uid of the object under a name.
     #[must_use]
-    pub fn find(&self, resource: Resource, namespace: &str, name: &str) -> Option<Box<str>> {
+    pub fn find(
+        &self,
+        resource: InternedResource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Box<str>> {
         self.graph.at_key(resource.0, namespace, name).map(|id| self.uid_text(id))
     }
 
     /// Everything about the object with a uid, or about a uid that somebody names.
     #[must_use]
-    pub fn explain(&self, uid: &str) -> Option<Explained> {
+    pub fn explain(&self, uid: &str) -> Option<ObjectExplanation> {
         let id = self.graph.find(uid)?;
         let ring = if self.on_ring(id) {
             let of_object = |component: &Vec<NodeId>| component.contains(&id);
@@ -150,7 +155,7 @@ impl Engine {
         } else {
             Vec::new()
         };
-        Some(Explained {
+        Some(ObjectExplanation {
             key: self.key(id),
             state: self.state(id),
             revision: Revision(self.graph.node(id).revision),
@@ -164,16 +169,16 @@ impl Engine {
 
     /// All observed objects, by resource, namespace and name.
     #[must_use]
-    pub fn keys(&self) -> Vec<Arc<Key>> {
+    pub fn keys(&self) -> Vec<Arc<ObjectId>> {
         let seen = self.graph.node_ids().filter(|id| self.graph.node(*id).seen());
-        let mut keys: Vec<Arc<Key>> = seen.map(|id| self.key(id)).collect();
+        let mut keys: Vec<Arc<ObjectId>> = seen.map(|id| self.key(id)).collect();
         keys.sort_unstable();
         keys
     }
 
     /// Everything that somebody should look at, in a stable order.
     #[must_use]
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<OwnershipProblem> {
         let mut problems = Vec::new();
         for id in self.graph.node_ids().filter(|id| self.graph.node(*id).seen()) {
             self.problems_of(id, &mut problems);
@@ -183,17 +188,17 @@ impl Engine {
         problems
     }
 
-    fn problems_of(&self, id: NodeId, problems: &mut Vec<Problem>) {
+    fn problems_of(&self, id: NodeId, problems: &mut Vec<OwnershipProblem>) {
         for (_, edge) in self.graph.references(id) {
             let (dependent, reference) = (self.key(id), self.reference(edge));
             match self.verdict(edge) {
-                Verdict::Dangling(why) => {
-                    problems.push(Problem::Dangling { dependent, reference, why });
+                OwnerState::Dangling(why) => {
+                    problems.push(OwnershipProblem::Dangling { dependent, reference, why });
                 }
-                Verdict::Unresolvable(why) => {
-                    problems.push(Problem::Unresolvable { dependent, reference, why });
+                OwnerState::Unresolvable(why) => {
+                    problems.push(OwnershipProblem::Unresolvable { dependent, reference, why });
                 }
-                Verdict::Solid | Verdict::Waiting | Verdict::Unknown => {}
+                OwnerState::Solid | OwnerState::Waiting | OwnerState::Unknown => {}
             }
         }
         let node = self.graph.node(id);
@@ -201,34 +206,34 @@ impl Engine {
             let blocking = |(_, edge): &(_, &Edge)| edge.is(mark::COUNTED | mark::BLOCK);
             let by = self.graph.dependents(id).filter(blocking).map(|(_, edge)| edge.dependent);
             let by = self.sorted_keys(by.collect());
-            problems.push(Problem::Blocked { owner: self.key(id), by });
+            problems.push(OwnershipProblem::Blocked { owner: self.key(id), by });
         }
         if node.is(flag::TERMINATING | flag::OTHER) {
-            problems.push(Problem::Held { object: self.key(id) });
+            problems.push(OwnershipProblem::Held { object: self.key(id) });
         }
     }
 
     /// Rings of valid references, whatever state their members are in; self-references are none.
-    fn ownership_rings(&self) -> Vec<Problem> {
+    fn ownership_rings(&self) -> Vec<OwnershipProblem> {
         let mut found = Vec::new();
         for component in self.components_of(&self.graph.node_ids().collect::<Vec<_>>(), |edge| {
             edge.is(mark::COUNTED)
         }) {
             let waiting = component.iter().all(|id| self.graph.node(*id).waiting());
-            found.push(Problem::Ring { members: self.sorted_keys(component), waiting });
+            found.push(OwnershipProblem::Ring { members: self.sorted_keys(component), waiting });
         }
         found
     }
 
-    fn sorted_keys(&self, mut ids: Vec<NodeId>) -> Vec<Arc<Key>> {
+    fn sorted_keys(&self, mut ids: Vec<NodeId>) -> Vec<Arc<ObjectId>> {
         ids.sort_by_cached_key(|id| self.uid_text(*id));
         ids.dedup();
         ids.into_iter().map(|id| self.key(id)).collect()
     }
 
-    fn state(&self, id: NodeId) -> State {
+    fn state(&self, id: NodeId) -> ObjectState {
         let node = self.graph.node(id);
-        State {
+        ObjectState {
             seen: node.seen(),
             terminating: node.is(flag::TERMINATING),
             foreground: node.is(flag::FOREGROUND),
@@ -312,15 +317,15 @@ impl Engine {
         let _ = write!(
             text,
             "  {number} [\n    label=\"\\\"uid={}\\nnamespace={}\\nname={}\\n{}\\\"\"",
-            Plain(uid),
-            Plain(namespace),
-            Plain(name),
-            Plain(kind)
+            EscapedText(uid),
+            EscapedText(namespace),
+            EscapedText(name),
+            EscapedText(kind)
         );
         for (member, value) in
             [("uid", uid), ("namespace", namespace), ("name", name), ("kind", kind)]
         {
-            let _ = write!(text, "\n    {member}=\"{}\"", Plain(value));
+            let _ = write!(text, "\n    {member}=\"{}\"", EscapedText(value));
         }
         let flags = [
             ("missing", node.is(flag::GONE)),
@@ -349,9 +354,9 @@ impl Engine {
 }
 
 /// A text inside quotes.
-struct Plain<'a>(&'a str);
+struct EscapedText<'a>(&'a str);
 
-impl core::fmt::Display for Plain<'_> {
+impl core::fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         for letter in self.0.chars() {
             if matches!(letter, '"' | '\\') {

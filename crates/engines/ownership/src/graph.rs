@@ -13,8 +13,8 @@ use core::hash::{BuildHasher as _, Hasher as _};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::name::{NameId, Names, Uid};
-use crate::slab::{NONE, Slab};
+use crate::name::{NameId, NameInterner, Uid};
+use crate::slab::{DefaultingSlab, NONE};
 
 pub(crate) type NodeId = u32;
 pub(crate) type EdgeId = u32;
@@ -54,7 +54,7 @@ pub(crate) mod mark {
 /// An object, or a uid that somebody names; just one line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(crate) struct Node {
+pub(crate) struct GraphNode {
     pub(crate) uid: Uid,
     pub(crate) revision: u64,
     pub(crate) fingerprint: u64,
@@ -71,11 +71,11 @@ pub(crate) struct Node {
     pub(crate) flags: u16,
 }
 
-const _: () = assert!(size_of::<Node>() == 64, "a node fits one line of the cache");
+const _: () = assert!(size_of::<GraphNode>() == 64, "a node fits one line of the cache");
 
-impl Default for Node {
-    fn default() -> Node {
-        Node {
+impl Default for GraphNode {
+    fn default() -> GraphNode {
+        GraphNode {
             uid: Uid::default(),
             revision: 0,
             fingerprint: 0,
@@ -92,7 +92,7 @@ impl Default for Node {
     }
 }
 
-impl Node {
+impl GraphNode {
     pub(crate) fn is(&self, flags: u16) -> bool {
         self.flags & flags == flags
     }
@@ -150,9 +150,9 @@ impl Edge {
 /// All nodes and edges.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
-    pub(crate) names: Names,
-    nodes: Slab<Node>,
-    edges: Slab<Edge>,
+    pub(crate) names: NameInterner,
+    nodes: DefaultingSlab<GraphNode>,
+    edges: DefaultingSlab<Edge>,
     by_uid: HashTable<NodeId>,
     by_key: HashTable<NodeId>,
     hasher: FixedState,
@@ -162,9 +162,9 @@ impl Graph {
     pub(crate) fn new(seed: u64) -> Graph {
         let hasher = FixedState::with_seed(seed);
         Graph {
-            names: Names::new(hasher.clone()),
-            nodes: Slab::new(),
-            edges: Slab::new(),
+            names: NameInterner::new(hasher.clone()),
+            nodes: DefaultingSlab::new(),
+            edges: DefaultingSlab::new(),
             by_uid: HashTable::new(),
             by_key: HashTable::new(),
             hasher,
@@ -189,12 +189,12 @@ impl Graph {
     }
 
     #[inline]
-    pub(crate) fn node(&self, id: NodeId) -> &Node {
+    pub(crate) fn node(&self, id: NodeId) -> &GraphNode {
         self.nodes.get(id)
     }
 
     #[inline]
-    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut GraphNode {
         self.nodes.get_mut(id)
     }
 
@@ -235,7 +235,7 @@ impl Graph {
             return id;
         }
         let uid = Uid::hold(uid, &mut self.names);
-        let id = self.nodes.insert(Node { uid, ..Node::default() });
+        let id = self.nodes.insert(GraphNode { uid, ..GraphNode::default() });
         let (nodes, hasher) = (&self.nodes, &self.hasher);
         let rehash = |id: &NodeId| nodes.get(*id).uid.hash(hasher);
         self.by_uid.insert_unique(uid.hash(hasher), id, rehash);
@@ -361,23 +361,23 @@ impl Graph {
     /// The references of a dependent, in their order.
     pub(crate) fn references(&self, id: NodeId) -> impl Iterator<Item = (EdgeId, &Edge)> {
         let first = self.nodes.get(id).first_reference;
-        Walk { graph: self, at: first, next: |edge| edge.next_reference }
+        EdgeIterator { graph: self, at: first, next: |edge| edge.next_reference }
     }
 
     /// The references to an owner, oldest first.
     pub(crate) fn dependents(&self, id: NodeId) -> impl Iterator<Item = (EdgeId, &Edge)> {
         let first = self.nodes.get(id).first_dependent;
-        Walk { graph: self, at: first, next: |edge| edge.next_dependent }
+        EdgeIterator { graph: self, at: first, next: |edge| edge.next_dependent }
     }
 }
 
-struct Walk<'a> {
+struct EdgeIterator<'a> {
     graph: &'a Graph,
     at: EdgeId,
     next: fn(&Edge) -> EdgeId,
 }
 
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for EdgeIterator<'a> {
     type Item = (EdgeId, &'a Edge);
 
     fn next(&mut self) -> Option<Self::Item> {

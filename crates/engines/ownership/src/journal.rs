@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 
 use tenure_core::Revision;
 
-use crate::object::Key;
-use crate::rule::Rule;
+use crate::object::ObjectId;
+use crate::rule::OwnershipRule;
 
 /// How many causes are remembered.
 const REMEMBERED: usize = 65_536;
@@ -24,9 +24,9 @@ pub struct CauseId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The rule that decided, or that a client did it.
-    pub rule: Rule,
+    pub rule: OwnershipRule,
     /// The object it happened to.
-    pub key: Arc<Key>,
+    pub key: Arc<ObjectId>,
     /// The revision it was seen or decided at.
     pub revision: Revision,
     /// What led to it; zero for none.
@@ -35,13 +35,13 @@ pub struct Cause {
 
 /// The newest causes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct CauseHistory {
     causes: VecDeque<Cause>,
     /// The number of the first cause that is still remembered, less one.
     forgotten: u64,
 }
 
-impl Journal {
+impl CauseHistory {
     pub(crate) fn note(&mut self, cause: Cause) -> CauseId {
         if self.causes.len() >= REMEMBERED {
             self.causes.pop_front();

@@ -12,7 +12,6 @@
 #![no_std]
 extern crate alloc;
 
-mod ask;
 mod cascade;
 mod classify;
 mod explain;
@@ -21,6 +20,7 @@ mod intent;
 mod journal;
 mod name;
 mod object;
+mod owner_query;
 mod plan;
 mod rings;
 mod rule;
@@ -39,32 +39,35 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tenure_core::Revision;
 
-pub use classify::{Dangling, Unresolvable, Verdict};
-pub use explain::{Dependent, Explained, Problem, Referenced, State};
-pub use intent::{Action, Ask, AskId, Finding, Guard, Intent, Write, WriteId};
+pub use classify::{Dangling, OwnerState, Unresolvable};
+pub use explain::{Dependent, ObjectExplanation, ObjectState, OwnershipProblem, Referenced};
+pub use intent::{
+    AskId, OwnerQuery, OwnershipFinding, OwnershipIntent, OwnershipPrecondition, OwnershipWrite,
+    WriteAction, WriteId,
+};
 pub use journal::{Cause, CauseId};
 pub use object::{
-    Answer, Finalizer, Finalizers, Key, Object, Order, Outcome, Owner, Policy, Reference, Resource,
-    Type,
+    ChangeOrder, DeletionPropagation, Finalizer, Finalizers, InternedResource, KindVersion, Object,
+    ObjectId, OwnerIdentity, OwnerQueryResult, OwnerView, WriteOutcome,
 };
-pub use plan::{Circumstances, Done, Release, Step};
-pub use rule::Rule;
+pub use plan::{Circumstances, DeletionStep, Done, Release};
+pub use rule::OwnershipRule;
 
-use ask::Asks;
-use cascade::{Pending, Told};
+use cascade::{NamedOwner, Pending};
 use graph::{Edge, EdgeId, Graph, NodeId};
-use journal::Journal;
-use served::Kinds;
+use journal::CauseHistory;
+use owner_query::Asks;
+use served::KindTable;
 
 /// A map that is looked into and never walked, so that its order shows nowhere.
 type Lookup<K, V> = HashMap<K, V, FixedState>;
 
 /// The ownership of all objects, and what should come of it.
 #[derive(Clone, Debug)]
-pub struct Engine {
-    order: Order,
+pub struct OwnershipEngine {
+    order: ChangeOrder,
     graph: Graph,
-    kinds: Kinds,
+    kinds: KindTable,
     types_generation: u32,
     asks: Asks,
     synced: bool,
@@ -75,7 +78,7 @@ pub struct Engine {
     last_write: u64,
     /// Why a Terminating object is being deleted.
     causes: Lookup<NodeId, CauseId>,
-    journal: Journal,
+    journal: CauseHistory,
     /// Pairs of dependent and owner uids that were reported.
     reported: BTreeSet<(Box<str>, Box<str>)>,
     /// The members of the ring that an edge was chosen to open.
@@ -86,17 +89,17 @@ pub struct Engine {
     suspects: Vec<NodeId>,
 }
 
-impl Engine {
+impl OwnershipEngine {
     /// An engine that has seen nothing.
     ///
     /// The seed guards its tables against names chosen to collide; it changes no intent.
     #[must_use]
-    pub fn new(order: Order, seed: u64) -> Engine {
+    pub fn new(order: ChangeOrder, seed: u64) -> OwnershipEngine {
         let graph = Graph::new(seed);
         let hasher = graph.hasher().clone();
-        Engine {
+        OwnershipEngine {
             order,
-            kinds: Kinds::new(),
+            kinds: KindTable::new(),
             types_generation: 0,
             asks: Asks::default(),
             synced: false,
@@ -105,7 +108,7 @@ impl Engine {
             by_write: Lookup::with_hasher(hasher.clone()),
             last_write: 0,
             causes: Lookup::with_hasher(hasher.clone()),
-            journal: Journal::default(),
+            journal: CauseHistory::default(),
             reported: BTreeSet::new(),
             rings: Lookup::with_hasher(hasher),
             ring_members: BTreeSet::new(),
@@ -121,33 +124,35 @@ impl Engine {
     }
 
     /// The resource of a group and plural; groups that serve the same storage should share one.
-    pub fn resource(&mut self, group: &str, plural: &str) -> Resource {
+    pub fn resource(&mut self, group: &str, plural: &str) -> InternedResource {
         self.kinds.resource(group, plural)
     }
 
     /// The resource of a group and plural, if it was ever named.
     #[must_use]
-    pub fn find_resource(&self, group: &str, plural: &str) -> Option<Resource> {
+    pub fn find_resource(&self, group: &str, plural: &str) -> Option<InternedResource> {
         self.kinds.find_resource(group, plural)
     }
 
     /// The group and plural of a resource.
     #[must_use]
-    pub fn resource_text(&self, resource: Resource) -> (&str, &str) {
+    pub fn resource_text(&self, resource: InternedResource) -> (&str, &str) {
         self.kinds.stored(resource.0).map_or(("", ""), |stored| (&stored.group, &stored.plural))
     }
 
     /// The group and version, and the kind, that a resource was first served as.
     #[must_use]
-    pub fn kind_of(&self, resource: Resource) -> (&str, &str) {
+    pub fn kind_of(&self, resource: InternedResource) -> (&str, &str) {
         self.kinds.stored(resource.0).map_or(("", ""), |stored| (&stored.api_version, &stored.kind))
     }
 
     /// The resource that a group, version and kind is served by, and whether it is namespaced.
     #[must_use]
-    pub fn resolve(&self, api_version: &str, kind: &str) -> Option<(Resource, bool)> {
+    pub fn resolve(&self, api_version: &str, kind: &str) -> Option<(InternedResource, bool)> {
         let kind = self.kinds.find(&self.graph.names, api_version, kind)?;
-        self.kinds.resolve(kind).map(|(resource, stored)| (Resource(resource), stored.namespaced))
+        self.kinds
+            .resolve(kind)
+            .map(|(resource, stored)| (InternedResource(resource), stored.namespaced))
     }
 
     /// Everything about an object that ownership depends on, as one number.
@@ -222,24 +227,24 @@ impl Engine {
         self.graph.node(id).uid.text(&self.graph.names).into_boxed_str()
     }
 
-    pub(crate) fn key(&self, id: NodeId) -> Arc<Key> {
+    pub(crate) fn key(&self, id: NodeId) -> Arc<ObjectId> {
         let node = self.graph.node(id);
-        Arc::new(Key {
-            resource: Resource(node.resource),
+        Arc::new(ObjectId {
+            resource: InternedResource(node.resource),
             namespace: self.graph.names.text(node.namespace).into(),
             name: self.graph.names.text(node.name).into(),
             uid: self.uid_text(id),
         })
     }
 
-    pub(crate) fn reference(&self, edge: &Edge) -> Reference {
-        self.told_reference(&(edge.owner, edge.kind, edge.name))
+    pub(crate) fn reference(&self, edge: &Edge) -> OwnerIdentity {
+        self.owner_reference(&(edge.owner, edge.kind, edge.name))
     }
 
-    pub(crate) fn told_reference(&self, (owner, kind, name): &Told) -> Reference {
+    pub(crate) fn owner_reference(&self, (owner, kind, name): &NamedOwner) -> OwnerIdentity {
         let kind = self.kinds.get(*kind);
         let text = |id| self.graph.names.text(id).into();
-        Reference {
+        OwnerIdentity {
             api_version: text(kind.api_version),
             kind: text(kind.kind),
             name: text(*name),

@@ -7,14 +7,14 @@ use core::hash::{BuildHasher as _, Hasher as _};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::slab::{NONE, Slab};
+use crate::slab::{DefaultingSlab, NONE};
 
 /// The number of a text.
 pub(crate) type NameId = u32;
 
 /// Where a text lies, and how often it is used.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct InternedText {
     at: u32,
     length: u32,
     uses: u32,
@@ -24,11 +24,11 @@ struct Entry {
 ///
 /// They lie one behind the other; what is no longer used is squeezed out now and then.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct NameInterner {
     texts: String,
     /// How many bytes of the texts are no longer used.
     unused: usize,
-    entries: Slab<Entry>,
+    entries: DefaultingSlab<InternedText>,
     index: HashTable<NameId>,
     hasher: FixedState,
 }
@@ -36,10 +36,10 @@ pub(crate) struct Names {
 /// Below this many unused bytes nothing is squeezed out.
 const UNUSED_MIN: usize = 1 << 16;
 
-impl Names {
-    pub(crate) fn new(hasher: FixedState) -> Names {
-        let (entries, index) = (Slab::new(), HashTable::new());
-        Names { texts: String::new(), unused: 0, entries, index, hasher }
+impl NameInterner {
+    pub(crate) fn new(hasher: FixedState) -> NameInterner {
+        let (entries, index) = (DefaultingSlab::new(), HashTable::new());
+        NameInterner { texts: String::new(), unused: 0, entries, index, hasher }
     }
 
     /// Makes room for so many more texts.
@@ -65,7 +65,7 @@ impl Names {
         let at = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         self.texts.push_str(text);
         let length = u32::try_from(text.len()).unwrap_or_default();
-        let id = self.entries.insert(Entry { at, length, uses: 1 });
+        let id = self.entries.insert(InternedText { at, length, uses: 1 });
         let (texts, entries, hasher) = (&self.texts, &self.entries, &self.hasher);
         let rehash = |id: &NameId| hash_of(hasher, text_of(texts, entries.get(*id)));
         self.index.insert_unique(hash_of(hasher, text), id, rehash);
@@ -116,7 +116,7 @@ impl Names {
     }
 }
 
-fn text_of<'a>(texts: &'a str, entry: &Entry) -> &'a str {
+fn text_of<'a>(texts: &'a str, entry: &InternedText) -> &'a str {
     let at = entry.at as usize;
     texts.get(at..at + entry.length as usize).unwrap_or_default()
 }
@@ -193,15 +193,15 @@ impl Uid {
         (self.high == u64::MAX).then_some(u32::try_from(self.low).unwrap_or(NONE))
     }
 
-    pub(crate) fn find(text: &str, names: &Names) -> Option<Uid> {
+    pub(crate) fn find(text: &str, names: &NameInterner) -> Option<Uid> {
         Uid::parse(text).or_else(|| names.find(text).map(Uid::other))
     }
 
-    pub(crate) fn hold(text: &str, names: &mut Names) -> Uid {
+    pub(crate) fn hold(text: &str, names: &mut NameInterner) -> Uid {
         Uid::parse(text).unwrap_or_else(|| Uid::other(names.hold(text)))
     }
 
-    pub(crate) fn release(self, names: &mut Names) {
+    pub(crate) fn release(self, names: &mut NameInterner) {
         if let Some(id) = self.name() {
             names.release(id);
         }
@@ -215,7 +215,7 @@ impl Uid {
     }
 
     /// The uid as it is written.
-    pub(crate) fn text(self, names: &Names) -> String {
+    pub(crate) fn text(self, names: &NameInterner) -> String {
         if let Some(id) = self.name() {
             return names.text(id).into();
         }
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_text_lives_as_long_as_it_is_used() {
-        let mut names = Names::new(FixedState::with_seed(1));
+        let mut names = NameInterner::new(FixedState::with_seed(1));
         let (a, again) = (names.hold("a"), names.hold("a"));
         assert_eq!(a, again);
         names.release(a);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn texts_survive_the_squeezing_out_of_others() {
-        let mut names = Names::new(FixedState::with_seed(1));
+        let mut names = NameInterner::new(FixedState::with_seed(1));
         let kept: Vec<NameId> = (0..100).map(|n| names.hold(&format!("kept-{n}"))).collect();
         for number in 0..20_000 {
             let id = names.hold(&format!("a-longer-text-that-goes-again-{number}"));
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn uids_are_equal_exactly_when_their_texts_are() {
-        let mut names = Names::new(FixedState::with_seed(1));
+        let mut names = NameInterner::new(FixedState::with_seed(1));
         let texts = [
             "97a3c9d2-0000-4000-8000-00000000000a",
             "97A3C9D2-0000-4000-8000-00000000000a",

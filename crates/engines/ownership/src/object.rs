@@ -8,11 +8,11 @@ use tenure_core::Revision;
 ///
 /// Groups that serve the same storage share one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource(pub(crate) u16);
+pub struct InternedResource(pub(crate) u16);
 
 /// One owner reference as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner<'a> {
+pub struct OwnerView<'a> {
     /// The group and version the reference was written with.
     pub api_version: &'a str,
     /// The kind of the owner.
@@ -58,7 +58,7 @@ impl Finalizers {
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'a> {
     /// Where it is stored.
-    pub resource: Resource,
+    pub resource: InternedResource,
     /// Empty for what lives in no namespace.
     pub namespace: &'a str,
     /// `metadata.name`.
@@ -72,18 +72,18 @@ pub struct Object<'a> {
     /// What its finalizers say.
     pub finalizers: Finalizers,
     /// Its owner references, in their order.
-    pub owners: &'a [Owner<'a>],
+    pub owners: &'a [OwnerView<'a>],
 }
 
 /// A kind that is served in one version.
 #[derive(Clone, Copy, Debug)]
-pub struct Type<'a> {
+pub struct KindVersion<'a> {
     /// The group and version, such as `apps/v1`.
     pub api_version: &'a str,
     /// The kind.
     pub kind: &'a str,
     /// Where its objects are stored.
-    pub resource: Resource,
+    pub resource: InternedResource,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
     /// Whether its objects are collected: they can be listed, watched and deleted.
@@ -94,16 +94,16 @@ pub struct Type<'a> {
 
 /// How much is known of the order of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ChangeOrder {
     /// All changes come in the one order in which they happened.
     Total,
     /// Changes of one resource come in order; resources may lag one another.
     PerResource,
 }
 
-/// The reply to an [`Ask`](crate::Ask).
+/// The reply to an [`OwnerQuery`](crate::OwnerQuery).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer<'a> {
+pub enum OwnerQueryResult<'a> {
     /// There is an object under that name.
     Present {
         /// Its uid, which may be another one than was asked for.
@@ -121,7 +121,7 @@ pub enum Answer<'a> {
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug)]
-pub enum Outcome<'a> {
+pub enum WriteOutcome<'a> {
     /// It was written at a revision; the change itself is fed before or after this.
     Applied(Revision),
     /// There is no such object any more.
@@ -132,9 +132,9 @@ pub enum Outcome<'a> {
     ///
     /// A host with one order feeds everything up to the conflict first and gives none.
     Conflict(Option<&'a Object<'a>>),
-    /// Admission or authorization refused it; [`retry`](crate::Engine::retry) asks again.
+    /// Admission or authorization refused it; [`retry`](crate::OwnershipEngine::retry) asks again.
     Denied,
-    /// It could not be tried; [`retry`](crate::Engine::retry) asks again.
+    /// It could not be tried; [`retry`](crate::OwnershipEngine::retry) asks again.
     Failed,
 }
 
@@ -160,7 +160,7 @@ impl Finalizer {
 
 /// How a deletion treats dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Policy {
+pub enum DeletionPropagation {
     /// The object goes first, its dependents after it.
     Background,
     /// The object waits for its blocking dependents.
@@ -169,23 +169,23 @@ pub enum Policy {
     Orphan,
 }
 
-impl Policy {
+impl DeletionPropagation {
     /// The word of `propagationPolicy`.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
-            Policy::Background => "Background",
-            Policy::Foreground => "Foreground",
-            Policy::Orphan => "Orphan",
+            DeletionPropagation::Background => "Background",
+            DeletionPropagation::Foreground => "Foreground",
+            DeletionPropagation::Orphan => "Orphan",
         }
     }
 }
 
 /// Who an object is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct ObjectId {
     /// Where it is stored.
-    pub resource: Resource,
+    pub resource: InternedResource,
     /// Empty for what lives in no namespace.
     pub namespace: Box<str>,
     /// Its name.
@@ -196,7 +196,7 @@ pub struct Key {
 
 /// One owner reference, told in full because two may share a uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reference {
+pub struct OwnerIdentity {
     /// The group and version it was written with.
     pub api_version: Box<str>,
     /// The kind it names.

@@ -8,35 +8,38 @@ use alloc::vec::Vec;
 
 use tenure_core::Revision;
 
-use crate::Engine;
+use crate::OwnershipEngine;
 use crate::graph::{NodeId, flag, mark};
-use crate::intent::{Action, Intent, Write};
+use crate::intent::{OwnershipIntent, OwnershipWrite, WriteAction};
 use crate::journal::CauseId;
-use crate::object::{Finalizer, Finalizers, Key, Object, Outcome, Owner, Policy, Reference};
-use crate::rule::Rule;
+use crate::object::{
+    DeletionPropagation, Finalizer, Finalizers, Object, ObjectId, OwnerIdentity, OwnerView,
+    WriteOutcome,
+};
+use crate::rule::OwnershipRule;
 
 /// One thing that happens to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct DeletionStep {
     /// The object.
-    pub key: Arc<Key>,
+    pub key: Arc<ObjectId>,
     /// What happens to it.
     pub done: Done,
     /// The rule behind it.
-    pub rule: Rule,
+    pub rule: OwnershipRule,
 }
 
 /// What happens to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// It is deleted and stays for a while: finalizers or its grace period hold it.
-    Terminating(Policy),
+    Terminating(DeletionPropagation),
     /// It is gone.
     Removed,
     /// It loses these references.
-    DroppedReferences(Vec<Reference>),
+    DroppedReferences(Vec<OwnerIdentity>),
     /// These references of it no longer block.
-    Unblocked(Vec<Reference>),
+    Unblocked(Vec<OwnerIdentity>),
     /// It loses this finalizer and stays.
     DroppedFinalizer(Finalizer),
 }
@@ -60,32 +63,32 @@ pub struct Circumstances<'a> {
     pub releases: &'a [Release<'a>],
 }
 
-impl Engine {
+impl OwnershipEngine {
     /// What would happen, in order, if a client deleted an object with a policy and nobody else
     /// wrote anything. Finalizers of others stay; grace periods pass.
     #[must_use]
-    pub fn plan(&self, uid: &str, policy: Policy) -> Vec<Step> {
+    pub fn plan(&self, uid: &str, policy: DeletionPropagation) -> Vec<DeletionStep> {
         self.plan_all(&[(uid, policy)])
     }
 
     /// What would happen, in order, if a client made these deletions, each when nothing of the one
     /// before is left to do. What the earlier ones take along is not deleted again.
     #[must_use]
-    pub fn plan_all(&self, deletes: &[(&str, Policy)]) -> Vec<Step> {
+    pub fn plan_all(&self, deletes: &[(&str, DeletionPropagation)]) -> Vec<DeletionStep> {
         self.plan_knowing(deletes, Circumstances { graceful: &|_| true, releases: &[] })
     }
 
-    /// As [`Engine::plan_all`], with what is known of grace periods and of controllers.
+    /// As [`OwnershipEngine::plan_all`], with what is known of grace periods and of controllers.
     #[must_use]
     pub fn plan_knowing(
         &self,
-        deletes: &[(&str, Policy)],
+        deletes: &[(&str, DeletionPropagation)],
         circumstances: Circumstances<'_>,
-    ) -> Vec<Step> {
+    ) -> Vec<DeletionStep> {
         let mut planner = Planner::new(self, circumstances);
         for (uid, policy) in deletes {
             if let Some(image) = planner.image(uid) {
-                planner.delete(image, *policy, Rule::Client);
+                planner.delete(image, *policy, OwnershipRule::Client);
                 planner.run();
             }
         }
@@ -95,30 +98,30 @@ impl Engine {
 
 /// An object of the imitation.
 #[derive(Clone)]
-struct Image {
-    key: Arc<Key>,
+struct PlannedObject {
+    key: Arc<ObjectId>,
     graceful: bool,
     /// Its grace period has begun and not ended.
     in_grace: bool,
     terminating: bool,
     finalizers: Finalizers,
-    owners: Vec<(Reference, bool, bool)>,
+    owners: Vec<(OwnerIdentity, bool, bool)>,
 }
 
 struct Planner<'a> {
-    engine: Engine,
+    engine: OwnershipEngine,
     circumstances: Circumstances<'a>,
-    images: BTreeMap<String, Image>,
+    images: BTreeMap<String, PlannedObject>,
     revision: Revision,
-    out: Vec<Intent>,
-    queue: VecDeque<Write>,
+    out: Vec<OwnershipIntent>,
+    queue: VecDeque<OwnershipWrite>,
     /// Objects whose grace period ends when nothing else happens.
     graces: VecDeque<String>,
-    steps: Vec<Step>,
+    steps: Vec<DeletionStep>,
 }
 
 impl<'a> Planner<'a> {
-    fn new(engine: &Engine, circumstances: Circumstances<'a>) -> Planner<'a> {
+    fn new(engine: &OwnershipEngine, circumstances: Circumstances<'a>) -> Planner<'a> {
         let mut engine = engine.clone();
         let mut out = Vec::new();
         // What is under way is done in the plan as well.
@@ -136,7 +139,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The object with a uid as it now is.
-    fn image(&self, uid: &str) -> Option<Image> {
+    fn image(&self, uid: &str) -> Option<PlannedObject> {
         if let Some(image) = self.images.get(uid) {
             return Some(image.clone());
         }
@@ -152,7 +155,7 @@ impl<'a> Planner<'a> {
             let (block, controller) = (edge.is(mark::BLOCK), edge.is(mark::CONTROLLER));
             (self.engine.reference(edge), block, controller)
         });
-        Some(Image {
+        Some(PlannedObject {
             key: self.engine.key(id),
             graceful,
             // Whether an older grace period has passed is not known here; it will.
@@ -187,7 +190,7 @@ impl<'a> Planner<'a> {
     }
 
     /// An object that its controllers now let go: its deletion has begun, and nobody uses it any more.
-    fn released(&self) -> Option<Image> {
+    fn released(&self) -> Option<PlannedObject> {
         let gone = |uid: &String| self.image(uid).is_none();
         let mut ready = self.circumstances.releases.iter().filter(|it| it.users.iter().all(gone));
         ready.find_map(|release| {
@@ -198,30 +201,30 @@ impl<'a> Planner<'a> {
 
     fn collect(&mut self) {
         for intent in self.out.drain(..) {
-            if let Intent::Write(write) = intent {
+            if let OwnershipIntent::Write(write) = intent {
                 self.queue.push_back(write);
             }
         }
     }
 
-    fn apply(&mut self, write: &Write) {
+    fn apply(&mut self, write: &OwnershipWrite) {
         if !self.engine.current(write.id) {
             return;
         }
         let Some(mut image) = self.image(&write.key.uid) else { return };
         match &write.action {
-            Action::Delete(policy) => self.delete(image, *policy, write.rule),
-            Action::DropReferences(drops) => {
+            WriteAction::Delete(policy) => self.delete(image, *policy, write.rule),
+            WriteAction::DropReferences(drops) => {
                 image.owners.retain(|(reference, _, _)| !drops.contains(reference));
                 self.store(image, Some((Done::DroppedReferences(drops.clone()), write.rule)));
             }
-            Action::Unblock(open) => {
+            WriteAction::Unblock(open) => {
                 for (reference, block, _) in &mut image.owners {
                     *block &= !open.contains(reference);
                 }
                 self.store(image, Some((Done::Unblocked(open.clone()), write.rule)));
             }
-            Action::DropFinalizer(finalizer) => {
+            WriteAction::DropFinalizer(finalizer) => {
                 match finalizer {
                     Finalizer::Orphan => image.finalizers.orphan = false,
                     Finalizer::Foreground => image.finalizers.foreground = false,
@@ -229,13 +232,18 @@ impl<'a> Planner<'a> {
                 self.store(image, Some((Done::DroppedFinalizer(*finalizer), write.rule)));
             }
         }
-        let outcome = Outcome::Applied(self.revision);
+        let outcome = WriteOutcome::Applied(self.revision);
         self.engine.outcome(write.id, &outcome, &mut self.out);
     }
 
-    fn delete(&mut self, mut image: Image, policy: Policy, rule: Rule) {
-        image.finalizers.orphan = policy == Policy::Orphan;
-        image.finalizers.foreground = policy == Policy::Foreground;
+    fn delete(
+        &mut self,
+        mut image: PlannedObject,
+        policy: DeletionPropagation,
+        rule: OwnershipRule,
+    ) {
+        image.finalizers.orphan = policy == DeletionPropagation::Orphan;
+        image.finalizers.foreground = policy == DeletionPropagation::Foreground;
         if image.graceful && !image.terminating {
             image.in_grace = true;
             self.graces.push_back(image.key.uid.as_ref().into());
@@ -245,21 +253,21 @@ impl<'a> Planner<'a> {
     }
 
     /// Writes an object, or removes it when nothing holds it any more, and tells the engine.
-    fn store(&mut self, image: Image, step: Option<(Done, Rule)>) {
+    fn store(&mut self, image: PlannedObject, step: Option<(Done, OwnershipRule)>) {
         self.revision = self.revision.next();
         let held = image.in_grace || image.finalizers != Finalizers::default();
         let key = Arc::clone(&image.key);
-        let rule = step.as_ref().map_or(Rule::Client, |(_, rule)| *rule);
+        let rule = step.as_ref().map_or(OwnershipRule::Client, |(_, rule)| *rule);
         if image.terminating && !held {
             self.images.remove(&*key.uid);
             self.engine.gone(&key.uid, self.revision, &mut self.out);
-            self.steps.push(Step { key, done: Done::Removed, rule });
+            self.steps.push(DeletionStep { key, done: Done::Removed, rule });
             return;
         }
-        let owners: Vec<Owner<'_>> = image
+        let owners: Vec<OwnerView<'_>> = image
             .owners
             .iter()
-            .map(|(reference, block, controller)| Owner {
+            .map(|(reference, block, controller)| OwnerView {
                 api_version: &reference.api_version,
                 kind: &reference.kind,
                 name: &reference.name,
@@ -282,7 +290,7 @@ impl<'a> Planner<'a> {
         drop(owners);
         self.images.insert(key.uid.as_ref().into(), image);
         if let Some((done, rule)) = step {
-            self.steps.push(Step { key, done, rule });
+            self.steps.push(DeletionStep { key, done, rule });
         }
     }
 }

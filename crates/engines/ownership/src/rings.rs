@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::Engine;
+use crate::OwnershipEngine;
 use crate::graph::{Edge, EdgeId, NodeId, mark};
 use crate::journal::CauseId;
 
@@ -31,7 +31,7 @@ struct Visit {
     on_stack: bool,
 }
 
-impl Engine {
+impl OwnershipEngine {
     /// An object may have closed a ring.
     pub(crate) fn suspect(&mut self, id: NodeId) {
         if self.synced && self.graph.node(id).waiting() {

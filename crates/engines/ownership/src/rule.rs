@@ -4,7 +4,7 @@ use core::fmt;
 
 /// Why something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub enum OwnershipRule {
     /// A client deleted the object, or it went for reasons of its own.
     Client,
     /// A solid owner is left: dangling and waiting references are removed.
@@ -23,17 +23,17 @@ pub enum Rule {
     R115,
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for OwnershipRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Rule::Client => "client",
-            Rule::R90 => "R90",
-            Rule::R91 => "R91",
-            Rule::R92 => "R92",
-            Rule::R104 => "R104",
-            Rule::R105 => "R105",
-            Rule::R114 => "R114",
-            Rule::R115 => "R115",
+            OwnershipRule::Client => "client",
+            OwnershipRule::R90 => "R90",
+            OwnershipRule::R91 => "R91",
+            OwnershipRule::R92 => "R92",
+            OwnershipRule::R104 => "R104",
+            OwnershipRule::R105 => "R105",
+            OwnershipRule::R114 => "R114",
+            OwnershipRule::R115 => "R115",
         })
     }
 }

@@ -3,12 +3,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::Engine;
-use crate::ask::Coordinates;
+use crate::OwnershipEngine;
 use crate::graph::{Edge, NodeId};
-use crate::intent::{Finding, Intent};
+use crate::intent::{OwnershipFinding, OwnershipIntent};
+use crate::owner_query::Coordinates;
 
-impl Engine {
+impl OwnershipEngine {
     /// Where a reference is looked up: the dependent's namespace, or none for kinds without one.
     pub(crate) fn coordinates(&self, edge: &Edge) -> Coordinates {
         let namespaced = self.kinds.resolve(edge.kind).is_some_and(|(_, stored)| stored.namespaced);
@@ -33,7 +33,7 @@ impl Engine {
     }
 
     /// Tells of every reference of an object that crosses namespaces, once for each owner (B2).
-    pub(crate) fn report_crossings(&mut self, id: NodeId, out: &mut Vec<Intent>) {
+    pub(crate) fn report_crossings(&mut self, id: NodeId, out: &mut Vec<OwnershipIntent>) {
         let mut found: Vec<Edge> = Vec::new();
         for (_, edge) in self.graph.references(id) {
             if self.crosses(edge) {
@@ -46,7 +46,7 @@ impl Engine {
                 continue;
             }
             let (api_version, kind) = self.kind_text(id);
-            out.push(Intent::Report(Finding::InvalidNamespace {
+            out.push(OwnershipIntent::Report(OwnershipFinding::InvalidNamespace {
                 dependent: self.key(id),
                 api_version,
                 kind,

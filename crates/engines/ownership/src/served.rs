@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 
 use crate::graph::{NOWHERE, ResourceId};
-use crate::name::{NameId, Names};
-use crate::object::{Resource, Type};
-use crate::slab::{NONE, Slab};
+use crate::name::{NameId, NameInterner};
+use crate::object::{InternedResource, KindVersion};
+use crate::slab::{DefaultingSlab, NONE};
 
 /// A group, version and kind that is served or that a reference names.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct KindEntry {
     pub(crate) api_version: NameId,
     pub(crate) kind: NameId,
     /// How many references name it.
@@ -22,15 +22,15 @@ pub(crate) struct Kind {
     pub(crate) collected: bool,
 }
 
-impl Default for Kind {
-    fn default() -> Kind {
-        Kind { api_version: NONE, kind: NONE, edges: 0, resource: NOWHERE, collected: false }
+impl Default for KindEntry {
+    fn default() -> KindEntry {
+        KindEntry { api_version: NONE, kind: NONE, edges: 0, resource: NOWHERE, collected: false }
     }
 }
 
 /// A place where objects are stored.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredResource {
     pub(crate) group: Box<str>,
     pub(crate) plural: Box<str>,
     /// The group and version it was first served in, for people.
@@ -47,22 +47,22 @@ pub(crate) struct Stored {
 
 /// The table of types.
 #[derive(Clone, Debug)]
-pub(crate) struct Kinds {
-    kinds: Slab<Kind>,
+pub(crate) struct KindTable {
+    kinds: DefaultingSlab<KindEntry>,
     index: HashTable<u32>,
-    resources: Vec<Stored>,
+    resources: Vec<StoredResource>,
 }
 
-impl Kinds {
-    pub(crate) fn new() -> Kinds {
-        Kinds { kinds: Slab::new(), index: HashTable::new(), resources: Vec::new() }
+impl KindTable {
+    pub(crate) fn new() -> KindTable {
+        KindTable { kinds: DefaultingSlab::new(), index: HashTable::new(), resources: Vec::new() }
     }
 
-    pub(crate) fn get(&self, id: u32) -> &Kind {
+    pub(crate) fn get(&self, id: u32) -> &KindEntry {
         self.kinds.get(id)
     }
 
-    pub(crate) fn stored(&self, resource: ResourceId) -> Option<&Stored> {
+    pub(crate) fn stored(&self, resource: ResourceId) -> Option<&StoredResource> {
         self.resources.get(usize::from(resource))
     }
 
@@ -71,17 +71,17 @@ impl Kinds {
     }
 
     /// Whether a reference's kind is served, and by which resource.
-    pub(crate) fn resolve(&self, kind: u32) -> Option<(ResourceId, &Stored)> {
+    pub(crate) fn resolve(&self, kind: u32) -> Option<(ResourceId, &StoredResource)> {
         let resource = self.kinds.get(kind).resource;
         Some((resource, self.stored(resource)?))
     }
 
     /// The resource of a group and plural, made if it is new.
-    pub(crate) fn resource(&mut self, group: &str, plural: &str) -> Resource {
+    pub(crate) fn resource(&mut self, group: &str, plural: &str) -> InternedResource {
         if let Some(resource) = self.find_resource(group, plural) {
             return resource;
         }
-        self.resources.push(Stored {
+        self.resources.push(StoredResource {
             group: group.into(),
             plural: plural.into(),
             api_version: Box::default(),
@@ -91,16 +91,16 @@ impl Kinds {
             served: 0,
             collected: 0,
         });
-        Resource(ResourceId::try_from(self.resources.len() - 1).unwrap_or(NOWHERE))
+        InternedResource(ResourceId::try_from(self.resources.len() - 1).unwrap_or(NOWHERE))
     }
 
-    pub(crate) fn find_resource(&self, group: &str, plural: &str) -> Option<Resource> {
-        let same = |stored: &Stored| &*stored.group == group && &*stored.plural == plural;
+    pub(crate) fn find_resource(&self, group: &str, plural: &str) -> Option<InternedResource> {
+        let same = |stored: &StoredResource| &*stored.group == group && &*stored.plural == plural;
         let at = self.resources.iter().position(same)?;
-        ResourceId::try_from(at).ok().map(Resource)
+        ResourceId::try_from(at).ok().map(InternedResource)
     }
 
-    pub(crate) fn find(&self, names: &Names, api_version: &str, kind: &str) -> Option<u32> {
+    pub(crate) fn find(&self, names: &NameInterner, api_version: &str, kind: &str) -> Option<u32> {
         let (api_version, kind) = (names.find(api_version)?, names.find(kind)?);
         let same = |id: &u32| {
             let entry = self.kinds.get(*id);
@@ -109,12 +109,12 @@ impl Kinds {
         self.index.find(pair(api_version, kind), same).copied()
     }
 
-    fn ensure(&mut self, names: &mut Names, api_version: &str, kind: &str) -> u32 {
+    fn ensure(&mut self, names: &mut NameInterner, api_version: &str, kind: &str) -> u32 {
         if let Some(id) = self.find(names, api_version, kind) {
             return id;
         }
         let (api_version, kind) = (names.hold(api_version), names.hold(kind));
-        let id = self.kinds.insert(Kind { api_version, kind, ..Kind::default() });
+        let id = self.kinds.insert(KindEntry { api_version, kind, ..KindEntry::default() });
         let kinds = &self.kinds;
         self.index.insert_unique(pair(api_version, kind), id, |id| {
             let entry = kinds.get(*id);
@@ -124,7 +124,7 @@ impl Kinds {
     }
 
     /// The kind of a reference, which names it from now on.
-    pub(crate) fn hold(&mut self, names: &mut Names, api_version: &str, kind: &str) -> u32 {
+    pub(crate) fn hold(&mut self, names: &mut NameInterner, api_version: &str, kind: &str) -> u32 {
         let id = self.ensure(names, api_version, kind);
         self.kinds.get_mut(id).edges += 1;
         id
@@ -136,13 +136,13 @@ impl Kinds {
     }
 
     /// One reference less names a kind.
-    pub(crate) fn release(&mut self, names: &mut Names, id: u32) {
+    pub(crate) fn release(&mut self, names: &mut NameInterner, id: u32) {
         let kind = self.kinds.get_mut(id);
         kind.edges = kind.edges.saturating_sub(1);
         self.free_if_idle(names, id);
     }
 
-    fn free_if_idle(&mut self, names: &mut Names, id: u32) {
+    fn free_if_idle(&mut self, names: &mut NameInterner, id: u32) {
         let kind = *self.kinds.get(id);
         if kind.edges > 0 || kind.resource != NOWHERE {
             return;
@@ -157,7 +157,7 @@ impl Kinds {
     }
 
     /// Serves a kind; tells its number.
-    pub(crate) fn serve(&mut self, names: &mut Names, row: &Type<'_>) -> u32 {
+    pub(crate) fn serve(&mut self, names: &mut NameInterner, row: &KindVersion<'_>) -> u32 {
         let id = self.ensure(names, row.api_version, row.kind);
         self.stop(id);
         let Some(stored) = self.resources.get_mut(usize::from(row.resource.0)) else { return id };
@@ -178,7 +178,7 @@ impl Kinds {
     /// No longer serves a kind; tells its number.
     pub(crate) fn unserve(
         &mut self,
-        names: &mut Names,
+        names: &mut NameInterner,
         api_version: &str,
         kind: &str,
     ) -> Option<u32> {

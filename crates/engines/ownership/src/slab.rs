@@ -10,15 +10,15 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Reading a number that was never given reads the neutral value, so that a broken link can lead
 /// to a missed decision but never to a panic.
 #[derive(Clone, Debug)]
-pub(crate) struct Slab<T> {
+pub(crate) struct DefaultingSlab<T> {
     places: Vec<T>,
     free: Vec<u32>,
     neutral: T,
 }
 
-impl<T: Clone + Default> Slab<T> {
-    pub(crate) fn new() -> Slab<T> {
-        Slab { places: Vec::new(), free: Vec::new(), neutral: T::default() }
+impl<T: Clone + Default> DefaultingSlab<T> {
+    pub(crate) fn new() -> DefaultingSlab<T> {
+        DefaultingSlab { places: Vec::new(), free: Vec::new(), neutral: T::default() }
     }
 
     pub(crate) fn reserve(&mut self, count: usize) {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn freed_places_are_used_again_and_wrong_numbers_read_neutral() {
-        let mut slab: Slab<u32> = Slab::new();
+        let mut slab: DefaultingSlab<u32> = DefaultingSlab::new();
         let (a, b) = (slab.insert(7), slab.insert(8));
         slab.remove(a);
         assert_eq!(slab.len(), 1);

@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use tenure_core::Revision;
 
-use crate::Engine;
-use crate::cascade::{Pending, Progress, Want};
+use crate::OwnershipEngine;
+use crate::cascade::{CascadeAction, Pending, WriteProgress};
 use crate::graph::{EdgeId, NodeId, ResourceId, flag, mark};
-use crate::intent::{Intent, WriteId};
+use crate::intent::{OwnershipIntent, WriteId};
 use crate::journal::{Cause, CauseId};
-use crate::object::{Object, Order, Outcome, Owner, Type};
-use crate::rule::Rule;
+use crate::object::{ChangeOrder, KindVersion, Object, OwnerView, WriteOutcome};
+use crate::rule::OwnershipRule;
 use crate::slab::NONE;
 
 pub(crate) fn state_flags(object: &Object<'_>) -> u16 {
@@ -21,16 +21,16 @@ pub(crate) fn state_flags(object: &Object<'_>) -> u16 {
         | when(object.finalizers.other, flag::OTHER)
 }
 
-pub(crate) fn edge_marks(owner: &Owner<'_>) -> u32 {
+pub(crate) fn edge_marks(owner: &OwnerView<'_>) -> u32 {
     let block = if owner.block { mark::BLOCK } else { 0 };
     block | if owner.controller { mark::CONTROLLER } else { 0 }
 }
 
-impl Engine {
+impl OwnershipEngine {
     /// An object as it now is: created, updated, or first heard of.
     ///
     /// A change that does not touch ownership costs one lookup and wants nothing.
-    pub fn put(&mut self, object: &Object<'_>, out: &mut Vec<Intent>) {
+    pub fn put(&mut self, object: &Object<'_>, out: &mut Vec<OwnershipIntent>) {
         self.revision = self.revision.max(object.revision);
         let fingerprint = self.fingerprint(object);
         let found = self.graph.find(object.uid);
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// An object is no longer there.
-    pub fn gone(&mut self, uid: &str, revision: Revision, out: &mut Vec<Intent>) {
+    pub fn gone(&mut self, uid: &str, revision: Revision, out: &mut Vec<OwnershipIntent>) {
         self.revision = self.revision.max(revision);
         let Some(id) = self.graph.find(uid) else { return };
         let node = self.graph.node(id);
@@ -81,7 +81,7 @@ impl Engine {
     /// An object will be gone once a write under way is committed.
     ///
     /// If that fails the host puts the object again, at the revision it has.
-    pub fn foresee_gone(&mut self, uid: &str, out: &mut Vec<Intent>) {
+    pub fn foresee_gone(&mut self, uid: &str, out: &mut Vec<OwnershipIntent>) {
         let Some(id) = self.graph.find(uid) else { return };
         if self.graph.node(id).seen() {
             let revision = Revision(self.graph.node(id).revision);
@@ -99,7 +99,7 @@ impl Engine {
     ///
     /// A host without a total order calls this when all resources are listed, or after its patience
     /// ends (R139).
-    pub fn synced(&mut self, revision: Revision, out: &mut Vec<Intent>) {
+    pub fn synced(&mut self, revision: Revision, out: &mut Vec<OwnershipIntent>) {
         self.revision = self.revision.max(revision);
         if self.synced {
             return;
@@ -116,22 +116,29 @@ impl Engine {
     }
 
     /// What came of a write. An outcome of a write that was superseded is ignored.
-    pub fn outcome(&mut self, write: WriteId, outcome: &Outcome<'_>, out: &mut Vec<Intent>) {
+    pub fn outcome(
+        &mut self,
+        write: WriteId,
+        outcome: &WriteOutcome<'_>,
+        out: &mut Vec<OwnershipIntent>,
+    ) {
         let Some(id) = self.by_write.get(&write).copied() else { return };
         match outcome {
-            Outcome::Applied(revision) => {
-                self.set_progress(id, Progress::Applied(*revision));
+            WriteOutcome::Applied(revision) => {
+                self.set_progress(id, WriteProgress::Applied(*revision));
                 self.effect_came(id);
             }
-            Outcome::NotFound | Outcome::UidMismatch => match self.order {
+            WriteOutcome::NotFound | WriteOutcome::UidMismatch => match self.order {
                 // The removal is in the log and will be fed.
-                Order::Total => self.set_progress(id, Progress::Applied(Revision(u64::MAX))),
-                Order::PerResource => {
+                ChangeOrder::Total => {
+                    self.set_progress(id, WriteProgress::Applied(Revision(u64::MAX)))
+                }
+                ChangeOrder::PerResource => {
                     let revision = Revision(self.graph.node(id).revision);
                     self.remove(id, revision, true);
                 }
             },
-            Outcome::Conflict(now) => {
+            WriteOutcome::Conflict(now) => {
                 let pending = self.pending.get(&id).cloned();
                 self.drop_pending(id);
                 if let Some(object) = now {
@@ -141,26 +148,29 @@ impl Engine {
                     self.after_conflict(id, &before, out);
                 }
             }
-            Outcome::Denied | Outcome::Failed => self.set_progress(id, Progress::Failed),
+            WriteOutcome::Denied | WriteOutcome::Failed => {
+                self.set_progress(id, WriteProgress::Failed)
+            }
         }
         self.settle(out);
     }
 
     /// Tries again what failed for an object; what is still under way is not repeated.
-    pub fn retry(&mut self, uid: &str, out: &mut Vec<Intent>) {
+    pub fn retry(&mut self, uid: &str, out: &mut Vec<OwnershipIntent>) {
         let Some(id) = self.graph.find(uid) else { return };
-        if matches!(self.pending.get(&id), Some(pending) if pending.state == Progress::Failed) {
+        if matches!(self.pending.get(&id), Some(pending) if pending.state == WriteProgress::Failed)
+        {
             self.drop_pending(id);
         }
         self.dirty(id, CauseId::default());
         self.settle(out);
     }
 
-    fn after_conflict(&mut self, id: NodeId, before: &Pending, out: &mut Vec<Intent>) {
+    fn after_conflict(&mut self, id: NodeId, before: &Pending, out: &mut Vec<OwnershipIntent>) {
         if !self.graph.node(id).seen() || self.pending.contains_key(&id) {
             return;
         }
-        if matches!(before.want, Want::Unblock(_)) {
+        if matches!(before.want, CascadeAction::Unblock(_)) {
             self.unbreak(id);
             self.dirty(id, CauseId::default());
             return;
@@ -168,7 +178,7 @@ impl Engine {
         self.decide_again(id, before, out);
     }
 
-    fn set_progress(&mut self, id: NodeId, progress: Progress) {
+    fn set_progress(&mut self, id: NodeId, progress: WriteProgress) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.state = progress;
         }
@@ -178,7 +188,7 @@ impl Engine {
     fn effect_came(&mut self, id: NodeId) {
         let revision = Revision(self.graph.node(id).revision);
         let state = self.pending.get(&id).map(|pending| pending.state);
-        if matches!(state, Some(Progress::Applied(at)) if at <= revision) {
+        if matches!(state, Some(WriteProgress::Applied(at)) if at <= revision) {
             self.drop_pending(id);
             self.dirty(id, CauseId::default());
         }
@@ -226,7 +236,10 @@ impl Engine {
         if let Some(cause) = self.causes.get(&id) {
             return *cause;
         }
-        let ours = self.pending.get(&id).filter(|pending| matches!(pending.want, Want::Delete(_)));
+        let ours = self
+            .pending
+            .get(&id)
+            .filter(|pending| matches!(pending.want, CascadeAction::Delete(_)));
         let cause = match ours {
             Some(pending) if !was_terminating => pending.cause,
             _ => self.note_client(id, Revision(node.revision)),
@@ -238,10 +251,10 @@ impl Engine {
     fn note_client(&mut self, id: NodeId, revision: Revision) -> CauseId {
         let key = self.key(id);
         let parent = CauseId::default();
-        self.journal.note(Cause { rule: Rule::Client, key, revision, parent })
+        self.journal.note(Cause { rule: OwnershipRule::Client, key, revision, parent })
     }
 
-    fn replace_references(&mut self, id: NodeId, owners: &[Owner<'_>]) {
+    fn replace_references(&mut self, id: NodeId, owners: &[OwnerView<'_>]) {
         let mut touched = self.unlink_references(id);
         let mut last = NONE;
         for owner in owners {
@@ -330,7 +343,10 @@ impl Engine {
 
     /// Takes an object out. Its uid stays known while somebody names it.
     fn remove(&mut self, id: NodeId, revision: Revision, for_good: bool) {
-        let ours = self.pending.get(&id).filter(|pending| matches!(pending.want, Want::Delete(_)));
+        let ours = self
+            .pending
+            .get(&id)
+            .filter(|pending| matches!(pending.want, CascadeAction::Delete(_)));
         let known = self.causes.remove(&id).or(ours.map(|pending| pending.cause));
         self.drop_pending(id);
         let node = *self.graph.node(id);
@@ -366,10 +382,10 @@ impl Engine {
     /// A row that is added again replaces the one before it.
     pub fn types(
         &mut self,
-        added: &[Type<'_>],
+        added: &[KindVersion<'_>],
         removed: &[(&str, &str)],
         revision: Revision,
-        out: &mut Vec<Intent>,
+        out: &mut Vec<OwnershipIntent>,
     ) {
         self.revision = self.revision.max(revision);
         self.types_generation = self.types_generation.wrapping_add(1);
@@ -400,7 +416,7 @@ impl Engine {
     }
 
     fn types_changed(&mut self, kinds: &[u32], resources: &[ResourceId]) {
-        if self.order == Order::PerResource {
+        if self.order == ChangeOrder::PerResource {
             self.purge(resources);
             for kind in kinds {
                 self.forget_asks_of_kind(*kind);

@@ -10,7 +10,7 @@ use tenure_core::selector::LabelSelector;
 
 use crate::decide::Rbac;
 use crate::role::Role;
-use crate::rule::Rule;
+use crate::rule::PolicyRule;
 
 /// A change to the ClusterRoles that is about to happen.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Rbac {
     ///
     /// A role that is being put is listed when the rules it comes with are not the gathered ones.
     #[must_use]
-    pub fn aggregates(&self, change: RoleChange<'_>) -> Vec<(String, Vec<Rule>)> {
+    pub fn aggregates(&self, change: RoleChange<'_>) -> Vec<(String, Vec<PolicyRule>)> {
         let mut roles: BTreeMap<&str, &Role> =
             self.cluster_roles().map(|role| (role.name.as_str(), role)).collect();
         match change {
@@ -41,7 +41,7 @@ impl Rbac {
             }
         }
         let gathered = aggregate(roles.values().copied());
-        let differs = |name: &str, rules: &Vec<Rule>| {
+        let differs = |name: &str, rules: &Vec<PolicyRule>| {
             roles.get(name).is_some_and(|role| role.rules != *rules)
         };
         gathered
@@ -57,10 +57,12 @@ impl Rbac {
 /// Rules come by selector, then by the name of the role they are taken from, each rule once.
 /// Rules that an aggregated role has of its own count for nothing, so roles that gather each other
 /// keep no rule alive that no plain role has.
-pub fn aggregate<'a>(roles: impl IntoIterator<Item = &'a Role>) -> BTreeMap<&'a str, Vec<Rule>> {
+pub fn aggregate<'a>(
+    roles: impl IntoIterator<Item = &'a Role>,
+) -> BTreeMap<&'a str, Vec<PolicyRule>> {
     let roles: BTreeMap<&str, &Role> =
         roles.into_iter().map(|role| (role.name.as_str(), role)).collect();
-    let mut gathered: BTreeMap<&str, Vec<Rule>> = roles
+    let mut gathered: BTreeMap<&str, Vec<PolicyRule>> = roles
         .values()
         .filter(|role| role.gathers.is_some())
         .map(|role| (role.name.as_str(), Vec::new()))
@@ -85,10 +87,10 @@ pub fn aggregate<'a>(roles: impl IntoIterator<Item = &'a Role>) -> BTreeMap<&'a 
 fn gather(
     role: &Role,
     roles: &BTreeMap<&str, &Role>,
-    gathered: &BTreeMap<&str, Vec<Rule>>,
-) -> Vec<Rule> {
-    let mut rules: Vec<Rule> = Vec::new();
-    let mut seen: BTreeSet<&Rule> = BTreeSet::new();
+    gathered: &BTreeMap<&str, Vec<PolicyRule>>,
+) -> Vec<PolicyRule> {
+    let mut rules: Vec<PolicyRule> = Vec::new();
+    let mut seen: BTreeSet<&PolicyRule> = BTreeSet::new();
     for selector in role.gathers.iter().flatten() {
         for source in roles.values().filter(|source| source.name != role.name) {
             if !selects(selector, source) {

@@ -17,9 +17,9 @@ use serde_json::{Map, Value, json};
 
 use self::facts::{BoundFacts, RoleFacts};
 use crate::aggregate::aggregate;
-use crate::role::{Role, RoleRef, Subject};
-use crate::rule::Rule;
-use crate::{Binding, GROUP};
+use crate::role::{BindingSubject, Role, RoleRef};
+use crate::rule::PolicyRule;
+use crate::{GROUP, RoleBinding};
 
 /// The label that every bootstrap object has, and its value.
 pub const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
@@ -32,7 +32,7 @@ const SYSTEM: &str = "kube-system";
 
 /// An object that should exist.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Expected {
+pub struct DefaultRbacObject {
     /// Such as `clusterroles`.
     pub resource: &'static str,
     /// Empty for objects of the cluster.
@@ -47,9 +47,9 @@ pub struct Expected {
 ///
 /// Aggregated roles come with the rules they gather, so that they are written once.
 #[must_use]
-pub fn objects() -> Vec<Expected> {
+pub fn objects() -> Vec<DefaultRbacObject> {
     let mut roles = roles();
-    let gathered: Vec<(String, Vec<Rule>)> =
+    let gathered: Vec<(String, Vec<PolicyRule>)> =
         aggregate(&roles).into_iter().map(|(name, rules)| (name.to_string(), rules)).collect();
     for (name, rules) in gathered {
         for role in roles.iter_mut().filter(|role| role.namespace.is_empty() && role.name == name) {
@@ -72,20 +72,22 @@ pub fn roles() -> Vec<Role> {
 
 /// Every binding.
 #[must_use]
-pub fn bindings() -> Vec<Binding> {
+pub fn bindings() -> Vec<RoleBinding> {
     let controllers = controllers::ROLES.iter().map(|facts| {
         let name = format!("{CONTROLLER}{}", facts.name);
-        let account =
-            Subject::ServiceAccount { namespace: SYSTEM.to_owned(), name: facts.name.to_owned() };
+        let account = BindingSubject::ServiceAccount {
+            namespace: SYSTEM.to_owned(),
+            name: facts.name.to_owned(),
+        };
         let role = RoleRef::ClusterRole(name.clone());
-        Binding { namespace: String::new(), name, role, subjects: Vec::from([account]) }
+        RoleBinding { namespace: String::new(), name, role, subjects: Vec::from([account]) }
     });
     let others = cluster::BINDINGS.iter().chain(namespaced::BINDINGS).map(BoundFacts::binding);
     others.chain(controllers).collect()
 }
 
-fn role_object(role: &Role) -> Expected {
-    let rules: Vec<Value> = role.rules.iter().map(Rule::to_value).collect();
+fn role_object(role: &Role) -> DefaultRbacObject {
+    let rules: Vec<Value> = role.rules.iter().map(PolicyRule::to_value).collect();
     let (resource, kind) = match role.namespace.as_str() {
         "" => ("clusterroles", "ClusterRole"),
         _ => ("roles", "Role"),
@@ -104,10 +106,10 @@ fn role_object(role: &Role) -> Expected {
         object.insert("aggregationRule".to_owned(), json!({ "clusterRoleSelectors": selectors }));
     }
     let (namespace, name) = (role.namespace.clone(), role.name.clone());
-    Expected { resource, namespace, name, object }
+    DefaultRbacObject { resource, namespace, name, object }
 }
 
-fn binding_object(binding: &Binding) -> Expected {
+fn binding_object(binding: &RoleBinding) -> DefaultRbacObject {
     let (resource, kind) = match binding.namespace.as_str() {
         "" => ("clusterrolebindings", "ClusterRoleBinding"),
         _ => ("rolebindings", "RoleBinding"),
@@ -115,11 +117,11 @@ fn binding_object(binding: &Binding) -> Expected {
     let mut object = head(kind, &binding.namespace, &binding.name);
     object.insert("roleRef".to_owned(), binding.role.to_value());
     if !binding.subjects.is_empty() {
-        let subjects = binding.subjects.iter().map(Subject::to_value).collect();
+        let subjects = binding.subjects.iter().map(BindingSubject::to_value).collect();
         object.insert("subjects".to_owned(), Value::Array(subjects));
     }
     let (namespace, name) = (binding.namespace.clone(), binding.name.clone());
-    Expected { resource, namespace, name, object }
+    DefaultRbacObject { resource, namespace, name, object }
 }
 
 fn head(kind: &str, namespace: &str, name: &str) -> Map<String, Value> {

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::cmp::Reverse;
 
-use crate::rule::Rule;
+use crate::rule::PolicyRule;
 
 /// Of wanted rules, at most this many single permissions are looked at; the rest counts as missing.
 ///
@@ -38,25 +38,25 @@ type Bits = u64;
 ///
 /// Rules are only compared, never resolved: `*` is covered by `*` alone, and `pods` named one by
 /// one do not add up to all pods.
-pub fn missing<H: Borrow<Rule>>(held: &[H], wanted: &[Rule]) -> Vec<Rule> {
+pub fn missing<H: Borrow<PolicyRule>>(held: &[H], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     cover(held, wanted).missing
 }
 
 /// How far held rules cover wanted ones.
 pub(crate) struct Cover {
     /// See [`missing`].
-    pub(crate) missing: Vec<Rule>,
+    pub(crate) missing: Vec<PolicyRule>,
     /// The held rules, by number, that together cover the rest; one of those that cover the same.
     pub(crate) used: BTreeSet<usize>,
 }
 
 /// As [`missing`], and by which of the held rules the rest is covered.
-pub(crate) fn cover<H: Borrow<Rule>>(held: &[H], wanted: &[Rule]) -> Cover {
-    let mut words = Words::of(wanted);
+pub(crate) fn cover<H: Borrow<PolicyRule>>(held: &[H], wanted: &[PolicyRule]) -> Cover {
+    let mut words = CoverageIndex::of(wanted);
     let mut used = BTreeSet::new();
-    let asked: Vec<Wanted<'_>> = wanted.iter().map(|rule| words.wanted(rule)).collect();
+    let asked: Vec<IndexedRule<'_>> = wanted.iter().map(|rule| words.wanted(rule)).collect();
     // One held rule often covers the whole; this also spares taking large rules apart.
-    let mut open: Vec<&Wanted<'_>> = asked.iter().collect();
+    let mut open: Vec<&IndexedRule<'_>> = asked.iter().collect();
     words.read(held, |words| {
         open.retain(|wanted| match words.first(words.covering_whole(wanted)) {
             Some(rule) => {
@@ -90,8 +90,8 @@ pub(crate) fn cover<H: Borrow<Rule>>(held: &[H], wanted: &[Rule]) -> Cover {
 }
 
 /// A wanted rule by the numbers of its words.
-struct Wanted<'a> {
-    rule: &'a Rule,
+struct IndexedRule<'a> {
+    rule: &'a PolicyRule,
     verbs: Vec<usize>,
     groups: Vec<usize>,
     /// Each with the one that has a star in the place of the resource, `*/log` beside `pods/log`.
@@ -102,12 +102,12 @@ struct Wanted<'a> {
 
 /// A wanted rule and which of its single permissions are covered; `None` if there are too many of them.
 struct Parted<'a> {
-    wanted: &'a Wanted<'a>,
+    wanted: &'a IndexedRule<'a>,
     covered: Option<Vec<bool>>,
 }
 
 impl Parted<'_> {
-    fn missing(&self) -> Vec<Rule> {
+    fn missing(&self) -> Vec<PolicyRule> {
         let rule = self.wanted.rule;
         let Some(covered) = &self.covered else { return vec![rule.clone()] };
         let mut missing = Vec::new();
@@ -122,11 +122,11 @@ impl Parted<'_> {
 }
 
 /// The words of all wanted rules, and which of the held rules that were read cover them.
-struct Words<'a> {
-    verbs: Column<'a>,
-    groups: Column<'a>,
-    resources: Column<'a>,
-    names: Column<'a>,
+struct CoverageIndex<'a> {
+    verbs: WordCoverage<'a>,
+    groups: WordCoverage<'a>,
+    resources: WordCoverage<'a>,
+    names: WordCoverage<'a>,
     /// Held rules that are not about objects by name.
     unnamed: Bits,
     paths: Paths<'a>,
@@ -136,10 +136,11 @@ struct Words<'a> {
     read: Vec<usize>,
 }
 
-impl<'a> Words<'a> {
-    fn of(wanted: &'a [Rule]) -> Words<'a> {
-        let column = |list: fn(&Rule) -> &Vec<String>| Column::of(wanted.iter().flat_map(list));
-        let mut words = Words {
+impl<'a> CoverageIndex<'a> {
+    fn of(wanted: &'a [PolicyRule]) -> CoverageIndex<'a> {
+        let column =
+            |list: fn(&PolicyRule) -> &Vec<String>| WordCoverage::of(wanted.iter().flat_map(list));
+        let mut words = CoverageIndex {
             verbs: column(|rule| &rule.verbs),
             groups: column(|rule| &rule.api_groups),
             resources: column(|rule| &rule.resources),
@@ -161,8 +162,8 @@ impl<'a> Words<'a> {
         words
     }
 
-    fn wanted(&self, rule: &'a Rule) -> Wanted<'a> {
-        let numbers = |column: &Column<'_>, list: &[String]| {
+    fn wanted(&self, rule: &'a PolicyRule) -> IndexedRule<'a> {
+        let numbers = |column: &WordCoverage<'_>, list: &[String]| {
             list.iter().filter_map(|word| column.number(word)).collect::<Vec<usize>>()
         };
         let resources = rule.resources.iter().filter_map(|resource| {
@@ -171,7 +172,7 @@ impl<'a> Words<'a> {
             Some((self.resources.number(resource)?, star))
         });
         let paths = rule.non_resource_urls.iter().filter_map(|path| self.paths.number(path));
-        Wanted {
+        IndexedRule {
             rule,
             verbs: numbers(&self.verbs, &rule.verbs),
             groups: numbers(&self.groups, &rule.api_groups),
@@ -182,7 +183,11 @@ impl<'a> Words<'a> {
     }
 
     /// Reads the held rules that can cover something, 64 at a time, until `look` has seen enough.
-    fn read<H: Borrow<Rule>>(&mut self, held: &[H], mut look: impl FnMut(&Words<'a>) -> bool) {
+    fn read<H: Borrow<PolicyRule>>(
+        &mut self,
+        held: &[H],
+        mut look: impl FnMut(&CoverageIndex<'a>) -> bool,
+    ) {
         let mut next: Bits = 1;
         for (number, rule) in held.iter().enumerate() {
             if !self.take(rule.borrow(), next) {
@@ -208,7 +213,7 @@ impl<'a> Words<'a> {
     }
 
     /// Marks what a held rule covers; whether it covers anything.
-    fn take(&mut self, held: &Rule, bit: Bits) -> bool {
+    fn take(&mut self, held: &PolicyRule, bit: Bits) -> bool {
         let resources = self.meets_resource(held);
         let paths = held.resource_names.is_empty() && self.paths.meets(&held.non_resource_urls);
         if !self.verbs.meets(&held.verbs) || !(resources || paths) {
@@ -232,7 +237,7 @@ impl<'a> Words<'a> {
         true
     }
 
-    fn meets_resource(&self, held: &Rule) -> bool {
+    fn meets_resource(&self, held: &PolicyRule) -> bool {
         let star = |held: &String| {
             held.strip_prefix("*/").is_some_and(|below| self.stars.contains_key(below))
         };
@@ -266,7 +271,7 @@ impl<'a> Words<'a> {
     }
 
     /// The held rules that each cover every part of a wanted rule.
-    fn covering_whole(&self, wanted: &Wanted<'_>) -> Bits {
+    fn covering_whole(&self, wanted: &IndexedRule<'_>) -> Bits {
         let verbs = common(wanted.verbs.iter().map(|verb| self.verbs.bits(*verb)));
         let names = match wanted.names.as_slice() {
             [] => self.unnamed,
@@ -287,7 +292,12 @@ impl<'a> Words<'a> {
     }
 
     /// Marks the single permissions of a wanted rule that a held rule covers, in the order of [`for_each_part`].
-    fn mark_covered(&self, wanted: &Wanted<'_>, covered: &mut [bool], used: &mut BTreeSet<usize>) {
+    fn mark_covered(
+        &self,
+        wanted: &IndexedRule<'_>,
+        covered: &mut [bool],
+        used: &mut BTreeSet<usize>,
+    ) {
         let mut parts = covered.iter_mut();
         let mut mark = |by: Bits| {
             if let Some(covered) = parts.next()
@@ -329,7 +339,7 @@ fn common(mut bits: impl Iterator<Item = Bits>) -> Bits {
 }
 
 /// Words of one sort, each with the held rules that cover it.
-struct Column<'a> {
+struct WordCoverage<'a> {
     numbers: BTreeMap<&'a str, usize>,
     bits: Vec<Bits>,
     /// Held rules with a star, which covers every word.
@@ -338,15 +348,15 @@ struct Column<'a> {
     marked: Vec<usize>,
 }
 
-impl<'a> Column<'a> {
-    fn of(words: impl Iterator<Item = &'a String>) -> Column<'a> {
+impl<'a> WordCoverage<'a> {
+    fn of(words: impl Iterator<Item = &'a String>) -> WordCoverage<'a> {
         let mut numbers = BTreeMap::new();
         for word in words {
             let next = numbers.len();
             numbers.entry(word.as_str()).or_insert(next);
         }
         let bits = vec![0; numbers.len()];
-        Column { numbers, bits, star: 0, marked: Vec::new() }
+        WordCoverage { numbers, bits, star: 0, marked: Vec::new() }
     }
 
     fn number(&self, word: &str) -> Option<usize> {
@@ -362,7 +372,7 @@ impl<'a> Column<'a> {
         held.iter().any(|word| word == "*" || self.numbers.contains_key(word.as_str()))
     }
 
-    /// As [`Column::meets`], where a star is a word as others.
+    /// As [`WordCoverage::meets`], where a star is a word as others.
     fn meets_exactly(&self, held: &[String]) -> bool {
         held.iter().any(|word| self.numbers.contains_key(word.as_str()))
     }
@@ -489,7 +499,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-fn parts_count(rule: &Rule) -> usize {
+fn parts_count(rule: &PolicyRule) -> usize {
     let resources = rule
         .api_groups
         .len()
@@ -499,12 +509,12 @@ fn parts_count(rule: &Rule) -> usize {
 }
 
 /// One verb on one resource or path, each as a rule of its own.
-fn for_each_part(rule: &Rule, mut visit: impl FnMut(Rule)) {
+fn for_each_part(rule: &PolicyRule, mut visit: impl FnMut(PolicyRule)) {
     let one = |text: &str| vec![text.to_owned()];
     for group in &rule.api_groups {
         for resource in &rule.resources {
             for verb in &rule.verbs {
-                let part = |names: Vec<String>| Rule {
+                let part = |names: Vec<String>| PolicyRule {
                     verbs: one(verb),
                     api_groups: one(group),
                     resources: one(resource),
@@ -522,7 +532,11 @@ fn for_each_part(rule: &Rule, mut visit: impl FnMut(Rule)) {
     }
     for path in &rule.non_resource_urls {
         for verb in &rule.verbs {
-            visit(Rule { verbs: one(verb), non_resource_urls: one(path), ..Rule::default() });
+            visit(PolicyRule {
+                verbs: one(verb),
+                non_resource_urls: one(path),
+                ..PolicyRule::default()
+            });
         }
     }
 }

@@ -14,22 +14,22 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::role::{Binding, Party, Role, RoleRef, Who};
-use crate::rule::{Asked, Rule};
-use crate::shared::Shared;
-use crate::slots::Slots;
+use crate::role::{Party, Requester, Role, RoleBinding, RoleRef};
+use crate::rule::{PolicyRule, RequestAttributes};
+use crate::shared::PersistentMap;
+use crate::slots::RoleTable;
 use crate::sorted::bit_of;
 
 /// What the roles say to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision<'a> {
+pub enum RbacDecision<'a> {
     /// Allowed, and by which binding. When several allow it, one of them is named.
-    Allow(Granted<'a>),
+    Allow(RoleGrant<'a>),
     /// Nothing allows it; another authorizer may.
     NoOpinion,
 }
 
-impl Decision<'_> {
+impl RbacDecision<'_> {
     /// Whether this is an `Allow`.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
@@ -39,7 +39,7 @@ impl Decision<'_> {
 
 /// The binding and role that allow something, and the subject they name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Granted<'a> {
+pub struct RoleGrant<'a> {
     /// The binding's namespace; empty for a ClusterRoleBinding.
     pub namespace: &'a str,
     /// The binding's name.
@@ -50,7 +50,7 @@ pub struct Granted<'a> {
     pub group: Option<&'a str>,
 }
 
-impl fmt::Display for Granted<'_> {
+impl fmt::Display for RoleGrant<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.namespace {
             "" => write!(f, "ClusterRoleBinding \"{}\"", self.binding)?,
@@ -70,29 +70,29 @@ impl fmt::Display for Granted<'_> {
 /// A copy shares all it can with what it is a copy of, so that a change costs what changes and not what there is.
 #[derive(Clone, Debug, Default)]
 pub struct Rbac {
-    slots: Slots,
+    slots: RoleTable,
     // INVARIANT: a slot that is taken stands in `roles` of exactly one place.
-    cluster: Place,
+    cluster: ScopeIndex,
     /// The namespaces in which there is something.
-    places: Shared<Arc<str>, Place>,
+    places: PersistentMap<Arc<str>, ScopeIndex>,
 }
 
 /// The cluster, or one namespace.
 #[derive(Clone, Debug, Default)]
-struct Place {
-    roles: Shared<Arc<str>, usize>,
-    bindings: Shared<Arc<str>, Arc<Binding>>,
+struct ScopeIndex {
+    roles: PersistentMap<Arc<str>, usize>,
+    bindings: PersistentMap<Arc<str>, Arc<RoleBinding>>,
     users: Holders,
     groups: Holders,
 }
 
 /// Subjects of one sort, and what they hold.
-type Holders = Shared<Arc<str>, Held>;
+type Holders = PersistentMap<Arc<str>, SubjectRoles>;
 
 /// The roles that one subject holds in one place, and the names of the bindings that say so.
 ///
 /// Bindings of one role share an entry, so a role is tried once however often it is bound.
-type Held = Shared<usize, Shared<Arc<str>, ()>>;
+type SubjectRoles = PersistentMap<usize, PersistentMap<Arc<str>, ()>>;
 
 impl Rbac {
     /// An index without roles or bindings, which allows nothing.
@@ -124,7 +124,7 @@ impl Rbac {
     }
 
     /// Takes in a binding as it now is.
-    pub fn put_binding(&mut self, binding: Binding) {
+    pub fn put_binding(&mut self, binding: RoleBinding) {
         self.remove_binding(&binding.namespace, &binding.name);
         let name: Arc<str> = Arc::from(binding.name.as_str());
         let number = role_home(&binding).map(|home| self.slot(home, binding.role.name()));
@@ -139,7 +139,7 @@ impl Rbac {
                     Party::User(who) => (&mut place.users, &**who),
                     Party::Group(who) => (&mut place.groups, *who),
                 };
-                let bound = |held: &mut Held| {
+                let bound = |held: &mut SubjectRoles| {
                     held.change(&number, |names| names.insert(Arc::clone(&name), ()));
                 };
                 holders.change(&Arc::from(who), bound);
@@ -175,7 +175,7 @@ impl Rbac {
     /// Whether a role allows what is asked, by a binding for the cluster or for the namespace asked
     /// about.
     #[must_use]
-    pub fn allows(&self, who: &Who<'_>, asked: &Asked<'_>) -> Decision<'_> {
+    pub fn allows(&self, who: &Requester<'_>, asked: &RequestAttributes<'_>) -> RbacDecision<'_> {
         let bit = bit_of(asked);
         let granted = self.cluster.granted("", &self.slots, bit, who, asked);
         let locally = || {
@@ -183,19 +183,19 @@ impl Rbac {
             let (namespace, place) = self.places.get_key_value(namespace)?;
             place.granted(namespace, &self.slots, bit, who, asked)
         };
-        granted.or_else(locally).map_or(Decision::NoOpinion, Decision::Allow)
+        granted.or_else(locally).map_or(RbacDecision::NoOpinion, RbacDecision::Allow)
     }
 
     /// Every rule that applies to somebody in a namespace, or in the cluster when it is empty.
     ///
     /// Rules of one role stay together; the cluster's roles come first, then by name.
     #[must_use]
-    pub fn rules_for(&self, who: &Who<'_>, namespace: &str) -> Vec<&Rule> {
+    pub fn rules_for(&self, who: &Requester<'_>, namespace: &str) -> Vec<&PolicyRule> {
         self.roles_for(who, namespace).into_iter().flat_map(|held| &held.role.rules).collect()
     }
 
     /// Every role that somebody holds in a namespace, each once, with a binding that says so.
-    pub(crate) fn roles_for(&self, who: &Who<'_>, namespace: &str) -> Vec<Granted<'_>> {
+    pub(crate) fn roles_for(&self, who: &Requester<'_>, namespace: &str) -> Vec<RoleGrant<'_>> {
         let mut roles = BTreeMap::new();
         let local = if namespace.is_empty() { None } else { self.places.get_key_value(namespace) };
         let local = local.map(|(namespace, place)| (&**namespace, place));
@@ -204,7 +204,7 @@ impl Rbac {
                 for (number, bindings) in held.iter() {
                     let Some(role) = self.slots.role(*number) else { continue };
                     let Some((binding, ())) = bindings.first() else { continue };
-                    let granted = Granted { namespace, binding, role, group };
+                    let granted = RoleGrant { namespace, binding, role, group };
                     roles.insert((role.namespace.as_str(), role.name.as_str()), granted);
                 }
             }
@@ -223,15 +223,15 @@ impl Rbac {
         self.cluster.roles.iter().filter_map(|(_, number)| self.slots.role(*number))
     }
 
-    fn place(&self, namespace: &str) -> Option<&Place> {
+    fn place(&self, namespace: &str) -> Option<&ScopeIndex> {
         if namespace.is_empty() { Some(&self.cluster) } else { self.places.get(namespace) }
     }
 
-    fn place_mut(&mut self, namespace: &str) -> Option<&mut Place> {
+    fn place_mut(&mut self, namespace: &str) -> Option<&mut ScopeIndex> {
         if namespace.is_empty() { Some(&mut self.cluster) } else { self.places.get_mut(namespace) }
     }
 
-    fn change_place(&mut self, namespace: &str, change: impl FnOnce(&mut Place)) {
+    fn change_place(&mut self, namespace: &str, change: impl FnOnce(&mut ScopeIndex)) {
         if namespace.is_empty() {
             change(&mut self.cluster);
         } else {
@@ -258,33 +258,36 @@ impl Rbac {
     }
 
     fn forget_empty_place(&mut self, namespace: &str) {
-        if self.places.get(namespace).is_some_and(Place::is_empty) {
+        if self.places.get(namespace).is_some_and(ScopeIndex::is_empty) {
             self.places.remove(namespace);
         }
     }
 }
 
-impl Place {
+impl ScopeIndex {
     /// What of the place allows somebody what is asked; `bit` is that of the question.
     fn granted<'a>(
         &'a self,
         namespace: &'a str,
-        slots: &'a Slots,
+        slots: &'a RoleTable,
         bit: u64,
-        who: &Who<'_>,
-        asked: &Asked<'_>,
-    ) -> Option<Granted<'a>> {
+        who: &Requester<'_>,
+        asked: &RequestAttributes<'_>,
+    ) -> Option<RoleGrant<'a>> {
         self.held(who).find_map(|(held, group)| {
             held.find(|number, bindings| {
                 let role = slots.allowing(*number, bit, asked)?;
                 let (binding, ()) = bindings.first()?;
-                Some(Granted { namespace, binding, role, group })
+                Some(RoleGrant { namespace, binding, role, group })
             })
         })
     }
 
     /// What the user holds by name, then by each group; with the group.
-    fn held<'a>(&'a self, who: &Who<'_>) -> impl Iterator<Item = (&'a Held, Option<&'a str>)> {
+    fn held<'a>(
+        &'a self,
+        who: &Requester<'_>,
+    ) -> impl Iterator<Item = (&'a SubjectRoles, Option<&'a str>)> {
         let user = self.users.get(who.user).map(|held| (held, None));
         let groups = who.groups.iter().filter_map(|group| {
             self.groups.get_key_value(group.as_str()).map(|(name, held)| (held, Some(&**name)))
@@ -298,7 +301,7 @@ impl Place {
 }
 
 /// Where the role of a binding lives; `None` when it can live nowhere.
-fn role_home(binding: &Binding) -> Option<&str> {
+fn role_home(binding: &RoleBinding) -> Option<&str> {
     match &binding.role {
         RoleRef::ClusterRole(_) => Some(""),
         // A ClusterRoleBinding has no namespace in which to look for a Role.
@@ -307,7 +310,7 @@ fn role_home(binding: &Binding) -> Option<&str> {
     }
 }
 
-fn parties(binding: &Binding) -> impl Iterator<Item = Party<'_>> {
+fn parties(binding: &RoleBinding) -> impl Iterator<Item = Party<'_>> {
     binding.subjects.iter().filter_map(|subject| subject.party(&binding.namespace))
 }
 

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 
 use crate::GROUP;
 use crate::cover::{Cover, cover};
-use crate::decide::{Granted, Rbac};
-use crate::role::{Binding, Role, RoleRef, Who};
-use crate::rule::{Asked, Quoted, Rule};
+use crate::decide::{Rbac, RoleGrant};
+use crate::role::{Requester, Role, RoleBinding, RoleRef};
+use crate::rule::{PolicyRule, Quoted, RequestAttributes};
 
 /// What garbage collection and the server itself change; none of it says who may do what.
 const UPKEEP: [&str; 5] =
@@ -56,7 +56,7 @@ pub fn is_upkeep(old: &Object, new: &Object) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Escalation {
     /// These rules are not held.
-    Missing(Vec<Rule>),
+    Missing(Vec<PolicyRule>),
     /// A role that gathers rules can come to hold anything, so writing one needs everything.
     Gathers,
     /// The role to be bound is absent, so nobody can be said to hold it.
@@ -73,7 +73,7 @@ pub enum Escalation {
 impl Escalation {
     /// The sentence for the refusal.
     #[must_use]
-    pub fn message(&self, who: &Who<'_>) -> String {
+    pub fn message(&self, who: &Requester<'_>) -> String {
         match self {
             Self::Missing(rules) => {
                 let lines: BTreeSet<String> =
@@ -114,7 +114,7 @@ pub struct Relied<'a> {
 
 impl<'a> Relied<'a> {
     /// Adds that somebody holds a role.
-    pub fn add(&mut self, granted: &Granted<'a>) {
+    pub fn add(&mut self, granted: &RoleGrant<'a>) {
         self.bindings.insert((granted.namespace, granted.binding));
         self.roles.insert((&granted.role.namespace, &granted.role.name));
     }
@@ -128,9 +128,9 @@ impl Rbac {
     /// `may` asks the whole chain of authorizers on behalf of `who`.
     pub fn check_write(
         &self,
-        who: &Who<'_>,
+        who: &Requester<'_>,
         write: &RoleWrite<'_>,
-        may: impl FnOnce(&Asked<'_>) -> bool,
+        may: impl FnOnce(&RequestAttributes<'_>) -> bool,
     ) -> Result<Relied<'_>, Escalation> {
         if write.old.is_some_and(|old| is_upkeep(old, write.new)) {
             return Ok(Relied::default());
@@ -143,7 +143,7 @@ impl Rbac {
                 self.check_role(who, &role, write.path_name, gathered, may)
             }
             // A binding to nothing that is known hands out nothing; validation has its word on it.
-            _ => match Binding::from_object(write.new) {
+            _ => match RoleBinding::from_object(write.new) {
                 Some(binding) => self.check_binding(who, &binding, may),
                 None => Ok(Relied::default()),
             },
@@ -157,11 +157,11 @@ impl Rbac {
     /// `may` asks the whole chain of authorizers on behalf of `who`.
     pub fn check_role(
         &self,
-        who: &Who<'_>,
+        who: &Requester<'_>,
         role: &Role,
         asked_name: &str,
         gathered: bool,
-        may: impl FnOnce(&Asked<'_>) -> bool,
+        may: impl FnOnce(&RequestAttributes<'_>) -> bool,
     ) -> Result<Relied<'_>, Escalation> {
         let resource = if role.namespace.is_empty() { "clusterroles" } else { "roles" };
         if who.is_master() || may(&question("escalate", resource, &role.namespace, asked_name)) {
@@ -182,9 +182,9 @@ impl Rbac {
     /// `may` asks the whole chain of authorizers on behalf of `who`.
     pub fn check_binding(
         &self,
-        who: &Who<'_>,
-        binding: &Binding,
-        may: impl FnOnce(&Asked<'_>) -> bool,
+        who: &Requester<'_>,
+        binding: &RoleBinding,
+        may: impl FnOnce(&RequestAttributes<'_>) -> bool,
     ) -> Result<Relied<'_>, Escalation> {
         let (resource, home) = match &binding.role {
             RoleRef::ClusterRole(_) => ("clusterroles", ""),
@@ -210,16 +210,16 @@ impl Rbac {
     /// Passes if somebody holds all of the rules in a namespace.
     fn must_hold(
         &self,
-        who: &Who<'_>,
+        who: &Requester<'_>,
         namespace: &str,
-        wanted: &[Rule],
+        wanted: &[PolicyRule],
     ) -> Result<Relied<'_>, Escalation> {
         let roles = self.roles_for(who, namespace);
-        let held: Vec<(&Rule, &Granted<'_>)> = roles
+        let held: Vec<(&PolicyRule, &RoleGrant<'_>)> = roles
             .iter()
             .flat_map(|granted| granted.role.rules.iter().map(move |rule| (rule, granted)))
             .collect();
-        let rules: Vec<&Rule> = held.iter().map(|(rule, _)| *rule).collect();
+        let rules: Vec<&PolicyRule> = held.iter().map(|(rule, _)| *rule).collect();
         let Cover { missing, used } = cover(&rules, wanted);
         if !missing.is_empty() {
             return Err(Escalation::Missing(missing));
@@ -232,25 +232,35 @@ impl Rbac {
     }
 }
 
-fn question<'a>(verb: &'a str, resource: &'a str, namespace: &'a str, name: &'a str) -> Asked<'a> {
-    Asked::Resource { verb, group: GROUP, resource, subresource: "", namespace, name }
+fn question<'a>(
+    verb: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+) -> RequestAttributes<'a> {
+    RequestAttributes::Resource { verb, group: GROUP, resource, subresource: "", namespace, name }
 }
 
-fn everything() -> [Rule; 2] {
+fn everything() -> [PolicyRule; 2] {
     let star = || vec!["*".to_owned()];
     [
-        Rule { verbs: star(), api_groups: star(), resources: star(), ..Rule::default() },
-        Rule { verbs: star(), non_resource_urls: star(), ..Rule::default() },
+        PolicyRule {
+            verbs: star(),
+            api_groups: star(),
+            resources: star(),
+            ..PolicyRule::default()
+        },
+        PolicyRule { verbs: star(), non_resource_urls: star(), ..PolicyRule::default() },
     ]
 }
 
 /// Rules that differ only in their verbs become one, so that a refusal stays short.
-fn compact(rules: &[Rule]) -> Vec<Rule> {
-    let mut merged: BTreeMap<Rule, Vec<String>> = BTreeMap::new();
+fn compact(rules: &[PolicyRule]) -> Vec<PolicyRule> {
+    let mut merged: BTreeMap<PolicyRule, Vec<String>> = BTreeMap::new();
     for rule in rules {
         let mut key = rule.clone();
         let verbs = core::mem::take(&mut key.verbs);
         merged.entry(key).or_default().extend(verbs);
     }
-    merged.into_iter().map(|(rule, verbs)| Rule { verbs, ..rule }).collect()
+    merged.into_iter().map(|(rule, verbs)| PolicyRule { verbs, ..rule }).collect()
 }

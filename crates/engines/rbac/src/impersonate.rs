@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::MASTERS;
-use crate::rule::Asked;
+use crate::rule::RequestAttributes;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const ACCOUNTS: &str = "system:serviceaccounts";
@@ -29,7 +29,7 @@ const MANY: usize = 4;
 
 /// Somebody whom a caller wants to be, as the caller says it.
 #[derive(Clone, Copy, Debug)]
-pub struct Identity<'a> {
+pub struct ImpersonationRequest<'a> {
     /// The user name; never empty.
     pub user: &'a str,
     /// Empty when none is claimed.
@@ -51,23 +51,27 @@ pub struct Impersonated {
 
 /// The limited ways to be somebody else, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum ImpersonationMode {
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
     UserInfo,
 }
 
-impl Mode {
-    const ALL: [Mode; 4] =
-        [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo];
+impl ImpersonationMode {
+    const ALL: [ImpersonationMode; 4] = [
+        ImpersonationMode::AssociatedNode,
+        ImpersonationMode::ArbitraryNode,
+        ImpersonationMode::ServiceAccount,
+        ImpersonationMode::UserInfo,
+    ];
 
     fn verb(self) -> &'static str {
         match self {
-            Mode::AssociatedNode => "impersonate:associated-node",
-            Mode::ArbitraryNode => "impersonate:arbitrary-node",
-            Mode::ServiceAccount => "impersonate:serviceaccount",
-            Mode::UserInfo => "impersonate:user-info",
+            ImpersonationMode::AssociatedNode => "impersonate:associated-node",
+            ImpersonationMode::ArbitraryNode => "impersonate:arbitrary-node",
+            ImpersonationMode::ServiceAccount => "impersonate:serviceaccount",
+            ImpersonationMode::UserInfo => "impersonate:user-info",
         }
     }
 
@@ -77,16 +81,16 @@ impl Mode {
 
     /// Whether the way leads to such an identity. `own_node` is the node that the caller, a service account,
     /// runs on.
-    fn fits(self, wanted: &Identity<'_>, own_node: Option<&str>) -> bool {
+    fn fits(self, wanted: &ImpersonationRequest<'_>, own_node: Option<&str>) -> bool {
         let only_name =
             wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(wanted.user);
         let account = service_account(wanted.user);
         match self {
-            Mode::AssociatedNode => only_name && node.is_some() && node == own_node,
-            Mode::ArbitraryNode => only_name && node.is_some(),
-            Mode::ServiceAccount => only_name && account.is_some(),
-            Mode::UserInfo => node.is_none() && account.is_none(),
+            ImpersonationMode::AssociatedNode => only_name && node.is_some() && node == own_node,
+            ImpersonationMode::ArbitraryNode => only_name && node.is_some(),
+            ImpersonationMode::ServiceAccount => only_name && account.is_some(),
+            ImpersonationMode::UserInfo => node.is_none() && account.is_none(),
         }
     }
 }
@@ -97,15 +101,15 @@ impl Mode {
 /// `asked` is the request, `own_node` the node of a caller that is a service account bound to one, and `may` asks
 /// the whole chain of authorizers on behalf of the caller.
 pub fn impersonate<'a>(
-    wanted: &Identity<'a>,
-    asked: &Asked<'_>,
+    wanted: &ImpersonationRequest<'a>,
+    asked: &RequestAttributes<'_>,
     own_node: Option<&str>,
-    may: impl Fn(&Asked<'_>) -> bool,
-) -> Result<Impersonated, Asked<'a>> {
+    may: impl Fn(&RequestAttributes<'_>) -> bool,
+) -> Result<Impersonated, RequestAttributes<'a>> {
     let Err(refused) = check_each(wanted, "impersonate", "", &may) else {
         return Ok(Impersonated { groups: groups_of(wanted), constraint: None });
     };
-    for mode in Mode::ALL.into_iter().filter(|mode| mode.fits(wanted, own_node)) {
+    for mode in ImpersonationMode::ALL.into_iter().filter(|mode| mode.fits(wanted, own_node)) {
         let verb = format!("impersonate-on:{}:{}", mode.name(), asked.verb());
         if may(&asked.with_verb(&verb)) && holds(mode, wanted, &may) {
             return Ok(Impersonated {
@@ -118,17 +122,23 @@ pub fn impersonate<'a>(
 }
 
 /// Whether the identity is within a limited right.
-fn holds(mode: Mode, wanted: &Identity<'_>, may: &impl Fn(&Asked<'_>) -> bool) -> bool {
+fn holds(
+    mode: ImpersonationMode,
+    wanted: &ImpersonationRequest<'_>,
+    may: &impl Fn(&RequestAttributes<'_>) -> bool,
+) -> bool {
     let all = |group, resource, subresource| {
         may(&question(mode.verb(), group, resource, subresource, "", "*"))
     };
     match mode {
         // The right is to the node one runs on, whichever that is.
-        Mode::AssociatedNode => all(AUTHENTICATION, "nodes", ""),
-        Mode::ArbitraryNode => node_name(wanted.user)
+        ImpersonationMode::AssociatedNode => all(AUTHENTICATION, "nodes", ""),
+        ImpersonationMode::ArbitraryNode => node_name(wanted.user)
             .is_some_and(|node| may(&question(mode.verb(), AUTHENTICATION, "nodes", "", "", node))),
-        Mode::ServiceAccount => check_each(wanted, mode.verb(), AUTHENTICATION, may).is_ok(),
-        Mode::UserInfo => {
+        ImpersonationMode::ServiceAccount => {
+            check_each(wanted, mode.verb(), AUTHENTICATION, may).is_ok()
+        }
+        ImpersonationMode::UserInfo => {
             let groups = wanted.groups;
             let sane = groups.iter().all(|group| !group.is_empty() && group != MASTERS)
                 && wanted.extra.iter().all(|(key, value)| is_sane_key(key) && !value.is_empty());
@@ -146,12 +156,13 @@ fn holds(mode: Mode, wanted: &Identity<'_>, may: &impl Fn(&Asked<'_>) -> bool) -
 
 /// Asks for each part of an identity; the first that is refused. Names and groups are in an API group.
 fn check_each<'a>(
-    wanted: &Identity<'a>,
+    wanted: &ImpersonationRequest<'a>,
     verb: &'a str,
     group: &'a str,
-    may: &impl Fn(&Asked<'_>) -> bool,
-) -> Result<(), Asked<'a>> {
-    let check = |question: Asked<'a>| if may(&question) { Ok(()) } else { Err(question) };
+    may: &impl Fn(&RequestAttributes<'_>) -> bool,
+) -> Result<(), RequestAttributes<'a>> {
+    let check =
+        |question: RequestAttributes<'a>| if may(&question) { Ok(()) } else { Err(question) };
     check(match service_account(wanted.user) {
         Some((namespace, name)) => question(verb, group, "serviceaccounts", "", namespace, name),
         None => question(verb, group, "users", "", "", wanted.user),
@@ -175,21 +186,21 @@ fn question<'a>(
     subresource: &'a str,
     namespace: &'a str,
     name: &'a str,
-) -> Asked<'a> {
-    Asked::Resource { verb, group, resource, subresource, namespace, name }
+) -> RequestAttributes<'a> {
+    RequestAttributes::Resource { verb, group, resource, subresource, namespace, name }
 }
 
-fn groups_in(mode: Mode, wanted: &Identity<'_>) -> Vec<String> {
+fn groups_in(mode: ImpersonationMode, wanted: &ImpersonationRequest<'_>) -> Vec<String> {
     match mode {
-        Mode::AssociatedNode | Mode::ArbitraryNode => {
+        ImpersonationMode::AssociatedNode | ImpersonationMode::ArbitraryNode => {
             Vec::from([NODES.to_owned(), AUTHENTICATED.to_owned()])
         }
-        Mode::ServiceAccount | Mode::UserInfo => groups_of(wanted),
+        ImpersonationMode::ServiceAccount | ImpersonationMode::UserInfo => groups_of(wanted),
     }
 }
 
 /// What is claimed, else what a service account is in; and everybody's group.
-fn groups_of(wanted: &Identity<'_>) -> Vec<String> {
+fn groups_of(wanted: &ImpersonationRequest<'_>) -> Vec<String> {
     let mut groups = wanted.groups.to_vec();
     if groups.is_empty()
         && let Some((namespace, _)) = service_account(wanted.user)

@@ -12,17 +12,17 @@ use serde_json::{Map, Value, json};
 use tenure_core::selector::LabelSelector;
 
 use crate::GROUP;
-use crate::role::{Binding, Role, RoleRef, Subject};
-use crate::rule::Rule;
+use crate::role::{BindingSubject, Role, RoleBinding, RoleRef};
+use crate::rule::PolicyRule;
 
 type Object = Map<String, Value>;
 
-impl Rule {
+impl PolicyRule {
     /// Reads one entry of `rules`.
     #[must_use]
-    pub fn from_value(value: &Value) -> Rule {
+    pub fn from_value(value: &Value) -> PolicyRule {
         let list = |key| value.get(key).map(texts).unwrap_or_default();
-        Rule {
+        PolicyRule {
             verbs: list("verbs"),
             api_groups: list("apiGroups"),
             resources: list("resources"),
@@ -60,7 +60,7 @@ impl Role {
             namespace,
             name,
             labels: labels.map(pairs).unwrap_or_default(),
-            rules: items(object.get("rules")).map(Rule::from_value).collect(),
+            rules: items(object.get("rules")).map(PolicyRule::from_value).collect(),
             gathers: gathers.map(|rule| {
                 let selectors = items(rule.get("clusterRoleSelectors"));
                 let selectors = selectors.filter_map(Value::as_object);
@@ -70,10 +70,10 @@ impl Role {
     }
 }
 
-impl Binding {
+impl RoleBinding {
     /// Reads a RoleBinding or ClusterRoleBinding; `None` when the kind of its role is unknown.
     #[must_use]
-    pub fn from_object(object: &Object) -> Option<Binding> {
+    pub fn from_object(object: &Object) -> Option<RoleBinding> {
         let (namespace, name) = place(object);
         let role = object.get("roleRef")?;
         let role = match text(role, "kind") {
@@ -81,8 +81,9 @@ impl Binding {
             "Role" => RoleRef::Role(text(role, "name").to_owned()),
             _ => return None,
         };
-        let subjects = items(object.get("subjects")).filter_map(Subject::from_value).collect();
-        Some(Binding { namespace, name, role, subjects })
+        let subjects =
+            items(object.get("subjects")).filter_map(BindingSubject::from_value).collect();
+        Some(RoleBinding { namespace, name, role, subjects })
     }
 }
 
@@ -94,17 +95,18 @@ impl RoleRef {
     }
 }
 
-impl Subject {
+impl BindingSubject {
     /// Reads one entry of `subjects`; `None` when its kind is unknown.
     #[must_use]
-    pub fn from_value(value: &Value) -> Option<Subject> {
+    pub fn from_value(value: &Value) -> Option<BindingSubject> {
         let name = text(value, "name").to_owned();
         Some(match text(value, "kind") {
-            "User" => Subject::User(name),
-            "Group" => Subject::Group(name),
-            "ServiceAccount" => {
-                Subject::ServiceAccount { namespace: text(value, "namespace").to_owned(), name }
-            }
+            "User" => BindingSubject::User(name),
+            "Group" => BindingSubject::Group(name),
+            "ServiceAccount" => BindingSubject::ServiceAccount {
+                namespace: text(value, "namespace").to_owned(),
+                name,
+            },
             _ => return None,
         })
     }

@@ -28,12 +28,12 @@ mod sorted;
 
 pub use aggregate::{RoleChange, aggregate};
 pub use cover::missing;
-pub use decide::{Decision, Granted, Rbac};
+pub use decide::{Rbac, RbacDecision, RoleGrant};
 pub use escalate::{Escalation, Relied, RoleWrite, is_upkeep};
-pub use impersonate::{Identity, Impersonated, impersonate, service_account};
+pub use impersonate::{Impersonated, ImpersonationRequest, impersonate, service_account};
 pub use reconcile::{Reconciled, reconcile};
-pub use role::{Binding, Role, RoleRef, Subject, Who};
-pub use rule::{Asked, Rule};
+pub use role::{BindingSubject, Requester, Role, RoleBinding, RoleRef};
+pub use rule::{PolicyRule, RequestAttributes};
 
 /// The API group of roles and bindings.
 pub const GROUP: &str = "rbac.authorization.k8s.io";

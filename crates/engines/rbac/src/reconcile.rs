@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::bootstrap::AUTO_UPDATE;
 use crate::cover::missing;
 use crate::json::items;
-use crate::role::Subject;
-use crate::rule::Rule;
+use crate::role::BindingSubject;
+use crate::rule::PolicyRule;
 
 type Object = Map<String, Value>;
 
@@ -66,17 +66,20 @@ fn add_rules(object: &mut Object, expected: &Object) {
     if expected.contains_key("aggregationRule") {
         return;
     }
-    let rules =
-        |object: &Object| items(object.get("rules")).map(Rule::from_value).collect::<Vec<Rule>>();
+    let rules = |object: &Object| {
+        items(object.get("rules")).map(PolicyRule::from_value).collect::<Vec<PolicyRule>>()
+    };
     let absent = missing(&rules(object), &rules(expected));
-    append(object, "rules", absent.iter().map(Rule::to_value).collect());
+    append(object, "rules", absent.iter().map(PolicyRule::to_value).collect());
 }
 
 fn add_subjects(object: &mut Object, expected: &Object) {
-    let known: Vec<Subject> =
-        items(object.get("subjects")).filter_map(Subject::from_value).collect();
+    let known: Vec<BindingSubject> =
+        items(object.get("subjects")).filter_map(BindingSubject::from_value).collect();
     let absent = items(expected.get("subjects"))
-        .filter(|wanted| Subject::from_value(wanted).is_some_and(|wanted| !known.contains(&wanted)))
+        .filter(|wanted| {
+            BindingSubject::from_value(wanted).is_some_and(|wanted| !known.contains(&wanted))
+        })
         .cloned()
         .collect();
     append(object, "subjects", absent);

@@ -11,18 +11,18 @@ use alloc::vec::Vec;
 use tenure_core::selector::LabelSelector;
 
 use crate::MASTERS;
-use crate::rule::Rule;
+use crate::rule::PolicyRule;
 
 /// The one who asks: a user name and every group the user is in.
 #[derive(Clone, Copy, Debug)]
-pub struct Who<'a> {
+pub struct Requester<'a> {
     /// The user name; a service account's is `system:serviceaccount:{namespace}:{name}`.
     pub user: &'a str,
     /// Every group, `system:authenticated` or `system:unauthenticated` included.
     pub groups: &'a [String],
 }
 
-impl Who<'_> {
+impl Requester<'_> {
     /// Whether this is a member of `system:masters`, who may do everything.
     #[must_use]
     pub fn is_master(&self) -> bool {
@@ -40,7 +40,7 @@ pub struct Role {
     /// The labels by which aggregated roles find this one.
     pub labels: BTreeMap<String, String>,
     /// What the role allows.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<PolicyRule>,
     /// Which ClusterRoles this one gathers its rules from; `None` when its rules are its own.
     pub gathers: Option<Vec<LabelSelector>>,
 }
@@ -82,7 +82,7 @@ impl RoleRef {
 
 /// Whom a binding names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum BindingSubject {
     /// A user by name.
     User(String),
     /// Everybody in a group.
@@ -103,7 +103,7 @@ pub(crate) enum Party<'a> {
     Group(&'a str),
 }
 
-impl Subject {
+impl BindingSubject {
     /// `None` for a service account without a namespace in a binding without one: it is nobody.
     pub(crate) fn party(&self, binding_namespace: &str) -> Option<Party<'_>> {
         Some(match self {
@@ -122,7 +122,7 @@ impl Subject {
 
 /// A RoleBinding, or a ClusterRoleBinding when its namespace is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
+pub struct RoleBinding {
     /// Empty for a ClusterRoleBinding.
     pub namespace: String,
     /// The name.
@@ -130,5 +130,5 @@ pub struct Binding {
     /// The role handed out; it need not exist.
     pub role: RoleRef,
     /// To whom.
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<BindingSubject>,
 }

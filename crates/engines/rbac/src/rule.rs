@@ -8,7 +8,7 @@ use core::fmt;
 
 /// What is asked, in the words of access rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked<'a> {
+pub enum RequestAttributes<'a> {
     /// Something in the API.
     Resource {
         /// Such as `get`.
@@ -33,7 +33,7 @@ pub enum Asked<'a> {
     },
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestAttributes<'a> {
     /// The namespace asked about; empty for the whole cluster and for paths.
     #[must_use]
     pub fn namespace(&self) -> &'a str {
@@ -64,29 +64,29 @@ impl<'a> Asked<'a> {
 
     /// The same question about another verb.
     #[must_use]
-    pub fn with_verb<'b>(&self, verb: &'b str) -> Asked<'b>
+    pub fn with_verb<'b>(&self, verb: &'b str) -> RequestAttributes<'b>
     where
         'a: 'b,
     {
         match *self {
             Self::Resource { group, resource, subresource, namespace, name, .. } => {
-                Asked::Resource { verb, group, resource, subresource, namespace, name }
+                RequestAttributes::Resource { verb, group, resource, subresource, namespace, name }
             }
-            Self::Path { path, .. } => Asked::Path { verb, path },
+            Self::Path { path, .. } => RequestAttributes::Path { verb, path },
         }
     }
 
     /// What must be allowed as well when a request that was allowed this turns out to create the object: a PUT or
     /// an applied configuration of one that is not there (R160). `None` for a request that says it creates.
     #[must_use]
-    pub fn to_create(&self) -> Option<Asked<'a>> {
+    pub fn to_create(&self) -> Option<RequestAttributes<'a>> {
         (self.verb() != "create").then(|| self.with_verb("create"))
     }
 }
 
 /// What a role allows: verbs on resources, or verbs on paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rule {
+pub struct PolicyRule {
     /// Verbs, or `*`.
     pub verbs: Vec<String>,
     /// API groups, or `*`; the core group is the empty text.
@@ -99,13 +99,15 @@ pub struct Rule {
     pub non_resource_urls: Vec<String>,
 }
 
-impl Rule {
+impl PolicyRule {
     /// Whether the rule allows what is asked, in a place where it applies.
     #[must_use]
-    pub fn allows(&self, asked: &Asked<'_>) -> bool {
+    pub fn allows(&self, asked: &RequestAttributes<'_>) -> bool {
         match *asked {
-            Asked::Resource { .. } => self.resources.iter().any(|held| self.allows_of(held, asked)),
-            Asked::Path { verb, path } => {
+            RequestAttributes::Resource { .. } => {
+                self.resources.iter().any(|held| self.allows_of(held, asked))
+            }
+            RequestAttributes::Path { verb, path } => {
                 has_or_star(&self.verbs, verb)
                     && self.non_resource_urls.iter().any(|held| reaches(held, path))
             }
@@ -113,8 +115,9 @@ impl Rule {
     }
 
     /// Whether the rule allows what is asked by this one of its resources.
-    pub(crate) fn allows_of(&self, held: &str, asked: &Asked<'_>) -> bool {
-        let Asked::Resource { verb, group, resource, subresource, name, .. } = *asked else {
+    pub(crate) fn allows_of(&self, held: &str, asked: &RequestAttributes<'_>) -> bool {
+        let RequestAttributes::Resource { verb, group, resource, subresource, name, .. } = *asked
+        else {
             return false;
         };
         names(held, resource, subresource)
@@ -152,7 +155,7 @@ pub(crate) fn reaches(held: &str, path: &str) -> bool {
 }
 
 /// The short form in which a refusal lists the rules that are not held.
-impl fmt::Display for Rule {
+impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = [
             ("APIGroups", &self.api_groups),

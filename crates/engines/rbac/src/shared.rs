@@ -21,42 +21,42 @@ const FEW: usize = MOST / 4;
 
 /// The map.
 #[derive(Debug)]
-pub(crate) struct Shared<K, V> {
+pub(crate) struct PersistentMap<K, V> {
     // INVARIANT: no node is empty, and every leaf is as deep as every other.
-    root: Option<Node<K, V>>,
+    root: Option<TreeNode<K, V>>,
 }
 
 #[derive(Debug)]
-enum Node<K, V> {
+enum TreeNode<K, V> {
     Leaf(Arc<[(K, V)]>),
     // INVARIANT: all keys of a child but the first are at least the key beside it, and less than the next one's.
     Branch(Arc<[Child<K, V>]>),
 }
 
-type Child<K, V> = (K, Node<K, V>);
+type Child<K, V> = (K, TreeNode<K, V>);
 
-impl<K, V> Clone for Node<K, V> {
-    fn clone(&self) -> Node<K, V> {
+impl<K, V> Clone for TreeNode<K, V> {
+    fn clone(&self) -> TreeNode<K, V> {
         match self {
-            Node::Leaf(entries) => Node::Leaf(Arc::clone(entries)),
-            Node::Branch(children) => Node::Branch(Arc::clone(children)),
+            TreeNode::Leaf(entries) => TreeNode::Leaf(Arc::clone(entries)),
+            TreeNode::Branch(children) => TreeNode::Branch(Arc::clone(children)),
         }
     }
 }
 
-impl<K, V> Clone for Shared<K, V> {
-    fn clone(&self) -> Shared<K, V> {
-        Shared { root: self.root.clone() }
+impl<K, V> Clone for PersistentMap<K, V> {
+    fn clone(&self) -> PersistentMap<K, V> {
+        PersistentMap { root: self.root.clone() }
     }
 }
 
-impl<K, V> Default for Shared<K, V> {
-    fn default() -> Shared<K, V> {
-        Shared { root: None }
+impl<K, V> Default for PersistentMap<K, V> {
+    fn default() -> PersistentMap<K, V> {
+        PersistentMap { root: None }
     }
 }
 
-impl<K, V> Shared<K, V> {
+impl<K, V> PersistentMap<K, V> {
     pub(crate) fn is_empty(&self) -> bool {
         self.root.is_none()
     }
@@ -66,8 +66,8 @@ impl<K, V> Shared<K, V> {
         let mut node = self.root.as_ref()?;
         loop {
             match node {
-                Node::Leaf(entries) => return entries.first().map(|(key, value)| (key, value)),
-                Node::Branch(children) => node = &children.first()?.1,
+                TreeNode::Leaf(entries) => return entries.first().map(|(key, value)| (key, value)),
+                TreeNode::Branch(children) => node = &children.first()?.1,
             }
         }
     }
@@ -90,7 +90,7 @@ impl<K, V> Shared<K, V> {
     }
 }
 
-impl<K: Clone + Ord, V: Clone> Shared<K, V> {
+impl<K: Clone + Ord, V: Clone> PersistentMap<K, V> {
     pub(crate) fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -107,11 +107,11 @@ impl<K: Clone + Ord, V: Clone> Shared<K, V> {
         let mut node = self.root.as_ref()?;
         loop {
             match node {
-                Node::Leaf(entries) => {
+                TreeNode::Leaf(entries) => {
                     let place = place_of(entries, key).ok()?;
                     return entries.get(place).map(|(key, value)| (key, value));
                 }
-                Node::Branch(children) => node = &children.get(child_of(children, key))?.1,
+                TreeNode::Branch(children) => node = &children.get(child_of(children, key))?.1,
             }
         }
     }
@@ -127,11 +127,11 @@ impl<K: Clone + Ord, V: Clone> Shared<K, V> {
         let mut node = self.root.as_mut()?;
         loop {
             match node {
-                Node::Leaf(entries) => {
+                TreeNode::Leaf(entries) => {
                     let place = place_of(entries, key).ok()?;
                     return Arc::make_mut(entries).get_mut(place).map(|(_, value)| value);
                 }
-                Node::Branch(children) => {
+                TreeNode::Branch(children) => {
                     let place = child_of(children, key);
                     node = &mut Arc::make_mut(children).get_mut(place)?.1;
                 }
@@ -156,13 +156,13 @@ impl<K: Clone + Ord, V: Clone> Shared<K, V> {
     /// Puts a value in the place of the one that the key had.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         let Some(root) = &mut self.root else {
-            self.root = Some(Node::Leaf(Arc::new([(key, value)])));
+            self.root = Some(TreeNode::Leaf(Arc::new([(key, value)])));
             return;
         };
         if let Some(right) = root.insert(key, value) {
             let left = root.clone();
             // The key beside the first child is never looked at.
-            *root = Node::Branch(Arc::new([(right.0.clone(), left), right]));
+            *root = TreeNode::Branch(Arc::new([(right.0.clone(), left), right]));
         }
     }
 
@@ -175,8 +175,8 @@ impl<K: Clone + Ord, V: Clone> Shared<K, V> {
         let root = self.root.as_mut()?;
         let value = root.remove(key);
         match root {
-            Node::Leaf(entries) if entries.is_empty() => self.root = None,
-            Node::Branch(children) if children.len() <= 1 => {
+            TreeNode::Leaf(entries) if entries.is_empty() => self.root = None,
+            TreeNode::Branch(children) if children.len() <= 1 => {
                 self.root = children.first().map(|(_, only)| only.clone());
             }
             _ => {}
@@ -185,27 +185,27 @@ impl<K: Clone + Ord, V: Clone> Shared<K, V> {
     }
 }
 
-impl<K, V> Node<K, V> {
+impl<K, V> TreeNode<K, V> {
     fn len(&self) -> usize {
         match self {
-            Node::Leaf(entries) => entries.len(),
-            Node::Branch(children) => children.len(),
+            TreeNode::Leaf(entries) => entries.len(),
+            TreeNode::Branch(children) => children.len(),
         }
     }
 
     fn find<'a, R>(&'a self, look: &mut impl FnMut(&'a K, &'a V) -> Option<R>) -> Option<R> {
         match self {
-            Node::Leaf(entries) => entries.iter().find_map(|(key, value)| look(key, value)),
-            Node::Branch(children) => children.iter().find_map(|(_, child)| child.find(look)),
+            TreeNode::Leaf(entries) => entries.iter().find_map(|(key, value)| look(key, value)),
+            TreeNode::Branch(children) => children.iter().find_map(|(_, child)| child.find(look)),
         }
     }
 }
 
-impl<K: Clone + Ord, V: Clone> Node<K, V> {
+impl<K: Clone + Ord, V: Clone> TreeNode<K, V> {
     /// Inserts, and gives away its right half if it became too long.
     fn insert(&mut self, key: K, value: V) -> Option<Child<K, V>> {
         match self {
-            Node::Leaf(entries) => {
+            TreeNode::Leaf(entries) => {
                 let place = match place_of(entries, &key) {
                     Ok(place) => {
                         Arc::make_mut(entries).get_mut(place)?.1 = value;
@@ -215,14 +215,14 @@ impl<K: Clone + Ord, V: Clone> Node<K, V> {
                 };
                 let (left, right) = spliced(entries, place, (key, value));
                 *entries = left;
-                right.and_then(|right| Some((right.first()?.0.clone(), Node::Leaf(right))))
+                right.and_then(|right| Some((right.first()?.0.clone(), TreeNode::Leaf(right))))
             }
-            Node::Branch(children) => {
+            TreeNode::Branch(children) => {
                 let place = child_of(children, &key);
                 let new = Arc::make_mut(children).get_mut(place)?.1.insert(key, value)?;
                 let (left, right) = spliced(children, place + 1, new);
                 *children = left;
-                right.and_then(|right| Some((right.first()?.0.clone(), Node::Branch(right))))
+                right.and_then(|right| Some((right.first()?.0.clone(), TreeNode::Branch(right))))
             }
         }
     }
@@ -233,13 +233,13 @@ impl<K: Clone + Ord, V: Clone> Node<K, V> {
         Q: Ord + ?Sized,
     {
         match self {
-            Node::Leaf(entries) => {
+            TreeNode::Leaf(entries) => {
                 let place = place_of(entries, key).ok()?;
                 let value = entries.get(place)?.1.clone();
                 *entries = without(entries, place);
                 Some(value)
             }
-            Node::Branch(children) => {
+            TreeNode::Branch(children) => {
                 let place = child_of(children, key);
                 let child = &mut Arc::make_mut(children).get_mut(place)?.1;
                 let value = child.remove(key);
@@ -252,16 +252,16 @@ impl<K: Clone + Ord, V: Clone> Node<K, V> {
     }
 
     /// Itself and the entries of its right neighbour, which are all at least `from`.
-    fn joined(&self, from: &K, right: &Node<K, V>) -> Option<Node<K, V>> {
+    fn joined(&self, from: &K, right: &TreeNode<K, V>) -> Option<TreeNode<K, V>> {
         match (self, right) {
-            (Node::Leaf(left), Node::Leaf(right)) => {
-                Some(Node::Leaf(left.iter().chain(&**right).cloned().collect()))
+            (TreeNode::Leaf(left), TreeNode::Leaf(right)) => {
+                Some(TreeNode::Leaf(left.iter().chain(&**right).cloned().collect()))
             }
-            (Node::Branch(left), Node::Branch(right)) => {
+            (TreeNode::Branch(left), TreeNode::Branch(right)) => {
                 // The first child of the right one is no longer the first.
                 let first = right.first().map(|(_, child)| (from.clone(), child.clone()));
                 let right = first.into_iter().chain(right.iter().skip(1).cloned());
-                Some(Node::Branch(left.iter().cloned().chain(right).collect()))
+                Some(TreeNode::Branch(left.iter().cloned().chain(right).collect()))
             }
             // Neighbours are equally deep.
             _ => None,
@@ -336,21 +336,21 @@ where
     Err(entries.len())
 }
 
-/// See [`Shared::iter`].
+/// See [`PersistentMap::iter`].
 pub(crate) struct Iter<'a, K, V> {
     branches: Vec<slice::Iter<'a, Child<K, V>>>,
     leaf: slice::Iter<'a, (K, V)>,
 }
 
 impl<'a, K, V> Iter<'a, K, V> {
-    fn enter(&mut self, mut node: &'a Node<K, V>) {
+    fn enter(&mut self, mut node: &'a TreeNode<K, V>) {
         loop {
             match node {
-                Node::Leaf(entries) => {
+                TreeNode::Leaf(entries) => {
                     self.leaf = entries.iter();
                     return;
                 }
-                Node::Branch(children) => {
+                TreeNode::Branch(children) => {
                     let mut children = children.iter();
                     let Some((_, first)) = children.next() else { return };
                     self.branches.push(children);
@@ -388,21 +388,21 @@ mod tests {
 
     use super::*;
 
-    fn entries(map: &Shared<u16, u32>) -> Vec<(u16, u32)> {
+    fn entries(map: &PersistentMap<u16, u32>) -> Vec<(u16, u32)> {
         map.iter().map(|(key, value)| (*key, *value)).collect()
     }
 
     /// Checks what the map promises about its shape; answers its depth.
-    fn check(node: &Node<u16, u32>, from: Option<u16>, to: Option<u16>) -> usize {
+    fn check(node: &TreeNode<u16, u32>, from: Option<u16>, to: Option<u16>) -> usize {
         assert!((1..=MOST).contains(&node.len()));
         let within = |key: u16| from.is_none_or(|from| from <= key) && to.is_none_or(|to| key < to);
         match node {
-            Node::Leaf(entries) => {
+            TreeNode::Leaf(entries) => {
                 assert!(entries.is_sorted_by(|a, b| a.0 < b.0));
                 assert!(entries.iter().all(|(key, _)| within(*key)));
                 1
             }
-            Node::Branch(children) => {
+            TreeNode::Branch(children) => {
                 let depths = children.iter().enumerate().map(|(place, (key, child))| {
                     let from = if place == 0 { from } else { Some(*key) };
                     let next = children.get(place + 1).map(|(key, _)| *key);
@@ -420,7 +420,7 @@ mod tests {
         fn it_holds_what_a_plain_map_holds_and_its_copies_stay(
             steps in prop::collection::vec((0..3_u8, 0..600_u16, any::<u32>()), 0..3_000),
         ) {
-            let (mut map, mut model) = (Shared::default(), BTreeMap::new());
+            let (mut map, mut model) = (PersistentMap::default(), BTreeMap::new());
             let mut kept = Vec::new();
             for (number, (step, key, value)) in steps.into_iter().enumerate() {
                 // First it grows, then it shrinks to nothing.
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn emptied_it_is_as_new() {
-        let mut map = Shared::default();
+        let mut map = PersistentMap::default();
         (0..5_000_u16).for_each(|key| map.insert(key, 0_u32));
         for key in (0..5_000).rev().step_by(2).chain((0..5_000).step_by(2)) {
             assert_eq!(map.remove(&key), Some(0));

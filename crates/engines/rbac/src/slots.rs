@@ -6,25 +6,25 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::role::Role;
-use crate::rule::Asked;
-use crate::sorted::Sorted;
+use crate::rule::RequestAttributes;
+use crate::sorted::RuleIndex;
 
 /// How many slots are copied when one of them changes.
 const CHUNK: usize = 64;
 
 /// All roles that exist or are at least mentioned.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slots {
+pub(crate) struct RoleTable {
     // INVARIANT: every chunk has `CHUNK` slots.
-    chunks: Vec<Arc<[Slot]>>,
+    chunks: Vec<Arc<[RoleSlot]>>,
     // INVARIANT: a slot is in the list that begins at `free` exactly when it has no role and no binding mentions it.
     free: Option<usize>,
     taken: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Slot {
-    role: Option<Arc<Entry>>,
+struct RoleSlot {
+    role: Option<Arc<RoleEntry>>,
     /// What the role speaks of: most roles that somebody holds are not about what is asked, and are not looked into.
     mentions: u64,
     bindings: usize,
@@ -33,19 +33,19 @@ struct Slot {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RoleEntry {
     role: Role,
     // INVARIANT: made of the rules of `role`.
-    sorted: Sorted,
+    sorted: RuleIndex,
 }
 
-impl Slot {
+impl RoleSlot {
     fn is_unused(&self) -> bool {
         self.role.is_none() && self.bindings == 0
     }
 }
 
-impl Slots {
+impl RoleTable {
     /// Whether every slot is free.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken == 0
@@ -60,8 +60,11 @@ impl Slots {
         }
         let first = self.chunks.len() * CHUNK;
         let last = first + CHUNK - 1;
-        let slot = |number| Slot { next: (number < last).then_some(number + 1), ..Slot::default() };
-        let mut chunk: Vec<Slot> = (first..=last).map(slot).collect();
+        let slot = |number| RoleSlot {
+            next: (number < last).then_some(number + 1),
+            ..RoleSlot::default()
+        };
+        let mut chunk: Vec<RoleSlot> = (first..=last).map(slot).collect();
         self.free = chunk.first_mut().and_then(|slot| slot.next.take());
         self.chunks.push(chunk.into());
         first
@@ -73,17 +76,22 @@ impl Slots {
     }
 
     /// The same, if it allows what is asked; `bit` is that of the question.
-    pub(crate) fn allowing(&self, number: usize, bit: u64, asked: &Asked<'_>) -> Option<&Role> {
+    pub(crate) fn allowing(
+        &self,
+        number: usize,
+        bit: u64,
+        asked: &RequestAttributes<'_>,
+    ) -> Option<&Role> {
         let slot = self.slot(number).filter(|slot| slot.mentions & bit != 0)?;
-        let Entry { role, sorted } = slot.role.as_deref()?;
+        let RoleEntry { role, sorted } = slot.role.as_deref()?;
         sorted.allows(&role.rules, asked).then_some(role)
     }
 
     pub(crate) fn put_role(&mut self, number: usize, role: Role) {
-        let sorted = Sorted::new(&role.rules);
+        let sorted = RuleIndex::new(&role.rules);
         if let Some(slot) = self.slot_mut(number) {
             slot.mentions = sorted.mentions();
-            slot.role = Some(Arc::new(Entry { role, sorted }));
+            slot.role = Some(Arc::new(RoleEntry { role, sorted }));
         }
     }
 
@@ -122,11 +130,11 @@ impl Slots {
         true
     }
 
-    fn slot(&self, number: usize) -> Option<&Slot> {
+    fn slot(&self, number: usize) -> Option<&RoleSlot> {
         self.chunks.get(number / CHUNK)?.get(number % CHUNK)
     }
 
-    fn slot_mut(&mut self, number: usize) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, number: usize) -> Option<&mut RoleSlot> {
         Arc::make_mut(self.chunks.get_mut(number / CHUNK)?).get_mut(number % CHUNK)
     }
 }

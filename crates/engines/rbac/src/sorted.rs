@@ -8,35 +8,35 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::rule::{Asked, Rule};
+use crate::rule::{PolicyRule, RequestAttributes};
 
 /// Where the rules of a role speak of a resource, or of paths.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sorted {
+pub(crate) struct RuleIndex {
     // INVARIANT: every resource of every rule stands under its stem, or in `star` if that is `*`.
-    resources: BTreeMap<String, Vec<Place>>,
-    star: Vec<Place>,
+    resources: BTreeMap<String, Vec<RulePosition>>,
+    star: Vec<RulePosition>,
     // INVARIANT: every rule that has paths.
     paths: Vec<usize>,
 }
 
 /// A resource of a rule, both by their number.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RulePosition {
     rule: usize,
     resource: usize,
 }
 
-impl Sorted {
-    pub(crate) fn new(rules: &[Rule]) -> Sorted {
-        let mut sorted = Sorted::default();
+impl RuleIndex {
+    pub(crate) fn new(rules: &[PolicyRule]) -> RuleIndex {
+        let mut sorted = RuleIndex::default();
         for (number, rule) in rules.iter().enumerate() {
             for (resource, name) in rule.resources.iter().enumerate() {
                 let places = match stem(name) {
                     "*" => &mut sorted.star,
                     stem => sorted.resources.entry(stem.to_owned()).or_default(),
                 };
-                places.push(Place { rule: number, resource });
+                places.push(RulePosition { rule: number, resource });
             }
             if !rule.non_resource_urls.is_empty() {
                 sorted.paths.push(number);
@@ -53,8 +53,8 @@ impl Sorted {
     }
 
     /// Whether one of the rules, which must be those given at the start, allows what is asked.
-    pub(crate) fn allows(&self, rules: &[Rule], asked: &Asked<'_>) -> bool {
-        let any = |places: &[Place]| {
+    pub(crate) fn allows(&self, rules: &[PolicyRule], asked: &RequestAttributes<'_>) -> bool {
+        let any = |places: &[RulePosition]| {
             places.iter().any(|place| {
                 let Some(rule) = rules.get(place.rule) else { return false };
                 let resource = rule.resources.get(place.resource);
@@ -62,11 +62,11 @@ impl Sorted {
             })
         };
         match asked {
-            Asked::Resource { resource, .. } => {
+            RequestAttributes::Resource { resource, .. } => {
                 any(&self.star)
                     || self.resources.get(stem(resource)).is_some_and(|places| any(places))
             }
-            Asked::Path { .. } => {
+            RequestAttributes::Path { .. } => {
                 let mut rules = self.paths.iter().filter_map(|number| rules.get(*number));
                 rules.any(|rule| rule.allows(asked))
             }
@@ -77,11 +77,11 @@ impl Sorted {
 /// The bit of rules that speak of paths.
 const PATHS: u64 = 1 << 63;
 
-/// The bit that a role must have among those of [`Sorted::mentions`] to allow what is asked.
-pub(crate) fn bit_of(asked: &Asked<'_>) -> u64 {
+/// The bit that a role must have among those of [`RuleIndex::mentions`] to allow what is asked.
+pub(crate) fn bit_of(asked: &RequestAttributes<'_>) -> u64 {
     match asked {
-        Asked::Resource { resource, .. } => bit(stem(resource)),
-        Asked::Path { .. } => PATHS,
+        RequestAttributes::Resource { resource, .. } => bit(stem(resource)),
+        RequestAttributes::Path { .. } => PATHS,
     }
 }
 

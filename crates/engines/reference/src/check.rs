@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use crate::extract::{self, Evaluation, Expressions, TargetType};
 use crate::index::Index;
 use crate::model::{Class, Consumer, Grant, Obj, ServedType, Strategy, Subject};
-use crate::nearest::{Code, Nearest, Needed};
-use crate::source::{Source, active_version};
+use crate::nearest::{Nearest, Needed, UnmetCondition};
+use crate::source::{PathSource, active_version};
 
 /// A question about one reference.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Verdict<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhyNot {
     /// The first condition that is not met.
-    pub code: Code,
+    pub code: UnmetCondition,
     /// The grant that lacks a single field.
     pub nearest: Option<Nearest>,
 }
@@ -90,7 +90,7 @@ pub struct Detached<'a> {
 
 /// A reference found, by a strategy and with a class.
 #[derive(Clone, Copy)]
-struct Match<'a> {
+struct StrategyMatch<'a> {
     strategy: &'a str,
     class: Class<'a>,
 }
@@ -103,15 +103,18 @@ impl Index {
         let Some(target) = self.find_target(&query.target) else { return Verdict::NotAReference };
         let (from, edges) = self.edges_at(origin, target);
         let mut triple = None;
-        let mut matches: SmallVec<[Match<'i>; 8]> = SmallVec::new();
+        let mut matches: SmallVec<[StrategyMatch<'i>; 8]> = SmallVec::new();
         for edge in edges {
             let (of_edge, class) = (self.triple(edge), edge.class);
             let purpose = self.words.triple_of(of_edge).map(|(.., purpose)| &**purpose);
-            let asked = |source: &&Source| source.is_in_force() && purpose == Some(query.purpose);
+            let asked =
+                |source: &&PathSource| source.is_in_force() && purpose == Some(query.purpose);
             let Some(source) = self.source(edge.source).filter(asked) else { continue };
             triple = Some(of_edge);
-            matches
-                .push(Match { strategy: &source.spec.strategy, class: self.words.class_of(class) });
+            matches.push(StrategyMatch {
+                strategy: &source.spec.strategy,
+                class: self.words.class_of(class),
+            });
         }
         let Some(triple) = triple else { return Verdict::NotAReference };
         if !self.is_open(triple) {
@@ -145,7 +148,7 @@ pub fn check_detached<'a>(
         resource.group == object.group && resource.resource == object.resource
     };
     let served = |object: &Obj<'_>| facts.served.iter().find(|row| is_type(&row.resource, object));
-    let mut matches: SmallVec<[Match<'a>; 8]> = SmallVec::new();
+    let mut matches: SmallVec<[StrategyMatch<'a>; 8]> = SmallVec::new();
     let strategies = facts.strategies.iter().filter(|row| is_type(&row.origin, &query.origin));
     let mut evaluation = Evaluation::new(facts.expressions);
     for strategy in strategies {
@@ -171,7 +174,7 @@ pub fn check_detached<'a>(
                 &mut |_| {},
             );
             if points && found.is_ok() {
-                matches.push(Match { strategy: &strategy.name, class });
+                matches.push(StrategyMatch { strategy: &strategy.name, class });
             }
         }
     }
@@ -193,7 +196,7 @@ fn needed<'q>(query: &RefQuery<'q>) -> Needed<'q> {
 /// Conditions 7, 2 to 4 and 8 of R132, on a reference that is there.
 fn judge<'a, 'g, G: Iterator<Item = &'g Grant>>(
     query: &RefQuery<'_>,
-    matches: &[Match<'a>],
+    matches: &[StrategyMatch<'a>],
     consumers: impl Iterator<Item = &'a Consumer>,
     local: bool,
     grants: impl Iterator<Item = GrantName<'a>>,
@@ -204,11 +207,11 @@ fn judge<'a, 'g, G: Iterator<Item = &'g Grant>>(
         (Some(read), Class::Unset) => read.is_empty(),
         (Some(read), Class::Named(class)) => read == class,
     };
-    let mut fitting: SmallVec<[Match<'a>; 8]> =
+    let mut fitting: SmallVec<[StrategyMatch<'a>; 8]> =
         matches.iter().copied().filter(|found| as_read(found.class)).collect();
     let refuse = |code| Verdict::NotPermitted(Box::new(WhyNot { code, nearest: None }));
     if fitting.is_empty() {
-        return refuse(Code::Class);
+        return refuse(UnmetCondition::Class);
     }
     if let Some(subject) = query.subject
         && let Err(code) = keep_served(query, subject, consumers, &mut fitting)
@@ -216,7 +219,7 @@ fn judge<'a, 'g, G: Iterator<Item = &'g Grant>>(
         return refuse(code);
     }
     let Some(strategy) = fitting.iter().map(|found| found.strategy).min() else {
-        return refuse(Code::Class);
+        return refuse(UnmetCondition::Class);
     };
     if local {
         return Verdict::Local { strategy };
@@ -224,7 +227,7 @@ fn judge<'a, 'g, G: Iterator<Item = &'g Grant>>(
     let mut grants: SmallVec<[GrantName<'a>; 2]> = grants.collect();
     if grants.is_empty() {
         let nearest = needed(query).nearest(all_grants());
-        return Verdict::NotPermitted(Box::new(WhyNot { code: Code::Grant, nearest }));
+        return Verdict::NotPermitted(Box::new(WhyNot { code: UnmetCondition::Grant, nearest }));
     }
     grants.sort_unstable();
     Verdict::Granted { strategy, grants }
@@ -235,19 +238,19 @@ fn keep_served<'a>(
     query: &RefQuery<'_>,
     subject: &Subject,
     consumers: impl Iterator<Item = &'a Consumer>,
-    fitting: &mut SmallVec<[Match<'a>; 8]>,
-) -> Result<(), Code> {
+    fitting: &mut SmallVec<[StrategyMatch<'a>; 8]>,
+) -> Result<(), UnmetCondition> {
     let is = |resource: &crate::Resource, object: &Obj<'_>| {
         resource.group == object.group && resource.resource == object.resource
     };
-    let mut code = Code::Subject;
-    let mut accepted: SmallVec<[Match<'a>; 8]> = SmallVec::new();
+    let mut code = UnmetCondition::Subject;
+    let mut accepted: SmallVec<[StrategyMatch<'a>; 8]> = SmallVec::new();
     for consumer in consumers.filter(|consumer| consumer.subject.is_same(subject)) {
-        code = code.max(Code::Target);
+        code = code.max(UnmetCondition::Target);
         for entry in consumer.references.iter().filter(|entry| is(&entry.target, &query.target)) {
-            code = code.max(Code::Triple);
+            code = code.max(UnmetCondition::Triple);
             if is(&entry.origin, &query.origin) && entry.purpose == query.purpose {
-                code = code.max(Code::Class);
+                code = code.max(UnmetCondition::Class);
                 let served = fitting.iter().filter(|found| consumer.accepts(found.class));
                 accepted.extend(served.copied());
             }

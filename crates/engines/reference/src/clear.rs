@@ -27,13 +27,13 @@ pub(crate) struct Clearing {
     /// The origin that the walk comes to next.
     next: usize,
     /// What the walk clears away.
-    now: Gone,
+    now: ClearBatch,
     /// What has gone since it began.
-    later: Gone,
+    later: ClearBatch,
 }
 
 #[derive(Debug, Default)]
-struct Gone {
+struct ClearBatch {
     sources: Vec<u32>,
     /// Types that nobody needs to be told of once their origins are forgotten.
     stops: Vec<(Resource, String)>,
@@ -42,7 +42,7 @@ struct Gone {
 impl Index {
     /// From now on the host calls [`Index::clear_away`], beside events.
     #[must_use]
-    pub fn with_clearing_beside(mut self) -> Index {
+    pub fn with_background_clearing(mut self) -> Index {
         self.clearing.beside = true;
         self
     }
@@ -92,7 +92,7 @@ impl Index {
 
     /// No origin holds anything of these sources any more.
     fn end_walk(&mut self, out: &mut Outputs) {
-        let Gone { sources, stops } = core::mem::take(&mut self.clearing.now);
+        let ClearBatch { sources, stops } = core::mem::take(&mut self.clearing.now);
         sources.into_iter().for_each(|id| self.free_source(id));
         let feeds = self.feeds();
         let stops = stops.into_iter().filter(|stopped| !feeds.contains(stopped));

@@ -11,7 +11,7 @@ use crate::view::Capability;
 
 /// Something happened. Every event may be repeated, and those of different objects may come in any order.
 #[derive(Clone, Debug)]
-pub enum Event<'a> {
+pub enum IndexEvent<'a> {
     /// A consumer as it now is.
     PutConsumer(Consumer),
     /// A consumer is gone.
@@ -25,7 +25,7 @@ pub enum Event<'a> {
     /// A grant is gone: namespace and name.
     DropGrant(&'a str, &'a str),
     /// An object of the three kinds is stored that cannot be understood (R83): it counts as gone.
-    Unusable(Kind, &'a str, &'a str),
+    Unusable(ReferenceApiKind, &'a str, &'a str),
     /// An origin as it now is, at a version that was asked for; others are ignored.
     PutOrigin(Origin<'a>),
     /// An origin is gone, in all versions.
@@ -38,7 +38,7 @@ pub enum Event<'a> {
 
 /// One of the three kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ReferenceApiKind {
     /// ClusterReferenceConsumer.
     Consumer,
     /// ReferenceStrategy.
@@ -75,7 +75,7 @@ pub struct Origin<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synced<'a> {
     /// All objects of one of the three kinds.
-    Kind(Kind),
+    Kind(ReferenceApiKind),
     /// All origins of a type at a version, since it was last asked for.
     Origins {
         /// The API group.
@@ -113,7 +113,7 @@ pub struct TargetId(pub(crate) u32);
 
 /// A reference of one origin became allowed or denied (R112); told when asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moved {
+pub struct ReferenceChange {
     /// The type of the origin.
     pub origin: Resource,
     /// The namespace of the origin.
@@ -134,7 +134,7 @@ pub struct Moved {
 
 /// A path gave nothing for an origin, and its author should hear of it (R72, R79).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct PathFailure {
     /// The strategy.
     pub strategy: String,
     /// The path or expression.
@@ -157,9 +157,9 @@ pub struct Outputs {
     /// Targets that became live or dead.
     pub transitions: Vec<Transition>,
     /// References that became allowed or denied.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<ReferenceChange>,
     /// Users (false) and groups (true) whose rights changed.
     pub subjects: Vec<(bool, String)>,
     /// What authors of origins should hear of.
-    pub reports: Vec<Report>,
+    pub reports: Vec<PathFailure>,
 }

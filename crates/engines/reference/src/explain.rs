@@ -15,8 +15,8 @@ use core::fmt;
 
 use crate::index::Index;
 use crate::model::{Class, Consumer, Obj, Resource, Subject, Triple};
-use crate::nearest::{Code, Nearest, Needed, is_close, only_part};
-use crate::origin::Edge;
+use crate::nearest::{Nearest, Needed, UnmetCondition, is_close, only_part};
+use crate::origin::OriginEdge;
 use crate::selector::ClassSelector;
 use crate::source::active_version;
 use crate::view::Attributes;
@@ -75,7 +75,7 @@ pub struct Explanation {
     /// Whether it is allowed.
     pub allowed: bool,
     /// The first condition that is not met on the best candidate; `None` when allowed or not yet synced.
-    pub code: Option<Code>,
+    pub code: Option<UnmetCondition>,
     /// Everything that allows it, the one of the reason first (R130).
     pub witnesses: Vec<Witness>,
     /// What the best candidate lacks, in words.
@@ -87,7 +87,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    fn refused(code: Code, message: String) -> Explanation {
+    fn refused(code: UnmetCondition, message: String) -> Explanation {
         Explanation {
             allowed: false,
             code: Some(code),
@@ -101,7 +101,7 @@ impl Explanation {
 
 /// A subject that may read a target, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reader {
+pub struct TargetReader {
     /// Who.
     pub subject: Subject,
     /// Why.
@@ -155,7 +155,13 @@ impl Index {
         all
     }
 
-    fn witness_of(&self, origin: u32, from: u32, edge: &Edge, consumer: &str) -> Option<Witness> {
+    fn witness_of(
+        &self,
+        origin: u32,
+        from: u32,
+        edge: &OriginEdge,
+        consumer: &str,
+    ) -> Option<Witness> {
         let (triple, class) = (self.triple(edge), edge.class);
         let source = self.source(edge.source)?;
         let object = self.origin(origin)?;
@@ -190,7 +196,7 @@ impl Index {
 
     /// Everybody who may read a target, with witnesses (R133).
     #[must_use]
-    pub fn who_can(&self, target: &Obj<'_>) -> Vec<Reader> {
+    pub fn who_can(&self, target: &Obj<'_>) -> Vec<TargetReader> {
         let all = self.witnesses_of(target, |_| true);
         let subjects: BTreeSet<&Subject> = all
             .iter()
@@ -203,7 +209,7 @@ impl Index {
                 kept.is_some_and(|kept| kept.consumer.subject == *subject)
             };
             let witnesses = all.iter().filter(of_subject).cloned().collect();
-            Reader { subject: subject.clone(), witnesses }
+            TargetReader { subject: subject.clone(), witnesses }
         });
         readers.collect()
     }
@@ -212,7 +218,7 @@ impl Index {
     #[must_use]
     pub fn explain(&self, asked: &Attributes<'_>) -> Explanation {
         if !asked.is_eligible() {
-            return Explanation::refused(Code::Verb, verb_message(asked));
+            return Explanation::refused(UnmetCondition::Verb, verb_message(asked));
         }
         let witnesses = self.witnesses(asked);
         if let Some(first) = witnesses.first() {
@@ -270,7 +276,7 @@ impl Index {
         if !others.is_empty() {
             message += &format!("; consumers of that name elsewhere: {}", others.join(", "));
         }
-        Explanation::refused(Code::Subject, message)
+        Explanation::refused(UnmetCondition::Subject, message)
     }
 
     /// What one entry of a consumer lacks to reach a target: conditions 4 to 8.
@@ -299,7 +305,7 @@ impl Index {
             return self.no_reference(target, entry);
         }
         let accepted =
-            |edge: &&(u32, u32, Edge)| consumer.accepts(self.words.class_of(edge.2.class));
+            |edge: &&(u32, u32, OriginEdge)| consumer.accepts(self.words.class_of(edge.2.class));
         match edges.iter().find(accepted) {
             None => self.no_class(consumer, edges.first()),
             Some((origin, ..)) => self.no_grant(*origin, target, entry),
@@ -307,7 +313,7 @@ impl Index {
     }
 
     /// Every edge of a triple at a target: origin, its namespace, and the edge; by names.
-    fn edges_for(&self, target: &Obj<'_>, entry: &Triple) -> Vec<(u32, u32, Edge)> {
+    fn edges_for(&self, target: &Obj<'_>, entry: &Triple) -> Vec<(u32, u32, OriginEdge)> {
         let Some(id) = self.find_target(target) else { return Vec::new() };
         let mut all = Vec::new();
         for origin in self.side(id).origins() {
@@ -351,7 +357,7 @@ impl Index {
             wanted,
             found,
         });
-        Explanation { nearest, ..Explanation::refused(Code::Triple, message) }
+        Explanation { nearest, ..Explanation::refused(UnmetCondition::Triple, message) }
     }
 
     fn no_version(&self, strategy: &crate::Strategy) -> Explanation {
@@ -364,7 +370,7 @@ impl Index {
             strategy.origin,
             served.as_deref().unwrap_or("none"),
         );
-        Explanation::refused(Code::Version, message)
+        Explanation::refused(UnmetCondition::Version, message)
     }
 
     fn no_reference(&self, target: &Obj<'_>, entry: &Triple) -> Explanation {
@@ -373,7 +379,7 @@ impl Index {
         if !close.is_empty() {
             message += &format!("; close names that are pointed at: {}", close.join(", "));
         }
-        Explanation::refused(Code::Reference, message)
+        Explanation::refused(UnmetCondition::Reference, message)
     }
 
     /// Names in the namespace that somebody points at and that are at most two edits away.
@@ -392,7 +398,7 @@ impl Index {
         close
     }
 
-    fn no_class(&self, consumer: &Consumer, edge: Option<&(u32, u32, Edge)>) -> Explanation {
+    fn no_class(&self, consumer: &Consumer, edge: Option<&(u32, u32, OriginEdge)>) -> Explanation {
         let origin = edge.and_then(|(origin, ..)| self.origin(*origin));
         let origin = origin.map(|origin| origin.to_string()).unwrap_or_default();
         let class = match edge.map(|(_, _, edge)| self.words.class_of(edge.class)) {
@@ -408,12 +414,12 @@ impl Index {
         };
         let message =
             format!("{origin} has {class}; consumer `{}` allows {allowed}", consumer.name);
-        Explanation::refused(Code::Class, message)
+        Explanation::refused(UnmetCondition::Class, message)
     }
 
     fn no_grant(&self, origin: u32, target: &Obj<'_>, entry: &Triple) -> Explanation {
         let Some(origin) = self.origin(origin) else {
-            return Explanation::refused(Code::Grant, String::new());
+            return Explanation::refused(UnmetCondition::Grant, String::new());
         };
         let needed = Needed { origin, target: *target, purpose: &entry.purpose };
         let grants = self.grants.iter().flatten().map(|kept| &kept.grant);
@@ -427,7 +433,7 @@ impl Index {
             ),
         };
         let fix = Some(needed.yaml());
-        Explanation { nearest, fix, ..Explanation::refused(Code::Grant, message) }
+        Explanation { nearest, fix, ..Explanation::refused(UnmetCondition::Grant, message) }
     }
 }
 
@@ -473,5 +479,5 @@ fn no_target(target: &Obj<'_>, mine: &[&Consumer]) -> Explanation {
     let asked = Resource::new(target.group, target.resource);
     let message =
         format!("the subject serves no references to {asked}, only to {}", served.join(", "));
-    Explanation::refused(Code::Target, message)
+    Explanation::refused(UnmetCondition::Target, message)
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::key::{ONES, zeros};
 use crate::model::{Class, Finder, ReferencePath};
-use crate::path::{Found, Overflow, Path, RESULTS_MAX, member};
+use crate::path::{JsonPath, Overflow, PathMatch, RESULTS_MAX, member};
 
 /// What all expressions together may cost in one object, in the units of CEL: commits wait for them (R79).
 pub const OBJECT_COST_MAX: u64 = 100_000;
@@ -146,7 +146,7 @@ pub(crate) fn references(
 
 /// R74, R78: a node of the object as a name and a namespace.
 fn from_found<'v>(
-    found: Found<'v>,
+    found: PathMatch<'v>,
     path: &ReferencePath,
     target: TargetType<'_>,
     root: &'v Value,
@@ -271,7 +271,7 @@ pub(crate) fn is_label(text: &str) -> bool {
 /// The class of an object (R55).
 ///
 /// One that is longer than a consumer can name is cut: only `*` accepts it, whatever it says.
-pub(crate) fn class<'v>(path: Option<&Path>, object: &'v Value) -> Class<'v> {
+pub(crate) fn class<'v>(path: Option<&JsonPath>, object: &'v Value) -> Class<'v> {
     let Some(path) = path else { return Class::Unpartitioned };
     match path.single(object, object).and_then(Value::as_str) {
         None | Some("") => Class::Unset,

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use crate::event::{Need, Outputs};
 use crate::index::Index;
 use crate::model::Strategy;
-use crate::source::Source;
+use crate::source::PathSource;
 
 /// Where a source is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) enum Force {
     Gone,
 }
 
-impl Source {
+impl PathSource {
     /// Whether what it has found counts.
     pub(crate) fn is_in_force(&self) -> bool {
         matches!(self.force, Force::Effective | Force::Retired)
@@ -78,7 +78,7 @@ impl Index {
     /// Whatever was prepared and is not stored is not wanted any more.
     pub fn abandon(&mut self, out: &mut Outputs) {
         let numbered = (0_u32..).zip(&self.sources);
-        let waiting = numbered.filter(|(_, source)| source.as_ref().is_some_and(Source::waits));
+        let waiting = numbered.filter(|(_, source)| source.as_ref().is_some_and(PathSource::waits));
         let waiting: Vec<u32> = waiting.map(|(id, _)| id).collect();
         if waiting.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl Index {
 
     /// Whether what a source has found counts.
     pub(crate) fn is_in_force(&self, source: u32) -> bool {
-        self.source(source).is_some_and(Source::is_in_force)
+        self.source(source).is_some_and(PathSource::is_in_force)
     }
 
     /// Whether what a source has found may be live: it is in force, and everything that it depends on was seen

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use crate::event::{Kind, Outputs};
+use crate::event::{Outputs, ReferenceApiKind};
 use crate::extract;
 use crate::index::Index;
 use crate::intern::NONE;
@@ -26,7 +26,7 @@ pub(crate) struct KeptGrant {
 
 impl Index {
     pub(crate) fn put_grant(&mut self, mut grant: Grant, out: &mut Outputs) {
-        self.forget_unusable(Kind::Grant, &grant.namespace, &grant.name);
+        self.forget_unusable(ReferenceApiKind::Grant, &grant.namespace, &grant.name);
         self.select_namespaces(&mut grant);
         let key = (grant.namespace.clone(), grant.name.clone());
         let before = self.grants_by_name.get(&key).copied();
@@ -48,7 +48,7 @@ impl Index {
     }
 
     pub(crate) fn drop_grant(&mut self, namespace: &str, name: &str, out: &mut Outputs) {
-        self.forget_unusable(Kind::Grant, namespace, name);
+        self.forget_unusable(ReferenceApiKind::Grant, namespace, name);
         let key: (String, String) = (namespace.into(), name.into());
         if let Some(id) = self.grants_by_name.remove(&key)
             && self.remove_grant(id, out)

@@ -23,39 +23,41 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 
 use crate::clear::Clearing;
-use crate::counts::Counts;
-use crate::event::{Event, Kind, Outputs, Synced, TargetId};
+use crate::counts::Multiset;
+use crate::event::{IndexEvent, Outputs, ReferenceApiKind, Synced, TargetId};
 use crate::extract::{Expressions, NoExpressions};
 use crate::grant::KeptGrant;
 use crate::intern::Interner;
 use crate::model::{ServedType, TargetName};
-use crate::origin::{KeptOrigin, Reference};
-use crate::selection::Selection;
-use crate::slots::Column;
-use crate::source::{KeptStrategy, OriginType, Source};
+use crate::origin::{ExtractedReference, KeptOrigin};
+use crate::selection::SelectorIndex;
+use crate::slots::ViewColumn;
+use crate::source::{KeptStrategy, OriginType, PathSource};
 use crate::subject::KeptConsumer;
-use crate::table::{At, Grown, Table};
-use crate::target::{Fact, Known};
-use crate::view::{Attributes, Capability, Decision, NO_CAPABILITIES, Step, View};
-use crate::words::Words;
+use crate::table::{Grown, SlotIndex, TargetTableWriter};
+use crate::target::{Fact, TargetEntry};
+use crate::view::{
+    Attributes, Capability, CapabilityView, NO_CAPABILITIES, ReferenceDecision, ViewChange,
+};
+use crate::words::InternerSet;
 
 /// The index; see the head of this file.
 pub struct Index {
     pub(crate) expressions: Arc<dyn Expressions + Send + Sync>,
     /// The view changes are made in. INVARIANT: only the index has it until it is published.
-    pub(crate) current: Arc<View>,
+    pub(crate) current: Arc<CapabilityView>,
     /// The view readers had before; it lacks `steps`.
-    spare: Option<Arc<View>>,
+    spare: Option<Arc<CapabilityView>>,
     /// Views that were left to their readers.
-    left: Vec<Arc<View>>,
+    left: Vec<Arc<CapabilityView>>,
     published: bool,
-    steps: Vec<Step>,
+    steps: Vec<ViewChange>,
     /// The targets and the shards of which the spare view lacks what is live there.
-    touched: Vec<At>,
+    touched: Vec<SlotIndex>,
     moved: Vec<usize>,
 
     pub(crate) hasher: FixedState,
-    pub(crate) words: Words,
+    pub(crate) words: InternerSet,
     /// The sets of capabilities that targets have.
     pub(crate) sets: Interner<Box<[Capability]>>,
     /// The one that a target got last that had none; it may be gone, or another one.
@@ -63,7 +65,7 @@ pub struct Index {
 
     pub(crate) served: BTreeMap<crate::Resource, ServedType>,
     pub(crate) strategies: BTreeMap<String, KeptStrategy>,
-    pub(crate) sources: Vec<Option<Source>>,
+    pub(crate) sources: Vec<Option<PathSource>>,
     /// The sources of each triple.
     pub(crate) by_triple: HashMap<u32, Vec<u32>, FixedState>,
     pub(crate) clearing: Clearing,
@@ -76,30 +78,30 @@ pub struct Index {
     pub(crate) grants: Vec<Option<KeptGrant>>,
     pub(crate) grants_free: Vec<u32>,
     pub(crate) grants_by_name: BTreeMap<(String, String), u32>,
-    pub(crate) selection: Selection,
+    pub(crate) selection: SelectorIndex,
 
     pub(crate) origins: Vec<Option<KeptOrigin>>,
     pub(crate) origins_free: Vec<u32>,
     pub(crate) origins_by_name: HashTable<u32>,
     pub(crate) edges: usize,
     /// The references that were just found in an object, and their names; empty between events.
-    pub(crate) found: Vec<Reference>,
+    pub(crate) found: Vec<ExtractedReference>,
     pub(crate) found_names: String,
 
-    pub(crate) table: Table,
+    pub(crate) table: TargetTableWriter,
     /// What is known of each target, and the numbers that stand for none at the moment.
-    pub(crate) known: Vec<Known>,
+    pub(crate) known: Vec<TargetEntry>,
     pub(crate) targets_free: Vec<u32>,
     /// What is counted at targets with several origins or a grant.
-    pub(crate) facts: Vec<Counts<Fact>>,
+    pub(crate) facts: Vec<Multiset<Fact>>,
     pub(crate) facts_free: Vec<u32>,
     /// Targets that nothing speaks of any more; their names are good until the next publication.
     pub(crate) leaving: Vec<u32>,
     /// Those of them that the spare view still has: they go with the next publication.
     pub(crate) lingering: Vec<u32>,
 
-    pub(crate) synced: BTreeSet<Kind>,
-    pub(crate) unusable: BTreeSet<(Kind, String, String)>,
+    pub(crate) synced: BTreeSet<ReferenceApiKind>,
+    pub(crate) unusable: BTreeSet<(ReferenceApiKind, String, String)>,
     pub(crate) dropped: [u64; 6],
     pub(crate) overflows: u64,
     pub(crate) follows_references: bool,
@@ -114,14 +116,14 @@ impl Index {
         let hasher = FixedState::with_seed(seed);
         Index {
             expressions: Arc::new(NoExpressions),
-            current: Arc::new(View::new(&hasher)),
+            current: Arc::new(CapabilityView::new(&hasher)),
             spare: None,
             left: Vec::new(),
             published: false,
             steps: Vec::new(),
             touched: Vec::new(),
             moved: Vec::new(),
-            words: Words::new(&hasher),
+            words: InternerSet::new(&hasher),
             sets: Interner::new(&hasher),
             last_set: NO_CAPABILITIES,
             served: BTreeMap::new(),
@@ -135,14 +137,14 @@ impl Index {
             grants: Vec::new(),
             grants_free: Vec::new(),
             grants_by_name: BTreeMap::new(),
-            selection: Selection::default(),
+            selection: SelectorIndex::default(),
             origins: Vec::new(),
             origins_free: Vec::new(),
             origins_by_name: HashTable::new(),
             edges: 0,
             found: Vec::new(),
             found_names: String::new(),
-            table: Table::new(),
+            table: TargetTableWriter::new(),
             known: Vec::new(),
             targets_free: Vec::new(),
             facts: Vec::new(),
@@ -171,30 +173,32 @@ impl Index {
     }
 
     /// Takes an event. Readers see nothing of it before [`Index::publish`].
-    pub fn apply(&mut self, event: Event<'_>, out: &mut Outputs) {
+    pub fn apply(&mut self, event: IndexEvent<'_>, out: &mut Outputs) {
         match event {
-            Event::PutOrigin(origin) => {
+            IndexEvent::PutOrigin(origin) => {
                 self.see(&origin, out);
                 return self.put_origin(&origin, out);
             }
-            Event::DropOrigin(name) => {
+            IndexEvent::DropOrigin(name) => {
                 self.lose(&name, out);
                 return self.drop_origin(&name, out);
             }
-            Event::PutGrant(grant) => return self.put_grant(grant, out),
-            Event::DropGrant(namespace, name) => return self.drop_grant(namespace, name, out),
-            Event::PutConsumer(consumer) => return self.put_consumer(consumer, out),
-            Event::DropConsumer(name) => return self.drop_consumer(name, out),
-            Event::PutStrategy(strategy) => self.put_strategy(strategy, out),
-            Event::DropStrategy(name) => self.drop_strategy(name, out),
-            Event::Unusable(kind, namespace, name) => self.set_aside(kind, namespace, name, out),
-            Event::Served(types) => self.put_served(types, out),
-            Event::Synced(Synced::Kind(kind)) => {
+            IndexEvent::PutGrant(grant) => return self.put_grant(grant, out),
+            IndexEvent::DropGrant(namespace, name) => return self.drop_grant(namespace, name, out),
+            IndexEvent::PutConsumer(consumer) => return self.put_consumer(consumer, out),
+            IndexEvent::DropConsumer(name) => return self.drop_consumer(name, out),
+            IndexEvent::PutStrategy(strategy) => self.put_strategy(strategy, out),
+            IndexEvent::DropStrategy(name) => self.drop_strategy(name, out),
+            IndexEvent::Unusable(kind, namespace, name) => {
+                self.mark_unusable(kind, namespace, name, out)
+            }
+            IndexEvent::Served(types) => self.put_served(types, out),
+            IndexEvent::Synced(Synced::Kind(kind)) => {
                 if self.synced.insert(kind) {
                     self.refresh_all_rights(out);
                 }
             }
-            Event::Synced(Synced::Origins { group, resource, version }) => {
+            IndexEvent::Synced(Synced::Origins { group, resource, version }) => {
                 self.origins_synced(group, resource, version, out);
             }
         }
@@ -203,16 +207,22 @@ impl Index {
     }
 
     /// What cannot be understood grants nothing, and what it granted before is taken back (R83).
-    fn set_aside(&mut self, kind: Kind, namespace: &str, name: &str, out: &mut Outputs) {
+    fn mark_unusable(
+        &mut self,
+        kind: ReferenceApiKind,
+        namespace: &str,
+        name: &str,
+        out: &mut Outputs,
+    ) {
         match kind {
-            Kind::Consumer => self.drop_consumer(name, out),
-            Kind::Strategy => self.drop_strategy(name, out),
-            Kind::Grant => self.drop_grant(namespace, name, out),
+            ReferenceApiKind::Consumer => self.drop_consumer(name, out),
+            ReferenceApiKind::Strategy => self.drop_strategy(name, out),
+            ReferenceApiKind::Grant => self.drop_grant(namespace, name, out),
         }
         self.unusable.insert((kind, namespace.into(), name.into()));
     }
 
-    pub(crate) fn forget_unusable(&mut self, kind: Kind, namespace: &str, name: &str) {
+    pub(crate) fn forget_unusable(&mut self, kind: ReferenceApiKind, namespace: &str, name: &str) {
         if !self.unusable.is_empty() {
             self.unusable.remove(&(kind, namespace.into(), name.into()));
         }
@@ -226,14 +236,14 @@ impl Index {
     fn refresh_ready(&mut self) {
         let ready = self.has_kinds() && self.has_origins();
         if ready != self.current.is_ready() {
-            self.step(Step::Ready(ready));
+            self.step(ViewChange::Ready(ready));
         }
     }
 
     /// The state after all events so far, for readers.
     ///
     /// The host puts it in the place of the one before, from where readers take it.
-    pub fn publish(&mut self) -> Arc<View> {
+    pub fn publish(&mut self) -> Arc<CapabilityView> {
         self.sweep();
         if self.spare.is_none() {
             self.spare = Some(Arc::new(self.current.turned()));
@@ -275,13 +285,13 @@ impl Index {
 
     /// A third view, because somebody still reads the spare one. It has targets of its own, which the current
     /// one, now with readers, takes over when they have left it.
-    fn copied(&mut self, column: Column) -> View {
+    fn copied(&mut self, column: ViewColumn) -> CapabilityView {
         self.table.renew(column);
         self.moved.clear();
         self.touched.clear();
         let mut view = self.current.turned();
-        view.take(Step::Targets(self.table.slots().clone()));
-        self.steps = alloc::vec![Step::Targets(self.table.slots().clone())];
+        view.take(ViewChange::Targets(self.table.slots().clone()));
+        self.steps = alloc::vec![ViewChange::Targets(self.table.slots().clone())];
         view
     }
 
@@ -298,7 +308,7 @@ impl Index {
     }
 
     /// Makes a change in the current view, and keeps it for the other one.
-    pub(crate) fn step(&mut self, step: Step) {
+    pub(crate) fn step(&mut self, step: ViewChange) {
         if self.published {
             self.turn();
         }
@@ -322,18 +332,18 @@ impl Index {
         for grown in news {
             match grown {
                 Grown::Shard(at, shard) => {
-                    self.step(Step::Shard(at, shard));
+                    self.step(ViewChange::Shard(at, shard));
                     if self.spare.is_some() {
                         self.moved.push(at);
                     }
                 }
-                Grown::Long(chunk) => self.step(Step::Long(chunk)),
+                Grown::Long(chunk) => self.step(ViewChange::Long(chunk)),
             }
         }
     }
 
     /// As [`Index::step`] for what is live at a target.
-    pub(crate) fn step_set(&mut self, at: At, set: u32) {
+    pub(crate) fn step_set(&mut self, at: SlotIndex, set: u32) {
         if self.published {
             self.turn();
         }
@@ -347,7 +357,7 @@ impl Index {
     }
 
     /// What is live at a target, sorted, and the number of the set.
-    pub(crate) fn live_at(&self, at: At) -> (&[Capability], u32) {
+    pub(crate) fn live_at(&self, at: SlotIndex) -> (&[Capability], u32) {
         let slot = self.table.slot(at);
         let set = slot.map_or(NO_CAPABILITIES, |slot| slot.set(self.current.column()));
         (self.current.set(set), set)
@@ -355,13 +365,13 @@ impl Index {
 
     /// The view as it is after all events so far; for the one writer only.
     #[must_use]
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &CapabilityView {
         &self.current
     }
 
-    /// As [`View::decide`], on the state after all events so far.
+    /// As [`CapabilityView::decide`], on the state after all events so far.
     #[must_use]
-    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
+    pub fn decide(&self, asked: &Attributes<'_>) -> ReferenceDecision {
         self.view().decide(asked)
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::model::{
     Consumer, Finder, Grant, ReferencePath, Resource, Strategy, Subject, Triple, VersionPaths,
 };
-use crate::path::{Path, PathError};
+use crate::path::{JsonPath, JsonPathError};
 use crate::selector::{ClassSelector, NamespaceSelector};
 
 type Object = Map<String, Value>;
@@ -23,7 +23,7 @@ pub enum Unusable {
     /// The kind of a subject is not known.
     SubjectKind(String),
     /// A path does not parse.
-    Path(PathError),
+    Path(JsonPathError),
 }
 
 impl fmt::Display for Unusable {
@@ -74,7 +74,7 @@ impl Strategy {
             let references = list(entry.get("references")).map(reference_path);
             Ok(VersionPaths {
                 version: text(entry.get("version"), "version")?,
-                class_path: path(entry.get("classPath"), Path::parse)?,
+                class_path: path(entry.get("classPath"), JsonPath::parse)?,
                 references: references.collect::<Result<_, Unusable>>()?,
             })
         });
@@ -88,7 +88,7 @@ impl Strategy {
 
 fn reference_path(entry: &Value) -> Result<ReferencePath, Unusable> {
     let expression = entry.get("expression").and_then(Value::as_str);
-    let finder = match (path(entry.get("path"), Path::parse)?, expression) {
+    let finder = match (path(entry.get("path"), JsonPath::parse)?, expression) {
         (Some(path), None) => Finder::Path(path),
         (None, Some(expression)) => Finder::Expression(expression.into()),
         _ => return Err(Unusable::Field("path")),
@@ -98,7 +98,7 @@ fn reference_path(entry: &Value) -> Result<ReferencePath, Unusable> {
         finder,
         target: resource(entry.get("target"), "target")?,
         purpose: text(entry.get("purpose"), "purpose")?,
-        namespace_path: path(entry.get("namespacePath"), Path::parse_beside)?,
+        namespace_path: path(entry.get("namespacePath"), JsonPath::parse_relative)?,
         allow_cluster_scoped: allowed.unwrap_or(false),
     })
 }
@@ -161,8 +161,8 @@ fn resource(value: Option<&Value>, field: &'static str) -> Result<Resource, Unus
 
 fn path(
     value: Option<&Value>,
-    parse: fn(&str) -> Result<Path, PathError>,
-) -> Result<Option<Path>, Unusable> {
+    parse: fn(&str) -> Result<JsonPath, JsonPathError>,
+) -> Result<Option<JsonPath>, Unusable> {
     let text = value.and_then(Value::as_str).filter(|text| !text.is_empty());
     text.map(parse).transpose().map_err(Unusable::Path)
 }

@@ -12,15 +12,15 @@ pub(crate) const LONG: u64 = 0xFF << 56;
 
 /// A text that something is sought by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key<'a> {
+pub(crate) struct TextKey<'a> {
     pub(crate) text: &'a [u8],
     /// Of a long text its first bytes and its length.
     pub(crate) words: [u64; 2],
 }
 
-impl<'a> Key<'a> {
+impl<'a> TextKey<'a> {
     #[inline]
-    pub(crate) fn new(text: &'a str) -> Key<'a> {
+    pub(crate) fn new(text: &'a str) -> TextKey<'a> {
         let text = text.as_bytes();
         let length = text.len();
         let words = match (text.first_chunk(), text.last_chunk()) {
@@ -36,7 +36,7 @@ impl<'a> Key<'a> {
             }
             _ => [short_word(text), (length as u64) << 56],
         };
-        Key { text, words }
+        TextKey { text, words }
     }
 
     #[inline]
@@ -49,7 +49,7 @@ impl<'a> Key<'a> {
         if self.is_long() { long_hash(self.text, hasher) } else { self.short_hash(hasher) }
     }
 
-    /// As [`Key::hash`]. INVARIANT: this is not long.
+    /// As [`TextKey::hash`]. INVARIANT: this is not long.
     #[inline]
     pub(crate) fn short_hash(&self, hasher: &FixedState) -> u64 {
         let [first, second] = self.words;
@@ -164,7 +164,7 @@ mod tests {
     fn a_short_text_is_its_words() {
         for length in 0..=INLINE {
             let text: String = "abcdefghijklmno".chars().take(length).collect();
-            let [first, second] = Key::new(&text).words;
+            let [first, second] = TextKey::new(&text).words;
             let bytes = [first.to_le_bytes(), second.to_le_bytes()].concat();
             assert_eq!(bytes.get(..length), Some(text.as_bytes()));
             assert!(bytes.get(length..INLINE).is_some_and(|rest| rest.iter().all(|b| *b == 0)));
@@ -180,7 +180,7 @@ mod tests {
             [format!("{text}b"), format!("{text}c"), text]
         });
         let hashes: alloc::collections::BTreeSet<u64> =
-            texts.map(|text| Key::new(&text).hash(&hasher)).collect();
+            texts.map(|text| TextKey::new(&text).hash(&hasher)).collect();
         assert_eq!(hashes.len(), 3 * 64);
     }
 }

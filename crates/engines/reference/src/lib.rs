@@ -8,7 +8,7 @@
 //!   consumer: who serves which references, for which classes ──────────────────────┘
 //! ```
 //!
-//! Events go in, needs and transitions come out; readers decide on an immutable [`View`]. It allows or has
+//! Events go in, needs and transitions come out; readers decide on an immutable [`CapabilityView`]. It allows or has
 //! no opinion, only `get`, `list` and `watch` of one named object. It never waits, reads no clock, draws no
 //! random number and cannot fail. Law: `spec/referential-authorization.md`.
 #![no_std]
@@ -46,9 +46,10 @@ pub use check::{
     Detached, FoundReference, GrantName, RefQuery, Verdict, WhyNot, check_detached, references_of,
 };
 pub use event::{
-    Event, Kind, Moved, Need, Origin, OriginName, Outputs, Report, Synced, TargetId, Transition,
+    IndexEvent, Need, Origin, OriginName, Outputs, PathFailure, ReferenceApiKind, ReferenceChange,
+    Synced, TargetId, Transition,
 };
-pub use explain::{Explanation, Reader, Witness};
+pub use explain::{Explanation, TargetReader, Witness};
 pub use extract::{Dropped, Expressions, Failed, NoExpressions, OBJECT_COST_MAX, is_name};
 pub use index::Index;
 pub use json::Unusable;
@@ -56,10 +57,10 @@ pub use model::{
     Class, Consumer, Finder, Grant, Obj, ReferencePath, Resource, ServedType, Strategy, Subject,
     TargetName, Triple, VersionPaths, preference_order,
 };
-pub use nearest::{Code, Nearest};
+pub use nearest::{Nearest, UnmetCondition};
 pub use selector::{ClassSelector, NamespaceSelector, Selectors};
-pub use stats::{Advice, EdgeStates, Finding, Stats};
-pub use view::{Attributes, Decision, Handle, View};
+pub use stats::{EdgeStates, FieldWarning, IndexStats, ReferenceFinding};
+pub use view::{Attributes, CapabilityView, DecisionHandle, ReferenceDecision};
 
 /// The API group of the three kinds.
 pub const GROUP: &str = "reference.authorization.k8s.io";

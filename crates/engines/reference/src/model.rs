@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::path::Path;
+use crate::path::JsonPath;
 use crate::selector::{ClassSelector, NamespaceSelector};
 
 /// A group and a resource in it, the way a request names them (R54: compared byte by byte).
@@ -182,7 +182,7 @@ pub struct VersionPaths {
     /// The version.
     pub version: String,
     /// Where the class of an object is.
-    pub class_path: Option<Path>,
+    pub class_path: Option<JsonPath>,
     /// Where references are.
     pub references: Vec<ReferencePath>,
 }
@@ -197,7 +197,7 @@ pub struct ReferencePath {
     /// What for.
     pub purpose: String,
     /// Where the namespace is, when it is not beside the name (R78).
-    pub namespace_path: Option<Path>,
+    pub namespace_path: Option<JsonPath>,
     /// Whether a target without a namespace may be followed (R52).
     pub allow_cluster_scoped: bool,
 }
@@ -206,7 +206,7 @@ pub struct ReferencePath {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finder {
     /// By a path of section 3.
-    Path(Path),
+    Path(JsonPath),
     /// By an expression over `self`, which the host evaluates (R79).
     Expression(String),
 }

@@ -10,7 +10,7 @@ use crate::model::{Grant, Obj, Triple};
 
 /// The first condition that is not met (R132).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Code {
+pub enum UnmetCondition {
     /// The verb, name or subresource is never granted.
     Verb,
     /// No consumer names the subject.
@@ -29,24 +29,24 @@ pub enum Code {
     Grant,
 }
 
-impl Code {
+impl UnmetCondition {
     /// As it is written in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Code::Verb => "VERB",
-            Code::Subject => "SUBJECT",
-            Code::Target => "TARGET",
-            Code::Triple => "TRIPLE",
-            Code::Version => "VERSION",
-            Code::Reference => "REFERENCE",
-            Code::Class => "CLASS",
-            Code::Grant => "GRANT",
+            UnmetCondition::Verb => "VERB",
+            UnmetCondition::Subject => "SUBJECT",
+            UnmetCondition::Target => "TARGET",
+            UnmetCondition::Triple => "TRIPLE",
+            UnmetCondition::Version => "VERSION",
+            UnmetCondition::Reference => "REFERENCE",
+            UnmetCondition::Class => "CLASS",
+            UnmetCondition::Grant => "GRANT",
         }
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for UnmetCondition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
     }

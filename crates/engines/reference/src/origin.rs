@@ -10,25 +10,25 @@ use core::hash::BuildHasher as _;
 
 use smallvec::SmallVec;
 
-use crate::counts::Counts;
-use crate::event::{Moved, Origin, OriginName, Outputs, Report};
+use crate::counts::Multiset;
+use crate::event::{Origin, OriginName, Outputs, PathFailure, ReferenceChange};
 use crate::extract::{self, Dropped, Evaluation, Failed, TargetType};
 use crate::index::Index;
 use crate::intern::NONE;
-use crate::key::Key;
+use crate::key::TextKey;
 use crate::model::{Obj, Resource};
 use crate::target::Fact;
 use crate::view::Capability;
 
 /// One reference found by one source in one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Edge {
+pub(crate) struct OriginEdge {
     pub(crate) target: u32,
     pub(crate) source: u32,
     pub(crate) class: u32,
 }
 
-impl Edge {
+impl OriginEdge {
     /// What makes it good for something.
     pub(crate) fn capability(self) -> Capability {
         (self.source, self.class)
@@ -36,7 +36,7 @@ impl Edge {
 }
 
 /// A reference that was just found: the numbers of everything but its name.
-pub(crate) struct Reference {
+pub(crate) struct ExtractedReference {
     source: u32,
     class: u32,
     resource: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Reference {
 }
 
 /// What was just found in an object, which is little most of the time.
-pub(crate) type Edges = SmallVec<[Edge; 8]>;
+pub(crate) type Edges = SmallVec<[OriginEdge; 8]>;
 
 /// An origin, and where it points.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct KeptOrigin {
     pub(crate) place: u32,
     pub(crate) name: Box<str>,
     /// INVARIANT: sorted, without duplicates.
-    pub(crate) edges: Box<[Edge]>,
+    pub(crate) edges: Box<[OriginEdge]>,
 }
 
 impl Index {
@@ -160,7 +160,7 @@ impl Index {
 
     fn release_place(&mut self, place: u32) {
         if self.words.release_place(place) && self.view().has_place(place) {
-            self.step(crate::view::Step::Place(place, None));
+            self.step(crate::view::ViewChange::Place(place, None));
         }
     }
 
@@ -171,7 +171,7 @@ impl Index {
         sources: &[u32],
         origin: &Origin<'_>,
         from: u32,
-        found: &mut Vec<Reference>,
+        found: &mut Vec<ExtractedReference>,
         out: &mut Outputs,
     ) -> SmallVec<[u32; 8]> {
         let mut classes = SmallVec::new();
@@ -202,11 +202,19 @@ impl Index {
                             place.and_then(|place| Some((place, view.seed_of(place)?))),
                         );
                     }
-                    let at = last.1.map(|(place, seed)| (place, view.hash(seed, &Key::new(name))));
+                    let at =
+                        last.1.map(|(place, seed)| (place, view.hash(seed, &TextKey::new(name))));
                     let start = names.len();
                     names.push_str(name);
                     let name = (start, names.len());
-                    found.push(Reference { source: *id, class, resource, namespace, name, at });
+                    found.push(ExtractedReference {
+                        source: *id,
+                        class,
+                        resource,
+                        namespace,
+                        name,
+                        at,
+                    });
                 },
                 &mut |reason| count_dropped(&mut dropped, reason),
             );
@@ -215,7 +223,7 @@ impl Index {
             }
             if let Err(failed) = result {
                 self.overflows += u64::from(matches!(failed, Failed::TooMuch(_)));
-                out.reports.push(Report {
+                out.reports.push(PathFailure {
                     strategy: spec.strategy.clone(),
                     path: alloc::format!("{}", spec.reference.finder),
                     origin: Resource::new(origin.name.group, origin.name.resource),
@@ -229,18 +237,18 @@ impl Index {
     }
 
     /// The edges of references from a namespace. Other namespaces, which were held for them, are released.
-    fn edges_to(&mut self, found: &[Reference], from: u32) -> Edges {
+    fn edges_to(&mut self, found: &[ExtractedReference], from: u32) -> Edges {
         let mut names = core::mem::take(&mut self.found_names);
         let mut edges = Edges::new();
         for reference in found {
-            let Reference { source, class, resource, namespace, name: (start, end), at } =
+            let ExtractedReference { source, class, resource, namespace, name: (start, end), at } =
                 *reference;
             let name = names.get(start..end).unwrap_or_default();
             let target = match at {
                 Some((place, hash)) => self.target_at(place, hash, name),
                 None => self.target_in(resource, namespace, name),
             };
-            edges.push(Edge { target, source, class });
+            edges.push(OriginEdge { target, source, class });
             if namespace != from {
                 self.words.release_namespace(namespace);
             }
@@ -251,7 +259,7 @@ impl Index {
     }
 
     /// The edges of an origin are these from now on. Each edge holds its class.
-    pub(crate) fn replace_edges(&mut self, id: u32, new: &[Edge], out: &mut Outputs) {
+    pub(crate) fn replace_edges(&mut self, id: u32, new: &[OriginEdge], out: &mut Outputs) {
         let Some(kept) = self.origins.get_mut(id as usize).and_then(Option::as_mut) else { return };
         if *kept.edges == *new {
             return;
@@ -284,7 +292,7 @@ impl Index {
     }
 
     /// The namespace of an origin and its edges to one target.
-    pub(crate) fn edges_at(&self, origin: u32, target: u32) -> (u32, &[Edge]) {
+    pub(crate) fn edges_at(&self, origin: u32, target: u32) -> (u32, &[OriginEdge]) {
         let Some(kept) = self.origins.get(origin as usize).and_then(Option::as_ref) else {
             return (NONE, &[]);
         };
@@ -300,13 +308,13 @@ impl Index {
     }
 
     /// Whether an edge may be followed: it is in force, and needs no grant or has one.
-    pub(crate) fn is_live(&self, from: u32, edge: &Edge) -> bool {
+    pub(crate) fn is_live(&self, from: u32, edge: &OriginEdge) -> bool {
         let granted = || self.side(edge.target).is_granted(self.triple(edge), from);
         self.is_in_force(edge.source) && (self.is_local(from, edge.target) || granted())
     }
 
     /// The targets and triples that are allowed by these edges, sorted.
-    fn allowed_pairs(&self, from: u32, edges: &[Edge]) -> Vec<(u32, u32)> {
+    fn allowed_pairs(&self, from: u32, edges: &[OriginEdge]) -> Vec<(u32, u32)> {
         let live = edges.iter().filter(|edge| self.is_live(from, edge));
         let mut pairs: Vec<(u32, u32)> =
             live.map(|edge| (edge.target, self.triple(edge))).collect();
@@ -336,7 +344,7 @@ impl Index {
         let Some(origin) = self.origin(origin) else { return };
         let Some(target) = self.target_name(target) else { return };
         let purpose = self.words.triple_of(triple).map(|(_, _, purpose)| String::from(&**purpose));
-        out.moved.push(Moved {
+        out.moved.push(ReferenceChange {
             origin: Resource::new(origin.group, origin.resource),
             origin_namespace: origin.namespace.into(),
             origin_name: origin.name.into(),
@@ -352,7 +360,7 @@ impl Index {
     pub(crate) fn tell_granted(
         &self,
         target: u32,
-        facts: &Counts<Fact>,
+        facts: &Multiset<Fact>,
         (triple, from): (u32, u32),
         allowed: bool,
         out: &mut Outputs,
@@ -373,7 +381,7 @@ impl Index {
     /// Every reference that is allowed now, as if each had just become so (R112): for whoever starts to
     /// follow them, or has just been told that a type was seen to the end.
     #[must_use]
-    pub fn allowed_references(&self) -> Vec<crate::Moved> {
+    pub fn allowed_references(&self) -> Vec<crate::ReferenceChange> {
         let mut out = Outputs::default();
         for (id, kept) in (0_u32..).zip(&self.origins) {
             let Some(kept) = kept else { continue };
@@ -403,15 +411,15 @@ fn count_dropped(dropped: &mut [u64; 6], reason: Dropped) {
     }
 }
 
-fn first_target(olds: &[Edge], news: &[Edge]) -> Option<u32> {
-    let first = |edges: &[Edge]| edges.first().map(|edge| edge.target);
+fn first_target(olds: &[OriginEdge], news: &[OriginEdge]) -> Option<u32> {
+    let first = |edges: &[OriginEdge]| edges.first().map(|edge| edge.target);
     match (first(olds), first(news)) {
         (Some(old), Some(new)) => Some(old.min(new)),
         (old, new) => old.or(new),
     }
 }
 
-fn split_target(edges: &[Edge], target: u32) -> (&[Edge], &[Edge]) {
+fn split_target(edges: &[OriginEdge], target: u32) -> (&[OriginEdge], &[OriginEdge]) {
     let end = edges.iter().take_while(|edge| edge.target == target).count();
     edges.split_at_checked(end).unwrap_or_default()
 }

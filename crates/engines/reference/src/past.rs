@@ -10,9 +10,9 @@
 use smallvec::SmallVec;
 
 use crate::event::Transition;
-use crate::view::{Attributes, Capability, View, accepted};
+use crate::view::{Attributes, Capability, CapabilityView, accepted};
 
-impl View {
+impl CapabilityView {
     /// Whether the subject of a request could follow what a transition speaks of.
     #[must_use]
     pub fn accepts(&self, asked: &Attributes<'_>, transition: &Transition) -> bool {

@@ -19,12 +19,12 @@ use serde_json::Value;
 use crate::event::{Need, Origin, OriginName, Outputs};
 use crate::index::Index;
 use crate::model::{Consumer, Grant, Resource};
-use crate::path::Path;
+use crate::path::JsonPath;
 use crate::selector::{Labels, Selectors, controller, labels_of};
 
 /// What is looked at for selectors, and what was seen there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
+pub(crate) struct SelectorIndex {
     /// Which selectors mean anything.
     on: Selectors,
     /// The types that are asked for, and the version of each.
@@ -36,13 +36,13 @@ pub(crate) struct Selection {
     /// Consumers that have one.
     consumers: BTreeSet<String>,
     /// What objects of a type say at a path.
-    controllers: BTreeMap<(Resource, String), Controllers>,
+    controllers: BTreeMap<(Resource, String), ClassControllers>,
 }
 
 /// The controllers that objects name at one path, by the objects' names.
 #[derive(Clone, Debug)]
-struct Controllers {
-    path: Path,
+struct ClassControllers {
+    path: JsonPath,
     by_class: BTreeMap<String, String>,
 }
 
@@ -207,13 +207,13 @@ impl Index {
         }
         let consumers = self.selection.consumers.iter().filter_map(|name| self.consumers.get(name));
         let selectors = consumers.filter_map(|kept| kept.consumer.class_selector.as_ref());
-        let named: BTreeMap<(Resource, String), Path> =
+        let named: BTreeMap<(Resource, String), JsonPath> =
             selectors.map(|of| (of.key(), of.controller_path.clone())).collect();
         self.selection.controllers.retain(|key, _| named.contains_key(key));
         for (key, path) in named {
             if let Entry::Vacant(place) = self.selection.controllers.entry(key) {
                 fresh.insert(place.key().0.clone());
-                place.insert(Controllers { path, by_class: BTreeMap::new() });
+                place.insert(ClassControllers { path, by_class: BTreeMap::new() });
             }
         }
         fresh

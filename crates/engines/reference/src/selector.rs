@@ -13,7 +13,7 @@ use tenure_core::selector::LabelSelector;
 
 use crate::json::Unusable;
 use crate::model::{Consumer, Grant, Resource};
-use crate::path::Path;
+use crate::path::JsonPath;
 
 /// Which selectors mean anything; none of them unless the host says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct ClassSelector {
     /// The type of those objects, which have no namespace. Their names are the classes.
     pub resource: Resource,
     /// Where they name their controller.
-    pub controller_path: Path,
+    pub controller_path: JsonPath,
     /// The controller.
     pub controller_name: String,
     /// The classes of the controller, among those that were looked at.
@@ -79,7 +79,7 @@ impl ClassSelector {
     pub(crate) fn from_object(selector: &Value) -> Result<ClassSelector, Unusable> {
         const FIELD: Unusable = Unusable::Field("classSelector");
         let part = |name: &str| selector.get(name).and_then(Value::as_str).ok_or(FIELD);
-        let path = Path::parse(part("controllerPath")?).map_err(Unusable::Path)?;
+        let path = JsonPath::parse(part("controllerPath")?).map_err(Unusable::Path)?;
         let (resource, controller) = (part("resource")?, part("controllerName")?);
         if resource.is_empty() || controller.is_empty() || !path.is_singular() {
             return Err(FIELD);
@@ -99,7 +99,7 @@ impl ClassSelector {
 }
 
 /// The controller that an object names, if it names one.
-pub(crate) fn controller<'o>(path: &Path, object: &'o Value) -> Option<&'o str> {
+pub(crate) fn controller<'o>(path: &JsonPath, object: &'o Value) -> Option<&'o str> {
     path.single(object, object).and_then(Value::as_str).filter(|name| !name.is_empty())
 }
 

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::intern::NONE;
-use crate::key::{Key, LONG, ONES, words_of, zeros};
+use crate::key::{LONG, ONES, TextKey, words_of, zeros};
 
 /// The first bits of a hash choose a shard.
 pub(crate) const SHARD_BITS: u32 = 7;
@@ -42,35 +42,35 @@ const CHUNK_BITS: u32 = 12;
 
 /// The column of sets that a view reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct ViewColumn {
     shift: u32,
 }
 
-impl Column {
-    pub(crate) const FIRST: Column = Column { shift: 0 };
+impl ViewColumn {
+    pub(crate) const FIRST: ViewColumn = ViewColumn { shift: 0 };
 
-    pub(crate) fn other(self) -> Column {
-        Column { shift: 32 - self.shift }
+    pub(crate) fn other(self) -> ViewColumn {
+        ViewColumn { shift: 32 - self.shift }
     }
 }
 
 /// A target: its number and place, the sets of capabilities that are live there in both views, its name.
 #[derive(Debug)]
 #[repr(align(32))]
-pub(crate) struct Slot {
+pub(crate) struct TargetSlot {
     target_and_place: AtomicU64,
     sets: AtomicU64,
     name: [AtomicU64; 2],
 }
 
-const _: () = assert!(size_of::<Slot>() == 32, "two slots are a line of a cache");
+const _: () = assert!(size_of::<TargetSlot>() == 32, "two slots are a line of a cache");
 
 /// No set in either column.
 const NO_SETS: u64 = u64::MAX;
 
-impl Slot {
-    pub(crate) fn empty() -> Slot {
-        Slot {
+impl TargetSlot {
+    pub(crate) fn empty() -> TargetSlot {
+        TargetSlot {
             target_and_place: AtomicU64::new(u64::MAX),
             sets: AtomicU64::new(NO_SETS),
             name: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -86,7 +86,7 @@ impl Slot {
     }
 
     /// Makes this a copy of a slot, whose set in one column it has in both if `both` names one.
-    pub(crate) fn put_copy(&self, of: &Slot, both: Option<Column>) {
+    pub(crate) fn put_copy(&self, of: &TargetSlot, both: Option<ViewColumn>) {
         self.target_and_place.store(of.target_and_place.load(Relaxed), Relaxed);
         for (word, name) in self.name.iter().zip(of.words()) {
             word.store(name, Relaxed);
@@ -111,7 +111,7 @@ impl Slot {
     }
 
     #[inline]
-    pub(crate) fn set(&self, column: Column) -> u32 {
+    pub(crate) fn set(&self, column: ViewColumn) -> u32 {
         low(self.sets.load(Relaxed) >> column.shift)
     }
 
@@ -120,13 +120,13 @@ impl Slot {
     }
 
     /// INVARIANT: nobody reads the view of this column.
-    pub(crate) fn put_set(&self, column: Column, set: u32) {
+    pub(crate) fn put_set(&self, column: ViewColumn, set: u32) {
         let kept = self.sets.load(Relaxed) & !(u64::from(u32::MAX) << column.shift);
         self.sets.store(kept | u64::from(set) << column.shift, Relaxed);
     }
 
     /// The other column gets what this one has. INVARIANT: nobody reads the view of the other one.
-    pub(crate) fn copy_set(&self, column: Column) {
+    pub(crate) fn copy_set(&self, column: ViewColumn) {
         self.put_set(column.other(), self.set(column));
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn long_at(words: [u64; 2]) -> Option<(u32, usize)> {
     (second & LONG == LONG).then_some((low(second), length))
 }
 
-impl Key<'_> {
+impl TextKey<'_> {
     /// The words in the slot, of a long name that lies there.
     pub(crate) fn words_at(&self, at: u32) -> [u64; 2] {
         let [first, second] = self.words;
@@ -151,7 +151,7 @@ impl Key<'_> {
 
     /// Whether this is the name in a slot.
     #[inline]
-    pub(crate) fn is(&self, slot: &Slot, long: &Long) -> bool {
+    pub(crate) fn is(&self, slot: &TargetSlot, long: &LongNames) -> bool {
         let ([first, second], [other, rest]) = (self.words, slot.words());
         if !self.is_long() {
             return (first, second) == (other, rest);
@@ -162,11 +162,11 @@ impl Key<'_> {
 
 /// The names that are too long for a slot, a few thousand words together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Long {
+pub(crate) struct LongNames {
     chunks: Vec<Arc<[AtomicU64]>>,
 }
 
-impl Long {
+impl LongNames {
     /// The words of a name of so many bytes.
     pub(crate) fn words(&self, at: u32, bytes: usize) -> &[AtomicU64] {
         let at = at as usize;
@@ -192,11 +192,11 @@ impl Long {
     }
 
     /// The same, for nobody who has had the old ones.
-    pub(crate) fn renewed(&self) -> Long {
+    pub(crate) fn renewed(&self) -> LongNames {
         let renew = |chunk: &Arc<[AtomicU64]>| {
             chunk.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect()
         };
-        Long { chunks: self.chunks.iter().map(renew).collect() }
+        LongNames { chunks: self.chunks.iter().map(renew).collect() }
     }
 }
 
@@ -208,14 +208,14 @@ impl Long {
 pub(crate) struct Shard {
     /// A word for each group.
     pub(crate) marks: Arc<[AtomicU64]>,
-    pub(crate) slots: Arc<[Slot]>,
+    pub(crate) slots: Arc<[TargetSlot]>,
 }
 
 impl Shard {
     pub(crate) fn new(groups: usize) -> Shard {
         Shard {
             marks: (0..groups).map(|_| AtomicU64::new(0)).collect(),
-            slots: (0..groups * GROUP).map(|_| Slot::empty()).collect(),
+            slots: (0..groups * GROUP).map(|_| TargetSlot::empty()).collect(),
         }
     }
 
@@ -232,7 +232,11 @@ impl Shard {
     }
 
     /// The slot of a hash for which `is` holds.
-    pub(crate) fn find(&self, hash: u32, is: impl Fn(&Slot) -> bool) -> Option<(usize, &Slot)> {
+    pub(crate) fn find(
+        &self,
+        hash: u32,
+        is: impl Fn(&TargetSlot) -> bool,
+    ) -> Option<(usize, &TargetSlot)> {
         let mut group = self.home(hash);
         loop {
             let (mut hits, is_end) = self.look(group, hash)?;
@@ -273,7 +277,7 @@ impl Shard {
     }
 
     /// Every slot that is in use.
-    pub(crate) fn used(&self) -> impl Iterator<Item = &Slot> {
+    pub(crate) fn used(&self) -> impl Iterator<Item = &TargetSlot> {
         let marks = self.marks.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
         marks.zip(&*self.slots).filter(|(mark, _)| *mark > GONE).map(|(_, slot)| slot)
     }
@@ -281,7 +285,7 @@ impl Shard {
 
 /// See [`Shard::first`].
 pub(crate) enum First<'s> {
-    Slot(&'s Slot),
+    Slot(&'s TargetSlot),
     /// There is no slot of the hash.
     Nothing,
     /// It is not where a search starts.
@@ -290,19 +294,23 @@ pub(crate) enum First<'s> {
 
 /// Every target; see the head of this file.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots {
+pub(crate) struct TargetTable {
     pub(crate) shards: Vec<Shard>,
-    pub(crate) long: Long,
+    pub(crate) long: LongNames,
 }
 
-impl Slots {
-    pub(crate) fn new() -> Slots {
+impl TargetTable {
+    pub(crate) fn new() -> TargetTable {
         let shards = (0..1 << SHARD_BITS).map(|_| Shard::new(0)).collect();
-        Slots { shards, long: Long::default() }
+        TargetTable { shards, long: LongNames::default() }
     }
 
     /// The slot of a hash for which `is` holds; where it is in its shard.
-    pub(crate) fn find(&self, hash: u32, is: impl Fn(&Slot) -> bool) -> Option<(usize, &Slot)> {
+    pub(crate) fn find(
+        &self,
+        hash: u32,
+        is: impl Fn(&TargetSlot) -> bool,
+    ) -> Option<(usize, &TargetSlot)> {
         self.shards.get(shard_of(hash))?.find(hash, is)
     }
 
@@ -313,12 +321,12 @@ impl Slots {
     }
 
     /// Every slot that is in use, with a set or without.
-    pub(crate) fn used(&self) -> impl Iterator<Item = &Slot> {
+    pub(crate) fn used(&self) -> impl Iterator<Item = &TargetSlot> {
         self.shards.iter().flat_map(Shard::used)
     }
 
     /// The name in a slot, written into `text`.
-    pub(crate) fn name<'t>(&self, slot: &Slot, text: &'t mut [u8; 256]) -> &'t str {
+    pub(crate) fn name<'t>(&self, slot: &TargetSlot, text: &'t mut [u8; 256]) -> &'t str {
         let words = slot.words();
         let [_, second] = words;
         let (length, name) = match long_at(words) {
@@ -358,28 +366,28 @@ mod tests {
 
     #[test]
     fn names_of_every_length_are_told_apart_and_come_back() {
-        let slots = Slots::new();
+        let slots = TargetTable::new();
         let text: String = "abcdefghijklmnop".into();
         for length in 0..=INLINE {
-            let key = Key::new(&text[..length]);
-            let slot = Slot::empty();
+            let key = TextKey::new(&text[..length]);
+            let slot = TargetSlot::empty();
             slot.put(1, 2, key.words_at(0));
             assert_eq!(slots.name(&slot, &mut [0; 256]), &text[..length]);
             for other in 0..=text.len() {
                 let other = &text[..other];
-                assert_eq!(Key::new(other).is(&slot, &slots.long), other.len() == length);
+                assert_eq!(TextKey::new(other).is(&slot, &slots.long), other.len() == length);
                 // A name that ends with a zero is not the one without.
                 let mut zero: String = other.into();
                 zero.push('\0');
-                assert!(!Key::new(&zero).is(&slot, &slots.long));
+                assert!(!TextKey::new(&zero).is(&slot, &slots.long));
             }
         }
     }
 
     #[test]
     fn a_column_is_written_without_the_other() {
-        let slot = Slot::empty();
-        let (first, second) = (Column::FIRST, Column::FIRST.other());
+        let slot = TargetSlot::empty();
+        let (first, second) = (ViewColumn::FIRST, ViewColumn::FIRST.other());
         assert_eq!(second.other(), first);
         slot.put_set(second, 7);
         assert_eq!((slot.set(first), slot.set(second)), (NONE, 7));

@@ -16,13 +16,13 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use crate::event::{Kind, Need, Outputs};
+use crate::event::{Need, Outputs, ReferenceApiKind};
 use crate::force::Force;
 use crate::index::Index;
 use crate::intern::NONE;
 use crate::model::{ReferencePath, Resource, ServedType, Strategy, Triple, VersionPaths};
 use crate::origin::Edges;
-use crate::path::Path;
+use crate::path::JsonPath;
 
 /// A strategy, and the version whose paths are in force.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct SourceSpec {
     pub(crate) strategy: String,
     pub(crate) origin: Resource,
     pub(crate) version: String,
-    pub(crate) class_path: Option<Path>,
+    pub(crate) class_path: Option<JsonPath>,
     pub(crate) reference: ReferencePath,
     /// Whether targets have a namespace.
     pub(crate) namespaced: bool,
@@ -47,7 +47,7 @@ pub(crate) struct SourceSpec {
 
 /// A path in force.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct PathSource {
     pub(crate) spec: Arc<SourceSpec>,
     pub(crate) origin: u32,
     pub(crate) target: u32,
@@ -66,7 +66,7 @@ pub(crate) struct OriginType {
 
 /// What became of sources while strategies were settled.
 #[derive(Debug, Default)]
-struct Turned {
+struct SourceChanges {
     /// They came into force.
     came: Vec<u32>,
     /// Of those, the ones that every origin was told to before.
@@ -76,7 +76,7 @@ struct Turned {
     feeds: BTreeSet<(Resource, String)>,
 }
 
-impl Turned {
+impl SourceChanges {
     fn feed(&mut self, spec: &SourceSpec) {
         self.feeds.insert((spec.origin.clone(), spec.version.clone()));
     }
@@ -95,7 +95,7 @@ pub(crate) fn active_version<'s>(
 
 impl Index {
     pub(crate) fn put_strategy(&mut self, strategy: Strategy, out: &mut Outputs) {
-        self.forget_unusable(Kind::Strategy, "", &strategy.name);
+        self.forget_unusable(ReferenceApiKind::Strategy, "", &strategy.name);
         let name = strategy.name.clone();
         if self.strategies.get(&name).is_some_and(|kept| kept.strategy == strategy) {
             return;
@@ -106,7 +106,7 @@ impl Index {
     }
 
     pub(crate) fn drop_strategy(&mut self, name: &str, out: &mut Outputs) {
-        self.forget_unusable(Kind::Strategy, "", name);
+        self.forget_unusable(ReferenceApiKind::Strategy, "", name);
         if self.strategies.remove(name).is_some() {
             self.settle(&BTreeSet::from([name.into()]), out);
         }
@@ -142,7 +142,7 @@ impl Index {
         if left.is_empty() {
             return;
         }
-        let is_retired = |source: &Source| source.force == Force::Retired;
+        let is_retired = |source: &PathSource| source.force == Force::Retired;
         let retired = left.into_iter().filter(|id| self.source(*id).is_some_and(is_retired));
         let retired: Vec<u32> = retired.collect();
         self.drop_sources(&retired, out);
@@ -162,7 +162,7 @@ impl Index {
         self.has_kinds() && of_type.is_some_and(|of_type| of_type.seen)
     }
 
-    pub(crate) fn source(&self, id: u32) -> Option<&Source> {
+    pub(crate) fn source(&self, id: u32) -> Option<&PathSource> {
         self.sources.get(id as usize)?.as_ref()
     }
 
@@ -193,7 +193,7 @@ impl Index {
     /// Brings the sources of strategies in line with what is stored and served.
     fn settle(&mut self, names: &BTreeSet<String>, out: &mut Outputs) {
         let before = self.feeds();
-        let mut turned = Turned::default();
+        let mut turned = SourceChanges::default();
         for name in names {
             self.settle_strategy(name, &mut turned);
         }
@@ -210,10 +210,10 @@ impl Index {
         self.forget_idle_types(out);
     }
 
-    fn settle_strategy(&mut self, name: &str, turned: &mut Turned) {
+    fn settle_strategy(&mut self, name: &str, turned: &mut SourceChanges) {
         let wanted = self.wanted(name);
         let had: Vec<u32> = self.sources_of(name).collect();
-        let switched = self.switch_active(name, &wanted) && !self.are_told(&had, &wanted);
+        let switched = self.switch_active(name, &wanted) && !self.all_ready(&had, &wanted);
         let origin = wanted.first().map(|spec| spec.origin.clone());
         for id in &had {
             let Some(Some(source)) = self.sources.get_mut(*id as usize) else { continue };
@@ -244,7 +244,7 @@ impl Index {
     }
 
     /// Whether all of these are in force already, or were prepared: none needs to be waited for.
-    fn are_told(&self, had: &[u32], wanted: &[SourceSpec]) -> bool {
+    fn all_ready(&self, had: &[u32], wanted: &[SourceSpec]) -> bool {
         wanted.iter().all(|spec| {
             let known = had.iter().filter_map(|id| self.source(*id));
             let mut same = known.filter(|source| *source.spec == *spec);
@@ -331,7 +331,7 @@ impl Index {
             target: spec.reference.target.clone(),
             purpose: spec.reference.purpose.clone(),
         });
-        let source = Source { spec: Arc::new(spec), origin, target, triple, force };
+        let source = PathSource { spec: Arc::new(spec), origin, target, triple, force };
         let id = match self.sources.iter().position(Option::is_none) {
             Some(at) => {
                 if let Some(free) = self.sources.get_mut(at) {

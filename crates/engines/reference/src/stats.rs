@@ -10,12 +10,12 @@ use crate::grant::KeptGrant;
 use crate::index::Index;
 use crate::model::{Class, Consumer, Grant, Resource, Strategy, Subject, Triple};
 use crate::nearest::only_part;
-use crate::origin::Edge;
+use crate::origin::OriginEdge;
 use crate::source::active_version;
 
 /// How much there is (R136).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct IndexStats {
     /// Consumers.
     pub consumers: usize,
     /// Strategies.
@@ -51,7 +51,7 @@ pub struct EdgeStates {
 
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum ReferenceFinding {
     /// Who writes these origins decides what the consumers read in that namespace (R64).
     AuthorsChoose {
         /// The strategy.
@@ -79,25 +79,25 @@ pub enum Finding {
 
 /// A sentence for the author of an object, with the field it is about (R38, R39, R40).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advice {
+pub struct FieldWarning {
     /// The field; empty for the whole object.
     pub field: String,
     /// The sentence.
     pub text: String,
 }
 
-impl Advice {
-    fn new(field: &str, text: String) -> Advice {
-        Advice { field: field.into(), text }
+impl FieldWarning {
+    fn new(field: &str, text: String) -> FieldWarning {
+        FieldWarning { field: field.into(), text }
     }
 }
 
 impl Index {
     /// How much there is.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> IndexStats {
         let labels = Dropped::ALL.iter().map(|(_, label)| *label);
-        Stats {
+        IndexStats {
             consumers: self.consumers.len(),
             strategies: self.strategies.len(),
             grants: self.grants_by_name.len(),
@@ -157,10 +157,13 @@ impl Index {
 
     /// What is worth telling. Whether a subject may write a type is the host's to say (R65).
     #[must_use]
-    pub fn findings(&self, may_write: &dyn Fn(&Subject, &Resource) -> bool) -> Vec<Finding> {
-        let mut findings = self.findings_beside_grants(may_write);
+    pub fn findings(
+        &self,
+        may_write: &dyn Fn(&Subject, &Resource) -> bool,
+    ) -> Vec<ReferenceFinding> {
+        let mut findings = self.findings_without_grants(may_write);
         let unused = self.unused_grants();
-        findings.extend(unused.map(|grant| Finding::UnusedGrant {
+        findings.extend(unused.map(|grant| ReferenceFinding::UnusedGrant {
             namespace: grant.namespace.clone(),
             name: grant.name.clone(),
         }));
@@ -169,10 +172,10 @@ impl Index {
 
     /// The same without what is said of grants, of which there may be very many.
     #[must_use]
-    pub fn findings_beside_grants(
+    pub fn findings_without_grants(
         &self,
         may_write: &dyn Fn(&Subject, &Resource) -> bool,
-    ) -> Vec<Finding> {
+    ) -> Vec<ReferenceFinding> {
         let mut findings = Vec::new();
         for kept in self.strategies.values().filter(|kept| kept.active.is_some()) {
             let strategy = &kept.strategy;
@@ -183,7 +186,7 @@ impl Index {
             targets.sort_unstable();
             targets.dedup();
             let (strategy, origin) = (strategy.name.clone(), strategy.origin.clone());
-            findings.push(Finding::AuthorsChoose { strategy, origin, targets });
+            findings.push(ReferenceFinding::AuthorsChoose { strategy, origin, targets });
         }
         for Consumer { name, subject, references, .. } in
             self.consumers.values().map(|kept| &kept.consumer)
@@ -193,7 +196,7 @@ impl Index {
             origins.sort_unstable();
             origins.dedup();
             let written = origins.into_iter().filter(|origin| may_write(subject, origin));
-            findings.extend(written.map(|origin| Finding::SelfReferencing {
+            findings.extend(written.map(|origin| ReferenceFinding::SelfReferencing {
                 consumer: name.clone(),
                 origin: origin.clone(),
             }));
@@ -231,14 +234,15 @@ impl Index {
         }
         side.origins().any(|origin| {
             let (namespace, edges) = self.edges_at(origin, target);
-            let uses = |edge: &Edge| self.is_in_force(edge.source) && self.triple(edge) == triple;
+            let uses =
+                |edge: &OriginEdge| self.is_in_force(edge.source) && self.triple(edge) == triple;
             namespace == from && edges.iter().any(uses)
         })
     }
 
     /// What the author of a strategy should know, beside what its paths say (R38, R40).
     #[must_use]
-    pub fn advise_strategy(&self, strategy: &Strategy) -> Vec<Advice> {
+    pub fn advise_strategy(&self, strategy: &Strategy) -> Vec<FieldWarning> {
         let mut advice = Vec::new();
         let served = self.served.get(&strategy.origin);
         let active = active_version(strategy, served);
@@ -260,7 +264,7 @@ impl Index {
                          the partition is void",
                         other.name, triple.origin, triple.target, triple.purpose
                     );
-                    advice.push(Advice::new("versions", text));
+                    advice.push(FieldWarning::new("versions", text));
                 }
             }
         }
@@ -274,7 +278,7 @@ impl Index {
 
     /// What the author of a consumer should know (R39, R40).
     #[must_use]
-    pub fn advise_consumer(&self, consumer: &Consumer) -> Vec<Advice> {
+    pub fn advise_consumer(&self, consumer: &Consumer) -> Vec<FieldWarning> {
         let mut advice = Vec::new();
         let strategies = || self.strategies.values().map(|kept| &kept.strategy);
         let partitioned = strategies().find(|strategy| {
@@ -287,7 +291,7 @@ impl Index {
                 "strategy `{}` is partitioned by class; without classNames it matches nothing there",
                 strategy.name
             );
-            advice.push(Advice::new("classNames", text));
+            advice.push(FieldWarning::new("classNames", text));
         }
         let found: Vec<(&str, Vec<Triple>)> =
             strategies().map(|strategy| (strategy.name.as_str(), triples_of(strategy))).collect();
@@ -301,7 +305,7 @@ impl Index {
 
     /// What the author of a grant should know (R40).
     #[must_use]
-    pub fn advise_grant(&self, grant: &Grant) -> Vec<Advice> {
+    pub fn advise_grant(&self, grant: &Grant) -> Vec<FieldWarning> {
         let (origin, target) = (grant.origin.clone(), grant.target.clone());
         let mine = [Triple { origin, target, purpose: grant.purpose.clone() }];
         let strategies = self.strategies.values().map(|kept| &kept.strategy);
@@ -311,7 +315,7 @@ impl Index {
             .iter()
             .flat_map(|(name, triples)| triples.iter().map(move |triple| (*name, triple)))
             .collect();
-        let mut advice: Vec<Advice> =
+        let mut advice: Vec<FieldWarning> =
             unmatched(&mine, &found, "ReferenceStrategy").into_iter().collect();
         let entries = self.consumers.values().flat_map(|kept| {
             kept.consumer.references.iter().map(|entry| (kept.consumer.name.as_str(), entry))
@@ -342,7 +346,7 @@ fn triples_of(strategy: &Strategy) -> Vec<Triple> {
 }
 
 /// Says that no counterpart has one of the triples, and which one is nearest.
-fn unmatched(mine: &[Triple], theirs: &[(&str, &Triple)], kind: &str) -> Option<Advice> {
+fn unmatched(mine: &[Triple], theirs: &[(&str, &Triple)], kind: &str) -> Option<FieldWarning> {
     if mine.iter().any(|triple| theirs.iter().any(|(_, other)| *other == triple)) {
         return None;
     }
@@ -353,5 +357,5 @@ fn unmatched(mine: &[Triple], theirs: &[(&str, &Triple)], kind: &str) -> Option<
     if let Some((name, (field, _, found))) = near.min() {
         text += &format!("; nearest is `{name}`, whose {field} is `{found}`");
     }
-    Some(Advice::new("", text))
+    Some(FieldWarning::new("", text))
 }

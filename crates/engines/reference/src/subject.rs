@@ -7,10 +7,10 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::event::{Kind, Outputs};
+use crate::event::{Outputs, ReferenceApiKind};
 use crate::index::Index;
 use crate::model::{Class, Consumer};
-use crate::view::{ANY, Capability, Step, UNPARTITIONED, UNSET};
+use crate::view::{ANY, Capability, UNPARTITIONED, UNSET, ViewChange};
 
 /// A consumer, with its triples and classes as numbers.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct KeptConsumer {
 
 impl Index {
     pub(crate) fn put_consumer(&mut self, mut consumer: Consumer, out: &mut Outputs) {
-        self.forget_unusable(Kind::Consumer, "", &consumer.name);
+        self.forget_unusable(ReferenceApiKind::Consumer, "", &consumer.name);
         self.select_classes(&mut consumer);
         let (name, selects) = (consumer.name.clone(), consumer.class_selector.is_some());
         self.replace_consumer(consumer, out);
@@ -62,7 +62,7 @@ impl Index {
     }
 
     pub(crate) fn drop_consumer(&mut self, name: &str, out: &mut Outputs) {
-        self.forget_unusable(Kind::Consumer, "", name);
+        self.forget_unusable(ReferenceApiKind::Consumer, "", name);
         let Some(before) = self.consumers.remove(name) else { return };
         let subject = self.let_go(before);
         self.unlink(&subject, name);
@@ -108,7 +108,11 @@ impl Index {
         }
         out.subjects.push(subject.clone());
         let (name, rights) = (name.as_str().into(), rights.into_boxed_slice());
-        self.step(if *is_group { Step::Group(name, rights) } else { Step::User(name, rights) });
+        self.step(if *is_group {
+            ViewChange::Group(name, rights)
+        } else {
+            ViewChange::User(name, rights)
+        });
     }
 
     pub(crate) fn refresh_all_rights(&mut self, out: &mut Outputs) {

@@ -9,9 +9,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::intern::NONE;
-use crate::key::{Key, ONES, words_of, zeros};
+use crate::key::{ONES, TextKey, words_of, zeros};
 use crate::slots::{
-    CHUNK, Column, FREE, GONE, GROUP, Shard, Slot, Slots, in_group, long_at, mark, shard_of,
+    CHUNK, FREE, GONE, GROUP, Shard, TargetSlot, TargetTable, ViewColumn, in_group, long_at, mark,
+    shard_of,
 };
 
 /// The most that is filled of a shard: three of four slots. More makes searches long.
@@ -21,7 +22,7 @@ const ROOM: (usize, usize) = (5, 4);
 
 /// Where a target stands; good until its shard grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct SlotIndex {
     shard: usize,
     slot: usize,
 }
@@ -44,25 +45,25 @@ pub(crate) enum Grown {
 
 /// Every target, to be changed; see the head of this file.
 #[derive(Debug)]
-pub(crate) struct Table {
-    slots: Slots,
+pub(crate) struct TargetTableWriter {
+    slots: TargetTable,
     fills: Vec<Fill>,
     /// The first word behind the long names, and unused ones before, by how many words they have.
     long_end: usize,
     long_free: Vec<Vec<u32>>,
     len: usize,
     /// Where some targets are that were spoken of lately: they are spoken of again, within the same event.
-    recent: [(u32, At); RECENT],
+    recent: [(u32, SlotIndex); RECENT],
 }
 
 const RECENT: usize = 16;
-const NOT_RECENT: (u32, At) = (NONE, At { shard: 0, slot: 0 });
+const NOT_RECENT: (u32, SlotIndex) = (NONE, SlotIndex { shard: 0, slot: 0 });
 
-impl Table {
-    pub(crate) fn new() -> Table {
-        let slots = Slots::new();
+impl TargetTableWriter {
+    pub(crate) fn new() -> TargetTableWriter {
+        let slots = TargetTable::new();
         let fills = slots.shards.iter().map(|_| Fill::default()).collect();
-        Table {
+        TargetTableWriter {
             slots,
             fills,
             long_end: 0,
@@ -73,7 +74,7 @@ impl Table {
     }
 
     /// What views read.
-    pub(crate) fn slots(&self) -> &Slots {
+    pub(crate) fn slots(&self) -> &TargetTable {
         &self.slots
     }
 
@@ -83,14 +84,14 @@ impl Table {
 
     /// The target of a name in a place.
     pub(crate) fn find(&self, hash: u32, place: u32, name: &str) -> Option<u32> {
-        let key = Key::new(name);
-        let is = |slot: &Slot| slot.place() == place && key.is(slot, &self.slots.long);
+        let key = TextKey::new(name);
+        let is = |slot: &TargetSlot| slot.place() == place && key.is(slot, &self.slots.long);
         let found = self.slots.find(hash, is);
         found.map(|(_, slot)| slot.target())
     }
 
     /// Where a target is.
-    pub(crate) fn locate(&self, hash: u32, target: u32) -> Option<At> {
+    pub(crate) fn locate(&self, hash: u32, target: u32) -> Option<SlotIndex> {
         if let Some((recent, at)) = self.recent.get(target as usize % RECENT)
             && *recent == target
             && target != NONE
@@ -99,15 +100,15 @@ impl Table {
         }
         let shard = shard_of(hash);
         let found = self.slots.shards.get(shard)?.find(hash, |slot| slot.target() == target);
-        found.map(|(slot, _)| At { shard, slot })
+        found.map(|(slot, _)| SlotIndex { shard, slot })
     }
 
-    pub(crate) fn slot(&self, at: At) -> Option<&Slot> {
+    pub(crate) fn slot(&self, at: SlotIndex) -> Option<&TargetSlot> {
         self.slots.shards.get(at.shard)?.slots.get(at.slot)
     }
 
     /// The slot of a target.
-    pub(crate) fn get(&self, hash: u32, target: u32) -> Option<&Slot> {
+    pub(crate) fn get(&self, hash: u32, target: u32) -> Option<&TargetSlot> {
         self.locate(hash, target).and_then(|at| self.slot(at))
     }
 
@@ -122,7 +123,7 @@ impl Table {
     pub(crate) fn near_slot(&self, hash: u32) -> u32 {
         let shard = self.slots.shards.get(shard_of(hash));
         let slot = shard.and_then(|shard| shard.slots.get(unused(shard, hash)?.0));
-        slot.map_or(0, Slot::target)
+        slot.map_or(0, TargetSlot::target)
     }
 
     /// A new target without a set. `hash_of` gives the hash of a name in a place; `tell` hears what has grown.
@@ -133,7 +134,7 @@ impl Table {
         hash_of: impl Fn(u32, &str) -> u32,
         mut tell: impl FnMut(Grown),
     ) {
-        let key = Key::new(name);
+        let key = TextKey::new(name);
         let at = if key.is_long() { self.keep_long(key.text, &mut tell) } else { 0 };
         let index = shard_of(hash);
         let Some(fill) = self.fills.get_mut(index) else { return };
@@ -151,7 +152,7 @@ impl Table {
             slot.put(target, place, key.words_at(at));
             self.len += 1;
             if let Some(recent) = self.recent.get_mut(target as usize % RECENT) {
-                *recent = (target, At { shard: index, slot: slot_at });
+                *recent = (target, SlotIndex { shard: index, slot: slot_at });
             }
         }
     }
@@ -181,7 +182,7 @@ impl Table {
     }
 
     /// Clears a slot away. INVARIANT: it has no set.
-    pub(crate) fn remove(&mut self, at: At) {
+    pub(crate) fn remove(&mut self, at: SlotIndex) {
         let (Some(shard), Some(fill)) =
             (self.slots.shards.get(at.shard), self.fills.get_mut(at.shard))
         else {
@@ -213,13 +214,13 @@ impl Table {
     }
 
     /// Every slot of a shard gets the set of one column in the other.
-    pub(crate) fn copy_sets(&self, shard: usize, column: Column) {
+    pub(crate) fn copy_sets(&self, shard: usize, column: ViewColumn) {
         let slots = self.slots.shards.get(shard).map(|shard| &*shard.slots);
         slots.unwrap_or_default().iter().for_each(|slot| slot.copy_set(column));
     }
 
     /// The same slots for nobody who has had the old ones, with the sets of one column in both.
-    pub(crate) fn renew(&mut self, column: Column) {
+    pub(crate) fn renew(&mut self, column: ViewColumn) {
         for shard in &mut self.slots.shards {
             let new = Shard::new(shard.marks.len());
             for (to, from) in new.marks.iter().zip(&*shard.marks) {
@@ -236,7 +237,7 @@ impl Table {
 
 /// A larger shard with the same targets, and how much of it is filled.
 fn grown(
-    slots: &Slots,
+    slots: &TargetTable,
     index: usize,
     fill: &mut Fill,
     hash_of: impl Fn(u32, &str) -> u32,
@@ -273,7 +274,7 @@ fn unused(shard: &Shard, hash: u32) -> Option<(usize, u8)> {
 }
 
 /// Takes a slot for a hash.
-fn take<'s>(shard: &'s Shard, fill: &mut Fill, hash: u32) -> Option<(usize, &'s Slot)> {
+fn take<'s>(shard: &'s Shard, fill: &mut Fill, hash: u32) -> Option<(usize, &'s TargetSlot)> {
     let (at, before) = unused(shard, hash)?;
     match before {
         GONE => fill.gone -= 1,
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_table_equals_a_plain_map_through_growth_and_removal() {
-        let mut table = Table::new();
+        let mut table = TargetTableWriter::new();
         let mut view = table.slots().clone();
         let mut model: BTreeMap<(u32, String), (u32, u32)> = BTreeMap::new();
         let mut mixed = 7_u64;
@@ -332,12 +333,12 @@ mod tests {
                 }
                 Some((target, set)) if step.is_multiple_of(3) => {
                     let at = table.locate(hash, *target).unwrap();
-                    table.slot(at).unwrap().put_set(Column::FIRST, step);
+                    table.slot(at).unwrap().put_set(ViewColumn::FIRST, step);
                     *set = step;
                 }
                 Some((target, _)) => {
                     let at = table.locate(hash, *target).unwrap();
-                    table.slot(at).unwrap().put_set(Column::FIRST, NONE);
+                    table.slot(at).unwrap().put_set(ViewColumn::FIRST, NONE);
                     table.remove(at);
                     assert!(table.locate(hash, *target).is_none());
                     model.remove(&key);
@@ -350,7 +351,7 @@ mod tests {
             .used()
             .map(|slot| {
                 let key = (slot.place(), view.name(slot, &mut text).into());
-                (key, (slot.target(), slot.set(Column::FIRST)))
+                (key, (slot.target(), slot.set(ViewColumn::FIRST)))
             })
             .collect();
         assert_eq!(listed, model);
@@ -358,7 +359,7 @@ mod tests {
 
     #[test]
     fn room_of_long_names_is_used_again() {
-        let mut table = Table::new();
+        let mut table = TargetTableWriter::new();
         let name = |number: u32| format!("{number:0>5000}").split_off(4_800);
         for number in 0..1_000_u32 {
             let hash = hash_of(0, &name(number));
@@ -372,29 +373,29 @@ mod tests {
 
     #[test]
     fn what_was_renewed_is_not_what_others_have() {
-        let mut table = Table::new();
+        let mut table = TargetTableWriter::new();
         let long = "a-name-that-is-too-long-for-a-slot";
         for (target, name) in [(0, "short"), (1, long)] {
             table.insert(hash_of(0, name), (target, 0, name), hash_of, |_| {});
             let at = table.locate(hash_of(0, name), target).unwrap();
-            table.slot(at).unwrap().put_set(Column::FIRST, 5);
+            table.slot(at).unwrap().put_set(ViewColumn::FIRST, 5);
         }
         let old = table.slots().clone();
-        table.renew(Column::FIRST);
+        table.renew(ViewColumn::FIRST);
         for name in ["short", long] {
             let target = table.find(hash_of(0, name), 0, name).unwrap();
             let at = table.locate(hash_of(0, name), target).unwrap();
             let slot = table.slot(at).unwrap();
-            assert_eq!(slot.set(Column::FIRST.other()), 5, "both columns");
-            slot.put_set(Column::FIRST, NONE);
-            slot.put_set(Column::FIRST.other(), NONE);
+            assert_eq!(slot.set(ViewColumn::FIRST.other()), 5, "both columns");
+            slot.put_set(ViewColumn::FIRST, NONE);
+            slot.put_set(ViewColumn::FIRST.other(), NONE);
             table.remove(at);
         }
         table.insert(1, (0, 0, "another-name-that-is-as-long-as-it"), hash_of, |_| {});
         for name in ["short", long] {
-            let key = Key::new(name);
+            let key = TextKey::new(name);
             let found = old.find(hash_of(0, name), |slot| key.is(slot, &old.long));
-            assert_eq!(found.map(|(_, slot)| slot.set(Column::FIRST)), Some(5));
+            assert_eq!(found.map(|(_, slot)| slot.set(ViewColumn::FIRST)), Some(5));
         }
     }
 }

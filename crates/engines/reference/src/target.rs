@@ -12,15 +12,15 @@ use alloc::string::String;
 
 use smallvec::SmallVec;
 
-use crate::counts::Counts;
+use crate::counts::Multiset;
 use crate::event::{Outputs, TargetId, Transition};
 use crate::index::Index;
 use crate::intern::NONE;
 use crate::model::{Obj, TargetName};
-use crate::origin::Edge;
-use crate::slots::Slot;
-use crate::table::At;
-use crate::view::{Capability, NO_CAPABILITIES, Step};
+use crate::origin::OriginEdge;
+use crate::slots::TargetSlot;
+use crate::table::SlotIndex;
+use crate::view::{Capability, NO_CAPABILITIES, ViewChange};
 
 /// Something counted at a target.
 ///
@@ -41,24 +41,24 @@ pub(crate) enum Fact {
 ///
 /// Nearly all targets have one origin and no grant: the edges of that origin say it all.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Side<'i> {
+pub(crate) enum TargetFacts<'i> {
     Nobody,
     One(u32),
-    Many(&'i Counts<Fact>),
+    Many(&'i Multiset<Fact>),
 }
 
 /// A target as the index keeps it; its place, name and capabilities are in the view.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct TargetEntry {
     /// By which the view finds it.
     hash: u32,
-    /// A [`Kept`], in four bytes: there is one for each target.
+    /// A [`TargetSide`], in four bytes: there is one for each target.
     side: u32,
 }
 
-/// As [`Side`], with the number of the facts.
+/// As [`TargetFacts`], with the number of the facts.
 #[derive(Clone, Copy, Debug)]
-enum Kept {
+enum TargetSide {
     Nobody,
     /// As nobody, and readers have been told; the spare view still has it.
     Lingering,
@@ -70,22 +70,22 @@ enum Kept {
 const FACTS: u32 = 1 << 31;
 const LINGERING: u32 = NONE - 1;
 
-impl Kept {
+impl TargetSide {
     fn pack(self) -> u32 {
         match self {
-            Kept::Nobody => NONE,
-            Kept::Lingering => LINGERING,
-            Kept::One(origin) => origin,
-            Kept::Many(facts) => facts | FACTS,
+            TargetSide::Nobody => NONE,
+            TargetSide::Lingering => LINGERING,
+            TargetSide::One(origin) => origin,
+            TargetSide::Many(facts) => facts | FACTS,
         }
     }
 
-    fn unpack(side: u32) -> Kept {
+    fn unpack(side: u32) -> TargetSide {
         match side {
-            NONE => Kept::Nobody,
-            LINGERING => Kept::Lingering,
-            facts if facts >= FACTS => Kept::Many(facts & !FACTS),
-            origin => Kept::One(origin),
+            NONE => TargetSide::Nobody,
+            LINGERING => TargetSide::Lingering,
+            facts if facts >= FACTS => TargetSide::Many(facts & !FACTS),
+            origin => TargetSide::One(origin),
         }
     }
 }
@@ -93,24 +93,24 @@ impl Kept {
 /// Capabilities that became live (true) or dead (false).
 pub(crate) type Flips = SmallVec<[(Capability, bool); 4]>;
 
-impl<'i> Side<'i> {
+impl<'i> TargetFacts<'i> {
     /// Whether a triple from a namespace is granted.
     pub(crate) fn is_granted(self, triple: u32, from: u32) -> bool {
         match self {
-            Side::Many(facts) => granted(facts, triple, from),
+            TargetFacts::Many(facts) => granted(facts, triple, from),
             _ => false,
         }
     }
 
     /// The grants of a triple from a namespace.
     pub(crate) fn grants(self, triple: u32, from: u32) -> impl Iterator<Item = u32> + use<'i> {
-        let facts = if let Side::Many(facts) = self { Some(facts) } else { None };
+        let facts = if let TargetFacts::Many(facts) = self { Some(facts) } else { None };
         facts.into_iter().flat_map(move |facts| grants_between(facts, triple, from))
     }
 
     /// The sources of references of a triple from another namespace.
     pub(crate) fn crossing(self, triple: u32, from: u32) -> impl Iterator<Item = u32> + use<'i> {
-        let facts = if let Side::Many(facts) = self { Some(facts) } else { None };
+        let facts = if let TargetFacts::Many(facts) = self { Some(facts) } else { None };
         let first = Fact::Cross { triple, from, source: 0, class: 0 };
         let last = Fact::Cross { triple, from, source: u32::MAX, class: u32::MAX };
         let between = facts.into_iter().flat_map(move |facts| facts.between(first..=last));
@@ -122,13 +122,13 @@ impl<'i> Side<'i> {
 
     /// Every origin that points here.
     pub(crate) fn origins(self) -> impl Iterator<Item = u32> + use<'i> {
-        let one = if let Side::One(origin) = self { Some(origin) } else { None };
-        let many = if let Side::Many(facts) = self { Some(facts) } else { None };
+        let one = if let TargetFacts::One(origin) = self { Some(origin) } else { None };
+        let many = if let TargetFacts::Many(facts) = self { Some(facts) } else { None };
         one.into_iter().chain(many.into_iter().flat_map(origins_in))
     }
 }
 
-fn origins_in(facts: &Counts<Fact>) -> impl Iterator<Item = u32> {
+fn origins_in(facts: &Multiset<Fact>) -> impl Iterator<Item = u32> {
     let all = Fact::Origin(0)..=Fact::Origin(u32::MAX);
     facts.between(all).filter_map(|(fact, _)| match fact {
         Fact::Origin(origin) => Some(origin),
@@ -136,7 +136,7 @@ fn origins_in(facts: &Counts<Fact>) -> impl Iterator<Item = u32> {
     })
 }
 
-fn grants_between(facts: &Counts<Fact>, triple: u32, from: u32) -> impl Iterator<Item = u32> {
+fn grants_between(facts: &Multiset<Fact>, triple: u32, from: u32) -> impl Iterator<Item = u32> {
     let first = Fact::Grant { triple, from, grant: 0 };
     let last = Fact::Grant { triple, from, grant: u32::MAX };
     facts.between(first..=last).filter_map(|(fact, _)| match fact {
@@ -145,13 +145,13 @@ fn grants_between(facts: &Counts<Fact>, triple: u32, from: u32) -> impl Iterator
     })
 }
 
-fn granted(facts: &Counts<Fact>, triple: u32, from: u32) -> bool {
+fn granted(facts: &Multiset<Fact>, triple: u32, from: u32) -> bool {
     grants_between(facts, triple, from).next().is_some()
 }
 
 /// Counts an edge of a triple from a namespace; `local` ones need no grant.
 fn count_up(
-    facts: &mut Counts<Fact>,
+    facts: &mut Multiset<Fact>,
     origin: u32,
     (triple, from): (u32, u32),
     local: bool,
@@ -169,7 +169,7 @@ fn count_up(
 }
 
 fn count_down(
-    facts: &mut Counts<Fact>,
+    facts: &mut Multiset<Fact>,
     origin: u32,
     (triple, from): (u32, u32),
     local: bool,
@@ -187,9 +187,10 @@ fn count_down(
 }
 
 /// What changes at a target that only has edges of one origin.
-fn compare(old: &[Edge], new: &[Edge], flips: &mut Flips) {
-    let has =
-        |edges: &[Edge], wanted: Capability| edges.iter().any(|edge| edge.capability() == wanted);
+fn compare(old: &[OriginEdge], new: &[OriginEdge], flips: &mut Flips) {
+    let has = |edges: &[OriginEdge], wanted: Capability| {
+        edges.iter().any(|edge| edge.capability() == wanted)
+    };
     for (these, others, live) in [(new, old, true), (old, new, false)] {
         for edge in these {
             let capability = edge.capability();
@@ -211,7 +212,7 @@ impl Index {
         let (group, resource) = self.words.resource_of(resource);
         let namespace = self.words.namespace_of(namespace);
         let made = self.view().make_place(group, resource, namespace);
-        self.step(Step::Place(place, Some(made)));
+        self.step(ViewChange::Place(place, Some(made)));
         let hash = self.view().hash_at(place, name).unwrap_or_default();
         self.add_target(place, hash, name)
     }
@@ -237,7 +238,7 @@ impl Index {
     }
 
     fn add_target(&mut self, place: u32, hash: u32, name: &str) -> u32 {
-        let known = Known { hash, side: NONE };
+        let known = TargetEntry { hash, side: NONE };
         let target = match self.targets_free.pop() {
             Some(target) => {
                 if let Some(free) = self.known.get_mut(target as usize) {
@@ -254,16 +255,18 @@ impl Index {
         target
     }
 
-    pub(crate) fn side(&self, target: u32) -> Side<'_> {
+    pub(crate) fn side(&self, target: u32) -> TargetFacts<'_> {
         match self.kept(target) {
-            Kept::Nobody | Kept::Lingering => Side::Nobody,
-            Kept::One(origin) => Side::One(origin),
-            Kept::Many(id) => self.facts.get(id as usize).map_or(Side::Nobody, Side::Many),
+            TargetSide::Nobody | TargetSide::Lingering => TargetFacts::Nobody,
+            TargetSide::One(origin) => TargetFacts::One(origin),
+            TargetSide::Many(id) => {
+                self.facts.get(id as usize).map_or(TargetFacts::Nobody, TargetFacts::Many)
+            }
         }
     }
 
-    fn kept(&self, target: u32) -> Kept {
-        Kept::unpack(self.known.get(target as usize).map_or(NONE, |known| known.side))
+    fn kept(&self, target: u32) -> TargetSide {
+        TargetSide::unpack(self.known.get(target as usize).map_or(NONE, |known| known.side))
     }
 
     fn hash_of(&self, target: u32) -> u32 {
@@ -276,7 +279,7 @@ impl Index {
         Some(self.named(slot))
     }
 
-    fn named(&self, slot: &Slot) -> TargetName<'_> {
+    fn named(&self, slot: &TargetSlot) -> TargetName<'_> {
         let mut text = [0; 256];
         let name = self.table.slots().name(slot, &mut text);
         let Obj { group, resource, namespace, .. } = self.words.object(slot.place(), "");
@@ -302,16 +305,16 @@ impl Index {
 
     /// Whether nobody speaks of a target any more, and that was published.
     pub(crate) fn is_lingering(&self, target: u32) -> bool {
-        matches!(self.kept(target), Kept::Lingering)
+        matches!(self.kept(target), TargetSide::Lingering)
     }
 
     /// Where a target is in the table.
-    fn locate(&self, target: u32) -> Option<At> {
+    fn locate(&self, target: u32) -> Option<SlotIndex> {
         self.table.locate(self.hash_of(target), target)
     }
 
     /// The namespace of a target, by number.
-    fn namespace_at(&self, at: At) -> Option<u32> {
+    fn namespace_at(&self, at: SlotIndex) -> Option<u32> {
         let place = self.table.slot(at)?.place();
         self.words.place_of(place).map(|(_, namespace)| namespace)
     }
@@ -322,7 +325,7 @@ impl Index {
         self.locate(target).is_some_and(|at| self.is_local_at(from, at))
     }
 
-    fn is_local_at(&self, from: u32, at: At) -> bool {
+    fn is_local_at(&self, from: u32, at: SlotIndex) -> bool {
         self.namespace_at(at).is_some_and(|namespace| {
             namespace == from || self.words.namespace_of(namespace).is_empty()
         })
@@ -334,22 +337,22 @@ impl Index {
         origin: u32,
         from: u32,
         target: u32,
-        (old, new): (&[Edge], &[Edge]),
+        (old, new): (&[OriginEdge], &[OriginEdge]),
         out: &mut Outputs,
     ) {
         let Some(at) = self.locate(target) else { return };
         let local = self.is_local_at(from, at);
         let mut flips = Flips::new();
         let alone = match self.side(target) {
-            Side::Nobody => true,
-            Side::One(only) => only == origin,
-            Side::Many(_) => false,
+            TargetFacts::Nobody => true,
+            TargetFacts::One(only) => only == origin,
+            TargetFacts::Many(_) => false,
         };
         if alone {
             if local {
                 compare(old, new, &mut flips);
             }
-            let side = if new.is_empty() { Kept::Nobody } else { Kept::One(origin) };
+            let side = if new.is_empty() { TargetSide::Nobody } else { TargetSide::One(origin) };
             self.put_side(target, side);
         } else {
             let mut facts = self.take_facts(target);
@@ -368,7 +371,7 @@ impl Index {
     }
 
     /// The triple of an edge.
-    pub(crate) fn triple(&self, edge: &Edge) -> u32 {
+    pub(crate) fn triple(&self, edge: &OriginEdge) -> u32 {
         self.source(edge.source).map_or(NONE, |source| source.triple)
     }
 
@@ -417,11 +420,11 @@ impl Index {
     }
 
     /// What is known of a target, counted; it must be put back.
-    fn take_facts(&mut self, target: u32) -> Counts<Fact> {
-        let mut facts = Counts::new();
+    fn take_facts(&mut self, target: u32) -> Multiset<Fact> {
+        let mut facts = Multiset::new();
         match self.kept(target) {
-            Kept::Nobody | Kept::Lingering => {}
-            Kept::One(origin) => {
+            TargetSide::Nobody | TargetSide::Lingering => {}
+            TargetSide::One(origin) => {
                 let (from, edges) = self.edges_at(origin, target);
                 let local = self.is_local(from, target);
                 for edge in edges {
@@ -430,7 +433,7 @@ impl Index {
                     count_up(&mut facts, origin, of, local, capability, &mut Flips::new());
                 }
             }
-            Kept::Many(id) => {
+            TargetSide::Many(id) => {
                 if let Some(kept) = self.facts.get_mut(id as usize) {
                     facts = core::mem::replace(kept, facts);
                     self.facts_free.push(id);
@@ -441,7 +444,7 @@ impl Index {
     }
 
     /// Puts facts back, in the short form where it says as much.
-    fn put_facts(&mut self, target: u32, facts: Counts<Fact>) {
+    fn put_facts(&mut self, target: u32, facts: Multiset<Fact>) {
         // Grants come last.
         let has_grants = matches!(facts.last(), Some(Fact::Grant { .. }));
         let (first, second) = {
@@ -449,14 +452,14 @@ impl Index {
             (origins.next(), origins.next())
         };
         let side = match (has_grants, first, second) {
-            (false, None, _) => Kept::Nobody,
-            (false, Some(only), None) => Kept::One(only),
-            _ => Kept::Many(self.keep_facts(facts)),
+            (false, None, _) => TargetSide::Nobody,
+            (false, Some(only), None) => TargetSide::One(only),
+            _ => TargetSide::Many(self.keep_facts(facts)),
         };
         self.put_side(target, side);
     }
 
-    fn keep_facts(&mut self, facts: Counts<Fact>) -> u32 {
+    fn keep_facts(&mut self, facts: Multiset<Fact>) -> u32 {
         let free = self.facts_free.pop();
         if let Some(id) = free
             && let Some(place) = self.facts.get_mut(id as usize)
@@ -468,8 +471,8 @@ impl Index {
         u32::try_from(self.facts.len() - 1).unwrap_or(NONE)
     }
 
-    fn put_side(&mut self, target: u32, side: Kept) {
-        if matches!(side, Kept::Nobody) {
+    fn put_side(&mut self, target: u32, side: TargetSide) {
+        if matches!(side, TargetSide::Nobody) {
             self.leaving.push(target);
         }
         if let Some(known) = self.known.get_mut(target as usize) {
@@ -478,7 +481,7 @@ impl Index {
     }
 
     /// Writes into the view what became live or dead, and tells it.
-    fn flip(&mut self, target: u32, at: At, flips: &Flips, out: &mut Outputs) {
+    fn flip(&mut self, target: u32, at: SlotIndex, flips: &Flips, out: &mut Outputs) {
         if flips.is_empty() {
             return;
         }
@@ -506,7 +509,13 @@ impl Index {
     }
 
     /// As [`Index::flip`], for the first capability of a target: nearly all have no other one.
-    fn flip_first(&mut self, target: u32, at: At, capability: Capability, out: &mut Outputs) {
+    fn flip_first(
+        &mut self,
+        target: u32,
+        at: SlotIndex,
+        capability: Capability,
+        out: &mut Outputs,
+    ) {
         if self.is_source_open(capability.0) {
             out.transitions.push(Transition { target: TargetId(target), capability, live: true });
         }
@@ -526,14 +535,14 @@ impl Index {
         }
         let (id, new) = self.sets.hold(&set, |known| **known == *set, || set.into());
         if new {
-            self.step(Step::Capabilities(id, Some(set.into())));
+            self.step(ViewChange::Capabilities(id, Some(set.into())));
         }
         id
     }
 
     fn release_set(&mut self, id: u32) {
         if id != NO_CAPABILITIES && self.sets.release(id).is_some() {
-            self.step(Step::Capabilities(id, None));
+            self.step(ViewChange::Capabilities(id, None));
         }
     }
 
@@ -552,14 +561,14 @@ impl Index {
 
     /// Forgets a target, unless somebody speaks of it; whether that has to wait.
     fn lingers(&mut self, target: u32) -> bool {
-        if !matches!(self.side(target), Side::Nobody) {
+        if !matches!(self.side(target), TargetFacts::Nobody) {
             return false;
         }
         let Some(at) = self.locate(target) else { return false };
         let Some(slot) = self.table.slot(at) else { return false };
         if !slot.has_no_sets() {
             if let Some(known) = self.known.get_mut(target as usize) {
-                known.side = Kept::Lingering.pack();
+                known.side = TargetSide::Lingering.pack();
             }
             return true;
         }
@@ -567,7 +576,7 @@ impl Index {
         self.table.remove(at);
         self.targets_free.push(target);
         if self.words.release_place(place) {
-            self.step(Step::Place(place, None));
+            self.step(ViewChange::Place(place, None));
         }
         false
     }

@@ -11,7 +11,7 @@
 //! Targets are found by the texts of the request, not word by word: one probe, whose every miss of a cache
 //! counts (`slots.rs`). Among a million targets a decision waits for memory most of its time, and the processor
 //! begins the next one meanwhile if it can see it: some five hundred instructions ahead. A decision is therefore
-//! kept shorter than that. What is rare or long (`Sought::long`, `search_target`, rights through groups) stands in
+//! kept shorter than that. What is rare or long (`TargetQuery::long`, `search_target`, rights through groups) stands in
 //! functions of its own, so that the way everything takes has no loop and keeps to registers.
 //!
 //! What a view answers is never changed while somebody reads it. There are two: readers have one, the index makes
@@ -29,9 +29,9 @@ use foldhash::fast::FixedState;
 use hashbrown::hash_table::{Entry, HashTable};
 
 use crate::intern::NONE;
-use crate::key::{INLINE, Key, same};
+use crate::key::{INLINE, TextKey, same};
 use crate::model::TargetName;
-use crate::slots::{Column, First, SHARD_BITS, Shard, Slot, Slots};
+use crate::slots::{First, SHARD_BITS, Shard, TargetSlot, TargetTable, ViewColumn};
 
 /// What makes a reference good for something: a source, with its triple, and a class, by their numbers in the index.
 pub(crate) type Capability = (u32, u32);
@@ -85,50 +85,50 @@ impl Attributes<'_> {
 
 /// The answer to a request: never a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum ReferenceDecision {
     /// It may be read, because of this.
-    Allow(Handle),
+    Allow(DecisionHandle),
     /// Somebody else may know.
     NoOpinion,
 }
 
-impl Decision {
+impl ReferenceDecision {
     /// Whether it is allowed.
     #[must_use]
     pub fn is_allowed(self) -> bool {
-        matches!(self, Decision::Allow(_))
+        matches!(self, ReferenceDecision::Allow(_))
     }
 }
 
 /// What admitted a request, good until the next change: a target and a capability live there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle {
+pub struct DecisionHandle {
     pub(crate) target: u32,
     pub(crate) capability: Capability,
 }
 
 /// The capabilities of a subject, sorted.
-pub(crate) type Rights = Box<[Capability]>;
+pub(crate) type SubjectCapabilities = Box<[Capability]>;
 
 /// A target as it is asked for: a type of object, a namespace, a name.
-struct Sought<'a> {
+struct TargetQuery<'a> {
     asked: &'a Attributes<'a>,
-    resource: Key<'a>,
-    namespace: Key<'a>,
-    name: Key<'a>,
+    resource: TextKey<'a>,
+    namespace: TextKey<'a>,
+    name: TextKey<'a>,
     /// Whether one of them is long.
     long: bool,
 }
 
-impl<'a> Sought<'a> {
+impl<'a> TargetQuery<'a> {
     #[inline]
-    fn new(asked: &'a Attributes<'a>) -> Sought<'a> {
+    fn new(asked: &'a Attributes<'a>) -> TargetQuery<'a> {
         let Attributes { resource, namespace, name, .. } = *asked;
-        Sought {
+        TargetQuery {
             asked,
-            resource: Key::new(resource),
-            namespace: Key::new(namespace),
-            name: Key::new(name),
+            resource: TextKey::new(resource),
+            namespace: TextKey::new(namespace),
+            name: TextKey::new(name),
             long: (resource.len() | namespace.len() | name.len()) > INLINE,
         }
     }
@@ -138,14 +138,14 @@ impl<'a> Sought<'a> {
         if self.long {
             return long_hash(self.asked, hasher);
         }
-        let hash = |key: &Key<'_>| key.short_hash(hasher);
+        let hash = |key: &TextKey<'_>| key.short_hash(hasher);
         let place = [hash(&self.resource), hash(&self.namespace)];
         hash_in(seed(place), hash(&self.name))
     }
 
     /// Whether this is in a place.
     #[inline]
-    fn is_in(&self, place: &Place) -> bool {
+    fn is_in(&self, place: &NamespacedResource) -> bool {
         let [resource, namespace] = place.words;
         self.namespace.has(namespace)
             && self.resource.has(resource)
@@ -154,10 +154,10 @@ impl<'a> Sought<'a> {
     }
 }
 
-/// As [`Sought::hash`], for texts of any length.
+/// As [`TargetQuery::hash`], for texts of any length.
 #[inline(never)]
 fn long_hash(asked: &Attributes<'_>, hasher: &FixedState) -> u32 {
-    let hash = |text| Key::new(text).hash(hasher);
+    let hash = |text| TextKey::new(text).hash(hasher);
     let place = [hash(asked.resource), hash(asked.namespace)];
     hash_in(seed(place), hash(asked.name))
 }
@@ -180,7 +180,7 @@ fn hash_in(seed: u64, name: u64) -> u32 {
 
 /// A type of object in a namespace.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct NamespacedResource {
     group: Box<str>,
     resource: Box<str>,
     namespace: Box<str>,
@@ -190,7 +190,7 @@ pub(crate) struct Place {
     seed: u64,
 }
 
-impl Place {
+impl NamespacedResource {
     #[inline(never)]
     fn is_of(&self, asked: &Attributes<'_>) -> bool {
         same(self.namespace.as_bytes(), asked.namespace.as_bytes())
@@ -201,39 +201,39 @@ impl Place {
 
 /// One change of a view, so that it can be repeated in the other one.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Place(u32, Option<Place>),
+pub(crate) enum ViewChange {
+    Place(u32, Option<NamespacedResource>),
     /// The targets of a shard, or of all.
     Shard(usize, Shard),
-    Targets(Slots),
+    Targets(TargetTable),
     /// More room for long names.
     Long(Arc<[AtomicU64]>),
     Capabilities(u32, Option<Box<[Capability]>>),
-    User(Box<str>, Rights),
-    Group(Box<str>, Rights),
+    User(Box<str>, SubjectCapabilities),
+    Group(Box<str>, SubjectCapabilities),
     Ready(bool),
 }
 
 /// What readers look at; see the head of this file.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct CapabilityView {
     hasher: FixedState,
-    places: Vec<Option<Place>>,
-    targets: Slots,
-    column: Column,
+    places: Vec<Option<NamespacedResource>>,
+    targets: TargetTable,
+    column: ViewColumn,
     capabilities: Vec<Option<Box<[Capability]>>>,
     users: Subjects,
     groups: Subjects,
     ready: bool,
 }
 
-impl View {
-    pub(crate) fn new(hasher: &FixedState) -> View {
-        View {
+impl CapabilityView {
+    pub(crate) fn new(hasher: &FixedState) -> CapabilityView {
+        CapabilityView {
             hasher: hasher.clone(),
             places: Vec::new(),
-            targets: Slots::new(),
-            column: Column::FIRST,
+            targets: TargetTable::new(),
+            column: ViewColumn::FIRST,
             capabilities: Vec::new(),
             users: Subjects::default(),
             groups: Subjects::default(),
@@ -252,28 +252,35 @@ impl View {
     ///
     /// One probe for the user and one for the target (R173); nothing is allocated and nothing waited for.
     #[must_use]
-    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
+    pub fn decide(&self, asked: &Attributes<'_>) -> ReferenceDecision {
         if !asked.is_eligible() {
-            return Decision::NoOpinion;
+            return ReferenceDecision::NoOpinion;
         }
         let user = self.users.get(asked.user, &self.hasher);
         if user.is_none() && self.groups.by_name.is_empty() {
-            return Decision::NoOpinion;
+            return ReferenceDecision::NoOpinion;
         }
-        let Some((target, set)) = self.asked_target(asked) else { return Decision::NoOpinion };
+        let Some((target, set)) = self.requested_target(asked) else {
+            return ReferenceDecision::NoOpinion;
+        };
         let live = self.set(set);
         match user.and_then(|rights| common(live, rights)) {
-            Some(capability) => Decision::Allow(Handle { target, capability }),
+            Some(capability) => ReferenceDecision::Allow(DecisionHandle { target, capability }),
             None => self.decide_for_groups(asked.groups, target, live),
         }
     }
 
     #[inline(never)]
-    fn decide_for_groups(&self, groups: &[String], target: u32, live: &[Capability]) -> Decision {
+    fn decide_for_groups(
+        &self,
+        groups: &[String],
+        target: u32,
+        live: &[Capability],
+    ) -> ReferenceDecision {
         let mut rights = groups.iter().filter_map(|group| self.groups.get(group, &self.hasher));
         match rights.find_map(|rights| common(live, rights)) {
-            Some(capability) => Decision::Allow(Handle { target, capability }),
-            None => Decision::NoOpinion,
+            Some(capability) => ReferenceDecision::Allow(DecisionHandle { target, capability }),
+            None => ReferenceDecision::NoOpinion,
         }
     }
 
@@ -291,7 +298,7 @@ impl View {
         shards.iter().flat_map(move |shard| self.live_in(shard, rights.clone()))
     }
 
-    /// As [`View::live_targets`], in one of [`View::PARTS`]. Whoever takes a new view for each holds none of them
+    /// As [`CapabilityView::live_targets`], in one of [`CapabilityView::PARTS`]. Whoever takes a new view for each holds none of them
     /// for long, and the next change need not be made in a copy.
     pub fn live_part<'v>(
         &'v self,
@@ -336,8 +343,8 @@ impl View {
 
     /// The target of a request and its set, if something is live there.
     #[inline]
-    fn asked_target(&self, asked: &Attributes<'_>) -> Option<(u32, u32)> {
-        let sought = Sought::new(asked);
+    fn requested_target(&self, asked: &Attributes<'_>) -> Option<(u32, u32)> {
+        let sought = TargetQuery::new(asked);
         let hash = sought.hash(&self.hasher);
         match self.targets.first(hash) {
             First::Nothing => None,
@@ -348,12 +355,12 @@ impl View {
         }
     }
 
-    /// As [`View::asked_target`], for those that are not where a search starts. They are few, and this is kept
+    /// As [`CapabilityView::requested_target`], for those that are not where a search starts. They are few, and this is kept
     /// apart: a loop in the midst of a decision makes all of it slower.
     #[cold]
     #[inline(never)]
     fn search_target(&self, asked: &Attributes<'_>, hash: u32) -> Option<(u32, u32)> {
-        let name = Key::new(asked.name);
+        let name = TextKey::new(asked.name);
         let found = self.targets.find(hash, |slot| {
             slot.set(self.column) != NONE
                 && self.place(slot.place()).is_some_and(|place| place.is_of(asked))
@@ -364,7 +371,7 @@ impl View {
 
     /// Whether a slot is the one that is sought, and something is live there.
     #[inline]
-    fn is_live(&self, slot: &Slot, sought: &Sought<'_>) -> bool {
+    fn is_live(&self, slot: &TargetSlot, sought: &TargetQuery<'_>) -> bool {
         // The order matters: nothing but the set of a slot without one may be looked at.
         slot.set(self.column) != NONE
             && self.place(slot.place()).is_some_and(|place| sought.is_in(place))
@@ -384,7 +391,7 @@ impl View {
 
     /// The hash of a name in a place.
     pub(crate) fn hash_at(&self, place: u32, name: &str) -> Option<u32> {
-        Some(self.hash(self.seed_of(place)?, &Key::new(name)))
+        Some(self.hash(self.seed_of(place)?, &TextKey::new(name)))
     }
 
     /// Where the hashes of names in a place start.
@@ -392,13 +399,13 @@ impl View {
         self.place(place).map(|place| place.seed)
     }
 
-    pub(crate) fn column(&self) -> Column {
+    pub(crate) fn column(&self) -> ViewColumn {
         self.column
     }
 
     /// The same view in the other column.
-    pub(crate) fn turned(&self) -> View {
-        View { column: self.column.other(), ..self.clone() }
+    pub(crate) fn turned(&self) -> CapabilityView {
+        CapabilityView { column: self.column.other(), ..self.clone() }
     }
 
     /// The rights of a user or of a group.
@@ -411,9 +418,14 @@ impl View {
         self.place(id).is_some()
     }
 
-    pub(crate) fn make_place(&self, group: &str, resource: &str, namespace: &str) -> Place {
-        let keys = [Key::new(resource), Key::new(namespace)];
-        Place {
+    pub(crate) fn make_place(
+        &self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+    ) -> NamespacedResource {
+        let keys = [TextKey::new(resource), TextKey::new(namespace)];
+        NamespacedResource {
             group: group.into(),
             resource: resource.into(),
             namespace: namespace.into(),
@@ -423,29 +435,29 @@ impl View {
     }
 
     /// Takes a change.
-    pub(crate) fn take(&mut self, step: Step) {
+    pub(crate) fn take(&mut self, step: ViewChange) {
         match step {
-            Step::Place(id, place) => put_at(&mut self.places, id, place),
-            Step::Shard(at, shard) => {
+            ViewChange::Place(id, place) => put_at(&mut self.places, id, place),
+            ViewChange::Shard(at, shard) => {
                 if let Some(place) = self.targets.shards.get_mut(at) {
                     *place = shard;
                 }
             }
-            Step::Targets(targets) => self.targets = targets,
-            Step::Long(chunk) => self.targets.long.push(chunk),
-            Step::Capabilities(id, set) => put_at(&mut self.capabilities, id, set),
-            Step::User(name, rights) => self.users.put(name, rights, &self.hasher),
-            Step::Group(name, rights) => self.groups.put(name, rights, &self.hasher),
-            Step::Ready(ready) => self.ready = ready,
+            ViewChange::Targets(targets) => self.targets = targets,
+            ViewChange::Long(chunk) => self.targets.long.push(chunk),
+            ViewChange::Capabilities(id, set) => put_at(&mut self.capabilities, id, set),
+            ViewChange::User(name, rights) => self.users.put(name, rights, &self.hasher),
+            ViewChange::Group(name, rights) => self.groups.put(name, rights, &self.hasher),
+            ViewChange::Ready(ready) => self.ready = ready,
         }
     }
 
-    fn place(&self, id: u32) -> Option<&Place> {
+    fn place(&self, id: u32) -> Option<&NamespacedResource> {
         self.places.get(id as usize)?.as_ref()
     }
 
     /// The hash of a name where hashes start with a seed.
-    pub(crate) fn hash(&self, seed: u64, name: &Key<'_>) -> u32 {
+    pub(crate) fn hash(&self, seed: u64, name: &TextKey<'_>) -> u32 {
         hash_in(seed, name.hash(&self.hasher))
     }
 }
@@ -463,21 +475,21 @@ fn put_at<T>(list: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
 /// Users or groups, by name.
 #[derive(Clone, Debug, Default)]
 struct Subjects {
-    by_name: HashTable<(Box<str>, Rights)>,
+    by_name: HashTable<(Box<str>, SubjectCapabilities)>,
 }
 
 impl Subjects {
     // Always, because what a decision is made of must not be called.
     #[inline(always)]
-    fn get(&self, name: &str, hasher: &FixedState) -> Option<&Rights> {
-        let hash = Key::new(name).hash(hasher);
+    fn get(&self, name: &str, hasher: &FixedState) -> Option<&SubjectCapabilities> {
+        let hash = TextKey::new(name).hash(hasher);
         let found = self.by_name.find(hash, |(known, _)| **known == *name);
         found.map(|(_, rights)| rights)
     }
 
-    fn put(&mut self, name: Box<str>, rights: Rights, hasher: &FixedState) {
-        let hash_of = |(name, _): &(Box<str>, Rights)| Key::new(name).hash(hasher);
-        let hash = Key::new(&name).hash(hasher);
+    fn put(&mut self, name: Box<str>, rights: SubjectCapabilities, hasher: &FixedState) {
+        let hash_of = |(name, _): &(Box<str>, SubjectCapabilities)| TextKey::new(name).hash(hasher);
+        let hash = TextKey::new(&name).hash(hasher);
         let entry = self.by_name.entry(hash, |(known, _)| *known == name, hash_of);
         match entry {
             Entry::Occupied(known) if rights.is_empty() => {
@@ -534,10 +546,10 @@ mod tests {
     /// The parts are mixed without order among them, so that none waits for another; see `seed` and `hash_in`.
     #[test]
     fn hashes_are_spread_where_parts_are_the_same_or_change_places() {
-        let view = View::new(&FixedState::with_seed(7));
+        let view = CapabilityView::new(&FixedState::with_seed(7));
         let hash = |resource: &str, namespace: &str, name: &str| {
             let place = view.make_place("", resource, namespace);
-            view.hash(place.seed, &Key::new(name))
+            view.hash(place.seed, &TextKey::new(name))
         };
         let texts = (0..2_000).map(|number| format!("web-{number}"));
         let all = texts.flat_map(|text| {

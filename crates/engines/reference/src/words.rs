@@ -20,7 +20,7 @@ fn is(known: &str, sought: &str) -> bool {
 ///
 /// INVARIANT: a triple holds its resources, a place its resource and its namespace.
 #[derive(Clone, Debug)]
-pub(crate) struct Words {
+pub(crate) struct InternerSet {
     resources: Interner<Resource>,
     namespaces: Interner<Box<str>>,
     classes: Interner<Box<str>>,
@@ -28,9 +28,9 @@ pub(crate) struct Words {
     places: Interner<(u32, u32)>,
 }
 
-impl Words {
-    pub(crate) fn new(hasher: &FixedState) -> Words {
-        Words {
+impl InternerSet {
+    pub(crate) fn new(hasher: &FixedState) -> InternerSet {
+        InternerSet {
             resources: Interner::new(hasher),
             namespaces: Interner::new(hasher),
             classes: Interner::new(hasher),

@@ -4,8 +4,10 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::facts::{Named, Settings, State, UserKind, Verdict};
-use crate::place::{Kept, Known, Place, Slot, SlotId};
+use crate::facts::{
+    CollectionVerdict, RetentionEngineSettings, SubjectHolder, SubjectState, UserKind,
+};
+use crate::namespace_state::{NameSlot, NamespaceState, OptedInSubject, SlotId, TrackedUser};
 
 /// How many users are named to people.
 const NAMED_MAX: usize = 3;
@@ -13,7 +15,7 @@ const NAMED_MAX: usize = 3;
 /// What an owner list lacks and has too much of.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Difference {
-    pub(crate) add: Vec<Named>,
+    pub(crate) add: Vec<SubjectHolder>,
     /// Holders that found no room.
     pub(crate) refused: usize,
     pub(crate) remove: Vec<Box<str>>,
@@ -21,10 +23,10 @@ pub(crate) struct Difference {
     pub(crate) withheld: bool,
 }
 
-impl Place {
+impl NamespaceState {
     /// The living holders that should own a subject, in the order of their names (section 5), each
     /// with whether it should be added or only stay.
-    pub(crate) fn desired(&self, id: SlotId, slot: &Slot) -> BTreeMap<Named, bool> {
+    pub(crate) fn desired(&self, id: SlotId, slot: &NameSlot) -> BTreeMap<SubjectHolder, bool> {
         let mut desired = BTreeMap::new();
         for user in slot.users.iter().filter_map(|id| self.users.get(*id)) {
             if let Some(holder) = self.holder_of(user) {
@@ -36,7 +38,7 @@ impl Place {
     }
 
     /// The living holder through which a user keeps what it mentions.
-    fn holder_of<'a>(&'a self, user: &'a Known) -> Option<&'a Known> {
+    fn holder_of<'a>(&'a self, user: &'a TrackedUser) -> Option<&'a TrackedUser> {
         let holder = match user.kind {
             UserKind::Pod => {
                 self.user(user.controller.as_deref()?).filter(|h| h.kind.outlived_by_pods())?
@@ -48,7 +50,12 @@ impl Place {
     }
 
     /// What to change of an owner list; dead entries are the collector's business.
-    pub(crate) fn difference(&self, id: SlotId, slot: &Slot, settings: &Settings) -> Difference {
+    pub(crate) fn difference(
+        &self,
+        id: SlotId,
+        slot: &NameSlot,
+        settings: &RetentionEngineSettings,
+    ) -> Difference {
         let Some(kept) = slot.subject.as_deref() else { return Difference::default() };
         if settings.draining {
             let managed = kept.entries.iter().filter(|entry| entry.managed);
@@ -58,7 +65,7 @@ impl Place {
         let desired = self.desired(id, slot);
         let has: BTreeSet<&str> = kept.entries.iter().map(|entry| &*entry.uid).collect();
         let missing = desired.iter().filter(|(named, adds)| **adds && !has.contains(&*named.uid));
-        let missing: Vec<Named> = missing.map(|(named, _)| named.clone()).collect();
+        let missing: Vec<SubjectHolder> = missing.map(|(named, _)| named.clone()).collect();
         let room = settings.entries_max.saturating_sub(self.living(kept));
         let mut difference = Difference {
             refused: missing.len().saturating_sub(room),
@@ -83,13 +90,13 @@ impl Place {
     }
 
     /// How many managed entries name somebody who is there.
-    fn living(&self, kept: &Kept) -> usize {
+    fn living(&self, kept: &OptedInSubject) -> usize {
         let managed = kept.entries.iter().filter(|entry| entry.managed);
         managed.filter(|entry| self.user(&entry.uid).is_some()).count()
     }
 
     /// Whether a holder is still to be added somewhere: adds come before removals.
-    fn lacks_elsewhere(&self, holder: &Known, settings: &Settings) -> bool {
+    fn lacks_elsewhere(&self, holder: &TrackedUser, settings: &RetentionEngineSettings) -> bool {
         holder.mentions.iter().any(|id| {
             let kept = self.slots.get(*id).and_then(|slot| slot.subject.as_deref());
             kept.is_some_and(|kept| {
@@ -101,7 +108,7 @@ impl Place {
     }
 
     /// Whether anything but entries known to be dead is left once some are removed.
-    pub(crate) fn outlasts(&self, kept: &Kept, removed: &[Box<str>]) -> bool {
+    pub(crate) fn outlasts(&self, kept: &OptedInSubject, removed: &[Box<str>]) -> bool {
         kept.entries.iter().any(|entry| {
             let stays = !entry.managed || self.user(&entry.uid).is_some();
             stays && !removed.iter().any(|uid| **uid == *entry.uid)
@@ -109,52 +116,64 @@ impl Place {
     }
 
     /// The guard's answer (R50): living holders, living roots and pods hold.
-    pub(crate) fn verdict(&self, slot: &Slot, settings: &Settings) -> Verdict {
+    pub(crate) fn verdict(
+        &self,
+        slot: &NameSlot,
+        settings: &RetentionEngineSettings,
+    ) -> CollectionVerdict {
         if !settings.guarded {
-            return Verdict::Clear;
+            return CollectionVerdict::Clear;
         }
-        let holds = |user: &&Known| user.kind == UserKind::Pod || !user.terminating;
+        let holds = |user: &&TrackedUser| user.kind == UserKind::Pod || !user.terminating;
         let users = slot.users.iter().filter_map(|id| self.users.get(*id)).filter(holds);
-        let mut users: Vec<Named> = users.map(Known::named).collect();
+        let mut users: Vec<SubjectHolder> = users.map(TrackedUser::named).collect();
         let count = users.len();
         if count == 0 {
-            return Verdict::Clear;
+            return CollectionVerdict::Clear;
         }
         users.sort();
         users.truncate(NAMED_MAX);
-        Verdict::Hold { users, count }
+        CollectionVerdict::Hold { users, count }
     }
 
     /// Whether the collector may have a subject; `None` when there is none.
     ///
     /// While entries are taken off, only a list that has none of them is the collector's.
-    pub(crate) fn may_go(&self, id: SlotId, settings: &Settings) -> Option<Verdict> {
+    pub(crate) fn may_go(
+        &self,
+        id: SlotId,
+        settings: &RetentionEngineSettings,
+    ) -> Option<CollectionVerdict> {
         let slot = self.slots.get(id)?;
         let managed = slot.subject.as_ref()?.entries.iter().any(|entry| entry.managed);
         Some(match settings.draining {
-            true if managed => Verdict::Hold { users: Vec::new(), count: 0 },
-            true => Verdict::Clear,
+            true if managed => CollectionVerdict::Hold { users: Vec::new(), count: 0 },
+            true => CollectionVerdict::Clear,
             false => self.verdict(slot, settings),
         })
     }
 
     /// The state of a subject (section 6).
-    pub(crate) fn state(&self, id: SlotId, settings: &Settings) -> Option<State> {
+    pub(crate) fn state(
+        &self,
+        id: SlotId,
+        settings: &RetentionEngineSettings,
+    ) -> Option<SubjectState> {
         let slot = self.slots.get(id)?;
         let kept = slot.subject.as_deref()?;
         if kept.terminating {
-            return Some(State::S6);
+            return Some(SubjectState::S6);
         }
         if kept.entries.is_empty() {
-            return Some(State::S1);
+            return Some(SubjectState::S1);
         }
         let dead = |uid: &str| self.user(uid).is_none();
         let dead = kept.entries.iter().filter(|entry| entry.managed && dead(&entry.uid)).count();
         Some(match dead {
-            0 => State::S2,
-            _ if dead < kept.entries.len() => State::S3,
-            _ if self.verdict(slot, settings) == Verdict::Clear => State::S4,
-            _ => State::S5,
+            0 => SubjectState::S2,
+            _ if dead < kept.entries.len() => SubjectState::S3,
+            _ if self.verdict(slot, settings) == CollectionVerdict::Clear => SubjectState::S4,
+            _ => SubjectState::S5,
         })
     }
 }

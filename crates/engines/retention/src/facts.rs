@@ -85,7 +85,7 @@ impl UserKind {
 
 /// A holder, a root or a pod as it is now.
 #[derive(Clone, Copy, Debug)]
-pub struct User<'a> {
+pub struct RetentionUser<'a> {
     /// What it is.
     pub kind: UserKind,
     /// Its name.
@@ -105,7 +105,7 @@ pub struct User<'a> {
 
 /// A ConfigMap or Secret as it is now.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct RetentionSubject<'a> {
     /// What it is.
     pub kind: SubjectKind,
     /// Its name.
@@ -119,12 +119,12 @@ pub struct Subject<'a> {
     /// Whether its creator asked for owners.
     pub opted_in: bool,
     /// Its owner list.
-    pub owners: &'a [Owner<'a>],
+    pub owners: &'a [OwnerEntry<'a>],
 }
 
 /// One entry of an owner list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner<'a> {
+pub struct OwnerEntry<'a> {
     /// The uid of the owner.
     pub uid: &'a str,
     /// Whether this engine added it; all others are never touched.
@@ -133,7 +133,7 @@ pub struct Owner<'a> {
 
 /// Where a subject is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct SubjectKey {
     /// Its namespace.
     pub namespace: Box<str>,
     /// What it is.
@@ -144,7 +144,7 @@ pub struct Key {
 
 /// Somebody who mentions a subject.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Named {
+pub struct SubjectHolder {
     /// What it is.
     pub kind: UserKind,
     /// Its name.
@@ -155,24 +155,24 @@ pub struct Named {
 
 /// What should be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Intent {
+pub enum RetentionIntent {
     /// Change the owner list of a subject as it stood at a revision.
     Edit {
         /// Which subject.
-        key: Key,
+        key: SubjectKey,
         /// Its uid.
         uid: Box<str>,
         /// The revision the decision was made on.
         revision: Revision,
         /// Who is added at the end, in this order.
-        add: Vec<Named>,
+        add: Vec<SubjectHolder>,
         /// The uids of managed entries that go.
         remove: Vec<Box<str>>,
     },
     /// Delete a subject as it stood at a revision: its last holder let go and nobody uses it.
     Delete {
         /// Which subject.
-        key: Key,
+        key: SubjectKey,
         /// Its uid.
         uid: Box<str>,
         /// The revision the decision was made on.
@@ -184,27 +184,27 @@ pub enum Intent {
         uid: Box<str>,
     },
     /// Something worth telling.
-    Report(Finding),
+    Report(RetentionFinding),
 }
 
 /// Something worth telling about a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct RetentionFinding {
     /// Which subject.
-    pub key: Key,
+    pub key: SubjectKey,
     /// Its uid.
     pub uid: Box<str>,
     /// What there is to tell.
-    pub about: About,
+    pub about: RetentionIssue,
 }
 
 /// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum RetentionIssue {
     /// A collection was denied because of these, of so many.
     Held {
         /// Three of them at most.
-        users: Vec<Named>,
+        users: Vec<SubjectHolder>,
         /// How many there are.
         count: usize,
     },
@@ -218,7 +218,7 @@ pub enum About {
 
 /// What came of an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum IntentOutcome {
     /// It was done, and is in the log at this revision.
     Applied(Revision),
     /// The object, or something the decision relied on, has moved or is gone.
@@ -229,13 +229,13 @@ pub enum Outcome {
 
 /// Whether a subject may be collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CollectionVerdict {
     /// Nobody uses it.
     Clear,
     /// Somebody does.
     Hold {
         /// Three of them at most.
-        users: Vec<Named>,
+        users: Vec<SubjectHolder>,
         /// How many there are.
         count: usize,
     },
@@ -243,7 +243,7 @@ pub enum Verdict {
 
 /// The states of a subject (section 6 of the law); S0 and S7 are not known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SubjectState {
     /// No owners.
     S1,
     /// A living entry and no dead one.
@@ -260,7 +260,7 @@ pub enum State {
 
 /// What may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct RetentionEngineSettings {
     /// Whether managed entries are taken off instead of kept right (R70).
     pub draining: bool,
     /// Whether collections are guarded (R58).
@@ -271,8 +271,13 @@ pub struct Settings {
     pub edit_every_ms: u64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { draining: false, guarded: true, entries_max: 2000, edit_every_ms: 1000 }
+impl Default for RetentionEngineSettings {
+    fn default() -> RetentionEngineSettings {
+        RetentionEngineSettings {
+            draining: false,
+            guarded: true,
+            entries_max: 2000,
+            edit_every_ms: 1000,
+        }
     }
 }

@@ -14,7 +14,7 @@ extern crate alloc;
 
 mod decide;
 mod facts;
-mod place;
+mod namespace_state;
 mod plan;
 
 use alloc::boxed::Box;
@@ -22,10 +22,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 pub use facts::{
-    About, Finding, Intent, Key, Named, Outcome, Owner, Settings, State, Subject, SubjectKind,
-    User, UserKind, Verdict,
+    CollectionVerdict, IntentOutcome, OwnerEntry, RetentionEngineSettings, RetentionFinding,
+    RetentionIntent, RetentionIssue, RetentionSubject, RetentionUser, SubjectHolder, SubjectKey,
+    SubjectKind, SubjectState, UserKind,
 };
-use place::{Busy, Kept, Place};
+use namespace_state::{IntentState, NamespaceState, OptedInSubject};
 
 /// The first wait after a failure; it doubles with each further one.
 const RETRY_MS: u64 = 50;
@@ -34,28 +35,28 @@ const MANY: [usize; 2] = [100, 1000];
 
 /// The engine, over all namespaces it was told of.
 #[derive(Clone, Debug, Default)]
-pub struct Engine {
-    settings: Settings,
-    places: BTreeMap<Box<str>, Place>,
+pub struct RetentionEngine {
+    settings: RetentionEngineSettings,
+    places: BTreeMap<Box<str>, NamespaceState>,
     /// How many subjects are in each of S1 to S6.
     states: [usize; 6],
     /// What was found while facts came in.
-    found: Vec<Finding>,
+    found: Vec<RetentionFinding>,
 }
 
-impl Engine {
+impl RetentionEngine {
     /// An engine that knows nothing yet.
     #[must_use]
-    pub fn new(settings: Settings) -> Engine {
-        Engine { settings, ..Engine::default() }
+    pub fn new(settings: RetentionEngineSettings) -> RetentionEngine {
+        RetentionEngine { settings, ..RetentionEngine::default() }
     }
 
     /// A holder, root or pod as it is now; pods that have ended are gone.
-    pub fn put_user(&mut self, namespace: &str, user: &User<'_>) {
+    pub fn put_user(&mut self, namespace: &str, user: &RetentionUser<'_>) {
         self.place(namespace).put_user(user);
     }
 
-    /// As [`Engine::put_user`] for one that mentions what it did; false when it is not known.
+    /// As [`RetentionEngine::put_user`] for one that mentions what it did; false when it is not known.
     pub fn touch_user(
         &mut self,
         namespace: &str,
@@ -76,7 +77,7 @@ impl Engine {
 
     /// A subject as it is now; older news than the last is ignored, and so are those that did not
     /// opt in.
-    pub fn put_subject(&mut self, namespace: &str, subject: &Subject<'_>) {
+    pub fn put_subject(&mut self, namespace: &str, subject: &RetentionSubject<'_>) {
         let before = self.find(namespace, subject.kind, subject.name);
         let before = before.map(|kept| (kept.uid.clone(), kept.revision, kept.entries.clone()));
         match &before {
@@ -101,7 +102,7 @@ impl Engine {
         }
         let (was, is) = (old.len(), subject.owners.len());
         if let Some(many) = MANY.iter().rev().find(|many| was < **many && **many <= is) {
-            let finding = self.finding(namespace, subject, About::ManyOwners(*many));
+            let finding = self.finding(namespace, subject, RetentionIssue::ManyOwners(*many));
             self.found.push(finding);
         }
     }
@@ -126,7 +127,7 @@ impl Engine {
 
     /// Whether a subject is known.
     #[must_use]
-    pub fn knows(&self, key: &Key, uid: &str) -> bool {
+    pub fn knows(&self, key: &SubjectKey, uid: &str) -> bool {
         let kept = self.find(&key.namespace, key.kind, &key.name);
         kept.is_some_and(|kept| *kept.uid == *uid)
     }
@@ -148,9 +149,9 @@ impl Engine {
 
     /// May the collector delete a subject (R50)? One that is not known may not (fail closed).
     ///
-    /// When it may not, [`Intent::Release`] follows once it may.
-    pub fn ask(&mut self, key: &Key, uid: &str, now: u64) -> Verdict {
-        let unknown = Verdict::Hold { users: Vec::new(), count: 0 };
+    /// When it may not, [`RetentionIntent::Release`] follows once it may.
+    pub fn ask(&mut self, key: &SubjectKey, uid: &str, now: u64) -> CollectionVerdict {
+        let unknown = CollectionVerdict::Hold { users: Vec::new(), count: 0 };
         let settings = self.settings;
         let Some(place) = self.places.get_mut(&key.namespace) else { return unknown };
         let Some(id) = place.slot_of(key.kind, &key.name) else { return unknown };
@@ -161,8 +162,10 @@ impl Engine {
         let verdict = place.may_go(id, &settings).unwrap_or(unknown);
         if let Some(kept) = place.subject_mut(id) {
             match verdict {
-                Verdict::Clear => kept.denied_since = None,
-                Verdict::Hold { .. } => kept.denied_since = kept.denied_since.or(Some(now)),
+                CollectionVerdict::Clear => kept.denied_since = None,
+                CollectionVerdict::Hold { .. } => {
+                    kept.denied_since = kept.denied_since.or(Some(now))
+                }
             }
         }
         // A holder that has no entry yet is the usual reason: it is looked at again (R54).
@@ -171,19 +174,21 @@ impl Engine {
     }
 
     /// What came of an intent.
-    pub fn outcome(&mut self, key: &Key, uid: &str, outcome: Outcome, now: u64) {
+    pub fn outcome(&mut self, key: &SubjectKey, uid: &str, outcome: IntentOutcome, now: u64) {
         let Some(place) = self.places.get_mut(&key.namespace) else { return };
         let Some(id) = place.slot_of(key.kind, &key.name) else { return };
         let Some(kept) = place.subject_mut(id).filter(|kept| *kept.uid == *uid) else { return };
         kept.busy = match outcome {
-            Outcome::Applied(revision) if revision > kept.revision => Busy::Until(revision),
-            _ => Busy::No,
+            IntentOutcome::Applied(revision) if revision > kept.revision => {
+                IntentState::Until(revision)
+            }
+            _ => IntentState::No,
         };
         match outcome {
-            Outcome::Applied(_) => kept.failures = 0,
+            IntentOutcome::Applied(_) => kept.failures = 0,
             // Nothing was written: the next one may go at once.
-            Outcome::Moved => kept.edit_from = 0,
-            Outcome::Failed => {
+            IntentOutcome::Moved => kept.edit_from = 0,
+            IntentOutcome::Failed => {
                 kept.edit_from = 0;
                 kept.failures = kept.failures.saturating_add(1);
                 kept.not_before = now + (RETRY_MS << kept.failures.min(10));
@@ -198,7 +203,7 @@ impl Engine {
         if !self.found.is_empty() {
             return Some(0);
         }
-        self.places.values().filter_map(Place::due).min()
+        self.places.values().filter_map(NamespaceState::due).min()
     }
 
     /// Whether everything that is wanted was given out; to tell of a denial later is rest.
@@ -209,8 +214,8 @@ impl Engine {
     }
 
     /// What to do now: all adds, then removals, then deletions.
-    pub fn plan(&mut self, now: u64, out: &mut Vec<Intent>) {
-        out.extend(self.found.drain(..).map(Intent::Report));
+    pub fn plan(&mut self, now: u64, out: &mut Vec<RetentionIntent>) {
+        out.extend(self.found.drain(..).map(RetentionIntent::Report));
         let mut wanted = Vec::new();
         for (namespace, place) in &mut self.places {
             if place.is_due(now) {
@@ -222,21 +227,29 @@ impl Engine {
         out.extend(wanted.into_iter().map(|wanted| wanted.intent));
     }
 
-    fn place(&mut self, namespace: &str) -> &mut Place {
+    fn place(&mut self, namespace: &str) -> &mut NamespaceState {
         if !self.places.contains_key(namespace) {
-            self.places.insert(namespace.into(), Place::default());
+            self.places.insert(namespace.into(), NamespaceState::default());
         }
         self.places.entry(namespace.into()).or_default()
     }
 
-    fn find(&self, namespace: &str, kind: SubjectKind, name: &str) -> Option<&Kept> {
+    fn find(&self, namespace: &str, kind: SubjectKind, name: &str) -> Option<&OptedInSubject> {
         let place = self.places.get(namespace)?;
         place.slots.get(place.slot_of(kind, name)?)?.subject.as_deref()
     }
 
-    fn finding(&self, namespace: &str, subject: &Subject<'_>, about: About) -> Finding {
-        let key =
-            Key { namespace: namespace.into(), kind: subject.kind, name: subject.name.into() };
-        Finding { key, uid: subject.uid.into(), about }
+    fn finding(
+        &self,
+        namespace: &str,
+        subject: &RetentionSubject<'_>,
+        about: RetentionIssue,
+    ) -> RetentionFinding {
+        let key = SubjectKey {
+            namespace: namespace.into(),
+            kind: subject.kind,
+            name: subject.name.into(),
+        };
+        RetentionFinding { key, uid: subject.uid.into(), about }
     }
 }

@@ -5,8 +5,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::decide::Difference;
-use crate::facts::{About, Finding, Intent, Key, Settings, State, Verdict};
-use crate::place::{Busy, Kept, Place, SlotId};
+use crate::facts::{
+    CollectionVerdict, RetentionEngineSettings, RetentionFinding, RetentionIntent, RetentionIssue,
+    SubjectKey, SubjectState,
+};
+use crate::namespace_state::{IntentState, NamespaceState, OptedInSubject, SlotId};
 
 /// A denial is told when it lasted this long: most are over at once.
 const TELL_AFTER_MS: u64 = 1000;
@@ -15,7 +18,7 @@ const TELL_EVERY_MS: u64 = 600_000;
 
 /// The order inside one plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
+pub(crate) enum PlanPhase {
     Tell,
     Add,
     Remove,
@@ -24,19 +27,19 @@ pub(crate) enum Stage {
 
 /// An intent, when its turn is and whom it is about.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) stage: Stage,
-    pub(crate) key: Key,
-    pub(crate) intent: Intent,
+pub(crate) struct StagedIntent {
+    pub(crate) stage: PlanPhase,
+    pub(crate) key: SubjectKey,
+    pub(crate) intent: RetentionIntent,
 }
 
 /// Plans for every subject of a namespace that has to be looked at now.
 pub(crate) fn plan(
     namespace: &str,
-    place: &mut Place,
+    place: &mut NamespaceState,
     now: u64,
-    settings: &Settings,
-    wanted: &mut Vec<Wanted>,
+    settings: &RetentionEngineSettings,
+    wanted: &mut Vec<StagedIntent>,
     states: &mut [usize; 6],
 ) {
     let mut due: BTreeSet<SlotId> = core::mem::take(&mut place.dirty);
@@ -45,7 +48,7 @@ pub(crate) fn plan(
     take_due(&mut place.tell, now, &mut due);
     for id in due {
         let state = place.state(id, settings);
-        let mut look = Look { namespace, id, now, settings, place, wanted };
+        let mut look = SubjectPlanner { namespace, id, now, settings, place, wanted };
         look.collection();
         look.owners();
         if let Some(kept) = place.subject_mut(id) {
@@ -62,7 +65,11 @@ fn take_due(times: &mut BTreeSet<(u64, SlotId)>, now: u64, due: &mut BTreeSet<Sl
 }
 
 /// Moves a subject from one state to another.
-pub(crate) fn count(states: &mut [usize; 6], before: Option<State>, after: Option<State>) {
+pub(crate) fn count(
+    states: &mut [usize; 6],
+    before: Option<SubjectState>,
+    after: Option<SubjectState>,
+) {
     if let Some(count) = before.and_then(|state| states.get_mut(state as usize)) {
         *count -= 1;
     }
@@ -72,28 +79,28 @@ pub(crate) fn count(states: &mut [usize; 6], before: Option<State>, after: Optio
 }
 
 /// One look at one subject.
-struct Look<'a> {
+struct SubjectPlanner<'a> {
     namespace: &'a str,
     id: SlotId,
     now: u64,
-    settings: &'a Settings,
-    place: &'a mut Place,
-    wanted: &'a mut Vec<Wanted>,
+    settings: &'a RetentionEngineSettings,
+    place: &'a mut NamespaceState,
+    wanted: &'a mut Vec<StagedIntent>,
 }
 
-impl Look<'_> {
+impl SubjectPlanner<'_> {
     /// A collection that was denied: may it go on, and should people know?
     fn collection(&mut self) {
         let verdict = self.place.may_go(self.id, self.settings);
         let Some(kept) = self.place.subject_mut(self.id) else { return };
         let Some(since) = kept.denied_since else { return };
         match verdict {
-            Some(Verdict::Clear) => {
+            Some(CollectionVerdict::Clear) => {
                 kept.denied_since = None;
                 let uid = kept.uid.clone();
-                self.want(Stage::Delete, Intent::Release { uid });
+                self.want(PlanPhase::Delete, RetentionIntent::Release { uid });
             }
-            Some(Verdict::Hold { users, count }) if count > 0 => {
+            Some(CollectionVerdict::Hold { users, count }) if count > 0 => {
                 if kept.told.is_some_and(|told| self.now < told + TELL_EVERY_MS) {
                     return;
                 }
@@ -102,7 +109,7 @@ impl Look<'_> {
                     return;
                 }
                 kept.told = Some(self.now);
-                self.report(About::Held { users, count });
+                self.report(RetentionIssue::Held { users, count });
             }
             _ => {}
         }
@@ -112,7 +119,7 @@ impl Look<'_> {
     fn owners(&mut self) {
         let Some(slot) = self.place.slots.get(self.id) else { return };
         let Some(kept) = slot.subject.as_deref() else { return };
-        if kept.terminating || kept.busy != Busy::No {
+        if kept.terminating || kept.busy != IntentState::No {
             return;
         }
         if kept.not_before > self.now {
@@ -136,7 +143,7 @@ impl Look<'_> {
             && !self.place.outlasts(kept, &difference.remove);
         if !last {
             self.edit(difference);
-        } else if self.place.verdict(slot, self.settings) == Verdict::Clear {
+        } else if self.place.verdict(slot, self.settings) == CollectionVerdict::Clear {
             self.delete();
         }
     }
@@ -148,10 +155,10 @@ impl Look<'_> {
         let newly_full = full && !core::mem::replace(&mut kept.full, full);
         kept.full = full;
         if stranded && !self.settings.draining {
-            self.report(About::Orphaned);
+            self.report(RetentionIssue::Orphaned);
         }
         if newly_full {
-            self.report(About::OwnerListFull(difference.refused));
+            self.report(RetentionIssue::OwnerListFull(difference.refused));
         }
     }
 
@@ -164,40 +171,44 @@ impl Look<'_> {
             return;
         }
         kept.edit_from = now + every;
-        kept.busy = Busy::UnderWay;
+        kept.busy = IntentState::UnderWay;
         let (uid, revision) = (kept.uid.clone(), kept.revision);
         let Difference { add, remove, .. } = difference;
-        let stage = if add.is_empty() { Stage::Remove } else { Stage::Add };
+        let stage = if add.is_empty() { PlanPhase::Remove } else { PlanPhase::Add };
         let Some(key) = self.key() else { return };
-        self.want(stage, Intent::Edit { key, uid, revision, add, remove });
+        self.want(stage, RetentionIntent::Edit { key, uid, revision, add, remove });
     }
 
     fn delete(&mut self) {
         let Some(kept) = self.place.subject_mut(self.id) else { return };
-        kept.busy = Busy::UnderWay;
+        kept.busy = IntentState::UnderWay;
         let (uid, revision) = (kept.uid.clone(), kept.revision);
         let Some(key) = self.key() else { return };
-        self.want(Stage::Delete, Intent::Delete { key, uid, revision });
+        self.want(PlanPhase::Delete, RetentionIntent::Delete { key, uid, revision });
     }
 
-    fn report(&mut self, about: About) {
+    fn report(&mut self, about: RetentionIssue) {
         let (Some(key), Some(uid)) = (self.key(), self.uid()) else { return };
-        self.want(Stage::Tell, Intent::Report(Finding { key, uid, about }));
+        self.want(PlanPhase::Tell, RetentionIntent::Report(RetentionFinding { key, uid, about }));
     }
 
     fn uid(&self) -> Option<Box<str>> {
-        let kept: &Kept = self.place.slots.get(self.id)?.subject.as_deref()?;
+        let kept: &OptedInSubject = self.place.slots.get(self.id)?.subject.as_deref()?;
         Some(kept.uid.clone())
     }
 
-    fn key(&self) -> Option<Key> {
+    fn key(&self) -> Option<SubjectKey> {
         let slot = self.place.slots.get(self.id)?;
-        Some(Key { namespace: self.namespace.into(), kind: slot.kind, name: (*slot.name).into() })
+        Some(SubjectKey {
+            namespace: self.namespace.into(),
+            kind: slot.kind,
+            name: (*slot.name).into(),
+        })
     }
 
-    fn want(&mut self, stage: Stage, intent: Intent) {
+    fn want(&mut self, stage: PlanPhase, intent: RetentionIntent) {
         if let Some(key) = self.key() {
-            self.wanted.push(Wanted { stage, key, intent });
+            self.wanted.push(StagedIntent { stage, key, intent });
         }
     }
 }

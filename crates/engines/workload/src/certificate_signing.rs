@@ -17,10 +17,10 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent, UNSIGNED};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, UNSIGNED, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{condition, owner, time};
 
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
@@ -49,23 +49,29 @@ impl Controller for CertificateSigning {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::CertificateSigningRequests, Resource::Nodes]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::CertificateSigningRequests, BuiltinResource::Nodes]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         let Some(after) = change.after else { return };
-        if change.resource == Resource::CertificateSigningRequests {
-            wake(Key::of(after));
+        if change.resource == BuiltinResource::CertificateSigningRequests {
+            wake(ReconcileKey::of(after));
         } else if change.before.is_none() {
             // A node that has just registered may have asked before.
-            let requests = view.list(Resource::CertificateSigningRequests, None);
+            let requests = view.list(BuiltinResource::CertificateSigningRequests, None);
             let asked = requests.iter().filter(|request| node_of(request) == Some(after.name()));
-            asked.for_each(|request| wake(Key::of(request)));
+            asked.for_each(|request| wake(ReconcileKey::of(request)));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
-        let request = pass.view.get(Resource::CertificateSigningRequests, "", &pass.key.name);
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
+        let request =
+            pass.view.get(BuiltinResource::CertificateSigningRequests, "", &pass.key.name);
         if let Some(request) = request.filter(|request| !owner::deleting(request)) {
             out.intents.extend(answer(pass, &request));
         }
@@ -85,7 +91,7 @@ fn texts<'a>(request: &'a Object, member: &str) -> impl Iterator<Item = &'a str>
 }
 
 /// What a request needs; nothing unless it is for this signer and has no answer yet.
-fn answer(pass: &Pass<'_>, request: &Seen) -> Option<Intent> {
+fn answer(pass: &Pass<'_>, request: &VersionedObject) -> Option<ControllerIntent> {
     let conditions = request.list_at(&["status", "conditions"]);
     if request.str_at(&["spec", "signerName"]) != Some(SIGNER)
         || request.at(&["status", "certificate"]).is_some()
@@ -93,14 +99,14 @@ fn answer(pass: &Pass<'_>, request: &Seen) -> Option<Intent> {
         return None;
     }
     let node = node_of(request)?;
-    pass.view.get(Resource::Nodes, "", node)?;
+    pass.view.get(BuiltinResource::Nodes, "", node)?;
     let unsigned = pass.refused.iter().find(|refused| refused.reason == UNSIGNED);
     let unsigned = unsigned.map(|refused| refused.message.clone());
     match conditions {
         [] => {
             if let Some(why) = unsigned.or_else(|| wrong_usages(request)) {
                 let denied = with_condition(pass, request, "Denied", REFUSED, &why);
-                return Some(update(request, denied, Door::Approval));
+                return Some(update(request, denied, UpdateEndpoint::Approval));
             }
             let words = "a node asked for itself";
             let approved = with_condition(pass, request, "Approved", OURS, words);
@@ -110,7 +116,7 @@ fn answer(pass: &Pass<'_>, request: &Seen) -> Option<Intent> {
         [_] if condition::has_reason(conditions, "Approved", OURS) => match unsigned {
             Some(why) => {
                 let failed = with_condition(pass, request, "Failed", REFUSED, &why);
-                Some(update(request, failed, Door::Status))
+                Some(update(request, failed, UpdateEndpoint::Status))
             }
             None => Some(sign(request, Object::clone(&request.object), node)),
         },
@@ -124,13 +130,18 @@ fn wrong_usages(request: &Object) -> Option<String> {
     (!fit).then(|| format!("the usages must be `server auth` and at most {USAGES:?}"))
 }
 
-fn update(request: &Seen, object: Object, door: Door) -> Intent {
-    Intent::update(Resource::CertificateSigningRequests, object, door, request.revision)
+fn update(request: &VersionedObject, object: Object, door: UpdateEndpoint) -> ControllerIntent {
+    ControllerIntent::update(
+        BuiltinResource::CertificateSigningRequests,
+        object,
+        door,
+        request.revision,
+    )
 }
 
-fn sign(request: &Seen, approved: Object, node: &str) -> Intent {
+fn sign(request: &VersionedObject, approved: Object, node: &str) -> ControllerIntent {
     let text = request.str_at(&["spec", "request"]).unwrap_or_default().to_string();
-    Intent::sign_certificate(approved, request.revision, node.to_string(), text)
+    ControllerIntent::sign_certificate(approved, request.revision, node.to_string(), text)
 }
 
 /// The request with one more condition.

@@ -15,19 +15,19 @@ use alloc::vec::Vec;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, selector};
 
 /// Who claims what.
 pub struct Claim<'a> {
     /// What kind of object the controller is.
-    pub resource: Resource,
+    pub resource: BuiltinResource,
     /// The controller.
-    pub controller: &'a Seen,
+    pub controller: &'a VersionedObject,
     /// What kind of object is claimed.
-    pub children: Resource,
+    pub children: BuiltinResource,
     /// Which labels they must have.
     pub selector: &'a LabelSelector,
     /// Which candidates are looked at; others are neither adopted nor released nor ours.
@@ -42,19 +42,19 @@ pub struct Claim<'a> {
 #[derive(Debug, Default)]
 pub struct Claimed {
     /// Objects that are ours already, in the order of their names.
-    pub ours: Vec<Seen>,
+    pub ours: Vec<VersionedObject>,
     /// Objects that we control but that were not looked at.
-    pub others: Vec<Seen>,
+    pub others: Vec<VersionedObject>,
     /// Adoptions and releases.
     ///
     /// While there are any, the pass should end with them: the next one sees their effect.
-    pub intents: Vec<Intent>,
+    pub intents: Vec<ControllerIntent>,
 }
 
 impl Claim<'_> {
     /// Looks at all candidates.
     #[must_use]
-    pub fn make(&self, view: &dyn View) -> Claimed {
+    pub fn make(&self, view: &dyn ClusterView) -> Claimed {
         let uid = owner::uid(self.controller);
         let terminating = owner::deleting(self.controller);
         let mut claimed = Claimed::default();
@@ -87,24 +87,24 @@ impl Claim<'_> {
         selector::matches(self.selector, child) && (self.fits)(child)
     }
 
-    fn adopt(&self, orphan: &Seen) -> Intent {
+    fn adopt(&self, orphan: &VersionedObject) -> ControllerIntent {
         let mut object = owner::adopted(orphan, self.resource, self.controller);
         if let Some(finalizer) = self.finalizer {
             owner::add_finalizer(&mut object, finalizer);
         }
-        let controller = Subject::of(self.resource, self.controller);
-        Intent::update(self.children, object, Door::Main, orphan.revision)
+        let controller = InvolvedObject::of(self.resource, self.controller);
+        ControllerIntent::update(self.children, object, UpdateEndpoint::Main, orphan.revision)
             .relying_on(controller.living())
             .independent()
             .forgiving(&[404])
     }
 
-    fn release(&self, child: &Seen) -> Intent {
+    fn release(&self, child: &VersionedObject) -> ControllerIntent {
         let mut object = owner::released(child, owner::uid(self.controller));
         if let Some(finalizer) = self.finalizer {
             owner::remove_finalizer(&mut object, finalizer);
         }
-        Intent::update(self.children, object, Door::Main, child.revision)
+        ControllerIntent::update(self.children, object, UpdateEndpoint::Main, child.revision)
             .independent()
             .forgiving(&[404, 422])
     }

@@ -16,50 +16,50 @@ use jiff::Timestamp;
 use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::daemonset::Failures;
-use crate::intent::{Intent, Refused};
-use crate::job::Backoff;
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::daemonset::PodFailures;
+use crate::intent::{ControllerIntent, FailedIntent};
+use crate::job::JobBackoff;
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 
 /// What one pass of a controller is about; nearly always an object's namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ReconcileKey {
     /// Empty for objects without a namespace.
     pub namespace: Arc<str>,
     /// The name; a controller with a single task may use an empty one.
     pub name: Arc<str>,
 }
 
-impl Key {
+impl ReconcileKey {
     /// The key of these names.
     #[must_use]
-    pub fn new(namespace: &str, name: &str) -> Key {
-        Key { namespace: namespace.into(), name: name.into() }
+    pub fn new(namespace: &str, name: &str) -> ReconcileKey {
+        ReconcileKey { namespace: namespace.into(), name: name.into() }
     }
 
     /// The key of an object.
     #[must_use]
-    pub fn of(object: &Object) -> Key {
-        Key::new(object.namespace(), object.name())
+    pub fn of(object: &Object) -> ReconcileKey {
+        ReconcileKey::new(object.namespace(), object.name())
     }
 }
 
 /// An object as it was and as it is (CR11); at the start of a host every object comes as new.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
+pub struct ObjectChange<'a> {
     /// What kind of object.
-    pub resource: Resource,
+    pub resource: BuiltinResource,
     /// Before, if there was one.
-    pub before: Option<&'a Seen>,
+    pub before: Option<&'a VersionedObject>,
     /// After, if there still is one.
-    pub after: Option<&'a Seen>,
+    pub after: Option<&'a VersionedObject>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> ObjectChange<'a> {
     /// The object as it is, or as it last was.
     #[must_use]
-    pub fn object(&self) -> Option<&'a Seen> {
+    pub fn object(&self) -> Option<&'a VersionedObject> {
         self.after.or(self.before)
     }
 }
@@ -79,21 +79,21 @@ pub struct Departure<'a> {
 #[derive(Clone, Copy)]
 pub struct Pass<'a> {
     /// What it is about.
-    pub key: &'a Key,
+    pub key: &'a ReconcileKey,
     /// What there is.
-    pub view: &'a dyn View,
+    pub view: &'a dyn ClusterView,
     /// The time.
     pub now: Timestamp,
     /// What the last pass for this key left behind; lost when the host restarts.
-    pub memory: &'a Memory,
+    pub memory: &'a ReconcileMemory,
     /// What of the last pass was refused; empty when everything was done.
-    pub refused: &'a [Refused],
+    pub refused: &'a [FailedIntent],
 }
 
 /// What a pass leaves for the next one; never needed to be right, only to be quiet or quick.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Memory {
+pub enum ReconcileMemory {
     /// Nothing to remember.
     #[default]
     Nothing,
@@ -108,25 +108,25 @@ pub enum Memory {
     /// Something has been so since this time.
     Since(Timestamp),
     /// Pods failed on these nodes, so that their successors come later each time (DS5).
-    Failures(Failures),
+    Failures(PodFailures),
     /// Pods of a Job failed, so that their successors come later each time (JB7).
-    Backoff(Backoff),
+    Backoff(JobBackoff),
 }
 
 /// What a pass wants.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct ReconcileResult {
     /// What to do, in this order (PU3).
-    pub intents: Vec<Intent>,
+    pub intents: Vec<ControllerIntent>,
     /// Kept for the next pass.
-    pub memory: Memory,
+    pub memory: ReconcileMemory,
     /// Call again after this time even if nothing changes; replaces any earlier wish for the key.
     pub requeue_after: Option<Duration>,
 }
 
-impl Outcome {
+impl ReconcileResult {
     /// Adds an intent.
-    pub fn push(&mut self, intent: Intent) {
+    pub fn push(&mut self, intent: ControllerIntent) {
         self.intents.push(intent);
     }
 
@@ -183,14 +183,25 @@ pub trait Controller: Send + Sync {
     }
 
     /// The resources whose changes concern it.
-    fn watches(&self) -> &'static [Resource];
+    fn watches(&self) -> &'static [BuiltinResource];
 
     /// The keys that a change of a watched resource concerns.
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key));
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    );
 
     /// The keys that the end of an object concerns, whatever its kind; for whoever waits until all are gone.
-    fn wake_by_departure(&self, _: &Departure<'_>, _: &dyn View, _: &mut dyn FnMut(Key)) {}
+    fn wake_by_departure(
+        &self,
+        _: &Departure<'_>,
+        _: &dyn ClusterView,
+        _: &mut dyn FnMut(ReconcileKey),
+    ) {
+    }
 
     /// What to do about one key.
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome;
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult;
 }

@@ -21,13 +21,15 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Ending, Intent, Note, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, EventReport, InvolvedObject, MessageSuffix};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{job, owner, pod, wake};
 use due::Due;
-use status::Status;
+use status::CronJobStatus;
 use tenure_machinery::schedule::{self, Schedule};
 
 /// The annotation that holds the time a Job was made for.
@@ -43,53 +45,58 @@ impl Controller for CronJobs {
     fn alias(&self) -> &'static str {
         "cronjob"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::CronJobs, Resource::Jobs]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::CronJobs, BuiltinResource::Jobs]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::CronJobs {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::CronJobs {
             wake::itself(change, wake);
             return;
         }
         for job in [change.before, change.after].into_iter().flatten() {
-            if let Some(cron) = wake::controller(job, Resource::CronJobs, view) {
-                wake(Key::of(&cron));
+            if let Some(cron) = wake::controller(job, BuiltinResource::CronJobs, view) {
+                wake(ReconcileKey::of(&cron));
             }
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
 
 /// What is told only once as long as it holds.
 struct Voice<'a> {
-    before: &'a Memory,
+    before: &'a ReconcileMemory,
     said: BTreeSet<String>,
-    notes: Vec<Note>,
+    notes: Vec<EventReport>,
 }
 
 impl Voice<'_> {
     /// Tells something unless it was told about this occasion before.
-    fn say(&mut self, note: Note, occasion: &str) {
+    fn say(&mut self, note: EventReport, occasion: &str) {
         let what = format!("{} {occasion}", note.reason);
-        let old = matches!(self.before, Memory::Said(said) if said.contains(&what));
+        let old = matches!(self.before, ReconcileMemory::Said(said) if said.contains(&what));
         if self.said.insert(what) && !old {
             self.notes.push(note);
         }
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    let found = pass.view.get(Resource::CronJobs, &pass.key.namespace, &pass.key.name);
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    let found = pass.view.get(BuiltinResource::CronJobs, &pass.key.namespace, &pass.key.name);
     let Some(cron) = found else { return out };
     let uid = owner::uid(&cron);
-    let mut jobs = pass.view.owned_by(uid, Resource::Jobs);
+    let mut jobs = pass.view.owned_by(uid, BuiltinResource::Jobs);
     jobs.retain(|job| owner::controlled_by(job, uid) && job.namespace() == cron.namespace());
-    let about = Subject::of(Resource::CronJobs, &cron);
+    let about = InvolvedObject::of(BuiltinResource::CronJobs, &cron);
     let mut voice = Voice { before: pass.memory, said: BTreeSet::new(), notes: Vec::new() };
-    let mut status = Status::of(&cron);
+    let mut status = CronJobStatus::of(&cron);
     look(&cron, &jobs, &about, &mut status, &mut voice);
     status.miss(pass.view, &about);
     if !owner::deleting(&cron) {
@@ -98,15 +105,25 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
         begin(pass, &cron, &about, &mut status, &mut voice, &mut out);
     }
     out.intents.extend(status.write(&cron));
-    let notes = voice.notes.into_iter().map(Intent::tell);
+    let notes = voice.notes.into_iter().map(ControllerIntent::tell);
     // What is refused would silence them, and they hold in any case.
     out.intents.splice(0..0, notes);
-    out.memory = if voice.said.is_empty() { Memory::Nothing } else { Memory::Said(voice.said) };
+    out.memory = if voice.said.is_empty() {
+        ReconcileMemory::Nothing
+    } else {
+        ReconcileMemory::Said(voice.said)
+    };
     out
 }
 
 /// What the Jobs say: which have ended, which run, which nobody here made (CJ5).
-fn look(cron: &Object, jobs: &[Seen], about: &Subject, status: &mut Status, voice: &mut Voice<'_>) {
+fn look(
+    cron: &Object,
+    jobs: &[VersionedObject],
+    about: &InvolvedObject,
+    status: &mut CronJobStatus,
+    voice: &mut Voice<'_>,
+) {
     let ours = status.last_start.map(|time| name(cron, time));
     for job in jobs {
         if job::finished(job).is_some() {
@@ -124,7 +141,11 @@ fn look(cron: &Object, jobs: &[Seen], about: &Subject, status: &mut Status, voic
 }
 
 /// The schedule of a CronJob and its zone; what is wrong with them is told.
-fn read(cron: &Object, about: &Subject, voice: &mut Voice<'_>) -> Option<(Schedule, TimeZone)> {
+fn read(
+    cron: &Object,
+    about: &InvolvedObject,
+    voice: &mut Voice<'_>,
+) -> Option<(Schedule, TimeZone)> {
     let named = cron.str_at(&["spec", "timeZone"]).unwrap_or_default();
     let Some(zone) = schedule::zone(named) else {
         let message = format!("invalid timeZone: {named:?}: unknown time zone {named}");
@@ -155,11 +176,11 @@ fn read(cron: &Object, about: &Subject, voice: &mut Voice<'_>) -> Option<(Schedu
 /// Starts the time that is due, if one is (CJ3, CJ4).
 fn begin(
     pass: &Pass<'_>,
-    cron: &Seen,
-    about: &Subject,
-    status: &mut Status,
+    cron: &VersionedObject,
+    about: &InvolvedObject,
+    status: &mut CronJobStatus,
     voice: &mut Voice<'_>,
-    out: &mut Outcome,
+    out: &mut ReconcileResult,
 ) {
     let Some((schedule, zone)) = read(cron, about, voice) else { return };
     if let Some(wait) = due::wait(cron, &schedule, pass.now) {
@@ -187,12 +208,12 @@ fn begin(
 
 fn start(
     pass: &Pass<'_>,
-    cron: &Seen,
-    about: &Subject,
+    cron: &VersionedObject,
+    about: &InvolvedObject,
     (time, zone): (Timestamp, &TimeZone),
-    status: &mut Status,
+    status: &mut CronJobStatus,
     voice: &mut Voice<'_>,
-    out: &mut Outcome,
+    out: &mut ReconcileResult,
 ) {
     let deadline = due::deadline(cron).map(|seconds| crate::time::after(time, seconds));
     if deadline.is_some_and(|deadline| deadline < pass.now) {
@@ -201,7 +222,7 @@ fn start(
         voice.say(about.warning("MissSchedule", message), &when);
         return;
     }
-    if let Some(known) = pass.view.get(Resource::Jobs, cron.namespace(), &name(cron, time)) {
+    if let Some(known) = pass.view.get(BuiltinResource::Jobs, cron.namespace(), &name(cron, time)) {
         // Made before a crash, or for another time of the same minute, or by somebody else who then
         // looks after it.
         if owner::controlled_by(&known, owner::uid(cron)) && !status.runs(&known) {
@@ -225,18 +246,24 @@ fn start(
     if pod::namespace_closed(pass) {
         return;
     }
-    let done = about.normal("SuccessfulCreate", "Created job ").ending(Ending::Name);
-    let refused = about.warning("FailedCreate", "Error creating job: ").ending(Ending::Error);
-    let create = Intent::create(Resource::Jobs, made(cron, time, zone));
+    let done = about.normal("SuccessfulCreate", "Created job ").ending(MessageSuffix::Name);
+    let refused =
+        about.warning("FailedCreate", "Error creating job: ").ending(MessageSuffix::Error);
+    let create = ControllerIntent::create(BuiltinResource::Jobs, made(cron, time, zone));
     out.push(create.relying_on(about.living()).when_done(done).when_refused(refused));
     status.last_start = Some(time);
 }
 
 /// Deletes what still runs to make room (CJ4).
-fn replace(pass: &Pass<'_>, about: &Subject, status: &mut Status, out: &mut Outcome) {
+fn replace(
+    pass: &Pass<'_>,
+    about: &InvolvedObject,
+    status: &mut CronJobStatus,
+    out: &mut ReconcileResult,
+) {
     for entry in core::mem::take(&mut status.active) {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        if let Some(job) = pass.view.get(Resource::Jobs, text("namespace"), text("name")) {
+        if let Some(job) = pass.view.get(BuiltinResource::Jobs, text("namespace"), text("name")) {
             let mut deletion = history::deletion(&job, about);
             deletion.independent = false;
             out.push(deletion);
@@ -252,8 +279,8 @@ fn name(cron: &Object, time: Timestamp) -> String {
 /// The Job for a time (CJ2).
 fn made(cron: &Object, time: Timestamp, zone: &TimeZone) -> Object {
     let mut made = Object::new();
-    made.insert("apiVersion".to_string(), Resource::Jobs.api_version().into());
-    made.insert("kind".to_string(), Resource::Jobs.kind().into());
+    made.insert("apiVersion".to_string(), BuiltinResource::Jobs.api_version().into());
+    made.insert("kind".to_string(), BuiltinResource::Jobs.kind().into());
     let metadata = made.map_mut("metadata");
     metadata.insert("name".to_string(), name(cron, time).into());
     metadata.insert("namespace".to_string(), cron.namespace().into());
@@ -263,7 +290,7 @@ fn made(cron: &Object, time: Timestamp, zone: &TimeZone) -> Object {
             metadata.insert(kind.to_string(), Value::Object(map.clone()));
         }
     }
-    let entry = owner::entry(Resource::CronJobs, cron);
+    let entry = owner::entry(BuiltinResource::CronJobs, cron);
     metadata.insert("ownerReferences".to_string(), Value::Array([entry].to_vec()));
     let spec = cron.map_at(&["spec", "jobTemplate", "spec"]).cloned().unwrap_or_default();
     made.insert("spec".to_string(), Value::Object(spec));

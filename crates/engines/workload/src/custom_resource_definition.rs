@@ -16,15 +16,17 @@ use core::time::Duration;
 
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Departure, Key, Memory, Outcome, Pass};
-use crate::intent::{AnyObject, Door, Intent, Reliance, Verb};
+use crate::controller::{
+    Controller, Departure, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{AnyObject, ControllerIntent, Reliance, UpdateEndpoint, Verb};
 use crate::namespace::delete_all;
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{condition, owner};
 
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-const CRDS: Resource = Resource::CustomResourceDefinitions;
+const CRDS: BuiltinResource = BuiltinResource::CustomResourceDefinitions;
 /// How often is looked whether the collector has come so far.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -47,27 +49,33 @@ impl Controller for CustomResourceDefinitions {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
+    fn watches(&self) -> &'static [BuiltinResource] {
         &[CRDS]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         if let Some(definition) = change.after.filter(|after| ends(after) || waits(after)) {
-            wake(Key::of(definition));
+            wake(ReconcileKey::of(definition));
         }
         let Some(before) = change.before else { return };
-        let held = |definition: &Seen| definition.at(&["status", "acceptedNames"]).cloned();
+        let held =
+            |definition: &VersionedObject| definition.at(&["status", "acceptedNames"]).cloned();
         if change.after.is_some_and(|after| held(after) == held(before)) {
             return;
         }
         for other in view.list(CRDS, None).iter().filter(|other| waits(other)) {
-            wake(Key::of(other));
+            wake(ReconcileKey::of(other));
         }
     }
     fn wake_by_departure(
         &self,
         departure: &Departure<'_>,
-        view: &dyn View,
-        wake: &mut dyn FnMut(Key),
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
     ) {
         // Groups without a dot are never a definition's.
         if !departure.group.contains('.') {
@@ -75,32 +83,36 @@ impl Controller for CustomResourceDefinitions {
         }
         let name = format!("{}.{}", departure.resource, departure.group);
         if view.get(CRDS, "", &name).is_some_and(|definition| ends(&definition)) {
-            wake(Key::new("", &name));
+            wake(ReconcileKey::new("", &name));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         let Some(definition) = pass.view.get(CRDS, "", &pass.key.name) else {
-            return Outcome::default();
+            return ReconcileResult::default();
         };
         if ends(&definition) {
             return finish(pass, &definition);
         }
-        if waits(&definition) { settle_names(pass, &definition) } else { Outcome::default() }
+        if waits(&definition) {
+            settle_names(pass, &definition)
+        } else {
+            ReconcileResult::default()
+        }
     }
 }
 
 /// Has the names settled anew that are free by now: the server does so with every write of the definition,
 /// even one that changes nothing else.
-fn settle_names(pass: &Pass<'_>, definition: &Seen) -> Outcome {
-    let mut out = Outcome::default();
+fn settle_names(pass: &Pass<'_>, definition: &VersionedObject) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let all = pass.view.list(CRDS, None);
     let others = all.iter().filter(|other| owner::uid(other) != owner::uid(definition));
     let held = others.filter_map(|other| other.at(&["status", "acceptedNames"]));
     // While others hold the same names, none is free that was not.
-    out.memory = Memory::Said(held.map(ToString::to_string).collect());
+    out.memory = ReconcileMemory::Said(held.map(ToString::to_string).collect());
     if out.memory != *pass.memory {
         let same = Object::clone(&definition.object);
-        out.push(Intent::update(CRDS, same, Door::Main, definition.revision));
+        out.push(ControllerIntent::update(CRDS, same, UpdateEndpoint::Main, definition.revision));
     }
     out
 }
@@ -118,7 +130,7 @@ fn waits(definition: &Object) -> bool {
 }
 
 /// Deletes what is left of the kind; without any object of it the definition may go.
-fn finish(pass: &Pass<'_>, definition: &Seen) -> Outcome {
+fn finish(pass: &Pass<'_>, definition: &VersionedObject) -> ReconcileResult {
     let name = &pass.key.name;
     let conditions = definition.list_at(&["status", "conditions"]);
     match pass.view.custom_kind(name) {
@@ -149,8 +161,8 @@ fn finish(pass: &Pass<'_>, definition: &Seen) -> Outcome {
 }
 
 /// Deletes objects without options, so that what each says of its dependents holds.
-fn clear(pass: &Pass<'_>, definition: &Seen, delete: Vec<AnyObject>) -> Outcome {
-    let mut out = Outcome::default();
+fn clear(pass: &Pass<'_>, definition: &VersionedObject, delete: Vec<AnyObject>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let refused = pass.refused.iter().filter(|refused| refused.verb == Verb::Delete);
     let failures: BTreeSet<&str> = refused.map(|refused| refused.message.as_str()).collect();
     let mut object = Object::clone(&definition.object);
@@ -161,7 +173,10 @@ fn clear(pass: &Pass<'_>, definition: &Seen, delete: Vec<AnyObject>) -> Outcome 
     condition::put(&mut object, ("Terminating", "True"), reason, &words, pass.now);
     let waits = delete.is_empty() || !failures.is_empty();
     if waits && object != *definition.object {
-        out.push(Intent::update(CRDS, object, Door::Status, definition.revision).independent());
+        out.push(
+            ControllerIntent::update(CRDS, object, UpdateEndpoint::Status, definition.revision)
+                .independent(),
+        );
     }
     if !delete.is_empty() {
         out.intents.extend(delete_all(delete, None));
@@ -172,26 +187,33 @@ fn clear(pass: &Pass<'_>, definition: &Seen, delete: Vec<AnyObject>) -> Outcome 
 
 /// What the objects owned is collected while their kind is known: afterwards a reference to it would tell
 /// nothing any more (R141).
-fn end_once_collected(pass: &Pass<'_>, definition: &Seen) -> Outcome {
+fn end_once_collected(pass: &Pass<'_>, definition: &VersionedObject) -> ReconcileResult {
     let upto = match pass.memory {
-        Memory::Seen(upto) => *upto,
+        ReconcileMemory::Seen(upto) => *upto,
         _ => pass.view.revision(),
     };
     if pass.view.collected() >= upto {
         return end(pass, definition, "InstanceDeletionCompleted", "no instance is left");
     }
-    let mut out = Outcome { memory: Memory::Seen(upto), ..Outcome::default() };
+    let mut out =
+        ReconcileResult { memory: ReconcileMemory::Seen(upto), ..ReconcileResult::default() };
     out.wake_after(LOOK);
     out
 }
 
 /// Takes the finalizer off; the definition goes if it has no other, and if no object has come meanwhile.
-fn end(pass: &Pass<'_>, definition: &Seen, reason: &str, words: &str) -> Outcome {
-    let mut out = Outcome::default();
+fn end(
+    pass: &Pass<'_>,
+    definition: &VersionedObject,
+    reason: &str,
+    words: &str,
+) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let mut object = Object::clone(&definition.object);
     condition::put(&mut object, ("Terminating", "False"), reason, words, pass.now);
     owner::remove_finalizer(&mut object, FINALIZER);
-    let mut update = Intent::update(CRDS, object, Door::Status, definition.revision);
+    let mut update =
+        ControllerIntent::update(CRDS, object, UpdateEndpoint::Status, definition.revision);
     if reason == "InstanceDeletionCompleted" {
         let definition = pass.key.name.to_string();
         update = update.relying_on(Reliance::NoInstances { definition });

@@ -24,13 +24,15 @@ use serde_json::Value;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
-pub use failures::Failures;
+pub use failures::PodFailures;
 
 use crate::claim::{Claim, Claimed};
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Intent, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, placement, pod, selector, wake};
 
 /// The controller of DaemonSets.
@@ -43,20 +45,30 @@ impl Controller for DaemonSets {
     fn alias(&self) -> &'static str {
         "daemonset"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::DaemonSets, Resource::Pods, Resource::ControllerRevisions, Resource::Nodes]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[
+            BuiltinResource::DaemonSets,
+            BuiltinResource::Pods,
+            BuiltinResource::ControllerRevisions,
+            BuiltinResource::Nodes,
+        ]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         match change.resource {
-            Resource::Pods => wake_by_pod(change, view, wake),
-            Resource::ControllerRevisions => {
-                wake::by_child(change, view, Resource::DaemonSets, selector_of, wake);
+            BuiltinResource::Pods => wake_by_pod(change, view, wake),
+            BuiltinResource::ControllerRevisions => {
+                wake::by_child(change, view, BuiltinResource::DaemonSets, selector_of, wake);
             }
-            Resource::Nodes => wake_by_node(change, view, wake),
+            BuiltinResource::Nodes => wake_by_node(change, view, wake),
             _ => wake::itself(change, wake),
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
@@ -65,18 +77,26 @@ fn selector_of(set: &Object) -> Option<LabelSelector> {
     selector::at(set, &["spec", "selector"])
 }
 
-fn wake_by_pod(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_by_pod(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     if let (Some(before), Some(after)) = (change.before, change.after)
         && !pod::counts_differently(before, after)
         && pod::node(before) == pod::node(after)
     {
         return;
     }
-    wake::by_child(change, view, Resource::DaemonSets, selector_of, wake);
+    wake::by_child(change, view, BuiltinResource::DaemonSets, selector_of, wake);
 }
 
 /// A node concerns the sets for which it became, or ceased to be, a place (0.1 on DS1 and DS9).
-fn wake_by_node(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_by_node(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     if let (Some(before), Some(after)) = (change.before, change.after) {
         let same = |path: &[&str]| before.at(path) == after.at(path);
         // Heartbeats come all the time and say nothing about places.
@@ -84,57 +104,60 @@ fn wake_by_node(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key))
             return;
         }
     }
-    for set in view.list(Resource::DaemonSets, None) {
+    for set in view.list(BuiltinResource::DaemonSets, None) {
         let tolerations = pods::tolerations(&set);
-        let place = |node: Option<&Seen>| {
-            node.map_or(Place::NONE, |node| Place::of(&set, node, &tolerations))
+        let place = |node: Option<&VersionedObject>| {
+            node.map_or(NodeEligibility::NONE, |node| NodeEligibility::of(&set, node, &tolerations))
         };
         let misplaced = set.int_at(&["status", "numberMisscheduled"]).unwrap_or_default() > 0;
         if misplaced || place(change.before) != place(change.after) {
-            wake(Key::of(&set));
+            wake(ReconcileKey::of(&set));
         }
     }
 }
 
 /// What a node is to a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct NodeEligibility {
     /// A pod should be there.
     run: bool,
     /// A pod that is there may stay.
     stay: bool,
 }
 
-impl Place {
-    const NONE: Place = Place { run: false, stay: false };
+impl NodeEligibility {
+    const NONE: NodeEligibility = NodeEligibility { run: false, stay: false };
 
     /// Looks at name, labels and taints of a node, and at nothing else (DS1).
-    fn of(set: &Object, node: &Object, tolerations: &[Value]) -> Place {
+    fn of(set: &Object, node: &Object, tolerations: &[Value]) -> NodeEligibility {
         let spec = set.map_at(&["spec", "template", "spec"]);
         let named = spec.and_then(|spec| spec.str_at(&["nodeName"])).unwrap_or_default();
         let attracted = spec.is_none_or(|spec| placement::attracts(spec, node));
         if !(named.is_empty() || named == node.name()) || !attracted {
-            return Place::NONE;
+            return NodeEligibility::NONE;
         }
         let stay = !placement::repels(node, tolerations, &["NoExecute"]);
-        Place { run: stay && !placement::repels(node, tolerations, &["NoSchedule"]), stay }
+        NodeEligibility {
+            run: stay && !placement::repels(node, tolerations, &["NoSchedule"]),
+            stay,
+        }
     }
 }
 
 /// A set as one pass reads it.
-struct Set<'a> {
-    object: &'a Seen,
-    about: Subject,
+struct DaemonSetContext<'a> {
+    object: &'a VersionedObject,
+    about: InvolvedObject,
     min_ready: i64,
     now: Timestamp,
     tolerations: Vec<Value>,
 }
 
-impl<'a> Set<'a> {
-    fn read(object: &'a Seen, now: Timestamp) -> Set<'a> {
-        Set {
+impl<'a> DaemonSetContext<'a> {
+    fn read(object: &'a VersionedObject, now: Timestamp) -> DaemonSetContext<'a> {
+        DaemonSetContext {
             object,
-            about: Subject::of(Resource::DaemonSets, object),
+            about: InvolvedObject::of(BuiltinResource::DaemonSets, object),
             min_ready: object.int_at(&["spec", "minReadySeconds"]).unwrap_or_default(),
             now,
             tolerations: pods::tolerations(object),
@@ -153,22 +176,26 @@ impl<'a> Set<'a> {
 /// Nodes, and the pods that are on them or aimed at them.
 struct Land {
     /// What each node is to the set.
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, NodeEligibility>,
     /// The pods by node, oldest first; also of nodes that are no more.
-    pods: BTreeMap<String, Vec<Seen>>,
+    pods: BTreeMap<String, Vec<VersionedObject>>,
 }
 
 impl Land {
-    fn survey(set: &Set<'_>, claimed: &[Seen], view: &dyn View) -> Land {
+    fn survey(
+        set: &DaemonSetContext<'_>,
+        claimed: &[VersionedObject],
+        view: &dyn ClusterView,
+    ) -> Land {
         let places = view
-            .list(Resource::Nodes, None)
+            .list(BuiltinResource::Nodes, None)
             .iter()
             .map(|node| {
-                let place = Place::of(set.object, node, &set.tolerations);
+                let place = NodeEligibility::of(set.object, node, &set.tolerations);
                 (node.name().to_string(), place)
             })
             .collect();
-        let mut pods: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+        let mut pods: BTreeMap<String, Vec<VersionedObject>> = BTreeMap::new();
         for pod in claimed {
             // What has ended and is being deleted waits for others; there is nothing left to do.
             if pod::terminal(pod) && owner::deleting(pod) {
@@ -184,11 +211,11 @@ impl Land {
         Land { places, pods }
     }
 
-    fn place(&self, node: &str) -> Place {
-        self.places.get(node).copied().unwrap_or(Place::NONE)
+    fn place(&self, node: &str) -> NodeEligibility {
+        self.places.get(node).copied().unwrap_or(NodeEligibility::NONE)
     }
 
-    fn on(&self, node: &str) -> &[Seen] {
+    fn on(&self, node: &str) -> &[VersionedObject] {
         self.pods.get(node).map_or(&[], Vec::as_slice)
     }
 
@@ -198,10 +225,10 @@ impl Land {
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let (namespace, name) = (&pass.key.namespace, &pass.key.name);
-    let Some(object) = pass.view.get(Resource::DaemonSets, namespace, name) else {
+    let Some(object) = pass.view.get(BuiltinResource::DaemonSets, namespace, name) else {
         return out;
     };
     let Some(selector) = selector_of(&object) else { return out };
@@ -213,9 +240,9 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     if owner::deleting(&object) {
         return out;
     }
-    let set = Set::read(&object, pass.now);
-    let revisions = claim(&set, &selector, Resource::ControllerRevisions, pass.view);
-    let claimed = claim(&set, &selector, Resource::Pods, pass.view);
+    let set = DaemonSetContext::read(&object, pass.now);
+    let revisions = claim(&set, &selector, BuiltinResource::ControllerRevisions, pass.view);
+    let claimed = claim(&set, &selector, BuiltinResource::Pods, pass.view);
     out.intents.extend(revisions.intents);
     out.intents.extend(claimed.intents);
     if !out.intents.is_empty() {
@@ -224,16 +251,16 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     }
     let pods = claimed.ours;
     let known = match revisions::decide(&set, revisions.ours, &pods, pass.view) {
-        revisions::Decision::Write(intents) => {
+        revisions::DaemonRevisionOutcome::Write(intents) => {
             out.intents = intents;
             out.memory = pass.memory.clone();
             return out;
         }
-        revisions::Decision::Known(known) => known,
+        revisions::DaemonRevisionOutcome::Known(known) => known,
     };
     let land = Land::survey(&set, &pods, pass.view);
     out.intents.extend(status::changed(&set, &land, &known.hash));
-    let failures = Failures::recall(pass.memory, &object);
+    let failures = PodFailures::recall(pass.memory, &object);
     let acted = manage::plan(&set, &land, &known.hash, pass, failures, &mut out);
     if !acted && set.rolls() {
         update::plan(&set, &land, &known.hash, pass, &mut out);
@@ -245,9 +272,14 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     out
 }
 
-fn claim(set: &Set<'_>, selector: &LabelSelector, children: Resource, view: &dyn View) -> Claimed {
+fn claim(
+    set: &DaemonSetContext<'_>,
+    selector: &LabelSelector,
+    children: BuiltinResource,
+    view: &dyn ClusterView,
+) -> Claimed {
     Claim {
-        resource: Resource::DaemonSets,
+        resource: BuiltinResource::DaemonSets,
         controller: set.object,
         children,
         selector,
@@ -259,12 +291,13 @@ fn claim(set: &Set<'_>, selector: &LabelSelector, children: Resource, view: &dyn
 }
 
 /// A selector that matches every pod is told about once, and nothing is done.
-fn selects_all(pass: &Pass<'_>, set: &Seen, out: &mut Outcome) {
+fn selects_all(pass: &Pass<'_>, set: &VersionedObject, out: &mut ReconcileResult) {
     let generation = owner::generation(set);
-    out.memory = Memory::Told(generation);
+    out.memory = ReconcileMemory::Told(generation);
     if *pass.memory != out.memory {
         let words = "This daemon set is selecting all pods. A non-empty selector is required.";
-        let note = Subject::of(Resource::DaemonSets, set).warning("SelectingAll", words);
-        out.push(Intent::tell(note));
+        let note =
+            InvolvedObject::of(BuiltinResource::DaemonSets, set).warning("SelectingAll", words);
+        out.push(ControllerIntent::tell(note));
     }
 }

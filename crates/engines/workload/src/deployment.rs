@@ -8,7 +8,7 @@
 //!         └─► recreate, or roll: grow the new one, shrink the old ones, prune, status
 //! ```
 //!
-//! A pass collects its changes in a [`Rollout`] and writes every object once: ReplicaSets first, the
+//! A pass collects its changes in a `Rollout` and writes every object once: ReplicaSets first, the
 //! Deployment's status last. Nothing here touches a pod.
 
 mod annotations;
@@ -26,10 +26,12 @@ use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::claim::Claim;
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, pod, selector, wake};
 
 use rollout::Rollout;
@@ -44,19 +46,24 @@ impl Controller for Deployments {
     fn alias(&self) -> &'static str {
         "deployment"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Deployments, Resource::ReplicaSets, Resource::Pods]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Deployments, BuiltinResource::ReplicaSets, BuiltinResource::Pods]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         match change.resource {
-            Resource::Deployments => wake::itself(change, wake),
-            Resource::ReplicaSets => {
-                wake::by_child(change, view, Resource::Deployments, selector_of, wake);
+            BuiltinResource::Deployments => wake::itself(change, wake),
+            BuiltinResource::ReplicaSets => {
+                wake::by_child(change, view, BuiltinResource::Deployments, selector_of, wake);
             }
             _ => wake_for_pod(change, view, wake),
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
@@ -66,29 +73,33 @@ fn selector_of(deployment: &Object) -> Option<LabelSelector> {
 }
 
 /// Only a Recreate rollout waits for pods: for the end of the last old one (DP10).
-fn wake_for_pod(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_for_pod(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     let Some(before) = change.before.filter(|pod| !pod::terminal(pod)) else { return };
     if change.after.is_some_and(|after| !pod::terminal(after)) {
         return;
     }
-    let set = wake::controller(before, Resource::ReplicaSets, view);
-    let deployment = set.and_then(|set| wake::controller(&set, Resource::Deployments, view));
+    let set = wake::controller(before, BuiltinResource::ReplicaSets, view);
+    let deployment = set.and_then(|set| wake::controller(&set, BuiltinResource::Deployments, view));
     if let Some(deployment) = deployment.filter(|found| math::recreates(found)) {
-        wake(Key::of(&deployment));
+        wake(ReconcileKey::of(&deployment));
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let found = pass.view.get(Resource::Deployments, &pass.key.namespace, &pass.key.name);
-    let Some(deployment) = found else { return Outcome::default() };
-    let Some(selector) = selector_of(&deployment) else { return Outcome::default() };
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let found = pass.view.get(BuiltinResource::Deployments, &pass.key.namespace, &pass.key.name);
+    let Some(deployment) = found else { return ReconcileResult::default() };
+    let Some(selector) = selector_of(&deployment) else { return ReconcileResult::default() };
     if selector.is_everything() {
         return selects_everything(pass, &deployment);
     }
     let claimed = Claim {
-        resource: Resource::Deployments,
+        resource: BuiltinResource::Deployments,
         controller: &deployment,
-        children: Resource::ReplicaSets,
+        children: BuiltinResource::ReplicaSets,
         selector: &selector,
         among: |_| true,
         fits: &|_| true,
@@ -96,7 +107,7 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     }
     .make(pass.view);
     if !claimed.intents.is_empty() {
-        return Outcome { intents: claimed.intents, ..Outcome::default() };
+        return ReconcileResult { intents: claimed.intents, ..ReconcileResult::default() };
     }
     let mut rollout = Rollout::new(pass, deployment, claimed.ours);
     run(&mut rollout);
@@ -114,13 +125,13 @@ fn run(rollout: &mut Rollout<'_>) {
     if rollout.paused {
         rollout.sync_revision();
         rollout.scale_in_proportion();
-        if rollback::asked(&rollout.deployment).is_none() {
+        if rollback::requested_revision(&rollout.deployment).is_none() {
             rollout.prune();
         }
         rollout.write_plain_status();
         return;
     }
-    if let Some(revision) = rollback::asked(&rollout.deployment) {
+    if let Some(revision) = rollback::requested_revision(&rollout.deployment) {
         rollout.roll_back(revision);
         return;
     }
@@ -138,20 +149,26 @@ fn run(rollout: &mut Rollout<'_>) {
 }
 
 /// A selector without requirements is warned about and otherwise left alone (DP1).
-fn selects_everything(pass: &Pass<'_>, deployment: &Seen) -> Outcome {
+fn selects_everything(pass: &Pass<'_>, deployment: &VersionedObject) -> ReconcileResult {
     let generation = owner::generation(deployment);
-    let mut out = Outcome { memory: Memory::Told(generation), ..Outcome::default() };
-    if *pass.memory != Memory::Told(generation) {
-        let about = Subject::of(Resource::Deployments, deployment);
+    let mut out =
+        ReconcileResult { memory: ReconcileMemory::Told(generation), ..ReconcileResult::default() };
+    if *pass.memory != ReconcileMemory::Told(generation) {
+        let about = InvolvedObject::of(BuiltinResource::Deployments, deployment);
         let words = "This deployment is selecting all pods. A non-empty selector is required.";
-        out.push(Intent::tell(about.warning("SelectingAll", words)));
+        out.push(ControllerIntent::tell(about.warning("SelectingAll", words)));
     }
     let observed = deployment.int_at(&["status", "observedGeneration"]).unwrap_or_default();
     if observed < generation {
         let mut object = Object::clone(&deployment.object);
         object.map_mut("status").insert("observedGeneration".into(), generation.into());
-        let door = Door::Status;
-        out.push(Intent::update(Resource::Deployments, object, door, deployment.revision));
+        let door = UpdateEndpoint::Status;
+        out.push(ControllerIntent::update(
+            BuiltinResource::Deployments,
+            object,
+            door,
+            deployment.revision,
+        ));
     }
     out
 }

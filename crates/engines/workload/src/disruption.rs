@@ -16,11 +16,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::share::{self, Round};
-use crate::view::{Seen, View};
+use crate::view::{ClusterView, VersionedObject};
 use crate::{condition, owner, pod, selector, time, wake};
 
 /// How long an evicted pod may take until its deletion is seen, in seconds.
@@ -41,11 +43,16 @@ impl Controller for DisruptionBudgets {
     fn component(&self) -> &'static str {
         "controllermanager"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::PodDisruptionBudgets, Resource::Pods]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::PodDisruptionBudgets, BuiltinResource::Pods]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::PodDisruptionBudgets {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::PodDisruptionBudgets {
             wake::itself(change, wake);
             return;
         }
@@ -55,27 +62,27 @@ impl Controller for DisruptionBudgets {
             return;
         }
         let Some(pod) = change.object() else { return };
-        for budget in view.list(Resource::PodDisruptionBudgets, Some(pod.namespace())) {
+        for budget in view.list(BuiltinResource::PodDisruptionBudgets, Some(pod.namespace())) {
             let Some(covered) = selector::at(&budget, &["spec", "selector"]) else { continue };
             let mut pods = [change.before, change.after].into_iter().flatten();
             if pods.any(|pod| selector::matches(&covered, pod)) {
-                wake(Key::of(&budget));
+                wake(ReconcileKey::of(&budget));
             }
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let (namespace, name) = (&*pass.key.namespace, &*pass.key.name);
-    let Some(budget) = pass.view.get(Resource::PodDisruptionBudgets, namespace, name) else {
+    let Some(budget) = pass.view.get(BuiltinResource::PodDisruptionBudgets, namespace, name) else {
         return out;
     };
     let covered = selector::at(&budget, &["spec", "selector"]);
-    let pods = covered.map(|covered| pass.view.select(Resource::Pods, namespace, &covered));
+    let pods = covered.map(|covered| pass.view.select(BuiltinResource::Pods, namespace, &covered));
     let pods = pods.unwrap_or_default();
     let known = budget.map_at(&["status"]).cloned().unwrap_or_default();
     let mut status = known.clone();
@@ -97,8 +104,13 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     if status != known {
         let mut object = Object::clone(&budget.object);
         object.insert("status".to_string(), Value::Object(status));
-        let door = Door::Status;
-        out.push(Intent::update(Resource::PodDisruptionBudgets, object, door, budget.revision));
+        let door = UpdateEndpoint::Status;
+        out.push(ControllerIntent::update(
+            BuiltinResource::PodDisruptionBudgets,
+            object,
+            door,
+            budget.revision,
+        ));
     }
     out
 }
@@ -106,16 +118,16 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
 /// Whether a pod is about to be replaced, so that a moment's patience saves a write.
 ///
 /// Never for long, and never when fewer disruptions are allowed than the status says.
-fn expects_more(pass: &Pass<'_>, pods: &[Seen], out: &mut Outcome) -> bool {
+fn expects_more(pass: &Pass<'_>, pods: &[VersionedObject], out: &mut ReconcileResult) -> bool {
     let there = i64::try_from(pods.len()).unwrap_or(i64::MAX);
     if pods.is_empty() || !scale(pass.view, pods).is_ok_and(|wanted| wanted > there) {
         return false;
     }
     let since = match pass.memory {
-        Memory::Since(since) => *since,
+        ReconcileMemory::Since(since) => *since,
         _ => pass.now,
     };
-    out.memory = Memory::Since(since);
+    out.memory = ReconcileMemory::Since(since);
     let waited = Duration::try_from(pass.now.duration_since(since)).unwrap_or(PATIENCE);
     let left = PATIENCE.saturating_sub(waited);
     if !left.is_zero() {
@@ -130,7 +142,11 @@ struct Required {
     healthy: i64,
 }
 
-fn required(view: &dyn View, budget: &Object, pods: &[Seen]) -> Result<Required, String> {
+fn required(
+    view: &dyn ClusterView,
+    budget: &Object,
+    pods: &[VersionedObject],
+) -> Result<Required, String> {
     let wrong = || "the budget is neither a number nor a percentage".to_string();
     if let Some(most) = budget.at(&["spec", "maxUnavailable"]).filter(|most| !most.is_null()) {
         let expected = scale(view, pods)?;
@@ -151,7 +167,7 @@ fn required(view: &dyn View, budget: &Object, pods: &[Seen]) -> Result<Required,
 }
 
 /// The sum of what the controllers of the pods want; pods without a controller do not count.
-fn scale(view: &dyn View, pods: &[Seen]) -> Result<i64, String> {
+fn scale(view: &dyn ClusterView, pods: &[VersionedObject]) -> Result<i64, String> {
     let mut counted: BTreeSet<String> = BTreeSet::new();
     let mut sum: i64 = 0;
     for pod in pods {
@@ -171,16 +187,16 @@ fn scale(view: &dyn View, pods: &[Seen]) -> Result<i64, String> {
 }
 
 /// The uid of the controller whose number of replicas decides about a pod, and that number.
-fn scaled(view: &dyn View, pod: &Object) -> Option<(String, i64)> {
-    let replicas = |object: &Seen| {
+fn scaled(view: &dyn ClusterView, pod: &Object) -> Option<(String, i64)> {
+    let replicas = |object: &VersionedObject| {
         let wanted = object.int_at(&["spec", "replicas"]).unwrap_or(1);
         Some((owner::uid(object).to_string(), wanted))
     };
-    if let Some(set) = wake::controller(pod, Resource::ReplicaSets, view) {
-        let deployment = wake::controller(&set, Resource::Deployments, view);
+    if let Some(set) = wake::controller(pod, BuiltinResource::ReplicaSets, view) {
+        let deployment = wake::controller(&set, BuiltinResource::Deployments, view);
         return replicas(deployment.as_ref().unwrap_or(&set));
     }
-    [Resource::StatefulSets, Resource::ReplicationControllers]
+    [BuiltinResource::StatefulSets, BuiltinResource::ReplicationControllers]
         .into_iter()
         .find_map(|resource| wake::controller(pod, resource, view))
         .as_ref()
@@ -188,7 +204,12 @@ fn scaled(view: &dyn View, pod: &Object) -> Option<(String, i64)> {
 }
 
 /// The evictions that were granted and whose pods still stand; late ones are told and forgotten.
-fn disturbed(budget: &Seen, pods: &[Seen], now: Timestamp, out: &mut Outcome) -> Object {
+fn disturbed(
+    budget: &VersionedObject,
+    pods: &[VersionedObject],
+    now: Timestamp,
+    out: &mut ReconcileResult,
+) -> Object {
     let mut left = Object::new();
     for (name, value) in budget.map_at(&["status", "disruptedPods"]).into_iter().flatten() {
         let pod = pods.iter().find(|pod| pod.name() == name);
@@ -202,8 +223,8 @@ fn disturbed(budget: &Seen, pods: &[Seen], now: Timestamp, out: &mut Outcome) ->
                 budget.namespace(),
                 budget.name()
             );
-            let note = Subject::of(Resource::Pods, pod).warning("NotDeleted", words);
-            out.push(Intent::tell(note));
+            let note = InvolvedObject::of(BuiltinResource::Pods, pod).warning("NotDeleted", words);
+            out.push(ControllerIntent::tell(note));
             continue;
         }
         out.wake_after(time::until(time::after(late, 1), now));
@@ -215,12 +236,12 @@ fn disturbed(budget: &Seen, pods: &[Seen], now: Timestamp, out: &mut Outcome) ->
 fn fill(
     status: &mut Object,
     budget: &Object,
-    pods: &[Seen],
+    pods: &[VersionedObject],
     required: &Required,
     disturbed: Object,
     now: Timestamp,
 ) {
-    let counts = |pod: &&Seen| {
+    let counts = |pod: &&VersionedObject| {
         !owner::deleting(pod) && pod::ready(pod) && !disturbed.contains_key(pod.name())
     };
     let healthy = i64::try_from(pods.iter().filter(counts).count()).unwrap_or(i64::MAX);

@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Ending, Intent, Subject};
-use crate::resource::Resource;
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, InvolvedObject, MessageSuffix, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::slices::{self, HEADLESS_LABEL, TRIGGER, reach};
-use crate::view::{Seen, View};
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, pod, selector};
 
 /// Who keeps the object.
@@ -38,33 +38,39 @@ impl Controller for Endpoints {
     fn component(&self) -> &'static str {
         "endpoint-controller"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Services, Resource::Pods, Resource::Endpoints]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Services, BuiltinResource::Pods, BuiltinResource::Endpoints]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         match change.resource {
-            Resource::Pods => slices::by_pod(change, view, wake),
-            Resource::Services => crate::wake::itself(change, wake),
+            BuiltinResource::Pods => slices::by_pod(change, view, wake),
+            BuiltinResource::Services => crate::wake::itself(change, wake),
             _ => {
-                let kept = |seen: &&Seen| owner::label(seen, KEEPER_LABEL) == Some(KEEPER);
+                let kept =
+                    |seen: &&VersionedObject| owner::label(seen, KEEPER_LABEL) == Some(KEEPER);
                 if change.object().filter(kept).is_some() {
                     crate::wake::itself(change, wake);
                 }
             }
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let (namespace, name) = (&*pass.key.namespace, &*pass.key.name);
-    let known = pass.view.get(Resource::Endpoints, namespace, name);
-    let Some(service) = pass.view.get(Resource::Services, namespace, name) else {
+    let known = pass.view.get(BuiltinResource::Endpoints, namespace, name);
+    let Some(service) = pass.view.get(BuiltinResource::Services, namespace, name) else {
         if let Some(known) = known.filter(|known| !owner::deleting(known)) {
-            out.push(Intent::delete(Resource::Endpoints, &known));
+            out.push(ControllerIntent::delete(BuiltinResource::Endpoints, &known));
         }
         return out;
     };
@@ -72,7 +78,7 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
         return out;
     }
     let Some(picked) = selector::map_at(&service, &["spec", "selector"]) else { return out };
-    let pods = pass.view.select(Resource::Pods, namespace, &picked);
+    let pods = pass.view.select(BuiltinResource::Pods, namespace, &picked);
     let (subsets, over) = subsets(&service, &pods);
     let mut labels = service.map_at(&["metadata", "labels"]).cloned().unwrap_or_default();
     labels.remove(HEADLESS_LABEL);
@@ -104,15 +110,20 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     if let Some(trigger) = slices::trigger(&service, &pods) {
         owner::annotate(&mut object, TRIGGER, &trigger);
     }
-    let about = Subject::of(Resource::Services, &service);
+    let about = InvolvedObject::of(BuiltinResource::Services, &service);
     let refused = |reason: &str, words: &str| {
         let words = format!("Failed to {words} endpoint {namespace}/{name}: ");
-        about.warning(reason, words).ending(Ending::Error)
+        about.warning(reason, words).ending(MessageSuffix::Error)
     };
     out.push(match known {
-        Some(known) => Intent::update(Resource::Endpoints, object, Door::Main, known.revision)
-            .when_refused(refused("FailedToUpdateEndpoint", "update")),
-        None => Intent::create(Resource::Endpoints, object)
+        Some(known) => ControllerIntent::update(
+            BuiltinResource::Endpoints,
+            object,
+            UpdateEndpoint::Main,
+            known.revision,
+        )
+        .when_refused(refused("FailedToUpdateEndpoint", "update")),
+        None => ControllerIntent::create(BuiltinResource::Endpoints, object)
             .when_refused(refused("FailedToCreateEndpoint", "create")),
     });
     out
@@ -135,7 +146,7 @@ struct Subset {
 }
 
 /// The subsets, sorted by their first address, and whether some addresses were left out.
-fn subsets(service: &Object, pods: &[Seen]) -> (Vec<Value>, bool) {
+fn subsets(service: &Object, pods: &[VersionedObject]) -> (Vec<Value>, bool) {
     let publishes = reach::publishes_unready(service);
     let family = reach::families(service).first().copied().unwrap_or("IPv4");
     let mut found: Vec<(bool, Value, Vec<Value>)> = Vec::new();

@@ -9,10 +9,12 @@ use alloc::string::{String, ToString};
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Intent, Subject};
-use crate::resource::Resource;
-use crate::view::View;
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject};
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 use crate::{owner, pod};
 
 /// The controller of claims for ephemeral volumes.
@@ -28,23 +30,28 @@ impl Controller for EphemeralVolumes {
     fn component(&self) -> &'static str {
         "ephemeral_volume"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Pods, Resource::PersistentVolumeClaims]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Pods, BuiltinResource::PersistentVolumeClaims]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::Pods {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::Pods {
             let first = change.before.is_none();
             if let Some(pod) = change.after.filter(|pod| first && ephemeral(pod).next().is_some()) {
-                wake(Key::of(pod));
+                wake(ReconcileKey::of(pod));
             }
         } else if change.after.is_none()
             && let Some(claim) = change.before
-            && let Some(pod) = crate::wake::controller(claim, Resource::Pods, view)
+            && let Some(pod) = crate::wake::controller(claim, BuiltinResource::Pods, view)
         {
-            wake(Key::of(&pod));
+            wake(ReconcileKey::of(&pod));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
@@ -61,40 +68,42 @@ pub fn claim_name(pod: &Object, volume: &Object) -> String {
     format!("{}-{}", pod.name(), volume.str_at(&["name"]).unwrap_or_default())
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    let Some(pod) = pass.view.get(Resource::Pods, &pass.key.namespace, &pass.key.name) else {
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    let Some(pod) = pass.view.get(BuiltinResource::Pods, &pass.key.namespace, &pass.key.name)
+    else {
         return out;
     };
     if !pod::active(&pod) {
         return out;
     }
-    let about = Subject::of(Resource::Pods, &pod);
+    let about = InvolvedObject::of(BuiltinResource::Pods, &pod);
     let mut said = BTreeSet::new();
     for volume in ephemeral(&pod) {
         let name = claim_name(&pod, volume);
-        match pass.view.get(Resource::PersistentVolumeClaims, pod.namespace(), &name) {
+        match pass.view.get(BuiltinResource::PersistentVolumeClaims, pod.namespace(), &name) {
             Some(claim) if owner::controlled_by(&claim, owner::uid(&pod)) => {}
             Some(_) => {
                 let words = format!(
                     "PVC {name:?} was not created for pod {:?} (pod is not owner)",
                     pod.name()
                 );
-                let known = matches!(pass.memory, Memory::Said(said) if said.contains(&words));
+                let known =
+                    matches!(pass.memory, ReconcileMemory::Said(said) if said.contains(&words));
                 if !known {
-                    out.push(Intent::tell(about.warning("FailedBinding", words.clone())));
+                    out.push(ControllerIntent::tell(about.warning("FailedBinding", words.clone())));
                 }
                 said.insert(words);
             }
             None => {
                 let made = claim(&pod, volume, &name);
-                let made = Intent::create(Resource::PersistentVolumeClaims, made);
+                let made = ControllerIntent::create(BuiltinResource::PersistentVolumeClaims, made);
                 out.push(made.relying_on(about.living()).independent());
             }
         }
     }
     if !said.is_empty() {
-        out.memory = Memory::Said(said);
+        out.memory = ReconcileMemory::Said(said);
     }
     out
 }
@@ -110,7 +119,7 @@ fn claim(pod: &Object, volume: &Object, name: &str) -> Object {
     }
     metadata.insert("name".to_string(), name.into());
     metadata.insert("namespace".to_string(), pod.namespace().into());
-    let entry = owner::entry(Resource::Pods, pod);
+    let entry = owner::entry(BuiltinResource::Pods, pod);
     metadata.insert("ownerReferences".to_string(), json!([entry]));
     let claim = json!({
         "apiVersion": "v1",

@@ -17,9 +17,9 @@ use core::cmp::Ordering;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::intent::{Door, Intent};
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::intent::{ControllerIntent, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 use crate::{owner, template, time};
 
 /// The label of a StatefulSet's revision that holds its hash (HI3).
@@ -67,7 +67,7 @@ pub fn number(revision: &Object) -> i64 {
 }
 
 /// Puts revisions in order: by number, then by age, then by name.
-pub fn sort(revisions: &mut [Seen]) {
+pub fn sort(revisions: &mut [VersionedObject]) {
     revisions.sort_by(|a, b| order(a, b));
 }
 
@@ -80,7 +80,7 @@ fn order(one: &Object, other: &Object) -> Ordering {
 
 /// The number that follows the highest of these.
 #[must_use]
-pub fn next_number(revisions: &[Seen]) -> i64 {
+pub fn next_number(revisions: &[VersionedObject]) -> i64 {
     revisions.iter().map(|revision| number(revision)).max().unwrap_or_default().saturating_add(1)
 }
 
@@ -114,7 +114,7 @@ pub fn name(controller: &str, hash: &str) -> String {
 /// What a new revision consists of.
 pub struct New<'a> {
     /// What kind of object the controller is.
-    pub resource: Resource,
+    pub resource: BuiltinResource,
     /// The controller.
     pub controller: &'a Object,
     /// What the revision holds.
@@ -165,16 +165,21 @@ impl New<'_> {
 
 /// Gives a revision another number; it keeps everything else (HI6, HI10).
 #[must_use]
-pub fn renumber(revision: &Seen, number: i64) -> Intent {
+pub fn renumber(revision: &VersionedObject, number: i64) -> ControllerIntent {
     let mut object = Object::clone(&revision.object);
     object.insert("revision".to_string(), number.into());
-    Intent::update(Resource::ControllerRevisions, object, Door::Main, revision.revision)
+    ControllerIntent::update(
+        BuiltinResource::ControllerRevisions,
+        object,
+        UpdateEndpoint::Main,
+        revision.revision,
+    )
 }
 
 /// Drops a revision (HI9).
 #[must_use]
-pub fn drop(revision: &Seen) -> Intent {
-    Intent::delete(Resource::ControllerRevisions, revision)
+pub fn drop(revision: &VersionedObject) -> ControllerIntent {
+    ControllerIntent::delete(BuiltinResource::ControllerRevisions, revision)
 }
 
 /// `spec.revisionHistoryLimit`; ten when it is left out.
@@ -187,7 +192,7 @@ pub fn limit(controller: &Object) -> i64 {
 mod tests {
     //! Rules of spec/workload-controllers.md.
     use super::{New, content_hash, data, holds, name, restores, template_of};
-    use crate::resource::Resource;
+    use crate::resource::BuiltinResource;
     use serde_json::{Value, json};
     use tenure_machinery::{Object, ObjectExt};
 
@@ -234,7 +239,7 @@ mod tests {
         let set = web();
         let held = data(set.map_at(&["spec", "template"]).unwrap());
         let new = New {
-            resource: Resource::StatefulSets,
+            resource: BuiltinResource::StatefulSets,
             controller: &set,
             data: &held,
             label: super::HASH_LABEL,

@@ -16,12 +16,12 @@ use alloc::vec::Vec;
 use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::resource::Resource;
-use crate::view::{ObjectHeader, Seen};
+use crate::resource::BuiltinResource;
+use crate::view::{ObjectHeader, VersionedObject};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Intent {
+pub struct ControllerIntent {
     /// What to do.
     pub act: Act,
     /// What must still hold when it is done, besides what the act itself says.
@@ -35,9 +35,9 @@ pub struct Intent {
     /// Status codes of refusals that leave nothing to do (CR8, CR9).
     pub forgiven: &'static [u16],
     /// Told when the act was done.
-    pub done: Option<Note>,
+    pub done: Option<EventReport>,
     /// Told when the act was refused, unless the namespace is terminating (PU7).
-    pub refused: Option<Note>,
+    pub refused: Option<EventReport>,
 }
 
 /// What to do.
@@ -46,25 +46,25 @@ pub enum Act {
     /// Put a new object; its name may be left to the server through `generateName`.
     Create {
         /// Where it goes.
-        resource: Resource,
+        resource: BuiltinResource,
         /// The object, with `metadata.namespace` where the resource has namespaces.
         object: Box<Object>,
     },
     /// Put an object over the one that was seen.
     Update {
         /// Where it goes.
-        resource: Resource,
+        resource: BuiltinResource,
         /// The whole object as it should be.
         object: Box<Object>,
         /// Through which door.
-        door: Door,
+        door: UpdateEndpoint,
         /// The revision it was decided at; a newer one refuses with `Conflict`.
         revision: Revision,
     },
     /// Remove an object.
     Delete {
         /// Where it is.
-        resource: Resource,
+        resource: BuiltinResource,
         /// Its namespace; empty where the resource has none.
         namespace: String,
         /// Its name.
@@ -74,7 +74,7 @@ pub enum Act {
         /// The revision it must have, if that matters.
         revision: Option<Revision>,
         /// What becomes of dependents; `None` leaves it to the kind.
-        propagation: Option<Propagation>,
+        propagation: Option<IntentPropagation>,
         /// How long it may take to end; `None` leaves it to the object.
         grace_seconds: Option<i64>,
     },
@@ -83,12 +83,12 @@ pub enum Act {
         /// Which.
         object: AnyObject,
         /// What becomes of dependents; `None` leaves it to the object.
-        propagation: Option<Propagation>,
+        propagation: Option<IntentPropagation>,
     },
     /// Apply a configuration by force: what it says is the controller's from then on.
     Apply {
         /// Where it goes.
-        resource: Resource,
+        resource: BuiltinResource,
         /// The configuration.
         config: Box<Object>,
     },
@@ -116,7 +116,7 @@ pub enum Act {
         request: String,
     },
     /// Only tell.
-    Tell(Note),
+    Tell(EventReport),
 }
 
 /// The reason of the refusal of a certificate.
@@ -153,7 +153,7 @@ impl AnyObject {
 
 /// The endpoint that an update goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum UpdateEndpoint {
     /// The object itself; status stays as stored.
     Main,
     /// `/status`: only status, and what metadata the kind lets through.
@@ -166,23 +166,23 @@ pub enum Door {
     Approval,
 }
 
-impl Door {
+impl UpdateEndpoint {
     /// As paths write it; empty for the object itself.
     #[must_use]
     pub const fn subresource(self) -> &'static str {
         match self {
-            Door::Main => "",
-            Door::Status => "status",
-            Door::Binding => "binding",
-            Door::Finalize => "finalize",
-            Door::Approval => "approval",
+            UpdateEndpoint::Main => "",
+            UpdateEndpoint::Status => "status",
+            UpdateEndpoint::Binding => "binding",
+            UpdateEndpoint::Finalize => "finalize",
+            UpdateEndpoint::Approval => "approval",
         }
     }
 }
 
 /// What becomes of dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub enum IntentPropagation {
     /// They go afterwards.
     Background,
     /// They go first.
@@ -197,7 +197,7 @@ pub enum Reliance {
     /// An object still has this uid and is not being deleted (CR6).
     Living {
         /// Where it is.
-        resource: Resource,
+        resource: BuiltinResource,
         /// Its namespace.
         namespace: String,
         /// Its name.
@@ -208,7 +208,7 @@ pub enum Reliance {
     /// An object was written at this revision; `None` means that there is none.
     At {
         /// Where it is.
-        resource: Resource,
+        resource: BuiltinResource,
         /// Its namespace.
         namespace: String,
         /// Its name.
@@ -230,9 +230,9 @@ pub enum Reliance {
 
 /// An event to be told about an object; the host writes, counts and merges them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct EventReport {
     /// Whom it is about.
-    pub about: Subject,
+    pub about: InvolvedObject,
     /// `Warning` rather than `Normal`.
     pub warning: bool,
     /// Such as `SuccessfulCreate`.
@@ -240,12 +240,12 @@ pub struct Note {
     /// The words, but for what only the host knows.
     pub message: String,
     /// What the host adds to the words.
-    pub ending: Ending,
+    pub ending: MessageSuffix,
 }
 
 /// What the host adds at the end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum MessageSuffix {
     /// Nothing.
     Nothing,
     /// The name that the object got.
@@ -256,9 +256,9 @@ pub enum Ending {
 
 /// The object an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct InvolvedObject {
     /// Its resource.
-    pub resource: Resource,
+    pub resource: BuiltinResource,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -269,11 +269,11 @@ pub struct Subject {
     pub revision: Revision,
 }
 
-impl Subject {
+impl InvolvedObject {
     /// The subject that is this object.
     #[must_use]
-    pub fn of(resource: Resource, object: &Seen) -> Subject {
-        Subject {
+    pub fn of(resource: BuiltinResource, object: &VersionedObject) -> InvolvedObject {
+        InvolvedObject {
             resource,
             namespace: object.namespace().to_string(),
             name: object.name().to_string(),
@@ -284,19 +284,19 @@ impl Subject {
 
     /// A note about this object that is good news.
     #[must_use]
-    pub fn normal(&self, reason: &str, message: impl Into<String>) -> Note {
+    pub fn normal(&self, reason: &str, message: impl Into<String>) -> EventReport {
         self.note(false, reason, message.into())
     }
 
     /// A note about this object that somebody should look at.
     #[must_use]
-    pub fn warning(&self, reason: &str, message: impl Into<String>) -> Note {
+    pub fn warning(&self, reason: &str, message: impl Into<String>) -> EventReport {
         self.note(true, reason, message.into())
     }
 
-    fn note(&self, warning: bool, reason: &str, message: String) -> Note {
+    fn note(&self, warning: bool, reason: &str, message: String) -> EventReport {
         let (about, reason) = (self.clone(), reason.to_string());
-        Note { about, warning, reason, message, ending: Ending::Nothing }
+        EventReport { about, warning, reason, message, ending: MessageSuffix::Nothing }
     }
 
     /// That this object must live when the intent is carried out.
@@ -311,10 +311,10 @@ impl Subject {
     }
 }
 
-impl Note {
+impl EventReport {
     /// The same note, with something that only the host knows at its end.
     #[must_use]
-    pub fn ending(mut self, ending: Ending) -> Note {
+    pub fn ending(mut self, ending: MessageSuffix) -> EventReport {
         self.ending = ending;
         self
     }
@@ -324,17 +324,17 @@ impl Note {
     pub fn words(&self, name: &str, error: &str) -> String {
         let mut words = self.message.clone();
         match self.ending {
-            Ending::Nothing => {}
-            Ending::Name => words.push_str(name),
-            Ending::Error => words.push_str(error),
+            MessageSuffix::Nothing => {}
+            MessageSuffix::Name => words.push_str(name),
+            MessageSuffix::Error => words.push_str(error),
         }
         words
     }
 }
 
-impl Intent {
-    fn new(act: Act) -> Intent {
-        Intent {
+impl ControllerIntent {
+    fn new(act: Act) -> ControllerIntent {
+        ControllerIntent {
             act,
             relies_on: Vec::new(),
             independent: false,
@@ -347,20 +347,25 @@ impl Intent {
 
     /// Put a new object.
     #[must_use]
-    pub fn create(resource: Resource, object: Object) -> Intent {
-        Intent::new(Act::Create { resource, object: Box::new(object) })
+    pub fn create(resource: BuiltinResource, object: Object) -> ControllerIntent {
+        ControllerIntent::new(Act::Create { resource, object: Box::new(object) })
     }
 
     /// Put an object over the one written at `revision`.
     #[must_use]
-    pub fn update(resource: Resource, object: Object, door: Door, revision: Revision) -> Intent {
-        Intent::new(Act::Update { resource, object: Box::new(object), door, revision })
+    pub fn update(
+        resource: BuiltinResource,
+        object: Object,
+        door: UpdateEndpoint,
+        revision: Revision,
+    ) -> ControllerIntent {
+        ControllerIntent::new(Act::Update { resource, object: Box::new(object), door, revision })
     }
 
     /// Remove the object that was seen, as its kind does by default, whatever has changed in it.
     #[must_use]
-    pub fn delete(resource: Resource, object: &Object) -> Intent {
-        Intent::new(Act::Delete {
+    pub fn delete(resource: BuiltinResource, object: &Object) -> ControllerIntent {
+        ControllerIntent::new(Act::Delete {
             resource,
             namespace: object.namespace().to_string(),
             name: object.name().to_string(),
@@ -373,14 +378,14 @@ impl Intent {
 
     /// Remove an object of any kind, whatever has changed in it.
     #[must_use]
-    pub fn remove(object: AnyObject, propagation: Option<Propagation>) -> Intent {
-        Intent::new(Act::Remove { object, propagation })
+    pub fn remove(object: AnyObject, propagation: Option<IntentPropagation>) -> ControllerIntent {
+        ControllerIntent::new(Act::Remove { object, propagation })
     }
 
     /// Apply a configuration by force.
     #[must_use]
-    pub fn apply(resource: Resource, config: Object) -> Intent {
-        Intent::new(Act::Apply { resource, config: Box::new(config) })
+    pub fn apply(resource: BuiltinResource, config: Object) -> ControllerIntent {
+        ControllerIntent::new(Act::Apply { resource, config: Box::new(config) })
     }
 
     /// Put a Secret over the one written at `revision`, with a token for a service account in it.
@@ -390,9 +395,9 @@ impl Intent {
         revision: Revision,
         account: String,
         account_uid: String,
-    ) -> Intent {
+    ) -> ControllerIntent {
         let object = Box::new(secret);
-        Intent::new(Act::IssueToken { object, revision, account, account_uid })
+        ControllerIntent::new(Act::IssueToken { object, revision, account, account_uid })
     }
 
     /// Ask for a certificate for what a node serves, and answer its request.
@@ -402,64 +407,64 @@ impl Intent {
         revision: Revision,
         node: String,
         request: String,
-    ) -> Intent {
+    ) -> ControllerIntent {
         let approved = Box::new(approved);
-        Intent::new(Act::SignCertificate { approved, revision, node, request })
+        ControllerIntent::new(Act::SignCertificate { approved, revision, node, request })
     }
 
     /// Only tell.
     #[must_use]
-    pub fn tell(note: Note) -> Intent {
-        let mut intent = Intent::new(Act::Tell(note));
+    pub fn tell(note: EventReport) -> ControllerIntent {
+        let mut intent = ControllerIntent::new(Act::Tell(note));
         intent.independent = true;
         intent
     }
 
     /// Told when the act was done.
     #[must_use]
-    pub fn when_done(mut self, note: Note) -> Intent {
+    pub fn when_done(mut self, note: EventReport) -> ControllerIntent {
         self.done = Some(note);
         self
     }
 
     /// Told when the act was refused.
     #[must_use]
-    pub fn when_refused(mut self, note: Note) -> Intent {
+    pub fn when_refused(mut self, note: EventReport) -> ControllerIntent {
         self.refused = Some(note);
         self
     }
 
     /// The intents after it are carried out even if it is refused.
     #[must_use]
-    pub fn independent(mut self) -> Intent {
+    pub fn independent(mut self) -> ControllerIntent {
         self.independent = true;
         self
     }
 
     /// A refusal with one of these status codes counts as done, and nothing is told.
     #[must_use]
-    pub fn forgiving(mut self, codes: &'static [u16]) -> Intent {
+    pub fn forgiving(mut self, codes: &'static [u16]) -> ControllerIntent {
         self.forgiven = codes;
         self
     }
 
     /// May be carried out at the same time as the intent before it.
     #[must_use]
-    pub fn together(mut self, together: bool) -> Intent {
+    pub fn together(mut self, together: bool) -> ControllerIntent {
         self.together = together;
         self
     }
 
     /// Refused unless this still holds.
     #[must_use]
-    pub fn relying_on(mut self, reliance: Reliance) -> Intent {
+    pub fn relying_on(mut self, reliance: Reliance) -> ControllerIntent {
         self.relies_on.push(reliance);
         self
     }
 
     /// Sets what becomes of dependents; nothing happens unless it is a deletion.
     #[must_use]
-    pub fn propagating(mut self, wanted: Propagation) -> Intent {
+    pub fn propagating(mut self, wanted: IntentPropagation) -> ControllerIntent {
         if let Act::Delete { propagation, .. } = &mut self.act {
             *propagation = Some(wanted);
         }
@@ -468,7 +473,7 @@ impl Intent {
 
     /// Sets how long the object may take to end; nothing happens unless it is a deletion.
     #[must_use]
-    pub fn within_seconds(mut self, seconds: i64) -> Intent {
+    pub fn within_seconds(mut self, seconds: i64) -> ControllerIntent {
         if let Act::Delete { grace_seconds, .. } = &mut self.act {
             *grace_seconds = Some(seconds);
         }
@@ -477,7 +482,7 @@ impl Intent {
 
     /// Refuses a deletion when the object has changed since.
     #[must_use]
-    pub fn unless_changed(mut self, seen: Revision) -> Intent {
+    pub fn unless_changed(mut self, seen: Revision) -> ControllerIntent {
         if let Act::Delete { revision, .. } = &mut self.act {
             *revision = Some(seen);
         }
@@ -498,11 +503,11 @@ pub enum Verb {
 
 /// An intent of the pass before that the host could not carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct FailedIntent {
     /// What was tried.
     pub verb: Verb,
     /// Of which resource; `None` for one that controllers do not know.
-    pub resource: Option<Resource>,
+    pub resource: Option<BuiltinResource>,
     /// The name of the object; of a creation without a name, its `generateName`.
     pub name: String,
     /// The HTTP status code, such as 403.

@@ -14,9 +14,9 @@ mod backoff;
 mod count;
 mod finish;
 mod indexes;
+mod job_view;
 mod manage;
 mod policy;
-mod sight;
 mod status;
 mod sweep;
 
@@ -25,15 +25,17 @@ use alloc::vec::Vec;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
-pub use backoff::Backoff;
+pub use backoff::JobBackoff;
 
 use crate::claim::Claim;
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{condition, owner, pod, selector, time, wake};
-use sight::Sight;
+use job_view::JobView;
 
 /// The finalizer that holds a pod until it is counted.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -54,11 +56,16 @@ impl Controller for Jobs {
     fn alias(&self) -> &'static str {
         "job"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Jobs, Resource::Pods]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Jobs, BuiltinResource::Pods]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::Jobs {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::Jobs {
             wake::itself(change, wake);
             if let (Some(gone), None) = (change.before, change.after) {
                 sweep::wake_pods_of(gone, view, wake);
@@ -67,7 +74,7 @@ impl Controller for Jobs {
         }
         wake_by_pod(change, view, wake);
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         match sweep::pod_of(pass.key) {
             Some(name) => sweep::reconcile(pass, name),
             None => reconcile(pass),
@@ -75,13 +82,17 @@ impl Controller for Jobs {
     }
 }
 
-fn wake_by_pod(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_by_pod(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     if let (Some(before), Some(after)) = (change.before, change.after)
         && !matters(before, after)
     {
         return;
     }
-    wake::by_child(change, view, Resource::Jobs, selector_of, wake);
+    wake::by_child(change, view, BuiltinResource::Jobs, selector_of, wake);
     if let Some(pod) = change.after
         && sweep::stray(pod, view)
     {
@@ -125,12 +136,17 @@ fn tracked(pod: &Object) -> bool {
 }
 
 /// Lets go of pods, all at once.
-fn let_go(pods: &[Seen]) -> Vec<Intent> {
+fn let_go(pods: &[VersionedObject]) -> Vec<ControllerIntent> {
     let mut intents = Vec::new();
     for pod in pods.iter().filter(|pod| tracked(pod)) {
         let mut free = Object::clone(&pod.object);
         owner::remove_finalizer(&mut free, TRACKING);
-        let intent = Intent::update(Resource::Pods, free, Door::Main, pod.revision);
+        let intent = ControllerIntent::update(
+            BuiltinResource::Pods,
+            free,
+            UpdateEndpoint::Main,
+            pod.revision,
+        );
         intents.push(intent.together(!intents.is_empty()));
     }
     intents
@@ -138,7 +154,7 @@ fn let_go(pods: &[Seen]) -> Vec<Intent> {
 
 /// Lets go of pods and then deletes them; one that could not be let go of is not deleted yet, since
 /// its end would be counted as a failure.
-fn release_and_delete(pods: &[Seen], about: &Subject) -> Vec<Intent> {
+fn release_and_delete(pods: &[VersionedObject], about: &InvolvedObject) -> Vec<ControllerIntent> {
     let mut intents = let_go(pods);
     for (place, pod) in pods.iter().enumerate() {
         intents.push(pod::deletion(pod, about).together(place > 0));
@@ -146,9 +162,9 @@ fn release_and_delete(pods: &[Seen], about: &Subject) -> Vec<Intent> {
     intents
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    let found = pass.view.get(Resource::Jobs, &pass.key.namespace, &pass.key.name);
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    let found = pass.view.get(BuiltinResource::Jobs, &pass.key.namespace, &pass.key.name);
     let Some(job) = found.filter(|job| !managed_elsewhere(job)) else { return out };
     if finished(&job).is_some() {
         out.intents = let_go(&sweep::pods_of(&job, pass.view));
@@ -156,9 +172,9 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     }
     let Some(selector) = selector_of(&job).filter(|s| !s.is_everything()) else { return out };
     let claimed = Claim {
-        resource: Resource::Jobs,
+        resource: BuiltinResource::Jobs,
         controller: &job,
-        children: Resource::Pods,
+        children: BuiltinResource::Pods,
         selector: &selector,
         among: |_| true,
         fits: &|_| true,
@@ -174,22 +190,27 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
     out
 }
 
-fn decide(pass: &Pass<'_>, job: &Seen, pods: Vec<Seen>, out: &mut Outcome) {
-    let sight = Sight::of(job, pods, pass.now);
-    let backoff = Backoff::recall(pass.memory, &sight);
+fn decide(
+    pass: &Pass<'_>,
+    job: &VersionedObject,
+    pods: Vec<VersionedObject>,
+    out: &mut ReconcileResult,
+) {
+    let sight = JobView::of(job, pods, pass.now);
+    let backoff = JobBackoff::recall(pass.memory, &sight);
     let finish = finish::of(&sight);
     let tally = count::tally(&sight, finish.as_ref());
     let change = status::change(&sight, &tally, finish.as_ref());
-    let about = Subject::of(Resource::Jobs, job);
+    let about = InvolvedObject::of(BuiltinResource::Jobs, job);
     if let Some(status) = change.write {
         out.push(status);
-        out.intents.extend(change.notes.into_iter().map(Intent::tell));
+        out.intents.extend(change.notes.into_iter().map(ControllerIntent::tell));
     }
     out.intents.extend(let_go(&tally.strip));
     if finish.is_some() {
         // What is still to be counted in a later pass keeps its finalizer, and so waits.
-        let ready = |pod: &&Seen| !tracked(pod) || tally.strips(pod);
-        let over: Vec<Seen> = sight.active.iter().filter(ready).cloned().collect();
+        let ready = |pod: &&VersionedObject| !tracked(pod) || tally.strips(pod);
+        let over: Vec<VersionedObject> = sight.active.iter().filter(ready).cloned().collect();
         for (place, pod) in over.iter().enumerate() {
             out.push(pod::deletion(pod, &about).together(place > 0));
         }
@@ -201,5 +222,5 @@ fn decide(pass: &Pass<'_>, job: &Seen, pods: Vec<Seen>, out: &mut Outcome) {
     {
         out.wake_after(time::until(end, pass.now));
     }
-    out.memory = Memory::Backoff(backoff);
+    out.memory = ReconcileMemory::Backoff(backoff);
 }

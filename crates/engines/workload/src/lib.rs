@@ -57,10 +57,13 @@ pub mod view;
 pub mod volumes;
 pub mod wake;
 
-pub use controller::{Change, Controller, Departure, Key, Memory, Outcome, Pass};
-pub use intent::{
-    Act, AnyObject, Door, Ending, Intent, Note, Propagation, Refused, Reliance, Subject, Verb,
+pub use controller::{
+    Controller, Departure, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
 };
-pub use resource::Resource;
+pub use intent::{
+    Act, AnyObject, ControllerIntent, EventReport, FailedIntent, IntentPropagation, InvolvedObject,
+    MessageSuffix, Reliance, UpdateEndpoint, Verb,
+};
+pub use resource::BuiltinResource;
 pub use table::{API_SERVER, CONTROLLERS, UnknownController, enabled};
-pub use view::{CustomKind, ObjectHeader, Seen, View};
+pub use view::{ClusterView, CustomKind, ObjectHeader, VersionedObject};

@@ -18,13 +18,15 @@ use serde_json::{Value, json};
 use tenure_core::selector::{LabelRequirement, LabelRule, LabelSelector};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::slices::{KEEPER_LABEL, SERVICE_LABEL, TRIGGER};
-use crate::view::{Seen, View};
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, wake};
-use repack::Wanted;
+use repack::DesiredEndpointSlice;
 
 /// The keeper of slices that are made here.
 const KEEPER: &str = "endpointslicemirroring-controller.k8s.io";
@@ -48,37 +50,43 @@ impl Controller for MirroredEndpoints {
     fn component(&self) -> &'static str {
         "endpoint-slice-mirroring-controller"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Services, Resource::Endpoints, Resource::EndpointSlices]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Services, BuiltinResource::Endpoints, BuiltinResource::EndpointSlices]
     }
-    fn wake(&self, change: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         match change.resource {
-            Resource::Services | Resource::Endpoints => wake::itself(change, wake),
+            BuiltinResource::Services | BuiltinResource::Endpoints => wake::itself(change, wake),
             _ => {
                 for slice in [change.before, change.after].into_iter().flatten() {
                     let keeper = owner::label(slice, KEEPER_LABEL) == Some(KEEPER);
                     if let Some(service) = owner::label(slice, SERVICE_LABEL).filter(|_| keeper) {
-                        wake(Key::new(slice.namespace(), service));
+                        wake(ReconcileKey::new(slice.namespace(), service));
                     }
                 }
             }
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    let known = pass.view.select(Resource::EndpointSlices, &pass.key.namespace, &ours(pass.key));
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    let known =
+        pass.view.select(BuiltinResource::EndpointSlices, &pass.key.namespace, &ours(pass.key));
     let Some(endpoints) = mirrored(pass) else {
         out.intents.extend(known.iter().map(removal));
         return out;
     };
     let (wanted, left_out) = repack::wanted(endpoints.list_at(&["subsets"]));
-    let mut spare: Vec<&Seen> = known.iter().collect();
-    let mut new: Vec<Wanted> = Vec::new();
+    let mut spare: Vec<&VersionedObject> = known.iter().collect();
+    let mut new: Vec<DesiredEndpointSlice> = Vec::new();
     for wanted in wanted {
         // The first with these ports is kept, also over one that says the same.
         match spare.iter().position(|slice| wanted.fits(slice)) {
@@ -87,7 +95,8 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
         }
     }
     for wanted in new {
-        let family = |slice: &&Seen| slice.str_at(&["addressType"]) == Some(wanted.family);
+        let family =
+            |slice: &&VersionedObject| slice.str_at(&["addressType"]) == Some(wanted.family);
         match spare.iter().position(family) {
             // A slice that nobody needs is written over before another is made.
             Some(place) => out.intents.extend(written(&endpoints, wanted, spare.remove(place))),
@@ -101,7 +110,7 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
 }
 
 /// The slices that are kept here for a Service.
-fn ours(key: &Key) -> LabelSelector {
+fn ours(key: &ReconcileKey) -> LabelSelector {
     let labels = [(SERVICE_LABEL, &*key.name), (KEEPER_LABEL, KEEPER)];
     let requirement = |(key, value): (&str, &str)| LabelRequirement {
         key: key.to_string(),
@@ -111,18 +120,18 @@ fn ours(key: &Key) -> LabelSelector {
 }
 
 /// The Endpoints, if they are to be mirrored: of a Service without a selector, and by nobody's leave left out.
-fn mirrored(pass: &Pass<'_>) -> Option<Seen> {
+fn mirrored(pass: &Pass<'_>) -> Option<VersionedObject> {
     let (namespace, name) = (&*pass.key.namespace, &*pass.key.name);
-    let endpoints = pass.view.get(Resource::Endpoints, namespace, name)?;
+    let endpoints = pass.view.get(BuiltinResource::Endpoints, namespace, name)?;
     let skipped = owner::label(&endpoints, SKIP_LABEL) == Some("true")
         || owner::annotation(&endpoints, LEADER).is_some();
-    let service = pass.view.get(Resource::Services, namespace, name)?;
+    let service = pass.view.get(BuiltinResource::Services, namespace, name)?;
     let selects = service.map_at(&["spec", "selector"]).is_some_and(|picked| !picked.is_empty());
     (!skipped && !selects).then_some(endpoints)
 }
 
-fn removal(slice: &Seen) -> Intent {
-    Intent::delete(Resource::EndpointSlices, slice)
+fn removal(slice: &VersionedObject) -> ControllerIntent {
+    ControllerIntent::delete(BuiltinResource::EndpointSlices, slice)
 }
 
 /// Labels and annotations of a slice: those of the Endpoints, and who keeps it for whom.
@@ -144,10 +153,10 @@ fn list(list: Vec<Value>) -> Value {
     if list.is_empty() { Value::Null } else { Value::Array(list) }
 }
 
-fn created(endpoints: &Seen, wanted: Wanted) -> Intent {
+fn created(endpoints: &VersionedObject, wanted: DesiredEndpointSlice) -> ControllerIntent {
     let object = json!({
-        "apiVersion": Resource::EndpointSlices.api_version(),
-        "kind": Resource::EndpointSlices.kind(),
+        "apiVersion": BuiltinResource::EndpointSlices.api_version(),
+        "kind": BuiltinResource::EndpointSlices.kind(),
         "metadata": {
             "generateName": format!("{}-", endpoints.name()),
             "namespace": endpoints.namespace(),
@@ -156,12 +165,16 @@ fn created(endpoints: &Seen, wanted: Wanted) -> Intent {
     });
     let mut object = object.as_object().cloned().unwrap_or_default();
     fill(&mut object, endpoints, wanted);
-    let about = Subject::of(Resource::Endpoints, endpoints);
-    Intent::create(Resource::EndpointSlices, object).relying_on(about.living())
+    let about = InvolvedObject::of(BuiltinResource::Endpoints, endpoints);
+    ControllerIntent::create(BuiltinResource::EndpointSlices, object).relying_on(about.living())
 }
 
 /// The write over a slice that says something else.
-fn written(endpoints: &Seen, wanted: Wanted, old: &Seen) -> Option<Intent> {
+fn written(
+    endpoints: &VersionedObject,
+    wanted: DesiredEndpointSlice,
+    old: &VersionedObject,
+) -> Option<ControllerIntent> {
     let none = Object::new();
     let uid = owner::uid(endpoints);
     // Another owner under the same name is one that went; who else owns the slice is not looked at.
@@ -181,11 +194,16 @@ fn written(endpoints: &Seen, wanted: Wanted, old: &Seen) -> Option<Intent> {
     }
     let mut object = Object::clone(&old.object);
     fill(&mut object, endpoints, wanted);
-    Some(Intent::update(Resource::EndpointSlices, object, Door::Main, old.revision))
+    Some(ControllerIntent::update(
+        BuiltinResource::EndpointSlices,
+        object,
+        UpdateEndpoint::Main,
+        old.revision,
+    ))
 }
 
 /// Lays into a slice what is wanted of it.
-fn fill(object: &mut Object, endpoints: &Object, wanted: Wanted) {
+fn fill(object: &mut Object, endpoints: &Object, wanted: DesiredEndpointSlice) {
     let metadata = object.map_mut("metadata");
     metadata.insert("labels".to_string(), Value::Object(labels(endpoints)));
     metadata.remove("annotations");
@@ -193,14 +211,14 @@ fn fill(object: &mut Object, endpoints: &Object, wanted: Wanted) {
     if !annotations.is_empty() {
         metadata.insert("annotations".to_string(), Value::Object(annotations));
     }
-    let owners = json!([owner::entry(Resource::Endpoints, endpoints)]);
+    let owners = json!([owner::entry(BuiltinResource::Endpoints, endpoints)]);
     metadata.insert("ownerReferences".to_string(), owners);
     object.insert("ports".to_string(), list(wanted.ports));
     object.insert("endpoints".to_string(), list(wanted.endpoints));
 }
 
 /// Tells once that some addresses were left out.
-fn tell(pass: &Pass<'_>, endpoints: &Seen, left_out: usize, out: &mut Outcome) {
+fn tell(pass: &Pass<'_>, endpoints: &VersionedObject, left_out: usize, out: &mut ReconcileResult) {
     if left_out == 0 {
         return;
     }
@@ -209,10 +227,12 @@ fn tell(pass: &Pass<'_>, endpoints: &Seen, left_out: usize, out: &mut Outcome) {
          addresses were skipped",
         repack::ADDRESSES_MAX
     );
-    let said = matches!(pass.memory, Memory::Said(said) if said.contains(&message));
+    let said = matches!(pass.memory, ReconcileMemory::Said(said) if said.contains(&message));
     if !said {
-        let about = Subject::of(Resource::Endpoints, endpoints);
-        out.push(Intent::tell(about.warning("TooManyAddressesToMirror", message.clone())));
+        let about = InvolvedObject::of(BuiltinResource::Endpoints, endpoints);
+        out.push(ControllerIntent::tell(
+            about.warning("TooManyAddressesToMirror", message.clone()),
+        ));
     }
-    out.memory = Memory::Said(BTreeSet::from([message]));
+    out.memory = ReconcileMemory::Said(BTreeSet::from([message]));
 }

@@ -19,11 +19,15 @@ use core::time::Duration;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Departure, Key, Memory, Outcome, Pass};
-use crate::intent::{AnyObject, Door, Intent, Propagation, Reliance, Verb};
+use crate::controller::{
+    Controller, Departure, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{
+    AnyObject, ControllerIntent, IntentPropagation, Reliance, UpdateEndpoint, Verb,
+};
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::{ObjectHeader, Seen, View};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, ObjectHeader, VersionedObject};
 
 pub use conditions::Remaining;
 
@@ -53,32 +57,39 @@ impl Controller for Namespaces {
     fn comes_first(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Namespaces]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Namespaces]
     }
-    fn wake(&self, change: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         if let Some(namespace) = change.after.filter(|namespace| owner::deleting(namespace)) {
-            wake(Key::of(namespace));
+            wake(ReconcileKey::of(namespace));
         }
     }
     fn wake_by_departure(
         &self,
         departure: &Departure<'_>,
-        view: &dyn View,
-        wake: &mut dyn FnMut(Key),
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
     ) {
         let namespace = departure.namespace;
         if !namespace.is_empty()
-            && view.get(Resource::Namespaces, "", namespace).is_some_and(|n| owner::deleting(&n))
+            && view
+                .get(BuiltinResource::Namespaces, "", namespace)
+                .is_some_and(|n| owner::deleting(&n))
         {
-            wake(Key::new("", namespace));
+            wake(ReconcileKey::new("", namespace));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let namespace = pass.view.get(Resource::Namespaces, "", &pass.key.name);
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let namespace = pass.view.get(BuiltinResource::Namespaces, "", &pass.key.name);
         match namespace.filter(|namespace| owner::deleting(namespace)) {
             Some(namespace) => reconcile(pass, &namespace),
-            None => Outcome::default(),
+            None => ReconcileResult::default(),
         }
     }
 }
@@ -95,7 +106,7 @@ struct NamespaceContent {
 }
 
 impl NamespaceContent {
-    fn of(view: &dyn View, namespace: &str) -> NamespaceContent {
+    fn of(view: &dyn ClusterView, namespace: &str) -> NamespaceContent {
         let mut content = NamespaceContent::default();
         view.each_in_namespace(namespace, &mut |object| content.add(object));
         content
@@ -114,13 +125,13 @@ impl NamespaceContent {
     }
 }
 
-fn reconcile(pass: &Pass<'_>, namespace: &Seen) -> Outcome {
+fn reconcile(pass: &Pass<'_>, namespace: &VersionedObject) -> ReconcileResult {
     let NamespaceContent { remaining, pods_remain, pods, others } =
         NamespaceContent::of(pass.view, &pass.key.name);
     if remaining.is_empty() {
         return end(pass, namespace);
     }
-    let mut out = Outcome::default();
+    let mut out = ReconcileResult::default();
     // Pods go first: while one remains, nothing else is touched (R154).
     let delete = if pods_remain { pods } else { others };
     let failures: BTreeSet<String> = pass
@@ -131,13 +142,14 @@ fn reconcile(pass: &Pass<'_>, namespace: &Seen) -> Outcome {
         .collect();
     // What a deletion did not move waits for somebody, and is deleted again when something happens.
     let tried = delete.iter().map(|object| object.uid.clone()).collect();
-    let moves = !delete.is_empty() && *pass.memory != Memory::Tried(BTreeSet::clone(&tried));
+    let moves =
+        !delete.is_empty() && *pass.memory != ReconcileMemory::Tried(BTreeSet::clone(&tried));
     if !moves || !failures.is_empty() {
         out.intents.extend(say(pass, namespace, &remaining, &Vec::from_iter(failures)));
     }
     if moves || !pass.refused.is_empty() {
-        out.intents.extend(delete_all(delete, Some(Propagation::Background)));
-        out.memory = Memory::Tried(tried);
+        out.intents.extend(delete_all(delete, Some(IntentPropagation::Background)));
+        out.memory = ReconcileMemory::Tried(tried);
         out.wake_after(Duration::ZERO);
     }
     out
@@ -146,10 +158,10 @@ fn reconcile(pass: &Pass<'_>, namespace: &Seen) -> Outcome {
 /// Deletes objects, many at once, whatever becomes of one of them.
 pub(crate) fn delete_all(
     objects: Vec<AnyObject>,
-    propagation: Option<Propagation>,
-) -> impl Iterator<Item = Intent> {
+    propagation: Option<IntentPropagation>,
+) -> impl Iterator<Item = ControllerIntent> {
     objects.into_iter().enumerate().map(move |(number, object)| {
-        Intent::remove(object, propagation)
+        ControllerIntent::remove(object, propagation)
             .independent()
             .together(!number.is_multiple_of(DELETES_AT_ONCE))
             .forgiving(GONE_OR_MOVED)
@@ -159,21 +171,28 @@ pub(crate) fn delete_all(
 /// Writes what a namespace waits for into its status, if that says something new (R156).
 fn say(
     pass: &Pass<'_>,
-    namespace: &Seen,
+    namespace: &VersionedObject,
     remaining: &Remaining,
     failures: &[String],
-) -> Option<Intent> {
+) -> Option<ControllerIntent> {
     let mut object = Object::clone(&namespace.object);
     conditions::set(&mut object, remaining, failures, pass.now);
     let says_more = object != *namespace.object;
-    let update = || Intent::update(Resource::Namespaces, object, Door::Status, namespace.revision);
+    let update = || {
+        ControllerIntent::update(
+            BuiltinResource::Namespaces,
+            object,
+            UpdateEndpoint::Status,
+            namespace.revision,
+        )
+    };
     // The content goes on whatever becomes of the words about it.
     says_more.then(|| update().independent())
 }
 
 /// Lets an empty namespace go, unless somebody else holds it (R157).
-fn end(pass: &Pass<'_>, namespace: &Seen) -> Outcome {
-    let mut out = Outcome::default();
+fn end(pass: &Pass<'_>, namespace: &VersionedObject) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let mut finalizers: Vec<Value> = namespace.list_at(&["spec", "finalizers"]).to_vec();
     let count = finalizers.len();
     finalizers.retain(|finalizer| finalizer.as_str() != Some(FINALIZER));
@@ -193,11 +212,15 @@ fn end(pass: &Pass<'_>, namespace: &Seen) -> Outcome {
         } else {
             spec.insert("finalizers".to_string(), Value::Array(finalizers));
         }
-        let update =
-            Intent::update(Resource::Namespaces, object, Door::Finalize, namespace.revision);
+        let update = ControllerIntent::update(
+            BuiltinResource::Namespaces,
+            object,
+            UpdateEndpoint::Finalize,
+            namespace.revision,
+        );
         out.push(update.relying_on(empty));
     } else if !held {
-        let delete = Intent::delete(Resource::Namespaces, namespace);
+        let delete = ControllerIntent::delete(BuiltinResource::Namespaces, namespace);
         out.push(delete.unless_changed(namespace.revision).relying_on(empty));
     }
     out

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::resource::Resource;
+use crate::resource::BuiltinResource;
 
 /// `metadata.uid`, or empty.
 #[must_use]
@@ -62,7 +62,7 @@ pub fn controlled_by(object: &Object, owner_uid: &str) -> bool {
 
 /// A complete controller entry for this owner (CR12).
 #[must_use]
-pub fn entry(resource: Resource, owner: &Object) -> Value {
+pub fn entry(resource: BuiltinResource, owner: &Object) -> Value {
     json!({
         "apiVersion": resource.api_version(),
         "kind": resource.kind(),
@@ -75,7 +75,7 @@ pub fn entry(resource: Resource, owner: &Object) -> Value {
 
 /// The object with a complete controller entry; an entry of the same uid is replaced (CR7).
 #[must_use]
-pub fn adopted(object: &Object, resource: Resource, owner: &Object) -> Object {
+pub fn adopted(object: &Object, resource: BuiltinResource, owner: &Object) -> Object {
     let mut object = object.clone();
     let mut entries: Vec<Value> = object.list_at(&["metadata", "ownerReferences"]).to_vec();
     let ours = entries.iter_mut().find(|entry| has_uid(entry, uid(owner)));

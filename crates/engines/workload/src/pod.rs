@@ -12,9 +12,9 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::controller::Pass;
-use crate::intent::{Ending, Intent, Subject};
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::intent::{ControllerIntent, InvolvedObject, MessageSuffix};
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 use crate::{condition, owner, time};
 
 /// `status.phase`, or empty.
@@ -74,7 +74,7 @@ pub fn available(pod: &Object, min_ready_seconds: i64, now: Timestamp) -> bool {
 
 /// How long it is until the next of these pods becomes available, if one will by waiting alone.
 pub fn next_available<'a>(
-    pods: impl IntoIterator<Item = &'a Seen>,
+    pods: impl IntoIterator<Item = &'a VersionedObject>,
     min_ready_seconds: i64,
     now: Timestamp,
 ) -> Option<Duration> {
@@ -106,7 +106,7 @@ pub fn namespace_closed(pass: &Pass<'_>) -> bool {
     pass.refused.iter().any(|refused| refused.namespace_terminating)
         || pass
             .view
-            .get(Resource::Namespaces, "", &pass.key.namespace)
+            .get(BuiltinResource::Namespaces, "", &pass.key.namespace)
             .is_some_and(|namespace| owner::deleting(&namespace))
 }
 
@@ -118,14 +118,14 @@ const WAITING_MAX: usize = 10_000;
 
 /// How many more pods a controller of these may make until enough of them have a node.
 #[must_use]
-pub fn room_to_wait<'a>(pods: impl IntoIterator<Item = &'a Seen>) -> usize {
+pub fn room_to_wait<'a>(pods: impl IntoIterator<Item = &'a VersionedObject>) -> usize {
     let waiting = pods.into_iter().filter(|pod| node(pod).is_empty()).take(WAITING_MAX).count();
     WAITING_MAX - waiting
 }
 
 /// Creates so many pods like this one for a controller, in growing batches (PT2, PT4).
 #[must_use]
-pub fn creations(pod: &Object, count: usize, about: &Subject) -> Vec<Intent> {
+pub fn creations(pod: &Object, count: usize, about: &InvolvedObject) -> Vec<ControllerIntent> {
     (0..count)
         .map(|index| {
             // Batches of 1, 2, 4 …: a batch begins where the index plus one is a power of two.
@@ -137,10 +137,10 @@ pub fn creations(pod: &Object, count: usize, about: &Subject) -> Vec<Intent> {
 
 /// Creates one pod for a controller.
 #[must_use]
-pub fn creation(pod: Object, about: &Subject) -> Intent {
-    let done = about.normal("SuccessfulCreate", "Created pod: ").ending(Ending::Name);
-    let refused = about.warning("FailedCreate", "Error creating: ").ending(Ending::Error);
-    Intent::create(Resource::Pods, pod)
+pub fn creation(pod: Object, about: &InvolvedObject) -> ControllerIntent {
+    let done = about.normal("SuccessfulCreate", "Created pod: ").ending(MessageSuffix::Name);
+    let refused = about.warning("FailedCreate", "Error creating: ").ending(MessageSuffix::Error);
+    ControllerIntent::create(BuiltinResource::Pods, pod)
         .relying_on(about.living())
         .when_done(done)
         .when_refused(refused)
@@ -148,17 +148,24 @@ pub fn creation(pod: Object, about: &Subject) -> Intent {
 
 /// Deletes one pod of a controller.
 #[must_use]
-pub fn deletion(pod: &Object, about: &Subject) -> Intent {
+pub fn deletion(pod: &Object, about: &InvolvedObject) -> ControllerIntent {
     let done = about.normal("SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
-    let refused = about.warning("FailedDelete", "Error deleting: ").ending(Ending::Error);
-    Intent::delete(Resource::Pods, pod).when_done(done).when_refused(refused).together(true)
+    let refused = about.warning("FailedDelete", "Error deleting: ").ending(MessageSuffix::Error);
+    ControllerIntent::delete(BuiltinResource::Pods, pod)
+        .when_done(done)
+        .when_refused(refused)
+        .together(true)
 }
 
 /// A pod made from a template, with one owner entry and a name left to the server (PT1).
 ///
 /// `None` when the template has no labels: nobody could find such a pod again.
 #[must_use]
-pub fn from_template(template: &Object, resource: Resource, controller: &Object) -> Option<Object> {
+pub fn from_template(
+    template: &Object,
+    resource: BuiltinResource,
+    controller: &Object,
+) -> Option<Object> {
     let mut metadata = Object::new();
     for name in ["labels", "annotations"] {
         if let Some(map) = template.map_at(&["metadata", name]).filter(|map| !map.is_empty()) {
@@ -203,7 +210,7 @@ mod tests {
         let pod = |node: &str| {
             let pod = json!({"spec": {"nodeName": node}});
             let object = pod.as_object().cloned().unwrap_or_default();
-            Seen { object: Arc::new(object), revision: Revision(1) }
+            VersionedObject { object: Arc::new(object), revision: Revision(1) }
         };
         let mut pods = alloc::vec![pod(""); 9_998];
         pods.push(pod("node-1"));

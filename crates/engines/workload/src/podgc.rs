@@ -15,10 +15,12 @@ use alloc::vec::Vec;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Door, Intent, Reliance};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, Reliance, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{condition, owner, pod, time};
 
 /// How long a node must be gone before its pods are given up, in seconds.
@@ -42,30 +44,35 @@ impl Controller for PodCollector {
     fn component(&self) -> &'static str {
         "pod-garbage-collector"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Pods, Resource::Nodes]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Pods, BuiltinResource::Nodes]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::Nodes {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::Nodes {
             crate::wake::itself(change, wake);
             return;
         }
         let Some(pod) = change.after else { return };
         if pod::node(pod).is_empty() {
             if owner::deleting(pod) {
-                wake(Key::of(pod));
+                wake(ReconcileKey::of(pod));
             }
         } else if (change.before.is_none_or(|before| pod::node(before).is_empty())
             || owner::deleting(pod))
-            && lost(view.get(Resource::Nodes, "", pod::node(pod)).as_ref())
+            && lost(view.get(BuiltinResource::Nodes, "", pod::node(pod)).as_ref())
         {
-            wake(Key::new("", pod::node(pod)));
+            wake(ReconcileKey::new("", pod::node(pod)));
         }
         if pod::terminal(pod) && change.before.is_none_or(|before| !pod::terminal(before)) {
-            wake(Key::new("", ""));
+            wake(ReconcileKey::new("", ""));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         if !pass.key.namespace.is_empty() {
             never_bound(pass)
         } else if pass.key.name.is_empty() {
@@ -77,7 +84,7 @@ impl Controller for PodCollector {
 }
 
 /// Whether a node is gone or was declared out of service.
-fn lost(node: Option<&Seen>) -> bool {
+fn lost(node: Option<&VersionedObject>) -> bool {
     node.is_none_or(|node| out_of_service(node))
 }
 
@@ -88,12 +95,12 @@ fn out_of_service(node: &Object) -> bool {
     !ready && taints.any(|key| key == OUT_OF_SERVICE)
 }
 
-fn never_bound(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    let pod = pass.view.get(Resource::Pods, &pass.key.namespace, &pass.key.name);
-    let unbound = |pod: &Seen| pod::node(pod).is_empty() && waits(pod);
+fn never_bound(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    let pod = pass.view.get(BuiltinResource::Pods, &pass.key.namespace, &pass.key.name);
+    let unbound = |pod: &VersionedObject| pod::node(pod).is_empty() && waits(pod);
     if let Some(pod) = pod.filter(unbound) {
-        out.push(Intent::delete(Resource::Pods, &pod).within_seconds(0));
+        out.push(ControllerIntent::delete(BuiltinResource::Pods, &pod).within_seconds(0));
     }
     out
 }
@@ -103,9 +110,9 @@ fn waits(pod: &Object) -> bool {
     owner::deleting(pod) && pod.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(1) > 0
 }
 
-fn on_node(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    if let Some(node) = pass.view.get(Resource::Nodes, "", &pass.key.name) {
+fn on_node(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    if let Some(node) = pass.view.get(BuiltinResource::Nodes, "", &pass.key.name) {
         if out_of_service(&node) {
             let going = pass.view.pods_on(&pass.key.name).into_iter().filter(|pod| waits(pod));
             out.intents = going.flat_map(|pod| given_up(pass, &pod, None)).collect();
@@ -117,10 +124,10 @@ fn on_node(pass: &Pass<'_>) -> Outcome {
         return out;
     }
     let since = match pass.memory {
-        Memory::Since(since) => *since,
+        ReconcileMemory::Since(since) => *since,
         _ => pass.now,
     };
-    out.memory = Memory::Since(since);
+    out.memory = ReconcileMemory::Since(since);
     let enough = time::after(since, NODE_GONE_SECONDS);
     if pass.now < enough {
         out.wake_after(time::until(enough, pass.now));
@@ -128,7 +135,7 @@ fn on_node(pass: &Pass<'_>) -> Outcome {
     }
     // A node that comes back in this very moment keeps its pods.
     let gone = Reliance::At {
-        resource: Resource::Nodes,
+        resource: BuiltinResource::Nodes,
         namespace: "".to_string(),
         name: pass.key.name.to_string(),
         revision: None,
@@ -139,7 +146,11 @@ fn on_node(pass: &Pass<'_>) -> Outcome {
 }
 
 /// Marks a pod as failed and removes it without waiting for anybody.
-fn given_up(pass: &Pass<'_>, pod: &Seen, gone: Option<&Reliance>) -> Vec<Intent> {
+fn given_up(
+    pass: &Pass<'_>,
+    pod: &VersionedObject,
+    gone: Option<&Reliance>,
+) -> Vec<ControllerIntent> {
     let mut intents = Vec::new();
     if !pod::terminal(pod) {
         let words = "PodGC: node no longer exists";
@@ -150,9 +161,15 @@ fn given_up(pass: &Pass<'_>, pod: &Seen, gone: Option<&Reliance>) -> Vec<Intent>
         let why = condition::new("DisruptionTarget", "True", "DeletionByPodGC", words, pass.now);
         condition::set(&mut conditions, why);
         status.insert("conditions".to_string(), Value::Array(conditions));
-        intents.push(Intent::update(Resource::Pods, object, Door::Status, pod.revision));
+        intents.push(ControllerIntent::update(
+            BuiltinResource::Pods,
+            object,
+            UpdateEndpoint::Status,
+            pod.revision,
+        ));
     }
-    intents.push(Intent::delete(Resource::Pods, pod).within_seconds(0).independent());
+    intents
+        .push(ControllerIntent::delete(BuiltinResource::Pods, pod).within_seconds(0).independent());
     for intent in &mut intents {
         intent.relies_on.extend(gone.cloned());
     }
@@ -160,27 +177,29 @@ fn given_up(pass: &Pass<'_>, pod: &Seen, gone: Option<&Reliance>) -> Vec<Intent>
 }
 
 /// Removes the oldest ended pods where there are too many (PG2).
-fn ended(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn ended(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let since = match pass.memory {
-        Memory::Since(since) => *since,
+        ReconcileMemory::Since(since) => *since,
         _ => pass.now,
     };
     let due = time::after(since, COUNT_SECONDS);
     if pass.now < due {
-        out.memory = Memory::Since(since);
+        out.memory = ReconcileMemory::Since(since);
         out.wake_after(time::until(due, pass.now));
         return out;
     }
-    let mut ended = pass.view.list(Resource::Pods, None);
+    let mut ended = pass.view.list(BuiltinResource::Pods, None);
     ended.retain(|pod| pod::terminal(pod) && !owner::deleting(pod));
     let excess = ended.len().saturating_sub(ENDED_MAX);
     if excess > 0 {
-        let evicted = |pod: &Seen| pod.str_at(&["status", "reason"]) == Some("Evicted");
+        let evicted = |pod: &VersionedObject| pod.str_at(&["status", "reason"]) == Some("Evicted");
         ended.sort_by_key(|pod| (!evicted(pod), time::created(pod)));
         let gone = ended.iter().take(excess);
         out.intents = gone
-            .map(|pod| Intent::delete(Resource::Pods, pod).within_seconds(0).independent())
+            .map(|pod| {
+                ControllerIntent::delete(BuiltinResource::Pods, pod).within_seconds(0).independent()
+            })
             .collect();
     }
     out

@@ -12,10 +12,10 @@ use alloc::string::String;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{ephemeral, owner, pod};
 
 const VOLUME: &str = "kubernetes.io/pv-protection";
@@ -49,23 +49,34 @@ impl Controller for ClaimProtection {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::PersistentVolumeClaims, Resource::Pods]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::PersistentVolumeClaims, BuiltinResource::Pods]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::PersistentVolumeClaims {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::PersistentVolumeClaims {
             wake_unless_settled(change, CLAIM, wake);
             return;
         }
         // A pod names the same claims all its life, so its first coming frees none.
         let Some(pod) = change.before else { return };
         for claim in claims_of(pod) {
-            wake_deleted(Resource::PersistentVolumeClaims, pod.namespace(), &claim, view, wake);
+            wake_deleted(
+                BuiltinResource::PersistentVolumeClaims,
+                pod.namespace(),
+                &claim,
+                view,
+                wake,
+            );
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        settle(pass, Resource::PersistentVolumeClaims, CLAIM, |claim| {
-            let pods = pass.view.list(Resource::Pods, Some(&pass.key.namespace));
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        settle(pass, BuiltinResource::PersistentVolumeClaims, CLAIM, |claim| {
+            let pods = pass.view.list(BuiltinResource::Pods, Some(&pass.key.namespace));
             pods.iter().any(|pod| uses_claim(pod, claim))
         })
     }
@@ -84,15 +95,20 @@ impl Controller for VolumeProtection {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::PersistentVolumes]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::PersistentVolumes]
     }
-    fn wake(&self, change: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         wake_unless_settled(change, VOLUME, wake);
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         // A volume is in use while it is bound to a claim, whether or not a pod uses that (G5).
-        settle(pass, Resource::PersistentVolumes, VOLUME, |volume| {
+        settle(pass, BuiltinResource::PersistentVolumes, VOLUME, |volume| {
             volume.str_at(&["status", "phase"]) == Some("Bound")
         })
     }
@@ -111,26 +127,31 @@ impl Controller for ClassProtection {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
+    fn watches(&self) -> &'static [BuiltinResource] {
         &[
-            Resource::VolumeAttributesClasses,
-            Resource::PersistentVolumeClaims,
-            Resource::PersistentVolumes,
+            BuiltinResource::VolumeAttributesClasses,
+            BuiltinResource::PersistentVolumeClaims,
+            BuiltinResource::PersistentVolumes,
         ]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::VolumeAttributesClasses {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::VolumeAttributesClasses {
             wake_unless_settled(change, CLASS, wake);
             return;
         }
         let Some(user) = change.before else { return };
         for class in CLASS_NAMES.iter().filter_map(|path| user.str_at(path)) {
-            wake_deleted(Resource::VolumeAttributesClasses, "", class, view, wake);
+            wake_deleted(BuiltinResource::VolumeAttributesClasses, "", class, view, wake);
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        settle(pass, Resource::VolumeAttributesClasses, CLASS, |class| {
-            [Resource::PersistentVolumeClaims, Resource::PersistentVolumes]
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        settle(pass, BuiltinResource::VolumeAttributesClasses, CLASS, |class| {
+            [BuiltinResource::PersistentVolumeClaims, BuiltinResource::PersistentVolumes]
                 .into_iter()
                 .flat_map(|resource| pass.view.list(resource, None))
                 .any(|user| CLASS_NAMES.iter().any(|path| user.str_at(path) == Some(class.name())))
@@ -139,24 +160,29 @@ impl Controller for ClassProtection {
 }
 
 /// Wakes a changed object that is being deleted or lacks its protection: all others need nothing.
-fn wake_unless_settled(change: &Change<'_>, finalizer: &str, wake: &mut dyn FnMut(Key)) {
-    let stands_out =
-        |object: &&Seen| owner::deleting(object) || !owner::has_finalizer(object, finalizer);
+fn wake_unless_settled(
+    change: &ObjectChange<'_>,
+    finalizer: &str,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
+    let stands_out = |object: &&VersionedObject| {
+        owner::deleting(object) || !owner::has_finalizer(object, finalizer)
+    };
     if let Some(object) = change.after.filter(stands_out) {
-        wake(Key::of(object));
+        wake(ReconcileKey::of(object));
     }
 }
 
 /// Wakes an object that one of its users may have let go of, if it is being deleted.
 fn wake_deleted(
-    resource: Resource,
+    resource: BuiltinResource,
     namespace: &str,
     name: &str,
-    view: &dyn View,
-    wake: &mut dyn FnMut(Key),
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
 ) {
     if view.get(resource, namespace, name).is_some_and(|object| owner::deleting(&object)) {
-        wake(Key::new(namespace, name));
+        wake(ReconcileKey::new(namespace, name));
     }
 }
 
@@ -164,11 +190,11 @@ fn wake_deleted(
 /// other finalizer is left (R167).
 fn settle(
     pass: &Pass<'_>,
-    resource: Resource,
+    resource: BuiltinResource,
     finalizer: &str,
-    in_use: impl Fn(&Seen) -> bool,
-) -> Outcome {
-    let mut out = Outcome::default();
+    in_use: impl Fn(&VersionedObject) -> bool,
+) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let Some(seen) = pass.view.get(resource, &pass.key.namespace, &pass.key.name) else {
         return out;
     };
@@ -178,7 +204,7 @@ fn settle(
         (true, true) if !in_use(&seen) => owner::remove_finalizer(&mut object, finalizer),
         _ => return out,
     }
-    out.push(Intent::update(resource, object, Door::Main, seen.revision));
+    out.push(ControllerIntent::update(resource, object, UpdateEndpoint::Main, seen.revision));
     out
 }
 

@@ -11,10 +11,10 @@ use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt, usage};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent};
-use crate::resource::Resource;
-use crate::view::View;
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 
 /// The controller of ResourceQuotas.
 pub struct Quotas;
@@ -26,11 +26,16 @@ impl Controller for Quotas {
     fn alias(&self) -> &'static str {
         "resourcequota"
     }
-    fn watches(&self) -> &'static [Resource] {
-        Resource::ALL
+    fn watches(&self) -> &'static [BuiltinResource] {
+        BuiltinResource::ALL
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::ResourceQuotas {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::ResourceQuotas {
             crate::wake::itself(change, wake);
         }
         let Some(object) = change.object().filter(|_| change.resource.namespaced()) else { return };
@@ -43,15 +48,15 @@ impl Controller for Quotas {
             _ => true,
         };
         if counts {
-            for quota in view.list(Resource::ResourceQuotas, Some(object.namespace())) {
-                wake(Key::of(&quota));
+            for quota in view.list(BuiltinResource::ResourceQuotas, Some(object.namespace())) {
+                wake(ReconcileKey::of(&quota));
             }
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
         let (namespace, name) = (&*pass.key.namespace, &*pass.key.name);
-        let Some(quota) = pass.view.get(Resource::ResourceQuotas, namespace, name) else {
+        let Some(quota) = pass.view.get(BuiltinResource::ResourceQuotas, namespace, name) else {
             return out;
         };
         let hard = quota.map_at(&["spec", "hard"]).cloned().unwrap_or_default();
@@ -67,17 +72,22 @@ impl Controller for Quotas {
         if quota.map_at(&["status"]).cloned().unwrap_or_default() != status {
             let mut object = Object::clone(&quota.object);
             object.insert("status".to_string(), Value::Object(status));
-            let door = Door::Status;
-            out.push(Intent::update(Resource::ResourceQuotas, object, door, quota.revision));
+            let door = UpdateEndpoint::Status;
+            out.push(ControllerIntent::update(
+                BuiltinResource::ResourceQuotas,
+                object,
+                door,
+                quota.revision,
+            ));
         }
         out
     }
 }
 
 /// What the objects of a quota's namespace use together of each of its limits.
-fn used_of(view: &dyn View, quota: &Object, hard: &Object) -> BTreeMap<String, Quantity> {
+fn used_of(view: &dyn ClusterView, quota: &Object, hard: &Object) -> BTreeMap<String, Quantity> {
     let mut sums = BTreeMap::new();
-    let mut resources: Vec<Resource> = Vec::new();
+    let mut resources: Vec<BuiltinResource> = Vec::new();
     for limit in hard.keys() {
         let Some(resource) = counts(limit) else { continue };
         sums.insert(limit.clone(), Quantity::ZERO);
@@ -102,21 +112,21 @@ fn used_of(view: &dyn View, quota: &Object, hard: &Object) -> BTreeMap<String, Q
 }
 
 /// The resource whose objects a limit is about; `None` when nobody knows it.
-fn counts(limit: &str) -> Option<Resource> {
+fn counts(limit: &str) -> Option<BuiltinResource> {
     if let Some(name) = limit.strip_prefix("count/") {
         let (plural, group) = name.split_once('.').unwrap_or((name, ""));
-        return Resource::find(group, plural).filter(|resource| resource.namespaced());
+        return BuiltinResource::find(group, plural).filter(|resource| resource.namespaced());
     }
     if limit.starts_with("services.") {
-        return Some(Resource::Services);
+        return Some(BuiltinResource::Services);
     }
     if limit == "requests.storage" || limit.contains(".storageclass.storage.k8s.io/") {
-        return Some(Resource::PersistentVolumeClaims);
+        return Some(BuiltinResource::PersistentVolumeClaims);
     }
     let compute = ["cpu", "memory", "ephemeral-storage"].contains(&limit);
     let prefixes = ["requests.", "limits.", "hugepages-"];
     if compute || prefixes.iter().any(|prefix| limit.starts_with(prefix)) {
-        return Some(Resource::Pods);
+        return Some(BuiltinResource::Pods);
     }
-    Resource::find("", limit).filter(|resource| resource.namespaced())
+    BuiltinResource::find("", limit).filter(|resource| resource.namespaced())
 }

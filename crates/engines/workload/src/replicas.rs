@@ -8,17 +8,17 @@
 //! Both kinds are one engine; they differ in names, in how the selector is written, and in that only
 //! a ReplicaSet counts terminating pods. Nothing here knows of Deployments.
 
+mod deletion_order;
 mod status;
-mod victims;
 
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::claim::Claim;
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Subject, Verb};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{InvolvedObject, Verb};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, pod, selector, wake};
 
 /// How many pods one pass creates or deletes at most (PT4).
@@ -37,14 +37,19 @@ impl Controller for ReplicaSets {
     fn alias(&self) -> &'static str {
         "replicaset"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::ReplicaSets, Resource::Pods]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::ReplicaSets, BuiltinResource::Pods]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        wake_for(Resource::ReplicaSets, change, view, wake);
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        wake_for(BuiltinResource::ReplicaSets, change, view, wake);
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        reconcile(Resource::ReplicaSets, pass)
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        reconcile(BuiltinResource::ReplicaSets, pass)
     }
 }
 
@@ -58,18 +63,28 @@ impl Controller for ReplicationControllers {
     fn component(&self) -> &'static str {
         "replication-controller"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::ReplicationControllers, Resource::Pods]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::ReplicationControllers, BuiltinResource::Pods]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        wake_for(Resource::ReplicationControllers, change, view, wake);
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        wake_for(BuiltinResource::ReplicationControllers, change, view, wake);
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        reconcile(Resource::ReplicationControllers, pass)
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        reconcile(BuiltinResource::ReplicationControllers, pass)
     }
 }
 
-fn wake_for(resource: Resource, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_for(
+    resource: BuiltinResource,
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     if change.resource == resource {
         wake::itself(change, wake);
         return;
@@ -82,9 +97,9 @@ fn wake_for(resource: Resource, change: &Change<'_>, view: &dyn View, wake: &mut
     wake::by_child(change, view, resource, selector_of(resource), wake);
 }
 
-fn selector_of(resource: Resource) -> fn(&Object) -> Option<LabelSelector> {
+fn selector_of(resource: BuiltinResource) -> fn(&Object) -> Option<LabelSelector> {
     match resource {
-        Resource::ReplicaSets => |set| selector::at(set, &["spec", "selector"]),
+        BuiltinResource::ReplicaSets => |set| selector::at(set, &["spec", "selector"]),
         _ => |set| selector::map_at(set, &["spec", "selector"]),
     }
 }
@@ -96,19 +111,19 @@ pub fn wanted(set: &Object) -> i64 {
 }
 
 /// The pods of a set, as one pass sees them.
-struct Counted {
-    active: alloc::vec::Vec<Seen>,
+struct ObservedPods {
+    active: alloc::vec::Vec<VersionedObject>,
     terminating: usize,
 }
 
 /// Why the pass before could not bring the number of pods right (RS5).
-struct Trouble<'a> {
+struct ReplicaFailure<'a> {
     reason: &'static str,
     message: alloc::borrow::Cow<'a, str>,
 }
 
-fn reconcile(resource: Resource, pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn reconcile(resource: BuiltinResource, pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let Some(set) = pass.view.get(resource, &pass.key.namespace, &pass.key.name) else {
         return out;
     };
@@ -119,7 +134,7 @@ fn reconcile(resource: Resource, pass: &Pass<'_>) -> Outcome {
     let claimed = Claim {
         resource,
         controller: &set,
-        children: Resource::Pods,
+        children: BuiltinResource::Pods,
         selector: &selector,
         among: pod::active,
         fits: &|_| true,
@@ -130,9 +145,10 @@ fn reconcile(resource: Resource, pass: &Pass<'_>) -> Outcome {
         out.intents = claimed.intents;
         return out;
     }
-    let terminating = |pod: &&Seen| pod::terminating(pod) && selector::matches(&selector, pod);
+    let terminating =
+        |pod: &&VersionedObject| pod::terminating(pod) && selector::matches(&selector, pod);
     let terminating = claimed.others.iter().filter(terminating).count();
-    let counted = Counted { active: claimed.ours, terminating };
+    let counted = ObservedPods { active: claimed.ours, terminating };
     let excess = counted.active.len() as i64 - wanted(&set);
     let barren = excess < 0 && !matches_own_template(&set, &selector);
     let trouble = trouble(pass, excess, barren);
@@ -159,15 +175,15 @@ fn matches_own_template(set: &Object, selector: &LabelSelector) -> bool {
 }
 
 /// What of the pass before failed and would still have to be done now.
-fn trouble<'a>(pass: &Pass<'a>, excess: i64, barren: bool) -> Option<Trouble<'a>> {
+fn trouble<'a>(pass: &Pass<'a>, excess: i64, barren: bool) -> Option<ReplicaFailure<'a>> {
     if barren {
         let message = "the selector does not match the labels of the template".into();
-        return Some(Trouble { reason: "FailedCreate", message });
+        return Some(ReplicaFailure { reason: "FailedCreate", message });
     }
     let failed = |verb: Verb| {
         pass.refused.iter().find(|refused| {
             refused.verb == verb
-                && refused.resource == Some(Resource::Pods)
+                && refused.resource == Some(BuiltinResource::Pods)
                 && !refused.namespace_terminating
                 // Somebody was quicker: that is no failure, and this pass looks afresh.
                 && !matches!(refused.code, 404 | 409)
@@ -175,26 +191,26 @@ fn trouble<'a>(pass: &Pass<'a>, excess: i64, barren: bool) -> Option<Trouble<'a>
     };
     if excess < 0 {
         let message = failed(Verb::Create)?.message.as_str().into();
-        return Some(Trouble { reason: "FailedCreate", message });
+        return Some(ReplicaFailure { reason: "FailedCreate", message });
     }
     if excess > 0 {
         let message = &failed(Verb::Delete)?.message;
         let message = alloc::format!("unable to delete pods: {message}").into();
-        return Some(Trouble { reason: "FailedDelete", message });
+        return Some(ReplicaFailure { reason: "FailedDelete", message });
     }
     None
 }
 
 /// Creates what is missing or deletes what is too much (RS1).
 fn manage(
-    resource: Resource,
+    resource: BuiltinResource,
     pass: &Pass<'_>,
-    set: &Seen,
-    active: &[Seen],
+    set: &VersionedObject,
+    active: &[VersionedObject],
     excess: i64,
-    out: &mut Outcome,
+    out: &mut ReconcileResult,
 ) {
-    let about = Subject::of(resource, set);
+    let about = InvolvedObject::of(resource, set);
     let count = usize::try_from(excess.unsigned_abs()).unwrap_or(BURST).min(BURST);
     if excess < 0 && !pod::namespace_closed(pass) {
         let count = count.min(pod::room_to_wait(active));
@@ -204,7 +220,7 @@ fn manage(
             out.intents.extend(pod::creations(&made, count, &about));
         }
     } else if excess > 0 {
-        let chosen = victims::choose(resource, pass, set, active, count);
+        let chosen = deletion_order::choose(resource, pass, set, active, count);
         out.intents.extend(chosen.iter().map(|pod| pod::deletion(pod, &about)));
     }
 }

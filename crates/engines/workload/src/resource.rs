@@ -5,7 +5,7 @@
 /// One served resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Resource {
+pub enum BuiltinResource {
     /// `v1` pods.
     Pods,
     /// `v1` replicationcontrollers.
@@ -65,101 +65,103 @@ pub enum Resource {
 }
 
 /// Group, version, kind, plural, whether objects live in namespaces.
-type Names = (&'static str, &'static str, &'static str, &'static str, bool);
+type ResourceNames = (&'static str, &'static str, &'static str, &'static str, bool);
 
-impl Resource {
+impl BuiltinResource {
     /// Every resource, in the order of the list.
-    pub const ALL: &'static [Resource] = &[
-        Resource::Pods,
-        Resource::ReplicationControllers,
-        Resource::Services,
-        Resource::Endpoints,
-        Resource::Nodes,
-        Resource::Namespaces,
-        Resource::ServiceAccounts,
-        Resource::ConfigMaps,
-        Resource::Secrets,
-        Resource::PersistentVolumeClaims,
-        Resource::PersistentVolumes,
-        Resource::ResourceQuotas,
-        Resource::ReplicaSets,
-        Resource::Deployments,
-        Resource::StatefulSets,
-        Resource::DaemonSets,
-        Resource::ControllerRevisions,
-        Resource::Jobs,
-        Resource::CronJobs,
-        Resource::EndpointSlices,
-        Resource::PodDisruptionBudgets,
-        Resource::Leases,
-        Resource::StorageClasses,
-        Resource::VolumeAttributesClasses,
-        Resource::PriorityClasses,
-        Resource::CertificateSigningRequests,
-        Resource::CustomResourceDefinitions,
-        Resource::ClusterRoles,
+    pub const ALL: &'static [BuiltinResource] = &[
+        BuiltinResource::Pods,
+        BuiltinResource::ReplicationControllers,
+        BuiltinResource::Services,
+        BuiltinResource::Endpoints,
+        BuiltinResource::Nodes,
+        BuiltinResource::Namespaces,
+        BuiltinResource::ServiceAccounts,
+        BuiltinResource::ConfigMaps,
+        BuiltinResource::Secrets,
+        BuiltinResource::PersistentVolumeClaims,
+        BuiltinResource::PersistentVolumes,
+        BuiltinResource::ResourceQuotas,
+        BuiltinResource::ReplicaSets,
+        BuiltinResource::Deployments,
+        BuiltinResource::StatefulSets,
+        BuiltinResource::DaemonSets,
+        BuiltinResource::ControllerRevisions,
+        BuiltinResource::Jobs,
+        BuiltinResource::CronJobs,
+        BuiltinResource::EndpointSlices,
+        BuiltinResource::PodDisruptionBudgets,
+        BuiltinResource::Leases,
+        BuiltinResource::StorageClasses,
+        BuiltinResource::VolumeAttributesClasses,
+        BuiltinResource::PriorityClasses,
+        BuiltinResource::CertificateSigningRequests,
+        BuiltinResource::CustomResourceDefinitions,
+        BuiltinResource::ClusterRoles,
     ];
 
-    const fn names(self) -> Names {
+    const fn names(self) -> ResourceNames {
         match self {
-            Resource::Pods => ("", "v1", "Pod", "pods", true),
-            Resource::ReplicationControllers => {
+            BuiltinResource::Pods => ("", "v1", "Pod", "pods", true),
+            BuiltinResource::ReplicationControllers => {
                 ("", "v1", "ReplicationController", "replicationcontrollers", true)
             }
-            Resource::Services => ("", "v1", "Service", "services", true),
-            Resource::Endpoints => ("", "v1", "Endpoints", "endpoints", true),
-            Resource::Nodes => ("", "v1", "Node", "nodes", false),
-            Resource::Namespaces => ("", "v1", "Namespace", "namespaces", false),
-            Resource::ServiceAccounts => ("", "v1", "ServiceAccount", "serviceaccounts", true),
-            Resource::ConfigMaps => ("", "v1", "ConfigMap", "configmaps", true),
-            Resource::Secrets => ("", "v1", "Secret", "secrets", true),
-            Resource::PersistentVolumeClaims => {
+            BuiltinResource::Services => ("", "v1", "Service", "services", true),
+            BuiltinResource::Endpoints => ("", "v1", "Endpoints", "endpoints", true),
+            BuiltinResource::Nodes => ("", "v1", "Node", "nodes", false),
+            BuiltinResource::Namespaces => ("", "v1", "Namespace", "namespaces", false),
+            BuiltinResource::ServiceAccounts => {
+                ("", "v1", "ServiceAccount", "serviceaccounts", true)
+            }
+            BuiltinResource::ConfigMaps => ("", "v1", "ConfigMap", "configmaps", true),
+            BuiltinResource::Secrets => ("", "v1", "Secret", "secrets", true),
+            BuiltinResource::PersistentVolumeClaims => {
                 ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true)
             }
-            Resource::PersistentVolumes => {
+            BuiltinResource::PersistentVolumes => {
                 ("", "v1", "PersistentVolume", "persistentvolumes", false)
             }
-            Resource::ResourceQuotas => ("", "v1", "ResourceQuota", "resourcequotas", true),
-            Resource::ReplicaSets => ("apps", "v1", "ReplicaSet", "replicasets", true),
-            Resource::Deployments => ("apps", "v1", "Deployment", "deployments", true),
-            Resource::StatefulSets => ("apps", "v1", "StatefulSet", "statefulsets", true),
-            Resource::DaemonSets => ("apps", "v1", "DaemonSet", "daemonsets", true),
-            Resource::ControllerRevisions => {
+            BuiltinResource::ResourceQuotas => ("", "v1", "ResourceQuota", "resourcequotas", true),
+            BuiltinResource::ReplicaSets => ("apps", "v1", "ReplicaSet", "replicasets", true),
+            BuiltinResource::Deployments => ("apps", "v1", "Deployment", "deployments", true),
+            BuiltinResource::StatefulSets => ("apps", "v1", "StatefulSet", "statefulsets", true),
+            BuiltinResource::DaemonSets => ("apps", "v1", "DaemonSet", "daemonsets", true),
+            BuiltinResource::ControllerRevisions => {
                 ("apps", "v1", "ControllerRevision", "controllerrevisions", true)
             }
-            Resource::Jobs => ("batch", "v1", "Job", "jobs", true),
-            Resource::CronJobs => ("batch", "v1", "CronJob", "cronjobs", true),
-            Resource::EndpointSlices => {
+            BuiltinResource::Jobs => ("batch", "v1", "Job", "jobs", true),
+            BuiltinResource::CronJobs => ("batch", "v1", "CronJob", "cronjobs", true),
+            BuiltinResource::EndpointSlices => {
                 ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true)
             }
-            Resource::PodDisruptionBudgets => {
+            BuiltinResource::PodDisruptionBudgets => {
                 ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true)
             }
-            Resource::Leases => ("coordination.k8s.io", "v1", "Lease", "leases", true),
-            Resource::StorageClasses => {
+            BuiltinResource::Leases => ("coordination.k8s.io", "v1", "Lease", "leases", true),
+            BuiltinResource::StorageClasses => {
                 ("storage.k8s.io", "v1", "StorageClass", "storageclasses", false)
             }
-            Resource::VolumeAttributesClasses => {
+            BuiltinResource::VolumeAttributesClasses => {
                 ("storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses", false)
             }
-            Resource::PriorityClasses => {
+            BuiltinResource::PriorityClasses => {
                 ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false)
             }
-            Resource::CertificateSigningRequests => (
+            BuiltinResource::CertificateSigningRequests => (
                 "certificates.k8s.io",
                 "v1",
                 "CertificateSigningRequest",
                 "certificatesigningrequests",
                 false,
             ),
-            Resource::CustomResourceDefinitions => (
+            BuiltinResource::CustomResourceDefinitions => (
                 "apiextensions.k8s.io",
                 "v1",
                 "CustomResourceDefinition",
                 "customresourcedefinitions",
                 false,
             ),
-            Resource::ClusterRoles => {
+            BuiltinResource::ClusterRoles => {
                 ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false)
             }
         }
@@ -215,24 +217,24 @@ impl Resource {
 
     /// The resource with these names, if controllers know it.
     #[must_use]
-    pub fn find(group: &str, plural: &str) -> Option<Resource> {
-        let same = |r: &&Resource| r.group() == group && r.plural() == plural;
-        Resource::ALL.iter().find(same).copied()
+    pub fn find(group: &str, plural: &str) -> Option<BuiltinResource> {
+        let same = |r: &&BuiltinResource| r.group() == group && r.plural() == plural;
+        BuiltinResource::ALL.iter().find(same).copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Resource;
+    use super::BuiltinResource;
     use alloc::collections::BTreeSet;
     use alloc::format;
 
     #[test]
     fn names_agree_with_each_other() {
-        let all: BTreeSet<Resource> = Resource::ALL.iter().copied().collect();
-        assert_eq!(all.len(), Resource::ALL.len(), "a row is listed twice");
-        for resource in Resource::ALL {
-            assert_eq!(Resource::find(resource.group(), resource.plural()), Some(*resource));
+        let all: BTreeSet<BuiltinResource> = BuiltinResource::ALL.iter().copied().collect();
+        assert_eq!(all.len(), BuiltinResource::ALL.len(), "a row is listed twice");
+        for resource in BuiltinResource::ALL {
+            assert_eq!(BuiltinResource::find(resource.group(), resource.plural()), Some(*resource));
             let written = match resource.group() {
                 "" => "v1".into(),
                 group => format!("{group}/{}", resource.version()),

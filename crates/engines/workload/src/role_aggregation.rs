@@ -13,11 +13,11 @@ use alloc::string::ToString;
 use serde_json::json;
 use tenure_machinery::Object;
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::Intent;
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::ControllerIntent;
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::View;
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 
 /// Codes of an application to a role that is gone, or is another one by now.
 const GONE_OR_ANOTHER: &[u16] = &[404, 409, 422];
@@ -38,19 +38,21 @@ impl Controller for RoleAggregation {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::ClusterRoles]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::ClusterRoles]
     }
-    fn wake(&self, _: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
-        wake(Key::new("", ""));
+    fn wake(&self, _: &ObjectChange<'_>, _: &dyn ClusterView, wake: &mut dyn FnMut(ReconcileKey)) {
+        wake(ReconcileKey::new("", ""));
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
         for (name, rules) in pass.view.gathered_rules() {
-            let Some(role) = pass.view.get(Resource::ClusterRoles, "", &name) else { continue };
+            let Some(role) = pass.view.get(BuiltinResource::ClusterRoles, "", &name) else {
+                continue;
+            };
             let config = json!({
-                "apiVersion": Resource::ClusterRoles.api_version(),
-                "kind": Resource::ClusterRoles.kind(),
+                "apiVersion": BuiltinResource::ClusterRoles.api_version(),
+                "kind": BuiltinResource::ClusterRoles.kind(),
                 // One that was made anew meanwhile comes by as a change.
                 "metadata": { "name": name, "uid": owner::uid(&role) },
             });
@@ -58,7 +60,7 @@ impl Controller for RoleAggregation {
             if !rules.is_empty() {
                 config.insert("rules".to_string(), rules.into());
             }
-            let apply = Intent::apply(Resource::ClusterRoles, config);
+            let apply = ControllerIntent::apply(BuiltinResource::ClusterRoles, config);
             out.push(apply.forgiving(GONE_OR_ANOTHER).independent());
         }
         out

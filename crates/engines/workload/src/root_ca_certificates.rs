@@ -6,12 +6,12 @@ use alloc::string::ToString;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
 use crate::owner;
-use crate::resource::Resource;
+use crate::resource::BuiltinResource;
 use crate::service_accounts::{THERE_OR_GONE, is_active, wake_new_namespace};
-use crate::view::View;
+use crate::view::ClusterView;
 
 const NAME: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str =
@@ -33,27 +33,35 @@ impl Controller for RootCaCertificates {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Namespaces, Resource::ConfigMaps]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Namespaces, BuiltinResource::ConfigMaps]
     }
-    fn wake(&self, change: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::Namespaces {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::Namespaces {
             wake_new_namespace(change, wake);
         } else if let Some(map) = change.object().filter(|map| map.name() == NAME) {
-            wake(Key::new("", map.namespace()));
+            wake(ReconcileKey::new("", map.namespace()));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
         let namespace = &pass.key.name;
         if !is_active(pass.view, namespace) {
             return out;
         }
         let data = json!({ "ca.crt": pass.view.authority() });
-        match pass.view.get(Resource::ConfigMaps, namespace, NAME) {
+        match pass.view.get(BuiltinResource::ConfigMaps, namespace, NAME) {
             None => {
                 let map = new(namespace, data);
-                out.push(Intent::create(Resource::ConfigMaps, map).forgiving(THERE_OR_GONE));
+                out.push(
+                    ControllerIntent::create(BuiltinResource::ConfigMaps, map)
+                        .forgiving(THERE_OR_GONE),
+                );
             }
             Some(map) if owner::deleting(&map) => {}
             Some(map) if map.get("data") == Some(&data) && !map.contains_key("binaryData") => {}
@@ -61,7 +69,12 @@ impl Controller for RootCaCertificates {
                 let mut object = Object::clone(&map.object);
                 object.insert("data".to_string(), data);
                 object.remove("binaryData");
-                out.push(Intent::update(Resource::ConfigMaps, object, Door::Main, map.revision));
+                out.push(ControllerIntent::update(
+                    BuiltinResource::ConfigMaps,
+                    object,
+                    UpdateEndpoint::Main,
+                    map.revision,
+                ));
             }
         }
         out

@@ -8,11 +8,11 @@
 //! One key for everything: a decision counts on those before it. No scoring beyond the number of
 //! pods; the same state gives the same places.
 
-mod company;
-mod hopeless;
+mod affinity;
+mod capacity;
 mod joined;
 mod preempt;
-mod room;
+mod unschedulable;
 
 use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use alloc::format;
@@ -25,17 +25,17 @@ use core::time::Duration;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::volumes::SELECTED_NODE;
 use crate::{condition, owner, placement, pod};
-use hopeless::Hopeless;
-use room::Room;
+use capacity::FreeCapacity;
+use unschedulable::Hopeless;
 
+pub use capacity::PodAllocation;
 pub use joined::JoinedScheduler;
-pub use room::Taken;
 
 /// The name that pods ask for when they ask for nobody else.
 const NAME: &str = "default-scheduler";
@@ -64,41 +64,46 @@ impl Controller for Scheduler {
     fn comes_first(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Pods, Resource::Nodes, Resource::PersistentVolumeClaims]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Pods, BuiltinResource::Nodes, BuiltinResource::PersistentVolumeClaims]
     }
-    fn wake(&self, change: &Change<'_>, _view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         let differs = |path: &[&str]| match (change.before, change.after) {
             (Some(before), Some(after)) => before.at(path) != after.at(path),
             _ => true,
         };
         let concerns = match change.resource {
-            Resource::Nodes => {
+            BuiltinResource::Nodes => {
                 differs(&["spec"])
                     || differs(&["metadata", "labels"])
                     || differs(&["status", "allocatable"])
             }
-            Resource::PersistentVolumeClaims => {
+            BuiltinResource::PersistentVolumeClaims => {
                 differs(&["spec", "volumeName"]) && change.after.is_some()
             }
             _ => pod_matters(change, &differs),
         };
         if concerns {
-            wake(Key::new("", ""));
+            wake(ReconcileKey::new("", ""));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
 
 /// A pod that waits came or changed, or one that held a place let go of it.
-fn pod_matters(change: &Change<'_>, differs: &dyn Fn(&[&str]) -> bool) -> bool {
+fn pod_matters(change: &ObjectChange<'_>, differs: &dyn Fn(&[&str]) -> bool) -> bool {
     let waits = change.after.is_some_and(|pod| waiting(pod));
     if waits {
         return differs(&["spec"]) || differs(&["metadata", "labels"]);
     }
-    let held = |pod: Option<&Seen>| {
+    let held = |pod: Option<&VersionedObject>| {
         pod.is_some_and(|pod| !pod::node(pod).is_empty() && !pod::terminal(pod))
     };
     held(change.before) && !held(change.after)
@@ -120,7 +125,7 @@ fn priority(pod: &Object) -> i64 {
 /// A pod that waits for this scheduler, small enough to be remembered for every pod; in the order in
 /// which they are placed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiting {
+pub struct PendingPod {
     /// Its priority with the sign turned: the strongest come first.
     weakness: i64,
     created: Option<String>,
@@ -130,15 +135,15 @@ pub struct Waiting {
     alone: bool,
 }
 
-impl Waiting {
+impl PendingPod {
     /// A pod that waits; nothing where it does not.
     #[must_use]
-    pub fn of(pod: &Object) -> Option<Waiting> {
+    pub fn of(pod: &Object) -> Option<PendingPod> {
         if !waiting(pod) {
             return None;
         }
         let affinity = |kind| pod.at(&["spec", "affinity", kind]);
-        Some(Waiting {
+        Some(PendingPod {
             weakness: priority(pod).saturating_neg(),
             created: pod.str_at(&["metadata", "creationTimestamp"]).map(ToString::to_string),
             namespace: pod.namespace().to_string(),
@@ -155,19 +160,19 @@ impl Waiting {
 }
 
 /// A node and all that is on it or was promised to it.
-pub(crate) struct Place {
-    node: Seen,
-    room: Room,
+pub(crate) struct CandidateNode {
+    node: VersionedObject,
+    room: FreeCapacity,
     /// How many pods there are.
     load: usize,
     /// The pods, where others care who they are.
-    pods: Vec<Seen>,
+    pods: Vec<VersionedObject>,
     /// Those of the pods that keep others away.
-    shy: Vec<Seen>,
+    shy: Vec<VersionedObject>,
 }
 
-impl Place {
-    fn put(&mut self, pod: &Seen) {
+impl CandidateNode {
+    fn put(&mut self, pod: &VersionedObject) {
         self.room.take(pod);
         self.load += 1;
         if pod.at(&["spec", "affinity", "podAntiAffinity"]).is_some() {
@@ -177,8 +182,8 @@ impl Place {
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let pending = pass.view.waiting();
     if pending.is_empty() {
         return out;
@@ -194,10 +199,10 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
             out.wake_after(Duration::ZERO);
             break;
         }
-        let found = pass.view.get(Resource::Pods, &next.namespace, &next.name);
+        let found = pass.view.get(BuiltinResource::Pods, &next.namespace, &next.name);
         let Some(waiting) = found.as_ref().filter(|pod| waiting(pod)) else { continue };
         if let Some(message) = hopeless.like(waiting) {
-            out.intents.extend(told(pass, waiting, None, message));
+            out.intents.extend(report_unschedulable(pass, waiting, None, message));
             continue;
         }
         match choose(pass.view, waiting, &places, &order) {
@@ -218,7 +223,7 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
                 let message = message(places.len(), &why);
                 let (nominated, deletions) = preempt::make_room(waiting, &places, pass.now);
                 out.intents.extend(deletions);
-                out.intents.extend(told(pass, waiting, nominated, &message));
+                out.intents.extend(report_unschedulable(pass, waiting, nominated, &message));
                 hopeless.learn(waiting, message);
             }
         }
@@ -227,13 +232,13 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
 }
 
 /// Every node with what is on it.
-fn places(view: &dyn View, pending: &[Arc<Waiting>]) -> Vec<Place> {
-    let nodes = view.list(Resource::Nodes, None).into_iter();
-    let mut places: Vec<Place> = nodes
+fn places(view: &dyn ClusterView, pending: &[Arc<PendingPod>]) -> Vec<CandidateNode> {
+    let nodes = view.list(BuiltinResource::Nodes, None).into_iter();
+    let mut places: Vec<CandidateNode> = nodes
         .filter(|node| !owner::deleting(node))
         .map(|node| {
-            let room = Room::of(&node);
-            Place { node, room, load: 0, pods: Vec::new(), shy: Vec::new() }
+            let room = FreeCapacity::of(&node);
+            CandidateNode { node, room, load: 0, pods: Vec::new(), shy: Vec::new() }
         })
         .collect();
     let names: BTreeMap<String, usize> = places
@@ -242,7 +247,7 @@ fn places(view: &dyn View, pending: &[Arc<Waiting>]) -> Vec<Place> {
         .map(|(index, place)| (place.node.name().to_string(), index))
         .collect();
     let taken = view.taken();
-    if strangers(pending, &taken) {
+    if all_independent(pending, &taken) {
         for taken in &taken {
             if let Some(place) = names.get(&taken.node).and_then(|index| places.get_mut(*index)) {
                 place.room.hand_over(taken);
@@ -251,7 +256,7 @@ fn places(view: &dyn View, pending: &[Arc<Waiting>]) -> Vec<Place> {
         }
         return places;
     }
-    for pod in view.list(Resource::Pods, None) {
+    for pod in view.list(BuiltinResource::Pods, None) {
         let at = names.get(pod::node(&pod)).filter(|_| !pod::terminal(&pod));
         if let Some(place) = at.and_then(|index| places.get_mut(*index)) {
             place.put(&pod);
@@ -262,7 +267,7 @@ fn places(view: &dyn View, pending: &[Arc<Waiting>]) -> Vec<Place> {
 
 /// Whether none of those who wait cares who is where, and nobody who is somewhere cares who comes: no
 /// affinity, no spread, nobody weak enough to go. Then nobody need be looked at again.
-fn strangers(pending: &[Arc<Waiting>], taken: &[Arc<Taken>]) -> bool {
+fn all_independent(pending: &[Arc<PendingPod>], taken: &[Arc<PodAllocation>]) -> bool {
     let strongest = pending.iter().map(|pod| pod.priority()).max();
     let weakest = taken.iter().map(|taken| taken.priority).min();
     let equal = weakest.is_none_or(|weakest| strongest.is_none_or(|most| most <= weakest));
@@ -271,15 +276,15 @@ fn strangers(pending: &[Arc<Waiting>], taken: &[Arc<Taken>]) -> bool {
 
 /// The place of a pod, or why each node is none. Nodes are tried from the emptiest on.
 fn choose(
-    view: &dyn View,
-    pod: &Seen,
-    places: &[Place],
+    view: &dyn ClusterView,
+    pod: &VersionedObject,
+    places: &[CandidateNode],
     order: &BTreeSet<(usize, usize)>,
 ) -> Result<usize, Vec<Vec<String>>> {
     if let Some(missing) = claims(view, pod) {
         return Err([[missing].to_vec()].to_vec());
     }
-    let company = company::Company::of(view, pod, places);
+    let company = affinity::Company::of(view, pod, places);
     let mut reasons = Vec::new();
     for (_, index) in order {
         let Some(place) = places.get(*index) else { continue };
@@ -293,7 +298,7 @@ fn choose(
 }
 
 /// What stands against a node; the first kind of reason is enough, resources are all named.
-fn against(pod: &Object, place: &Place, company: &company::Company) -> Vec<String> {
+fn against(pod: &Object, place: &CandidateNode, company: &affinity::Company) -> Vec<String> {
     let spec = pod.map_at(&["spec"]);
     let tolerations = pod.list_at(&["spec", "tolerations"]);
     let one = |reason: &str| [reason.to_string()].to_vec();
@@ -324,10 +329,10 @@ fn cordoned(node: &Object, tolerations: &[Value]) -> bool {
 }
 
 /// What is wrong with the claims of a pod, if something is.
-fn claims(view: &dyn View, pod: &Seen) -> Option<String> {
+fn claims(view: &dyn ClusterView, pod: &VersionedObject) -> Option<String> {
     for volume in pod.list_at(&["spec", "volumes"]).iter().filter_map(Value::as_object) {
         let Some(name) = claim_of(pod, volume) else { continue };
-        let claim = view.get(Resource::PersistentVolumeClaims, pod.namespace(), &name);
+        let claim = view.get(BuiltinResource::PersistentVolumeClaims, pod.namespace(), &name);
         let Some(claim) = claim else {
             return Some(format!("persistentvolumeclaim {name:?} not found"));
         };
@@ -344,11 +349,12 @@ fn claims(view: &dyn View, pod: &Seen) -> Option<String> {
 }
 
 /// The claims of a pod that are not bound yet.
-fn open_claims(view: &dyn View, pod: &Object) -> Vec<Seen> {
+fn open_claims(view: &dyn ClusterView, pod: &Object) -> Vec<VersionedObject> {
     let volumes = pod.list_at(&["spec", "volumes"]).iter().filter_map(Value::as_object);
     let names = volumes.filter_map(|volume| claim_of(pod, volume));
-    let claims =
-        names.filter_map(|name| view.get(Resource::PersistentVolumeClaims, pod.namespace(), &name));
+    let claims = names.filter_map(|name| {
+        view.get(BuiltinResource::PersistentVolumeClaims, pod.namespace(), &name)
+    });
     claims.filter(|claim| crate::volumes::volume_of(claim).is_none()).collect()
 }
 
@@ -361,16 +367,22 @@ fn claim_of(pod: &Object, volume: &Object) -> Option<String> {
 }
 
 /// Tells a claim the node of its pod, unless it knows one.
-fn aimed(claim: &Seen, node: &Object) -> Option<Intent> {
+fn aimed(claim: &VersionedObject, node: &Object) -> Option<ControllerIntent> {
     owner::annotation(claim, SELECTED_NODE).is_none().then(|| {
         let mut object = Object::clone(&claim.object);
         owner::annotate(&mut object, SELECTED_NODE, node.name());
-        let door = Door::Main;
-        Intent::update(Resource::PersistentVolumeClaims, object, door, claim.revision).independent()
+        let door = UpdateEndpoint::Main;
+        ControllerIntent::update(
+            BuiltinResource::PersistentVolumeClaims,
+            object,
+            door,
+            claim.revision,
+        )
+        .independent()
     })
 }
 
-fn binding(pod: &Seen, node: &Object) -> Intent {
+fn binding(pod: &VersionedObject, node: &Object) -> ControllerIntent {
     let object = json!({
         "apiVersion": "v1",
         "kind": "Binding",
@@ -384,15 +396,20 @@ fn binding(pod: &Seen, node: &Object) -> Intent {
     let object = object.as_object().cloned().unwrap_or_default();
     let words =
         format!("Successfully assigned {}/{} to {}", pod.namespace(), pod.name(), node.name());
-    let note = Subject::of(Resource::Pods, pod).normal("Scheduled", words);
-    Intent::update(Resource::Pods, object, Door::Binding, pod.revision)
+    let note = InvolvedObject::of(BuiltinResource::Pods, pod).normal("Scheduled", words);
+    ControllerIntent::update(BuiltinResource::Pods, object, UpdateEndpoint::Binding, pod.revision)
         .when_done(note)
         .independent()
         .together(true)
 }
 
 /// Tells a pod why it waits, unless it knows.
-fn told(pass: &Pass<'_>, pod: &Seen, nominated: Option<String>, message: &str) -> Option<Intent> {
+fn report_unschedulable(
+    pass: &Pass<'_>,
+    pod: &VersionedObject,
+    nominated: Option<String>,
+    message: &str,
+) -> Option<ControllerIntent> {
     let mut object = Object::clone(&pod.object);
     let status = object.map_mut("status");
     if let Some(nominated) = nominated {
@@ -416,11 +433,17 @@ fn told(pass: &Pass<'_>, pod: &Seen, nominated: Option<String>, message: &str) -
         status.insert("conditions".to_string(), Value::Array(conditions));
     }
     (object != *pod.object).then(|| {
-        let note = Subject::of(Resource::Pods, pod).warning("FailedScheduling", message);
-        Intent::update(Resource::Pods, object, Door::Status, pod.revision)
-            .when_done(note)
-            .independent()
-            .together(true)
+        let note =
+            InvolvedObject::of(BuiltinResource::Pods, pod).warning("FailedScheduling", message);
+        ControllerIntent::update(
+            BuiltinResource::Pods,
+            object,
+            UpdateEndpoint::Status,
+            pod.revision,
+        )
+        .when_done(note)
+        .independent()
+        .together(true)
     })
 }
 

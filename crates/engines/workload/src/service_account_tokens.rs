@@ -13,11 +13,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent, Reliance};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, Reliance, UpdateEndpoint};
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 
 const TOKEN: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
@@ -39,26 +39,31 @@ impl Controller for ServiceAccountTokens {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Secrets, Resource::ServiceAccounts]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Secrets, BuiltinResource::ServiceAccounts]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::Secrets {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::Secrets {
             if let Some(secret) = change.after.filter(|secret| is_token(secret)) {
-                wake(Key::of(secret));
+                wake(ReconcileKey::of(secret));
             }
             return;
         }
         let Some(before) = change.before else { return };
         if change.after.is_none_or(|after| owner::uid(after) != owner::uid(before)) {
-            let mut secrets = view.list(Resource::Secrets, Some(before.namespace()));
+            let mut secrets = view.list(BuiltinResource::Secrets, Some(before.namespace()));
             secrets.retain(|secret| is_token(secret));
-            secrets.iter().for_each(|secret| wake(Key::of(secret)));
+            secrets.iter().for_each(|secret| wake(ReconcileKey::of(secret)));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
-        let secret = pass.view.get(Resource::Secrets, &pass.key.namespace, &pass.key.name);
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
+        let secret = pass.view.get(BuiltinResource::Secrets, &pass.key.namespace, &pass.key.name);
         let secret = secret.filter(|secret| is_token(secret) && !owner::deleting(secret));
         if let Some(secret) = secret {
             out.intents.extend(settle(pass, &secret));
@@ -72,13 +77,16 @@ fn is_token(secret: &Object) -> bool {
 }
 
 /// What a Secret needs to hold the token of its account; it goes where it has none.
-fn settle(pass: &Pass<'_>, secret: &Seen) -> Option<Intent> {
+fn settle(pass: &Pass<'_>, secret: &VersionedObject) -> Option<ControllerIntent> {
     let namespace = secret.namespace();
     let name = owner::annotation(secret, ACCOUNT_NAME).unwrap_or_default();
-    let account = pass.view.get(Resource::ServiceAccounts, namespace, name);
+    let account = pass.view.get(BuiltinResource::ServiceAccounts, namespace, name);
     let wanted = owner::annotation(secret, ACCOUNT_UID).filter(|uid| !uid.is_empty());
     let Some(account) = account.filter(|a| wanted.is_none_or(|uid| uid == owner::uid(a))) else {
-        return Some(Intent::delete(Resource::Secrets, secret).unless_changed(secret.revision));
+        return Some(
+            ControllerIntent::delete(BuiltinResource::Secrets, secret)
+                .unless_changed(secret.revision),
+        );
     };
     let uid = owner::uid(&account);
     let mut object = Object::clone(&secret.object);
@@ -87,17 +95,24 @@ fn settle(pass: &Pass<'_>, secret: &Seen) -> Option<Intent> {
     put(data, "ca.crt", pass.view.authority());
     put(data, "namespace", namespace);
     let living = Reliance::Living {
-        resource: Resource::ServiceAccounts,
+        resource: BuiltinResource::ServiceAccounts,
         namespace: namespace.to_string(),
         name: name.to_string(),
         uid: uid.to_string(),
     };
     if data.str_at(&["token"]).is_none_or(str::is_empty) {
         let (name, uid) = (name.to_string(), uid.to_string());
-        let issue = Intent::issue_token(object, secret.revision, name, uid);
+        let issue = ControllerIntent::issue_token(object, secret.revision, name, uid);
         return Some(issue.relying_on(living));
     }
-    let update = || Intent::update(Resource::Secrets, object.clone(), Door::Main, secret.revision);
+    let update = || {
+        ControllerIntent::update(
+            BuiltinResource::Secrets,
+            object.clone(),
+            UpdateEndpoint::Main,
+            secret.revision,
+        )
+    };
     (object != *secret.object).then(update)
 }
 

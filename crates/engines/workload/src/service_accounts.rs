@@ -5,11 +5,11 @@ use alloc::string::ToString;
 use serde_json::json;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::Intent;
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::ControllerIntent;
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::View;
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 
 const DEFAULT: &str = "default";
 
@@ -29,30 +29,38 @@ impl Controller for ServiceAccounts {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Namespaces, Resource::ServiceAccounts]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Namespaces, BuiltinResource::ServiceAccounts]
     }
-    fn wake(&self, change: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::Namespaces {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::Namespaces {
             wake_new_namespace(change, wake);
         } else if change.after.is_none()
             && let Some(account) = change.before.filter(|account| account.name() == DEFAULT)
         {
-            wake(Key::new("", account.namespace()));
+            wake(ReconcileKey::new("", account.namespace()));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
         let namespace = &pass.key.name;
         if is_active(pass.view, namespace)
-            && pass.view.get(Resource::ServiceAccounts, namespace, DEFAULT).is_none()
+            && pass.view.get(BuiltinResource::ServiceAccounts, namespace, DEFAULT).is_none()
         {
             let account = json!({
                 "apiVersion": "v1", "kind": "ServiceAccount",
                 "metadata": { "name": DEFAULT, "namespace": namespace.to_string() },
             });
             let account: Object = account.as_object().cloned().unwrap_or_default();
-            out.push(Intent::create(Resource::ServiceAccounts, account).forgiving(THERE_OR_GONE));
+            out.push(
+                ControllerIntent::create(BuiltinResource::ServiceAccounts, account)
+                    .forgiving(THERE_OR_GONE),
+            );
         }
         out
     }
@@ -62,13 +70,14 @@ impl Controller for ServiceAccounts {
 pub(crate) const THERE_OR_GONE: &[u16] = &[404, 409];
 
 /// Wakes for a namespace that is new.
-pub(crate) fn wake_new_namespace(change: &Change<'_>, wake: &mut dyn FnMut(Key)) {
+pub(crate) fn wake_new_namespace(change: &ObjectChange<'_>, wake: &mut dyn FnMut(ReconcileKey)) {
     if let (None, Some(namespace)) = (change.before, change.after) {
-        wake(Key::of(namespace));
+        wake(ReconcileKey::of(namespace));
     }
 }
 
 /// Whether there is such a namespace, and it is not being deleted.
-pub(crate) fn is_active(view: &dyn View, namespace: &str) -> bool {
-    view.get(Resource::Namespaces, "", namespace).is_some_and(|found| !owner::deleting(&found))
+pub(crate) fn is_active(view: &dyn ClusterView, namespace: &str) -> bool {
+    view.get(BuiltinResource::Namespaces, "", namespace)
+        .is_some_and(|found| !owner::deleting(&found))
 }

@@ -22,11 +22,11 @@ use core::net::Ipv4Addr;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::taints::LEASES;
-use crate::view::{Seen, View};
+use crate::view::{ClusterView, VersionedObject};
 use crate::{condition, owner, pod, time};
 
 /// The label of nodes whose pods are only imagined.
@@ -58,11 +58,16 @@ impl Controller for SimulatedNodes {
     fn comes_first(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Nodes, Resource::Pods]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Nodes, BuiltinResource::Pods]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        if change.resource == Resource::Nodes {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        if change.resource == BuiltinResource::Nodes {
             if change.after.is_some_and(|node| simulated(node)) {
                 crate::wake::itself(change, wake);
             }
@@ -72,14 +77,14 @@ impl Controller for SimulatedNodes {
         if !owner::deleting(pod) && life::runs_on(pod) {
             return;
         }
-        let node = view.get(Resource::Nodes, "", pod::node(pod));
+        let node = view.get(BuiltinResource::Nodes, "", pod::node(pod));
         if node.is_some_and(|node| simulated(&node)) {
-            wake(Key::new("", pod::node(pod)));
+            wake(ReconcileKey::new("", pod::node(pod)));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
-        let node = pass.view.get(Resource::Nodes, "", &pass.key.name);
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
+        let node = pass.view.get(BuiltinResource::Nodes, "", &pass.key.name);
         let Some(node) = node.filter(|node| simulated(node)) else { return out };
         if owner::annotation(&node, LEASE) == Some(STOPPED) {
             return out;
@@ -98,8 +103,8 @@ fn simulated(node: &Object) -> bool {
 }
 
 /// Takes or renews the lease of a node.
-fn keep_lease(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
-    let lease = pass.view.get(Resource::Leases, LEASES, node.name());
+fn keep_lease(pass: &Pass<'_>, node: &VersionedObject, out: &mut ReconcileResult) {
+    let lease = pass.view.get(BuiltinResource::Leases, LEASES, node.name());
     let renewed = lease.as_ref().and_then(|lease| time::at(lease, &["spec", "renewTime"]));
     if let Some(renewed) = renewed {
         let due = time::after(renewed, LEASE_SECONDS / 2);
@@ -117,7 +122,12 @@ fn keep_lease(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
     if let Some(lease) = lease {
         let mut object = Object::clone(&lease.object);
         object.insert("spec".to_string(), spec);
-        let intent = Intent::update(Resource::Leases, object, Door::Main, lease.revision);
+        let intent = ControllerIntent::update(
+            BuiltinResource::Leases,
+            object,
+            UpdateEndpoint::Main,
+            lease.revision,
+        );
         out.push(intent.independent());
         return;
     }
@@ -134,7 +144,7 @@ fn keep_lease(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
         "spec": spec,
     });
     let object = object.as_object().cloned().unwrap_or_default();
-    out.push(Intent::create(Resource::Leases, object).independent());
+    out.push(ControllerIntent::create(BuiltinResource::Leases, object).independent());
 }
 
 /// A time with microseconds, as leases write it.
@@ -145,12 +155,13 @@ fn micros(time: jiff::Timestamp) -> String {
 }
 
 /// Says that a node is ready again.
-fn woken_up(pass: &Pass<'_>, node: &Seen) -> Intent {
+fn woken_up(pass: &Pass<'_>, node: &VersionedObject) -> ControllerIntent {
     let mut object = Object::clone(&node.object);
     let status = object.map_mut("status");
     let conditions = Value::Array(conditions(&time::written(pass.now)).to_vec());
     status.insert("conditions".to_string(), conditions);
-    Intent::update(Resource::Nodes, object, Door::Status, node.revision).independent()
+    ControllerIntent::update(BuiltinResource::Nodes, object, UpdateEndpoint::Status, node.revision)
+        .independent()
 }
 
 /// The conditions of a healthy node.
@@ -241,14 +252,14 @@ impl Resident {
 
 /// The pods on a node: those that move on, and the addresses of all.
 #[derive(Debug, Default)]
-pub struct Household {
-    moving: Vec<Seen>,
+pub struct NodeLoad {
+    moving: Vec<VersionedObject>,
     addresses: BTreeSet<u32>,
 }
 
-impl Household {
+impl NodeLoad {
     /// Adds a pod, which is read only if it moves on.
-    pub fn add(&mut self, pod: Resident, read: impl FnOnce() -> Option<Seen>) {
+    pub fn add(&mut self, pod: Resident, read: impl FnOnce() -> Option<VersionedObject>) {
         self.addresses.extend(pod.address.map(Ipv4Addr::to_bits));
         if !pod.rests {
             self.moving.extend(read());
@@ -257,8 +268,8 @@ impl Household {
 }
 
 /// Moves every pod of a node as far as it can go now.
-fn run_pods(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
-    let Household { moving, addresses } = pass.view.household(node.name());
+fn run_pods(pass: &Pass<'_>, node: &VersionedObject, out: &mut ReconcileResult) {
+    let NodeLoad { moving, addresses } = pass.view.node_load(node.name());
     if moving.is_empty() {
         return;
     }
@@ -281,9 +292,14 @@ fn run_pods(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
         if let Some(status) = step.status {
             let mut object = Object::clone(&pod.object);
             object.insert("status".to_string(), Value::Object(status));
-            let mut intent = Intent::update(Resource::Pods, object, Door::Status, pod.revision);
+            let mut intent = ControllerIntent::update(
+                BuiltinResource::Pods,
+                object,
+                UpdateEndpoint::Status,
+                pod.revision,
+            );
             if !began {
-                let note = Subject::of(Resource::Pods, pod);
+                let note = InvolvedObject::of(BuiltinResource::Pods, pod);
                 intent = intent.when_done(note.normal("Started", "Container started"));
             }
             out.push(intent.independent().together(true));
@@ -292,7 +308,7 @@ fn run_pods(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) {
 }
 
 /// Lets go of a pod that is being deleted; one that others still hold is first said to have ended.
-fn ended(pass: &Pass<'_>, pod: &Seen) -> Vec<Intent> {
+fn ended(pass: &Pass<'_>, pod: &VersionedObject) -> Vec<ControllerIntent> {
     let mut intents = Vec::new();
     if pod.int_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0)
         && (pod::terminal(pod) || pod.list_at(&["metadata", "finalizers"]).is_empty())
@@ -304,13 +320,18 @@ fn ended(pass: &Pass<'_>, pod: &Seen) -> Vec<Intent> {
         let mut object = Object::clone(&pod.object);
         let status = Value::Object(life::killed(pod, pass.now));
         object.insert("status".to_string(), status);
-        let intent = Intent::update(Resource::Pods, object, Door::Status, pod.revision);
+        let intent = ControllerIntent::update(
+            BuiltinResource::Pods,
+            object,
+            UpdateEndpoint::Status,
+            pod.revision,
+        );
         intents.push(intent.independent().together(true));
         if pod.int_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0) {
             return intents;
         }
     }
-    let delete = Intent::delete(Resource::Pods, pod).within_seconds(0);
+    let delete = ControllerIntent::delete(BuiltinResource::Pods, pod).within_seconds(0);
     // After a write of the same pod, not beside it.
     let beside = intents.is_empty();
     intents.push(delete.independent().together(beside));

@@ -18,10 +18,12 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Intent, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, pod, selector, time};
 
 /// The Service that a slice belongs to.
@@ -50,91 +52,107 @@ impl Controller for EndpointSlices {
     fn component(&self) -> &'static str {
         "endpoint-slice-controller"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Services, Resource::Pods, Resource::EndpointSlices, Resource::Nodes]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[
+            BuiltinResource::Services,
+            BuiltinResource::Pods,
+            BuiltinResource::EndpointSlices,
+            BuiltinResource::Nodes,
+        ]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         match change.resource {
-            Resource::Services => crate::wake::itself(change, wake),
-            Resource::Pods => by_pod(change, view, wake),
-            Resource::Nodes => by_node(change, view, wake),
+            BuiltinResource::Services => crate::wake::itself(change, wake),
+            BuiltinResource::Pods => by_pod(change, view, wake),
+            BuiltinResource::Nodes => by_node(change, view, wake),
             _ => {
                 for slice in [change.before, change.after].into_iter().flatten() {
                     let keeper = owner::label(slice, KEEPER_LABEL) == Some(KEEPER);
                     if let Some(service) = owner::label(slice, SERVICE_LABEL).filter(|_| keeper) {
-                        wake(Key::new(slice.namespace(), service));
+                        wake(ReconcileKey::new(slice.namespace(), service));
                     }
                 }
             }
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
 
 /// Wakes the Services that show a pod or showed it.
-pub(crate) fn by_pod(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+pub(crate) fn by_pod(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     // A pod gets its addresses only after it was made; at a start every Service is woken anyway.
     let Some(before) = change.before else { return };
     if change.after.is_some_and(|after| !reach::looks_different(before, after)) {
         return;
     }
-    for service in view.list(Resource::Services, Some(before.namespace())) {
+    for service in view.list(BuiltinResource::Services, Some(before.namespace())) {
         let after = change.after.is_some_and(|after| reach::picks(&service, after));
         if reach::picks(&service, before) || after {
-            wake(Key::of(&service));
+            wake(ReconcileKey::of(&service));
         }
     }
 }
 
 /// Wakes the Services of the pods on a node that came, went or moved.
-fn by_node(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-    let zone = |node: Option<&Seen>| node.map(|node| owner::label(node, ZONE).map(String::from));
+fn by_node(change: &ObjectChange<'_>, view: &dyn ClusterView, wake: &mut dyn FnMut(ReconcileKey)) {
+    let zone = |node: Option<&VersionedObject>| {
+        node.map(|node| owner::label(node, ZONE).map(String::from))
+    };
     if zone(change.before) == zone(change.after) {
         return;
     }
     let Some(node) = change.object() else { return };
     for pod in view.pods_on(node.name()) {
-        for service in view.list(Resource::Services, Some(pod.namespace())) {
+        for service in view.list(BuiltinResource::Services, Some(pod.namespace())) {
             if reach::picks(&service, &pod) {
-                wake(Key::of(&service));
+                wake(ReconcileKey::of(&service));
             }
         }
     }
 }
 
 /// Endpoints that share ports and an address family, by the name of their pod.
-pub(crate) struct Group {
+pub(crate) struct EndpointGroup {
     ports: Vec<Value>,
     endpoints: BTreeMap<String, Value>,
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    let service = pass.view.get(Resource::Services, &pass.key.namespace, &pass.key.name);
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    let service = pass.view.get(BuiltinResource::Services, &pass.key.namespace, &pass.key.name);
     let Some(service) = service.filter(|service| reach::selects(service)) else { return out };
     let Some(picked) = selector::map_at(&service, &["spec", "selector"]) else { return out };
-    let pods = pass.view.select(Resource::Pods, &pass.key.namespace, &picked);
-    let mut known = pass.view.owned_by(owner::uid(&service), Resource::EndpointSlices);
+    let pods = pass.view.select(BuiltinResource::Pods, &pass.key.namespace, &picked);
+    let mut known = pass.view.owned_by(owner::uid(&service), BuiltinResource::EndpointSlices);
     known.retain(|slice| {
         owner::controlled_by(slice, owner::uid(&service))
             && owner::label(slice, KEEPER_LABEL) == Some(KEEPER)
             && !owner::deleting(slice)
     });
     let families = reach::families(&service);
-    let frame = pack::Frame {
+    let frame = pack::SliceTemplate {
         service: &service,
         labels: labels(&service),
         trigger: trigger(&service, &pods),
     };
     for family in &families {
-        let here = |slice: &&Seen| slice.str_at(&["addressType"]) == Some(family);
-        let here: Vec<&Seen> = known.iter().filter(here).collect();
+        let here = |slice: &&VersionedObject| slice.str_at(&["addressType"]) == Some(family);
+        let here: Vec<&VersionedObject> = known.iter().filter(here).collect();
         let groups = groups(pass.view, &service, family, &pods);
         out.intents.extend(pack::intents(&frame, family, groups, &here));
     }
-    let lost = |slice: &&Seen| {
+    let lost = |slice: &&VersionedObject| {
         slice.str_at(&["addressType"]).is_none_or(|family| !families.contains(&family))
     };
     out.intents.extend(known.iter().filter(lost).map(pack::removal));
@@ -143,19 +161,25 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
 }
 
 /// Tells once which pods are on the loopback address of their node, where nobody else finds them (ES4a).
-fn tell_left_out(pass: &Pass<'_>, service: &Seen, pods: &[Seen], out: &mut Outcome) {
+fn tell_left_out(
+    pass: &Pass<'_>,
+    service: &VersionedObject,
+    pods: &[VersionedObject],
+    out: &mut ReconcileResult,
+) {
     let left_out = pods.iter().filter(|pod| reach::counts(pod, false) && reach::is_left_out(pod));
     let names: BTreeSet<String> = left_out.map(|pod| pod.name().to_string()).collect();
     let Some(first) = names.first() else { return };
-    let known = |name: &String| matches!(pass.memory, Memory::Said(said) if said.contains(name));
+    let known =
+        |name: &String| matches!(pass.memory, ReconcileMemory::Said(said) if said.contains(name));
     if !names.iter().all(known) {
-        let about = Subject::of(Resource::Services, service);
+        let about = InvolvedObject::of(BuiltinResource::Services, service);
         let others = match names.len() {
             1 => String::new(),
             number => format!(" and {} more", number.saturating_sub(1)),
         };
         // What is refused would silence it, and it holds in any case.
-        out.intents.insert(0, Intent::tell(about.warning(
+        out.intents.insert(0, ControllerIntent::tell(about.warning(
             "NotPublished",
             format!(
                 "pod {first}{others} is not behind the Service: with hostNetwork it has the address of its node, \
@@ -163,14 +187,19 @@ fn tell_left_out(pass: &Pass<'_>, service: &Seen, pods: &[Seen], out: &mut Outco
             ),
         )));
     }
-    out.memory = Memory::Said(names);
+    out.memory = ReconcileMemory::Said(names);
 }
 
 /// The endpoints that should be, grouped by their ports.
-fn groups(view: &dyn View, service: &Object, family: &str, pods: &[Seen]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups(
+    view: &dyn ClusterView,
+    service: &Object,
+    family: &str,
+    pods: &[VersionedObject],
+) -> Vec<EndpointGroup> {
+    let mut groups: Vec<EndpointGroup> = Vec::new();
     for pod in pods.iter().filter(|pod| reach::counts(pod, true)) {
-        let node = view.get(Resource::Nodes, "", pod::node(pod));
+        let node = view.get(BuiltinResource::Nodes, "", pod::node(pod));
         if node.is_none() && !reach::publishes_unready(service) {
             continue;
         }
@@ -184,7 +213,7 @@ fn groups(view: &dyn View, service: &Object, family: &str, pods: &[Seen]) -> Vec
         let group = match place.and_then(|place| groups.get_mut(place)) {
             Some(group) => group,
             None => {
-                groups.push(Group { ports, endpoints: BTreeMap::new() });
+                groups.push(EndpointGroup { ports, endpoints: BTreeMap::new() });
                 let Some(last) = groups.last_mut() else { continue };
                 last
             }
@@ -194,7 +223,12 @@ fn groups(view: &dyn View, service: &Object, family: &str, pods: &[Seen]) -> Vec
     groups
 }
 
-fn endpoint(service: &Object, pod: &Object, node: Option<&Seen>, addresses: &[&str]) -> Value {
+fn endpoint(
+    service: &Object,
+    pod: &Object,
+    node: Option<&VersionedObject>,
+    addresses: &[&str],
+) -> Value {
     let (serving, terminating) = (pod::ready(pod), owner::deleting(pod));
     let ready = reach::publishes_unready(service) || (serving && !terminating);
     let mut made = Object::new();
@@ -231,7 +265,7 @@ fn labels(service: &Object) -> Object {
 }
 
 /// When the newest thing that is shown happened: a pod became ready, or the Service came.
-pub(crate) fn trigger(service: &Object, pods: &[Seen]) -> Option<String> {
+pub(crate) fn trigger(service: &Object, pods: &[VersionedObject]) -> Option<String> {
     let pods = pods.iter().filter_map(|pod| pod::ready_since(pod));
     pods.chain(time::created(service)).max().map(time::written)
 }

@@ -23,10 +23,12 @@ use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::claim::Claim;
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Intent, Note, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, EventReport, InvolvedObject};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, pod, selector, wake};
 
 /// The controller of StatefulSets.
@@ -39,25 +41,30 @@ impl Controller for StatefulSets {
     fn alias(&self) -> &'static str {
         "statefulset"
     }
-    fn watches(&self) -> &'static [Resource] {
+    fn watches(&self) -> &'static [BuiltinResource] {
         &[
-            Resource::StatefulSets,
-            Resource::Pods,
-            Resource::ControllerRevisions,
-            Resource::PersistentVolumeClaims,
+            BuiltinResource::StatefulSets,
+            BuiltinResource::Pods,
+            BuiltinResource::ControllerRevisions,
+            BuiltinResource::PersistentVolumeClaims,
         ]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         match change.resource {
-            Resource::Pods => wake_by_pod(change, view, wake),
-            Resource::ControllerRevisions => {
-                wake::by_child(change, view, Resource::StatefulSets, selector_of, wake);
+            BuiltinResource::Pods => wake_by_pod(change, view, wake),
+            BuiltinResource::ControllerRevisions => {
+                wake::by_child(change, view, BuiltinResource::StatefulSets, selector_of, wake);
             }
-            Resource::PersistentVolumeClaims => wake_by_claim(change, view, wake),
+            BuiltinResource::PersistentVolumeClaims => wake_by_claim(change, view, wake),
             _ => wake::itself(change, wake),
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass)
     }
 }
@@ -66,24 +73,32 @@ fn selector_of(set: &Object) -> Option<LabelSelector> {
     selector::at(set, &["spec", "selector"])
 }
 
-fn wake_by_pod(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_by_pod(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     if let (Some(before), Some(after)) = (change.before, change.after)
         && !pod::counts_differently(before, after)
     {
         return;
     }
-    wake::by_child(change, view, Resource::StatefulSets, selector_of, wake);
+    wake::by_child(change, view, BuiltinResource::StatefulSets, selector_of, wake);
     // A pod of somebody else may have held a name that a set needs.
     if let (Some(gone), None) = (change.before, change.after)
         && let Some((set, _)) = identity::split(gone.name())
-        && view.get(Resource::StatefulSets, gone.namespace(), set).is_some()
+        && view.get(BuiltinResource::StatefulSets, gone.namespace(), set).is_some()
     {
-        wake(Key::new(gone.namespace(), set));
+        wake(ReconcileKey::new(gone.namespace(), set));
     }
 }
 
 /// A claim's name ends with those of its set and of its pod's number; dashes leave several readings.
-fn wake_by_claim(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_by_claim(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     let Some(claim) = change.object() else { return };
     if let (Some(before), Some(after)) = (change.before, change.after) {
         let same = |name: &str| before.at(&["metadata", name]) == after.at(&["metadata", name]);
@@ -95,17 +110,17 @@ fn wake_by_claim(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)
     for (at, _) in rest.match_indices('-') {
         let (template, set) = (rest.get(..at), rest.get(at + 1..));
         let (Some(template), Some(set)) = (template, set) else { continue };
-        let found = view.get(Resource::StatefulSets, claim.namespace(), set);
+        let found = view.get(BuiltinResource::StatefulSets, claim.namespace(), set);
         if found.is_some_and(|found| claims::templates(&found).any(|t| t.name() == template)) {
-            wake(Key::new(claim.namespace(), set));
+            wake(ReconcileKey::new(claim.namespace(), set));
         }
     }
 }
 
 /// A set as one pass reads it.
-struct Set<'a> {
-    object: &'a Seen,
-    about: Subject,
+struct StatefulSetContext<'a> {
+    object: &'a VersionedObject,
+    about: InvolvedObject,
     /// The first ordinal, and how many there should be.
     start: i64,
     replicas: i64,
@@ -115,11 +130,11 @@ struct Set<'a> {
     now: Timestamp,
 }
 
-impl<'a> Set<'a> {
-    fn read(object: &'a Seen, now: Timestamp) -> Set<'a> {
+impl<'a> StatefulSetContext<'a> {
+    fn read(object: &'a VersionedObject, now: Timestamp) -> StatefulSetContext<'a> {
         let int = |path: &[&str]| object.int_at(path);
-        Set {
-            about: Subject::of(Resource::StatefulSets, object),
+        StatefulSetContext {
+            about: InvolvedObject::of(BuiltinResource::StatefulSets, object),
             start: int(&["spec", "ordinals", "start"]).unwrap_or_default().max(0),
             replicas: int(&["spec", "replicas"]).unwrap_or(1).max(0),
             min_ready: int(&["spec", "minReadySeconds"]).unwrap_or_default(),
@@ -152,16 +167,16 @@ impl<'a> Set<'a> {
 /// The pods of a set by their numbers.
 struct Members {
     /// Those that the set should have.
-    replicas: BTreeMap<i64, Seen>,
+    replicas: BTreeMap<i64, VersionedObject>,
     /// Those whose numbers it should no longer have, highest first.
-    condemned: Vec<Seen>,
+    condemned: Vec<VersionedObject>,
 }
 
 impl Members {
     /// Pods without a number are nobody's business (SS1).
-    fn sort(set: &Set<'_>, pods: Vec<Seen>) -> Members {
+    fn sort(set: &StatefulSetContext<'_>, pods: Vec<VersionedObject>) -> Members {
         let mut members = Members { replicas: BTreeMap::new(), condemned: Vec::new() };
-        let mut condemned: BTreeMap<i64, Seen> = BTreeMap::new();
+        let mut condemned: BTreeMap<i64, VersionedObject> = BTreeMap::new();
         for pod in pods {
             match identity::ordinal(pod.name()) {
                 Some(ordinal) if set.wants(ordinal) => {
@@ -177,21 +192,21 @@ impl Members {
         members
     }
 
-    fn all(&self) -> impl Iterator<Item = &Seen> {
+    fn all(&self) -> impl Iterator<Item = &VersionedObject> {
         self.replicas.values().chain(&self.condemned)
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let (namespace, name) = (&pass.key.namespace, &pass.key.name);
-    let Some(object) = pass.view.get(Resource::StatefulSets, namespace, name) else {
+    let Some(object) = pass.view.get(BuiltinResource::StatefulSets, namespace, name) else {
         return out;
     };
     let Some(selector) = selector_of(&object).filter(|s| !s.is_everything()) else {
         return out;
     };
-    let set = Set::read(&object, pass.now);
+    let set = StatefulSetContext::read(&object, pass.now);
     let mut troubles = Vec::new();
     if set.strategy() == "Recreate" {
         troubles.push(unknown_strategy(&set));
@@ -205,12 +220,12 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
         return out;
     }
     let revisions = match revisions::decide(&set, known, pass.view) {
-        revisions::Decision::Write(intents) => {
+        revisions::StatefulRevisionOutcome::Write(intents) => {
             out.intents = intents;
             out.memory = pass.memory.clone();
             return out;
         }
-        revisions::Decision::Known(revisions) => revisions,
+        revisions::StatefulRevisionOutcome::Known(revisions) => revisions,
     };
     let members = Members::sort(&set, pods);
     out.intents.extend(status::changed(&set, &members, &revisions));
@@ -225,19 +240,19 @@ fn reconcile(pass: &Pass<'_>) -> Outcome {
 
 /// Adopts revisions and adopts or releases pods; the pods that are ours already (SS1, HI11).
 fn claim_pods(
-    set: &Set<'_>,
+    set: &StatefulSetContext<'_>,
     selector: &LabelSelector,
-    view: &dyn View,
-    known: &[Seen],
-    out: &mut Outcome,
-) -> Vec<Seen> {
+    view: &dyn ClusterView,
+    known: &[VersionedObject],
+    out: &mut ReconcileResult,
+) -> Vec<VersionedObject> {
     if !owner::deleting(set.object) {
         out.intents.extend(revisions::adopt(set, known));
     }
     let claimed = Claim {
-        resource: Resource::StatefulSets,
+        resource: BuiltinResource::StatefulSets,
         controller: set.object,
-        children: Resource::Pods,
+        children: BuiltinResource::Pods,
         selector,
         among: |_| true,
         fits: &|pod| identity::split(pod.name()).is_some_and(|(of, _)| of == set.object.name()),
@@ -248,7 +263,7 @@ fn claim_pods(
     claimed.ours
 }
 
-fn unknown_strategy(set: &Set<'_>) -> Note {
+fn unknown_strategy(set: &StatefulSetContext<'_>) -> EventReport {
     let message = alloc::format!(
         "statefulset {}/{} uses Recreate strategy but feature gate StatefulSetRecreateStrategy \
          is disabled",
@@ -259,15 +274,16 @@ fn unknown_strategy(set: &Set<'_>) -> Note {
 }
 
 /// Tells what is wrong, but not what was told before and is still so (PU4).
-fn tell_once(pass: &Pass<'_>, troubles: Vec<Note>, out: &mut Outcome) {
+fn tell_once(pass: &Pass<'_>, troubles: Vec<EventReport>, out: &mut ReconcileResult) {
     let mut said: BTreeSet<String> = BTreeSet::new();
     for note in troubles {
-        let old = matches!(pass.memory, Memory::Said(said) if said.contains(&note.message));
+        let old =
+            matches!(pass.memory, ReconcileMemory::Said(said) if said.contains(&note.message));
         if said.insert(note.message.clone()) && !old {
-            out.push(Intent::tell(note));
+            out.push(ControllerIntent::tell(note));
         }
     }
     if !said.is_empty() {
-        out.memory = Memory::Said(said);
+        out.memory = ReconcileMemory::Said(said);
     }
 }

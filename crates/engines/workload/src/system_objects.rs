@@ -9,19 +9,19 @@
 
 use alloc::string::{String, ToString};
 
-use tenure_machinery::{Object, ObjectExt, wanted};
+use tenure_machinery::{Object, ObjectExt, desired_state};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::View;
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 
 /// An object that every cluster has.
 #[derive(Clone, Debug)]
 pub struct SystemObject {
     /// Where it goes.
-    pub resource: Resource,
+    pub resource: BuiltinResource,
     /// Its namespace; empty where the resource has none.
     pub namespace: String,
     /// The object as it is made.
@@ -49,16 +49,21 @@ impl Controller for SystemObjects {
     fn is_essential(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
+    fn watches(&self) -> &'static [BuiltinResource] {
         &[
-            Resource::Namespaces,
-            Resource::Services,
-            Resource::Endpoints,
-            Resource::EndpointSlices,
-            Resource::ConfigMaps,
+            BuiltinResource::Namespaces,
+            BuiltinResource::Services,
+            BuiltinResource::Endpoints,
+            BuiltinResource::EndpointSlices,
+            BuiltinResource::ConfigMaps,
         ]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         let Some(object) = change.object() else { return };
         let is = |system: &&SystemObject| {
             system.resource == change.resource
@@ -67,13 +72,13 @@ impl Controller for SystemObjects {
         };
         let concerned = |system: &SystemObject| system.kept || change.after.is_none();
         if view.system_objects().iter().find(is).is_some_and(concerned) {
-            wake(Key::new("", ""));
+            wake(ReconcileKey::new("", ""));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
         for system in pass.view.system_objects() {
-            out.intents.extend(settle(pass.view, system).map(Intent::independent));
+            out.intents.extend(settle(pass.view, system).map(ControllerIntent::independent));
         }
         out
     }
@@ -81,7 +86,7 @@ impl Controller for SystemObjects {
 
 /// Makes an object that is missing, or has one that is kept say again what it said; the rest of it is left
 /// alone.
-fn settle(view: &dyn View, system: &SystemObject) -> Option<Intent> {
+fn settle(view: &dyn ClusterView, system: &SystemObject) -> Option<ControllerIntent> {
     let SystemObject { resource, namespace, object: wanted, kept } = system;
     let Some(seen) = view.get(*resource, namespace, wanted.name()) else {
         let mut object = wanted.clone();
@@ -89,11 +94,11 @@ fn settle(view: &dyn View, system: &SystemObject) -> Option<Intent> {
             let metadata = object.map_mut("metadata");
             metadata.insert("namespace".to_string(), namespace.as_str().into());
         }
-        return Some(Intent::create(*resource, object).forgiving(&[409]));
+        return Some(ControllerIntent::create(*resource, object).forgiving(&[409]));
     };
     let mut object = Object::clone(&seen.object);
-    if !kept || owner::deleting(&seen) || !wanted::put_right(&mut object, wanted) {
+    if !kept || owner::deleting(&seen) || !desired_state::put_right(&mut object, wanted) {
         return None;
     }
-    Some(Intent::update(*resource, object, Door::Main, seen.revision))
+    Some(ControllerIntent::update(*resource, object, UpdateEndpoint::Main, seen.revision))
 }

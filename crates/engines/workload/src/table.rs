@@ -31,7 +31,7 @@ use crate::statefulset::StatefulSets;
 use crate::system_objects::SystemObjects;
 use crate::taints::{NodeLifecycle, TaintEviction};
 use crate::ttl::TtlAfterFinished;
-use crate::volumes::Volumes;
+use crate::volumes::PersistentVolumes;
 
 /// All controllers, in the order in which `--help` lists them.
 pub static CONTROLLERS: &[&dyn Controller] = &[
@@ -51,7 +51,7 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &DisruptionBudgets,
     &NodeLifecycle,
     &TaintEviction,
-    &Volumes,
+    &PersistentVolumes,
     &EphemeralVolumes,
     &Namespaces,
     &ClaimProtection,

@@ -14,10 +14,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{condition, placement, pod, time};
 
 /// Where agents keep the leases of their nodes.
@@ -52,21 +52,28 @@ impl Controller for NodeLifecycle {
     fn component(&self) -> &'static str {
         "node-controller"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Nodes, Resource::Leases]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Nodes, BuiltinResource::Leases]
     }
-    fn wake(&self, change: &Change<'_>, _view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         let Some(object) = change.object() else { return };
-        if change.resource == Resource::Nodes {
-            wake(Key::of(object));
+        if change.resource == BuiltinResource::Nodes {
+            wake(ReconcileKey::of(object));
         } else if object.namespace() == LEASES && change.before.is_none() {
             // A renewal needs no look: the timer finds it.
-            wake(Key::new("", object.name()));
+            wake(ReconcileKey::new("", object.name()));
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
-        let Some(node) = pass.view.get(Resource::Nodes, "", &pass.key.name) else { return out };
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
+        let Some(node) = pass.view.get(BuiltinResource::Nodes, "", &pass.key.name) else {
+            return out;
+        };
         if silent(pass, &node, &mut out) {
             out.push(doubt(&node, pass.now));
         } else {
@@ -77,8 +84,8 @@ impl Controller for NodeLifecycle {
 }
 
 /// Whether the agent of a node that should be heard has not been heard.
-fn silent(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) -> bool {
-    let lease = pass.view.get(Resource::Leases, LEASES, node.name());
+fn silent(pass: &Pass<'_>, node: &VersionedObject, out: &mut ReconcileResult) -> bool {
+    let lease = pass.view.get(BuiltinResource::Leases, LEASES, node.name());
     let renewed = lease.and_then(|lease| time::at(&lease, &["spec", "renewTime"]));
     let Some(renewed) = renewed else { return false };
     if condition::is(node.list_at(&["status", "conditions"]), "Ready", "Unknown") {
@@ -92,7 +99,7 @@ fn silent(pass: &Pass<'_>, node: &Seen, out: &mut Outcome) -> bool {
 }
 
 /// Says that nothing is known of a node.
-fn doubt(node: &Seen, now: Timestamp) -> Intent {
+fn doubt(node: &VersionedObject, now: Timestamp) -> ControllerIntent {
     let mut object = Object::clone(&node.object);
     let mut conditions: Vec<Value> = object.list_at(&["status", "conditions"]).to_vec();
     for kind in ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"] {
@@ -103,13 +110,14 @@ fn doubt(node: &Seen, now: Timestamp) -> Intent {
         );
     }
     object.map_mut("status").insert("conditions".to_string(), Value::Array(conditions));
-    let note = Subject::of(Resource::Nodes, node)
+    let note = InvolvedObject::of(BuiltinResource::Nodes, node)
         .normal("NodeNotReady", format!("Node {} status is now: NodeNotReady", node.name()));
-    Intent::update(Resource::Nodes, object, Door::Status, node.revision).when_done(note)
+    ControllerIntent::update(BuiltinResource::Nodes, object, UpdateEndpoint::Status, node.revision)
+        .when_done(note)
 }
 
 /// The write of a node whose taints do not say what its conditions say.
-fn tainted(node: &Seen, now: Timestamp) -> Option<Intent> {
+fn tainted(node: &VersionedObject, now: Timestamp) -> Option<ControllerIntent> {
     let conditions = node.list_at(&["status", "conditions"]);
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for (kind, bad, key) in SIGNS {
@@ -148,7 +156,12 @@ fn tainted(node: &Seen, now: Timestamp) -> Option<Intent> {
         } else {
             spec.insert("taints".to_string(), Value::Array(taints));
         }
-        Intent::update(Resource::Nodes, object, Door::Main, node.revision)
+        ControllerIntent::update(
+            BuiltinResource::Nodes,
+            object,
+            UpdateEndpoint::Main,
+            node.revision,
+        )
     })
 }
 
@@ -159,32 +172,41 @@ impl Controller for TaintEviction {
     fn alias(&self) -> &'static str {
         "taint-eviction"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Pods, Resource::Nodes]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Pods, BuiltinResource::Nodes]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         let Some(object) = change.after else { return };
         let differs = |path: &[&str]| change.before.is_none_or(|b| b.at(path) != object.at(path));
-        if change.resource == Resource::Pods {
+        if change.resource == BuiltinResource::Pods {
             let placed = !pod::node(object).is_empty()
                 && (differs(&["spec", "nodeName"]) || differs(&["spec", "tolerations"]));
             // A node that nobody must leave wakes its pods once that changes.
             if placed
-                && view.get(Resource::Nodes, "", pod::node(object)).is_some_and(|n| evicts(&n))
+                && view
+                    .get(BuiltinResource::Nodes, "", pod::node(object))
+                    .is_some_and(|n| evicts(&n))
             {
-                wake(Key::of(object));
+                wake(ReconcileKey::of(object));
             }
         } else if change.before.is_some() && differs(&["spec", "taints"]) {
             for pod in view.pods_on(object.name()) {
-                wake(Key::of(&pod));
+                wake(ReconcileKey::of(&pod));
             }
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        let mut out = Outcome::default();
-        let pod = pass.view.get(Resource::Pods, &pass.key.namespace, &pass.key.name);
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        let mut out = ReconcileResult::default();
+        let pod = pass.view.get(BuiltinResource::Pods, &pass.key.namespace, &pass.key.name);
         let Some(pod) = pod.filter(|pod| pod::active(pod)) else { return out };
-        let Some(node) = pass.view.get(Resource::Nodes, "", pod::node(&pod)) else { return out };
+        let Some(node) = pass.view.get(BuiltinResource::Nodes, "", pod::node(&pod)) else {
+            return out;
+        };
         match leaves(&node, &pod, pass.now) {
             Some(time) if time <= pass.now => out.intents = evicted(&pod, pass.now),
             Some(time) => out.wake_after(time::until(time, pass.now)),
@@ -224,8 +246,8 @@ fn leaves(node: &Object, pod: &Object, now: Timestamp) -> Option<Timestamp> {
     earliest
 }
 
-fn evicted(pod: &Seen, now: Timestamp) -> Vec<Intent> {
-    let about = Subject::of(Resource::Pods, pod);
+fn evicted(pod: &VersionedObject, now: Timestamp) -> Vec<ControllerIntent> {
+    let about = InvolvedObject::of(BuiltinResource::Pods, pod);
     let words = format!("Marking for deletion Pod {}/{}", pod.namespace(), pod.name());
     let mut object = Object::clone(&pod.object);
     let status = object.map_mut("status");
@@ -235,8 +257,14 @@ fn evicted(pod: &Seen, now: Timestamp) -> Vec<Intent> {
     condition::set(&mut conditions, why);
     status.insert("conditions".to_string(), Value::Array(conditions));
     [
-        Intent::update(Resource::Pods, object, Door::Status, pod.revision),
-        Intent::delete(Resource::Pods, pod).when_done(about.normal("TaintManagerEviction", words)),
+        ControllerIntent::update(
+            BuiltinResource::Pods,
+            object,
+            UpdateEndpoint::Status,
+            pod.revision,
+        ),
+        ControllerIntent::delete(BuiltinResource::Pods, pod)
+            .when_done(about.normal("TaintManagerEviction", words)),
     ]
     .to_vec()
 }

@@ -2,10 +2,10 @@
 
 use tenure_machinery::ObjectExt;
 
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::intent::{Intent, Propagation};
-use crate::resource::Resource;
-use crate::view::View;
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::intent::{ControllerIntent, IntentPropagation};
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 use crate::{job, owner, time, wake};
 
 /// The controller that deletes finished Jobs.
@@ -18,24 +18,30 @@ impl Controller for TtlAfterFinished {
     fn alias(&self) -> &'static str {
         "ttl-after-finished"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::Jobs]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[BuiltinResource::Jobs]
     }
-    fn wake(&self, change: &Change<'_>, _: &dyn View, wake: &mut dyn FnMut(Key)) {
-        let concerns =
-            |job: &&crate::Seen| job.int_at(&["spec", "ttlSecondsAfterFinished"]).is_some();
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        _: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        let concerns = |job: &&crate::VersionedObject| {
+            job.int_at(&["spec", "ttlSecondsAfterFinished"]).is_some()
+        };
         if change.after.filter(concerns).is_some() {
             wake::itself(change, wake);
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         reconcile(pass).unwrap_or_default()
     }
 }
 
-fn reconcile(pass: &Pass<'_>) -> Option<Outcome> {
-    let mut out = Outcome::default();
-    let job = pass.view.get(Resource::Jobs, &pass.key.namespace, &pass.key.name)?;
+fn reconcile(pass: &Pass<'_>) -> Option<ReconcileResult> {
+    let mut out = ReconcileResult::default();
+    let job = pass.view.get(BuiltinResource::Jobs, &pass.key.namespace, &pass.key.name)?;
     if owner::deleting(&job) {
         return None;
     }
@@ -47,7 +53,8 @@ fn reconcile(pass: &Pass<'_>) -> Option<Outcome> {
         return Some(out);
     }
     // Whoever changes the Job in this moment may have given it more time, so it must be as seen.
-    let deletion = Intent::delete(Resource::Jobs, &job).propagating(Propagation::Foreground);
+    let deletion = ControllerIntent::delete(BuiltinResource::Jobs, &job)
+        .propagating(IntentPropagation::Foreground);
     out.push(deletion.unless_changed(job.revision));
     Some(out)
 }

@@ -13,22 +13,22 @@ use tenure_core::Revision;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt as _};
 
-use crate::resource::Resource;
-use crate::scheduler::{Taken, Waiting};
-use crate::simulated::{Household, Resident};
+use crate::resource::BuiltinResource;
+use crate::scheduler::{PendingPod, PodAllocation};
+use crate::simulated::{NodeLoad, Resident};
 use crate::system_objects::SystemObject;
 use crate::{owner, selector};
 
 /// An object as the view holds it, and the revision that wrote it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct VersionedObject {
     /// The whole object, as clients see it.
     pub object: Arc<Object>,
     /// The revision that wrote it.
     pub revision: Revision,
 }
 
-impl Deref for Seen {
+impl Deref for VersionedObject {
     type Target = Object;
     fn deref(&self) -> &Object {
         &self.object
@@ -58,7 +58,7 @@ impl<'a> ObjectHeader<'a> {
     /// An object that was read, with its finalizers.
     #[must_use]
     pub fn of(
-        resource: Resource,
+        resource: BuiltinResource,
         object: &'a Object,
         finalizers: &'a [&'a str],
     ) -> ObjectHeader<'a> {
@@ -82,12 +82,17 @@ pub struct CustomKind {
 }
 
 /// A consistent read at one revision (PU2). Lists are in the order of namespace, then name.
-pub trait View {
+pub trait ClusterView {
     /// One object; the namespace is empty for resources without one.
-    fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Seen>;
+    fn get(
+        &self,
+        resource: BuiltinResource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<VersionedObject>;
 
     /// All objects of a resource, in one namespace or everywhere.
-    fn list(&self, resource: Resource, namespace: Option<&str>) -> Vec<Seen>;
+    fn list(&self, resource: BuiltinResource, namespace: Option<&str>) -> Vec<VersionedObject>;
 
     /// The certificate of the cluster's authority, in PEM form.
     fn authority(&self) -> &str {
@@ -125,7 +130,7 @@ pub trait View {
 
     /// Shows every object of a namespace, whatever its kind, custom ones too.
     fn each_in_namespace(&self, namespace: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
-        for resource in Resource::ALL.iter().filter(|resource| resource.namespaced()) {
+        for resource in BuiltinResource::ALL.iter().filter(|resource| resource.namespaced()) {
             for object in self.list(*resource, Some(namespace)) {
                 let finalizers = object.list_at(&["metadata", "finalizers"]).iter();
                 let finalizers: Vec<&str> = finalizers.filter_map(|f| f.as_str()).collect();
@@ -135,12 +140,17 @@ pub trait View {
     }
 
     /// The objects of a resource that name a uid among their owners, whatever the entry says.
-    fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen>;
+    fn owned_by(&self, uid: &str, resource: BuiltinResource) -> Vec<VersionedObject>;
 
     /// The objects in a namespace that match a selector and have no controller entry.
     ///
     /// A host with an index of such objects answers without a walk over the namespace.
-    fn orphans(&self, resource: Resource, namespace: &str, selector: &LabelSelector) -> Vec<Seen> {
+    fn orphans(
+        &self,
+        resource: BuiltinResource,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Vec<VersionedObject> {
         let mut found = self.select(resource, namespace, selector);
         found.retain(|object| owner::controller_of(object).is_none());
         found
@@ -149,15 +159,20 @@ pub trait View {
     /// The objects in a namespace that match a selector.
     ///
     /// A host may look at labels alone before it parses.
-    fn select(&self, resource: Resource, namespace: &str, selector: &LabelSelector) -> Vec<Seen> {
+    fn select(
+        &self,
+        resource: BuiltinResource,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Vec<VersionedObject> {
         let mut found = self.list(resource, Some(namespace));
         found.retain(|object| selector::matches(selector, object));
         found
     }
 
     /// The pods that are bound to no node.
-    fn unbound_pods(&self) -> Vec<Seen> {
-        let mut found = self.list(Resource::Pods, None);
+    fn unbound_pods(&self) -> Vec<VersionedObject> {
+        let mut found = self.list(BuiltinResource::Pods, None);
         found.retain(|pod| crate::pod::node(pod).is_empty());
         found
     }
@@ -165,22 +180,22 @@ pub trait View {
     /// The pods that wait for the scheduler, in any order.
     ///
     /// A host that remembers them answers without reading every pod; some may wait no more.
-    fn waiting(&self) -> Vec<Arc<Waiting>> {
+    fn waiting(&self) -> Vec<Arc<PendingPod>> {
         let pods = self.unbound_pods();
-        pods.iter().filter_map(|pod| Waiting::of(pod)).map(Arc::new).collect()
+        pods.iter().filter_map(|pod| PendingPod::of(pod)).map(Arc::new).collect()
     }
 
     /// What every pod that has a node takes there.
     ///
     /// A host that remembers it answers without reading every pod.
-    fn taken(&self) -> Vec<Arc<Taken>> {
-        let pods = self.list(Resource::Pods, None);
-        pods.iter().filter_map(|pod| Taken::of(pod)).map(Arc::new).collect()
+    fn taken(&self) -> Vec<Arc<PodAllocation>> {
+        let pods = self.list(BuiltinResource::Pods, None);
+        pods.iter().filter_map(|pod| PodAllocation::of(pod)).map(Arc::new).collect()
     }
 
     /// The pods bound to a node.
-    fn pods_on(&self, node: &str) -> Vec<Seen> {
-        let mut found = self.list(Resource::Pods, None);
+    fn pods_on(&self, node: &str) -> Vec<VersionedObject> {
+        let mut found = self.list(BuiltinResource::Pods, None);
         found.retain(|pod| pod.str_at(&["spec", "nodeName"]) == Some(node));
         found
     }
@@ -188,8 +203,8 @@ pub trait View {
     /// The pods bound to a node, as its agent needs them.
     ///
     /// A host that remembers how they are reads only those that move on.
-    fn household(&self, node: &str) -> Household {
-        let mut household = Household::default();
+    fn node_load(&self, node: &str) -> NodeLoad {
+        let mut household = NodeLoad::default();
         for pod in self.pods_on(node) {
             household.add(Resident::of(&pod), || Some(pod));
         }

@@ -17,11 +17,13 @@ use alloc::string::ToString;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Controller, Key, Memory, Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
+use crate::controller::{
+    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 
 /// The provisioner that makes volumes here.
 pub const PROVISIONER: &str = "tenure.dev/local";
@@ -34,9 +36,9 @@ const WANTS_PROVISIONER: [&str; 2] =
     ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"];
 
 /// The controller of claims and volumes.
-pub struct Volumes;
+pub struct PersistentVolumes;
 
-impl Controller for Volumes {
+impl Controller for PersistentVolumes {
     fn name(&self) -> &'static str {
         "persistentvolume-binder-controller"
     }
@@ -46,48 +48,61 @@ impl Controller for Volumes {
     fn component(&self) -> &'static str {
         "persistentvolume-controller"
     }
-    fn watches(&self) -> &'static [Resource] {
-        &[Resource::PersistentVolumeClaims, Resource::PersistentVolumes, Resource::StorageClasses]
+    fn watches(&self) -> &'static [BuiltinResource] {
+        &[
+            BuiltinResource::PersistentVolumeClaims,
+            BuiltinResource::PersistentVolumes,
+            BuiltinResource::StorageClasses,
+        ]
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
         match change.resource {
-            Resource::PersistentVolumeClaims => {
+            BuiltinResource::PersistentVolumeClaims => {
                 crate::wake::itself(change, wake);
                 for claim in [change.before, change.after].into_iter().flatten() {
                     if let Some(volume) = volume_of(claim) {
-                        wake(Key::new("", volume));
+                        wake(ReconcileKey::new("", volume));
                     }
                 }
             }
-            Resource::PersistentVolumes => {
+            BuiltinResource::PersistentVolumes => {
                 crate::wake::itself(change, wake);
                 wake_claims(change, view, wake);
             }
             _ => unbound(view, wake),
         }
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
         if pass.key.namespace.is_empty() { phase::volume(pass) } else { claim(pass) }
     }
 }
 
 /// Wakes the claim that a volume names, or every claim that could take a free one.
-fn wake_claims(change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
+fn wake_claims(
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    wake: &mut dyn FnMut(ReconcileKey),
+) {
     let Some(volume) = change.object() else { return };
     match volume.map_at(&["spec", "claimRef"]) {
         Some(claim) => {
             let text = |name: &str| claim.str_at(&[name]).unwrap_or_default();
-            wake(Key::new(text("namespace"), text("name")));
+            wake(ReconcileKey::new(text("namespace"), text("name")));
         }
         None if change.after.is_some() => unbound(view, wake),
         None => {}
     }
 }
 
-fn unbound(view: &dyn View, wake: &mut dyn FnMut(Key)) {
-    for claim in view.list(Resource::PersistentVolumeClaims, None) {
+fn unbound(view: &dyn ClusterView, wake: &mut dyn FnMut(ReconcileKey)) {
+    for claim in view.list(BuiltinResource::PersistentVolumeClaims, None) {
         if owner::annotation(&claim, COMPLETED).is_none() {
-            wake(Key::of(&claim));
+            wake(ReconcileKey::of(&claim));
         }
     }
 }
@@ -97,9 +112,9 @@ pub(crate) fn volume_of(claim: &Object) -> Option<&str> {
     claim.str_at(&["spec", "volumeName"]).filter(|name| !name.is_empty())
 }
 
-fn class_of(view: &dyn View, claim: &Object) -> Option<Seen> {
+fn class_of(view: &dyn ClusterView, claim: &Object) -> Option<VersionedObject> {
     let name = claim.str_at(&["spec", "storageClassName"]).filter(|name| !name.is_empty())?;
-    view.get(Resource::StorageClasses, "", name)
+    view.get(BuiltinResource::StorageClasses, "", name)
 }
 
 /// The class that claims get when they name none, where there are simulated nodes.
@@ -121,7 +136,7 @@ pub fn default_class() -> Object {
 
 /// Whether a claim is bound only once a pod needs it.
 #[must_use]
-pub fn waits_for_pod(view: &dyn View, claim: &Object) -> bool {
+pub fn waits_for_pod(view: &dyn ClusterView, claim: &Object) -> bool {
     class_of(view, claim)
         .is_some_and(|class| class.str_at(&["volumeBindingMode"]) == Some("WaitForFirstConsumer"))
 }
@@ -136,10 +151,10 @@ fn names(volume: &Object, claim: &Object) -> bool {
     })
 }
 
-fn claim(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
+fn claim(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
     let (namespace, name) = (&*pass.key.namespace, &*pass.key.name);
-    let claim = pass.view.get(Resource::PersistentVolumeClaims, namespace, name);
+    let claim = pass.view.get(BuiltinResource::PersistentVolumeClaims, namespace, name);
     let Some(claim) = claim else { return out };
     if owner::annotation(&claim, COMPLETED).is_some() {
         out.intents.extend(phase::claim(pass, &claim));
@@ -150,8 +165,8 @@ fn claim(pass: &Pass<'_>) -> Outcome {
     }
     let found = match volume_of(&claim) {
         Some(named) => {
-            let named = pass.view.get(Resource::PersistentVolumes, "", named);
-            let free = |volume: &Seen| {
+            let named = pass.view.get(BuiltinResource::PersistentVolumes, "", named);
+            let free = |volume: &VersionedObject| {
                 volume.map_at(&["spec", "claimRef"]).is_none() || names(volume, &claim)
             };
             // A claim that names its volume waits for it and takes no other.
@@ -177,15 +192,20 @@ fn claim(pass: &Pass<'_>) -> Outcome {
 }
 
 /// Ties a claim and a volume together: the volume first.
-fn bind(claim: &Seen, volume: &Seen, out: &mut Outcome) {
+fn bind(claim: &VersionedObject, volume: &VersionedObject, out: &mut ReconcileResult) {
     if volume.str_at(&["spec", "claimRef", "uid"]) != Some(owner::uid(claim)) {
         let mut object = Object::clone(&volume.object);
         if volume.map_at(&["spec", "claimRef"]).is_none() {
             owner::annotate(&mut object, BOUND_HERE, "yes");
         }
         object.map_mut("spec").insert("claimRef".to_string(), entry(claim));
-        let door = Door::Main;
-        out.push(Intent::update(Resource::PersistentVolumes, object, door, volume.revision));
+        let door = UpdateEndpoint::Main;
+        out.push(ControllerIntent::update(
+            BuiltinResource::PersistentVolumes,
+            object,
+            door,
+            volume.revision,
+        ));
     }
     let mut object = Object::clone(&claim.object);
     if volume_of(claim).is_none() {
@@ -193,11 +213,16 @@ fn bind(claim: &Seen, volume: &Seen, out: &mut Outcome) {
         object.map_mut("spec").insert("volumeName".to_string(), volume.name().into());
     }
     owner::annotate(&mut object, COMPLETED, "yes");
-    let door = Door::Main;
-    out.push(Intent::update(Resource::PersistentVolumeClaims, object, door, claim.revision));
+    let door = UpdateEndpoint::Main;
+    out.push(ControllerIntent::update(
+        BuiltinResource::PersistentVolumeClaims,
+        object,
+        door,
+        claim.revision,
+    ));
 }
 
-fn entry(claim: &Seen) -> Value {
+fn entry(claim: &VersionedObject) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -209,7 +234,7 @@ fn entry(claim: &Seen) -> Value {
 }
 
 /// Makes a volume for a claim whose class says so, or hands the claim to somebody else.
-fn provision(pass: &Pass<'_>, claim: &Seen, out: &mut Outcome) {
+fn provision(pass: &Pass<'_>, claim: &VersionedObject, out: &mut ReconcileResult) {
     let Some(class) = class_of(pass.view, claim) else {
         let words = match claim.str_at(&["spec", "storageClassName"]).unwrap_or_default() {
             "" => "no persistent volumes available for this claim and no storage class is set"
@@ -231,8 +256,13 @@ fn provision(pass: &Pass<'_>, claim: &Seen, out: &mut Outcome) {
         for key in WANTS_PROVISIONER {
             owner::annotate(&mut object, key, provisioner);
         }
-        let door = Door::Main;
-        out.push(Intent::update(Resource::PersistentVolumeClaims, object, door, claim.revision));
+        let door = UpdateEndpoint::Main;
+        out.push(ControllerIntent::update(
+            BuiltinResource::PersistentVolumeClaims,
+            object,
+            door,
+            claim.revision,
+        ));
         return;
     }
     if provisioner != PROVISIONER {
@@ -244,9 +274,9 @@ fn provision(pass: &Pass<'_>, claim: &Seen, out: &mut Outcome) {
         return;
     }
     let volume = made(claim, &class);
-    let about = Subject::of(Resource::PersistentVolumeClaims, claim);
+    let about = InvolvedObject::of(BuiltinResource::PersistentVolumeClaims, claim);
     let words = format!("Successfully provisioned volume {}", volume.name());
-    let intent = Intent::create(Resource::PersistentVolumes, volume)
+    let intent = ControllerIntent::create(BuiltinResource::PersistentVolumes, volume)
         .relying_on(about.living())
         .when_done(about.normal("ProvisioningSucceeded", words));
     out.push(intent);
@@ -263,25 +293,25 @@ fn reason(claim: &Object) -> &'static str {
 /// Says something about a claim that waits, once for each way it is written.
 fn tell_once(
     pass: &Pass<'_>,
-    claim: &Seen,
-    out: &mut Outcome,
+    claim: &VersionedObject,
+    out: &mut ReconcileResult,
     warning: bool,
     reason: &str,
     words: &str,
 ) {
     let said = [format!("{reason} {words}")].into();
-    let known = matches!(pass.memory, Memory::Said(known) if *known == said);
-    out.memory = Memory::Said(said);
+    let known = matches!(pass.memory, ReconcileMemory::Said(known) if *known == said);
+    out.memory = ReconcileMemory::Said(said);
     if known {
         return;
     }
-    let about = Subject::of(Resource::PersistentVolumeClaims, claim);
+    let about = InvolvedObject::of(BuiltinResource::PersistentVolumeClaims, claim);
     let note = if warning { about.warning(reason, words) } else { about.normal(reason, words) };
-    out.push(Intent::tell(note));
+    out.push(ControllerIntent::tell(note));
 }
 
 /// A volume that is made for a claim.
-fn made(claim: &Seen, class: &Object) -> Object {
+fn made(claim: &VersionedObject, class: &Object) -> Object {
     let name = format!("pvc-{}", owner::uid(claim));
     let mode = claim.str_at(&["spec", "volumeMode"]).unwrap_or("Filesystem");
     let volume = json!({

@@ -6,21 +6,25 @@
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::{Change, Key};
-use crate::resource::Resource;
-use crate::view::View;
+use crate::controller::{ObjectChange, ReconcileKey};
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 use crate::{owner, selector};
 
 /// Wakes the changed object itself.
-pub fn itself(change: &Change<'_>, wake: &mut dyn FnMut(Key)) {
+pub fn itself(change: &ObjectChange<'_>, wake: &mut dyn FnMut(ReconcileKey)) {
     if let Some(object) = change.object() {
-        wake(Key::of(object));
+        wake(ReconcileKey::of(object));
     }
 }
 
 /// The controller of a child, if it is of this kind and has the uid that the child names (CR10).
 #[must_use]
-pub fn controller(child: &Object, resource: Resource, view: &dyn View) -> Option<crate::Seen> {
+pub fn controller(
+    child: &Object,
+    resource: BuiltinResource,
+    view: &dyn ClusterView,
+) -> Option<crate::VersionedObject> {
     let entry = owner::controller_of(child)?;
     if entry.str_at(&["kind"]) != Some(resource.kind()) {
         return None;
@@ -32,15 +36,15 @@ pub fn controller(child: &Object, resource: Resource, view: &dyn View) -> Option
 /// Wakes the controllers of a kind that a change of a child concerns: the one it has, the one it had,
 /// and for a new or relabelled object without one, all that could adopt it (CR11).
 pub fn by_child(
-    change: &Change<'_>,
-    view: &dyn View,
-    resource: Resource,
+    change: &ObjectChange<'_>,
+    view: &dyn ClusterView,
+    resource: BuiltinResource,
     selector_of: fn(&Object) -> Option<LabelSelector>,
-    wake: &mut dyn FnMut(Key),
+    wake: &mut dyn FnMut(ReconcileKey),
 ) {
     for child in [change.before, change.after].into_iter().flatten() {
         if let Some(found) = controller(child, resource, view) {
-            wake(Key::of(&found));
+            wake(ReconcileKey::of(&found));
         }
     }
     if let Some(orphan) = change.after
@@ -55,16 +59,16 @@ pub fn by_child(
 /// Wakes all objects of a kind in the namespace of an object whose selector matches it.
 pub fn by_selector(
     object: &Object,
-    view: &dyn View,
-    resource: Resource,
+    view: &dyn ClusterView,
+    resource: BuiltinResource,
     selector_of: fn(&Object) -> Option<LabelSelector>,
-    wake: &mut dyn FnMut(Key),
+    wake: &mut dyn FnMut(ReconcileKey),
 ) {
     for candidate in view.list(resource, Some(object.namespace())) {
         let matches = selector_of(&candidate)
             .is_some_and(|s| !s.is_everything() && selector::matches(&s, object));
         if matches {
-            wake(Key::of(&candidate));
+            wake(ReconcileKey::of(&candidate));
         }
     }
 }

@@ -21,7 +21,7 @@ const FORMER_MARK: &str = "# Written by tenure at every start; changes made here
 
 /// What a client needs to know.
 #[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
+pub struct KubeconfigEntries<'a> {
     /// What the file calls the user: a plain word, since it is not quoted.
     pub user: &'a str,
     /// The address of the server, as a URL.
@@ -62,7 +62,7 @@ pub enum NotAKubeconfig {
 
 /// What is left of a text without our entries.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum EntryRemoval {
     /// What others wrote.
     Left(String),
     /// Nothing that anybody wrote.
@@ -75,7 +75,7 @@ pub(super) enum Taken {
 
 /// The text of a kubeconfig with one cluster, one user and one context.
 #[must_use]
-pub fn render(access: Access<'_>) -> String {
+pub fn render(access: KubeconfigEntries<'_>) -> String {
     // Every value is a URL or base64, so none needs quoting.
     let mut text = String::new();
     let _ = write!(
@@ -122,17 +122,21 @@ pub(super) fn check(text: &str) -> Result<(), NotAKubeconfig> {
 }
 
 /// Who wrote the entries at our names.
-struct Names {
+struct EntryProvenance {
     /// The cluster, if there is one, is ours.
     cluster: Option<bool>,
     user: Option<bool>,
     context: Option<bool>,
 }
 
-impl Names {
+impl EntryProvenance {
     /// What is marked is ours. Entries of former releases are not: those with the authority or the server that
     /// is meant are ours too.
-    fn read(config: &Map<String, Value>, user: &str, meant: impl Fn(&Value) -> bool) -> Names {
+    fn read(
+        config: &Map<String, Value>,
+        user: &str,
+        meant: impl Fn(&Value) -> bool,
+    ) -> EntryProvenance {
         let found = |list: &str, name: &str, member: &str| {
             let items = config.get(list).and_then(Value::as_array).into_iter().flatten();
             let mut named =
@@ -155,7 +159,7 @@ impl Names {
             let leads_here = entry.get("cluster").and_then(Value::as_str) == Some(CONTEXT);
             cluster.unwrap_or(empty(entry) || leads_here)
         });
-        Names { cluster, user, context }
+        EntryProvenance { cluster, user, context }
     }
 
     /// The first that is somebody else's.
@@ -172,7 +176,7 @@ impl Names {
 }
 
 /// The text with our entries in it; the same text if they are there already.
-pub(super) fn put(text: &str, access: Access<'_>) -> Result<String, NotAKubeconfig> {
+pub(super) fn put(text: &str, access: KubeconfigEntries<'_>) -> Result<String, NotAKubeconfig> {
     let mut config = config(text)?;
     // What nobody edited stays in the form that it had.
     if text.trim().is_empty() || is_plain(&config, text) {
@@ -183,7 +187,7 @@ pub(super) fn put(text: &str, access: Access<'_>) -> Result<String, NotAKubeconf
     let meant = |cluster: &Value| {
         cluster.get("certificate-authority-data").and_then(Value::as_str) == Some(&authority)
     };
-    if let Some(taken) = Names::read(&config, access.user, meant).taken(access.user) {
+    if let Some(taken) = EntryProvenance::read(&config, access.user, meant).taken(access.user) {
         return Err(NotAKubeconfig::Taken(taken));
     }
     let mark = json!([{ "name": EXTENSION, "extension": { "provider": EXTENSION } }]);
@@ -218,7 +222,7 @@ pub(super) fn put(text: &str, access: Access<'_>) -> Result<String, NotAKubeconf
 }
 
 /// The text without our entries.
-pub(super) fn take(text: &str, server: Option<&str>) -> Result<Taken, NotAKubeconfig> {
+pub(super) fn take(text: &str, server: Option<&str>) -> Result<EntryRemoval, NotAKubeconfig> {
     let mut config = config(text)?;
     let found = |list: &str, name: &str, member: &str, field: &str| {
         let items = config.get(list).and_then(Value::as_array).into_iter().flatten();
@@ -228,14 +232,14 @@ pub(super) fn take(text: &str, server: Option<&str>) -> Result<Taken, NotAKubeco
     };
     let leads_to = found("clusters", CONTEXT, "cluster", "server");
     if server.is_some() && leads_to.is_some() && leads_to.as_deref() != server {
-        return Ok(Taken::AnotherServer);
+        return Ok(EntryRemoval::AnotherServer);
     }
     let user = found("contexts", CONTEXT, "context", "user");
     let user = user.filter(|name| name.starts_with("tenure-")).unwrap_or("tenure-admin".to_owned());
     let meant = |cluster: &Value| {
         server.is_some() && cluster.get("server").and_then(Value::as_str) == server
     };
-    let names = Names::read(&config, &user, meant);
+    let names = EntryProvenance::read(&config, &user, meant);
     let ours = [
         ("clusters", CONTEXT, names.cluster),
         ("users", user.as_str(), names.user),
@@ -250,7 +254,7 @@ pub(super) fn take(text: &str, server: Option<&str>) -> Result<Taken, NotAKubeco
         }
     }
     if !removed {
-        return Ok(Taken::NotThere);
+        return Ok(EntryRemoval::NotThere);
     }
     if names.context == Some(true)
         && config.get("current-context").and_then(Value::as_str) == Some(CONTEXT)
@@ -267,7 +271,7 @@ pub(super) fn take(text: &str, server: Option<&str>) -> Result<Taken, NotAKubeco
             _ => false,
         },
     });
-    Ok(if is_empty { Taken::NothingLeft } else { Taken::Left(written(text, config)) })
+    Ok(if is_empty { EntryRemoval::NothingLeft } else { EntryRemoval::Left(written(text, config)) })
 }
 
 /// What a text says.
@@ -276,7 +280,7 @@ fn config(text: &str) -> Result<Map<String, Value>, NotAKubeconfig> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Map::new());
     }
-    let value = tenure_yaml::to_json(text.as_bytes(), tenure_yaml::Limits::default())
+    let value = tenure_yaml::to_json(text.as_bytes(), tenure_yaml::YamlLimits::default())
         .map_err(|error| NotAKubeconfig::NoYaml(error.to_string()))?;
     let Value::Object(config) = value else {
         return Err(NotAKubeconfig::SomethingElse("it is no mapping of names to values"));
@@ -345,7 +349,7 @@ fn is_plain(config: &Map<String, Value>, text: &str) -> bool {
         at(pointer).and_then(|data| String::from_utf8(STANDARD.decode(data).ok()?).ok())
     };
     let rendered = || {
-        let access = Access {
+        let access = KubeconfigEntries {
             user: at("/users/0/name")?,
             server: at("/clusters/0/cluster/server")?,
             authority_pem: &decoded("/clusters/0/cluster/certificate-authority-data")?,

@@ -10,15 +10,19 @@ use rcgen::{
     ExtendedKeyUsagePurpose, KeyUsagePurpose, SanType,
 };
 use tenure_server::admit::first_service_address;
-use tenure_server::certificate_signing::Signer;
+use tenure_server::certificate_signing::CertificateSigner;
 
-use super::{LEAF_LIFE, Pair, Pki, PkiError, issuer, params, serving_names, sign};
+use super::{CertificateKeyPair, LEAF_LIFE, Pki, PkiError, issuer, params, serving_names, sign};
 
 const GROUP: &str = "system:nodes";
 
 impl Pki {
     /// A new pair for what a node of this process serves.
-    pub fn node_serving(&self, node: &str, now: SystemTime) -> Result<Pair, PkiError> {
+    pub fn node_serving(
+        &self,
+        node: &str,
+        now: SystemTime,
+    ) -> Result<CertificateKeyPair, PkiError> {
         sign(serving(node, now)?, &issuer(&self.authority, now)?)
     }
 }
@@ -26,7 +30,7 @@ impl Pki {
 /// Signs what nodes elsewhere serve with.
 #[derive(Debug)]
 pub struct NodeSigner {
-    authority: Pair,
+    authority: CertificateKeyPair,
     /// Whoever trusts the authority would take a node of such a name for the server.
     reserved: BTreeSet<String>,
 }
@@ -41,7 +45,7 @@ impl NodeSigner {
     }
 }
 
-impl Signer for NodeSigner {
+impl CertificateSigner for NodeSigner {
     fn sign(&self, request: &str, node: &str) -> Result<String, String> {
         let asked = CertificateSigningRequestParams::from_pem(request)
             .map_err(|error| format!("the request cannot be read: {error}"))?;

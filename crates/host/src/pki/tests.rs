@@ -91,7 +91,7 @@ fn leaves_of_another_authority_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let first = Pki::in_folder(dir.path(), &names(), now()).unwrap();
     let other = new_authority(now()).unwrap();
-    Files { path: dir.path() }.write_pair("ca", other).unwrap();
+    PkiFolder { path: dir.path() }.write_pair("ca", other).unwrap();
     let second = Pki::in_folder(dir.path(), &names(), now()).unwrap();
     assert_ne!(first.serving.certificate_pem, second.serving.certificate_pem);
     assert_ne!(first.admin.certificate_pem, second.admin.certificate_pem);

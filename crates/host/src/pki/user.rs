@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{KeyPair, SigningKey as _};
 
-use super::{Pair, PkiError};
+use super::{CertificateKeyPair, PkiError};
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -29,11 +29,11 @@ const PEM_COLUMNS: usize = 64;
 
 /// The same pair with a subject of this name and these groups, signed by `authority`.
 pub(super) fn with_groups(
-    pair: Pair,
+    pair: CertificateKeyPair,
     name: &str,
     groups: &[&str],
     authority: &KeyPair,
-) -> Result<Pair, PkiError> {
+) -> Result<CertificateKeyPair, PkiError> {
     let der = pair.certificate().ok_or(PkiError::Groups)?;
     let whole = inside(&der).ok_or(PkiError::Groups)?;
     let parts = parts(whole).ok_or(PkiError::Groups)?;
@@ -49,7 +49,10 @@ pub(super) fn with_groups(
     let mut signature = vec![0];
     signature.extend(authority.sign(&tbs)?);
     let whole = [tbs.as_slice(), algorithm, &element(BIT_STRING, &signature)].concat();
-    Ok(Pair { certificate_pem: pem(&element(SEQUENCE, &whole)), key_pem: pair.key_pem })
+    Ok(CertificateKeyPair {
+        certificate_pem: pem(&element(SEQUENCE, &whole)),
+        key_pem: pair.key_pem,
+    })
 }
 
 fn subject(name: &str, groups: &[&str]) -> Vec<u8> {

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tenure_host::{Config, ControlPlane, NodeOptions, Runtime};
-use tenure_lifecycle::{Backoff, Room};
+use tenure_host::{Config, ControlPlane, NodeOptions, NodeRuntime};
+use tenure_lifecycle::{NodeCapacity, RestartBackoff};
 use tenure_node::client::Client;
 use tenure_node::{GivenRuntime, RuntimeChoice, Server};
 
@@ -33,10 +33,10 @@ impl House {
         let given = RuntimeChoice::Given(GivenRuntime(std::sync::Arc::new(runtime.clone())));
         let config = Config {
             nodes: 1,
-            runtime: Runtime::Real(Box::new(given)),
+            runtime: NodeRuntime::Real(Box::new(given)),
             node: NodeOptions {
-                backoff: Backoff::curve(Duration::from_millis(300), Duration::from_secs(1)),
-                room: Room {
+                backoff: RestartBackoff::curve(Duration::from_millis(300), Duration::from_secs(1)),
+                room: NodeCapacity {
                     cpu_millis: 4000,
                     memory_bytes: 8 << 30,
                     storage_bytes: 1 << 40,

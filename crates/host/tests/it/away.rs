@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_host::{Config, ControlPlane};
-use tenure_lifecycle::{Backoff, Room};
+use tenure_lifecycle::{NodeCapacity, RestartBackoff};
 use tenure_node::client::Client;
-use tenure_node::register::Identity;
+use tenure_node::register::NodeDescription;
 use tenure_node::volume::{VolumeOptions, Volumes};
 use tenure_node::{Agent, AgentConfig, Server};
 
@@ -19,8 +19,9 @@ pub(crate) const NODE: &str = "alone";
 
 /// An agent beside the server, as `tenure node` starts one.
 pub(crate) fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent {
-    let room = Room { cpu_millis: 4000, memory_bytes: 8 << 30, storage_bytes: 1 << 40, pods: 110 };
-    let identity = Identity {
+    let room =
+        NodeCapacity { cpu_millis: 4000, memory_bytes: 8 << 30, storage_bytes: 1 << 40, pods: 110 };
+    let identity = NodeDescription {
         name: NODE.to_owned(),
         hostname: NODE.to_owned(),
         addresses: vec!["127.0.0.1".parse().unwrap()],
@@ -36,8 +37,8 @@ pub(crate) fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent
         runtime: Arc::new(runtime.clone()),
         root: folder.join("agent"),
         logs: folder.join("logs"),
-        backoff: Backoff::curve(Duration::from_millis(100), Duration::from_millis(200)),
-        settings: tenure_downward::Settings::default(),
+        backoff: RestartBackoff::curve(Duration::from_millis(100), Duration::from_millis(200)),
+        settings: tenure_downward::DownwardApiOptions::default(),
         host_path: false,
         eviction: false,
         strangers_stay: Duration::from_secs(60),

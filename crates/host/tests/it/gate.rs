@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_host::{Config, ControlPlane, NodeOptions};
-use tenure_node::runtime::{PodKey, Runtime as _, SandboxConfig};
+use tenure_node::runtime::{ContainerRuntime as _, PodKey, SandboxConfig};
 
 use crate::agent::{House, PATIENCE, PODS, condition, container, object, phase, pod, ready};
 use crate::scripted::Scripted;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tenure_host::{Config, ControlPlane, StartError};
+use tenure_host::{Config, ControlPlane, HostStartError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -90,7 +90,7 @@ async fn a_folder_serves_one_at_a_time_and_again_after_the_end() {
         || Config { listen: ([127, 0, 0, 1], 0).into(), ..Config::new(dir.path().join("data")) };
     let plane = ControlPlane::start(config()).await.unwrap();
     let second = ControlPlane::start(config()).await.unwrap_err();
-    assert!(matches!(second, StartError::FolderLocked { .. }), "{second:?}");
+    assert!(matches!(second, HostStartError::FolderLocked { .. }), "{second:?}");
     let kubeconfig = Kubeconfig::read(plane.kubeconfig());
     plane.stop().await;
     let plane = ControlPlane::start(config()).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_failed_start_lets_go_of_everything() {
     let listen = listener.local_addr().unwrap();
     let config = || Config { listen, ..Config::new(dir.path().join("data")) };
     let failed = ControlPlane::start(config()).await.unwrap_err();
-    assert!(matches!(failed, StartError::PortTaken { .. }), "{failed:?}");
+    assert!(matches!(failed, HostStartError::PortTaken { .. }), "{failed:?}");
     drop(listener);
     ControlPlane::start(config()).await.unwrap().stop().await;
 }
@@ -121,7 +121,7 @@ async fn a_start_that_fails_once_the_store_is_open_closes_it_before_the_folder_i
         // Not even the objects that every cluster has find room.
         let full = Config { store_quota: Some(1), ..config() };
         let failed = ControlPlane::start(full).await.unwrap_err();
-        assert!(matches!(failed, StartError::Bootstrap(_)), "{failed:?}");
+        assert!(matches!(failed, HostStartError::Bootstrap(_)), "{failed:?}");
     }
     ControlPlane::start(config()).await.unwrap().stop().await;
 }

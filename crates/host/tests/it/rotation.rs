@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::Value;
-use tenure_host::{Config, ControlPlane, StartError, keys};
+use tenure_host::{Config, ControlPlane, HostStartError, keys};
 
 use crate::client::{Client, pair};
 
@@ -106,7 +106,7 @@ async fn r149_keys_from_files_verify_and_never_sign() {
     fs::write(&file, "no key").unwrap();
     for file in [&file, &dir.path().join("absent")] {
         let failed = ControlPlane::start(with(file)).await.unwrap_err();
-        assert!(matches!(failed, StartError::Keys(_)), "{failed:?}");
+        assert!(matches!(failed, HostStartError::Keys(_)), "{failed:?}");
         assert!(failed.to_string().contains(&file.display().to_string()), "{failed}");
     }
 }

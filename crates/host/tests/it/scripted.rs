@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tenure_node::runtime::{
-    About, Answer, Container, ContainerConfig, ContainerState, Duplex, Image, ImageWanted, Ran,
-    Runtime, RuntimeError, Sandbox, SandboxConfig, Session, Streams,
+    Container, ContainerConfig, ContainerRuntime, ContainerState, Duplex, Image, ImageWanted, Ran,
+    RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session, Streams,
 };
 use tokio::sync::broadcast;
 
@@ -103,7 +103,7 @@ impl Scripted {
         &self,
         word: String,
         work: impl FnOnce(&mut State) -> Result<T, RuntimeError>,
-    ) -> Answer<'static, T> {
+    ) -> RuntimeFuture<'static, T> {
         let done = self.with(|state| {
             if state.away {
                 return Err(RuntimeError::Away("gone for a walk".into()));
@@ -129,16 +129,17 @@ fn find<'a>(state: &'a mut State, id: &str) -> Result<&'a mut Container, Runtime
     found.next().ok_or_else(|| RuntimeError::NotFound(id.to_owned()))
 }
 
-impl Runtime for Scripted {
-    fn about(&self) -> Answer<'_, About> {
+impl ContainerRuntime for Scripted {
+    fn about(&self) -> RuntimeFuture<'_, RuntimeInfo> {
         self.answer(String::new(), |_| {
             let word = "scripted".to_owned();
-            let about = About { name: word.clone(), version: "1".into(), ..About::default() };
-            Ok(About { scheme: word, ..about })
+            let about =
+                RuntimeInfo { name: word.clone(), version: "1".into(), ..RuntimeInfo::default() };
+            Ok(RuntimeInfo { scheme: word, ..about })
         })
     }
 
-    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image> {
+    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> RuntimeFuture<'a, Image> {
         let wanted = wanted.clone();
         self.answer(format!("image {}", wanted.name), move |_| {
             if wanted.name.starts_with("missing") {
@@ -150,7 +151,7 @@ impl Runtime for Scripted {
         })
     }
 
-    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> Answer<'a, Sandbox> {
+    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> RuntimeFuture<'a, Sandbox> {
         let (pod, attempt) = (config.pod.clone(), config.attempt);
         self.answer(format!("sandbox {}", pod.name), move |state| {
             let sandbox = Sandbox {
@@ -166,7 +167,7 @@ impl Runtime for Scripted {
         })
     }
 
-    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()> {
+    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()> {
         self.answer("stop sandbox".to_owned(), |state| {
             if let Some(sandbox) = state.sandboxes.get_mut(sandbox) {
                 sandbox.ready = false;
@@ -180,14 +181,18 @@ impl Runtime for Scripted {
         })
     }
 
-    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()> {
+    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()> {
         self.answer("remove sandbox".to_owned(), |state| {
             state.sandboxes.remove(sandbox);
             Ok(())
         })
     }
 
-    fn create<'a>(&'a self, sandbox: &'a str, config: &'a ContainerConfig) -> Answer<'a, String> {
+    fn create<'a>(
+        &'a self,
+        sandbox: &'a str,
+        config: &'a ContainerConfig,
+    ) -> RuntimeFuture<'a, String> {
         self.answer(format!("create {}", config.name), |state| {
             state.next += 1;
             let id = format!("{:04}-{}", state.next, config.name);
@@ -208,7 +213,7 @@ impl Runtime for Scripted {
         })
     }
 
-    fn start<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+    fn start<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()> {
         let name = container.split_once('-').map_or("", |(_, name)| name).to_owned();
         self.answer(format!("start {name}"), |state| {
             if name == "unrunnable" {
@@ -224,7 +229,7 @@ impl Runtime for Scripted {
         container: &'a str,
         _signal: Option<&'a str>,
         grace: Duration,
-    ) -> Answer<'a, ()> {
+    ) -> RuntimeFuture<'a, ()> {
         let name = container.split_once('-').map_or("", |(_, name)| name).to_owned();
         let stubborn = self.with(|state| state.stubborn.contains(&name));
         let begun = self.answer(format!("stop {name} {}", grace.as_secs_f64().ceil()), |_| Ok(()));
@@ -247,7 +252,7 @@ impl Runtime for Scripted {
         })
     }
 
-    fn remove<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()> {
         self.answer(String::new(), |state| {
             for sandbox in state.sandboxes.values_mut() {
                 sandbox.containers.retain(|found| found.id != container);
@@ -256,11 +261,11 @@ impl Runtime for Scripted {
         })
     }
 
-    fn list(&self) -> Answer<'_, Vec<Sandbox>> {
+    fn list(&self) -> RuntimeFuture<'_, Vec<Sandbox>> {
         self.answer(String::new(), |state| Ok(state.sandboxes.values().cloned().collect()))
     }
 
-    fn status<'a>(&'a self, container: &'a str) -> Answer<'a, Container> {
+    fn status<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, Container> {
         self.answer(String::new(), |state| find(state, container).cloned())
     }
 
@@ -268,7 +273,7 @@ impl Runtime for Scripted {
         self.changes.subscribe()
     }
 
-    fn run<'a>(&'a self, _: &'a str, command: &'a [String], _: Duration) -> Answer<'a, Ran> {
+    fn run<'a>(&'a self, _: &'a str, command: &'a [String], _: Duration) -> RuntimeFuture<'a, Ran> {
         let word = command.first().cloned().unwrap_or_default();
         self.answer(format!("run {word}"), |state| {
             let code = state.commands.get(&word).copied().unwrap_or_default();
@@ -276,15 +281,15 @@ impl Runtime for Scripted {
         })
     }
 
-    fn exec<'a>(&'a self, _: &'a str, _: &'a [String], _: Streams) -> Answer<'a, Session> {
+    fn exec<'a>(&'a self, _: &'a str, _: &'a [String], _: Streams) -> RuntimeFuture<'a, Session> {
         self.answer(String::new(), |_| Err(RuntimeError::Refused("not here".into())))
     }
 
-    fn attach<'a>(&'a self, _: &'a str, _: Streams) -> Answer<'a, Session> {
+    fn attach<'a>(&'a self, _: &'a str, _: Streams) -> RuntimeFuture<'a, Session> {
         self.answer(String::new(), |_| Err(RuntimeError::Refused("not here".into())))
     }
 
-    fn connect<'a>(&'a self, _: &'a str, _: u16) -> Answer<'a, Box<dyn Duplex>> {
+    fn connect<'a>(&'a self, _: &'a str, _: u16) -> RuntimeFuture<'a, Box<dyn Duplex>> {
         self.answer(String::new(), |_| Err(RuntimeError::Refused("not here".into())))
     }
 }

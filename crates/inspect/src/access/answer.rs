@@ -1,10 +1,10 @@
 //! May somebody do something, and why; who may; and which half of the handshake is missing (R130–R133).
 
 use serde::Serialize;
-use tenure_reference::{Code, Explanation, Nearest};
+use tenure_reference::{Explanation, Nearest, UnmetCondition};
 
-use super::{Holder, ObjectName, Question, Rights, Via, Who};
-use crate::facts::Unread;
+use super::{AccessRequest, AccessSubject, ClusterAccess, ObjectName, RightsHolder, Via};
+use crate::facts::UnreadableKind;
 
 /// What the API server itself says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ impl Review {
 /// How one of the eight conditions stands (R132).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ConditionState {
     /// It is met.
     Met,
     /// It is the first that is not.
@@ -37,7 +37,7 @@ pub enum State {
 
 /// One of the eight conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Condition {
+pub struct AccessCondition {
     /// Its place in the order, from 1 on.
     pub number: usize,
     /// Its name for programs.
@@ -45,7 +45,7 @@ pub struct Condition {
     /// What it asks for.
     pub what: &'static str,
     /// How it stands.
-    pub state: State,
+    pub state: ConditionState,
 }
 
 /// An object that would do, but for one field.
@@ -75,7 +75,7 @@ impl From<Nearest> for Near {
 
 /// Why references allow a request, or what is missing.
 #[derive(Clone, Debug, Serialize)]
-pub struct Explained {
+pub struct ReferenceExplanation {
     /// Whether they do.
     pub allowed: bool,
     /// The first condition that is not met.
@@ -89,40 +89,40 @@ pub struct Explained {
     /// YAML that would allow it.
     pub fix: Option<String>,
     /// All eight conditions.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<AccessCondition>,
 }
 
 /// The conditions in their order.
-const CONDITIONS: [(Code, &str); 8] = [
-    (Code::Verb, "it is get, list or watch of one named object"),
-    (Code::Subject, "a ClusterReferenceConsumer names the subject"),
-    (Code::Target, "the consumer serves references to this type"),
-    (Code::Triple, "a ReferenceStrategy finds such references"),
-    (Code::Version, "the strategy has paths for a version that is served"),
-    (Code::Reference, "an origin points at this name"),
-    (Code::Class, "the consumer serves the class of that origin"),
-    (Code::Grant, "both are in one namespace, or a ReferenceGrant allows it"),
+const CONDITIONS: [(UnmetCondition, &str); 8] = [
+    (UnmetCondition::Verb, "it is get, list or watch of one named object"),
+    (UnmetCondition::Subject, "a ClusterReferenceConsumer names the subject"),
+    (UnmetCondition::Target, "the consumer serves references to this type"),
+    (UnmetCondition::Triple, "a ReferenceStrategy finds such references"),
+    (UnmetCondition::Version, "the strategy has paths for a version that is served"),
+    (UnmetCondition::Reference, "an origin points at this name"),
+    (UnmetCondition::Class, "the consumer serves the class of that origin"),
+    (UnmetCondition::Grant, "both are in one namespace, or a ReferenceGrant allows it"),
 ];
 
-impl From<Explanation> for Explained {
-    fn from(told: Explanation) -> Explained {
-        let state = |code: Code| match told.code {
-            None if told.allowed => State::Met,
-            None => State::Unknown,
-            Some(missing) if code < missing => State::Met,
-            Some(missing) if code == missing => State::Missing,
-            Some(_) => State::Unknown,
+impl From<Explanation> for ReferenceExplanation {
+    fn from(told: Explanation) -> ReferenceExplanation {
+        let state = |code: UnmetCondition| match told.code {
+            None if told.allowed => ConditionState::Met,
+            None => ConditionState::Unknown,
+            Some(missing) if code < missing => ConditionState::Met,
+            Some(missing) if code == missing => ConditionState::Missing,
+            Some(_) => ConditionState::Unknown,
         };
-        let conditions = (1..).zip(CONDITIONS).map(|(number, (code, what))| Condition {
+        let conditions = (1..).zip(CONDITIONS).map(|(number, (code, what))| AccessCondition {
             number,
             code: code.as_str(),
             what,
             state: state(code),
         });
         let conditions = conditions.collect();
-        Explained {
+        ReferenceExplanation {
             allowed: told.allowed,
-            code: told.code.map(Code::as_str),
+            code: told.code.map(UnmetCondition::as_str),
             message: told.message,
             witnesses: told.witnesses.iter().map(Via::from).collect(),
             nearest: told.nearest.map(Near::from),
@@ -135,7 +135,7 @@ impl From<Explanation> for Explained {
 /// May somebody do something, and why.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct AccessExplanation {
     /// Who asks.
     pub user: String,
     /// In which groups.
@@ -151,44 +151,44 @@ pub struct Answer {
     /// What the server says, and why, by whatever it knows.
     pub server: Review,
     /// What references say.
-    pub reference: Explained,
+    pub reference: ReferenceExplanation,
     /// What could not be read, so that the why may be wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
 }
 
-impl Answer {
+impl AccessExplanation {
     /// Whether what references say is known: they allow it, the verb rules it out, or everything that
     /// would allow it was read. Roles have nothing to do with it.
     #[must_use]
     pub fn is_reference_known(&self) -> bool {
-        let roles = |unread: &Unread| unread.kind.ends_with(super::ROLES);
+        let roles = |unread: &UnreadableKind| unread.kind.ends_with(super::ROLES);
         self.reference.allowed
-            || self.reference.code == Some(Code::Verb.as_str())
+            || self.reference.code == Some(UnmetCondition::Verb.as_str())
             || self.unread.iter().all(roles)
     }
 }
 
 /// What references say, for programs (R132).
 #[derive(Clone, Debug, Serialize)]
-pub struct Told<'a> {
+pub struct AccessReport<'a> {
     user: &'a str,
     groups: &'a [String],
     verb: &'a str,
     object: &'a ObjectName,
     #[serde(flatten)]
-    reference: &'a Explained,
+    reference: &'a ReferenceExplanation,
     server: &'a Review,
-    #[serde(skip_serializing_if = "<[Unread]>::is_empty")]
-    unread: &'a [Unread],
+    #[serde(skip_serializing_if = "<[UnreadableKind]>::is_empty")]
+    unread: &'a [UnreadableKind],
 }
 
-impl Answer {
+impl AccessExplanation {
     /// What references say to it, whatever the server says.
     #[must_use]
-    pub fn told(&self) -> Told<'_> {
-        let Answer { user, groups, verb, object, server, reference, unread, .. } = self;
-        Told { user, groups, verb, object, reference, server, unread }
+    pub fn report(&self) -> AccessReport<'_> {
+        let AccessExplanation { user, groups, verb, object, server, reference, unread, .. } = self;
+        AccessReport { user, groups, verb, object, reference, server, unread }
     }
 }
 
@@ -203,31 +203,31 @@ pub struct Readers {
     /// Whom references allow it, with witnesses.
     pub by_reference: Vec<Reached>,
     /// Whom roles allow it.
-    pub by_roles: Vec<Holder>,
+    pub by_roles: Vec<RightsHolder>,
     /// What could not be read, so that somebody may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
 }
 
 /// Somebody whom references allow something.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reached {
     /// Who.
-    pub subject: Who,
+    pub subject: AccessSubject,
     /// Why.
     pub witnesses: Vec<Via>,
 }
 
-impl Rights {
+impl ClusterAccess {
     /// May it, and why; the server was asked already.
     #[must_use]
-    pub fn answer(&self, question: &Question, server: Review) -> Answer {
+    pub fn answer(&self, question: &AccessRequest, server: Review) -> AccessExplanation {
         let by = match (server.allowed, server.is_by_reference()) {
             (false, _) => None,
             (true, true) => Some("reference"),
             (true, false) => Some("roles"),
         };
-        Answer {
+        AccessExplanation {
             user: question.who.user.clone(),
             groups: question.who.groups.clone(),
             verb: question.verb.clone(),
@@ -242,25 +242,25 @@ impl Rights {
 
     /// Why references allow a request, or the nearest miss (R132).
     #[must_use]
-    pub fn explain(&self, question: &Question) -> Explained {
+    pub fn explain(&self, question: &AccessRequest) -> ReferenceExplanation {
         self.engine().explain(&question.attributes()).into()
     }
 
     /// Everybody who may (R133). Nobody is asked about: the question's own subject plays no part.
     #[must_use]
-    pub fn who_can(&self, question: &Question) -> Readers {
+    pub fn who_can(&self, question: &AccessRequest) -> Readers {
         let eligible = question.attributes().is_eligible();
         let readers =
             if eligible { self.engine().who_can(&question.object.as_obj()) } else { Vec::new() };
         let by_reference = readers.iter().map(|reader| Reached {
-            subject: Who::from(&reader.subject),
+            subject: AccessSubject::from(&reader.subject),
             witnesses: reader.witnesses.iter().map(Via::from).collect(),
         });
         Readers {
             verb: question.verb.clone(),
             object: question.object.clone(),
             by_reference: by_reference.collect(),
-            by_roles: self.roles.holders(&question.asked()),
+            by_roles: self.roles.holders(&question.rbac_attributes()),
             unread: self.unread(),
         }
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tenure_reference::{Consumer, GROUP, Resource, ServedType, Strategy, Unusable};
-use tenure_references::live::Proposal;
+use tenure_references::live::ProposedObjects;
 
 use super::apply::applied;
-use super::{ObjectName, Rights, Via, Who};
-use crate::facts::Unread;
+use super::{AccessSubject, ClusterAccess, ObjectName, Via};
+use crate::facts::UnreadableKind;
 
 /// What is done with the objects of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub enum NotApplied {
 
 /// Somebody's access to a target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Access {
+pub struct SubjectAccess {
     /// Who.
-    pub subject: Who,
+    pub subject: AccessSubject,
     /// To what.
     pub target: ObjectName,
     /// Why: the first witness.
@@ -48,19 +48,19 @@ pub struct Access {
 
 /// What a change gives and takes.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Change {
+pub struct AccessChange {
     /// Access there is only after it.
-    pub gained: Vec<Access>,
+    pub gained: Vec<SubjectAccess>,
     /// Access there was only before it.
-    pub lost: Vec<Access>,
+    pub lost: Vec<SubjectAccess>,
     /// Objects that say nothing about references; what they change is not seen.
     pub ignored: Vec<String>,
     /// What could not be read, so that something may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
 }
 
-impl Change {
+impl AccessChange {
     /// Whether nobody gains or loses anything.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -68,7 +68,7 @@ impl Change {
     }
 }
 
-impl Rights {
+impl ClusterAccess {
     /// What a change would give and take. Objects of namespaces that name none are in the one given.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Rights {
         objects: &[Value],
         edit: Edit,
         namespace: &str,
-    ) -> Result<Change, NotApplied> {
+    ) -> Result<AccessChange, NotApplied> {
         let mut after = self.snapshot.clone();
         let mut ignored = Vec::new();
         let proposal = proposed_by(objects, edit);
@@ -103,19 +103,19 @@ impl Rights {
                 ignored.push(proposed.to_string());
             }
         }
-        let after = Rights::new(after, self.roles.clone(), Arc::clone(&self.expressions));
+        let after = ClusterAccess::new(after, self.roles.clone(), Arc::clone(&self.expressions));
         let (before, after) = (self.accesses(), after.accesses());
-        let only = |these: &BTreeMap<(Who, ObjectName), Via>,
-                    those: &BTreeMap<(Who, ObjectName), Via>| {
+        let only = |these: &BTreeMap<(AccessSubject, ObjectName), Via>,
+                    those: &BTreeMap<(AccessSubject, ObjectName), Via>| {
             let only = these.iter().filter(|(key, _)| !those.contains_key(*key));
-            only.map(|((subject, target), via)| Access {
+            only.map(|((subject, target), via)| SubjectAccess {
                 subject: subject.clone(),
                 target: target.clone(),
                 via: via.clone(),
             })
             .collect()
         };
-        Ok(Change {
+        Ok(AccessChange {
             gained: only(&after, &before),
             lost: only(&before, &after),
             ignored,
@@ -124,7 +124,7 @@ impl Rights {
     }
 
     /// The version at which strategies, in force or of the change, read a type, or selectors look at it.
-    fn read_at(&self, proposed: &Proposed, proposal: &Proposal) -> Option<String> {
+    fn read_at(&self, proposed: &Proposed, proposal: &ProposedObjects) -> Option<String> {
         let resource = proposed.resource();
         let row = self.snapshot.served.iter().find(|row| row.resource == resource)?;
         let mut strategies = self.snapshot.strategies();
@@ -142,7 +142,7 @@ impl Rights {
         read.or_else(|| row.versions.first().filter(|_| looked_at)).cloned()
     }
 
-    fn accesses(&self) -> BTreeMap<(Who, ObjectName), Via> {
+    fn accesses(&self) -> BTreeMap<(AccessSubject, ObjectName), Via> {
         let mut all = BTreeMap::new();
         let mut chains = self.live_chains(&self.consumers());
         chains.sort();
@@ -157,11 +157,11 @@ impl Rights {
 /// The strategies and consumers that a change applies, for which a cluster must be read to judge it; one that takes
 /// away proposes none. What a file says in part only is understood when it has been joined with what is there.
 #[must_use]
-pub fn proposed_by(objects: &[Value], edit: Edit) -> Proposal {
+pub fn proposed_by(objects: &[Value], edit: Edit) -> ProposedObjects {
     if edit == Edit::Delete {
-        return Proposal::default();
+        return ProposedObjects::default();
     }
-    Proposal {
+    ProposedObjects {
         strategies: all_of(objects, "ReferenceStrategy", Strategy::from_object),
         consumers: all_of(objects, "ClusterReferenceConsumer", Consumer::from_object),
     }

@@ -3,12 +3,12 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure_reference::{Consumer, Finding, Resource, Subject};
+use tenure_reference::{Consumer, ReferenceFinding, Resource, Subject};
 use tenure_references::RefIndex;
 
-use super::{Place, Rights, Who, identity_of};
-use crate::facts::Unread;
-use crate::finding::Level;
+use super::{AccessSubject, ClusterAccess, NamespacedName, identity_of};
+use crate::facts::UnreadableKind;
+use crate::finding::Severity;
 
 /// The verbs with which an origin can be made to point elsewhere.
 const WRITES: [&str; 3] = ["create", "update", "patch"];
@@ -18,9 +18,9 @@ const UNUSED_MAX: usize = 10;
 
 /// Something worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Advice {
+pub struct AccessFinding {
     /// How much it matters.
-    pub level: Level,
+    pub level: Severity,
     /// What it is, for programs.
     pub code: &'static str,
     /// What is so.
@@ -35,24 +35,24 @@ pub struct Advice {
     pub rule: &'static str,
 }
 
-impl Advice {
-    fn new(level: Level, code: &'static str, rule: &'static str, what: String) -> Advice {
-        Advice { level, code, what, causes: Vec::new(), hint: None, rule }
+impl AccessFinding {
+    fn new(level: Severity, code: &'static str, rule: &'static str, what: String) -> AccessFinding {
+        AccessFinding { level, code, what, causes: Vec::new(), hint: None, rule }
     }
 
-    fn cause(mut self, cause: impl Into<String>) -> Advice {
+    fn cause(mut self, cause: impl Into<String>) -> AccessFinding {
         self.causes.push(cause.into());
         self
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Advice {
+    fn hint(mut self, hint: impl Into<String>) -> AccessFinding {
         self.hint = Some(hint.into());
         self
     }
 
     /// Puts the name that the program was called by into its hint.
     #[must_use]
-    pub fn called_by(mut self, program: &str) -> Advice {
+    pub fn called_by(mut self, program: &str) -> AccessFinding {
         self.hint = self.hint.map(|hint| hint.replace("{program}", program));
         self
     }
@@ -62,7 +62,7 @@ impl Advice {
 #[derive(Clone, Debug, Serialize)]
 pub struct Doctor {
     /// What was found.
-    pub advice: Vec<Advice>,
+    pub advice: Vec<AccessFinding>,
     /// How many strategies there are.
     pub strategies: usize,
     /// How many consumers there are.
@@ -71,14 +71,14 @@ pub struct Doctor {
     pub grants: usize,
     /// What could not be read, so that something may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
 }
 
 impl Doctor {
     /// Whether somebody should look.
     #[must_use]
     pub fn warns(&self) -> bool {
-        self.advice.iter().any(|advice| advice.level == Level::Warning)
+        self.advice.iter().any(|advice| advice.level == Severity::Warning)
     }
 }
 
@@ -87,15 +87,15 @@ impl Doctor {
 #[serde(rename_all = "camelCase")]
 pub struct UnusedGrants {
     /// Which.
-    pub grants: Vec<Place>,
+    pub grants: Vec<NamespacedName>,
     /// Of how many.
     pub looked_at: usize,
     /// What could not be read, so that a grant may be missing, or only seem to cover nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
 }
 
-impl Rights {
+impl ClusterAccess {
     /// What is worth knowing (R64, R65).
     #[must_use]
     pub fn doctor(&self) -> Doctor {
@@ -104,18 +104,19 @@ impl Rights {
             self.roles.may_somewhere(&who, &WRITES, &origin.group, &origin.resource)
         };
         let consumers = self.consumers();
-        let mut advice: Vec<Advice> = self.broken();
-        advice.extend(consumers.iter().flat_map(|consumer| self.broad_beside(consumer)));
-        let is_unused = |finding: &Finding| matches!(finding, Finding::UnusedGrant { .. });
+        let mut advice: Vec<AccessFinding> = self.broken();
+        advice.extend(consumers.iter().flat_map(|consumer| self.report_broad_roles(consumer)));
+        let is_unused =
+            |finding: &ReferenceFinding| matches!(finding, ReferenceFinding::UnusedGrant { .. });
         let mut findings = self.engine().findings(&may_write);
         let unused = findings.iter().filter(|it| is_unused(it)).count();
         if unused > UNUSED_MAX {
             findings.retain(|finding| !is_unused(finding));
             let what = format!("{unused} ReferenceGrants cover no reference");
-            let one = Advice::new(Level::Note, "unused-grant", "R133", what);
+            let one = AccessFinding::new(Severity::Note, "unused-grant", "R133", what);
             advice.push(one.hint("see which with `{program} access unused`"));
         }
-        advice.extend(findings.into_iter().map(|finding| told(finding, &consumers)));
+        advice.extend(findings.into_iter().map(|finding| describe_finding(finding, &consumers)));
         advice.extend(self.unmatched(&consumers));
         advice.sort_by_key(|advice| advice.level);
         let stats = self.engine().stats();
@@ -134,8 +135,10 @@ impl Rights {
         let is_meant = |it: &str| namespace.is_none_or(|namespace| namespace == it);
         let all = self.snapshot.grants();
         let unused = self.engine().unused_grants().filter(|grant| is_meant(&grant.namespace));
-        let unused = unused
-            .map(|grant| Place { namespace: grant.namespace.clone(), name: grant.name.clone() });
+        let unused = unused.map(|grant| NamespacedName {
+            namespace: grant.namespace.clone(),
+            name: grant.name.clone(),
+        });
         UnusedGrants {
             grants: unused.collect(),
             looked_at: all.iter().filter(|grant| is_meant(&grant.namespace)).count(),
@@ -144,20 +147,20 @@ impl Rights {
     }
 
     /// Stored objects that cannot be understood, and so do nothing (R83).
-    fn broken(&self) -> Vec<Advice> {
+    fn broken(&self) -> Vec<AccessFinding> {
         let mut index = RefIndex::new();
         let objects = self.snapshot.objects.iter();
         let wrong = objects.filter_map(|object| Some((object, index.put(object).err()?)));
         let wrong = wrong.map(|(object, why)| {
             let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
             let what = format!("{} `{}` is of no use", text("/kind"), text("/metadata/name"));
-            Advice::new(Level::Warning, "unusable", "R83", what).cause(why.to_string())
+            AccessFinding::new(Severity::Warning, "unusable", "R83", what).cause(why.to_string())
         });
         wrong.collect()
     }
 
     /// A subject that reads everything by roles gains nothing by references (R42).
-    fn broad_beside(&self, consumer: &Consumer) -> Vec<Advice> {
+    fn report_broad_roles(&self, consumer: &Consumer) -> Vec<AccessFinding> {
         let who = identity_of(&consumer.subject);
         let mut targets: Vec<&Resource> =
             consumer.references.iter().map(|entry| &entry.target).collect();
@@ -173,12 +176,12 @@ impl Rights {
             if bindings.is_empty() {
                 continue;
             }
-            let subject = Who::from(&consumer.subject);
+            let subject = AccessSubject::from(&consumer.subject);
             let what = format!(
                 "{subject} reads all {target} by roles, so that consumer `{}` adds nothing",
                 consumer.name
             );
-            let mut one = Advice::new(Level::Warning, "broad-access", "R42", what);
+            let mut one = AccessFinding::new(Severity::Warning, "broad-access", "R42", what);
             one.causes = bindings;
             advice.push(if consumer.subject.is_group() {
                 one
@@ -191,11 +194,11 @@ impl Rights {
     }
 
     /// Objects whose counterpart is missing, or which match nothing (R38–R40).
-    fn unmatched(&self, consumers: &[Consumer]) -> Vec<Advice> {
+    fn unmatched(&self, consumers: &[Consumer]) -> Vec<AccessFinding> {
         let mut advice = Vec::new();
-        let mut note = |what: String, told: Vec<tenure_reference::Advice>| {
+        let mut note = |what: String, told: Vec<tenure_reference::FieldWarning>| {
             if !told.is_empty() {
-                let mut one = Advice::new(Level::Note, "unmatched", "R40", what);
+                let mut one = AccessFinding::new(Severity::Note, "unmatched", "R40", what);
                 one.causes.extend(told.into_iter().map(|it| it.text));
                 advice.push(one);
             }
@@ -212,9 +215,9 @@ impl Rights {
     }
 }
 
-fn told(finding: Finding, consumers: &[Consumer]) -> Advice {
+fn describe_finding(finding: ReferenceFinding, consumers: &[Consumer]) -> AccessFinding {
     match finding {
-        Finding::AuthorsChoose { strategy, origin, targets } => {
+        ReferenceFinding::AuthorsChoose { strategy, origin, targets } => {
             let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
             let what = format!(
                 "whoever writes {origin} in a namespace chooses which {} there its consumers read",
@@ -224,20 +227,23 @@ fn told(finding: Finding, consumers: &[Consumer]) -> Advice {
             let hint = format!(
                 "see who that is with `{{program}} access who-can create {origin} -n NAMESPACE`"
             );
-            Advice::new(Level::Note, "authors-choose", "R64", what).cause(cause).hint(hint)
+            AccessFinding::new(Severity::Note, "authors-choose", "R64", what)
+                .cause(cause)
+                .hint(hint)
         }
-        Finding::SelfReferencing { consumer, origin } => {
+        ReferenceFinding::SelfReferencing { consumer, origin } => {
             let subject = consumers.iter().find(|it| it.name == consumer);
-            let subject = subject.map(|it| Who::from(&it.subject).to_string()).unwrap_or_default();
+            let subject =
+                subject.map(|it| AccessSubject::from(&it.subject).to_string()).unwrap_or_default();
             let what =
                 format!("{subject} can give itself access: it writes {origin}, which it serves");
-            Advice::new(Level::Warning, "self-referencing-consumer", "R65", what)
+            AccessFinding::new(Severity::Warning, "self-referencing-consumer", "R65", what)
                 .cause(format!("consumer `{consumer}` names it, and a role lets it create, update or patch {origin}"))
                 .hint("let it write the `status` subresource only")
         }
-        Finding::UnusedGrant { namespace, name } => {
+        ReferenceFinding::UnusedGrant { namespace, name } => {
             let what = format!("ReferenceGrant `{namespace}/{name}` covers no reference");
-            Advice::new(Level::Note, "unused-grant", "R133", what)
+            AccessFinding::new(Severity::Note, "unused-grant", "R133", what)
                 .hint(format!("if nothing is to come, `kubectl delete referencegrants.reference.authorization.k8s.io {name} -n {namespace}`"))
         }
     }

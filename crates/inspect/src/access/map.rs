@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use tenure_reference::{Code, Consumer, RefQuery, Verdict};
+use tenure_reference::{Consumer, RefQuery, UnmetCondition, Verdict};
 use tenure_references::{Identity, Reference};
 
-use super::{ObjectName, Place, Rights, Via, Who, identity_of};
-use crate::facts::Unread;
+use super::{AccessSubject, ClusterAccess, NamespacedName, ObjectName, Via, identity_of};
+use crate::facts::UnreadableKind;
 
 /// Whether a reference may be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Link {
+pub enum ReferenceState {
     /// It may.
     Live,
     /// It leaves its namespace, and no grant covers it.
@@ -24,19 +24,19 @@ pub enum Link {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Chain {
     /// Who reads.
-    pub subject: Who,
+    pub subject: AccessSubject,
     /// By way of what.
     #[serde(flatten)]
     pub via: Via,
     /// Whether the way is open.
-    pub state: Link,
+    pub state: ReferenceState,
 }
 
 /// A consumer that reaches nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Idle {
     /// Its subject.
-    pub subject: Who,
+    pub subject: AccessSubject,
     /// Its name.
     pub consumer: String,
 }
@@ -59,20 +59,20 @@ impl MapScope {
 
 /// Who reaches what.
 #[derive(Clone, Debug, Serialize)]
-pub struct Map {
+pub struct ReachMap {
     /// Every way, by subject, consumer and origin.
     pub chains: Vec<Chain>,
     /// Consumers that reach nothing.
     pub idle: Vec<Idle>,
     /// What could not be read, so that something may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
 }
 
-impl Rights {
+impl ClusterAccess {
     /// The map, or a part of it.
     #[must_use]
-    pub fn map(&self, scope: &MapScope) -> Map {
+    pub fn map(&self, scope: &MapScope) -> ReachMap {
         let mut consumers = self.consumers();
         if let Some(who) = &scope.who {
             consumers.retain(|consumer| who.is(&consumer.subject));
@@ -84,10 +84,10 @@ impl Rights {
         chains.sort();
         let idle = consumers.iter().filter(|consumer| !reaches.contains(&consumer.name));
         let idle = idle.map(|consumer| Idle {
-            subject: Who::from(&consumer.subject),
+            subject: AccessSubject::from(&consumer.subject),
             consumer: consumer.name.clone(),
         });
-        Map { chains, idle: idle.collect(), unread: self.unread() }
+        ReachMap { chains, idle: idle.collect(), unread: self.unread() }
     }
 
     /// Every open way of these consumers.
@@ -103,9 +103,9 @@ impl Rights {
             let mine = |name: &str| consumers.iter().any(|consumer| consumer.name == name);
             let witnesses = reader.witnesses.iter().filter(|witness| mine(&witness.consumer));
             chains.extend(witnesses.map(|witness| Chain {
-                subject: Who::from(&reader.subject),
+                subject: AccessSubject::from(&reader.subject),
                 via: Via::from(witness),
-                state: Link::Live,
+                state: ReferenceState::Live,
             }));
         }
         chains
@@ -125,13 +125,12 @@ impl Rights {
                     class: None,
                     subject: Some(&consumer.subject),
                 });
-                let waits =
-                    matches!(&verdict, Verdict::NotPermitted(why) if why.code == Code::Grant);
+                let waits = matches!(&verdict, Verdict::NotPermitted(why) if why.code == UnmetCondition::Grant);
                 if waits {
                     chains.push(Chain {
-                        subject: Who::from(&consumer.subject),
+                        subject: AccessSubject::from(&consumer.subject),
                         via: waiting(reference, consumer),
-                        state: Link::Waiting,
+                        state: ReferenceState::Waiting,
                     });
                 }
             }
@@ -157,7 +156,7 @@ fn waiting(reference: &Reference, consumer: &Consumer) -> Via {
         strategy: String::new(),
         version: String::new(),
         purpose: reference.purpose.clone(),
-        grants: Vec::<Place>::new(),
+        grants: Vec::<NamespacedName>::new(),
         target: reference.target.clone(),
     }
 }

@@ -19,8 +19,11 @@ use tenure_reference::{Resource, Strategy};
 use tenure_references::Identity;
 
 use super::roles::READS;
-use super::{BindingName, ObjectName, Question, Records, Request, Rights, Roles, Via, Who};
-use crate::facts::Unread;
+use super::{
+    AccessRequest, AccessSubject, BindingName, ClusterAccess, ObjectName, RecordedRequest, Records,
+    Roles, Via,
+};
+use crate::facts::UnreadableKind;
 
 /// How many programs are named at one read.
 const AGENTS_MAX: usize = 3;
@@ -76,7 +79,7 @@ pub struct Broad {
     /// Whether the role gives more than this: then a rule should go out of the role, not the binding.
     pub gives_more: bool,
     /// Others who have it through the same binding.
-    pub others: Vec<Who>,
+    pub others: Vec<AccessSubject>,
     /// What would be lost if this binding alone went, as things are.
     pub loses: Vec<String>,
 }
@@ -84,7 +87,7 @@ pub struct Broad {
 /// What becomes of something that is read, or could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum NarrowOutcome {
     /// It stays, as things are.
     Kept,
     /// It stays once the objects are applied.
@@ -98,9 +101,9 @@ pub enum Outcome {
 /// Something that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Read {
+pub struct RecordedRead {
     /// What becomes of it.
-    pub outcome: Outcome,
+    pub outcome: NarrowOutcome,
     /// Whether it stays but shows less: of a whole collection just what is referenced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub filtered: bool,
@@ -120,7 +123,7 @@ pub struct Read {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Reach {
     /// Whether it is reached as things are, or with the objects.
-    pub outcome: Outcome,
+    pub outcome: NarrowOutcome,
     /// By way of what.
     #[serde(flatten)]
     pub via: Via,
@@ -154,7 +157,7 @@ impl Window {
 /// Whether broad access can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum NarrowVerdict {
     /// It can.
     Safe,
     /// Something that was read would be refused.
@@ -180,7 +183,7 @@ pub struct Narrow {
     /// What the records cover; none without records.
     pub window: Option<Window>,
     /// What was read.
-    pub reads: Vec<Read>,
+    pub reads: Vec<RecordedRead>,
     /// What served origins point at.
     pub references: Vec<Reach>,
     /// What to know before acting on this.
@@ -188,12 +191,12 @@ pub struct Narrow {
     /// The objects that are missing to reach all that is referenced.
     pub objects: Vec<Value>,
     /// Whether the access can go as things are.
-    pub verdict: Verdict,
+    pub verdict: NarrowVerdict,
     /// Whether it can go once the objects are applied.
-    pub verdict_with_objects: Verdict,
+    pub verdict_with_objects: NarrowVerdict,
     /// What could not be read, so that something may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableKind>,
 }
 
 /// Why a whole collection cannot be read, and what to do.
@@ -205,7 +208,7 @@ const WHOLE: &str = "whole-collection read: read one name at a time, as `Referen
 const FILTERED: &str = "whole-collection read: the server shows just what is referenced, since it has the feature \
     ReferenceFilteredLists on";
 
-impl Rights {
+impl ClusterAccess {
     /// What would break if the broad access of somebody went.
     #[must_use]
     pub fn narrow(&self, question: &NarrowQuestion<'_>) -> Narrow {
@@ -216,24 +219,24 @@ impl Rights {
         let proposal = self.proposal(question);
         let mut after = self.snapshot.clone();
         after.objects.extend(proposal.objects.iter().cloned());
-        let after = Rights::new(after, rest.clone(), Arc::clone(&self.expressions));
+        let after = ClusterAccess::new(after, rest.clone(), Arc::clone(&self.expressions));
         let distinct = question.records.map(|records| distinct(records, resource));
         let distinct = distinct.unwrap_or_default();
-        let reads: Vec<Read> = distinct
+        let reads: Vec<RecordedRead> = distinct
             .iter()
             .map(|(key, seen)| self.read_of(key, seen, question, &rest, &after))
             .collect();
         let window = question.records.map(window);
         let roles_known = !self.roles.is_empty();
-        let judge = |broken: fn(Outcome) -> bool| {
+        let judge = |broken: fn(NarrowOutcome) -> bool| {
             if roles_known && broad.is_empty() {
-                Verdict::Safe
+                NarrowVerdict::Safe
             } else if reads.iter().any(|read| broken(read.outcome)) {
-                Verdict::WouldBreak
+                NarrowVerdict::WouldBreak
             } else if window.as_ref().is_some_and(Window::is_whole) {
-                Verdict::Safe
+                NarrowVerdict::Safe
             } else {
-                Verdict::NotShown
+                NarrowVerdict::NotShown
             }
         };
         let bindings = broad.iter().map(|(given, verbs)| Broad {
@@ -250,8 +253,8 @@ impl Rights {
             resource: resource.to_string(),
             bindings: bindings.collect(),
             filtered_lists: question.filtered_lists,
-            verdict: judge(|outcome| outcome != Outcome::Kept),
-            verdict_with_objects: judge(|outcome| outcome >= Outcome::Lost),
+            verdict: judge(|outcome| outcome != NarrowOutcome::Kept),
+            verdict_with_objects: judge(|outcome| outcome >= NarrowOutcome::Lost),
             window,
             reads,
             references: proposal.references,
@@ -283,8 +286,8 @@ impl Rights {
             notes
                 .push("members of system:masters may do everything, whatever roles say".to_owned());
         }
-        let whole =
-            records.is_some_and(|records| distinct(records, resource).keys().any(Key::is_whole));
+        let whole = records
+            .is_some_and(|records| distinct(records, resource).keys().any(ReadKey::is_whole));
         if whole && question.filtered_lists == FilteredLists::Unknown {
             notes.push(
                 "whether the server shows consumers their part of whole collections is not known, and taken for \
@@ -316,32 +319,32 @@ impl Rights {
     /// What becomes of a request once all broad bindings are gone.
     fn read_of(
         &self,
-        key: &Key,
-        seen: &Seen,
+        key: &ReadKey,
+        seen: &RequestCounts,
         narrow: &NarrowQuestion<'_>,
         rest: &Roles,
-        after: &Rights,
-    ) -> Read {
+        after: &ClusterAccess,
+    ) -> RecordedRead {
         let NarrowQuestion { who, resource, .. } = *narrow;
         let question = key.question(who);
-        let by_roles = rest.giving(who, &question.asked());
+        let by_roles = rest.giving(who, &question.rbac_attributes());
         let now = self.explain(&question);
         let then = after.explain(&question);
         let filtered = key.is_whole() && narrow.filtered_lists == FilteredLists::On;
         let (outcome, why) = match by_roles.first() {
-            Some(given) => (Outcome::Kept, format!("{} still gives it", given.binding)),
-            None if now.allowed => (Outcome::Kept, now.message),
-            None if then.allowed => (Outcome::KeptWithObjects, then.message),
+            Some(given) => (NarrowOutcome::Kept, format!("{} still gives it", given.binding)),
+            None if now.allowed => (NarrowOutcome::Kept, now.message),
+            None if then.allowed => (NarrowOutcome::KeptWithObjects, then.message),
             None if filtered && self.consumes(who, resource) => {
-                (Outcome::Kept, FILTERED.to_owned())
+                (NarrowOutcome::Kept, FILTERED.to_owned())
             }
             None if filtered && after.consumes(who, resource) => {
-                (Outcome::KeptWithObjects, FILTERED.to_owned())
+                (NarrowOutcome::KeptWithObjects, FILTERED.to_owned())
             }
-            None if key.is_whole() => (Outcome::Breaks, WHOLE.to_owned()),
-            None => (Outcome::Lost, then.message),
+            None if key.is_whole() => (NarrowOutcome::Breaks, WHOLE.to_owned()),
+            None => (NarrowOutcome::Lost, then.message),
         };
-        Read {
+        RecordedRead {
             outcome,
             filtered: why == FILTERED,
             verb: key.verb.clone(),
@@ -359,11 +362,17 @@ impl Rights {
     }
 
     /// What would be lost if one binding alone went.
-    fn loses(&self, all: &BTreeMap<Key, Seen>, who: &Identity, gone: &BindingName) -> Vec<String> {
+    fn loses(
+        &self,
+        all: &BTreeMap<ReadKey, RequestCounts>,
+        who: &Identity,
+        gone: &BindingName,
+    ) -> Vec<String> {
         let rest = self.roles.without(&[gone]);
         let lost = all.keys().filter(|key| {
             let question = key.question(who);
-            rest.giving(who, &question.asked()).is_empty() && !self.explain(&question).allowed
+            rest.giving(who, &question.rbac_attributes()).is_empty()
+                && !self.explain(&question).allowed
         });
         lost.map(|key| format!("{} {}", key.verb, key.object.place())).collect()
     }
@@ -371,19 +380,19 @@ impl Rights {
 
 /// One kind of read: the same again is the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct ReadKey {
     verb: String,
     object: ObjectName,
     subresource: String,
 }
 
-impl Key {
+impl ReadKey {
     fn is_whole(&self) -> bool {
         self.object.name.is_empty() && READS.contains(&self.verb.as_str())
     }
 
-    fn question(&self, who: &Identity) -> Question {
-        Question {
+    fn question(&self, who: &Identity) -> AccessRequest {
+        AccessRequest {
             who: who.clone(),
             verb: self.verb.clone(),
             object: self.object.clone(),
@@ -394,18 +403,18 @@ impl Key {
 
 /// How often, and by which programs.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct RequestCounts {
     times: usize,
     agents: BTreeSet<String>,
 }
 
-fn distinct(records: &Records, resource: &Resource) -> BTreeMap<Key, Seen> {
-    let mut all: BTreeMap<Key, Seen> = BTreeMap::new();
-    let of_type = |request: &&Request| {
+fn distinct(records: &Records, resource: &Resource) -> BTreeMap<ReadKey, RequestCounts> {
+    let mut all: BTreeMap<ReadKey, RequestCounts> = BTreeMap::new();
+    let of_type = |request: &&RecordedRequest| {
         request.group == resource.group && request.resource == resource.resource
     };
     for request in records.requests.iter().filter(of_type) {
-        let key = Key {
+        let key = ReadKey {
             verb: request.verb.clone(),
             object: ObjectName::new(resource, &request.namespace, &request.name),
             subresource: request.subresource.clone(),
@@ -432,8 +441,8 @@ fn window(records: &Records) -> Window {
 }
 
 /// Everybody whom a binding names besides the one asked about.
-fn others(subjects: &[Who], who: &Identity) -> Vec<Who> {
-    let is_it = |subject: &&Who| match subject.kind {
+fn others(subjects: &[AccessSubject], who: &Identity) -> Vec<AccessSubject> {
+    let is_it = |subject: &&AccessSubject| match subject.kind {
         "ServiceAccount" => {
             who.user == format!("system:serviceaccount:{}:{}", subject.namespace, subject.name)
         }

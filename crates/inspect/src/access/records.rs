@@ -23,7 +23,7 @@ pub enum WrongLine {
 
 /// A request that was let in, once or more often.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct RecordedRequest {
     /// When, first.
     pub at: Option<Timestamp>,
     /// When, last.
@@ -60,7 +60,7 @@ pub struct Records {
     /// Whether the server shows consumers their part of whole collections (R155), if it says so.
     pub filtered_lists: Option<bool>,
     /// The requests that were let in, in the order of the source.
-    pub requests: Vec<Request>,
+    pub requests: Vec<RecordedRequest>,
 }
 
 impl Records {
@@ -127,7 +127,7 @@ impl Records {
         };
         let has = |wanted: &str| query.split('&').any(|part| part == wanted);
         let at = text("/requestReceivedTimestamp").parse().ok();
-        self.requests.push(Request {
+        self.requests.push(RecordedRequest {
             at,
             last: at,
             times: 1,
@@ -160,7 +160,7 @@ impl Records {
             if text("user") != user || number("count") == 0 {
                 continue;
             }
-            records.requests.push(Request {
+            records.requests.push(RecordedRequest {
                 at: text("first").parse().ok(),
                 last: text("last").parse().ok(),
                 times: usize::try_from(number("count")).unwrap_or(usize::MAX),

@@ -6,10 +6,10 @@ use std::fmt;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure_rbac::{Asked, Binding, Role, RoleRef, Rule, Subject};
+use tenure_rbac::{BindingSubject, PolicyRule, RequestAttributes, Role, RoleBinding, RoleRef};
 use tenure_references::Identity;
 
-use super::Who;
+use super::AccessSubject;
 
 /// The API group of roles.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -23,7 +23,7 @@ pub(super) const READS: [&str; 3] = ["get", "list", "watch"];
 #[derive(Clone, Debug, Default)]
 pub struct Roles {
     roles: BTreeMap<(String, String), Role>,
-    bindings: Vec<Binding>,
+    bindings: Vec<RoleBinding>,
 }
 
 /// A binding, by names.
@@ -47,9 +47,9 @@ impl fmt::Display for BindingName {
 
 /// Somebody who holds a right.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Holder {
+pub struct RightsHolder {
     /// Who.
-    pub subject: Who,
+    pub subject: AccessSubject,
     /// By which binding.
     pub binding: BindingName,
     /// Of which role, with its kind.
@@ -64,8 +64,8 @@ pub struct Given<'a> {
     /// The role, with its kind.
     pub role: String,
     /// Everybody it names.
-    pub subjects: Vec<Who>,
-    rules: &'a [Rule],
+    pub subjects: Vec<AccessSubject>,
+    rules: &'a [PolicyRule],
 }
 
 impl Given<'_> {
@@ -93,7 +93,7 @@ impl Roles {
                     all.roles.insert((role.namespace.clone(), role.name.clone()), role);
                 }
                 Some("RoleBinding" | "ClusterRoleBinding") => {
-                    all.bindings.extend(Binding::from_object(object));
+                    all.bindings.extend(RoleBinding::from_object(object));
                 }
                 _ => {}
             }
@@ -116,12 +116,12 @@ impl Roles {
 
     /// Everybody whom a role gives what is asked.
     #[must_use]
-    pub fn holders(&self, asked: &Asked<'_>) -> Vec<Holder> {
+    pub fn holders(&self, asked: &RequestAttributes<'_>) -> Vec<RightsHolder> {
         let mut all = Vec::new();
         for binding in self.reaching(asked.namespace()) {
             let Some(role) = self.role_of(binding) else { continue };
             if role.rules.iter().any(|rule| rule.allows(asked)) {
-                all.extend(binding.subjects.iter().map(|subject| Holder {
+                all.extend(binding.subjects.iter().map(|subject| RightsHolder {
                     subject: who(subject, binding),
                     binding: name_of(binding),
                     role: called(&binding.role),
@@ -135,7 +135,7 @@ impl Roles {
 
     /// The bindings that give somebody what is asked.
     #[must_use]
-    pub fn giving(&self, who: &Identity, asked: &Asked<'_>) -> Vec<Given<'_>> {
+    pub fn giving(&self, who: &Identity, asked: &RequestAttributes<'_>) -> Vec<Given<'_>> {
         let reaching = self.reaching(asked.namespace());
         let given = self.given(who, reaching);
         given.filter(|given| given.rules.iter().any(|rule| rule.allows(asked))).collect()
@@ -153,7 +153,7 @@ impl Roles {
         let given = self.given(who, self.bindings.iter());
         let with_verbs = given.map(|given| {
             let allows = |verb: &&&str| {
-                let asked = asked(verb, group, resource, &given.binding.namespace);
+                let asked = request_attributes(verb, group, resource, &given.binding.namespace);
                 given.rules.iter().any(|rule| rule.allows(&asked))
             };
             let verbs: Vec<&'static str> = READS.iter().filter(allows).copied().collect();
@@ -173,8 +173,8 @@ impl Roles {
     ) -> bool {
         self.given(who, self.bindings.iter()).any(|given| {
             given.rules.iter().any(|rule| {
-                let open = Rule { resource_names: Vec::new(), ..rule.clone() };
-                verbs.iter().any(|verb| open.allows(&asked(verb, group, resource, "")))
+                let open = PolicyRule { resource_names: Vec::new(), ..rule.clone() };
+                verbs.iter().any(|verb| open.allows(&request_attributes(verb, group, resource, "")))
             })
         })
     }
@@ -185,9 +185,9 @@ impl Roles {
         let is_broad = |group: &str| {
             group == "system:authenticated" || group.starts_with("system:serviceaccounts")
         };
-        let is_own = |subject: &&Subject| match subject {
-            Subject::Group(name) => !is_broad(name),
-            Subject::User(_) | Subject::ServiceAccount { .. } => true,
+        let is_own = |subject: &&BindingSubject| match subject {
+            BindingSubject::Group(name) => !is_broad(name),
+            BindingSubject::User(_) | BindingSubject::ServiceAccount { .. } => true,
         };
         self.bindings.iter().any(|binding| {
             let mut subjects = binding.subjects.iter().filter(is_own);
@@ -195,7 +195,7 @@ impl Roles {
         })
     }
 
-    fn reaching(&self, namespace: &str) -> impl Iterator<Item = &Binding> {
+    fn reaching(&self, namespace: &str) -> impl Iterator<Item = &RoleBinding> {
         self.bindings
             .iter()
             .filter(move |binding| binding.namespace.is_empty() || binding.namespace == namespace)
@@ -204,7 +204,7 @@ impl Roles {
     fn given<'a>(
         &'a self,
         who: &Identity,
-        bindings: impl Iterator<Item = &'a Binding>,
+        bindings: impl Iterator<Item = &'a RoleBinding>,
     ) -> impl Iterator<Item = Given<'a>> {
         bindings.filter_map(|binding| {
             if !binding.subjects.iter().any(|subject| names(subject, binding, who)) {
@@ -224,7 +224,7 @@ impl Roles {
         })
     }
 
-    fn role_of(&self, binding: &Binding) -> Option<&Role> {
+    fn role_of(&self, binding: &RoleBinding) -> Option<&Role> {
         let place = match &binding.role {
             RoleRef::ClusterRole(_) => "",
             RoleRef::Role(_) => &binding.namespace,
@@ -233,40 +233,45 @@ impl Roles {
     }
 }
 
-fn asked<'a>(verb: &'a str, group: &'a str, resource: &'a str, namespace: &'a str) -> Asked<'a> {
-    Asked::Resource { verb, group, resource, subresource: "", namespace, name: "" }
+fn request_attributes<'a>(
+    verb: &'a str,
+    group: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+) -> RequestAttributes<'a> {
+    RequestAttributes::Resource { verb, group, resource, subresource: "", namespace, name: "" }
 }
 
 fn called(role: &RoleRef) -> String {
     format!("{} {}", role.kind(), role.name())
 }
 
-fn name_of(binding: &Binding) -> BindingName {
+fn name_of(binding: &RoleBinding) -> BindingName {
     let kind = if binding.namespace.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
     BindingName { kind, namespace: binding.namespace.clone(), name: binding.name.clone() }
 }
 
 /// The namespace of an account; a binding may leave it out.
-fn home<'a>(namespace: &'a str, binding: &'a Binding) -> &'a str {
+fn home<'a>(namespace: &'a str, binding: &'a RoleBinding) -> &'a str {
     if namespace.is_empty() { &binding.namespace } else { namespace }
 }
 
-fn who(subject: &Subject, binding: &Binding) -> Who {
+fn who(subject: &BindingSubject, binding: &RoleBinding) -> AccessSubject {
     let (kind, namespace, name) = match subject {
-        Subject::User(name) => ("User", "", name),
-        Subject::Group(name) => ("Group", "", name),
-        Subject::ServiceAccount { namespace, name } => {
+        BindingSubject::User(name) => ("User", "", name),
+        BindingSubject::Group(name) => ("Group", "", name),
+        BindingSubject::ServiceAccount { namespace, name } => {
             ("ServiceAccount", home(namespace, binding), name)
         }
     };
-    Who { kind, namespace: namespace.to_owned(), name: name.clone() }
+    AccessSubject { kind, namespace: namespace.to_owned(), name: name.clone() }
 }
 
-fn names(subject: &Subject, binding: &Binding, who: &Identity) -> bool {
+fn names(subject: &BindingSubject, binding: &RoleBinding, who: &Identity) -> bool {
     match subject {
-        Subject::User(name) => *name == who.user,
-        Subject::Group(name) => who.groups.contains(name),
-        Subject::ServiceAccount { namespace, name } => {
+        BindingSubject::User(name) => *name == who.user,
+        BindingSubject::Group(name) => who.groups.contains(name),
+        BindingSubject::ServiceAccount { namespace, name } => {
             let home = home(namespace, binding);
             !home.is_empty() && who.user == format!("system:serviceaccount:{home}:{name}")
         }

@@ -5,10 +5,10 @@ mod map;
 use std::fmt::Write as _;
 
 use crate::access::{
-    Access, Advice, Answer, Change, Doctor, Narrow, Outcome, ROLES, Readers, State, UnusedGrants,
-    Verdict, Via,
+    AccessChange, AccessExplanation, AccessFinding, ConditionState, Doctor, Narrow, NarrowOutcome,
+    NarrowVerdict, ROLES, Readers, SubjectAccess, UnusedGrants, Via,
 };
-use crate::facts::Unread;
+use crate::facts::UnreadableKind;
 use crate::finding::count;
 use crate::render::Paint;
 use crate::render::rules;
@@ -20,7 +20,7 @@ const NOT_READ: &str = "what would say so could not be read";
 
 /// `yes` or `no`, then what roles and what references say.
 #[must_use]
-pub fn can(answer: &Answer, paint: Paint) -> String {
+pub fn can(answer: &AccessExplanation, paint: Paint) -> String {
     let mut text = said(answer, paint);
     let reference = &answer.reference;
     match (reference.allowed, answer.allowed) {
@@ -42,7 +42,7 @@ pub fn can(answer: &Answer, paint: Paint) -> String {
 }
 
 /// The answer and what roles say to it.
-fn said(answer: &Answer, paint: Paint) -> String {
+fn said(answer: &AccessExplanation, paint: Paint) -> String {
     let word = if answer.allowed { paint.green("yes") } else { paint.red("no") };
     let reason = answer.server.reason.strip_prefix("RBAC: ").unwrap_or(&answer.server.reason);
     let roles = match (answer.by, reason) {
@@ -60,7 +60,7 @@ fn short(reason: &str) -> &str {
 
 /// Every condition, every witness, the nearest miss and what would help.
 #[must_use]
-pub fn explain(answer: &Answer, paint: Paint) -> String {
+pub fn explain(answer: &AccessExplanation, paint: Paint) -> String {
     let mut text =
         format!("{} {} as {}: ", answer.verb, paint.bold(&answer.object.to_string()), answer.user);
     text += &said(answer, paint);
@@ -74,9 +74,9 @@ pub fn explain(answer: &Answer, paint: Paint) -> String {
     let _ = writeln!(text, "  reference: {word}, {}", short(&reference.message));
     for condition in &reference.conditions {
         let state = match condition.state {
-            State::Met => paint.green("met    "),
-            State::Missing => paint.red("missing"),
-            State::Unknown => paint.faint("-      "),
+            ConditionState::Met => paint.green("met    "),
+            ConditionState::Missing => paint.red("missing"),
+            ConditionState::Unknown => paint.faint("-      "),
         };
         let _ = writeln!(
             text,
@@ -114,7 +114,7 @@ pub fn explain(answer: &Answer, paint: Paint) -> String {
 pub fn who_can(readers: &Readers, paint: Paint) -> String {
     let title = format!("{} {}", readers.verb, readers.object);
     let mut text = format!("{}\n", paint.bold(&title));
-    let (roles, others): (Vec<&Unread>, Vec<&Unread>) =
+    let (roles, others): (Vec<&UnreadableKind>, Vec<&UnreadableKind>) =
         readers.unread.iter().partition(|unread| unread.kind.ends_with(ROLES));
     text += &by("reference", readers.by_reference.is_empty(), &others);
     for reader in &readers.by_reference {
@@ -134,7 +134,7 @@ pub fn who_can(readers: &Readers, paint: Paint) -> String {
 }
 
 /// A heading; that nobody stands below it is said only where everything was read.
-fn by(what: &str, empty: bool, unread: &[&Unread]) -> String {
+fn by(what: &str, empty: bool, unread: &[&UnreadableKind]) -> String {
     match (empty, unread.is_empty()) {
         (true, true) => format!("by {what}: nobody\n"),
         (true, false) => format!("by {what}: not known, {NOT_READ}\n"),
@@ -145,10 +145,10 @@ fn by(what: &str, empty: bool, unread: &[&Unread]) -> String {
 
 /// What a change gives and takes.
 #[must_use]
-pub fn change(change: &Change, paint: Paint) -> String {
+pub fn change(change: &AccessChange, paint: Paint) -> String {
     let mut text = String::new();
-    let mut told = |sign: String, all: &[Access]| {
-        for Access { subject, target, via } in all {
+    let mut told = |sign: String, all: &[SubjectAccess]| {
+        for SubjectAccess { subject, target, via } in all {
             let _ = writeln!(text, "{sign} {subject} reads {target}: {via}");
         }
     };
@@ -199,7 +199,8 @@ fn covers(number: usize) -> String {
 pub fn doctor(doctor: &Doctor, program: &str, paint: Paint) -> String {
     let mut text = String::new();
     for advice in &doctor.advice {
-        let Advice { level, what, causes, hint, rule, .. } = advice.clone().called_by(program);
+        let AccessFinding { level, what, causes, hint, rule, .. } =
+            advice.clone().called_by(program);
         let _ = writeln!(text, "{}: {what}", paint.level(level));
         for cause in &causes {
             let _ = writeln!(text, "  cause: {cause}");
@@ -207,7 +208,7 @@ pub fn doctor(doctor: &Doctor, program: &str, paint: Paint) -> String {
         if let Some(hint) = &hint {
             let _ = writeln!(text, "  hint: {hint}");
         }
-        let rule = rules::told(&format!("referential-authorization {rule}"));
+        let rule = rules::describe(&format!("referential-authorization {rule}"));
         let _ = writeln!(text, "  rule: {}", paint.faint(&rule));
     }
     let found = match doctor.warns() {
@@ -313,19 +314,19 @@ fn reads(narrow: &Narrow, paint: Paint, text: &mut String) {
     }
 }
 
-fn outcome(outcome: Outcome, paint: Paint) -> String {
+fn outcome(outcome: NarrowOutcome, paint: Paint) -> String {
     match outcome {
-        Outcome::Kept => paint.green("kept             "),
-        Outcome::KeptWithObjects => paint.cyan("kept with objects"),
-        Outcome::Lost => paint.red("lost             "),
-        Outcome::Breaks => paint.red("breaks           "),
+        NarrowOutcome::Kept => paint.green("kept             "),
+        NarrowOutcome::KeptWithObjects => paint.cyan("kept with objects"),
+        NarrowOutcome::Lost => paint.red("lost             "),
+        NarrowOutcome::Breaks => paint.red("breaks           "),
     }
 }
 
-fn verdict(verdict: Verdict, paint: Paint) -> String {
+fn verdict(verdict: NarrowVerdict, paint: Paint) -> String {
     match verdict {
-        Verdict::Safe => paint.green("safe"),
-        Verdict::WouldBreak => paint.red("would break"),
-        Verdict::NotShown => paint.yellow("not shown to be safe"),
+        NarrowVerdict::Safe => paint.green("safe"),
+        NarrowVerdict::WouldBreak => paint.red("would break"),
+        NarrowVerdict::NotShown => paint.yellow("not shown to be safe"),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::render::look::{class, color};
-use crate::tree::{Row, Tree};
+use crate::render::row_style::{class, color};
+use crate::tree::{Tree, TreeRow};
 
 /// The number of each row's node: rows that repeat share one.
 pub(crate) fn numbers(tree: &Tree) -> Vec<usize> {
@@ -18,7 +18,7 @@ pub(crate) fn numbers(tree: &Tree) -> Vec<usize> {
 }
 
 /// The edges of a tree: dependent, owner, and the row that says so.
-fn edges(tree: &Tree) -> Vec<(usize, usize, &Row)> {
+fn edges(tree: &Tree) -> Vec<(usize, usize, &TreeRow)> {
     let numbers = numbers(tree);
     let by_uid: std::collections::HashMap<&str, usize> =
         tree.objects.iter().zip(&numbers).map(|(row, n)| (row.object.uid.as_str(), *n)).collect();
@@ -33,8 +33,8 @@ fn edges(tree: &Tree) -> Vec<(usize, usize, &Row)> {
     edges
 }
 
-fn nodes(tree: &Tree) -> Vec<(usize, &Row)> {
-    let mut nodes: Vec<(usize, &Row)> = numbers(tree).into_iter().zip(&tree.objects).collect();
+fn nodes(tree: &Tree) -> Vec<(usize, &TreeRow)> {
+    let mut nodes: Vec<(usize, &TreeRow)> = numbers(tree).into_iter().zip(&tree.objects).collect();
     nodes.sort_by_key(|(number, row)| (*number, row.repeated));
     nodes.dedup_by_key(|(number, _)| *number);
     nodes
@@ -108,7 +108,7 @@ pub fn mermaid(tree: &Tree) -> String {
 }
 
 /// Where it is and how it is called, or how many a row stands for.
-fn place(row: &Row) -> String {
+fn place(row: &TreeRow) -> String {
     if row.folded.is_some() { row.object.name.clone() } else { row.object.place() }
 }
 

@@ -2,9 +2,9 @@
 
 pub mod access;
 mod draw;
-mod look;
 mod paint;
 mod picture;
+mod row_style;
 mod rules;
 mod svg;
 mod text;

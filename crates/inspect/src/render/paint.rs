@@ -1,8 +1,8 @@
 //! Colors for terminals, or none. What a color says is always said in words as well.
 
-use crate::finding::Level;
+use crate::finding::Severity;
 use crate::health::Health;
-use crate::look::{Standing, Worth};
+use crate::ownership_analysis::{LifecycleState, OwnerStatus};
 
 /// How text is colored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,40 +46,47 @@ impl Paint {
         self.wrap("36", text)
     }
 
-    pub(crate) fn standing(self, standing: Standing, text: &str) -> String {
+    pub(crate) fn lifecycle_state(self, standing: LifecycleState, text: &str) -> String {
         match standing {
             // That it lives says nothing about how it fares.
-            Standing::Alive => text.to_owned(),
-            Standing::Terminating | Standing::Waiting | Standing::Orphaning => self.yellow(text),
-            Standing::Absent => self.red(text),
-            Standing::Unread => self.faint(text),
+            LifecycleState::Alive => text.to_owned(),
+            LifecycleState::Terminating | LifecycleState::Waiting | LifecycleState::Orphaning => {
+                self.yellow(text)
+            }
+            LifecycleState::Absent => self.red(text),
+            LifecycleState::Unread => self.faint(text),
         }
     }
 
     /// How an object is: by how it stands, and if it lives by how it fares.
-    pub(crate) fn fares(self, standing: Standing, health: Option<Health>, text: &str) -> String {
+    pub(crate) fn fares(
+        self,
+        standing: LifecycleState,
+        health: Option<Health>,
+        text: &str,
+    ) -> String {
         match (standing, health) {
-            (Standing::Alive, None) => text.to_owned(),
-            (Standing::Alive, Some(Health::Good)) => self.green(text),
-            (Standing::Alive, Some(Health::Waiting)) => self.yellow(text),
-            (Standing::Alive, Some(Health::Failing)) => self.red(text),
-            (standing, _) => self.standing(standing, text),
+            (LifecycleState::Alive, None) => text.to_owned(),
+            (LifecycleState::Alive, Some(Health::Good)) => self.green(text),
+            (LifecycleState::Alive, Some(Health::Waiting)) => self.yellow(text),
+            (LifecycleState::Alive, Some(Health::Failing)) => self.red(text),
+            (standing, _) => self.lifecycle_state(standing, text),
         }
     }
 
-    pub(crate) fn worth(self, worth: Worth, text: &str) -> String {
+    pub(crate) fn worth(self, worth: OwnerStatus, text: &str) -> String {
         match worth {
-            Worth::Solid => self.faint(text),
-            Worth::Waiting => self.yellow(text),
-            Worth::Unread => self.faint(text),
+            OwnerStatus::Solid => self.faint(text),
+            OwnerStatus::Waiting => self.yellow(text),
+            OwnerStatus::Unread => self.faint(text),
             _ => self.red(text),
         }
     }
 
-    pub(crate) fn level(self, level: Level) -> String {
+    pub(crate) fn level(self, level: Severity) -> String {
         match level {
-            Level::Warning => self.yellow("warning"),
-            Level::Note => self.cyan("note"),
+            Severity::Warning => self.yellow("warning"),
+            Severity::Note => self.cyan("note"),
         }
     }
 }

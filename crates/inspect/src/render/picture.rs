@@ -90,7 +90,7 @@ pub(super) struct Boxed {
 }
 
 /// Where things stand.
-struct Layout {
+struct PictureLayout {
     /// Where each column begins.
     columns: Vec<usize>,
     /// Where the rows begin.
@@ -128,7 +128,7 @@ impl Picture {
         )
     }
 
-    fn layout(&self) -> Layout {
+    fn layout(&self) -> PictureLayout {
         let boxes_end = self.boxes.iter().map(|row| left(row) + box_width(row)).max().unwrap_or(0);
         let mut x = boxes_end + GAP;
         let mut columns = Vec::new();
@@ -141,14 +141,14 @@ impl Picture {
             }
         }
         let heading = wide(&self.title, 17).max(wide(&self.about, 12)) + MARGIN;
-        Layout {
+        PictureLayout {
             columns,
             top: MARGIN + HEADING_HEIGHT + COLUMNS_HEIGHT,
             width: x.max(MARGIN + heading).max(MARGIN * 2 + LEGEND_WIDTH),
         }
     }
 
-    fn heading(&self, layout: &Layout, body: &mut String) {
+    fn heading(&self, layout: &PictureLayout, body: &mut String) {
         text(body, "title", MARGIN, MARGIN + 14, &self.title);
         text(body, "small", MARGIN, MARGIN + 36, &self.about);
         let y = layout.top - 12;
@@ -161,7 +161,7 @@ impl Picture {
     }
 
     /// Draws what the looks of this picture mean, and gives the place where it ends.
-    fn legend(&self, layout: &Layout, top: usize, body: &mut String) -> usize {
+    fn legend(&self, layout: &PictureLayout, top: usize, body: &mut String) -> usize {
         let boxes = self
             .boxes_mean
             .iter()
@@ -244,7 +244,7 @@ fn arm(body: &mut String, class: &str, from: usize, bottom: usize, x: usize, y: 
 }
 
 /// Draws one row.
-fn boxed(body: &mut String, row: &Boxed, x: usize, y: usize, layout: &Layout) {
+fn boxed(body: &mut String, row: &Boxed, x: usize, y: usize, layout: &PictureLayout) {
     let width = box_width(row);
     let _ = writeln!(
         body,

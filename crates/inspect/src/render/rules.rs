@@ -5,7 +5,7 @@ const OWNERSHIP: &str = "ownership";
 
 /// A rule with its words and where to read it, such as
 /// `R104: an owner in foreground deletion goes … (spec/ownership.md)`.
-pub(super) fn told(rule: &str) -> String {
+pub(super) fn describe(rule: &str) -> String {
     let (place, number) = rule.split_once(' ').unwrap_or((OWNERSHIP, rule));
     match words(place, number) {
         Some(words) => format!("{number}: {words} (spec/{place}.md)"),
@@ -68,14 +68,17 @@ mod tests {
                 let digits = number.strip_prefix('R').unwrap_or_default();
                 if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                     found += 1;
-                    assert!(told(text).contains(": "), "{text}");
+                    assert!(describe(text).contains(": "), "{text}");
                 }
             }
         }
         assert!(found > 15, "{found}");
         let doctor = include_str!("../access/doctor.rs");
         for text in doctor.split('"').filter(|text| text.len() < 5 && text.starts_with('R')) {
-            assert!(told(&format!("referential-authorization {text}")).contains(": "), "{text}");
+            assert!(
+                describe(&format!("referential-authorization {text}")).contains(": "),
+                "{text}"
+            );
         }
     }
 }

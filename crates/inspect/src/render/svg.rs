@@ -1,15 +1,15 @@
 //! A tree of ownership as a picture: which box and which arm each object has, and what they mean.
 
 use crate::finding::count;
-use crate::look::{Standing, Worth};
-use crate::render::look::{aged, class, referred, said};
+use crate::ownership_analysis::{LifecycleState, OwnerStatus};
 use crate::render::picture::{Boxed, Picture};
-use crate::tree::{Row, Tree};
+use crate::render::row_style::{aged, class, referred, said};
+use crate::tree::{Tree, TreeRow};
 
 /// A tree as SVG.
 #[must_use]
 pub fn svg(tree: &Tree) -> String {
-    let roots: Vec<&Row> = tree.objects.iter().filter(|row| row.depth == 0).collect();
+    let roots: Vec<&TreeRow> = tree.objects.iter().filter(|row| row.depth == 0).collect();
     let title = match roots.as_slice() {
         [root] => format!("{} {}", root.object.kind, root.object.place()),
         roots => count(roots.len(), "object"),
@@ -59,7 +59,7 @@ pub fn svg(tree: &Tree) -> String {
     .svg()
 }
 
-fn boxed(row: &Row, tree: &Tree) -> Boxed {
+fn boxed(row: &TreeRow, tree: &Tree) -> Boxed {
     let arm = match row.reference {
         Some(link) if !link.verdict.ties() => "loose",
         Some(link) if link.blocking => "blocks",
@@ -67,9 +67,10 @@ fn boxed(row: &Row, tree: &Tree) -> Boxed {
         None => "inside",
     };
     let class = class(row.standing, row.health);
-    let status = if row.standing == Standing::Alive && row.health.is_none() { "" } else { class };
+    let status =
+        if row.standing == LifecycleState::Alive && row.health.is_none() { "" } else { class };
     let worth = match row.reference.map(|link| link.verdict) {
-        Some(Worth::Waiting) => "terminating",
+        Some(OwnerStatus::Waiting) => "terminating",
         Some(worth) if !worth.ties() => "loose",
         _ => "",
     };

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::audit::Audit;
-use crate::facts::{Named, Unread};
+use crate::audit::AuditReport;
+use crate::facts::{ObjectIdentity, UnreadableKind};
 use crate::finding::{Finding, age, count};
-use crate::look::Standing;
-use crate::plan::{Happens, Plan};
+use crate::ownership_analysis::LifecycleState;
+use crate::plan::{DeletionPlan, Happens};
 use crate::render::Paint;
-use crate::render::look::{aged, referred, said};
+use crate::render::row_style::{aged, referred, said};
 use crate::render::rules;
-use crate::tree::{Row, Tree};
-use crate::why::Why;
+use crate::tree::{Tree, TreeRow};
+use crate::why::ObjectDiagnosis;
 
 /// A tree with its columns.
 #[must_use]
@@ -66,7 +66,7 @@ pub(super) fn branch(depth: usize, last: bool, open: &mut Vec<bool>) -> String {
     branch
 }
 
-fn cells(row: &Row, branch: &str, tree: &Tree, paint: Paint) -> [(String, String); 5] {
+fn cells(row: &TreeRow, branch: &str, tree: &Tree, paint: Paint) -> [(String, String); 5] {
     let name = match row.folded {
         Some(_) => row.object.name.clone(),
         None => format!("{}/{}", row.object.kind, row.object.name),
@@ -98,23 +98,23 @@ fn cells(row: &Row, branch: &str, tree: &Tree, paint: Paint) -> [(String, String
 
 /// Why an object is as it is.
 #[must_use]
-pub fn why(why: &Why, program: &str, paint: Paint) -> String {
+pub fn why(why: &ObjectDiagnosis, program: &str, paint: Paint) -> String {
     let mut text = String::new();
     let created = why.created.map(|created| format!(", {} old", age(created, why.now)));
     let deleted = why.deleted.map(|deleted| format!(", deleted {} ago", age(deleted, why.now)));
     let word = match why.standing {
-        Standing::Alive => "alive",
-        Standing::Terminating => "Terminating",
-        Standing::Waiting => "Terminating in the foreground",
-        Standing::Orphaning => "Terminating, leaving its dependents",
-        Standing::Absent => "absent",
-        Standing::Unread => "unread",
+        LifecycleState::Alive => "alive",
+        LifecycleState::Terminating => "Terminating",
+        LifecycleState::Waiting => "Terminating in the foreground",
+        LifecycleState::Orphaning => "Terminating, leaving its dependents",
+        LifecycleState::Absent => "absent",
+        LifecycleState::Unread => "unread",
     };
     let _ = writeln!(
         text,
         "{} is {}{}{} (uid {})",
         paint.bold(&why.object.to_string()),
-        paint.standing(why.standing, word),
+        paint.lifecycle_state(why.standing, word),
         deleted.unwrap_or_default(),
         created.unwrap_or_default(),
         why.object.uid
@@ -128,7 +128,7 @@ pub fn why(why: &Why, program: &str, paint: Paint) -> String {
 
 /// What was found, and how much was looked at.
 #[must_use]
-pub fn audit(audit: &Audit, program: &str, paint: Paint) -> String {
+pub fn audit(audit: &AuditReport, program: &str, paint: Paint) -> String {
     let mut text = String::new();
     for found in &audit.findings {
         finding(found, program, paint, &mut text);
@@ -152,7 +152,7 @@ pub fn audit(audit: &Audit, program: &str, paint: Paint) -> String {
 
 /// What would happen, in order; then what goes and what stays.
 #[must_use]
-pub fn plan(plan: &Plan, program: &str, paint: Paint) -> String {
+pub fn plan(plan: &DeletionPlan, program: &str, paint: Paint) -> String {
     let mut text = String::new();
     let how = match plan.cascade {
         "orphan" => "and leaving its dependents behind".to_owned(),
@@ -162,7 +162,7 @@ pub fn plan(plan: &Plan, program: &str, paint: Paint) -> String {
     let number_width = plan.steps.len().to_string().len();
     let verbs: Vec<(&str, String)> = plan.steps.iter().map(|step| verb(&step.happens)).collect();
     let verb_width = verbs.iter().map(|(verb, _)| verb.len()).max().unwrap_or(0);
-    let name = |named: &Named| format!("{} {}", named.kind, named.place());
+    let name = |named: &ObjectIdentity| format!("{} {}", named.kind, named.place());
     let width = plan.steps.iter().map(|step| name(&step.object).chars().count()).max().unwrap_or(0);
     for ((index, step), (verb, detail)) in plan.steps.iter().enumerate().zip(&verbs) {
         let verb = format!("{verb:verb_width$}");
@@ -209,7 +209,7 @@ fn verb(happens: &Happens) -> (&'static str, String) {
     }
 }
 
-fn goes(gone: &[Named]) -> String {
+fn goes(gone: &[ObjectIdentity]) -> String {
     match gone.len() {
         0 => "no object goes".to_owned(),
         1 => format!("1 object goes: {}", kinds(gone)),
@@ -221,7 +221,7 @@ fn stays(number: usize) -> String {
     if number == 1 { "1 object is still".to_owned() } else { format!("{number} objects are still") }
 }
 
-fn kinds(gone: &[Named]) -> String {
+fn kinds(gone: &[ObjectIdentity]) -> String {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for named in gone {
         *kinds.entry(&named.kind).or_default() += 1;
@@ -241,7 +241,7 @@ fn finding(finding: &Finding, program: &str, paint: Paint, text: &mut String) {
         let _ = writeln!(text, "  hint: {hint}");
     }
     if let Some(rule) = finding.rule {
-        let _ = writeln!(text, "  rule: {}", paint.faint(&rules::told(rule)));
+        let _ = writeln!(text, "  rule: {}", paint.faint(&rules::describe(rule)));
     }
 }
 
@@ -249,8 +249,8 @@ fn finding(finding: &Finding, program: &str, paint: Paint, text: &mut String) {
 const ONE_BY_ONE_MAX: usize = 5;
 
 /// What could not be read, or not everywhere.
-pub(super) fn unread(unread: &[Unread], paint: Paint, text: &mut String) {
-    let (parts, none): (Vec<&Unread>, Vec<&Unread>) =
+pub(super) fn unread(unread: &[UnreadableKind], paint: Paint, text: &mut String) {
+    let (parts, none): (Vec<&UnreadableKind>, Vec<&UnreadableKind>) =
         unread.iter().partition(|unread| unread.within.is_some());
     if !none.is_empty() {
         let number = count(none.len(), "kind");

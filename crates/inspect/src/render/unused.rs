@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use crate::finding::{age, count};
 use crate::render::Paint;
 use crate::render::text::unread;
-use crate::unused::{Unused, Usage, User, Verdict};
+use crate::unused::{UnusedReport, Usage, UsageHolder, UsageState};
 
 /// How many users stand in one line.
 const USERS_MAX: usize = 3;
 
 /// Every subject with its verdict and what holds it, and a line that counts them.
 #[must_use]
-pub fn unused(report: &Unused, paint: Paint) -> String {
+pub fn unused(report: &UnusedReport, paint: Paint) -> String {
     let titles = ["NAMESPACE", "OBJECT", "VERDICT", "ENTRIES", "AGE", "HELD BY"].map(str::to_owned);
     let mut lines = vec![titles];
     lines.extend(report.subjects.iter().map(|usage| cells(usage, report)));
@@ -45,7 +45,7 @@ pub fn unused(report: &Unused, paint: Paint) -> String {
     text
 }
 
-fn cells(usage: &Usage, report: &Unused) -> [String; 6] {
+fn cells(usage: &Usage, report: &UnusedReport) -> [String; 6] {
     [
         usage.namespace.clone(),
         format!("{}/{}", usage.kind.to_lowercase(), usage.name),
@@ -58,7 +58,7 @@ fn cells(usage: &Usage, report: &Unused) -> [String; 6] {
 
 /// Who holds it, or why it may be held, in a few words.
 fn held_by(usage: &Usage) -> String {
-    let named = |user: &User| match user.namespace.as_str() {
+    let named = |user: &UsageHolder| match user.namespace.as_str() {
         "" => format!("{}/{}", user.kind.to_lowercase(), user.name),
         place => format!("{}/{place}/{}", user.kind.to_lowercase(), user.name),
     };
@@ -72,7 +72,7 @@ fn held_by(usage: &Usage) -> String {
     said.join(", ")
 }
 
-fn summary(report: &Unused, paint: Paint, text: &mut String) {
+fn summary(report: &UnusedReport, paint: Paint, text: &mut String) {
     let place = match &report.namespace {
         Some(namespace) => format!(" in namespace `{namespace}`"),
         None => String::new(),
@@ -89,7 +89,7 @@ fn summary(report: &Unused, paint: Paint, text: &mut String) {
     let (unknown, used) = (report.unknown, report.used);
     let _ =
         writeln!(text, "{found}, {unknown} unknown, {used} used: looked through {objects}{place}");
-    if report.subjects.iter().any(|usage| usage.verdict == Verdict::Unused) {
+    if report.subjects.iter().any(|usage| usage.verdict == UsageState::Unused) {
         let _ = writeln!(
             text,
             "`unused` says that no object mentions it; a program may still read it by its name. \

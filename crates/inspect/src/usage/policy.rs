@@ -9,42 +9,42 @@ use serde_json::{Map, Value};
 use tenure_core::selector::LabelSelector;
 use tenure_podspec::ReferenceKind;
 
-use super::{Subject, Use, text};
-use crate::served::Served;
+use super::{UsageSubject, Use, text};
+use crate::served::DiscoveredResource;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const HOW: &str = "parameters of a policy";
 
 /// Policies and bindings.
 #[derive(Debug, Default)]
-pub(crate) struct Policies {
+pub(crate) struct PolicyParameters {
     /// What each policy takes as its parameters; none where they are nothing that is looked for.
     kinds: HashMap<(String, String), Option<ReferenceKind>>,
-    bindings: Vec<Binding>,
+    bindings: Vec<PolicyBinding>,
 }
 
 #[derive(Debug)]
-struct Binding {
+struct PolicyBinding {
     kind: String,
     name: String,
     /// The kind and the name of its policy.
     policy: (String, String),
-    chosen: Chosen,
+    chosen: ParameterSelector,
     /// Only in this namespace; in each one if empty.
     namespace: String,
 }
 
 #[derive(Debug)]
-enum Chosen {
+enum ParameterSelector {
     Named(String),
     Labelled(LabelSelector),
     /// The selector is not understood: it may be any.
     Any,
 }
 
-impl Policies {
+impl PolicyParameters {
     /// Keeps what one object has to say.
-    pub(super) fn see(&mut self, served: &Served, object: &Map<String, Value>) {
+    pub(super) fn see(&mut self, served: &DiscoveredResource, object: &Map<String, Value>) {
         if served.group != GROUP {
             return;
         }
@@ -54,7 +54,7 @@ impl Policies {
         match served.kind.strip_suffix("Binding") {
             Some(policy) => {
                 let Some(Value::Object(reference)) = spec.get("paramRef") else { return };
-                self.bindings.push(Binding {
+                self.bindings.push(PolicyBinding {
                     kind: served.kind.clone(),
                     name,
                     policy: (policy.to_owned(), text(spec, "policyName").to_owned()),
@@ -77,17 +77,17 @@ impl Policies {
     }
 
     /// Takes over what others have seen.
-    pub(crate) fn join(&mut self, other: Policies) {
+    pub(crate) fn join(&mut self, other: PolicyParameters) {
         self.kinds.extend(other.kinds);
         self.bindings.extend(other.bindings);
     }
 
     /// The subjects that are perhaps parameters. Those of a policy that was not seen may be of either kind.
-    pub(crate) fn uses(&self, subjects: &[Subject]) -> Vec<Use> {
+    pub(crate) fn uses(&self, subjects: &[UsageSubject]) -> Vec<Use> {
         let mut uses = Vec::new();
         for binding in &self.bindings {
             let kind = self.kinds.get(&binding.policy);
-            let fits = |subject: &Subject| {
+            let fits = |subject: &UsageSubject| {
                 kind.is_none_or(|kind| *kind == Some(subject.kind))
                     && (binding.namespace.is_empty() || binding.namespace == subject.namespace)
                     && binding.chosen.has(&subject.name, &subject.labels)
@@ -105,25 +105,25 @@ impl Policies {
     }
 }
 
-fn chosen(reference: &Map<String, Value>) -> Chosen {
+fn chosen(reference: &Map<String, Value>) -> ParameterSelector {
     match (text(reference, "name"), reference.get("selector")) {
         ("", Some(Value::Object(selector))) => match LabelSelector::from_object(selector) {
-            Some(selector) => Chosen::Labelled(selector),
-            None => Chosen::Any,
+            Some(selector) => ParameterSelector::Labelled(selector),
+            None => ParameterSelector::Any,
         },
-        ("", _) => Chosen::Any,
-        (name, _) => Chosen::Named(name.to_owned()),
+        ("", _) => ParameterSelector::Any,
+        (name, _) => ParameterSelector::Named(name.to_owned()),
     }
 }
 
-impl Chosen {
+impl ParameterSelector {
     fn has(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         match self {
-            Chosen::Named(wanted) => wanted == name,
-            Chosen::Labelled(selector) => {
+            ParameterSelector::Named(wanted) => wanted == name,
+            ParameterSelector::Labelled(selector) => {
                 selector.matches(|key| labels.get(key).map(String::as_str))
             }
-            Chosen::Any => true,
+            ParameterSelector::Any => true,
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tenure_podspec::ReferenceKind;
 
 use crate::meta::OwnerReference;
-use crate::unused::Verdict;
+use crate::unused::UsageState;
 use crate::wire::or_default;
 
 /// The two kinds and their plurals.
@@ -46,7 +46,7 @@ const PLATFORM: [&str; 3] =
 
 /// One ConfigMap or Secret.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct UsageSubject {
     /// Which of the two.
     pub kind: ReferenceKind,
     /// Its namespace.
@@ -66,19 +66,19 @@ pub struct Subject {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// What is known of it without looking at anything else.
-    pub(crate) known: Option<(Verdict, String)>,
+    pub(crate) known: Option<(UsageState, String)>,
 }
 
 /// One page of rows.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Page {
+pub(crate) struct TablePage {
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) metadata: PageMeta,
     #[serde(default, deserialize_with = "or_default")]
     column_definitions: Vec<ColumnName>,
     #[serde(default, deserialize_with = "or_default")]
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
 #[derive(Default, Deserialize)]
@@ -94,7 +94,7 @@ struct ColumnName {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct TableRow {
     #[serde(default, deserialize_with = "or_default")]
     cells: Vec<Value>,
     #[serde(default, deserialize_with = "or_default")]
@@ -122,9 +122,9 @@ struct RowMeta {
     annotations: BTreeMap<String, String>,
 }
 
-impl Page {
+impl TablePage {
     /// The subjects of the page.
-    pub(crate) fn subjects(self, kind: ReferenceKind) -> impl Iterator<Item = Subject> {
+    pub(crate) fn subjects(self, kind: ReferenceKind) -> impl Iterator<Item = UsageSubject> {
         let column = |name: &str| {
             self.column_definitions.iter().position(|column| column.name.eq_ignore_ascii_case(name))
         };
@@ -137,7 +137,7 @@ impl Page {
             });
             let meta = row.object.metadata;
             let annotated = meta.annotations.get("tenure.dev/controllers-as-owners");
-            Subject {
+            UsageSubject {
                 kind,
                 known: known(kind, text(of_type), &meta),
                 entries,
@@ -154,9 +154,9 @@ impl Page {
 }
 
 /// What is known of a subject by itself.
-fn known(kind: ReferenceKind, of_type: &str, meta: &RowMeta) -> Option<(Verdict, String)> {
-    let used = |why: &str| Some((Verdict::Used, why.to_owned()));
-    let unknown = |why: String| Some((Verdict::Unknown, why));
+fn known(kind: ReferenceKind, of_type: &str, meta: &RowMeta) -> Option<(UsageState, String)> {
+    let used = |why: &str| Some((UsageState::Used, why.to_owned()));
+    let unknown = |why: String| Some((UsageState::Unknown, why));
     let label = |key: &str| meta.labels.get(key).map(String::as_str).unwrap_or_default();
     match (kind, of_type) {
         (ReferenceKind::Secret, "kubernetes.io/service-account-token") => {

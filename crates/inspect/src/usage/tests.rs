@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::facts::Unread;
-use crate::unused::{Inventory, Unused, Verdict};
+use crate::facts::UnreadableKind;
+use crate::unused::{Inventory, UnusedReport, UsageState};
 
 /// A kind as discovery tells it.
-fn kind(group: &str, kind: &str, plural: &str) -> Served {
-    Served {
+fn kind(group: &str, kind: &str, plural: &str) -> DiscoveredResource {
+    DiscoveredResource {
         group: group.into(),
         version: "v1".into(),
         kind: kind.into(),
@@ -21,7 +21,7 @@ fn kind(group: &str, kind: &str, plural: &str) -> Served {
 }
 
 /// A table of rows as the server sends it.
-fn page(columns: &[&str], rows: &[(Value, Value)]) -> Page {
+fn page(columns: &[&str], rows: &[(Value, Value)]) -> TablePage {
     let columns: Vec<Value> = columns.iter().map(|name| json!({ "name": name })).collect();
     let rows: Vec<Value> = rows
         .iter()
@@ -31,7 +31,7 @@ fn page(columns: &[&str], rows: &[(Value, Value)]) -> Page {
 }
 
 /// ConfigMaps and Secrets of these names in a namespace.
-fn both(namespace: &str, names: &[&str]) -> Vec<Subject> {
+fn both(namespace: &str, names: &[&str]) -> Vec<UsageSubject> {
     let rows: Vec<(Value, Value)> = names
         .iter()
         .map(|name| {
@@ -43,13 +43,17 @@ fn both(namespace: &str, names: &[&str]) -> Vec<Subject> {
 }
 
 /// The report after these objects were looked through.
-fn report(subjects: Vec<Subject>, objects: &[(Served, Value)], unread: &[&str]) -> Unused {
-    let names = Names::new(&subjects);
-    let mut seen = Seen::default();
+fn report(
+    subjects: Vec<UsageSubject>,
+    objects: &[(DiscoveredResource, Value)],
+    unread: &[&str],
+) -> UnusedReport {
+    let names = SubjectNames::new(&subjects);
+    let mut seen = PageUsage::default();
     for (served, object) in objects {
         names.see(served, object, &mut seen);
     }
-    let unread = unread.iter().map(|kind| Unread::new(*kind, "no"));
+    let unread = unread.iter().map(|kind| UnreadableKind::new(*kind, "no"));
     let now = jiff::Timestamp::UNIX_EPOCH;
     let inventory = Inventory {
         namespace: None,
@@ -58,11 +62,11 @@ fn report(subjects: Vec<Subject>, objects: &[(Served, Value)], unread: &[&str]) 
         partial: false,
         now,
     };
-    Unused::new(subjects, inventory)
+    UnusedReport::new(subjects, inventory)
 }
 
 /// The verdict about one subject.
-fn verdict(report: &Unused, kind: &str, name: &str) -> Verdict {
+fn verdict(report: &UnusedReport, kind: &str, name: &str) -> UsageState {
     let found = report.subjects.iter().find(|one| one.kind == kind && one.name == name);
     found.unwrap_or_else(|| panic!("no {kind} {name}")).verdict
 }
@@ -113,7 +117,7 @@ fn sites() -> Vec<(&'static str, Value)> {
 }
 
 /// Every kind that holds a pod specification, and where.
-fn holders(spec: &Value) -> Vec<(Served, Value)> {
+fn holders(spec: &Value) -> Vec<(DiscoveredResource, Value)> {
     let template = json!({ "spec": spec });
     vec![
         (kind("", "Pod", "pods"), in_shop("a", json!({ "spec": spec }))),
@@ -163,13 +167,13 @@ fn every_site_of_every_holder_is_a_use() {
         for (served, object) in holders(&spec) {
             let who = served.kind.clone();
             let report = report(both("shop", &["x", "y"]), &[(served, object)], &[]);
-            assert_eq!(verdict(&report, subject, "x"), Verdict::Used, "{who}: {spec}");
+            assert_eq!(verdict(&report, subject, "x"), UsageState::Used, "{who}: {spec}");
             let other = if subject == "Secret" { "ConfigMap" } else { "Secret" };
             // What a custom kind names may be anything of that name.
-            let expected = if who == "Rollout" { Verdict::Unknown } else { Verdict::Unused };
+            let expected = if who == "Rollout" { UsageState::Unknown } else { UsageState::Unused };
             let said = verdict(&report, other, "x");
-            assert!(said == expected || said == Verdict::Unused, "{who}: {spec}: {said:?}");
-            assert_eq!(verdict(&report, subject, "y"), Verdict::Unused, "{who}: {spec}");
+            assert!(said == expected || said == UsageState::Unused, "{who}: {spec}: {said:?}");
+            assert_eq!(verdict(&report, subject, "y"), UsageState::Unused, "{who}: {spec}");
         }
     }
 }
@@ -231,7 +235,7 @@ fn objects_beside_pods_are_users() {
     for (served, body) in table {
         let (who, object) = (served.kind.clone(), in_shop("a", body));
         let report = report(both("shop", &["x"]), &[(served, object.clone())], &[]);
-        assert_eq!(verdict(&report, "Secret", "x"), Verdict::Used, "{who}: {object}");
+        assert_eq!(verdict(&report, "Secret", "x"), UsageState::Used, "{who}: {object}");
     }
 }
 
@@ -289,8 +293,8 @@ fn what_may_be_a_mention_is_not_called_unused() {
         let who = served.kind.clone();
         let report = report(both("shop", &["x", "y-other"]), &[(served, object.clone())], &[]);
         let said = [verdict(&report, "ConfigMap", "x"), verdict(&report, "Secret", "x")];
-        assert!(said.contains(&Verdict::Unknown), "{who}: {object}: {said:?}");
-        assert!(report.subjects.iter().all(|one| one.verdict != Verdict::Used), "{who}");
+        assert!(said.contains(&UsageState::Unknown), "{who}: {object}: {said:?}");
+        assert!(report.subjects.iter().all(|one| one.verdict != UsageState::Used), "{who}");
     }
 }
 
@@ -334,13 +338,13 @@ fn well_known_objects_are_not_called_unused() {
             (json!(["a", 1, "5m", 2, "auto"]), place("shop", "kept")),
         ],
     );
-    let mut subjects: Vec<Subject> = secrets.subjects(ReferenceKind::Secret).collect();
+    let mut subjects: Vec<UsageSubject> = secrets.subjects(ReferenceKind::Secret).collect();
     subjects.extend(maps.subjects(ReferenceKind::ConfigMap));
     let report = report(subjects, &[], &[]);
     let unused: Vec<&str> = report
         .subjects
         .iter()
-        .filter(|one| one.verdict == Verdict::Unused)
+        .filter(|one| one.verdict == UsageState::Unused)
         .map(|one| one.name.as_str())
         .collect();
     assert_eq!(unused, ["kept", "plain"]);
@@ -356,11 +360,11 @@ fn owners_that_live_may_read_what_they_own() {
             [{ "apiVersion": "example.com/v1", "kind": "Thing", "name": "t", "uid": owner }] })
     };
     let rows = [(json!([]), owned("held", "uid-t")), (json!([]), owned("left", "uid-gone"))];
-    let subjects: Vec<Subject> = page(&[], &rows).subjects(ReferenceKind::Secret).collect();
+    let subjects: Vec<UsageSubject> = page(&[], &rows).subjects(ReferenceKind::Secret).collect();
     let thing = (kind("example.com", "Thing", "things"), in_shop("t", json!({})));
     let report = report(subjects, &[thing], &[]);
-    assert_eq!(verdict(&report, "Secret", "held"), Verdict::Unknown);
-    assert_eq!(verdict(&report, "Secret", "left"), Verdict::Unused);
+    assert_eq!(verdict(&report, "Secret", "held"), UsageState::Unknown);
+    assert_eq!(verdict(&report, "Secret", "left"), UsageState::Unused);
 }
 
 #[test]
@@ -370,7 +374,7 @@ fn nothing_is_unused_while_something_was_not_read() {
 }
 
 /// A policy with parameters of a kind, and a binding that chooses some of them.
-fn policy(kind_of: &Value, reference: &Value) -> [(Served, Value); 2] {
+fn policy(kind_of: &Value, reference: &Value) -> [(DiscoveredResource, Value); 2] {
     let group = "admissionregistration.k8s.io";
     [
         (
@@ -393,7 +397,7 @@ fn parameters_of_policies_are_those_that_their_bindings_choose() {
     let labelled = json!({ "selector": { "matchLabels": { "role": "limits" } } });
     let everything = json!({ "selector": {} });
     let elsewhere = json!({ "selector": {}, "namespace": "other" });
-    let subjects = || -> Vec<Subject> {
+    let subjects = || -> Vec<UsageSubject> {
         let row = |name: &str, role: &str| {
             let labels = json!({ "role": role });
             (json!([]), json!({ "name": name, "namespace": "shop", "uid": name, "labels": labels }))
@@ -401,7 +405,7 @@ fn parameters_of_policies_are_those_that_their_bindings_choose() {
         let rows = [row("x", "limits"), row("y", "other")];
         SUBJECTS.iter().flat_map(|(kind, _)| page(&[], &rows).subjects(*kind)).collect()
     };
-    use Verdict::{Unknown, Unused};
+    use UsageState::{Unknown, Unused};
     for (kind, reference, expected) in [
         (&maps, &labelled, [Unknown, Unused, Unused, Unused]),
         (&secrets, &labelled, [Unused, Unused, Unknown, Unused]),

@@ -8,16 +8,18 @@ use http::Request;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
 use tenure_cluster::Cluster;
-use tenure_inspect::{Found, Happens, Look, Plan, Policy, Reader};
+use tenure_inspect::{
+    ClusterReader, DeletionPlan, DeletionPropagation, Happens, ObservedObject, OwnershipAnalysis,
+};
 
 /// How many graphs one run makes.
 const GRAPHS: usize = 320;
 /// How many clients make them.
 const AT_ONCE: usize = 8;
-const POLICIES: [(&str, Policy); 3] = [
-    ("Background", Policy::Background),
-    ("Foreground", Policy::Foreground),
-    ("Orphan", Policy::Orphan),
+const POLICIES: [(&str, DeletionPropagation); 3] = [
+    ("Background", DeletionPropagation::Background),
+    ("Foreground", DeletionPropagation::Foreground),
+    ("Orphan", DeletionPropagation::Orphan),
 ];
 
 /// A small generator, so that a seed gives the same graphs everywhere.
@@ -163,15 +165,15 @@ impl Wire {
 /// What can be seen of an object: whether it is Terminating, its finalizers and its references.
 type Seen = (bool, Vec<String>, Vec<(String, bool)>);
 
-fn seen(found: &Found) -> Seen {
+fn seen(found: &ObservedObject) -> Seen {
     let owners = found.meta.owner_references.iter().map(|owner| {
         (format!("{}/{}", owner.kind, owner.name), owner.block_owner_deletion == Some(true))
     });
     (found.meta.terminating(), found.meta.finalizers.clone(), owners.collect())
 }
 
-fn state(look: &Look, namespace: &str) -> BTreeMap<String, Seen> {
-    let ours = |found: &&Found| {
+fn state(look: &OwnershipAnalysis, namespace: &str) -> BTreeMap<String, Seen> {
+    let ours = |found: &&ObservedObject| {
         found.meta.namespace == namespace
             && ["Pod", "ConfigMap"].contains(&found.served.kind.as_str())
             && found.meta.name.starts_with('o')
@@ -181,7 +183,7 @@ fn state(look: &Look, namespace: &str) -> BTreeMap<String, Seen> {
 }
 
 /// What a plan says will be seen.
-fn foreseen(mut state: BTreeMap<String, Seen>, plan: &Plan) -> BTreeMap<String, Seen> {
+fn foreseen(mut state: BTreeMap<String, Seen>, plan: &DeletionPlan) -> BTreeMap<String, Seen> {
     for step in &plan.steps {
         let Some((terminating, finalizers, owners)) = state.get_mut(&step.object.uid) else {
             panic!("{} is not there", step.object)
@@ -231,8 +233,8 @@ async fn plans_equal_what_then_really_happens() {
     }
     wire.settle().await;
 
-    let reader = Reader::with(cluster.client(), "default");
-    let mut before = Look::new(reader.read().await.unwrap());
+    let reader = ClusterReader::with(cluster.client(), "default");
+    let mut before = OwnershipAnalysis::new(reader.read().await.unwrap());
     reader.graces(&mut before).await;
     let mut plans = Vec::new();
     for graph in &graphs {
@@ -250,7 +252,7 @@ async fn plans_equal_what_then_really_happens() {
         wire.delete(graph, graph.target, POLICIES[graph.policy].0).await;
     }
     wire.settle().await;
-    let after = Look::new(reader.read().await.unwrap());
+    let after = OwnershipAnalysis::new(reader.read().await.unwrap());
     let mut larger = 0;
     for (graph, plan) in &plans {
         let expected = foreseen(state(&before, &graph.namespace), plan);
@@ -280,8 +282,8 @@ async fn plans_equal_what_then_really_happens() {
 /// first. (That a plan is the engine's own order, step by step, is S16 of the simulation.)
 fn check_order(
     graph: &Graph,
-    plan: &Plan,
-    before: &Look,
+    plan: &DeletionPlan,
+    before: &OwnershipAnalysis,
     place: &dyn Fn(&str) -> Option<usize>,
     seed: u64,
 ) {

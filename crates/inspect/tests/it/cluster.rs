@@ -12,7 +12,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tenure_inspect::{Facts, Found, Kinds, Look, Meta, OwnerReference, Served, Unread};
+use tenure_inspect::{
+    ClusterSnapshot, DiscoveredKinds, DiscoveredResource, ObjectMetadata, ObservedObject,
+    OwnerReference, OwnershipAnalysis, UnreadableKind,
+};
 
 pub(crate) const NOW: &str = "2026-06-15T12:00:00Z";
 
@@ -27,10 +30,10 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false),
 ];
 
-fn kinds() -> Kinds {
+fn kinds() -> DiscoveredKinds {
     let verbs = ["delete", "get", "list", "patch", "watch"].map(str::to_owned).to_vec();
-    let row =
-        |(group, version, kind, plural, namespaced): &(&str, &str, &str, &str, bool)| Served {
+    let row = |(group, version, kind, plural, namespaced): &(&str, &str, &str, &str, bool)| {
+        DiscoveredResource {
             group: (*group).to_owned(),
             version: (*version).to_owned(),
             kind: (*kind).to_owned(),
@@ -39,8 +42,9 @@ fn kinds() -> Kinds {
             short_names: Vec::new(),
             namespaced: *namespaced,
             verbs: verbs.clone(),
-        };
-    Kinds::new(KINDS.iter().map(row).collect())
+        }
+    };
+    DiscoveredKinds::new(KINDS.iter().map(row).collect())
 }
 
 fn ago(text: &str) -> jiff::Timestamp {
@@ -57,7 +61,7 @@ fn ago(text: &str) -> jiff::Timestamp {
 }
 
 /// The cluster of a text.
-pub(crate) fn look(text: &str) -> Look {
+pub(crate) fn look(text: &str) -> OwnershipAnalysis {
     let kinds = kinds();
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut named: HashMap<&str, (&str, &str)> = HashMap::new();
@@ -74,19 +78,19 @@ pub(crate) fn look(text: &str) -> Look {
             let why = "you may not list it";
             unread.push(match kind.split_once('@') {
                 Some((kind, namespace)) => {
-                    Unread::but_within(kind.to_owned(), why.to_owned(), namespace)
+                    UnreadableKind::but_within(kind.to_owned(), why.to_owned(), namespace)
                 }
-                None => Unread::new(*kind, why),
+                None => UnreadableKind::new(*kind, why),
             });
             continue;
         }
         let served = kinds.all().find(|row| row.kind == words[0]).expect(words[0]);
         let (namespace, name) = words[1].split_once('/').unwrap_or(("", words[1]));
-        let mut meta = Meta {
+        let mut meta = ObjectMetadata {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             creation_timestamp: Some(ago("3d")),
-            ..Meta::default()
+            ..ObjectMetadata::default()
         };
         for word in &words[2..] {
             let (key, value) = word.split_once('=').expect(word);
@@ -114,18 +118,22 @@ pub(crate) fn look(text: &str) -> Look {
                 other => panic!("no word `{other}`"),
             }
         }
-        objects.push(Found { served: Arc::new(served.clone()), meta, assumed: false });
+        objects.push(ObservedObject { served: Arc::new(served.clone()), meta, assumed: false });
     }
-    let mut facts = Facts { kinds, objects, unread, now: NOW.parse().unwrap() };
+    let mut facts = ClusterSnapshot { kinds, objects, unread, now: NOW.parse().unwrap() };
     facts.assume_unread();
-    let mut look = Look::new(facts);
+    let mut look = OwnershipAnalysis::new(facts);
     for (uid, status) in statuses {
         look.set_status(uid, status);
     }
     look
 }
 
-fn owner(text: &str, named: &HashMap<&str, (&str, &str)>, kinds: &Kinds) -> OwnerReference {
+fn owner(
+    text: &str,
+    named: &HashMap<&str, (&str, &str)>,
+    kinds: &DiscoveredKinds,
+) -> OwnerReference {
     let plain = text.trim_end_matches(['!', '*']);
     let (kind, name, uid) = match plain.split_once(':') {
         Some((who, uid)) => {
@@ -139,7 +147,8 @@ fn owner(text: &str, named: &HashMap<&str, (&str, &str)>, kinds: &Kinds) -> Owne
     };
     let served = kinds.all().find(|row| row.kind == kind);
     OwnerReference {
-        api_version: served.map_or_else(|| "sea.example.com/v1".to_owned(), Served::api_version),
+        api_version: served
+            .map_or_else(|| "sea.example.com/v1".to_owned(), DiscoveredResource::api_version),
         kind: kind.to_owned(),
         name: name.to_owned(),
         uid: uid.to_owned(),
@@ -149,7 +158,7 @@ fn owner(text: &str, named: &HashMap<&str, (&str, &str)>, kinds: &Kinds) -> Owne
 }
 
 /// The object with a uid.
-pub(crate) fn object<'a>(look: &'a Look, uid: &str) -> &'a Found {
+pub(crate) fn object<'a>(look: &'a OwnershipAnalysis, uid: &str) -> &'a ObservedObject {
     look.get(uid).unwrap()
 }
 

@@ -1,7 +1,10 @@
 //! Text and JSON of all four answers, in full: see `tests/snapshots`. Rules of spec/ownership.md.
 
 use tenure_inspect::render::{self, Paint};
-use tenure_inspect::{Code, Health, Policy, Scope, Unread, Unused, Usage, User, Verdict};
+use tenure_inspect::{
+    AuditOptions, DeletionPropagation, FindingCode, Health, UnreadableKind, UnusedReport, Usage,
+    UsageHolder, UsageState,
+};
 
 use crate::cluster::{NOW, SHOP, WRECK, look, object};
 use crate::same;
@@ -77,23 +80,30 @@ fn a_blocking_reference_without_a_foreground_deletion_holds_nobody() {
     ",
     );
     let why = look.why(object(&look, "d1"));
-    let codes: Vec<Code> = why.reasons.iter().map(|reason| reason.code).collect();
-    assert_eq!(codes, [Code::Finalizer, Code::NotBlocking]);
+    let codes: Vec<FindingCode> = why.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [FindingCode::Finalizer, FindingCode::NotBlocking]);
 }
 
 #[test]
 fn plans_name_what_goes_and_what_stays() {
     let look = look(SHOP);
     let mut text = String::new();
-    for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
+    for policy in [
+        DeletionPropagation::Background,
+        DeletionPropagation::Foreground,
+        DeletionPropagation::Orphan,
+    ] {
         let plan = look.plan(object(&look, "d1"), policy);
         text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
         text.push('\n');
     }
-    let plan = look.plan(object(&look, "r1"), Policy::Background);
+    let plan = look.plan(object(&look, "r1"), DeletionPropagation::Background);
     text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
     same("plan.txt", &text);
-    same("plan.json", &render::json(&look.plan(object(&look, "d1"), Policy::Foreground)));
+    same(
+        "plan.json",
+        &render::json(&look.plan(object(&look, "d1"), DeletionPropagation::Foreground)),
+    );
 }
 
 #[test]
@@ -101,10 +111,10 @@ fn plans_on_a_wreck_say_what_holds() {
     let look = look(WRECK);
     let mut text = String::new();
     for (uid, policy) in [
-        ("n1", Policy::Background),
-        ("w1", Policy::Foreground),
-        ("d3", Policy::Foreground),
-        ("p1", Policy::Background),
+        ("n1", DeletionPropagation::Background),
+        ("w1", DeletionPropagation::Foreground),
+        ("d3", DeletionPropagation::Foreground),
+        ("p1", DeletionPropagation::Background),
     ] {
         let plan = look.plan(object(&look, uid), policy);
         text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
@@ -127,7 +137,7 @@ fn content_goes_before_what_holds_it() {
     ",
     );
     let gone = |uid: &str| -> Vec<String> {
-        let plan = look.plan(object(&look, uid), Policy::Background);
+        let plan = look.plan(object(&look, uid), DeletionPropagation::Background);
         plan.gone.into_iter().map(|named| named.uid).collect()
     };
     assert_eq!(gone("n1"), ["a", "b", "n1", "c"]);
@@ -137,21 +147,24 @@ fn content_goes_before_what_holds_it() {
 #[test]
 fn an_audit_reads_like_this() {
     let look = look(WRECK);
-    let audit = look.audit(&Scope::default());
+    let audit = look.audit(&AuditOptions::default());
     same("audit.txt", &render::audit(&audit, PROGRAM, Paint::Plain));
     same("audit.json", &render::json(&audit));
-    let scope = Scope { namespace: Some("staging".to_owned()), ..Scope::default() };
+    let scope = AuditOptions { namespace: Some("staging".to_owned()), ..AuditOptions::default() };
     let audit = look.audit(&scope);
-    assert_eq!(audit.findings.iter().map(|f| f.code).collect::<Vec<_>>(), [Code::Ring]);
+    assert_eq!(audit.findings.iter().map(|f| f.code).collect::<Vec<_>>(), [FindingCode::Ring]);
 }
 
 #[test]
 fn an_audit_leaves_young_deletions_alone() {
     let look = look(WRECK);
-    let hour = Scope { namespace: None, stuck_after: std::time::Duration::from_secs(3600) };
-    let codes: Vec<Code> = look.audit(&hour).findings.iter().map(|f| f.code).collect();
-    assert!(!codes.contains(&Code::Blocked) && !codes.contains(&Code::Finalizer), "{codes:?}");
-    let audit = crate::cluster::look(SHOP).audit(&Scope::default());
+    let hour = AuditOptions { namespace: None, stuck_after: std::time::Duration::from_secs(3600) };
+    let codes: Vec<FindingCode> = look.audit(&hour).findings.iter().map(|f| f.code).collect();
+    assert!(
+        !codes.contains(&FindingCode::Blocked) && !codes.contains(&FindingCode::Finalizer),
+        "{codes:?}"
+    );
+    let audit = crate::cluster::look(SHOP).audit(&AuditOptions::default());
     assert!(audit.findings.is_empty());
 }
 
@@ -164,7 +177,7 @@ fn what_could_not_be_read_is_said_and_never_guessed() {
         ConfigMap shop/lost uid=c1 owner=Widget/old:w9
     ",
     );
-    let audit = look.audit(&Scope::default());
+    let audit = look.audit(&AuditOptions::default());
     same("audit-unread.txt", &render::audit(&audit, PROGRAM, Paint::Plain));
     let why = look.why(object(&look, "r1"));
     same("why-unread.txt", &render::why(&why, "kubectl tenure", Paint::Plain));
@@ -249,7 +262,7 @@ fn r171a_what_was_read_in_its_namespace_is_not_missing_there() {
     assert!(text.contains("1 kind was read in namespace `shop` only"), "{text}");
     let kinds: Vec<&str> = why.unread.iter().map(|unread| unread.kind.as_str()).collect();
     assert_eq!(kinds, ["deployments.apps", "widgets.example.com"], "nodes own nothing there");
-    let scope = Scope { namespace: Some("shop".to_owned()), ..Scope::default() };
+    let scope = AuditOptions { namespace: Some("shop".to_owned()), ..AuditOptions::default() };
     assert!(!look.audit(&scope).is_whole());
 }
 
@@ -263,7 +276,7 @@ fn r171e_controllers_let_go_what_nobody_uses() {
         let mut look = look(text);
         let users = users.iter().map(|user| (*user).to_owned()).collect();
         look.set_releases([("c1".to_owned(), users)].into());
-        let plan = look.plan(object(&look, "c1"), Policy::Background);
+        let plan = look.plan(object(&look, "c1"), DeletionPropagation::Background);
         render::plan(&plan, PROGRAM, Paint::Plain)
     };
     let free = plan(&[]);
@@ -278,13 +291,13 @@ fn r171e_controllers_let_go_what_nobody_uses() {
 }
 
 /// A report with every verdict.
-fn report() -> Unused {
-    let user = |kind: &str, namespace: &str, name: &str| User {
+fn report() -> UnusedReport {
+    let user = |kind: &str, namespace: &str, name: &str| UsageHolder {
         kind: kind.into(),
         namespace: namespace.into(),
         name: name.into(),
     };
-    let usage = |kind: &'static str, name: &str, verdict: Verdict| Usage {
+    let usage = |kind: &'static str, name: &str, verdict: UsageState| Usage {
         kind,
         namespace: "shop".into(),
         name: name.into(),
@@ -300,25 +313,29 @@ fn report() -> Unused {
     };
     let users = ["web", "api", "job"].map(|name| user("Deployment", "", name));
     let volume = user("PersistentVolume", "", "disk");
-    Unused {
+    UnusedReport {
         subjects: vec![
-            Usage { entries: None, created: None, ..usage("ConfigMap", "left", Verdict::Unused) },
-            usage("Secret", "old-password", Verdict::Unused),
+            Usage {
+                entries: None,
+                created: None,
+                ..usage("ConfigMap", "left", UsageState::Unused)
+            },
+            usage("Secret", "old-password", UsageState::Unused),
             Usage {
                 reasons: vec!["programs find it by `grafana_dashboard`".into()],
-                ..usage("ConfigMap", "dashboard", Verdict::Unknown)
+                ..usage("ConfigMap", "dashboard", UsageState::Unknown)
             },
             Usage {
                 users: users.to_vec(),
                 users_total: 5,
                 controllers_as_owners: true,
                 owners: vec![user("ReplicaSet", "", "web-5d9")],
-                ..usage("ConfigMap", "settings", Verdict::Used)
+                ..usage("ConfigMap", "settings", UsageState::Used)
             },
             Usage {
                 users: vec![volume, user("Gateway", "edge", "front")],
                 users_total: 2,
-                ..usage("Secret", "certificate", Verdict::Used)
+                ..usage("Secret", "certificate", UsageState::Used)
             },
         ],
         unused: 2,
@@ -326,7 +343,7 @@ fn report() -> Unused {
         used: 2,
         namespace: None,
         objects: 1234,
-        unread: vec![Unread::new("things.example.com", "you may not list it")],
+        unread: vec![UnreadableKind::new("things.example.com", "you may not list it")],
         now: NOW.parse().unwrap(),
     }
 }
@@ -337,7 +354,7 @@ fn an_unused_report_is_a_table() {
     same("unused.txt", &text);
     assert!(!text.contains("safe"), "{text}");
     same("unused.json", &render::json(&report()));
-    let none = Unused { subjects: Vec::new(), unused: 0, unknown: 0, used: 0, ..report() };
-    let text = render::unused(&Unused { unread: Vec::new(), ..none }, Paint::Plain);
+    let none = UnusedReport { subjects: Vec::new(), unused: 0, unknown: 0, used: 0, ..report() };
+    let text = render::unused(&UnusedReport { unread: Vec::new(), ..none }, Paint::Plain);
     assert_eq!(text, "nothing unused, 0 unknown, 0 used: looked through 1234 objects\n");
 }

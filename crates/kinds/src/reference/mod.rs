@@ -20,7 +20,7 @@ mod tests;
 use tenure_machinery::Kind;
 pub use tenure_reference::Selectors;
 
-pub use read::{Resource, Triple, namespace_selector, target_names, targets, triples};
+pub use read::{GroupResourceRef, TripleView, namespace_selector, target_names, targets, triples};
 pub use validate::validate;
 pub use warn::{line, warnings};
 

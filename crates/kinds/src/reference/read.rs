@@ -10,23 +10,23 @@ use super::ReferenceKind;
 
 /// A group and a resource, as an object names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Resource<'a> {
+pub struct GroupResourceRef<'a> {
     /// The group; empty for core.
     pub group: &'a str,
     /// The plural.
     pub resource: &'a str,
 }
 
-impl<'a> Resource<'a> {
+impl<'a> GroupResourceRef<'a> {
     /// What the member of an object names; empty where it names nothing.
     #[must_use]
-    pub fn read(object: &'a Object, member: &str) -> Resource<'a> {
+    pub fn read(object: &'a Object, member: &str) -> GroupResourceRef<'a> {
         let part = |name| object.str_at(&[member, name]).unwrap_or_default();
-        Resource { group: part("group"), resource: part("resource") }
+        GroupResourceRef { group: part("group"), resource: part("resource") }
     }
 }
 
-impl fmt::Display for Resource<'_> {
+impl fmt::Display for GroupResourceRef<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.group {
             "" => out.write_str(self.resource),
@@ -37,22 +37,22 @@ impl fmt::Display for Resource<'_> {
 
 /// Origin, target and purpose: what the three kinds agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Triple<'a> {
+pub struct TripleView<'a> {
     /// Where references start.
-    pub origin: Resource<'a>,
+    pub origin: GroupResourceRef<'a>,
     /// Where they point.
-    pub target: Resource<'a>,
+    pub target: GroupResourceRef<'a>,
     /// What for.
     pub purpose: &'a str,
 }
 
-impl<'a> Triple<'a> {
+impl<'a> TripleView<'a> {
     /// The triple of a grant, or of an entry of a consumer.
     #[must_use]
-    pub fn read(object: &'a Object) -> Triple<'a> {
-        Triple {
-            origin: Resource::read(object, "origin"),
-            target: Resource::read(object, "target"),
+    pub fn read(object: &'a Object) -> TripleView<'a> {
+        TripleView {
+            origin: GroupResourceRef::read(object, "origin"),
+            target: GroupResourceRef::read(object, "target"),
             purpose: text(object, "purpose"),
         }
     }
@@ -70,7 +70,7 @@ impl<'a> Triple<'a> {
 
     /// The only member in which another triple differs, and what it has there.
     #[must_use]
-    pub fn only_difference<'b>(&self, other: &Triple<'b>) -> Option<(&'static str, &'b str)> {
+    pub fn only_difference<'b>(&self, other: &TripleView<'b>) -> Option<(&'static str, &'b str)> {
         let both = self.members().into_iter().zip(other.members());
         let mut differing =
             both.filter(|((_, mine), (_, theirs))| mine != theirs).map(|(_, theirs)| theirs);
@@ -79,7 +79,7 @@ impl<'a> Triple<'a> {
     }
 }
 
-impl fmt::Display for Triple<'_> {
+impl fmt::Display for TripleView<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} -> {} for {}", self.origin, self.target, self.purpose)
     }
@@ -92,22 +92,22 @@ pub fn triples<'a>(
     kind: ReferenceKind,
     object: &'a Object,
     version: Option<&str>,
-) -> Vec<Triple<'a>> {
+) -> Vec<TripleView<'a>> {
     match kind {
-        ReferenceKind::Grant => vec![Triple::read(object)],
+        ReferenceKind::Grant => vec![TripleView::read(object)],
         ReferenceKind::Consumer => {
-            objects(object, "references").map(|(_, entry)| Triple::read(entry)).collect()
+            objects(object, "references").map(|(_, entry)| TripleView::read(entry)).collect()
         }
         ReferenceKind::Strategy => {
-            let origin = Resource::read(object, "origin");
+            let origin = GroupResourceRef::read(object, "origin");
             let versions = objects(object, "versions").map(|(_, versioned)| versioned);
             let wanted =
                 versions.filter(|of| version.is_none_or(|wanted| text(of, "version") == wanted));
             let entries = wanted.flat_map(|versioned| objects(versioned, "references"));
             entries
-                .map(|(_, entry)| Triple {
+                .map(|(_, entry)| TripleView {
                     origin,
-                    target: Resource::read(entry, "target"),
+                    target: GroupResourceRef::read(entry, "target"),
                     purpose: text(entry, "purpose"),
                 })
                 .collect()
@@ -117,8 +117,8 @@ pub fn triples<'a>(
 
 /// The distinct targets that an object names, in order.
 #[must_use]
-pub fn targets(kind: ReferenceKind, object: &Object) -> Vec<Resource<'_>> {
-    let mut targets: Vec<Resource<'_>> =
+pub fn targets(kind: ReferenceKind, object: &Object) -> Vec<GroupResourceRef<'_>> {
+    let mut targets: Vec<GroupResourceRef<'_>> =
         triples(kind, object, None).into_iter().map(|triple| triple.target).collect();
     targets.sort_unstable();
     targets.dedup();

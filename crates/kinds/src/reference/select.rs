@@ -6,14 +6,14 @@
 use serde_json::Value;
 use tenure_machinery::validate::{text, validate_label_selector};
 use tenure_machinery::{Object, ObjectExt, Path};
-use tenure_reference::path::Path as ReferencePath;
+use tenure_reference::path::JsonPath as ReferencePath;
 
-use super::validate::Check;
+use super::validate::ReferenceValidator;
 
 /// The longest name of a controller, in bytes.
 const CONTROLLER_BYTES_MAX: usize = 253;
 
-impl Check<'_> {
+impl ReferenceValidator<'_> {
     /// Namespaces by labels (D9); `old` is the origin as it was.
     pub(super) fn namespace_selector(
         &mut self,

@@ -5,7 +5,7 @@ mod selectors;
 use serde_json::{Value, json};
 use tenure_machinery::{Errors, Kind, Object};
 
-use super::{GROUP, Selectors, ServedResource, Surroundings, Triple, line, validate, warnings};
+use super::{GROUP, Selectors, ServedResource, Surroundings, TripleView, line, validate, warnings};
 
 /// A cluster that serves Secrets, Nodes, and Gateways in two versions.
 struct Cluster {
@@ -549,10 +549,13 @@ fn warnings_are_at_most_256_bytes_and_keep_whole_characters() {
 #[test]
 fn triples_name_the_one_member_that_differs() {
     let (a, b) = (object(grant()), object(with(grant(), "/purpose", json!("backend"))));
-    assert_eq!(Triple::read(&a).only_difference(&Triple::read(&b)), Some(("purpose", "backend")));
-    assert_eq!(Triple::read(&a).only_difference(&Triple::read(&a)), None);
+    assert_eq!(
+        TripleView::read(&a).only_difference(&TripleView::read(&b)),
+        Some(("purpose", "backend"))
+    );
+    assert_eq!(TripleView::read(&a).only_difference(&TripleView::read(&a)), None);
     let c = object(with(with(grant(), "/purpose", json!("x")), "/origin/group", json!("")));
-    assert_eq!(Triple::read(&a).only_difference(&Triple::read(&c)), None);
+    assert_eq!(TripleView::read(&a).only_difference(&TripleView::read(&c)), None);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use tenure_machinery::validate::{objects, text, validate_frozen};
 use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path, name};
-use tenure_reference::path::{BYTES_MAX, Path as ReferencePath, PathError};
+use tenure_reference::path::{BYTES_MAX, JsonPath as ReferencePath, JsonPathError};
 
-use super::read::Triple;
+use super::read::TripleView;
 use super::{NAMES_MAX, ReferenceKind, Surroundings, is_everybody};
 
 const CLASSES_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub fn validate(
     around: &dyn Surroundings,
     errors: &mut Errors,
 ) {
-    let mut check = Check { around, errors };
+    let mut check = ReferenceValidator { around, errors };
     match ReferenceKind::of(kind) {
         Some(ReferenceKind::Strategy) => check.strategy(object, old),
         Some(ReferenceKind::Consumer) => check.consumer(object, old),
@@ -33,12 +33,12 @@ pub fn validate(
     }
 }
 
-pub(super) struct Check<'a> {
+pub(super) struct ReferenceValidator<'a> {
     pub(super) around: &'a dyn Surroundings,
     pub(super) errors: &'a mut Errors,
 }
 
-impl Check<'_> {
+impl ReferenceValidator<'_> {
     fn consumer(&mut self, consumer: &Object, old: Option<&Object>) {
         match consumer.map_at(&["subject"]) {
             Some(subject) => self.subject(subject, &Path::Root.field("subject")),
@@ -51,8 +51,9 @@ impl Check<'_> {
         let mut seen = BTreeSet::new();
         for (index, entry) in objects(consumer, "references") {
             let path = list.index(index);
-            if !seen.insert(Triple::read(entry)) {
-                self.errors.duplicate(&path, format_args!("{:?}", Triple::read(entry).to_string()));
+            if !seen.insert(TripleView::read(entry)) {
+                self.errors
+                    .duplicate(&path, format_args!("{:?}", TripleView::read(entry).to_string()));
             }
             self.resource(entry, "origin", &path);
             self.resource(entry, "target", &path);
@@ -174,7 +175,7 @@ impl Check<'_> {
         self.resource(entry, "target", path);
         self.purpose(entry, path);
         let beside = text(entry, "namespacePath");
-        self.path(beside, &path.field("namespacePath"), ReferencePath::parse_beside);
+        self.path(beside, &path.field("namespacePath"), ReferencePath::parse_relative);
         let at = path.field("expression");
         if expression.len() > EXPRESSION_BYTES_MAX {
             self.errors.too_long(&at, EXPRESSION_BYTES_MAX);
@@ -190,7 +191,7 @@ impl Check<'_> {
         &mut self,
         text: &str,
         at: &Path<'_>,
-        parse: fn(&str) -> Result<ReferencePath, PathError>,
+        parse: fn(&str) -> Result<ReferencePath, JsonPathError>,
     ) -> Option<ReferencePath> {
         if text.is_empty() {
             return None;

@@ -4,9 +4,9 @@
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Kind, Object, ObjectExt, Path};
-use tenure_reference::path::Path as ReferencePath;
+use tenure_reference::path::JsonPath as ReferencePath;
 
-use super::read::{Resource, Triple, namespace_selector, target_names};
+use super::read::{GroupResourceRef, TripleView, namespace_selector, target_names};
 use super::{ReferenceKind, Surroundings, is_everybody};
 
 /// The longest warning, in bytes.
@@ -33,7 +33,7 @@ pub fn warnings(
     old: Option<&Object>,
     around: &dyn Surroundings,
 ) -> Vec<String> {
-    let mut tell = Tell { around, lines: Vec::new() };
+    let mut tell = WarningCollector { around, lines: Vec::new() };
     match ReferenceKind::of(kind) {
         Some(ReferenceKind::Strategy) => tell.strategy(object),
         Some(ReferenceKind::Consumer) => tell.consumer(object),
@@ -43,12 +43,12 @@ pub fn warnings(
     tell.lines
 }
 
-struct Tell<'a> {
+struct WarningCollector<'a> {
     around: &'a dyn Surroundings,
     lines: Vec<String>,
 }
 
-impl Tell<'_> {
+impl WarningCollector<'_> {
     fn say(&mut self, path: &Path<'_>, text: &str) {
         self.lines.push(line(&path.to_string(), text));
     }
@@ -100,7 +100,7 @@ impl Tell<'_> {
 
     /// The origin is served, but in none of the versions that have paths.
     fn inert(&mut self, strategy: &Object) {
-        let origin = Resource::read(strategy, "origin");
+        let origin = GroupResourceRef::read(strategy, "origin");
         let Some(served) = self.around.served(origin.group, origin.resource) else { return };
         let listed: Vec<&str> =
             objects(strategy, "versions").map(|(_, of)| text(of, "version")).collect();
@@ -139,7 +139,7 @@ impl Tell<'_> {
     }
 
     fn served(&mut self, object: &Object, member: &str, path: &Path<'_>) {
-        let named = Resource::read(object, member);
+        let named = GroupResourceRef::read(object, member);
         if self.around.served(named.group, named.resource).is_none() {
             let why = format!("{named} is not served by this cluster; has no effect until it is");
             self.say(&path.field(member), &why);
@@ -154,7 +154,7 @@ fn is_account(name: &str) -> bool {
 
 /// The access that a change of a grant takes away, and the field that took it.
 fn revoked(old: &Object, new: &Object) -> Option<(&'static str, String)> {
-    let (before, after) = (Triple::read(old), Triple::read(new));
+    let (before, after) = (TripleView::read(old), TripleView::read(new));
     let (had, has) = (target_names(old), target_names(new));
     let field = if before.origin != after.origin || place(old) != place(new) {
         "origin"

@@ -2,7 +2,7 @@
 
 use tenure_machinery::kind::{Kind, NameRule, NoRules, Verbs};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::rbac::{BindingRules, ClusterBindingRules, ClusterRoleRules, RoleRules};
 
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
@@ -95,7 +95,7 @@ pub(super) fn rbac() -> Vec<Kind> {
             .acted_on_by("authorization"),
         row(RBAC, "Role", "roles", "api.rbac.v1.Role", RoleRules).acted_on_by("authorization"),
     ];
-    let named = |row: Row| row.named(NameRule::PathSegment).put_creates().done();
+    let named = |row: KindBuilder| row.named(NameRule::PathSegment).put_creates().done();
     rows.into_iter().map(named).collect()
 }
 

@@ -4,7 +4,7 @@
 
 use tenure_machinery::kind::{Ignored, Kind, NoRules, StatusMeta};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::admission::{MutatingPolicyRules, PolicyBindingRules, ValidatingPolicyRules};
 use crate::webhook::{MutatingWebhookRules, ValidatingWebhookRules};
 
@@ -64,8 +64,9 @@ pub(super) fn admission() -> Vec<Kind> {
         )
         .ignored("no webhook is called: nothing is refused by it"),
     ];
-    let extends =
-        |row: Row| row.cluster().category("api-extensions").counted().needs_version().done();
+    let extends = |row: KindBuilder| {
+        row.cluster().category("api-extensions").counted().needs_version().done()
+    };
     rows.into_iter().map(extends).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use tenure_machinery::kind::{Dependents, Kind, NameRule, StatusMeta};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::disruption::PodDisruptionBudgetRules;
 use crate::priority::PriorityClassRules;
 use crate::workloads::{
@@ -55,7 +55,7 @@ pub(super) fn apps() -> Vec<Kind> {
             .scale()
             .status("StatefulSet", StatusMeta::Open),
     ];
-    rows.into_iter().map(Row::done).collect()
+    rows.into_iter().map(KindBuilder::done).collect()
 }
 
 /// `batch`.
@@ -76,7 +76,7 @@ pub(super) fn batch() -> Vec<Kind> {
             .field_at("status.successful", "status.succeeded", "0")
             .status("Job", StatusMeta::Open),
     ];
-    rows.into_iter().map(Row::done).collect()
+    rows.into_iter().map(KindBuilder::done).collect()
 }
 
 /// `policy`.

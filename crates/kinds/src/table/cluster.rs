@@ -5,7 +5,7 @@
 
 use tenure_machinery::kind::{Dependents, Ignored, Kind, NameRule, NoRules, StatusMeta};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::api_service::ApiServiceRules;
 use crate::certificate::pod_request::PodCertificateRequestRules;
 use crate::certificate::{CertificateSigningRequestRules, ClusterTrustBundleRules};
@@ -110,7 +110,7 @@ pub(super) fn certificates() -> Vec<Kind> {
         .field("spec.nodeName", "")
         .status("PodCertificateRequest", StatusMeta::Frozen),
     ];
-    rows.into_iter().map(Row::done).collect()
+    rows.into_iter().map(KindBuilder::done).collect()
 }
 
 /// `coordination.k8s.io`.

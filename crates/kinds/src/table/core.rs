@@ -2,7 +2,7 @@
 
 use tenure_machinery::kind::{Dependents, Kind, NameRule, NoRules, StatusMeta, Verbs};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::config::{ConfigMapRules, SecretRules};
 use crate::endpoints::EndpointsRules;
 use crate::event::EventRules;
@@ -90,10 +90,10 @@ pub(super) fn rows() -> Vec<Kind> {
         .foreign("token", "TokenRequest", ("authentication.k8s.io", "v1"), CREATE),
         service(),
     ];
-    rows.into_iter().map(Row::done).collect()
+    rows.into_iter().map(KindBuilder::done).collect()
 }
 
-fn event() -> Row {
+fn event() -> KindBuilder {
     row(V1, "Event", "events", "api.core.v1.Event", EventRules)
         .acted_on_by("whoever reads it; it expires")
         .short(&["ev"])
@@ -114,7 +114,7 @@ fn event() -> Row {
         .field("type", "")
 }
 
-fn claim() -> Row {
+fn claim() -> KindBuilder {
     row(
         V1,
         "PersistentVolumeClaim",
@@ -128,7 +128,7 @@ fn claim() -> Row {
     .status("PersistentVolumeClaim", StatusMeta::Open)
 }
 
-fn volume() -> Row {
+fn volume() -> KindBuilder {
     row(
         V1,
         "PersistentVolume",
@@ -143,7 +143,7 @@ fn volume() -> Row {
     .status("PersistentVolume", StatusMeta::Open)
 }
 
-fn pod() -> Row {
+fn pod() -> KindBuilder {
     row(V1, "Pod", "pods", "api.core.v1.Pod", PodRules)
         .acted_on_by("the scheduler and the node agent")
         .short(&["po"])
@@ -172,7 +172,7 @@ fn pod() -> Row {
         .status("Pod", StatusMeta::KeepOwners)
 }
 
-fn replication_controller() -> Row {
+fn replication_controller() -> KindBuilder {
     row(
         V1,
         "ReplicationController",
@@ -191,7 +191,7 @@ fn replication_controller() -> Row {
     .status("ReplicationController", StatusMeta::Open)
 }
 
-fn service() -> Row {
+fn service() -> KindBuilder {
     row(V1, "Service", "services", "api.core.v1.Service", ServiceRules)
         .acted_on_by("the endpoints controllers and the proxy of the server")
         .short(&["svc"])

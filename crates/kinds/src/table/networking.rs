@@ -2,7 +2,7 @@
 
 use tenure_machinery::kind::{Kind, NameRule, StatusMeta};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::endpoint_slice::EndpointSliceRules;
 use crate::ingress::{IngressClassRules, IngressRules};
 use crate::ip_address::{IpAddressRules, ServiceCidrRules};
@@ -56,7 +56,7 @@ pub(super) fn networking() -> Vec<Kind> {
         .cluster()
         .status("ServiceCIDR", StatusMeta::Frozen),
     ];
-    rows.into_iter().map(Row::done).collect()
+    rows.into_iter().map(KindBuilder::done).collect()
 }
 
 /// `discovery.k8s.io`.

@@ -4,7 +4,7 @@
 
 use tenure_machinery::kind::{Kind, NoRules, StatusMeta};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::resource_claim::{ResourceClaimRules, ResourceClaimTemplateRules};
 use crate::resource_slice::ResourceSliceRules;
 
@@ -60,5 +60,5 @@ pub(super) fn resource() -> Vec<Kind> {
         .field("spec.driver", "")
         .field("spec.pool.name", ""),
     ];
-    rows.into_iter().map(|row| Row::returned(row).done()).collect()
+    rows.into_iter().map(|row| KindBuilder::returned(row).done()).collect()
 }

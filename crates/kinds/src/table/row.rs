@@ -11,7 +11,7 @@ const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 /// A kind in the making: namespaced, all verbs, subdomain names, no generation, no status.
-pub(super) struct Row(Kind);
+pub(super) struct KindBuilder(Kind);
 
 /// Starts a row; the plural is also the storage prefix, the singular is the kind in lower case.
 pub(super) fn row(
@@ -20,8 +20,8 @@ pub(super) fn row(
     plural: &'static str,
     type_name: &'static str,
     rules: impl Rules + 'static,
-) -> Row {
-    Row(Kind {
+) -> KindBuilder {
+    KindBuilder(Kind {
         group: group.into(),
         version: version.into(),
         kind: kind.into(),
@@ -48,85 +48,89 @@ pub(super) fn row(
     })
 }
 
-impl Row {
+impl KindBuilder {
     /// Lives outside namespaces.
-    pub(super) fn cluster(mut self) -> Row {
+    pub(super) fn cluster(mut self) -> KindBuilder {
         self.0.namespaced = false;
         self
     }
     /// Short names.
-    pub(super) fn short(mut self, names: &[&'static str]) -> Row {
+    pub(super) fn short(mut self, names: &[&'static str]) -> KindBuilder {
         self.0.short_names = names.iter().map(|&name| name.into()).collect();
         self
     }
     /// Category.
-    pub(super) fn category(mut self, name: &'static str) -> Row {
+    pub(super) fn category(mut self, name: &'static str) -> KindBuilder {
         self.0.categories.push(name.into());
         self
     }
     /// Offers fewer verbs.
-    pub(super) fn verbs(mut self, verbs: Verbs) -> Row {
+    pub(super) fn verbs(mut self, verbs: Verbs) -> KindBuilder {
         self.0.verbs = verbs;
         self
     }
     /// Is kept under another prefix.
-    pub(super) fn stored_at(mut self, prefix: &'static str) -> Row {
+    pub(super) fn stored_at(mut self, prefix: &'static str) -> KindBuilder {
         self.0.storage = prefix.into();
         self
     }
     /// Has another rule for names.
-    pub(super) fn named(mut self, rule: NameRule) -> Row {
+    pub(super) fn named(mut self, rule: NameRule) -> KindBuilder {
         self.0.name_rule = rule;
         self
     }
     /// Counts changes in `metadata.generation`.
-    pub(super) fn counted(mut self) -> Row {
+    pub(super) fn counted(mut self) -> KindBuilder {
         self.0.generation = true;
         self
     }
     /// Refuses a PUT without `resourceVersion`.
-    pub(super) fn needs_version(mut self) -> Row {
+    pub(super) fn needs_version(mut self) -> KindBuilder {
         self.0.unconditional_update = false;
         self
     }
     /// Is created by a PUT of a missing object.
-    pub(super) fn put_creates(mut self) -> Row {
+    pub(super) fn put_creates(mut self) -> KindBuilder {
         self.0.create_on_update = true;
         self
     }
     /// Answers DELETE with the object.
-    pub(super) fn returned(mut self) -> Row {
+    pub(super) fn returned(mut self) -> KindBuilder {
         self.0.returns_deleted = true;
         self
     }
     /// Treats dependents in another way when DELETE does not say.
-    pub(super) fn dependents(mut self, dependents: Dependents) -> Row {
+    pub(super) fn dependents(mut self, dependents: Dependents) -> KindBuilder {
         self.0.dependents = dependents;
         self
     }
     /// Is acted on by this part of the cluster, or by whoever reads it for themselves; each row says so, or
     /// that nobody does.
-    pub(super) fn acted_on_by(mut self, who: &'static str) -> Row {
+    pub(super) fn acted_on_by(mut self, who: &'static str) -> KindBuilder {
         self.0.acted_on = ActedOn::By(who);
         self
     }
     /// Is acted on, but for some members.
-    pub(super) fn acted_on_partly(mut self, who: &'static str, but: &'static [Ignored]) -> Row {
+    pub(super) fn acted_on_partly(
+        mut self,
+        who: &'static str,
+        but: &'static [Ignored],
+    ) -> KindBuilder {
         self.0.acted_on = ActedOn::Partly(who, but);
         self
     }
     /// Is stored and not acted on: why.
-    pub(super) fn ignored(mut self, why: &'static str) -> Row {
+    pub(super) fn ignored(mut self, why: &'static str) -> KindBuilder {
         self.0.acted_on = ActedOn::Nobody(why);
         self
     }
     /// Warns on every request.
-    pub(super) fn deprecated(mut self, warning: &'static str) -> Row {
+    pub(super) fn deprecated(mut self, warning: &'static str) -> KindBuilder {
         self.0.deprecated = Some(warning.into());
         self
     }
     /// Has a selectable field whose label is its path.
-    pub(super) fn field(self, label: &'static str, absent: &'static str) -> Row {
+    pub(super) fn field(self, label: &'static str, absent: &'static str) -> KindBuilder {
         self.field_at(label, label, absent)
     }
     /// Has a selectable field whose value is elsewhere.
@@ -135,33 +139,33 @@ impl Row {
         label: &'static str,
         path: &'static str,
         absent: &'static str,
-    ) -> Row {
+    ) -> KindBuilder {
         let path = path.split('.').map(Into::into).collect();
         self.0.fields.push(SelectableField { label: label.into(), path, absent, instead: None });
         self
     }
     /// Where the field named last is empty, another one is compared.
-    pub(super) fn or_field(mut self, path: &'static str) -> Row {
+    pub(super) fn or_field(mut self, path: &'static str) -> KindBuilder {
         if let Some(field) = self.0.fields.last_mut() {
             field.instead = Some(path);
         }
         self
     }
     /// Has a `/status`; call it where status stands in discovery order.
-    pub(super) fn status(mut self, kind: &'static str, meta: StatusMeta) -> Row {
+    pub(super) fn status(mut self, kind: &'static str, meta: StatusMeta) -> KindBuilder {
         self.0.status = Some(meta);
         self.sub("status", kind, STATUS_VERBS)
     }
     /// Has a subresource that is read and written like the object, such as `approval`.
-    pub(super) fn part(self, name: &'static str, kind: &'static str) -> Row {
+    pub(super) fn part(self, name: &'static str, kind: &'static str) -> KindBuilder {
         self.sub(name, kind, STATUS_VERBS)
     }
     /// Has a proxy.
-    pub(super) fn proxy(self, options: &'static str) -> Row {
+    pub(super) fn proxy(self, options: &'static str) -> KindBuilder {
         self.sub("proxy", options, PROXY_VERBS)
     }
     /// Has a `/scale`.
-    pub(super) fn scale(self) -> Row {
+    pub(super) fn scale(self) -> KindBuilder {
         self.foreign("scale", "Scale", ("autoscaling", "v1"), STATUS_VERBS)
     }
     /// Has a subresource of this group.
@@ -170,7 +174,7 @@ impl Row {
         name: &'static str,
         kind: &'static str,
         verbs: &'static [&'static str],
-    ) -> Row {
+    ) -> KindBuilder {
         self.0.subresources.push(Subresource { name, kind, group_version: None, verbs });
         self
     }
@@ -181,7 +185,7 @@ impl Row {
         kind: &'static str,
         group_version: (&'static str, &'static str),
         verbs: &'static [&'static str],
-    ) -> Row {
+    ) -> KindBuilder {
         let group_version = Some(group_version);
         self.0.subresources.push(Subresource { name, kind, group_version, verbs });
         self

@@ -2,7 +2,7 @@
 
 use tenure_machinery::kind::{Kind, StatusMeta};
 
-use super::row::{Row, row};
+use super::row::{KindBuilder, row};
 use crate::storage::{
     CsiDriverRules, CsiNodeRules, CsiStorageCapacityRules, StorageClassRules,
     VolumeAttachmentRules, VolumeAttributesClassRules,
@@ -67,5 +67,5 @@ pub(super) fn rows() -> Vec<Kind> {
         .short(&["vac"])
         .returned(),
     ];
-    rows.into_iter().map(Row::done).collect()
+    rows.into_iter().map(KindBuilder::done).collect()
 }

@@ -14,22 +14,22 @@ use rustix::io::Errno;
 const LOOKS_MAX: usize = 8;
 
 /// Where the files of a log are.
-pub(super) struct Files {
+pub(super) struct LogFiles {
     root: PathBuf,
     folder: PathBuf,
     name: OsString,
 }
 
-impl Files {
+impl LogFiles {
     /// The files of a log below `root`.
-    pub(super) fn new(root: &Path, log: &Path) -> io::Result<Files> {
+    pub(super) fn new(root: &Path, log: &Path) -> io::Result<LogFiles> {
         let refused = || io::Error::new(io::ErrorKind::InvalidInput, "the log lies elsewhere");
         let below = log.strip_prefix(root).map_err(|_| refused())?;
         let plain = below.components().all(|part| matches!(part, Component::Normal(_)));
         let (Some(folder), Some(name), true) = (log.parent(), log.file_name(), plain) else {
             return Err(refused());
         };
-        Ok(Files { root: root.to_owned(), folder: folder.to_owned(), name: name.to_owned() })
+        Ok(LogFiles { root: root.to_owned(), folder: folder.to_owned(), name: name.to_owned() })
     }
 
     pub(super) fn folder(&self) -> &Path {

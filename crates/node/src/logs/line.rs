@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// Which stream of a container a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum LogStream {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -13,11 +13,11 @@ pub enum Source {
 
 /// One line of a log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct LogLine<'a> {
     /// When it was written.
     pub time: Timestamp,
     /// Where it was written.
-    pub source: Source,
+    pub source: LogStream,
     /// Whether the next line of the same stream goes on where this one ends.
     pub partial: bool,
     /// What was written.
@@ -26,15 +26,15 @@ pub struct Line<'a> {
 
 /// Reads a line without its end; `None` if it is none.
 #[must_use]
-pub fn parse_line(line: &[u8]) -> Option<Line<'_>> {
+pub fn parse_line(line: &[u8]) -> Option<LogLine<'_>> {
     let (time, rest) = word(line)?;
     let (source, rest) = word(rest)?;
     // The tag is `F` or `P`, and may be followed by more tags after a colon.
     let (tag, bytes) = word(rest).unwrap_or((rest, &[]));
     let time = std::str::from_utf8(time).ok()?.parse().ok()?;
     let source = match source {
-        b"stdout" => Source::Stdout,
-        b"stderr" => Source::Stderr,
+        b"stdout" => LogStream::Stdout,
+        b"stderr" => LogStream::Stderr,
         _ => return None,
     };
     let partial = match tag.split(|byte| *byte == b':').next()? {
@@ -42,7 +42,7 @@ pub fn parse_line(line: &[u8]) -> Option<Line<'_>> {
         b"F" => false,
         _ => return None,
     };
-    Some(Line { time, source, partial, bytes })
+    Some(LogLine { time, source, partial, bytes })
 }
 
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use super::files::Files;
-use super::{BLOCK_BYTES, LINE_BYTES_MAX, Source, parse_line};
+use super::files::LogFiles;
+use super::{BLOCK_BYTES, LINE_BYTES_MAX, LogStream, parse_line};
 
 /// The file and the place in it where the last `lines` lines begin.
-pub(super) fn begin(files: &Files, lines: u64) -> io::Result<(Option<PathBuf>, u64)> {
-    let mut count = Count { left: lines, followed: [false; 2] };
+pub(super) fn begin(files: &LogFiles, lines: u64) -> io::Result<(Option<PathBuf>, u64)> {
+    let mut count = LineCounter { left: lines, followed: [false; 2] };
     let mut oldest = None;
     for path in files.all()?.into_iter().rev() {
         let Some(file) = files.open(&path)? else { continue };
@@ -23,14 +23,14 @@ pub(super) fn begin(files: &Files, lines: u64) -> io::Result<(Option<PathBuf>, u
 }
 
 /// Counts lines from the last one backwards.
-struct Count {
+struct LineCounter {
     /// How many are still wanted.
     left: u64,
     /// Whether something of a stream was seen, which comes after whatever is met next.
     followed: [bool; 2],
 }
 
-impl Count {
+impl LineCounter {
     /// Takes in what stands before all that was taken in so far; whether that is one line too many.
     ///
     /// A line ends where one is marked `F`; those marked `P` before it are its beginning. One marked `P`
@@ -39,8 +39,8 @@ impl Count {
         let Some(line) = parse_line(line) else { return false };
         let [out, err] = &mut self.followed;
         let followed = match line.source {
-            Source::Stdout => out,
-            Source::Stderr => err,
+            LogStream::Stdout => out,
+            LogStream::Stderr => err,
         };
         if std::mem::replace(followed, true) && line.partial {
             return false;
@@ -54,7 +54,7 @@ impl Count {
 }
 
 /// The place after the line that comes before the last wanted lines; `None` if all belong to them.
-fn before_last(file: &File, count: &mut Count) -> io::Result<Option<u64>> {
+fn before_last(file: &File, count: &mut LineCounter) -> io::Result<Option<u64>> {
     let mut end = file.metadata()?.len();
     let mut start = end;
     // What lies between `start` and `end`: lines, the first of them perhaps without its beginning.

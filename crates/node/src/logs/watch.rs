@@ -20,29 +20,29 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Watches the folders of followed logs; clones are the same watcher.
 #[derive(Clone)]
 pub struct Watcher {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<LogWatchState>>,
 }
 
-struct Shared {
+struct LogWatchState {
     inotify: AsyncFd<OwnedFd>,
-    folders: Mutex<BTreeMap<i32, Folder>>,
+    folders: Mutex<BTreeMap<i32, WatchedFolder>>,
 }
 
-struct Folder {
+struct WatchedFolder {
     changed: Arc<Notify>,
     followers: usize,
 }
 
 /// Changes of one folder, for one follower.
-pub struct Changes {
-    watched: Option<(Arc<Shared>, i32, Arc<Notify>)>,
+pub struct FolderWatch {
+    watched: Option<(Arc<LogWatchState>, i32, Arc<Notify>)>,
 }
 
 impl Watcher {
     /// Starts; where the system has no watcher left, followers look at their files now and then.
     #[must_use]
     pub fn start() -> Watcher {
-        let shared = Shared::new().map(Arc::new);
+        let shared = LogWatchState::new().map(Arc::new);
         if let Err(error) = &shared {
             tracing::warn!(
                 %error, "logs cannot be watched; they are looked at every 100 ms"
@@ -57,7 +57,7 @@ impl Watcher {
 
     /// Follows the changes of a folder from now on.
     #[must_use]
-    pub fn follow(&self, folder: &Path) -> Changes {
+    pub fn follow(&self, folder: &Path) -> FolderWatch {
         let watched = self.shared.as_ref().and_then(|shared| {
             let mut folders = shared.lock();
             let flags = WatchFlags::MODIFY
@@ -68,15 +68,15 @@ impl Watcher {
             let id = inotify::add_watch(shared.inotify.get_ref(), folder, flags).ok()?;
             let known = folders
                 .entry(id)
-                .or_insert_with(|| Folder { changed: Arc::default(), followers: 0 });
+                .or_insert_with(|| WatchedFolder { changed: Arc::default(), followers: 0 });
             known.followers += 1;
             Some((Arc::clone(shared), id, Arc::clone(&known.changed)))
         });
-        Changes { watched }
+        FolderWatch { watched }
     }
 }
 
-impl Changes {
+impl FolderWatch {
     /// Waits until something may have changed since `wait` was last polled, for a second at most.
     ///
     /// The future must be made, and enabled, before the file is looked at for the last time.
@@ -91,7 +91,7 @@ impl Changes {
     }
 }
 
-impl Drop for Changes {
+impl Drop for FolderWatch {
     fn drop(&mut self) {
         let Some((shared, id, _)) = &self.watched else { return };
         let mut folders = shared.lock();
@@ -106,17 +106,17 @@ impl Drop for Changes {
     }
 }
 
-impl Shared {
+impl LogWatchState {
     #[expect(
         deprecated,
         reason = "an owned descriptor stays the same one; the other way is unsafe"
     )]
-    fn new() -> io::Result<Shared> {
+    fn new() -> io::Result<LogWatchState> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Shared { inotify: AsyncFd::new(inotify)?, folders: Mutex::default() })
+        Ok(LogWatchState { inotify: AsyncFd::new(inotify)?, folders: Mutex::default() })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, Folder>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, WatchedFolder>> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,7 +135,7 @@ impl Shared {
     }
 }
 
-async fn tell(shared: Weak<Shared>) {
+async fn tell(shared: Weak<LogWatchState>) {
     while let Some(shared) = shared.upgrade() {
         // Looked at again now and then, so that the task ends with the last watcher.
         let ready = tokio::time::timeout(LOOK_EVERY, shared.inotify.readable()).await;

@@ -27,12 +27,12 @@ use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::broadcast;
 use tonic::Code;
 
-use self::client::{Client, USUAL, failed};
+use self::client::{CriClient, USUAL, failed};
 use self::messages as cri;
 pub use self::rotate::LogLimits;
 use super::{
-    About, Answer, Container, ContainerConfig, ContainerState, Duplex, Image, ImageWanted, Ran,
-    Runtime, RuntimeError, Sandbox, SandboxConfig, Session, Streams,
+    Container, ContainerConfig, ContainerRuntime, ContainerState, Duplex, Image, ImageWanted, Ran,
+    RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session, Streams,
 };
 
 /// How long a pull may take.
@@ -66,17 +66,17 @@ pub struct CriSettings {
 
 /// A container runtime over CRI v1.
 pub struct Cri {
-    client: Client,
+    client: CriClient,
     settings: CriSettings,
     changes: broadcast::Sender<String>,
-    known: Mutex<Known>,
+    known: Mutex<CriCache>,
     /// What goes on until this is dropped.
     tasks: [tokio::task::JoinHandle<()>; 2],
 }
 
 /// What need not be asked twice.
 #[derive(Default)]
-struct Known {
+struct CriCache {
     /// How each sandbox was made.
     configs: HashMap<String, SandboxConfig>,
     /// Addresses of sandboxes that run.
@@ -91,7 +91,7 @@ impl Cri {
     /// A runtime behind a socket. It need not be there yet: until it is, every answer is
     /// [`RuntimeError::Away`]. Must be called where tokio runs.
     pub fn new(settings: CriSettings) -> Result<Cri, RuntimeError> {
-        let client = Client::new(&settings.socket)?;
+        let client = CriClient::new(&settings.socket)?;
         let (changes, _) = broadcast::channel(1024);
         let watching = watch::watch(client.clone(), mine(&settings), changes.clone());
         let rotating = rotate::rotate(client.clone(), mine(&settings), settings.logs);
@@ -99,7 +99,7 @@ impl Cri {
         Ok(Cri { client, settings, changes, known: Mutex::default(), tasks })
     }
 
-    fn known<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
+    fn known<T>(&self, look: impl FnOnce(&mut CriCache) -> T) -> T {
         look(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -111,7 +111,7 @@ impl Cri {
         self.client.call(path, question, USUAL).await.map_err(failed)
     }
 
-    async fn image_status(&self, name: &str) -> Result<Option<cri::Image>, RuntimeError> {
+    async fn image_status(&self, name: &str) -> Result<Option<cri::CriImage>, RuntimeError> {
         let question = cri::ImageRequest { image: Some(spec(name)) };
         let answer: cri::ImageStatusResponse =
             self.ask("/runtime.v1.ImageService/ImageStatus", question).await?;
@@ -427,7 +427,7 @@ impl Cri {
         stream::forward(&served.id, port).await
     }
 
-    async fn describe(&self) -> Result<About, RuntimeError> {
+    async fn describe(&self) -> Result<RuntimeInfo, RuntimeError> {
         let question = cri::VersionRequest { version: "v1".into() };
         let version: cri::VersionResponse =
             self.ask("/runtime.v1.RuntimeService/Version", question).await?;
@@ -441,7 +441,7 @@ impl Cri {
             };
             (condition.kind, holds)
         });
-        Ok(About {
+        Ok(RuntimeInfo {
             scheme: version.runtime_name.clone(),
             name: version.runtime_name,
             version: version.runtime_version,
@@ -460,7 +460,7 @@ impl Drop for Cri {
     }
 }
 
-impl Known {
+impl CriCache {
     /// Forgets what the runtime does not hold any more.
     fn keep(&mut self, sandboxes: &[cri::ListedSandbox], containers: &[cri::ListedContainer]) {
         let listed = |id: &String| sandboxes.iter().any(|sandbox| &sandbox.id == id);
@@ -472,8 +472,8 @@ impl Known {
     }
 }
 
-impl Runtime for Cri {
-    fn about(&self) -> Answer<'_, About> {
+impl ContainerRuntime for Cri {
+    fn about(&self) -> RuntimeFuture<'_, RuntimeInfo> {
         self.describe().boxed()
     }
 
@@ -481,27 +481,31 @@ impl Runtime for Cri {
         true
     }
 
-    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image> {
+    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> RuntimeFuture<'a, Image> {
         self.find_image(wanted).boxed()
     }
 
-    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> Answer<'a, Sandbox> {
+    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> RuntimeFuture<'a, Sandbox> {
         self.make_sandbox(config).boxed()
     }
 
-    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()> {
+    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()> {
         self.end("/runtime.v1.RuntimeService/StopPodSandbox", sandbox).boxed()
     }
 
-    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()> {
+    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()> {
         self.end("/runtime.v1.RuntimeService/RemovePodSandbox", sandbox).boxed()
     }
 
-    fn create<'a>(&'a self, sandbox: &'a str, config: &'a ContainerConfig) -> Answer<'a, String> {
+    fn create<'a>(
+        &'a self,
+        sandbox: &'a str,
+        config: &'a ContainerConfig,
+    ) -> RuntimeFuture<'a, String> {
         self.make_container(sandbox, config).boxed()
     }
 
-    fn start<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+    fn start<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()> {
         let question = cri::Id { id: container.to_owned() };
         let started =
             self.ask::<_, cri::Nothing>("/runtime.v1.RuntimeService/StartContainer", question);
@@ -514,19 +518,19 @@ impl Runtime for Cri {
         container: &'a str,
         _signal: Option<&'a str>,
         grace: Duration,
-    ) -> Answer<'a, ()> {
+    ) -> RuntimeFuture<'a, ()> {
         self.stop_container(container, grace).boxed()
     }
 
-    fn remove<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()> {
         self.end("/runtime.v1.RuntimeService/RemoveContainer", container).boxed()
     }
 
-    fn list(&self) -> Answer<'_, Vec<Sandbox>> {
+    fn list(&self) -> RuntimeFuture<'_, Vec<Sandbox>> {
         self.list_all().boxed()
     }
 
-    fn status<'a>(&'a self, container: &'a str) -> Answer<'a, Container> {
+    fn status<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, Container> {
         self.container_status(container).boxed()
     }
 
@@ -539,7 +543,7 @@ impl Runtime for Cri {
         container: &'a str,
         command: &'a [String],
         timeout: Duration,
-    ) -> Answer<'a, Ran> {
+    ) -> RuntimeFuture<'a, Ran> {
         self.run_to_end(container, command, timeout).boxed()
     }
 
@@ -548,21 +552,21 @@ impl Runtime for Cri {
         container: &'a str,
         command: &'a [String],
         streams: Streams,
-    ) -> Answer<'a, Session> {
+    ) -> RuntimeFuture<'a, Session> {
         self.open_exec(container, command, streams).boxed()
     }
 
-    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> Answer<'a, Session> {
+    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> RuntimeFuture<'a, Session> {
         self.open_attach(container, streams).boxed()
     }
 
-    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Duplex>> {
+    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> RuntimeFuture<'a, Box<dyn Duplex>> {
         self.open_port(sandbox, port).boxed()
     }
 }
 
 /// The label that only sandboxes and containers of this agent have.
-fn mine(settings: &CriSettings) -> cri::Words {
+fn mine(settings: &CriSettings) -> cri::StringMap {
     [(convert::NODE.to_owned(), settings.node.clone())].into()
 }
 

@@ -12,29 +12,29 @@ mod cgroup;
 mod contain;
 mod digest;
 mod entries;
+mod fork_server;
 mod image;
 mod init;
 mod inventory;
-mod keep;
 mod landlock;
 mod launch;
-mod left;
+mod launch_spec;
 mod link;
 mod listening;
 mod log;
-mod nurse;
 mod oci;
-mod order;
 mod raw;
+mod registry;
 mod root;
+mod runtime_info;
 mod seccomp;
 mod session;
 mod shim;
 mod signal;
+mod stale_containers;
 mod state;
 mod tap;
 mod tar;
-mod tell;
 mod users;
 mod wire;
 
@@ -49,15 +49,15 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 
 pub use self::image::Images;
-pub use self::left::clear_left;
 pub use self::shim::{ARGUMENT, take_over};
+pub use self::stale_containers::clear_left;
 
-use self::cgroup::Groups;
-use self::keep::Keep;
-use self::wire::{Ask, Wanted};
+use self::cgroup::CgroupHierarchy;
+use self::registry::Keep;
+use self::wire::{ShimRequest, StreamOptions};
 use super::{
-    About, Answer, Container, ContainerConfig, Duplex, Image, ImageUser, ImageWanted, Pulling, Ran,
-    Runtime, RuntimeError, Sandbox, SandboxConfig, Session, Streams,
+    Container, ContainerConfig, ContainerRuntime, Duplex, Image, ImageUser, ImageWanted, Pulling,
+    Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session, Streams,
 };
 use crate::private::PrivatePaths;
 use crate::sysctl::dotted;
@@ -117,7 +117,7 @@ impl ProcessSettings {
 struct Abilities {
     /// Not root: every container is in a user namespace with one user. Else each pod has a range.
     single: bool,
-    groups: Result<Groups, String>,
+    groups: Result<CgroupHierarchy, String>,
     landlock: Result<(), String>,
 }
 
@@ -146,7 +146,7 @@ impl ProcessRuntime {
         let keep = Keep::open(&settings.state).map_err(failed)?;
         entries::clear_unfinished(&settings.state.join(IMAGES));
         let single = !users::are_ours();
-        let groups = Groups::find();
+        let groups = CgroupHierarchy::find();
         let landlock = landlock::supported();
         let runtime = ProcessRuntime {
             settings: Arc::new(settings),
@@ -185,14 +185,14 @@ impl ProcessRuntime {
     }
 }
 
-impl Runtime for ProcessRuntime {
-    fn about(&self) -> Answer<'_, About> {
+impl ContainerRuntime for ProcessRuntime {
+    fn about(&self) -> RuntimeFuture<'_, RuntimeInfo> {
         Box::pin(async {
             if self.missing().is_some() {
                 // Whoever is told what is missing may mend it.
                 self.look_for_walls().await?;
             }
-            Ok(About {
+            Ok(RuntimeInfo {
                 name: "process".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 scheme: "process".to_owned(),
@@ -203,7 +203,7 @@ impl Runtime for ProcessRuntime {
         })
     }
 
-    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> Answer<'a, Image> {
+    fn image<'a>(&'a self, wanted: &'a ImageWanted) -> RuntimeFuture<'a, Image> {
         Box::pin(async {
             let unpacked = Arc::new(AtomicBool::new(false));
             let (tell, told) = (wanted.pulling.clone(), Arc::clone(&unpacked));
@@ -233,7 +233,7 @@ impl Runtime for ProcessRuntime {
         })
     }
 
-    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> Answer<'a, Sandbox> {
+    fn run_sandbox<'a>(&'a self, config: &'a SandboxConfig) -> RuntimeFuture<'a, Sandbox> {
         Box::pin(async {
             self.check_walls()?;
             let privileges = [
@@ -247,8 +247,9 @@ impl Runtime for ProcessRuntime {
                 return Err(refused(field));
             }
             // To take it and do nothing about it would be a lie.
-            let own =
-                |name: &&String| !self.settings.plain && dotted(name) == tell::SHM_RMID_FORCED;
+            let own = |name: &&String| {
+                !self.settings.plain && dotted(name) == runtime_info::SHM_RMID_FORCED
+            };
             if let Some(name) = config.sysctls.keys().find(|name| !own(name)) {
                 return Err(RuntimeError::Refused(format!(
                     "sysctl {name:?} cannot be set on this node: its pods have this setting of the \
@@ -275,7 +276,7 @@ impl Runtime for ProcessRuntime {
         })
     }
 
-    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()> {
+    fn stop_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()> {
         Box::pin(async {
             self.keep.stop_sandbox(sandbox);
             let stops = self.keep.containers_of(sandbox);
@@ -284,7 +285,7 @@ impl Runtime for ProcessRuntime {
         })
     }
 
-    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> Answer<'a, ()> {
+    fn remove_sandbox<'a>(&'a self, sandbox: &'a str) -> RuntimeFuture<'a, ()> {
         Box::pin(async {
             self.stop_sandbox(sandbox).await?;
             let containers = self.keep.containers_of(sandbox);
@@ -294,7 +295,11 @@ impl Runtime for ProcessRuntime {
         })
     }
 
-    fn create<'a>(&'a self, sandbox: &'a str, config: &'a ContainerConfig) -> Answer<'a, String> {
+    fn create<'a>(
+        &'a self,
+        sandbox: &'a str,
+        config: &'a ContainerConfig,
+    ) -> RuntimeFuture<'a, String> {
         Box::pin(async {
             self.check_walls()?;
             let record = self.keep.sandbox_record(sandbox)?;
@@ -307,7 +312,7 @@ impl Runtime for ProcessRuntime {
         })
     }
 
-    fn start<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+    fn start<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()> {
         Box::pin(self.start_container(container))
     }
 
@@ -316,11 +321,11 @@ impl Runtime for ProcessRuntime {
         container: &'a str,
         signal: Option<&'a str>,
         grace: Duration,
-    ) -> Answer<'a, ()> {
+    ) -> RuntimeFuture<'a, ()> {
         Box::pin(self.stop_container(container, signal, grace))
     }
 
-    fn remove<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()> {
         Box::pin(async {
             self.stop_container(container, None, Duration::ZERO).await?;
             self.keep.remove(container);
@@ -329,11 +334,11 @@ impl Runtime for ProcessRuntime {
         })
     }
 
-    fn list(&self) -> Answer<'_, Vec<Sandbox>> {
+    fn list(&self) -> RuntimeFuture<'_, Vec<Sandbox>> {
         Box::pin(async { Ok(self.keep.all()) })
     }
 
-    fn status<'a>(&'a self, container: &'a str) -> Answer<'a, Container> {
+    fn status<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, Container> {
         Box::pin(async { self.keep.container(container) })
     }
 
@@ -351,7 +356,7 @@ impl Runtime for ProcessRuntime {
         container: &'a str,
         command: &'a [String],
         timeout: Duration,
-    ) -> Answer<'a, Ran> {
+    ) -> RuntimeFuture<'a, Ran> {
         Box::pin(self.run_command(container, command, timeout))
     }
 
@@ -360,22 +365,23 @@ impl Runtime for ProcessRuntime {
         container: &'a str,
         command: &'a [String],
         streams: Streams,
-    ) -> Answer<'a, Session> {
+    ) -> RuntimeFuture<'a, Session> {
         Box::pin(async move {
             let link = self.session_link(container)?;
-            let ask = Ask::Exec { command: command.to_vec(), wanted: wanted(streams) };
+            let ask = ShimRequest::Exec { command: command.to_vec(), wanted: wanted(streams) };
             session::open(link, &ask, streams.stdin).await
         })
     }
 
-    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> Answer<'a, Session> {
+    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> RuntimeFuture<'a, Session> {
         Box::pin(async move {
             let link = self.session_link(container)?;
-            session::open(link, &Ask::Attach { wanted: wanted(streams) }, streams.stdin).await
+            session::open(link, &ShimRequest::Attach { wanted: wanted(streams) }, streams.stdin)
+                .await
         })
     }
 
-    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Duplex>> {
+    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> RuntimeFuture<'a, Box<dyn Duplex>> {
         Box::pin(self.connect_port(sandbox, port))
     }
 }
@@ -397,9 +403,9 @@ fn private(settings: &ProcessSettings) -> Result<PrivatePaths, std::io::Error> {
     Ok(private)
 }
 
-fn wanted(streams: Streams) -> Wanted {
+fn wanted(streams: Streams) -> StreamOptions {
     let Streams { stdin, stdout, stderr, tty } = streams;
-    Wanted { stdin, stdout, stderr, tty, joined: false }
+    StreamOptions { stdin, stdout, stderr, tty, joined: false }
 }
 
 fn refused(what: &str) -> RuntimeError {

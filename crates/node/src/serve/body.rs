@@ -38,7 +38,7 @@ pub(super) fn with_type(code: StatusCode, media: &'static str, body: Body) -> Re
 }
 
 /// A body that is sent as it happens; ends when the sender is dropped, breaks when it sends an error.
-struct Live {
+struct ChannelBody {
     pieces: mpsc::Receiver<io::Result<Bytes>>,
 }
 
@@ -46,10 +46,10 @@ struct Live {
 /// wait, and one that leaves closes it.
 pub(super) fn live() -> (mpsc::Sender<io::Result<Bytes>>, Body) {
     let (sender, pieces) = mpsc::channel(2);
-    (sender, Live { pieces }.boxed_unsync())
+    (sender, ChannelBody { pieces }.boxed_unsync())
 }
 
-impl http_body::Body for Live {
+impl http_body::Body for ChannelBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -16,16 +16,16 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use tenure_streams::channel::{self, Message, Protocol, Sizes};
-use tenure_streams::outcome::Outcome;
+use tenure_streams::channel::{self, ChannelMessage, Protocol, Sizes};
+use tenure_streams::outcome::CommandOutcome;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 
 use super::socket::{Sender, Socket};
 use super::upgrade::{self, Upgrade};
-use super::{Answered, Query, Refused, Service};
-use crate::runtime::{Reader, RuntimeError, Session, Streams, Writer};
-use crate::spdy::{Connection, Gone, Role, StreamReader, StreamWriter};
+use super::{Answered, NodeErrorResponse, QueryParameters, Service};
+use crate::runtime::{OutputReader, RuntimeError, Session, StdinWriter, Streams};
+use crate::spdy::{SpdyConnection, SpdyRole, StreamClosed, StreamReader, StreamWriter};
 
 /// How much output is carried at once.
 const OUTPUT_BYTES: usize = 16 * 1024;
@@ -58,7 +58,7 @@ pub(super) async fn exec(
     pod: &str,
     container: &str,
 ) -> Answered {
-    let query = Query::of(&request);
+    let query = QueryParameters::of(&request);
     let streams = streams(&query)?;
     let command: Vec<String> = query.all("command").map(str::to_owned).collect();
     let (container, _) = running(&service, namespace, pod, container)?;
@@ -73,14 +73,14 @@ pub(super) async fn attach(
     pod: &str,
     container: &str,
 ) -> Answered {
-    let asked = streams(&Query::of(&request))?;
+    let asked = streams(&QueryParameters::of(&request))?;
     let (container, tty) = running(&service, namespace, pod, container)?;
     // Whether a process has a terminal was settled when it was started.
     let given = Streams { tty, stderr: asked.stderr && !tty, ..asked };
     join(service, request, asked, given, Job::Attach { container })
 }
 
-fn streams(query: &Query) -> Result<Streams, Refused> {
+fn streams(query: &QueryParameters) -> Result<Streams, NodeErrorResponse> {
     let tty = query.flag("tty");
     let streams = Streams {
         stdin: query.flag("input"),
@@ -89,7 +89,7 @@ fn streams(query: &Query) -> Result<Streams, Refused> {
         tty,
     };
     if !streams.stdin && !streams.stdout && !streams.stderr {
-        return Err(Refused::bad("you must specify at least 1 of stdin, stdout, stderr"));
+        return Err(NodeErrorResponse::bad("you must specify at least 1 of stdin, stdout, stderr"));
     }
     Ok(streams)
 }
@@ -100,13 +100,13 @@ fn running(
     namespace: &str,
     pod: &str,
     name: &str,
-) -> Result<(String, bool), Refused> {
+) -> Result<(String, bool), NodeErrorResponse> {
     let pod = service.pod(namespace, pod)?;
     let container = pod.container(name);
     let current = container.and_then(|container| container.current.as_ref());
     let id = current.filter(|current| current.runs()).map(|current| current.id.clone());
     let why = || format!("container not found ({name:?})");
-    let id = id.ok_or_else(|| Refused(StatusCode::INTERNAL_SERVER_ERROR, why()))?;
+    let id = id.ok_or_else(|| NodeErrorResponse(StatusCode::INTERNAL_SERVER_ERROR, why()))?;
     Ok((id, container.is_some_and(|container| container.tty)))
 }
 
@@ -140,7 +140,7 @@ fn join(
             };
             tokio::spawn(async move {
                 let Ok(connection) = upgraded.await else { return };
-                let connection = Connection::start(TokioIo::new(connection), Role::Server);
+                let connection = SpdyConnection::start(TokioIo::new(connection), SpdyRole::Server);
                 match spdy_client(connection, protocol, asked).await {
                     Some(client) => serve(&service, client, given, job).await,
                     None => tracing::debug!("a client did not open its streams"),
@@ -152,8 +152,8 @@ fn join(
 }
 
 /// Runs the job with the client's streams until one of them ends.
-async fn serve(service: &Service, client: Client, streams: Streams, job: Job) {
-    let Client { input, sizes, output, gone } = client;
+async fn serve(service: &Service, client: CommandClient, streams: Streams, job: Job) {
+    let CommandClient { input, sizes, output, gone } = client;
     let what = match job {
         Job::Exec { .. } => "error executing command in container",
         Job::Attach { .. } => "error attaching to container",
@@ -169,10 +169,10 @@ async fn serve(service: &Service, client: Client, streams: Streams, job: Job) {
             Ok(session) => talk(session, input, sizes, &output).await?,
             Err(error) => Err(error),
         };
-        Ok::<_, Gone>(match (ended, &job) {
-            (Ok(code), Job::Exec { .. }) => Outcome::of_code(code),
-            (Ok(_), Job::Attach { .. }) => Outcome::Success,
-            (Err(error), _) => Outcome::Failed(format!("{what}: {error}")),
+        Ok::<_, StreamClosed>(match (ended, &job) {
+            (Ok(code), Job::Exec { .. }) => CommandOutcome::of_code(code),
+            (Ok(_), Job::Attach { .. }) => CommandOutcome::Success,
+            (Err(error), _) => CommandOutcome::Failed(format!("{what}: {error}")),
         })
     };
     // Whatever belongs to the session is dropped with the work, and that ends a command.
@@ -188,17 +188,17 @@ async fn serve(service: &Service, client: Client, streams: Streams, job: Job) {
 /// Carries bytes both ways until the process has ended and its output is told.
 async fn talk(
     session: Session,
-    input: Option<Input>,
+    input: Option<StdinSource>,
     sizes: mpsc::Receiver<(u16, u16)>,
-    output: &Output,
-) -> Result<Result<i32, RuntimeError>, Gone> {
+    output: &CommandOutput,
+) -> Result<Result<i32, RuntimeError>, StreamClosed> {
     let Session { stdin, stdout, stderr, resize, exit } = session;
     let (end, ended) = watch::channel(false);
     let moved = AtomicBool::new(false);
     let exit = async {
         let code = exit.await;
         end.send_replace(true);
-        Ok::<_, Gone>(code)
+        Ok::<_, StreamClosed>(code)
     };
     let work = async {
         let outputs = futures::future::try_join(
@@ -213,8 +213,8 @@ async fn talk(
     };
     tokio::select! {
         code = work => code,
-        () = aside => Err(Gone),
-        () = idle(&moved) => Err(Gone),
+        () = aside => Err(StreamClosed),
+        () = idle(&moved) => Err(StreamClosed),
     }
 }
 
@@ -227,7 +227,7 @@ async fn idle(moved: &AtomicBool) {
     }
 }
 
-async fn carry_in(input: Option<Input>, mut stdin: Option<Writer>, moved: &AtomicBool) {
+async fn carry_in(input: Option<StdinSource>, mut stdin: Option<StdinWriter>, moved: &AtomicBool) {
     let Some(mut input) = input else { return };
     while let Some(bytes) = input.read().await {
         moved.store(true, Ordering::Relaxed);
@@ -251,12 +251,12 @@ async fn carry_sizes(mut sizes: mpsc::Receiver<(u16, u16)>, resize: mpsc::Sender
 }
 
 async fn carry_out(
-    from: Option<Reader>,
+    from: Option<OutputReader>,
     channel: u8,
-    output: &Output,
+    output: &CommandOutput,
     mut ended: watch::Receiver<bool>,
     moved: &AtomicBool,
-) -> Result<(), Gone> {
+) -> Result<(), StreamClosed> {
     let Some(mut from) = from else { return Ok(()) };
     let mut buffer = vec![0; OUTPUT_BYTES];
     loop {
@@ -278,38 +278,38 @@ async fn carry_out(
 }
 
 /// A client, whatever it speaks.
-struct Client {
+struct CommandClient {
     /// `None` if it was not asked for.
-    input: Option<Input>,
+    input: Option<StdinSource>,
     sizes: mpsc::Receiver<(u16, u16)>,
-    output: Output,
+    output: CommandOutput,
     gone: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// What a client writes for the process.
-enum Input {
+enum StdinSource {
     Queue(mpsc::Receiver<Bytes>),
     Stream(StreamReader),
 }
 
-impl Input {
+impl StdinSource {
     async fn read(&mut self) -> Option<Bytes> {
         match self {
-            Input::Queue(queue) => queue.recv().await,
-            Input::Stream(stream) => stream.read().await,
+            StdinSource::Queue(queue) => queue.recv().await,
+            StdinSource::Stream(stream) => stream.read().await,
         }
     }
 }
 
 /// Where a client reads what the process writes.
-enum Output {
+enum CommandOutput {
     Socket {
         out: Sender,
         protocol: Protocol,
         socket: watch::Sender<bool>,
     },
     Spdy {
-        connection: Connection,
+        connection: SpdyConnection,
         stdout: Option<StreamWriter>,
         stderr: Option<StreamWriter>,
         error: StreamWriter,
@@ -317,13 +317,13 @@ enum Output {
     },
 }
 
-impl Output {
-    async fn write(&self, channel: u8, bytes: Bytes) -> Result<(), Gone> {
+impl CommandOutput {
+    async fn write(&self, channel: u8, bytes: Bytes) -> Result<(), StreamClosed> {
         match self {
-            Output::Socket { out, protocol, .. } => {
+            CommandOutput::Socket { out, protocol, .. } => {
                 out.send(protocol.encode(channel, &bytes)).await
             }
-            Output::Spdy { stdout, stderr, .. } => {
+            CommandOutput::Spdy { stdout, stderr, .. } => {
                 let stream = if channel == channel::STDERR { stderr } else { stdout };
                 match stream {
                     Some(stream) => stream.write(bytes).await,
@@ -334,10 +334,10 @@ impl Output {
     }
 
     /// Says how it ended, and closes.
-    async fn end(self, outcome: &Outcome) {
+    async fn end(self, outcome: &CommandOutcome) {
         let say = |status: bool| if status { outcome.status() } else { outcome.sentence().into() };
         match self {
-            Output::Socket { out, protocol, socket } => {
+            CommandOutput::Socket { out, protocol, socket } => {
                 let said = say(protocol.outcome_is_status());
                 if !said.is_empty() {
                     let _ = out.send(protocol.encode(channel::ERROR, &said)).await;
@@ -347,7 +347,7 @@ impl Output {
                 socket.send_replace(true);
                 socket.closed().await;
             }
-            Output::Spdy { connection, stdout, stderr, error, status } => {
+            CommandOutput::Spdy { connection, stdout, stderr, error, status } => {
                 let _ = error.write(say(status).into()).await;
                 for stream in [Some(error), stdout, stderr].into_iter().flatten() {
                     stream.finish().await;
@@ -359,7 +359,7 @@ impl Output {
 }
 
 /// Sorts the messages of a WebSocket by their channels.
-async fn socket_client(socket: Socket, protocol: Protocol, asked: Streams) -> Client {
+async fn socket_client(socket: Socket, protocol: Protocol, asked: Streams) -> CommandClient {
     let (input, queue) = mpsc::channel(INPUT_QUEUE);
     let (resize, sizes) = mpsc::channel(1);
     let (close, mut closing) = watch::channel(false);
@@ -385,19 +385,21 @@ async fn socket_client(socket: Socket, protocol: Protocol, asked: Streams) -> Cl
             let Some(message) = message else { return };
             let sorted = async {
                 match protocol.decode(message) {
-                    Message::Data(channel::STDIN, bytes) if !bytes.is_empty() => {
+                    ChannelMessage::Data(channel::STDIN, bytes) if !bytes.is_empty() => {
                         if let Some(input) = &input {
                             let _ = input.send(bytes).await;
                         }
                     }
-                    Message::Data(channel::RESIZE, bytes) => {
+                    ChannelMessage::Data(channel::RESIZE, bytes) => {
                         if let Some(size) = channel::terminal_size(&bytes) {
                             let _ = resize.send(size).await;
                         }
                     }
-                    Message::Close(channel::STDIN) => return Some(true),
-                    Message::Broken => return None,
-                    Message::Data(..) | Message::Close(_) | Message::Nothing => {}
+                    ChannelMessage::Close(channel::STDIN) => return Some(true),
+                    ChannelMessage::Broken => return None,
+                    ChannelMessage::Data(..)
+                    | ChannelMessage::Close(_)
+                    | ChannelMessage::Nothing => {}
                 }
                 Some(false)
             };
@@ -414,20 +416,20 @@ async fn socket_client(socket: Socket, protocol: Protocol, asked: Streams) -> Cl
         drop(input);
         socket.close().await;
     });
-    Client {
-        input: asked.stdin.then_some(Input::Queue(queue)),
+    CommandClient {
+        input: asked.stdin.then_some(StdinSource::Queue(queue)),
         sizes,
-        output: Output::Socket { out, protocol, socket: close },
+        output: CommandOutput::Socket { out, protocol, socket: close },
         gone,
     }
 }
 
 /// Waits for the streams that a client must open; `None` if it does not.
 async fn spdy_client(
-    mut connection: Connection,
+    mut connection: SpdyConnection,
     protocol: &'static str,
     asked: Streams,
-) -> Option<Client> {
+) -> Option<CommandClient> {
     let resizes = asked.tty && matches!(protocol, "v4.channel.k8s.io" | "v3.channel.k8s.io");
     let wanted = [true, asked.stdin, asked.stdout, asked.stderr, resizes];
     let mut missing = wanted.into_iter().filter(|wanted| *wanted).count();
@@ -442,7 +444,7 @@ async fn spdy_client(
         };
         match stream.headers.get("streamType") {
             "error" => error = Some(stream.writer),
-            "stdin" => input = Some(Input::Stream(stream.reader)),
+            "stdin" => input = Some(StdinSource::Stream(stream.reader)),
             "stdout" => stdout = Some(stream.writer),
             "stderr" => stderr = Some(stream.writer),
             "resize" => drop(tokio::spawn(read_sizes(stream.reader, resize.clone()))),
@@ -452,8 +454,8 @@ async fn spdy_client(
     }
     let gone = Box::pin(connection.gone());
     let status = protocol == "v4.channel.k8s.io";
-    let output = Output::Spdy { connection, stdout, stderr, error: error?, status };
-    Some(Client { input, sizes, output, gone })
+    let output = CommandOutput::Spdy { connection, stdout, stderr, error: error?, status };
+    Some(CommandClient { input, sizes, output, gone })
 }
 
 async fn read_sizes(mut stream: StreamReader, resize: mpsc::Sender<(u16, u16)>) {

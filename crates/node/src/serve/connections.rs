@@ -19,38 +19,38 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 /// All connections of one port.
-pub(super) struct Connections {
+pub(super) struct NodeConnections {
     most: usize,
-    open: Mutex<Open>,
+    open: Mutex<ConnectionTable>,
 }
 
 #[derive(Default)]
-struct Open {
-    // INVARIANT: holds a connection from its acceptance until its last `Place` is dropped or it gives way.
-    by_number: BTreeMap<u64, Arc<Standing>>,
+struct ConnectionTable {
+    // INVARIANT: holds a connection from its acceptance until its last `ConnectionPermit` is dropped or it gives way.
+    by_number: BTreeMap<u64, Arc<ConnectionState>>,
     next: u64,
 }
 
 #[derive(Default)]
-struct Standing {
+struct ConnectionState {
     allowed: AtomicBool,
     gives_way: Notify,
 }
 
 /// A place among the connections, until this is dropped.
-pub(super) struct Place {
-    connections: Arc<Connections>,
+pub(super) struct ConnectionPermit {
+    connections: Arc<NodeConnections>,
     number: u64,
-    standing: Arc<Standing>,
+    standing: Arc<ConnectionState>,
 }
 
-impl Connections {
-    pub(super) fn new(most: usize) -> Arc<Connections> {
-        Arc::new(Connections { most: most.max(1), open: Mutex::default() })
+impl NodeConnections {
+    pub(super) fn new(most: usize) -> Arc<NodeConnections> {
+        Arc::new(NodeConnections { most: most.max(1), open: Mutex::default() })
     }
 
     /// A place for one more; none if all are taken by connections that were allowed something.
-    pub(super) fn add(self: &Arc<Connections>) -> Option<Arc<Place>> {
+    pub(super) fn add(self: &Arc<NodeConnections>) -> Option<Arc<ConnectionPermit>> {
         let mut open = self.lock();
         if open.by_number.len() >= self.most {
             let mut oldest_first = open.by_number.iter();
@@ -60,19 +60,19 @@ impl Connections {
             // Its place is free at once, its socket a moment later.
             open.by_number.remove(&number)?.gives_way.notify_one();
         }
-        let (number, standing) = (open.next, Arc::<Standing>::default());
+        let (number, standing) = (open.next, Arc::<ConnectionState>::default());
         open.next += 1;
         open.by_number.insert(number, Arc::clone(&standing));
-        Some(Arc::new(Place { connections: Arc::clone(self), number, standing }))
+        Some(Arc::new(ConnectionPermit { connections: Arc::clone(self), number, standing }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         // Nothing panics while it is held.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// A request of this connection was allowed: it gives way to nobody any more.
     pub(super) fn allow(&self) {
         self.standing.allowed.store(true, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.connections.lock().by_number.remove(&self.number);
     }
@@ -93,11 +93,11 @@ impl Drop for Place {
 /// A socket and its place. A connection that became a stream of another kind keeps both.
 pub(super) struct Placed<T> {
     socket: T,
-    _place: Arc<Place>,
+    _place: Arc<ConnectionPermit>,
 }
 
 impl<T> Placed<T> {
-    pub(super) fn new(socket: T, place: Arc<Place>) -> Placed<T> {
+    pub(super) fn new(socket: T, place: Arc<ConnectionPermit>) -> Placed<T> {
         Placed { socket, _place: place }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn r133f_the_oldest_stranger_gives_way_and_whom_the_gate_let_in_does_not() {
-        let connections = Connections::new(2);
+        let connections = NodeConnections::new(2);
         let first = connections.add().unwrap();
         let second = connections.add().unwrap();
         first.allow();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use tenure_streams::channel::{self, Message, Protocol};
+use tenure_streams::channel::{self, ChannelMessage, Protocol};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 use super::socket::{Sender, Socket};
 use super::upgrade::{self, Upgrade};
-use super::{Answered, Query, Refused, Service};
+use super::{Answered, NodeErrorResponse, QueryParameters, Service};
 use crate::pods::KnownPod;
 use crate::runtime::{Duplex, RuntimeError};
-use crate::spdy::{Connection, Gone, Role, Stream, StreamReader, StreamWriter};
+use crate::spdy::{SpdyConnection, SpdyRole, SpdyStream, StreamClosed, StreamReader, StreamWriter};
 
 /// The SPDY protocol of forwarded ports.
 const SPDY: [&str; 1] = ["portforward.k8s.io"];
@@ -43,9 +43,9 @@ pub(super) async fn answer(
 ) -> Answered {
     let pod = service.pod(namespace, pod)?;
     let wanted = upgrade::wanted(request.headers())?;
-    let query = Query::of(&request);
+    let query = QueryParameters::of(&request);
     let upgraded = hyper::upgrade::on(&mut request);
-    let target = Arc::new(Target { service, pod });
+    let target = Arc::new(PortForwardTarget { service, pod });
     match wanted {
         Upgrade::Spdy(names) => {
             if !names.iter().any(|name| SPDY.contains(&name.as_str())) {
@@ -53,7 +53,8 @@ pub(super) async fn answer(
             }
             tokio::spawn(async move {
                 let Ok(connection) = upgraded.await else { return };
-                pairs(target, Connection::start(TokioIo::new(connection), Role::Server)).await;
+                pairs(target, SpdyConnection::start(TokioIo::new(connection), SpdyRole::Server))
+                    .await;
             });
             Ok(upgrade::to_spdy("portforward.k8s.io"))
         }
@@ -63,7 +64,7 @@ pub(super) async fn answer(
             tokio::spawn(async move {
                 let Ok(connection) = upgraded.await else { return };
                 let tunnel = Socket::start(TokioIo::new(connection), false).await.tunnel();
-                pairs(target, Connection::start(tunnel, Role::Server)).await;
+                pairs(target, SpdyConnection::start(tunnel, SpdyRole::Server)).await;
             });
             Ok(upgrade::to_socket(&key, Some(channel::TUNNEL)))
         }
@@ -84,31 +85,31 @@ pub(super) async fn answer(
 }
 
 /// The ports that plain channels are for.
-fn ports(query: &Query) -> Result<Vec<u16>, Refused> {
+fn ports(query: &QueryParameters) -> Result<Vec<u16>, NodeErrorResponse> {
     let texts: Vec<&str> = query.all("port").flat_map(|text| text.split(',')).collect();
     if texts.is_empty() {
-        return Err(Refused::bad("query parameter \"port\" is required"));
+        return Err(NodeErrorResponse::bad("query parameter \"port\" is required"));
     }
     if texts.len() > PORTS_MAX {
-        return Err(Refused::bad(format!(
+        return Err(NodeErrorResponse::bad(format!(
             "no more than {PORTS_MAX} ports can be forwarded at once"
         )));
     }
     let port = |text: &&str| match text.parse::<u16>() {
-        Ok(0) => Err(Refused::bad(format!("port {text:?} must be > 0"))),
+        Ok(0) => Err(NodeErrorResponse::bad(format!("port {text:?} must be > 0"))),
         Ok(port) => Ok(port),
-        Err(_) => Err(Refused::bad(format!("unable to parse {text:?} as a port"))),
+        Err(_) => Err(NodeErrorResponse::bad(format!("unable to parse {text:?} as a port"))),
     };
     texts.iter().map(port).collect()
 }
 
 /// Whose ports they are.
-struct Target {
+struct PortForwardTarget {
     service: Arc<Service>,
     pod: Arc<KnownPod>,
 }
 
-impl Target {
+impl PortForwardTarget {
     async fn connect(&self, port: u16) -> Result<Box<dyn Duplex>, String> {
         let connected = match &self.pod.sandbox {
             Some(sandbox) => self.service.runtime.connect(sandbox, port).await,
@@ -125,15 +126,15 @@ impl Target {
 }
 
 /// One half of a pair, or both.
-struct Pair {
-    data: Option<Stream>,
-    error: Option<Stream>,
+struct StreamPair {
+    data: Option<SpdyStream>,
+    error: Option<SpdyStream>,
     until: Instant,
 }
 
 /// Forwards every pair of streams that a client opens, until it leaves.
-async fn pairs(target: Arc<Target>, mut connection: Connection) {
-    let mut waiting: BTreeMap<String, Pair> = BTreeMap::new();
+async fn pairs(target: Arc<PortForwardTarget>, mut connection: SpdyConnection) {
+    let mut waiting: BTreeMap<String, StreamPair> = BTreeMap::new();
     let mut running = JoinSet::new();
     let gone = connection.gone();
     let mut gone = std::pin::pin!(gone);
@@ -158,7 +159,7 @@ async fn pairs(target: Arc<Target>, mut connection: Connection) {
             Some(_) = running.join_next(), if !running.is_empty() => continue,
         };
         let Some(key) = request_id(&stream) else { continue };
-        let fresh = || Pair { data: None, error: None, until: Instant::now() + PAIR_LIMIT };
+        let fresh = || StreamPair { data: None, error: None, until: Instant::now() + PAIR_LIMIT };
         let pair = waiting.entry(key.clone()).or_insert_with(fresh);
         let place = match stream.headers.get("streamType") {
             "data" => &mut pair.data,
@@ -172,7 +173,8 @@ async fn pairs(target: Arc<Target>, mut connection: Connection) {
         *place = Some(stream);
         if pair.data.is_some()
             && pair.error.is_some()
-            && let Some(Pair { data: Some(data), error: Some(error), .. }) = waiting.remove(&key)
+            && let Some(StreamPair { data: Some(data), error: Some(error), .. }) =
+                waiting.remove(&key)
         {
             running.spawn(pair_up(Arc::clone(&target), data, error));
         }
@@ -185,7 +187,7 @@ async fn pairs(target: Arc<Target>, mut connection: Connection) {
 }
 
 /// Which pair a stream belongs to; old clients do not say, and open the error stream first.
-fn request_id(stream: &Stream) -> Option<String> {
+fn request_id(stream: &SpdyStream) -> Option<String> {
     let kind = stream.headers.get("streamType");
     let id = stream.headers.get("requestID");
     match (kind, id) {
@@ -197,16 +199,18 @@ fn request_id(stream: &Stream) -> Option<String> {
 }
 
 /// Carries one connection.
-async fn pair_up(target: Arc<Target>, data: Stream, error: Stream) {
-    let Stream { headers, reader, writer } = data;
+async fn pair_up(target: Arc<PortForwardTarget>, data: SpdyStream, error: SpdyStream) {
+    let SpdyStream { headers, reader, writer } = data;
     let text = headers.get("port");
     let carried = match text.parse::<u16>() {
         Ok(port @ 1..) => match target.connect(port).await {
-            Ok(connection) => {
-                carry(connection, Input::Stream(reader), Output::Stream(writer.clone()))
-                    .await
-                    .map_err(|error| target.why(port, &error))
-            }
+            Ok(connection) => carry(
+                connection,
+                ForwardInput::Stream(reader),
+                ForwardOutput::Stream(writer.clone()),
+            )
+            .await
+            .map_err(|error| target.why(port, &error)),
             Err(why) => Err(why),
         },
         _ => Err(format!("{text:?} is not a port")),
@@ -222,39 +226,39 @@ async fn pair_up(target: Arc<Target>, data: Stream, error: Stream) {
     error.writer.finish().await;
 }
 
-enum Input {
+enum ForwardInput {
     Stream(StreamReader),
     Queue(mpsc::Receiver<Bytes>),
 }
 
-impl Input {
+impl ForwardInput {
     async fn read(&mut self) -> Option<Bytes> {
         match self {
-            Input::Stream(stream) => stream.read().await,
-            Input::Queue(queue) => queue.recv().await,
+            ForwardInput::Stream(stream) => stream.read().await,
+            ForwardInput::Queue(queue) => queue.recv().await,
         }
     }
 }
 
-enum Output {
+enum ForwardOutput {
     Stream(StreamWriter),
     Channel(Sender, Protocol, u8),
 }
 
-impl Output {
+impl ForwardOutput {
     /// Resolves when the client wants nothing more of this port.
     async fn gone(&self) {
         match self {
-            Output::Stream(stream) => stream.gone().await,
+            ForwardOutput::Stream(stream) => stream.gone().await,
             // Plain channels end with their connection only.
-            Output::Channel(..) => std::future::pending().await,
+            ForwardOutput::Channel(..) => std::future::pending().await,
         }
     }
 
-    async fn write(&self, bytes: Bytes) -> Result<(), Gone> {
+    async fn write(&self, bytes: Bytes) -> Result<(), StreamClosed> {
         match self {
-            Output::Stream(stream) => stream.write(bytes).await,
-            Output::Channel(out, protocol, number) => {
+            ForwardOutput::Stream(stream) => stream.write(bytes).await,
+            ForwardOutput::Channel(out, protocol, number) => {
                 out.send(protocol.encode(*number, &bytes)).await
             }
         }
@@ -263,7 +267,11 @@ impl Output {
 
 /// Carries bytes both ways; each side may end before the other. Fails where the runtime says that it
 /// could not reach the port after all; a peer that hangs up is no failure.
-async fn carry(port: Box<dyn Duplex>, mut input: Input, output: Output) -> io::Result<()> {
+async fn carry(
+    port: Box<dyn Duplex>,
+    mut input: ForwardInput,
+    output: ForwardOutput,
+) -> io::Result<()> {
     let (mut read, mut write) = tokio::io::split(port);
     let inward = async {
         while let Some(bytes) = input.read().await {
@@ -287,7 +295,7 @@ async fn carry(port: Box<dyn Duplex>, mut input: Input, output: Output) -> io::R
                 return Ok(());
             }
         }
-        if let Output::Stream(stream) = &output {
+        if let ForwardOutput::Stream(stream) = &output {
             stream.clone().finish().await;
         }
         Ok(())
@@ -323,7 +331,12 @@ fn hung_up(error: &io::Error) -> bool {
 }
 
 /// Forwards the ports that a plain WebSocket is for: channel 2i carries data, 2i+1 errors (R130).
-async fn channels(target: Arc<Target>, mut socket: Socket, protocol: Protocol, ports: &[u16]) {
+async fn channels(
+    target: Arc<PortForwardTarget>,
+    mut socket: Socket,
+    protocol: Protocol,
+    ports: &[u16],
+) {
     let mut running = JoinSet::new();
     let mut queues = Vec::new();
     for (index, port) in ports.iter().enumerate() {
@@ -338,8 +351,8 @@ async fn channels(target: Arc<Target>, mut socket: Socket, protocol: Protocol, p
         running.spawn(async move {
             let carried = match target.connect(port).await {
                 Ok(connection) => {
-                    let output = Output::Channel(out.clone(), protocol, data);
-                    carry(connection, Input::Queue(input), output)
+                    let output = ForwardOutput::Channel(out.clone(), protocol, data);
+                    carry(connection, ForwardInput::Queue(input), output)
                         .await
                         .map_err(|error| target.why(port, &error))
                 }
@@ -359,7 +372,7 @@ async fn channels(target: Arc<Target>, mut socket: Socket, protocol: Protocol, p
             }
         };
         let Some(message) = message else { break };
-        if let Message::Data(number, bytes) = protocol.decode(message)
+        if let ChannelMessage::Data(number, bytes) = protocol.decode(message)
             && number % 2 == 0
             && let Some(queue) = queues.get(usize::from(number / 2))
         {

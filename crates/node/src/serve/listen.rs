@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::connections::{Connections, Place, Placed};
-use super::{Refused, Service};
+use super::connections::{ConnectionPermit, NodeConnections, Placed};
+use super::{NodeErrorResponse, Service};
 
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
+pub struct ClientIdentity {
     /// The user that a checked certificate names, if there is one.
     pub user: String,
     /// The groups that it names.
@@ -38,7 +38,7 @@ pub struct Caller {
 
 /// What is asked, in the words of access rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequiredAccess {
     /// `get`, `create` and so on.
     pub verb: &'static str,
     /// The subresources of `nodes` of which one must be allowed.
@@ -48,7 +48,7 @@ pub struct Asked {
 
 /// Why a caller is turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AccessRejection {
     /// Nobody knows who it is.
     Unknown,
     /// It may not; the sentence says what.
@@ -56,18 +56,18 @@ pub enum Refusal {
 }
 
 /// Decides who may ask what of a node. The agent asks the API server.
-pub trait Gate: Send + Sync + 'static {
+pub trait NodeAuthorizer: Send + Sync + 'static {
     /// Passes, or says why not.
     fn judge<'a>(
         &'a self,
-        caller: &'a Caller,
-        asked: &'a Asked,
-    ) -> BoxFuture<'a, Result<(), Refusal>>;
+        caller: &'a ClientIdentity,
+        asked: &'a RequiredAccess,
+    ) -> BoxFuture<'a, Result<(), AccessRejection>>;
 }
 
-impl Asked {
+impl RequiredAccess {
     /// What a request asks, by the path that it is routed by.
-    pub(super) fn of<B>(request: &Request<B>, path: &NodePath) -> Asked {
+    pub(super) fn of<B>(request: &Request<B>, path: &NodePath) -> RequiredAccess {
         let verb = path.verb(request.method().as_str());
         let subresources = path.subresources();
         let bearer = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -75,7 +75,7 @@ impl Asked {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
         });
-        Asked { verb, subresources, token }
+        RequiredAccess { verb, subresources, token }
     }
 }
 
@@ -83,7 +83,7 @@ impl Asked {
 pub struct Listener {
     service: Arc<Service>,
     tls: Arc<rustls::ServerConfig>,
-    gate: Arc<dyn Gate>,
+    gate: Arc<dyn NodeAuthorizer>,
     most: usize,
 }
 
@@ -91,7 +91,7 @@ impl Listener {
     /// Shows `certificate`; takes certificates that `client_authority` signed, and requests without any.
     pub fn new(
         service: Arc<Service>,
-        gate: Arc<dyn Gate>,
+        gate: Arc<dyn NodeAuthorizer>,
         certificate: Arc<dyn ResolvesServerCert>,
         client_authority: CertificateDer<'static>,
     ) -> Result<Listener, Box<dyn std::error::Error + Send + Sync>> {
@@ -120,7 +120,7 @@ impl Listener {
     /// Serves until `stop` turns true or its sender is gone.
     pub async fn run(&self, listener: &TcpListener, mut stop: watch::Receiver<bool>) {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
-        let places = Connections::new(self.most);
+        let places = NodeConnections::new(self.most);
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -162,9 +162,9 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 async fn talk(
     service: Arc<Service>,
-    gate: Arc<dyn Gate>,
+    gate: Arc<dyn NodeAuthorizer>,
     socket: TcpStream,
-    place: &Arc<Place>,
+    place: &Arc<ConnectionPermit>,
     acceptor: TlsAcceptor,
 ) {
     let _ = socket.set_nodelay(true);
@@ -179,19 +179,21 @@ async fn talk(
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let caller = shown.map(|certificate| caller_of(certificate)).unwrap_or_default();
     let place = Arc::clone(place);
-    let judge = move |asked: Asked| {
+    let judge = move |asked: RequiredAccess| {
         let (gate, place) = (Arc::clone(&gate), Arc::clone(&place));
-        let caller = Caller { token: asked.token.clone(), ..caller.clone() };
+        let caller = ClientIdentity { token: asked.token.clone(), ..caller.clone() };
         async move {
             match gate.judge(&caller, &asked).await {
                 Ok(()) => {
                     place.allow();
                     Ok(())
                 }
-                Err(Refusal::Unknown) => {
-                    Err(Refused(StatusCode::UNAUTHORIZED, "Unauthorized".into()))
+                Err(AccessRejection::Unknown) => {
+                    Err(NodeErrorResponse(StatusCode::UNAUTHORIZED, "Unauthorized".into()))
                 }
-                Err(Refusal::Forbidden(why)) => Err(Refused(StatusCode::FORBIDDEN, why)),
+                Err(AccessRejection::Forbidden(why)) => {
+                    Err(NodeErrorResponse(StatusCode::FORBIDDEN, why))
+                }
             }
         }
     };
@@ -199,13 +201,15 @@ async fn talk(
 }
 
 /// The user and the groups of a certificate that was checked.
-fn caller_of(certificate: &[u8]) -> Caller {
+fn caller_of(certificate: &[u8]) -> ClientIdentity {
     use x509_parser::prelude::{FromDer as _, X509Certificate};
-    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Caller::default() };
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
+        return ClientIdentity::default();
+    };
     let subject = parsed.subject();
     let name = subject.iter_common_name().filter_map(|name| name.as_str().ok()).next();
     let groups = subject.iter_organization().filter_map(|group| group.as_str().ok());
-    Caller {
+    ClientIdentity {
         user: name.unwrap_or_default().to_owned(),
         groups: groups.map(str::to_owned).collect(),
         token: None,

@@ -15,9 +15,9 @@ use tokio::sync::mpsc;
 use super::body::{live, with_type};
 use super::socket::Socket;
 use super::upgrade::{self, Upgrade};
-use super::{Answered, Query, Refused, Service};
-use crate::logs::{LogReader, Piece, Source, Wanted};
-use crate::pods::{Instance, KnownContainer, Pods};
+use super::{Answered, NodeErrorResponse, QueryParameters, Service};
+use crate::logs::{LogChunk, LogReadOptions, LogReader, LogStream};
+use crate::pods::{InstanceView, KnownContainer, Pods};
 
 /// A container that has ended may have lines on their way to its file.
 const LAST_LINES: Duration = Duration::from_millis(20);
@@ -30,17 +30,18 @@ pub(super) async fn answer(
     pod: &str,
     container: &str,
 ) -> Answered {
-    let query = &Query::of(&request);
+    let query = &QueryParameters::of(&request);
     let wanted = wanted(query)?;
     let known = service
         .pods
         .find(namespace, pod)
-        .ok_or_else(|| Refused::missing(format!("pod {pod:?} does not exist")))?;
+        .ok_or_else(|| NodeErrorResponse::missing(format!("pod {pod:?} does not exist")))?;
     let Some(of) = known.container(container) else {
         let why = format!("container {container:?} not found in pod {pod:?}");
-        return Err(Refused::missing(why));
+        return Err(NodeErrorResponse::missing(why));
     };
-    let instance = instance(of, pod, query.flag("previous")).map_err(Refused::bad)?.clone();
+    let instance =
+        instance(of, pod, query.flag("previous")).map_err(NodeErrorResponse::bad)?.clone();
     let life = Life {
         pods: service.pods.clone(),
         uid: known.key.uid.clone(),
@@ -50,7 +51,10 @@ pub(super) async fn answer(
     let root = service.logs.clone();
     let opened = tokio::task::spawn_blocking(move || LogReader::open(&root, &instance.log, wanted));
     let reader = opened.await.map_err(io::Error::other).flatten().map_err(|error| {
-        Refused(StatusCode::INTERNAL_SERVER_ERROR, format!("the log cannot be read: {error}"))
+        NodeErrorResponse(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("the log cannot be read: {error}"),
+        )
     })?;
     let follow = query.flag("follow").then_some(life);
     if upgrade::is_to_socket(request.headers()) {
@@ -70,7 +74,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let Upgrade::Socket { key, asked } = upgrade::wanted(request.headers())? else {
-        return Err(Refused::bad("unable to upgrade: a log is sent on a WebSocket only"));
+        return Err(NodeErrorResponse::bad("unable to upgrade: a log is sent on a WebSocket only"));
     };
     let Some((text, name)) = channel::negotiate_one_way(&asked) else {
         return Ok(upgrade::no_common(&asked, &channel::ONE_WAY));
@@ -110,7 +114,11 @@ async fn carry(mut socket: Socket, text: bool, mut pieces: mpsc::Receiver<io::Re
 }
 
 /// The instance whose log is meant, or why there is none (R120, R123).
-fn instance<'a>(of: &'a KnownContainer, pod: &str, previous: bool) -> Result<&'a Instance, String> {
+fn instance<'a>(
+    of: &'a KnownContainer,
+    pod: &str,
+    previous: bool,
+) -> Result<&'a InstanceView, String> {
     let name = &of.name;
     if previous {
         let none = || format!("previous terminated container {name:?} in pod {pod:?} not found");
@@ -133,10 +141,14 @@ fn instance<'a>(of: &'a KnownContainer, pod: &str, previous: bool) -> Result<&'a
     })
 }
 
-fn wanted(query: &Query) -> Result<Wanted, Refused> {
-    let invalid =
-        || Refused(StatusCode::UNPROCESSABLE_ENTITY, "{\"message\": \"Invalid request.\"}".into());
-    let undecodable = || Refused::bad("{\"message\": \"Unable to decode query.\"}");
+fn wanted(query: &QueryParameters) -> Result<LogReadOptions, NodeErrorResponse> {
+    let invalid = || {
+        NodeErrorResponse(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "{\"message\": \"Invalid request.\"}".into(),
+        )
+    };
+    let undecodable = || NodeErrorResponse::bad("{\"message\": \"Unable to decode query.\"}");
     let number = |name: &str, least: i64| match query.get(name).filter(|text| !text.is_empty()) {
         None => Ok(None),
         Some(text) => {
@@ -159,15 +171,15 @@ fn wanted(query: &Query) -> Result<Wanted, Refused> {
     };
     let source = match query.get("stream") {
         None | Some("" | "All") => None,
-        Some("Stdout") => Some(Source::Stdout),
-        Some("Stderr") => Some(Source::Stderr),
+        Some("Stdout") => Some(LogStream::Stdout),
+        Some("Stderr") => Some(LogStream::Stderr),
         Some(_) => return Err(invalid()),
     };
     let tail = number("tailLines", 0)?;
     if source.is_some() && tail.is_some() {
         return Err(invalid());
     }
-    Ok(Wanted {
+    Ok(LogReadOptions {
         since,
         timestamps: query.flag("timestamps"),
         tail: tail.and_then(|lines| u64::try_from(lines).ok()),
@@ -222,16 +234,16 @@ async fn send(
             }
         };
         match piece {
-            Piece::Bytes(bytes) => {
+            LogChunk::Bytes(bytes) => {
                 last_look = false;
                 if out.send(Ok(bytes)).await.is_err() {
                     return;
                 }
                 continue;
             }
-            Piece::Limit => return,
-            Piece::End if ended && (last_look || follow.is_none()) => return,
-            Piece::End => {}
+            LogChunk::Limit => return,
+            LogChunk::End if ended && (last_look || follow.is_none()) => return,
+            LogChunk::End => {}
         }
         if ended {
             last_look = true;
@@ -261,7 +273,7 @@ async fn send(
 }
 
 /// Reads beside the other tasks: a disk may be slow.
-async fn read(mut reader: LogReader) -> io::Result<(LogReader, Piece)> {
+async fn read(mut reader: LogReader) -> io::Result<(LogReader, LogChunk)> {
     let reading = tokio::task::spawn_blocking(move || {
         let piece = reader.next_piece();
         (reader, piece)

@@ -7,7 +7,7 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 
-use super::{Answered, Refused, Service, upgrade};
+use super::{Answered, NodeErrorResponse, Service, upgrade};
 
 /// What the connection becomes: bytes, without frames.
 const PROTOCOL: &str = "tcp";
@@ -21,12 +21,13 @@ pub(super) async fn answer(
     port: &str,
 ) -> Answered {
     let pod = service.pod(namespace, pod)?;
-    let port: u16 =
-        port.parse().map_err(|_| Refused::bad(format!("unable to parse {port:?} as a port")))?;
+    let port: u16 = port
+        .parse()
+        .map_err(|_| NodeErrorResponse::bad(format!("unable to parse {port:?} as a port")))?;
     if request.headers().get(UPGRADE).is_none_or(|asked| asked != PROTOCOL) {
-        return Err(Refused::bad("Upgrade request required"));
+        return Err(NodeErrorResponse::bad("Upgrade request required"));
     }
-    let away = |why: String| Refused(StatusCode::BAD_GATEWAY, why);
+    let away = |why: String| NodeErrorResponse(StatusCode::BAD_GATEWAY, why);
     let sandbox = pod.sandbox.as_ref().ok_or_else(|| away("the pod does not run".to_owned()))?;
     let connected = service.runtime.connect(sandbox, port).await;
     let mut theirs = connected.map_err(|error| away(error.to_string()))?;

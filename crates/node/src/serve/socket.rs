@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 
-use crate::spdy::{End, Gone};
+use crate::spdy::{CloseGuard, StreamClosed};
 
 /// Clients send standard input in one message, however much they have.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -37,7 +37,7 @@ pub(super) struct Socket {
     pub(super) out: Sender,
     ended: watch::Receiver<bool>,
     /// Ends the tasks with the last who could want them.
-    end: Arc<End>,
+    end: Arc<CloseGuard>,
 }
 
 /// Sends messages; clones send on the same socket.
@@ -49,14 +49,14 @@ pub(super) struct Sender {
 
 impl Sender {
     /// Sends one message, once there is room.
-    pub(super) async fn send(&self, message: Bytes) -> Result<(), Gone> {
+    pub(super) async fn send(&self, message: Bytes) -> Result<(), StreamClosed> {
         let message = if self.text {
             // Messages of text protocols are base64, so this cannot fail.
-            Message::Text(message.try_into().map_err(|_| Gone)?)
+            Message::Text(message.try_into().map_err(|_| StreamClosed)?)
         } else {
             Message::Binary(message)
         };
-        self.queue.send(message).await.map_err(|_| Gone)
+        self.queue.send(message).await.map_err(|_| StreamClosed)
     }
 }
 
@@ -76,7 +76,7 @@ impl Socket {
         let (queue, outgoing) = mpsc::channel(QUEUE);
         // One, for it may be a long one.
         let (arrived, incoming) = mpsc::channel(1);
-        let (end, ended) = End::new();
+        let (end, ended) = CloseGuard::new();
         tokio::spawn({
             let (end, mut ended) = (end.flag(), ended.clone());
             async move {
@@ -178,7 +178,7 @@ async fn receive<T>(
 async fn send<T>(
     mut sink: futures::stream::SplitSink<WebSocketStream<T>, Message>,
     mut outgoing: mpsc::Receiver<Message>,
-) -> Result<(), Gone>
+) -> Result<(), StreamClosed>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -191,7 +191,7 @@ where
         };
         let Some(message) = message else { return Ok(()) };
         let closes = message.is_close();
-        sink.send(message).await.map_err(|_| Gone)?;
+        sink.send(message).await.map_err(|_| StreamClosed)?;
         if closes {
             return Ok(());
         }

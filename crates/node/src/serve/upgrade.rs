@@ -7,7 +7,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::Refused;
+use super::NodeErrorResponse;
 use super::body::{Body, full};
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
@@ -28,24 +28,24 @@ pub(super) enum Upgrade {
 }
 
 /// Reads what the client wants.
-pub(super) fn wanted(headers: &HeaderMap) -> Result<Upgrade, Refused> {
+pub(super) fn wanted(headers: &HeaderMap) -> Result<Upgrade, NodeErrorResponse> {
     let all = |name: &HeaderName| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
         values.collect::<Vec<_>>().join(",")
     };
     let upgrade = all(&UPGRADE).to_ascii_lowercase();
     if !all(&CONNECTION).to_ascii_lowercase().contains("upgrade") || upgrade.is_empty() {
-        return Err(Refused::bad("Upgrade request required"));
+        return Err(NodeErrorResponse::bad("Upgrade request required"));
     }
     if upgrade.contains("websocket") {
         let key = all(&SEC_WEBSOCKET_KEY);
         if key.is_empty() || all(&SEC_WEBSOCKET_VERSION) != "13" {
-            return Err(Refused::bad("unable to upgrade: not a WebSocket of version 13"));
+            return Err(NodeErrorResponse::bad("unable to upgrade: not a WebSocket of version 13"));
         }
         return Ok(Upgrade::Socket { key, asked: all(&SEC_WEBSOCKET_PROTOCOL) });
     }
     if !upgrade.contains("spdy/3.1") {
-        return Err(Refused::bad(
+        return Err(NodeErrorResponse::bad(
             "unable to upgrade: neither WebSocket nor SPDY/3.1 was asked for",
         ));
     }
@@ -54,7 +54,7 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Upgrade, Refused> {
     let versions: Vec<String> = versions.map(str::to_owned).collect();
     if versions.is_empty() {
         let why = "unable to upgrade: header X-Stream-Protocol-Version does not exist in request";
-        return Err(Refused::bad(why));
+        return Err(NodeErrorResponse::bad(why));
     }
     Ok(Upgrade::Spdy(versions))
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use rustix::fs::CWD;
 
-use super::medium;
-use super::owner::Owner;
+use super::memory_medium;
+use super::owner::VolumeOwner;
 
 /// The folder of the marks, beside the volumes of a pod.
 const MARKS: &str = "empty";
@@ -35,19 +35,19 @@ pub(super) fn set_up(
     place: &Path,
     memory: bool,
     limit: Option<u64>,
-    owner: Owner,
+    owner: VolumeOwner,
 ) -> io::Result<()> {
     let group = owner.group()?;
     if place.exists() {
         // The place of memory that went with its agent or its machine. What has something in it is a folder
         // that stands in for memory, or memory.
-        let is_bare = memory && !medium::is_mounted(place) && is_empty(place);
-        if !is_bare || medium::mount_memory(place, limit).is_err() {
+        let is_bare = memory && !memory_medium::is_mounted(place) && is_empty(place);
+        if !is_bare || memory_medium::mount_memory(place, limit).is_err() {
             return Ok(());
         }
     } else {
         std::fs::create_dir_all(place)?;
-        if memory && let Err(error) = medium::mount_memory(place, limit) {
+        if memory && let Err(error) = memory_medium::mount_memory(place, limit) {
             tracing::debug!(
                 place = %place.display(), %error,
                 "in a folder instead of memory"

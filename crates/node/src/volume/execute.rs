@@ -10,18 +10,18 @@ use rustix::io::Errno;
 use tenure_downward::FsOp;
 
 use super::Hook;
-use super::owner::Owner;
+use super::owner::VolumeOwner;
 
 /// Does what a plan says, and tells somebody of every step.
-pub(super) struct Hands {
+pub(super) struct PlanExecutor {
     hook: Option<Hook>,
-    owner: Owner,
+    owner: VolumeOwner,
     steps: AtomicUsize,
 }
 
-impl Hands {
-    pub(super) fn new(hook: Option<Hook>, owner: Owner) -> Hands {
-        Hands { hook, owner, steps: AtomicUsize::new(0) }
+impl PlanExecutor {
+    pub(super) fn new(hook: Option<Hook>, owner: VolumeOwner) -> PlanExecutor {
+        PlanExecutor { hook, owner, steps: AtomicUsize::new(0) }
     }
 
     fn step(&self) {
@@ -142,9 +142,9 @@ mod tests {
         for path in ["real", "."] {
             assert!(beneath(&root, path, flags).is_ok() && walk(&root, path, flags).is_ok());
         }
-        let bytes = tenure_downward::writer::Hidden(b"x".to_vec());
+        let bytes = tenure_downward::writer::RedactedBytes(b"x".to_vec());
         let write = FsOp::WriteFile { path: "link/x".to_owned(), bytes };
-        assert!(Hands::new(None, Owner::default()).run(&root, &write).is_err());
+        assert!(PlanExecutor::new(None, VolumeOwner::default()).run(&root, &write).is_err());
         assert!(std::fs::read_dir(outside.path()).unwrap().next().is_none());
     }
 }

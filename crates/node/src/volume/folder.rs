@@ -10,29 +10,29 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use tenure_downward::writer::{DATA, GRACE_MS, generation_name};
-use tenure_downward::{DirState, Entry, Manner, Payload, plan_recovery, plan_write};
+use tenure_downward::{DirState, Manner, Payload, VolumeEntry, plan_recovery, plan_write};
 
-use super::execute::Hands;
-use super::owner::Owner;
+use super::execute::PlanExecutor;
+use super::owner::VolumeOwner;
 use super::{Hook, VolumeWanted};
 
 /// A volume's folder.
-pub(super) struct Folder {
+pub(super) struct VolumeFolder {
     root: OwnedFd,
-    hands: Hands,
+    hands: PlanExecutor,
 }
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 const FOLDER_PATH: OFlags = FOLDER.union(OFlags::PATH);
 
-impl Folder {
+impl VolumeFolder {
     /// Makes the folder of a volume, if it is not there.
     pub(super) fn make(
         base: &Path,
         wanted: &VolumeWanted,
         hook: Option<&Hook>,
-    ) -> io::Result<Folder> {
-        let (name, owner) = (wanted.name.as_str(), Owner::root(wanted.first_id));
+    ) -> io::Result<VolumeFolder> {
+        let (name, owner) = (wanted.name.as_str(), VolumeOwner::root(wanted.first_id));
         std::fs::create_dir_all(base)?;
         let held = rustix::fs::open(base, FOLDER, Mode::empty())?;
         match rustix::fs::mkdirat(&held, name, Mode::from_raw_mode(0o777)) {
@@ -45,22 +45,22 @@ impl Folder {
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut folder = Folder::open(base, name, hook)?;
-        folder.hands = Hands::new(hook.cloned(), owner);
+        let mut folder = VolumeFolder::open(base, name, hook)?;
+        folder.hands = PlanExecutor::new(hook.cloned(), owner);
         Ok(folder)
     }
 
     /// Opens the folder of a volume that is there.
-    pub(super) fn open(base: &Path, name: &str, hook: Option<&Hook>) -> io::Result<Folder> {
+    pub(super) fn open(base: &Path, name: &str, hook: Option<&Hook>) -> io::Result<VolumeFolder> {
         let base = rustix::fs::open(base, FOLDER, Mode::empty())?;
         let root = rustix::fs::openat(&base, name, FOLDER, Mode::empty())?;
-        Ok(Folder { root, hands: Hands::new(hook.cloned(), Owner::default()) })
+        Ok(VolumeFolder { root, hands: PlanExecutor::new(hook.cloned(), VolumeOwner::default()) })
     }
 
     /// Opens any folder.
-    pub(super) fn at(path: &Path) -> io::Result<Folder> {
+    pub(super) fn at(path: &Path) -> io::Result<VolumeFolder> {
         let root = rustix::fs::open(path, FOLDER, Mode::empty())?;
-        Ok(Folder { root, hands: Hands::new(None, Owner::default()) })
+        Ok(VolumeFolder { root, hands: PlanExecutor::new(None, VolumeOwner::default()) })
     }
 
     /// Makes the mount points of other volumes (R69).
@@ -69,7 +69,7 @@ impl Folder {
             let mut held = rustix::io::fcntl_dupfd_cloexec(&self.root, 3)?;
             for name in inside(Path::new(path))? {
                 match rustix::fs::mkdirat(&held, name, Mode::from_raw_mode(0o755)) {
-                    Ok(()) => Owner::root(wanted.first_id).take(&held, name)?,
+                    Ok(()) => VolumeOwner::root(wanted.first_id).take(&held, name)?,
                     Err(Errno::EXIST) => {}
                     Err(error) => return Err(named(path, error)),
                 }
@@ -127,21 +127,24 @@ impl Folder {
             return Ok(None);
         }
         let current = match entries.get(DATA) {
-            Some(Entry::Link(target)) => Some(target.clone()),
+            Some(VolumeEntry::Link(target)) => Some(target.clone()),
             _ => None,
         };
         let left = entries.into_iter().filter(|(name, entry)| {
-            let generation = matches!(entry, Entry::Folder { .. }) && name.starts_with("..");
+            let generation = matches!(entry, VolumeEntry::Folder { .. }) && name.starts_with("..");
             generation && current.as_ref() != Some(name)
         });
         Ok(Some(left.map(|(name, _)| name).collect()))
     }
 
     /// The entries, after the recovery they call for.
-    fn tidy_entries(&self, retired: &HashMap<String, i64>) -> io::Result<BTreeMap<String, Entry>> {
+    fn tidy_entries(
+        &self,
+        retired: &HashMap<String, i64>,
+    ) -> io::Result<BTreeMap<String, VolumeEntry>> {
         let entries = self.entries(retired)?;
         let leads = match entries.get(DATA) {
-            Some(Entry::Link(target)) => self.generation(target).is_ok(),
+            Some(VolumeEntry::Link(target)) => self.generation(target).is_ok(),
             _ => false,
         };
         let state = DirState { entries, current: leads.then(BTreeMap::new) };
@@ -161,9 +164,9 @@ impl Folder {
         remove_tree(self.root.as_fd(), generation)
     }
 
-    fn state(&self, entries: BTreeMap<String, Entry>) -> io::Result<DirState> {
+    fn state(&self, entries: BTreeMap<String, VolumeEntry>) -> io::Result<DirState> {
         let mut current = None;
-        if let Some(Entry::Link(target)) = entries.get(DATA)
+        if let Some(VolumeEntry::Link(target)) = entries.get(DATA)
             && let Ok(generation) = self.generation(target)
         {
             let mut files = BTreeMap::new();
@@ -181,7 +184,7 @@ impl Folder {
         Ok(rustix::fs::openat(&self.root, target, FOLDER, Mode::empty())?)
     }
 
-    fn entries(&self, retired: &HashMap<String, i64>) -> io::Result<BTreeMap<String, Entry>> {
+    fn entries(&self, retired: &HashMap<String, i64>) -> io::Result<BTreeMap<String, VolumeEntry>> {
         let switched = rustix::fs::statat(&self.root, DATA, AtFlags::SYMLINK_NOFOLLOW)
             .map_or(i64::MIN, |seen| milliseconds(&seen));
         let mut entries = BTreeMap::new();
@@ -190,7 +193,7 @@ impl Folder {
             let entry = match kind {
                 FileType::Symlink => {
                     let target = rustix::fs::readlinkat(&self.root, name, Vec::new())?;
-                    Entry::Link(target.to_string_lossy().into_owned())
+                    VolumeEntry::Link(target.to_string_lossy().into_owned())
                 }
                 FileType::Directory => {
                     let since = match retired.get(text) {
@@ -203,9 +206,9 @@ impl Folder {
                             milliseconds(&seen).max(switched)
                         }
                     };
-                    Entry::Folder { since }
+                    VolumeEntry::Folder { since }
                 }
-                _ => Entry::Other,
+                _ => VolumeEntry::Other,
             };
             entries.insert(text.to_owned(), entry);
             Ok(())
@@ -422,7 +425,11 @@ pub(super) fn path_of(held: &OwnedFd) -> io::Result<PathBuf> {
 
 /// Resolves a path inside a volume, through links that stay inside, and holds what is there (R69a). What
 /// is missing is made for this owner, if there is one.
-pub(super) fn sub_path(place: &Path, path: &str, owner: Option<Owner>) -> io::Result<OwnedFd> {
+pub(super) fn sub_path(
+    place: &Path,
+    path: &str,
+    owner: Option<VolumeOwner>,
+) -> io::Result<OwnedFd> {
     let names = inside(Path::new(path))?;
     let root = rustix::fs::open(place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;

@@ -12,21 +12,21 @@ const USERS: u32 = 65_536;
 
 /// The users of a pod.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Owner {
+pub(super) struct VolumeOwner {
     /// The node's id of the pod's user 0; zero where the pod's users are the node's.
     first: u32,
     /// The group that new things belong to, if not that of user 0.
     group: Option<u32>,
 }
 
-impl Owner {
-    pub(super) fn of(wanted: &VolumeWanted) -> Owner {
-        Owner { first: wanted.first_id, group: wanted.fs_group }
+impl VolumeOwner {
+    pub(super) fn of(wanted: &VolumeWanted) -> VolumeOwner {
+        VolumeOwner { first: wanted.first_id, group: wanted.fs_group }
     }
 
     /// User and group 0.
-    pub(super) fn root(first: u32) -> Owner {
-        Owner { first, group: None }
+    pub(super) fn root(first: u32) -> VolumeOwner {
+        VolumeOwner { first, group: None }
     }
 
     /// The group, as the node numbers it.
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn a_pod_with_a_range_of_users_has_no_others() {
-        let owner = Owner { first: 1000 << 16, group: Some(7) };
+        let owner = VolumeOwner { first: 1000 << 16, group: Some(7) };
         assert_eq!(owner.on_node(65_535).unwrap(), (1000 << 16) + 65_535);
         assert_eq!(owner.group().unwrap(), Some((1000 << 16) + 7));
         assert!(owner.on_node(65_536).is_err());
-        assert_eq!(Owner::root(0).on_node(100_000).unwrap(), 100_000);
+        assert_eq!(VolumeOwner::root(0).on_node(100_000).unwrap(), 100_000);
     }
 }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use tenure_downward::writer::GRACE_MS;
 
-use super::folder::Folder;
+use super::folder::VolumeFolder;
 use super::{Inner, Volumes};
 
 /// What waits to be removed, soonest first.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<Waiting>);
+pub(super) struct RemovalQueue(Mutex<RetiredGenerations>);
 
 #[derive(Default)]
-struct Waiting {
+struct RetiredGenerations {
     all: VecDeque<(Instant, (String, String), String)>,
     sweeping: bool,
 }
@@ -62,7 +62,7 @@ fn forget(volumes: &Volumes, (uid, name): &(String, String), generation: &str) {
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     known.retired.remove(generation);
     let Some(place) = &known.place else { return };
-    let folder = place.parent().map(|base| Folder::open(base, name, None));
+    let folder = place.parent().map(|base| VolumeFolder::open(base, name, None));
     if let Some(Ok(folder)) = folder
         && let Err(error) = folder.forget(generation)
     {

@@ -1,12 +1,12 @@
 //! What an agent before this one left: found again by what the runtime holds and what the status says (R83,
 //! R146). What happens to it from then on is the worker's business.
 
-use tenure_lifecycle::{Ended, Instance, Seen, State};
+use tenure_lifecycle::{ContainerInstance, ContainerTermination, InstanceState, ObservedContainer};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::runtime::{Container, ContainerState, Sandbox};
-use crate::worker::learn::{lost, state};
-use crate::worker::{Held, Kept, Worker};
+use crate::worker::container_state::{lost, state};
+use crate::worker::{ContainerAttempt, ContainerHistory, Worker};
 
 impl Worker {
     /// Finds what an agent before this one left running (R83, R146).
@@ -33,20 +33,21 @@ impl Worker {
     }
 
     fn adopt_container(&mut self, name: &str, newest: Container, before: Option<Container>) {
-        let mut seen = Seen { backoff: self.shared.backoff, ..Seen::default() };
+        let mut seen =
+            ObservedContainer { backoff: self.shared.backoff, ..ObservedContainer::default() };
         seen.restarts = newest.attempt;
         if let Some(before) = &before
-            && let State::Ended(mut ended) = state(&before.state)
+            && let InstanceState::Ended(mut ended) = state(&before.state)
         {
             ended.message = self.last_words(name, before.attempt, &ended);
             seen.last = Some((self.shared.full_id(&before.id), ended));
         }
         let mut now = state(&newest.state);
-        if let State::Ended(ended) = &mut now {
+        if let InstanceState::Ended(ended) = &mut now {
             ended.message = self.last_words(name, newest.attempt, ended);
         }
         // What was made and never started is made again.
-        seen.current = (now != State::Created).then(|| Instance {
+        seen.current = (now != InstanceState::Created).then(|| ContainerInstance {
             id: self.shared.full_id(&newest.id),
             image: newest.image.clone(),
             image_id: newest.image_id.clone(),
@@ -55,11 +56,11 @@ impl Worker {
         seen.startup_passed = status_flag(&self.pod, name, "started");
         seen.ready = status_flag(&self.pod, name, "ready");
         let held = |found: &Container| self.held(name, found);
-        let kept = Kept {
+        let kept = ContainerHistory {
             current: Some(held(&newest)),
             previous: before.as_ref().map(held),
             adopted: true,
-            ..Kept::default()
+            ..ContainerHistory::default()
         };
         self.seen.containers.insert(name.to_owned(), seen);
         self.kept.insert(name.to_owned(), kept);
@@ -73,7 +74,7 @@ impl Worker {
         let attempt = u32::try_from(attempt).unwrap_or_default();
         let time = |terminated: &Object, name: &str| terminated.str_at(&[name])?.parse().ok();
         let ended = match status.map_at(&["state", "terminated"]) {
-            Some(terminated) => Ended {
+            Some(terminated) => ContainerTermination {
                 started: time(terminated, "startedAt"),
                 finished: time(terminated, "finishedAt"),
                 code: terminated.int_at(&["exitCode"]).unwrap_or_default(),
@@ -82,27 +83,30 @@ impl Worker {
             },
             None => lost(),
         };
-        let seen = Seen {
-            current: Some(Instance {
+        let seen = ObservedContainer {
+            current: Some(ContainerInstance {
                 id: id.to_owned(),
                 image: status.str_at(&["image"]).unwrap_or_default().to_owned(),
                 image_id: status.str_at(&["imageID"]).unwrap_or_default().to_owned(),
-                state: State::Ended(ended),
+                state: InstanceState::Ended(ended),
             }),
             restarts: attempt,
             backoff: self.shared.backoff,
-            ..Seen::default()
+            ..ObservedContainer::default()
         };
         let id = id.split_once("://").map_or(id, |(_, id)| id).to_owned();
         let log = self.log(name, attempt);
-        let held = Held { id, attempt, log, state: ContainerState::Unknown };
+        let held = ContainerAttempt { id, attempt, log, state: ContainerState::Unknown };
         self.seen.containers.insert(name.to_owned(), seen);
-        self.kept.insert(name.to_owned(), Kept { current: Some(held), ..Kept::default() });
+        self.kept.insert(
+            name.to_owned(),
+            ContainerHistory { current: Some(held), ..ContainerHistory::default() },
+        );
     }
 
-    fn held(&self, name: &str, found: &Container) -> Held {
+    fn held(&self, name: &str, found: &Container) -> ContainerAttempt {
         let (id, attempt) = (found.id.clone(), found.attempt);
-        Held { id, attempt, log: self.log(name, attempt), state: found.state.clone() }
+        ContainerAttempt { id, attempt, log: self.log(name, attempt), state: found.state.clone() }
     }
 }
 

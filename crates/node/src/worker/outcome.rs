@@ -1,21 +1,21 @@
 //! What came of a start: an instance that runs, or a reason to wait and when to try again (R97, R101).
 
 use jiff::Timestamp;
-use tenure_lifecycle::{Instance, KillOrder, State, Waiting};
+use tenure_lifecycle::{ContainerInstance, InstanceState, KillOrder, WaitingState};
 
 use crate::events::Grade;
-use crate::worker::learn::state;
-use crate::worker::start::{Begun, NotBegun};
-use crate::worker::{AWAY_RETRY, CONFIG_RETRY, Held, PULL_SHOWN, Worker, list};
+use crate::worker::container_state::state;
+use crate::worker::start::{NotBegun, StartedContainer};
+use crate::worker::{AWAY_RETRY, CONFIG_RETRY, ContainerAttempt, PULL_SHOWN, Worker, list};
 
 impl Worker {
     /// What came of a start.
-    pub(super) async fn started(&mut self, name: &str, begun: Result<Begun, NotBegun>) {
+    pub(super) async fn started(&mut self, name: &str, begun: Result<StartedContainer, NotBegun>) {
         let now = Timestamp::now();
         let log = |attempt| self.log(name, attempt);
         match begun {
             Ok(begun) => {
-                let held = Held {
+                let held = ContainerAttempt {
                     id: begun.id.clone(),
                     attempt: begun.attempt,
                     log: log(begun.attempt),
@@ -27,7 +27,9 @@ impl Worker {
                 (kept.retry, kept.pull_failed) = (None, None);
                 (kept.told_backoff, kept.adopted) = (false, false);
                 let Some(seen) = self.seen.containers.get_mut(name) else { return };
-                if let Some(Instance { id, state: State::Ended(ended), .. }) = seen.current.take() {
+                if let Some(ContainerInstance { id, state: InstanceState::Ended(ended), .. }) =
+                    seen.current.take()
+                {
                     seen.backoff.started_again();
                     seen.last = Some((id, ended));
                 }
@@ -35,20 +37,21 @@ impl Worker {
                 (seen.waiting, seen.after, seen.kill) = (None, None, None);
                 (seen.ready, seen.startup_passed) = (false, false);
                 seen.restarts = begun.attempt;
-                seen.current = Some(Instance {
+                seen.current = Some(ContainerInstance {
                     id,
                     image: begun.image,
                     image_id: begun.image_id,
                     // An end is taken in below, with its last words.
                     state: match state(&begun.state) {
-                        State::Ended(ended) => {
-                            State::Running { started: ended.started.unwrap_or(now) }
+                        InstanceState::Ended(ended) => {
+                            InstanceState::Running { started: ended.started.unwrap_or(now) }
                         }
                         other => other,
                     },
                 });
                 if let Some(message) = begun.hook_failed {
-                    seen.waiting = Some(Waiting { reason: "PostStartHookError".into(), message });
+                    seen.waiting =
+                        Some(WaitingState { reason: "PostStartHookError".into(), message });
                     seen.kill = Some(KillOrder {
                         message: "FailedPostStartHook".to_owned(),
                         grace_seconds: None,
@@ -84,7 +87,7 @@ impl Worker {
         if reason == "ErrImagePull" {
             kept.pull_failed = Some((now, message.clone()));
         }
-        seen.waiting = Some(Waiting { reason: reason.to_owned(), message });
+        seen.waiting = Some(WaitingState { reason: reason.to_owned(), message });
     }
 
     /// A pull that failed some time ago is one that waits.
@@ -102,7 +105,7 @@ impl Worker {
             let words = format!("Back-off pulling image \"{}\"", spec.image);
             if seen.busy.is_none() {
                 let message = format!("{words}: ErrImagePull: {message}");
-                seen.waiting = Some(Waiting { reason: "ImagePullBackOff".into(), message });
+                seen.waiting = Some(WaitingState { reason: "ImagePullBackOff".into(), message });
                 let subject = self.subject.container(list(spec.role), name);
                 self.shared.events.tell(&subject, Grade::Normal, "BackOff", words);
             }

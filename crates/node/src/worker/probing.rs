@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tenure_lifecycle::{KillOrder, Role};
+use tenure_lifecycle::{ContainerType, KillOrder};
 use tenure_machinery::ObjectExt as _;
 
-use crate::probe::{self, Asked, Purpose};
-use crate::worker::{Message, Worker, list};
+use crate::probe::{self, ProbeTarget, Purpose};
+use crate::worker::{Worker, WorkerMessage, list};
 
 impl Worker {
     /// Begins the probes of containers that run.
@@ -18,7 +18,7 @@ impl Worker {
             return;
         }
         for spec in &self.spec.containers {
-            if matches!(spec.role, Role::Init | Role::Ephemeral) {
+            if matches!(spec.role, ContainerType::Init | ContainerType::Ephemeral) {
                 continue;
             }
             let Some(seen) = self.seen.containers.get(&spec.name) else { continue };
@@ -37,12 +37,12 @@ impl Worker {
                 if waits || there || !spec.object.contains_key(purpose.field()) {
                     continue;
                 }
-                let asked = self.asked(spec, &held.id);
+                let asked = self.probe_target(spec, &held.id);
                 let (out, name, id) = (self.out.clone(), spec.name.clone(), held.id.clone());
                 let spread = kept.adopted.then(|| self.shared.spread());
                 let task = tokio::spawn(probe::run(asked, purpose, spread, move |well| {
                     let (container, id) = (name.clone(), id.clone());
-                    let told = out.send(Message::Probed { container, id, purpose, well });
+                    let told = out.send(WorkerMessage::Probed { container, id, purpose, well });
                     // A startup probe has said all it can once it passed.
                     told.is_ok() && !(purpose == Purpose::Startup && well)
                 }));
@@ -54,9 +54,13 @@ impl Worker {
         }
     }
 
-    pub(super) fn asked(&self, spec: &tenure_lifecycle::ContainerSpec, id: &str) -> Asked {
+    pub(super) fn probe_target(
+        &self,
+        spec: &tenure_lifecycle::ContainerSpec,
+        id: &str,
+    ) -> ProbeTarget {
         let address = self.seen.pod_addresses.first().and_then(|address| address.parse().ok());
-        Asked {
+        ProbeTarget {
             runtime: Arc::clone(&self.shared.runtime),
             events: self.shared.events.clone(),
             subject: self.subject.container(list(spec.role), &spec.name),

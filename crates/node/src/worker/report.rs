@@ -12,7 +12,7 @@ use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::client::{Answered, ClientError};
 use crate::follow::lighten;
-use crate::worker::{Message, Worker};
+use crate::worker::{Worker, WorkerMessage};
 
 /// The waits after a write that failed.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ const OWN: [&str; 5] =
 
 /// What was told and what is yet to be told.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct StatusReporter {
     /// The status as it should be.
     wanted: Option<Object>,
     writing: bool,
@@ -41,7 +41,7 @@ pub(super) struct Report {
     pub(super) deleting: bool,
 }
 
-impl Report {
+impl StatusReporter {
     /// Whether the server has been told everything.
     pub(super) fn settled(&self) -> bool {
         self.told && !self.writing
@@ -117,7 +117,7 @@ impl Worker {
         self.work.spawn(async move {
             let answer = client.patch(&path, &body).await;
             // A worker that is gone has nothing to tell.
-            let _ = out.send(Message::Written(answer));
+            let _ = out.send(WorkerMessage::Written(answer));
         });
     }
 

@@ -9,7 +9,7 @@ use tenure_machinery::ObjectExt as _;
 use crate::container;
 use crate::events::Grade;
 use crate::runtime::{RuntimeError, Sandbox};
-use crate::worker::{AWAY_RETRY, HeldSandbox, Message, Worker};
+use crate::worker::{AWAY_RETRY, HeldSandbox, Worker, WorkerMessage};
 
 impl Worker {
     pub(super) fn hold_sandbox(&mut self, sandbox: &Sandbox) {
@@ -52,7 +52,7 @@ impl Worker {
                 Ok(()) => shared.runtime.run_sandbox(&config).await,
                 Err(error) => Err(RuntimeError::Failed(error.to_string())),
             };
-            let _ = out.send(Message::SandboxMade(made));
+            let _ = out.send(WorkerMessage::SandboxMade(made));
         });
     }
 

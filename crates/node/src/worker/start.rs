@@ -9,27 +9,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_downward::{Input, RuntimeView, build_env};
-use tenure_lifecycle::{Busy, ContainerSpec, Role, Seen};
+use tenure_downward::{RuntimeView, ValueInput, build_env};
+use tenure_lifecycle::{ContainerSpec, ContainerTransition, ContainerType, ObservedContainer};
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::watch;
 
-use crate::agent::Shared;
+use crate::agent::AgentContext;
 use crate::container;
-use crate::events::{Grade, Subject};
-use crate::probe::Asked;
+use crate::events::{EventSubject, Grade};
+use crate::probe::ProbeTarget;
 use crate::runtime::{
-    ContainerConfig, ContainerState, Hidden, Image, ImageWanted, Mount, PodKey, Pulling,
+    ContainerConfig, ContainerState, Image, ImageWanted, Mount, PodKey, Pulling, RedactedValue,
     RuntimeError,
 };
 use crate::volume::MountWanted;
-use crate::worker::{Message, Worker, list};
+use crate::worker::{Worker, WorkerMessage, list};
 
 /// A hook after the start may take this long; upstream sets no bound at all.
 const HOOK_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A container that was started.
-pub(crate) struct Begun {
+pub(crate) struct StartedContainer {
     pub(super) id: String,
     pub(super) attempt: u32,
     pub(super) image: String,
@@ -50,11 +50,11 @@ pub(crate) enum NotBegun {
 
 /// Everything a start needs, so that it runs beside the worker.
 struct Starting {
-    shared: Arc<Shared>,
+    shared: Arc<AgentContext>,
     pod: Arc<Object>,
     key: PodKey,
     spec: ContainerSpec,
-    subject: Subject,
+    subject: EventSubject,
     sandbox: String,
     addresses: Vec<IpAddr>,
     shown_address: String,
@@ -62,7 +62,7 @@ struct Starting {
     /// The instance before the last, which nobody may ask for any more.
     remove: Option<(String, PathBuf)>,
     ending: watch::Receiver<bool>,
-    asked: Asked,
+    asked: ProbeTarget,
 }
 
 impl Worker {
@@ -71,12 +71,10 @@ impl Worker {
         let Some(sandbox) = self.sandbox.as_ref() else { return };
         let kept = self.kept.entry(name.to_owned()).or_default();
         let curve = self.shared.backoff;
-        let seen = self
-            .seen
-            .containers
-            .entry(name.to_owned())
-            .or_insert_with(|| Seen { backoff: curve, ..Seen::default() });
-        seen.busy = Some(Busy::Starting);
+        let seen = self.seen.containers.entry(name.to_owned()).or_insert_with(|| {
+            ObservedContainer { backoff: curve, ..ObservedContainer::default() }
+        });
+        seen.busy = Some(ContainerTransition::Starting);
         let attempt = kept.current.as_ref().map_or(0, |held| held.attempt + 1);
         let remove = kept.previous.as_ref().map(|held| (held.id.clone(), held.log.clone()));
         let starting = Starting {
@@ -90,20 +88,20 @@ impl Worker {
             attempt,
             remove,
             ending: self.ending.subscribe(),
-            asked: self.asked(&spec, ""),
+            asked: self.probe_target(&spec, ""),
             spec,
         };
         let (out, name) = (self.out.clone(), name.to_owned());
         self.work.spawn(async move {
             let begun = Box::pin(starting.run()).await;
             // A worker that is gone has nothing to start.
-            let _ = out.send(Message::Started(name, begun));
+            let _ = out.send(WorkerMessage::Started(name, begun));
         });
     }
 }
 
 impl Starting {
-    async fn run(mut self) -> Result<Begun, NotBegun> {
+    async fn run(mut self) -> Result<StartedContainer, NotBegun> {
         let image = self.image().await?;
         let config = self.config(&image).await?;
         if *self.ending.borrow() {
@@ -123,7 +121,7 @@ impl Starting {
         };
         say("Created", "Container created");
         let (attempt, image_id) = (self.attempt, image.id.clone());
-        let begun = |state, hook_failed| Begun {
+        let begun = |state, hook_failed| StartedContainer {
             id: id.clone(),
             attempt,
             image: self.spec.image.clone(),
@@ -241,7 +239,7 @@ impl Starting {
                 self.key.name, self.key.namespace, self.key.uid, self.spec.name
             )));
         }
-        let inputs: BTreeSet<Input> = tenure_downward::env_inputs(container);
+        let inputs: BTreeSet<ValueInput> = tenure_downward::env_inputs(container);
         shared.objects.settle(&self.key.namespace, &inputs).await;
         let mut around = shared.objects.around(&self.key.namespace, &inputs, BTreeMap::new());
         for name in file_volumes(container) {
@@ -293,7 +291,11 @@ impl Starting {
             command,
             args,
             directory: container.str_at(&["workingDir"]).unwrap_or_default().to_owned(),
-            env: env.into_vec().into_iter().map(|(name, value)| (name, Hidden(value))).collect(),
+            env: env
+                .into_vec()
+                .into_iter()
+                .map(|(name, value)| (name, RedactedValue(value)))
+                .collect(),
             mounts,
             log: container::log_file(&self.spec.name, self.attempt),
             stdin: flag("stdin"),
@@ -336,10 +338,10 @@ impl Starting {
         let Some(hook) = self.spec.object.map_at(&["lifecycle", "postStart"]) else {
             return Ok(());
         };
-        if self.spec.role == Role::Ephemeral {
+        if self.spec.role == ContainerType::Ephemeral {
             return Ok(());
         }
-        let asked = Asked { id: id.to_owned(), ..self.asked.clone() };
+        let asked = ProbeTarget { id: id.to_owned(), ..self.asked.clone() };
         let done = asked.hook(hook, HOOK_MAX).await;
         if let Err(why) = &done {
             tracing::debug!(container = self.spec.name, why, "a hook failed");

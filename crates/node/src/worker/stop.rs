@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tenure_lifecycle::{Busy, Kill, MIN_GRACE};
+use tenure_lifecycle::{ContainerTransition, Kill, MIN_GRACE};
 use tenure_machinery::{Object, ObjectExt as _};
 
-use crate::agent::Shared;
+use crate::agent::AgentContext;
 use crate::client::{Answered, ClientError};
 use crate::container;
 use crate::events::Grade;
 use crate::runtime::RuntimeError;
-use crate::worker::{AWAY_RETRY, Message, Worker, list};
+use crate::worker::{AWAY_RETRY, Worker, WorkerMessage, list};
 
 impl Worker {
     /// Stops a container, its hook first.
@@ -26,9 +26,9 @@ impl Worker {
             return;
         };
         let first = seen.busy.is_none();
-        seen.busy = Some(Busy::Stopping { until: kill.until });
+        seen.busy = Some(ContainerTransition::Stopping { until: kill.until });
         self.unprobe(&kill.container);
-        let asked = self.asked(&spec, &held.id);
+        let asked = self.probe_target(&spec, &held.id);
         if first {
             let (subject, message) = (asked.subject.clone(), kill.message.clone());
             self.shared.events.tell(&subject, Grade::Normal, "Killing", message);
@@ -64,7 +64,7 @@ impl Worker {
                 }
             }
             // A worker that is gone has nothing to stop.
-            let _ = out.send(Message::Stopped(kill.container));
+            let _ = out.send(WorkerMessage::Stopped(kill.container));
         });
     }
 
@@ -92,7 +92,7 @@ impl Worker {
                 // There may never have been any.
                 let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(logs)).await;
             }
-            let _ = out.send(Message::Finished { remove });
+            let _ = out.send(WorkerMessage::Finished { remove });
         });
     }
 
@@ -120,7 +120,7 @@ impl Worker {
         self.work.spawn(async move {
             tokio::time::sleep(wait).await;
             let answer = client.delete(&path, &options).await;
-            let _ = out.send(Message::Deleted(answer));
+            let _ = out.send(WorkerMessage::Deleted(answer));
         });
     }
 
@@ -145,7 +145,7 @@ impl Worker {
 }
 
 async fn let_go(
-    shared: &Arc<Shared>,
+    shared: &Arc<AgentContext>,
     sandbox: Option<&str>,
     uid: &str,
     remove: bool,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tenure_node::runtime::process::ProcessRuntime;
-use tenure_node::runtime::{ContainerState, Runtime as _, RuntimeError};
+use tenure_node::runtime::{ContainerRuntime as _, ContainerState, RuntimeError};
 
 use crate::process::{Folder, House, anybody, is_root, lines, settings, shell};
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tenure_node::runtime::cri::LogLimits;
 use tenure_node::runtime::{
-    ContainerConfig, ContainerState, Hidden, ImageWanted, Limits, Mount, Runtime as _,
-    RuntimeError, SandboxConfig, Security,
+    ContainerConfig, ContainerLimits, ContainerRuntime as _, ContainerState, ImageWanted, Mount,
+    RedactedValue, RuntimeError, SandboxConfig, Security,
 };
 
 use self::house::{House, ended, shell, words};
@@ -109,9 +109,9 @@ async fn r152_a_container_has_its_environment_its_folder_and_its_user() {
         command: words(&["sh"]),
         directory: "/tmp".into(),
         env: vec![
-            ("PLAIN".into(), Hidden(b"plain".to_vec())),
-            ("LINES".into(), Hidden(b"two\nlines".to_vec())),
-            ("BYTES".into(), Hidden("h\u{e9}".into())),
+            ("PLAIN".into(), RedactedValue(b"plain".to_vec())),
+            ("LINES".into(), RedactedValue(b"two\nlines".to_vec())),
+            ("BYTES".into(), RedactedValue("h\u{e9}".into())),
         ],
         termination: Some(("/dev/termination-log".into(), message.clone())),
         security: Security {
@@ -123,7 +123,11 @@ async fn r152_a_container_has_its_environment_its_folder_and_its_user() {
             seccomp: Some(("RuntimeDefault".into(), String::new())),
             ..Security::default()
         },
-        limits: Limits { memory: Some(64 << 20), cpu_quota: Some(50_000), ..Limits::default() },
+        limits: ContainerLimits {
+            memory: Some(64 << 20),
+            cpu_quota: Some(50_000),
+            ..ContainerLimits::default()
+        },
         ..shell("c", "")
     };
     let id = house.start(&sandbox.id, &config).await;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use serde_json::json;
-use tenure_node::pods::{Instance, KnownContainer, KnownPod, Pods};
+use tenure_node::pods::{InstanceView, KnownContainer, KnownPod, Pods};
 use tenure_node::runtime::{
-    About, Answer, Container, ContainerConfig, ContainerState, Duplex, Image, ImageWanted, PodKey,
-    Ran, Runtime, RuntimeError, Sandbox, SandboxConfig, Session, Streams,
+    Container, ContainerConfig, ContainerRuntime, ContainerState, Duplex, Image, ImageWanted,
+    PodKey, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session,
+    Streams,
 };
 use tenure_node::serve::Service;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
@@ -155,48 +156,48 @@ impl Fake {
 }
 
 /// What no test asks of this runtime.
-fn unscripted<'a, T: Send + 'a>() -> Answer<'a, T> {
+fn unscripted<'a, T: Send + 'a>() -> RuntimeFuture<'a, T> {
     async { Err(RuntimeError::Refused("not in the script".into())) }.boxed()
 }
 
-impl Runtime for Fake {
-    fn about(&self) -> Answer<'_, About> {
-        async { Ok(About::default()) }.boxed()
+impl ContainerRuntime for Fake {
+    fn about(&self) -> RuntimeFuture<'_, RuntimeInfo> {
+        async { Ok(RuntimeInfo::default()) }.boxed()
     }
-    fn image<'a>(&'a self, _: &'a ImageWanted) -> Answer<'a, Image> {
+    fn image<'a>(&'a self, _: &'a ImageWanted) -> RuntimeFuture<'a, Image> {
         unscripted()
     }
-    fn run_sandbox<'a>(&'a self, _: &'a SandboxConfig) -> Answer<'a, Sandbox> {
+    fn run_sandbox<'a>(&'a self, _: &'a SandboxConfig) -> RuntimeFuture<'a, Sandbox> {
         unscripted()
     }
-    fn stop_sandbox<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+    fn stop_sandbox<'a>(&'a self, _: &'a str) -> RuntimeFuture<'a, ()> {
         unscripted()
     }
-    fn remove_sandbox<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+    fn remove_sandbox<'a>(&'a self, _: &'a str) -> RuntimeFuture<'a, ()> {
         unscripted()
     }
-    fn create<'a>(&'a self, _: &'a str, _: &'a ContainerConfig) -> Answer<'a, String> {
+    fn create<'a>(&'a self, _: &'a str, _: &'a ContainerConfig) -> RuntimeFuture<'a, String> {
         unscripted()
     }
-    fn start<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+    fn start<'a>(&'a self, _: &'a str) -> RuntimeFuture<'a, ()> {
         unscripted()
     }
-    fn stop<'a>(&'a self, _: &'a str, _: Option<&'a str>, _: Duration) -> Answer<'a, ()> {
+    fn stop<'a>(&'a self, _: &'a str, _: Option<&'a str>, _: Duration) -> RuntimeFuture<'a, ()> {
         unscripted()
     }
-    fn remove<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, _: &'a str) -> RuntimeFuture<'a, ()> {
         unscripted()
     }
-    fn list(&self) -> Answer<'_, Vec<Sandbox>> {
+    fn list(&self) -> RuntimeFuture<'_, Vec<Sandbox>> {
         async { Ok(Vec::new()) }.boxed()
     }
-    fn status<'a>(&'a self, _: &'a str) -> Answer<'a, Container> {
+    fn status<'a>(&'a self, _: &'a str) -> RuntimeFuture<'a, Container> {
         unscripted()
     }
     fn changes(&self) -> broadcast::Receiver<String> {
         broadcast::channel(1).1
     }
-    fn run<'a>(&'a self, _: &'a str, _: &'a [String], _: Duration) -> Answer<'a, Ran> {
+    fn run<'a>(&'a self, _: &'a str, _: &'a [String], _: Duration) -> RuntimeFuture<'a, Ran> {
         unscripted()
     }
 
@@ -205,7 +206,7 @@ impl Runtime for Fake {
         container: &'a str,
         command: &'a [String],
         streams: Streams,
-    ) -> Answer<'a, Session> {
+    ) -> RuntimeFuture<'a, Session> {
         assert_eq!(container, "c-1");
         async move {
             if command.first().is_some_and(|word| word == "missing") {
@@ -216,12 +217,12 @@ impl Runtime for Fake {
         .boxed()
     }
 
-    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> Answer<'a, Session> {
+    fn attach<'a>(&'a self, container: &'a str, streams: Streams) -> RuntimeFuture<'a, Session> {
         assert_eq!(container, "c-1");
         async move { Ok(self.session(vec!["cat".into()], streams)) }.boxed()
     }
 
-    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Duplex>> {
+    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> RuntimeFuture<'a, Box<dyn Duplex>> {
         assert_eq!(sandbox, "s-1");
         async move {
             if port == 81 {
@@ -278,7 +279,7 @@ impl Node {
 
     /// Says what the container does.
     pub(crate) fn put(&self, state: ContainerState) {
-        let instance = |attempt: u32, state| Instance {
+        let instance = |attempt: u32, state| InstanceView {
             id: format!("c-{attempt}"),
             attempt,
             state,

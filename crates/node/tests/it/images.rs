@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use tenure_node::runtime::process::Images;
-use tenure_node::runtime::{ImageUser, ImageWanted, Mount, Runtime as _, RuntimeError};
+use tenure_node::runtime::{ContainerRuntime as _, ImageUser, ImageWanted, Mount, RuntimeError};
 
 use crate::process::{House, is_root, lines, shell};
 

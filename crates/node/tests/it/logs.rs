@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
-use tenure_node::logs::{LogReader, Piece, Source, Wanted, last_lines, parse_line};
+use tenure_node::logs::{LogChunk, LogReadOptions, LogReader, LogStream, last_lines, parse_line};
 
 use crate::fake::Node;
 
@@ -28,10 +28,10 @@ fn append(path: &Path, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-fn read(log: &Path, wanted: Wanted) -> String {
+fn read(log: &Path, wanted: LogReadOptions) -> String {
     let mut reader = LogReader::open(log.parent().unwrap(), log, wanted).unwrap();
     let mut out = Vec::new();
-    while let Piece::Bytes(bytes) = reader.next_piece().unwrap() {
+    while let LogChunk::Bytes(bytes) = reader.next_piece().unwrap() {
         out.extend_from_slice(&bytes);
     }
     String::from_utf8(out).unwrap()
@@ -57,7 +57,7 @@ async fn text(node: &Node, container: &str, query: &str) -> (u16, String) {
 #[test]
 fn r115_a_line_has_a_time_a_stream_a_tag_and_bytes() {
     let read = parse_line(b"2026-01-02T03:04:05.000000007Z stderr P a  b ").unwrap();
-    assert_eq!((read.source, read.partial, read.bytes), (Source::Stderr, true, &b"a  b "[..]));
+    assert_eq!((read.source, read.partial, read.bytes), (LogStream::Stderr, true, &b"a  b "[..]));
     assert_eq!(read.time.to_string(), "2026-01-02T03:04:05.000000007Z");
     assert_eq!(parse_line(b"2026-01-02T03:04:05+02:00 stdout F ").unwrap().bytes, b"");
     assert_eq!(parse_line(b"2026-01-02T03:04:05Z stdout F").unwrap().bytes, b"");
@@ -77,8 +77,12 @@ fn r115_partial_lines_are_joined() {
         + &line(2, "stderr", "F", "aside")
         + &line(3, "stdout", "F", "two");
     write(&log, &text);
-    assert_eq!(read(&log, Wanted::default()), "one, aside\ntwo\n");
-    let only = Wanted { source: Some(Source::Stdout), timestamps: true, ..Wanted::default() };
+    assert_eq!(read(&log, LogReadOptions::default()), "one, aside\ntwo\n");
+    let only = LogReadOptions {
+        source: Some(LogStream::Stdout),
+        timestamps: true,
+        ..LogReadOptions::default()
+    };
     assert_eq!(read(&log, only), "2026-01-02T03:04:01.500000000Z one, two\n");
 }
 
@@ -106,10 +110,10 @@ fn r117_the_last_lines_are_found_across_rotated_files() {
         (4, "1\n2\n34\n5\n"),
         (9, "1\n2\n34\n5\n"),
     ] {
-        let wanted = Wanted { tail: Some(lines), ..Wanted::default() };
+        let wanted = LogReadOptions { tail: Some(lines), ..LogReadOptions::default() };
         assert_eq!(read(&log, wanted), expected, "{lines}");
     }
-    assert_eq!(read(&log, Wanted::default()), "1\n2\n34\n5\n");
+    assert_eq!(read(&log, LogReadOptions::default()), "1\n2\n34\n5\n");
     // The last words of each stream had no end.
     write(
         &log,
@@ -118,7 +122,7 @@ fn r117_the_last_lines_are_found_across_rotated_files() {
             + &line(8, "stdout", "P", "8")),
     );
     for (lines, expected) in [(0, ""), (1, "8"), (2, "67\n8"), (3, "34\n67\n8")] {
-        let wanted = Wanted { tail: Some(lines), ..Wanted::default() };
+        let wanted = LogReadOptions { tail: Some(lines), ..LogReadOptions::default() };
         assert_eq!(read(&log, wanted), expected, "{lines}");
     }
 }
@@ -129,9 +133,12 @@ fn r118_lines_before_the_bound_are_left_out() {
     let log = folder.path().join("0.log");
     write(&log, &(1..6).map(|n| line(n, "stdout", "F", &n.to_string())).collect::<String>());
     let since = Some("2026-01-02T03:04:03.5Z".parse().unwrap());
-    assert_eq!(read(&log, Wanted { since, ..Wanted::default() }), "3\n4\n5\n");
+    assert_eq!(read(&log, LogReadOptions { since, ..LogReadOptions::default() }), "3\n4\n5\n");
     // The last lines are counted first.
-    assert_eq!(read(&log, Wanted { since, tail: Some(2), ..Wanted::default() }), "4\n5\n");
+    assert_eq!(
+        read(&log, LogReadOptions { since, tail: Some(2), ..LogReadOptions::default() }),
+        "4\n5\n"
+    );
 }
 
 #[test]
@@ -139,7 +146,7 @@ fn r119_times_have_nine_digits() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("0.log");
     write(&log, "2026-01-02T03:04:05Z stdout F a\n2026-01-02T05:04:05.12+02:00 stdout F b\n");
-    let wanted = Wanted { timestamps: true, ..Wanted::default() };
+    let wanted = LogReadOptions { timestamps: true, ..LogReadOptions::default() };
     let expected = "2026-01-02T03:04:05.000000000Z a\n2026-01-02T03:04:05.120000000Z b\n";
     assert_eq!(read(&log, wanted), expected);
 }
@@ -151,7 +158,10 @@ fn r122_the_limit_cuts_within_a_line() {
     write(&log, &(line(1, "stdout", "F", "first") + &line(2, "stdout", "F", "second")));
     for (limit, expected) in [(1, "f"), (6, "first\n"), (9, "first\nsec"), (99, "first\nsecond\n")]
     {
-        assert_eq!(read(&log, Wanted { limit: Some(limit), ..Wanted::default() }), expected);
+        assert_eq!(
+            read(&log, LogReadOptions { limit: Some(limit), ..LogReadOptions::default() }),
+            expected
+        );
     }
 }
 
@@ -162,8 +172,9 @@ fn r215_a_log_elsewhere_or_behind_a_link_is_not_opened() {
     write(&secret, &line(1, "stdout", "F", "secret"));
     let root = folder.path().join("logs");
     fs::create_dir_all(root.join("pod")).unwrap();
-    let opened =
-        |log: &Path| LogReader::open(&root, log, Wanted::default()).map(|mut log| log.next_piece());
+    let opened = |log: &Path| {
+        LogReader::open(&root, log, LogReadOptions::default()).map(|mut log| log.next_piece())
+    };
     assert!(opened(&secret).is_err());
     assert!(opened(&root.join("pod/../../secret")).is_err());
     std::os::unix::fs::symlink(&secret, root.join("pod/0.log")).unwrap();
@@ -283,7 +294,7 @@ fn r121_a_reader_at_the_end_passes_nothing_over_when_a_log_is_rotated_twice() {
     let log = folder.path().join("0.log");
     let seen = std::sync::atomic::AtomicUsize::new(0);
     let count = |said: &str| said.lines().count();
-    let mut reader = LogReader::open(folder.path(), &log, Wanted::default()).unwrap();
+    let mut reader = LogReader::open(folder.path(), &log, LogReadOptions::default()).unwrap();
     let mut said = String::new();
     let until = Instant::now() + Duration::from_secs(30);
     let lost = || Instant::now() > until;
@@ -301,7 +312,7 @@ fn r121_a_reader_at_the_end_passes_nothing_over_when_a_log_is_rotated_twice() {
             }
         });
         while count(&said) < LINES && !lost() {
-            if let Piece::Bytes(bytes) = reader.next_piece().unwrap() {
+            if let LogChunk::Bytes(bytes) = reader.next_piece().unwrap() {
                 said.push_str(std::str::from_utf8(&bytes).unwrap());
                 seen.store(count(&said), Ordering::Release);
             }
@@ -389,7 +400,7 @@ proptest! {
             })
             .collect();
         write(&log, &text);
-        let all = read(&log, Wanted::default());
+        let all = read(&log, LogReadOptions::default());
         let mut ends: Vec<usize> = all.match_indices('\n').map(|(at, _)| at + 1).collect();
         if !all.is_empty() && !all.ends_with('\n') {
             // The last line was written without an end.
@@ -397,7 +408,7 @@ proptest! {
         }
         let begin = ends.len().checked_sub(usize::try_from(tail).unwrap() + 1);
         let begin = begin.map_or(0, |at| ends[at]);
-        prop_assert_eq!(read(&log, Wanted { tail: Some(tail), ..Wanted::default() }), &all[begin..]);
+        prop_assert_eq!(read(&log, LogReadOptions { tail: Some(tail), ..LogReadOptions::default() }), &all[begin..]);
     }
 
     #[test]
@@ -405,7 +416,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("0.log");
         fs::write(&log, &bytes).unwrap();
-        let mut reader = LogReader::open(folder.path(), &log, Wanted { tail, ..Wanted::default() }).unwrap();
-        while let Piece::Bytes(_) = reader.next_piece().unwrap() {}
+        let mut reader = LogReader::open(folder.path(), &log, LogReadOptions { tail, ..LogReadOptions::default() }).unwrap();
+        while let LogChunk::Bytes(_) = reader.next_piece().unwrap() {}
     }
 }

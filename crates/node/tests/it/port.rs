@@ -12,18 +12,18 @@ use crate::fake::Node;
 /// Lets everybody with a certificate in, and the bearer of one token.
 struct Porter;
 
-impl tenure_node::serve::Gate for Porter {
+impl tenure_node::serve::NodeAuthorizer for Porter {
     fn judge<'a>(
         &'a self,
-        caller: &'a tenure_node::serve::Caller,
-        asked: &'a tenure_node::serve::Asked,
-    ) -> futures::future::BoxFuture<'a, Result<(), tenure_node::serve::Refusal>> {
-        use tenure_node::serve::Refusal;
+        caller: &'a tenure_node::serve::ClientIdentity,
+        asked: &'a tenure_node::serve::RequiredAccess,
+    ) -> futures::future::BoxFuture<'a, Result<(), tenure_node::serve::AccessRejection>> {
+        use tenure_node::serve::AccessRejection;
         let who = if caller.token.as_deref() == Some("secret") { "bearer" } else { &caller.user };
         let answer = match (who, asked.verb, asked.subresources) {
-            ("", ..) => Err(Refusal::Unknown),
+            ("", ..) => Err(AccessRejection::Unknown),
             ("bearer", "get", ["healthz", ..]) | ("api", ..) => Ok(()),
-            _ => Err(Refusal::Forbidden(format!(
+            _ => Err(AccessRejection::Forbidden(format!(
                 "{who} may not {} {}",
                 asked.verb,
                 asked.subresources.join(" or ")

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tenure_node::runtime::process::{Images, ProcessRuntime, ProcessSettings};
 use tenure_node::runtime::{
-    ContainerConfig, ContainerState, Hidden, ImageWanted, Mount, PodKey, Runtime, RuntimeError,
-    SandboxConfig, Streams,
+    ContainerConfig, ContainerRuntime, ContainerState, ImageWanted, Mount, PodKey, RedactedValue,
+    RuntimeError, SandboxConfig, Streams,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -405,7 +405,7 @@ async fn a_command_in_a_container_sees_what_the_container_sees() {
     let house = House::new().await;
     let sandbox = house.sandbox("exec").await;
     let mut config = shell("touch /tmp/mark; echo up; sleep 1000");
-    config.env.push(("COLOR".to_owned(), Hidden(b"blue".to_vec())));
+    config.env.push(("COLOR".to_owned(), RedactedValue(b"blue".to_vec())));
     let id = house.runtime.create(&sandbox, &config).await.unwrap();
     house.runtime.start(&id).await.unwrap();
     house.wait_for("exec", "up").await;

@@ -9,9 +9,9 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tenure_node::spdy::{Connection, Role, Stream};
+use tenure_node::spdy::{SpdyConnection, SpdyRole, SpdyStream};
 use tenure_streams::channel::Protocol;
-use tenure_streams::spdy::{Decoder, Encoder, Frame, Headers};
+use tenure_streams::spdy::{Decoder, Encoder, Headers, SpdyFrame};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol;
@@ -56,7 +56,7 @@ async fn websocket(node: &Node, path: &str, protocol: &str) -> Socket {
     WebSocketStream::from_raw_socket(wire, protocol::Role::Client, None).await
 }
 
-async fn spdy(node: &Node, path: &str, protocol: &str) -> Connection {
+async fn spdy(node: &Node, path: &str, protocol: &str) -> SpdyConnection {
     let headers = [
         ("connection", "Upgrade"),
         ("upgrade", "SPDY/3.1"),
@@ -66,14 +66,14 @@ async fn spdy(node: &Node, path: &str, protocol: &str) -> Connection {
     assert_eq!(answer.status(), 101);
     assert_eq!(answer.headers()["x-stream-protocol-version"], protocol);
     let wire = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
-    Connection::start(wire, Role::Client)
+    SpdyConnection::start(wire, SpdyRole::Client)
 }
 
-async fn open(connection: &Connection, kind: &str) -> Stream {
+async fn open(connection: &SpdyConnection, kind: &str) -> SpdyStream {
     connection.open(Headers::new(&[("streamType", kind)])).await.unwrap()
 }
 
-async fn rest(stream: &mut Stream) -> String {
+async fn rest(stream: &mut SpdyStream) -> String {
     let mut out = Vec::new();
     while let Some(bytes) = stream.reader.read().await {
         out.extend_from_slice(&bytes);
@@ -95,7 +95,8 @@ async fn hear(socket: &mut Socket, protocol: Protocol) -> ([String; 4], Option<u
             }
             _ => continue,
         };
-        let tenure_streams::channel::Message::Data(channel, bytes) = protocol.decode(bytes) else {
+        let tenure_streams::channel::ChannelMessage::Data(channel, bytes) = protocol.decode(bytes)
+        else {
             panic!();
         };
         said[usize::from(channel)].extend_from_slice(&bytes);
@@ -366,14 +367,14 @@ async fn r128_a_session_on_which_nothing_moves_ends_after_hours() {
 }
 
 /// Opens the two streams of a forwarded connection.
-async fn pair(connection: &Connection, port: &str, request: &str) -> (Stream, Stream) {
+async fn pair(connection: &SpdyConnection, port: &str, request: &str) -> (SpdyStream, SpdyStream) {
     let headers =
         |kind| Headers::new(&[("streamType", kind), ("port", port), ("requestID", request)]);
     let error = connection.open(headers("error")).await.unwrap();
     (error, connection.open(headers("data")).await.unwrap())
 }
 
-async fn forward_by(connection: Connection) {
+async fn forward_by(connection: SpdyConnection) {
     for request in ["0", "1"] {
         let (mut error, mut data) = pair(&connection, "80", request).await;
         data.writer.write("hello".into()).await.unwrap();
@@ -418,7 +419,7 @@ async fn r129_ports_are_forwarded_over_spdy_within_a_websocket() {
             write.write_all(&bytes).await.unwrap();
         }
     });
-    forward_by(Connection::start(near, Role::Client)).await;
+    forward_by(SpdyConnection::start(near, SpdyRole::Client)).await;
 }
 
 #[tokio::test]
@@ -439,7 +440,7 @@ async fn open_many(
     wire: &mut tokio::io::DuplexStream,
     coder: &mut (Encoder, Decoder),
     ids: std::ops::Range<u32>,
-    then: impl Fn(u32) -> Option<Frame>,
+    then: impl Fn(u32) -> Option<SpdyFrame>,
     fin: bool,
 ) -> usize {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -450,8 +451,10 @@ async fn open_many(
         for number in ids {
             let (stream, headers) = (2 * number + 1, Headers::new(&[("streamType", "data")]));
             let mut bytes = Vec::new();
-            encoder
-                .encode(&Frame::Open { stream, headers, fin, unidirectional: false }, &mut bytes);
+            encoder.encode(
+                &SpdyFrame::Open { stream, headers, fin, unidirectional: false },
+                &mut bytes,
+            );
             if let Some(frame) = then(stream) {
                 encoder.encode(&frame, &mut bytes);
             }
@@ -464,8 +467,9 @@ async fn open_many(
             let got = read.read(&mut buffer).await.unwrap();
             decoder.push(&buffer[..got]);
             while let Some(frame) = decoder.next_frame().unwrap() {
-                answers += usize::from(matches!(frame, Frame::Reply { .. } | Frame::Reset { .. }));
-                refused += usize::from(matches!(frame, Frame::Reset { .. }));
+                answers +=
+                    usize::from(matches!(frame, SpdyFrame::Reply { .. } | SpdyFrame::Reset { .. }));
+                refused += usize::from(matches!(frame, SpdyFrame::Reset { .. }));
             }
         }
         refused
@@ -475,16 +479,18 @@ async fn open_many(
 
 #[tokio::test]
 async fn r131a_streams_that_are_over_for_the_client_count_while_they_are_held() {
-    type Then = fn(u32) -> Option<Frame>;
+    type Then = fn(u32) -> Option<SpdyFrame>;
     let ways: [(&str, bool, Then); 4] = [
         ("left open", false, |_| None),
         ("finished at once", true, |_| None),
-        ("finished", false, |stream| Some(Frame::Data { stream, bytes: Bytes::new(), fin: true })),
-        ("reset", false, |stream| Some(Frame::Reset { stream, status: 5 })),
+        ("finished", false, |stream| {
+            Some(SpdyFrame::Data { stream, bytes: Bytes::new(), fin: true })
+        }),
+        ("reset", false, |stream| Some(SpdyFrame::Reset { stream, status: 5 })),
     ];
     for (way, fin, then) in ways {
         let (mut wire, far) = tokio::io::duplex(1 << 16);
-        let mut server = Connection::start(far, Role::Server);
+        let mut server = SpdyConnection::start(far, SpdyRole::Server);
         let held = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let keep = std::sync::Arc::clone(&held);
         tokio::spawn(async move {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tenure_node::runtime::PodKey;
 use tenure_node::volume::{
-    File, MountWanted, Payload, Source, VolumeOptions, VolumeWanted, Volumes,
+    MountWanted, Payload, PayloadFile, VolumeOptions, VolumeSource, VolumeWanted, Volumes,
 };
 
 /// Volumes in a folder of their own; what was mounted goes with them.
@@ -62,7 +62,7 @@ fn payload(files: &[(&str, &str)]) -> Payload {
     files
         .iter()
         .map(|(path, text)| {
-            let file = File { bytes: text.as_bytes().to_vec(), mode: 0o644, owner: None };
+            let file = PayloadFile { bytes: text.as_bytes().to_vec(), mode: 0o644, owner: None };
             ((*path).to_owned(), file)
         })
         .collect()
@@ -71,7 +71,7 @@ fn payload(files: &[(&str, &str)]) -> Payload {
 fn files(payload: Payload, memory: bool) -> VolumeWanted {
     VolumeWanted {
         name: "v".to_owned(),
-        source: Source::Files { payload, memory },
+        source: VolumeSource::Files { payload, memory },
         fs_group: None,
         first_id: 0,
         nested: Vec::new(),
@@ -103,7 +103,7 @@ fn seen(folder: &Path) -> BTreeMap<String, String> {
 }
 
 fn texts(payload: &Payload) -> BTreeMap<String, String> {
-    let text = |file: &File| String::from_utf8(file.bytes.clone()).unwrap();
+    let text = |file: &PayloadFile| String::from_utf8(file.bytes.clone()).unwrap();
     payload.iter().map(|(path, file)| (path.clone(), text(file))).collect()
 }
 
@@ -313,7 +313,7 @@ fn r66_a_group_can_read_and_new_files_would_be_its_own() {
     assert_eq!(link.gid(), 1234);
     let empty = VolumeWanted {
         name: "e".to_owned(),
-        source: Source::EmptyDir { memory: false, limit: None },
+        source: VolumeSource::EmptyDir { memory: false, limit: None },
         ..wanted
     };
     house.volumes.set_up(&pod(), &empty).unwrap();
@@ -351,7 +351,7 @@ fn r146b_a_volume_in_memory_is_there_again_after_a_clean_end() {
     let house = House::new();
     let wanted = VolumeWanted {
         name: "e".to_owned(),
-        source: Source::EmptyDir { memory: true, limit: None },
+        source: VolumeSource::EmptyDir { memory: true, limit: None },
         ..files(payload(&[]), false)
     };
     let mode = || std::fs::metadata(house.mount("e", "")).unwrap().mode() & 0o7777;
@@ -377,7 +377,7 @@ fn r68_files_are_read_only_whatever_the_mount_says() {
     house.volumes.set_up(&pod(), &files(payload(&[("a", "1")]), false)).unwrap();
     let empty = VolumeWanted {
         name: "e".to_owned(),
-        source: Source::EmptyDir { memory: false, limit: None },
+        source: VolumeSource::EmptyDir { memory: false, limit: None },
         fs_group: None,
         first_id: 0,
         nested: Vec::new(),
@@ -434,7 +434,7 @@ fn r69a_a_sub_path_that_leads_out_is_refused() {
     let house = House::new();
     let empty = VolumeWanted {
         name: "e".to_owned(),
-        source: Source::EmptyDir { memory: false, limit: None },
+        source: VolumeSource::EmptyDir { memory: false, limit: None },
         fs_group: None,
         first_id: 0,
         nested: Vec::new(),
@@ -461,7 +461,7 @@ fn r69c_a_part_that_a_runtime_opens_cannot_be_exchanged_meanwhile() {
     let empty = VolumeWanted {
         first_id: 0,
         name: "e".to_owned(),
-        source: Source::EmptyDir { memory: false, limit: None },
+        source: VolumeSource::EmptyDir { memory: false, limit: None },
         fs_group: None,
         nested: Vec::new(),
     };
@@ -519,7 +519,7 @@ fn r69c_an_empty_folder_is_known_again_whatever_containers_call_their_files() {
     let empty = VolumeWanted {
         first_id: 0,
         name: "e".to_owned(),
-        source: Source::EmptyDir { memory: false, limit: None },
+        source: VolumeSource::EmptyDir { memory: false, limit: None },
         fs_group: None,
         nested: Vec::new(),
     };
@@ -690,7 +690,7 @@ fn an_empty_folder_keeps_its_content_and_has_a_limit_in_memory() {
     let house = House::new();
     let wanted = |memory: bool, limit: Option<u64>| VolumeWanted {
         name: format!("e-{memory}"),
-        source: Source::EmptyDir { memory, limit },
+        source: VolumeSource::EmptyDir { memory, limit },
         fs_group: None,
         first_id: 0,
         nested: Vec::new(),
@@ -716,7 +716,7 @@ fn r147_a_path_of_the_node_is_refused_unless_allowed_and_checked_by_its_kind() {
     let house = House::new();
     let wanted = |path: &str, kind: &str| VolumeWanted {
         name: "h".to_owned(),
-        source: Source::HostPath { path: path.into(), kind: kind.to_owned() },
+        source: VolumeSource::HostPath { path: path.into(), kind: kind.to_owned() },
         fs_group: None,
         first_id: 0,
         nested: Vec::new(),

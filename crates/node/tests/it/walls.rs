@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
 use tenure_node::runtime::process::ProcessRuntime;
-use tenure_node::runtime::{ContainerConfig, Runtime as _, RuntimeError};
+use tenure_node::runtime::{ContainerConfig, ContainerRuntime as _, RuntimeError};
 use tokio::io::AsyncReadExt as _;
 
 use crate::process::{Folder, House, is_root, lines, settings, shell};

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::wire::Writer;
+use super::wire::ProtobufWriter;
 
 /// The document as protobuf.
 #[must_use]
@@ -15,7 +15,7 @@ pub fn protobuf(document: &Value) -> Vec<u8> {
 
 /// How a member is written.
 #[derive(Clone, Copy)]
-enum Form {
+enum MemberEncoding {
     Text,
     Texts,
     Flag,
@@ -29,114 +29,119 @@ enum Form {
     Many(fn(&Value) -> Vec<u8>),
 }
 
-type Table = &'static [(&'static str, u32, Form)];
+type MessageFields = &'static [(&'static str, u32, MemberEncoding)];
 
-const DOCUMENT: Table = &[
-    ("swagger", 1, Form::Text),
-    ("info", 2, Form::One(info)),
-    ("consumes", 6, Form::Texts),
-    ("produces", 7, Form::Texts),
-    ("paths", 8, Form::One(|paths| named(paths, 2, path_item))),
-    ("definitions", 9, Form::One(|schemas| named(schemas, 1, schema))),
-    ("security", 12, Form::Many(|security| named(security, 1, string_array))),
-    ("securityDefinitions", 13, Form::One(|all| named(all, 1, security_definition))),
+const DOCUMENT: MessageFields = &[
+    ("swagger", 1, MemberEncoding::Text),
+    ("info", 2, MemberEncoding::One(info)),
+    ("consumes", 6, MemberEncoding::Texts),
+    ("produces", 7, MemberEncoding::Texts),
+    ("paths", 8, MemberEncoding::One(|paths| named(paths, 2, path_item))),
+    ("definitions", 9, MemberEncoding::One(|schemas| named(schemas, 1, schema))),
+    ("security", 12, MemberEncoding::Many(|security| named(security, 1, string_array))),
+    ("securityDefinitions", 13, MemberEncoding::One(|all| named(all, 1, security_definition))),
 ];
 
-const INFO: Table =
-    &[("title", 1, Form::Text), ("version", 2, Form::Text), ("description", 3, Form::Text)];
-
-const API_KEY: Table = &[
-    ("type", 1, Form::Text),
-    ("name", 2, Form::Text),
-    ("in", 3, Form::Text),
-    ("description", 4, Form::Text),
+const INFO: MessageFields = &[
+    ("title", 1, MemberEncoding::Text),
+    ("version", 2, MemberEncoding::Text),
+    ("description", 3, MemberEncoding::Text),
 ];
 
-const PATH_ITEM: Table = &[
-    ("get", 2, Form::One(operation)),
-    ("put", 3, Form::One(operation)),
-    ("post", 4, Form::One(operation)),
-    ("delete", 5, Form::One(operation)),
-    ("options", 6, Form::One(operation)),
-    ("head", 7, Form::One(operation)),
-    ("patch", 8, Form::One(operation)),
-    ("parameters", 9, Form::Many(parameters_item)),
+const API_KEY: MessageFields = &[
+    ("type", 1, MemberEncoding::Text),
+    ("name", 2, MemberEncoding::Text),
+    ("in", 3, MemberEncoding::Text),
+    ("description", 4, MemberEncoding::Text),
 ];
 
-const OPERATION: Table = &[
-    ("tags", 1, Form::Texts),
-    ("summary", 2, Form::Text),
-    ("description", 3, Form::Text),
-    ("operationId", 5, Form::Text),
-    ("produces", 6, Form::Texts),
-    ("consumes", 7, Form::Texts),
-    ("parameters", 8, Form::Many(parameters_item)),
-    ("responses", 9, Form::One(|all| named(all, 1, response))),
-    ("schemes", 10, Form::Texts),
-    ("deprecated", 11, Form::Flag),
+const PATH_ITEM: MessageFields = &[
+    ("get", 2, MemberEncoding::One(operation)),
+    ("put", 3, MemberEncoding::One(operation)),
+    ("post", 4, MemberEncoding::One(operation)),
+    ("delete", 5, MemberEncoding::One(operation)),
+    ("options", 6, MemberEncoding::One(operation)),
+    ("head", 7, MemberEncoding::One(operation)),
+    ("patch", 8, MemberEncoding::One(operation)),
+    ("parameters", 9, MemberEncoding::Many(parameters_item)),
 ];
 
-const RESPONSE: Table =
-    &[("description", 1, Form::Text), ("schema", 2, Form::One(|value| wrap(1, schema(value))))];
-
-const BODY_PARAMETER: Table = &[
-    ("description", 1, Form::Text),
-    ("name", 2, Form::Text),
-    ("in", 3, Form::Text),
-    ("required", 4, Form::Flag),
-    ("schema", 5, Form::One(schema)),
+const OPERATION: MessageFields = &[
+    ("tags", 1, MemberEncoding::Texts),
+    ("summary", 2, MemberEncoding::Text),
+    ("description", 3, MemberEncoding::Text),
+    ("operationId", 5, MemberEncoding::Text),
+    ("produces", 6, MemberEncoding::Texts),
+    ("consumes", 7, MemberEncoding::Texts),
+    ("parameters", 8, MemberEncoding::Many(parameters_item)),
+    ("responses", 9, MemberEncoding::One(|all| named(all, 1, response))),
+    ("schemes", 10, MemberEncoding::Texts),
+    ("deprecated", 11, MemberEncoding::Flag),
 ];
 
-const QUERY_PARAMETER: Table = &[
-    ("required", 1, Form::Flag),
-    ("in", 2, Form::Text),
-    ("description", 3, Form::Text),
-    ("name", 4, Form::Text),
-    ("allowEmptyValue", 5, Form::Flag),
-    ("type", 6, Form::Text),
-    ("format", 7, Form::Text),
-    ("uniqueItems", 20, Form::Flag),
+const RESPONSE: MessageFields = &[
+    ("description", 1, MemberEncoding::Text),
+    ("schema", 2, MemberEncoding::One(|value| wrap(1, schema(value)))),
+];
+
+const BODY_PARAMETER: MessageFields = &[
+    ("description", 1, MemberEncoding::Text),
+    ("name", 2, MemberEncoding::Text),
+    ("in", 3, MemberEncoding::Text),
+    ("required", 4, MemberEncoding::Flag),
+    ("schema", 5, MemberEncoding::One(schema)),
+];
+
+const QUERY_PARAMETER: MessageFields = &[
+    ("required", 1, MemberEncoding::Flag),
+    ("in", 2, MemberEncoding::Text),
+    ("description", 3, MemberEncoding::Text),
+    ("name", 4, MemberEncoding::Text),
+    ("allowEmptyValue", 5, MemberEncoding::Flag),
+    ("type", 6, MemberEncoding::Text),
+    ("format", 7, MemberEncoding::Text),
+    ("uniqueItems", 20, MemberEncoding::Flag),
 ];
 
 /// Parameters in a path and in a header have the same numbers.
-const OTHER_PARAMETER: Table = &[
-    ("required", 1, Form::Flag),
-    ("in", 2, Form::Text),
-    ("description", 3, Form::Text),
-    ("name", 4, Form::Text),
-    ("type", 5, Form::Text),
-    ("format", 6, Form::Text),
-    ("uniqueItems", 19, Form::Flag),
+const OTHER_PARAMETER: MessageFields = &[
+    ("required", 1, MemberEncoding::Flag),
+    ("in", 2, MemberEncoding::Text),
+    ("description", 3, MemberEncoding::Text),
+    ("name", 4, MemberEncoding::Text),
+    ("type", 5, MemberEncoding::Text),
+    ("format", 6, MemberEncoding::Text),
+    ("uniqueItems", 19, MemberEncoding::Flag),
 ];
 
-const SCHEMA: Table = &[
-    ("$ref", 1, Form::Text),
-    ("format", 2, Form::Text),
-    ("title", 3, Form::Text),
-    ("description", 4, Form::Text),
-    ("default", 5, Form::Any),
-    ("multipleOf", 6, Form::Double),
-    ("maximum", 7, Form::Double),
-    ("exclusiveMaximum", 8, Form::Flag),
-    ("minimum", 9, Form::Double),
-    ("exclusiveMinimum", 10, Form::Flag),
-    ("maxLength", 11, Form::Whole),
-    ("minLength", 12, Form::Whole),
-    ("pattern", 13, Form::Text),
-    ("maxItems", 14, Form::Whole),
-    ("minItems", 15, Form::Whole),
-    ("uniqueItems", 16, Form::Flag),
-    ("maxProperties", 17, Form::Whole),
-    ("minProperties", 18, Form::Whole),
-    ("required", 19, Form::Texts),
-    ("enum", 20, Form::Anys),
-    ("additionalProperties", 21, Form::One(additional_properties)),
-    ("type", 22, Form::One(string_array)),
-    ("items", 23, Form::One(items)),
-    ("allOf", 24, Form::Many(schema)),
-    ("properties", 25, Form::One(|properties| named(properties, 1, schema))),
-    ("readOnly", 27, Form::Flag),
-    ("example", 30, Form::Any),
+const SCHEMA: MessageFields = &[
+    ("$ref", 1, MemberEncoding::Text),
+    ("format", 2, MemberEncoding::Text),
+    ("title", 3, MemberEncoding::Text),
+    ("description", 4, MemberEncoding::Text),
+    ("default", 5, MemberEncoding::Any),
+    ("multipleOf", 6, MemberEncoding::Double),
+    ("maximum", 7, MemberEncoding::Double),
+    ("exclusiveMaximum", 8, MemberEncoding::Flag),
+    ("minimum", 9, MemberEncoding::Double),
+    ("exclusiveMinimum", 10, MemberEncoding::Flag),
+    ("maxLength", 11, MemberEncoding::Whole),
+    ("minLength", 12, MemberEncoding::Whole),
+    ("pattern", 13, MemberEncoding::Text),
+    ("maxItems", 14, MemberEncoding::Whole),
+    ("minItems", 15, MemberEncoding::Whole),
+    ("uniqueItems", 16, MemberEncoding::Flag),
+    ("maxProperties", 17, MemberEncoding::Whole),
+    ("minProperties", 18, MemberEncoding::Whole),
+    ("required", 19, MemberEncoding::Texts),
+    ("enum", 20, MemberEncoding::Anys),
+    ("additionalProperties", 21, MemberEncoding::One(additional_properties)),
+    ("type", 22, MemberEncoding::One(string_array)),
+    ("items", 23, MemberEncoding::One(items)),
+    ("allOf", 24, MemberEncoding::Many(schema)),
+    ("properties", 25, MemberEncoding::One(|properties| named(properties, 1, schema))),
+    ("readOnly", 27, MemberEncoding::Flag),
+    ("example", 30, MemberEncoding::Any),
 ];
 
 fn info(value: &Value) -> Vec<u8> {
@@ -179,7 +184,7 @@ fn parameters_item(value: &Value) -> Vec<u8> {
 fn additional_properties(value: &Value) -> Vec<u8> {
     match value {
         Value::Bool(allowed) => {
-            let mut writer = Writer::default();
+            let mut writer = ProtobufWriter::default();
             // Said even when false, since it is a choice.
             writer.flag(2, *allowed);
             writer.finish()
@@ -190,7 +195,7 @@ fn additional_properties(value: &Value) -> Vec<u8> {
 
 /// One schema or several.
 fn items(value: &Value) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = ProtobufWriter::default();
     for item in one_or_many(value) {
         writer.bytes(1, &schema(item));
     }
@@ -199,7 +204,7 @@ fn items(value: &Value) -> Vec<u8> {
 
 /// One string or several.
 fn string_array(value: &Value) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = ProtobufWriter::default();
     for text in one_or_many(value).iter().filter_map(Value::as_str) {
         writer.text(1, text);
     }
@@ -212,14 +217,14 @@ fn one_or_many(value: &Value) -> &[Value] {
 
 /// A message around another.
 fn wrap(number: u32, inner: Vec<u8>) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = ProtobufWriter::default();
     writer.bytes(number, &inner);
     writer.finish()
 }
 
 /// A map, which is a list of names and values.
 fn named(map: &Value, number: u32, value: fn(&Value) -> Vec<u8>) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = ProtobufWriter::default();
     for (name, member) in map.as_object().into_iter().flatten() {
         writer.bytes(number, &pair(name, &value(member)));
     }
@@ -227,7 +232,7 @@ fn named(map: &Value, number: u32, value: fn(&Value) -> Vec<u8>) -> Vec<u8> {
 }
 
 fn pair(name: &str, value: &[u8]) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = ProtobufWriter::default();
     writer.text(1, name);
     writer.bytes(2, value);
     writer.finish()
@@ -235,14 +240,14 @@ fn pair(name: &str, value: &[u8]) -> Vec<u8> {
 
 /// A value as text; JSON is YAML.
 fn any(value: &Value) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = ProtobufWriter::default();
     writer.text(2, &value.to_string());
     writer.finish()
 }
 
 /// A message by its table; `extensions` is the field of members that start with `x-`.
-fn message(value: &Value, table: Table, extensions: u32) -> Vec<u8> {
-    let mut writer = Writer::default();
+fn message(value: &Value, table: MessageFields, extensions: u32) -> Vec<u8> {
+    let mut writer = ProtobufWriter::default();
     let Some(members) = value.as_object() else { return writer.finish() };
     for (name, number, form) in table {
         if let Some(member) = members.get(*name) {
@@ -255,41 +260,41 @@ fn message(value: &Value, table: Table, extensions: u32) -> Vec<u8> {
     writer.finish()
 }
 
-fn field(writer: &mut Writer, number: u32, form: Form, value: &Value) {
+fn field(writer: &mut ProtobufWriter, number: u32, form: MemberEncoding, value: &Value) {
     match form {
-        Form::Text => {
+        MemberEncoding::Text => {
             if let Some(text) = value.as_str() {
                 writer.text(number, text);
             }
         }
-        Form::Texts => {
+        MemberEncoding::Texts => {
             for text in one_or_many(value).iter().filter_map(Value::as_str) {
                 writer.text(number, text);
             }
         }
-        Form::Flag => {
+        MemberEncoding::Flag => {
             if let Some(flag) = value.as_bool() {
                 writer.flag(number, flag);
             }
         }
-        Form::Whole => {
+        MemberEncoding::Whole => {
             if let Some(whole) = value.as_i64() {
                 writer.whole(number, whole);
             }
         }
-        Form::Double => {
+        MemberEncoding::Double => {
             if let Some(double) = value.as_f64() {
                 writer.double(number, double);
             }
         }
-        Form::Any => writer.bytes(number, &any(value)),
-        Form::Anys => {
+        MemberEncoding::Any => writer.bytes(number, &any(value)),
+        MemberEncoding::Anys => {
             for value in one_or_many(value) {
                 writer.bytes(number, &any(value));
             }
         }
-        Form::One(make) => writer.bytes(number, &make(value)),
-        Form::Many(make) => {
+        MemberEncoding::One(make) => writer.bytes(number, &make(value)),
+        MemberEncoding::Many(make) => {
             for value in one_or_many(value) {
                 writer.bytes(number, &make(value));
             }

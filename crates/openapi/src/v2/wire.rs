@@ -2,11 +2,11 @@
 
 /// A message in the making.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct ProtobufWriter {
     bytes: Vec<u8>,
 }
 
-impl Writer {
+impl ProtobufWriter {
     /// The message's bytes.
     pub(super) fn finish(self) -> Vec<u8> {
         self.bytes
@@ -63,12 +63,12 @@ mod tests {
 
     #[test]
     fn r50_numbers_and_lengths_are_varints() {
-        let mut writer = Writer::default();
+        let mut writer = ProtobufWriter::default();
         writer.whole(1, 300);
         writer.text(16, "a");
         writer.flag(2, true);
         assert_eq!(writer.finish(), [0x08, 0xac, 0x02, 0x82, 0x01, 0x01, b'a', 0x10, 0x01]);
-        let mut writer = Writer::default();
+        let mut writer = ProtobufWriter::default();
         writer.whole(1, -1);
         writer.double(3, 1.5);
         let minus_one = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];

@@ -7,7 +7,7 @@
 //! Documents say names, types, keys and verbs; they carry no prose. They are built when first asked
 //! for, so the index tells versions of a document apart by a hash of what it would be built from.
 
-mod about;
+mod descriptions;
 mod name;
 mod parameter;
 mod path;
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use tenure_machinery::kind::Kind;
 use tenure_schema::facts;
 
-use crate::order::{self, Version};
+use crate::order::{self, VersionKinds};
 use schema::Schemas;
 
 /// Raised whenever documents change although the tables do not, since clients keep what they read.
@@ -83,7 +83,7 @@ pub fn document(
 
 /// The paths of some versions, each with its group, and all schemas that those paths need.
 pub(crate) fn parts<'a>(
-    versions: &[(&str, &Version<'a>)],
+    versions: &[(&str, &VersionKinds<'a>)],
     custom: CustomSchema<'a>,
 ) -> (Map<String, Value>, BTreeMap<String, Value>) {
     let kinds: Vec<_> = versions.iter().flat_map(|(_, version)| version.kinds.clone()).collect();

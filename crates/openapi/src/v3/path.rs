@@ -45,7 +45,11 @@ pub(super) fn kind_paths(kind: &Kind, schemas: &mut Schemas<'_>, paths: &mut Map
     } else {
         format!("{base}/{}", kind.plural)
     };
-    let writer = Writer { kind, target: Target::main(kind, schemas), suffix: String::new() };
+    let writer = OperationWriter {
+        kind,
+        target: OperationTarget::main(kind, schemas),
+        suffix: String::new(),
+    };
     paths.insert(collection.clone(), writer.collection(schemas));
     if kind.verbs != Verbs::CreateOnly {
         if kind.namespaced {
@@ -60,12 +64,12 @@ pub(super) fn kind_paths(kind: &Kind, schemas: &mut Schemas<'_>, paths: &mut Map
 }
 
 /// What an operation is about: a kind, and the schema of its bodies if they have one.
-struct Target {
+struct OperationTarget {
     gvk: Value,
     body: Option<Value>,
 }
 
-impl Target {
+impl OperationTarget {
     fn main(kind: &Kind, schemas: &mut Schemas<'_>) -> Self {
         let gvk = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
         Self { gvk, body: Some(schemas.kind(kind)) }
@@ -91,14 +95,14 @@ impl Target {
     }
 }
 
-struct Writer<'a> {
+struct OperationWriter<'a> {
     kind: &'a Kind,
-    target: Target,
+    target: OperationTarget,
     /// `Status` and such, at the end of operation names.
     suffix: String,
 }
 
-impl Writer<'_> {
+impl OperationWriter<'_> {
     fn collection(&self, schemas: &mut Schemas<'_>) -> Value {
         let mut path = Map::new();
         path.insert("post".to_owned(), self.post());
@@ -230,12 +234,12 @@ impl Writer<'_> {
 }
 
 fn subresource_path(kind: &Kind, subresource: &Subresource, schemas: &mut Schemas<'_>) -> Value {
-    let target = Target::of(kind, subresource, schemas);
+    let target = OperationTarget::of(kind, subresource, schemas);
     let connects = target.body.is_none() && subresource.name != "log";
     let mut letters = subresource.name.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     let suffix = first.into_iter().chain(letters).collect();
-    let writer = Writer { kind, target, suffix };
+    let writer = OperationWriter { kind, target, suffix };
     let mut path = Map::new();
     for verb in subresource.verbs {
         let (method, name) = match *verb {

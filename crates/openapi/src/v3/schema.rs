@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tenure_machinery::kind::Kind;
-use tenure_schema::{Facts, Field, ListType, Shape, Type, TypeId};
+use tenure_schema::{ApiType, Field, ListMerge, TypeFacts, TypeId, ValueType};
 
-use super::{CustomSchema, about, name};
+use super::{CustomSchema, descriptions, name};
 use crate::put;
 
 /// The schemas of one document, in the making.
 pub(super) struct Schemas<'a> {
-    facts: &'a Facts,
+    facts: &'a TypeFacts,
     custom: CustomSchema<'a>,
     /// What the kinds of this document are called, by type name.
     served: BTreeMap<&'a str, Value>,
@@ -21,7 +21,7 @@ pub(super) struct Schemas<'a> {
 }
 
 impl<'a> Schemas<'a> {
-    pub(super) fn new(facts: &'a Facts, kinds: &[&'a Kind], custom: CustomSchema<'a>) -> Self {
+    pub(super) fn new(facts: &'a TypeFacts, kinds: &[&'a Kind], custom: CustomSchema<'a>) -> Self {
         let served = kinds.iter().map(|kind| (kind.type_name.as_ref(), gvk(kind, ""))).collect();
         let here = kinds.iter().map(|kind| (kind.group.as_ref(), kind.version.as_ref()));
         let group_versions = std::iter::once(("", "v1")).chain(here).collect();
@@ -105,7 +105,7 @@ impl<'a> Schemas<'a> {
                 ("kind", json!({"type": "string"})),
                 ("metadata", json!({"allOf": [metadata]})),
             ] {
-                if let Some(sentence) = about::of_every_object(member) {
+                if let Some(sentence) = descriptions::of_every_object(member) {
                     put(&mut schema, "description", sentence);
                 }
                 properties.insert(member.to_owned(), schema);
@@ -133,7 +133,7 @@ impl<'a> Schemas<'a> {
         json!({"$ref": name::pointer(&name)})
     }
 
-    fn object(&mut self, entry: &Type, waiting: &mut Vec<TypeId>) -> Value {
+    fn object(&mut self, entry: &ApiType, waiting: &mut Vec<TypeId>) -> Value {
         let mut schema = json!({"type": "object"});
         let required: Vec<_> =
             entry.fields.iter().filter(|field| field.required).map(|field| field.json).collect();
@@ -148,7 +148,7 @@ impl<'a> Schemas<'a> {
                 .collect();
             put(&mut schema, "properties", Value::Object(properties));
         }
-        if let Some(sentence) = about::of_type(entry) {
+        if let Some(sentence) = descriptions::of_type(entry) {
             put(&mut schema, "description", sentence);
         }
         if entry.atomic {
@@ -162,7 +162,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// What a type is called as a kind; options to delete are a kind of every group that takes them.
-    fn kind_names(&self, entry: &Type) -> Vec<Value> {
+    fn kind_names(&self, entry: &ApiType) -> Vec<Value> {
         if let Some(served) = self.served.get(entry.name) {
             return vec![served.clone()];
         }
@@ -174,7 +174,7 @@ impl<'a> Schemas<'a> {
         kind.map(|k| json!({"group": k.group, "version": k.version, "kind": k.kind})).collect()
     }
 
-    fn member(&mut self, parent: &Type, field: &Field, waiting: &mut Vec<TypeId>) -> Value {
+    fn member(&mut self, parent: &ApiType, field: &Field, waiting: &mut Vec<TypeId>) -> Value {
         let mut schema = self.shape(parent, field, &field.shape, waiting);
         if schema.get("$ref").is_some() {
             // Nothing may stand beside a reference, so it is wrapped.
@@ -183,20 +183,20 @@ impl<'a> Schemas<'a> {
         if let Some(default) = default_value(field) {
             put(&mut schema, "default", default);
         }
-        if let Some(sentence) = about::of_member(parent, field) {
+        if let Some(sentence) = descriptions::of_member(parent, field) {
             put(&mut schema, "description", sentence);
         }
-        if matches!(field.shape, Shape::List(_)) {
+        if matches!(field.shape, ValueType::List(_)) {
             match &field.list {
-                ListType::Atomic => put(&mut schema, "x-kubernetes-list-type", "atomic"),
-                ListType::Set => put(&mut schema, "x-kubernetes-list-type", "set"),
-                ListType::Map(keys) => {
+                ListMerge::Atomic => put(&mut schema, "x-kubernetes-list-type", "atomic"),
+                ListMerge::Set => put(&mut schema, "x-kubernetes-list-type", "set"),
+                ListMerge::Map(keys) => {
                     put(&mut schema, "x-kubernetes-list-type", "map");
                     put(&mut schema, "x-kubernetes-list-map-keys", json!(keys));
                 }
             }
         }
-        if field.atomic && matches!(field.shape, Shape::Map(_) | Shape::Struct(_)) {
+        if field.atomic && matches!(field.shape, ValueType::Map(_) | ValueType::Struct(_)) {
             put(&mut schema, "x-kubernetes-map-type", "atomic");
         }
         let strategy = match (field.merge_key, field.retain_keys) {
@@ -216,39 +216,39 @@ impl<'a> Schemas<'a> {
 
     fn shape(
         &mut self,
-        parent: &Type,
+        parent: &ApiType,
         field: &Field,
-        shape: &Shape,
+        shape: &ValueType,
         waiting: &mut Vec<TypeId>,
     ) -> Value {
         match shape {
-            Shape::String => json!({"type": "string"}),
-            Shape::Bytes => json!({"type": "string", "format": "byte"}),
-            Shape::Bool => json!({"type": "boolean"}),
-            Shape::Int32 => json!({"type": "integer", "format": "int32"}),
-            Shape::Int64 => json!({"type": "integer", "format": "int64"}),
-            Shape::Double => json!({"type": "number", "format": "double"}),
-            Shape::Quantity => self.plain(
+            ValueType::String => json!({"type": "string"}),
+            ValueType::Bytes => json!({"type": "string", "format": "byte"}),
+            ValueType::Bool => json!({"type": "boolean"}),
+            ValueType::Int32 => json!({"type": "integer", "format": "int32"}),
+            ValueType::Int64 => json!({"type": "integer", "format": "int64"}),
+            ValueType::Double => json!({"type": "number", "format": "double"}),
+            ValueType::Quantity => self.plain(
                 "io.k8s.apimachinery.pkg.api.resource.Quantity".to_owned(),
                 json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
             ),
-            Shape::IntOrString => self.plain(
+            ValueType::IntOrString => self.plain(
                 "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
                 json!({"format": "int-or-string",
                     "oneOf": [{"type": "integer"}, {"type": "string"}]}),
             ),
-            Shape::Time => self.time("Time"),
-            Shape::MicroTime => self.time("MicroTime"),
-            Shape::Any => self.anything(parent, field),
-            Shape::Struct(id) => {
+            ValueType::Time => self.time("Time"),
+            ValueType::MicroTime => self.time("MicroTime"),
+            ValueType::Any => self.anything(parent, field),
+            ValueType::Struct(id) => {
                 waiting.push(*id);
                 let name = self.facts.get(*id).map_or_else(String::new, |t| name::of_type(t.name));
                 json!({"$ref": name::pointer(&name)})
             }
-            Shape::List(item) => {
+            ValueType::List(item) => {
                 json!({"type": "array", "items": self.shape(parent, field, item, waiting)})
             }
-            Shape::Map(value) => {
+            ValueType::Map(value) => {
                 let value = self.shape(parent, field, value, waiting);
                 json!({"type": "object", "additionalProperties": value})
             }
@@ -260,7 +260,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// What the table knows as anything has a name in documents, by where it stands.
-    fn anything(&mut self, parent: &Type, field: &Field) -> Value {
+    fn anything(&mut self, parent: &ApiType, field: &Field) -> Value {
         if let Some(own) = parent.name.strip_prefix("apiextensions_apiserver.") {
             let package = own.rsplit_once('.').map_or(own, |(package, _)| package);
             let name = format!("io.k8s.apiextensions-apiserver.pkg.apis.{package}.JSON");
@@ -287,10 +287,10 @@ fn default_value(field: &Field) -> Option<Value> {
         return None;
     }
     match field.shape {
-        Shape::String => Some(json!("")),
-        Shape::Bool => Some(json!(false)),
-        Shape::Int32 | Shape::Int64 | Shape::Double => Some(json!(0)),
-        Shape::Struct(_) => Some(json!({})),
+        ValueType::String => Some(json!("")),
+        ValueType::Bool => Some(json!(false)),
+        ValueType::Int32 | ValueType::Int64 | ValueType::Double => Some(json!(0)),
+        ValueType::Struct(_) => Some(json!({})),
         _ => None,
     }
 }

@@ -13,11 +13,11 @@ use tenure_machinery::{Object, ObjectExt};
 
 use super::combine;
 use super::element;
-use super::entry::{Entry, Operation};
+use super::entry::{ManagedFieldsEntry, ManagedFieldsOperation};
 use super::set::FieldSet;
 use super::typed;
-use super::update::{Writer, fields_named, nobody, record, set, stored};
-use crate::schema::Schema;
+use super::update::{FieldManager, fields_named, nobody, record, set, stored};
+use crate::schema::MergeSchema;
 
 /// Who owns what was there before anybody applied.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -43,7 +43,7 @@ pub struct Conflict {
     /// The name of its manager.
     pub manager: String,
     /// How that manager came to own it.
-    pub operation: Operation,
+    pub operation: ManagedFieldsOperation,
     /// The version that manager wrote in.
     pub api_version: String,
     /// The subresource that manager wrote through, or empty.
@@ -60,7 +60,7 @@ pub struct Application<'a> {
     /// The configuration, as sent.
     pub config: &'a Object,
     /// Who applies it.
-    pub who: Writer<'a>,
+    pub who: FieldManager<'a>,
     /// The fields this endpoint never owns, such as `["status"]`.
     pub reset: &'a [&'a [&'a str]],
     /// Whether to take fields from other managers.
@@ -70,7 +70,7 @@ pub struct Application<'a> {
 /// Applies a configuration to the live object, or to nothing, and sets `managedFields`.
 ///
 /// The live object is lent: its managers are laid aside meanwhile, because a copy without them is dear.
-pub fn apply<S: Schema>(
+pub fn apply<S: MergeSchema>(
     schema: &S,
     live: Option<&mut Object>,
     request: &Application<'_>,
@@ -90,16 +90,16 @@ pub fn apply<S: Schema>(
 }
 
 /// Applies to an object without managers, which are `entries`.
-fn apply_to<S: Schema>(
+fn apply_to<S: MergeSchema>(
     schema: &S,
     live: Option<&Object>,
-    mut entries: Vec<Entry>,
+    mut entries: Vec<ManagedFieldsEntry>,
     request: &Application<'_>,
 ) -> Result<Object, ApplyError> {
     if let Some(live) = live
         && entries.is_empty()
     {
-        let before = Writer { manager: BEFORE_FIRST_APPLY, ..request.who };
+        let before = FieldManager { manager: BEFORE_FIRST_APPLY, ..request.who };
         record(schema, None, live, &mut entries, &before, request.reset);
     }
     let force = request.force || explained(schema, live, &entries, request)?;
@@ -110,17 +110,17 @@ fn apply_to<S: Schema>(
     Ok(object)
 }
 
-fn attempt<S: Schema>(
+fn attempt<S: MergeSchema>(
     schema: &S,
     live: Option<&Object>,
-    mut entries: Vec<Entry>,
+    mut entries: Vec<ManagedFieldsEntry>,
     request: &Application<'_>,
     force: bool,
 ) -> Result<Object, ApplyError> {
     let reset = fields_named(request.reset);
     let config = request.config;
     let fields = typed::fields(schema, config).recursive_difference(&reset);
-    let mut mine = request.who.entry(Operation::Apply, fields);
+    let mut mine = request.who.entry(ManagedFieldsOperation::Apply, fields);
     let last = entries
         .iter()
         .position(|entry| entry.is_same_manager(&mine))
@@ -160,11 +160,11 @@ fn attempt<S: Schema>(
 }
 
 /// Removes what the manager applied last time and not now, unless somebody else owns it.
-fn prune<S: Schema>(
+fn prune<S: MergeSchema>(
     schema: &S,
     merged: Object,
     last: &FieldSet,
-    others: &[Entry],
+    others: &[ManagedFieldsEntry],
     mine: &FieldSet,
 ) -> Object {
     let last = combine::with_named(schema, last);
@@ -185,7 +185,7 @@ fn prune<S: Schema>(
     minus(&given_up)
 }
 
-fn conflicts(entries: &[Entry], changed: &FieldSet) -> Vec<Conflict> {
+fn conflicts(entries: &[ManagedFieldsEntry], changed: &FieldSet) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
     for entry in entries {
         entry.fields.intersection(changed).each(&mut |path| {
@@ -203,10 +203,10 @@ fn conflicts(entries: &[Entry], changed: &FieldSet) -> Vec<Conflict> {
 }
 
 /// Whether kubectl's own client-side past explains every conflict; one it does not is an error.
-fn explained<S: Schema>(
+fn explained<S: MergeSchema>(
     schema: &S,
     live: Option<&Object>,
-    entries: &[Entry],
+    entries: &[ManagedFieldsEntry],
     request: &Application<'_>,
 ) -> Result<bool, ApplyError> {
     let (KUBECTL, Some(live)) = (request.who.manager, live) else { return Ok(false) };

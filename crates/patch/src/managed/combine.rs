@@ -7,14 +7,14 @@ use tenure_machinery::Object;
 
 use super::element;
 use super::set::FieldSet;
-use crate::schema::{ListRule, Schema};
+use crate::schema::{ListRule, MergeSchema};
 
 /// Lays a configuration over a live object.
-pub(super) fn merge<S: Schema>(schema: &S, live: &Object, config: &Object) -> Object {
+pub(super) fn merge<S: MergeSchema>(schema: &S, live: &Object, config: &Object) -> Object {
     merge_maps(schema, schema.root(), live, config)
 }
 
-fn merge_maps<S: Schema>(schema: &S, node: S::Node, live: &Object, config: &Object) -> Object {
+fn merge_maps<S: MergeSchema>(schema: &S, node: S::Node, live: &Object, config: &Object) -> Object {
     // Only what the configuration leaves alone is copied; the rest is made by the merge.
     let alone = live.iter().filter(|(name, _)| !config.contains_key(*name));
     let mut merged: Object = alone.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -25,7 +25,7 @@ fn merge_maps<S: Schema>(schema: &S, node: S::Node, live: &Object, config: &Obje
     merged
 }
 
-fn merge_values<S: Schema>(
+fn merge_values<S: MergeSchema>(
     schema: &S,
     node: S::Node,
     live: Option<&Value>,
@@ -53,7 +53,7 @@ fn merge_values<S: Schema>(
 
 /// Merges two lists with parts: the order of the configuration, with the others of the live list
 /// left where they stood between them.
-fn merge_lists<S: Schema>(
+fn merge_lists<S: MergeSchema>(
     schema: &S,
     node: S::Node,
     live: &[Value],
@@ -114,11 +114,11 @@ fn merge_lists<S: Schema>(
 }
 
 /// Takes the fields of the set out of an object; a part that loses everything becomes null.
-pub(super) fn remove<S: Schema>(schema: &S, object: &mut Object, set: &FieldSet) {
+pub(super) fn remove<S: MergeSchema>(schema: &S, object: &mut Object, set: &FieldSet) {
     remove_members(schema, schema.root(), object, set);
 }
 
-fn remove_members<S: Schema>(schema: &S, node: S::Node, map: &mut Object, set: &FieldSet) {
+fn remove_members<S: MergeSchema>(schema: &S, node: S::Node, map: &mut Object, set: &FieldSet) {
     for (step, member, below) in set.steps() {
         let Some(name) = step.strip_prefix("f:") else { continue };
         if member {
@@ -129,7 +129,7 @@ fn remove_members<S: Schema>(schema: &S, node: S::Node, map: &mut Object, set: &
     }
 }
 
-fn remove_below<S: Schema>(schema: &S, node: S::Node, value: &mut Value, set: &FieldSet) {
+fn remove_below<S: MergeSchema>(schema: &S, node: S::Node, value: &mut Value, set: &FieldSet) {
     let hollow = match value {
         Value::Object(map) => {
             if !schema.atomic_map(node) {
@@ -161,11 +161,11 @@ fn remove_below<S: Schema>(schema: &S, node: S::Node, value: &mut Value, set: &F
 }
 
 /// The set with every struct member that leads to a field, which sets leave out.
-pub(super) fn with_named<S: Schema>(schema: &S, set: &FieldSet) -> FieldSet {
+pub(super) fn with_named<S: MergeSchema>(schema: &S, set: &FieldSet) -> FieldSet {
     named_below(schema, schema.root(), set)
 }
 
-fn named_below<S: Schema>(schema: &S, node: S::Node, set: &FieldSet) -> FieldSet {
+fn named_below<S: MergeSchema>(schema: &S, node: S::Node, set: &FieldSet) -> FieldSet {
     let mut result = FieldSet::default();
     for (step, member, below) in set.steps() {
         let (named, node) = match step.strip_prefix("f:") {
@@ -181,11 +181,11 @@ fn named_below<S: Schema>(schema: &S, node: S::Node, set: &FieldSet) -> FieldSet
 }
 
 /// Why a configuration cannot be applied: two items of a list are one, or one has no key.
-pub(super) fn check<S: Schema>(schema: &S, config: &Object) -> Result<(), String> {
+pub(super) fn check<S: MergeSchema>(schema: &S, config: &Object) -> Result<(), String> {
     check_map(schema, schema.root(), config)
 }
 
-fn check_map<S: Schema>(schema: &S, node: S::Node, map: &Object) -> Result<(), String> {
+fn check_map<S: MergeSchema>(schema: &S, node: S::Node, map: &Object) -> Result<(), String> {
     if schema.atomic_map(node) {
         return Ok(());
     }
@@ -196,7 +196,7 @@ fn check_map<S: Schema>(schema: &S, node: S::Node, map: &Object) -> Result<(), S
     Ok(())
 }
 
-fn check_value<S: Schema>(schema: &S, node: S::Node, value: &Value) -> Result<(), String> {
+fn check_value<S: MergeSchema>(schema: &S, node: S::Node, value: &Value) -> Result<(), String> {
     match value {
         Value::Object(map) => check_map(schema, node, map),
         Value::Array(list) if !matches!(schema.list(node), ListRule::Atomic) => {

@@ -12,7 +12,7 @@
 use serde_json::Value;
 use tenure_machinery::Object;
 
-use crate::schema::{ListRule, Schema};
+use crate::schema::{ListRule, MergeSchema};
 
 /// The step to a member of a map or struct.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn field(name: &str) -> String {
 }
 
 /// The step to an item of a list, if the list divides into parts and the item has what tells it apart.
-pub(crate) fn item<S: Schema>(schema: &S, list: S::Node, item: &Value) -> Option<String> {
+pub(crate) fn item<S: MergeSchema>(schema: &S, list: S::Node, item: &Value) -> Option<String> {
     match (schema.list(list), item) {
         (ListRule::Set, Value::Object(_) | Value::Array(_) | Value::Null)
         | (ListRule::Atomic, _) => None,
@@ -66,7 +66,7 @@ pub(crate) fn item<S: Schema>(schema: &S, list: S::Node, item: &Value) -> Option
 }
 
 /// What reading a step can come to besides the step.
-pub(crate) enum Unread {
+pub(crate) enum PathElementError {
     /// A kind of step of some later version: to be ignored.
     Unknown,
     /// Not a step at all.
@@ -74,24 +74,26 @@ pub(crate) enum Unread {
 }
 
 /// Reads a step and gives its canonical text.
-pub(crate) fn read(text: &str) -> Result<String, Unread> {
-    let (kind, rest) = text.split_at_checked(2).ok_or(Unread::Malformed)?;
+pub(crate) fn read(text: &str) -> Result<String, PathElementError> {
+    let (kind, rest) = text.split_at_checked(2).ok_or(PathElementError::Malformed)?;
     match kind {
         "f:" => Ok(text.to_owned()),
         "k:" => {
-            let keys: Object = serde_json::from_str(rest).map_err(|_| Unread::Malformed)?;
+            let keys: Object =
+                serde_json::from_str(rest).map_err(|_| PathElementError::Malformed)?;
             Ok(canonical(kind, &Value::Object(keys)))
         }
         "v:" => {
-            let value: Value = serde_json::from_str(rest).map_err(|_| Unread::Malformed)?;
+            let value: Value =
+                serde_json::from_str(rest).map_err(|_| PathElementError::Malformed)?;
             Ok(canonical(kind, &value))
         }
         "i:" => {
-            let at: i64 = rest.parse().map_err(|_| Unread::Malformed)?;
+            let at: i64 = rest.parse().map_err(|_| PathElementError::Malformed)?;
             Ok(format!("i:{at}"))
         }
-        kind if kind.ends_with(':') => Err(Unread::Unknown),
-        _ => Err(Unread::Malformed),
+        kind if kind.ends_with(':') => Err(PathElementError::Unknown),
+        _ => Err(PathElementError::Malformed),
     }
 }
 

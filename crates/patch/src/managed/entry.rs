@@ -10,14 +10,14 @@ const ENTRIES_MAX: usize = 1_000;
 
 /// What a manager did to own its fields. Apply sorts first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub enum ManagedFieldsOperation {
     /// Server-side apply.
     Apply,
     /// Create, update or any other patch.
     Update,
 }
 
-impl Operation {
+impl ManagedFieldsOperation {
     /// The word in JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -30,11 +30,11 @@ impl Operation {
 
 /// The fields of one manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ManagedFieldsEntry {
     /// The name of the manager.
     pub manager: String,
     /// How it came to own them.
-    pub operation: Operation,
+    pub operation: ManagedFieldsOperation,
     /// The version that the fields are written in.
     pub api_version: String,
     /// The subresource it wrote through, or empty.
@@ -45,22 +45,23 @@ pub struct Entry {
     pub fields: FieldSet,
 }
 
-impl Entry {
+impl ManagedFieldsEntry {
     /// Whether both entries are of one manager; an applier is the same in every version.
     #[must_use]
     pub fn is_same_manager(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
             && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+            && (self.operation == ManagedFieldsOperation::Apply
+                || self.api_version == other.api_version)
     }
 
     fn read(json: &Value) -> Option<Self> {
         let json = json.as_object()?;
         let text = |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default();
         let operation = match text("operation") {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
+            "Apply" => ManagedFieldsOperation::Apply,
+            "Update" => ManagedFieldsOperation::Update,
             _ => return None,
         };
         if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
@@ -100,14 +101,14 @@ impl Entry {
 }
 
 /// Reads `managedFields`; one entry that makes no sense spoils the list, as upstream holds.
-pub(crate) fn read(list: Option<&Value>) -> Option<Vec<Entry>> {
+pub(crate) fn read(list: Option<&Value>) -> Option<Vec<ManagedFieldsEntry>> {
     let list = match list {
         None | Some(Value::Null) => return Some(Vec::new()),
         Some(list) => list.as_array().filter(|list| list.len() <= ENTRIES_MAX)?,
     };
-    let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
+    let mut entries: Vec<ManagedFieldsEntry> = Vec::with_capacity(list.len());
     for json in list {
-        let entry = Entry::read(json)?;
+        let entry = ManagedFieldsEntry::read(json)?;
         match entries.iter_mut().find(|other| other.is_same_manager(&entry)) {
             Some(other) => *other = entry,
             None => entries.push(entry),
@@ -117,13 +118,13 @@ pub(crate) fn read(list: Option<&Value>) -> Option<Vec<Entry>> {
 }
 
 /// Writes the entries in their order; no entries is no list at all.
-pub(crate) fn write(mut entries: Vec<Entry>) -> Option<Value> {
+pub(crate) fn write(mut entries: Vec<ManagedFieldsEntry>) -> Option<Value> {
     if entries.is_empty() {
         return None;
     }
     entries
         .sort_by(|left, right| (left.operation, left.age()).cmp(&(right.operation, right.age())));
-    Some(Value::Array(entries.into_iter().map(Entry::into_json).collect()))
+    Some(Value::Array(entries.into_iter().map(ManagedFieldsEntry::into_json).collect()))
 }
 
 /// Whether the list in a request asks to forget all managers: it is empty, or one empty entry.

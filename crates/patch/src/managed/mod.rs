@@ -23,6 +23,6 @@ pub mod typed;
 pub mod update;
 
 pub use apply::{Application, ApplyError, Conflict, apply};
-pub use entry::{Entry, Operation};
+pub use entry::{ManagedFieldsEntry, ManagedFieldsOperation};
 pub use set::FieldSet;
-pub use update::{Writer, keep_times, update};
+pub use update::{FieldManager, keep_times, update};

@@ -7,7 +7,7 @@
 use serde_json::Value;
 use tenure_machinery::Object;
 
-use super::entry::{self, Entry, Operation};
+use super::entry::{self, ManagedFieldsEntry, ManagedFieldsOperation};
 use super::set::FieldSet;
 use super::update::stored;
 
@@ -40,7 +40,7 @@ impl Replicas {
         self.path.iter().map(String::as_str).collect()
     }
 
-    fn owned_by(&self, entry: &Entry) -> bool {
+    fn owned_by(&self, entry: &ManagedFieldsEntry) -> bool {
         (self.everywhere || entry.api_version == self.api_version)
             && entry.fields.contains(&self.steps())
     }
@@ -49,7 +49,7 @@ impl Replicas {
     #[must_use]
     pub fn of_scale(&self, parent: &Object) -> Option<Value> {
         let owners = stored(Some(parent)).into_iter().filter(|entry| self.owned_by(entry));
-        let of_scale = owners.map(|entry| Entry {
+        let of_scale = owners.map(|entry| ManagedFieldsEntry {
             api_version: SCALE_VERSION.to_owned(),
             fields: FieldSet::from_paths([&IN_SCALE[..]]),
             ..entry
@@ -63,9 +63,9 @@ impl Replicas {
     pub fn of_parent(&self, parent: &Object, scale: &Object) -> Option<Value> {
         let mut owners = stored(Some(scale));
         // An entry of updates is told from others by its version as well, which on a Scale is never the parent's.
-        let same = |a: &Entry, b: &Entry| {
+        let same = |a: &ManagedFieldsEntry, b: &ManagedFieldsEntry| {
             (&a.manager, a.operation, &a.subresource) == (&b.manager, b.operation, &b.subresource)
-                && (a.operation == Operation::Apply || a.api_version == b.api_version)
+                && (a.operation == ManagedFieldsOperation::Apply || a.api_version == b.api_version)
         };
         let mut entries = Vec::new();
         for mut entry in stored(Some(parent)) {
@@ -83,7 +83,7 @@ impl Replicas {
             }
         }
         for owner in owners.into_iter().filter(|owner| owner.fields.contains(&IN_SCALE)) {
-            entries.push(Entry {
+            entries.push(ManagedFieldsEntry {
                 api_version: self.api_version.clone(),
                 // A Scale does not keep when.
                 time: None,

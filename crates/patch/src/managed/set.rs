@@ -9,23 +9,23 @@
 use serde_json::Value;
 use tenure_machinery::Object;
 
-use super::element::{self, Unread};
+use super::element::{self, PathElementError};
 
 /// A set of fields, as a tree of steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     // INVARIANT: sorted by step, no step twice, and every node is a member or has fields below.
-    nodes: Vec<Node>,
+    nodes: Vec<FieldNode>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Node {
+struct FieldNode {
     step: String,
     member: bool,
     below: FieldSet,
 }
 
-impl Node {
+impl FieldNode {
     fn is_void(&self) -> bool {
         !self.member && self.below.is_empty()
     }
@@ -52,7 +52,7 @@ impl FieldSet {
             Ok(at) => at,
             Err(at) => {
                 let node =
-                    Node { step: (*first).to_owned(), member: false, below: Self::default() };
+                    FieldNode { step: (*first).to_owned(), member: false, below: Self::default() };
                 self.nodes.insert(at, node);
                 at
             }
@@ -68,7 +68,7 @@ impl FieldSet {
 
     /// Adds a step that sorts after all steps so far; a node that would say nothing is left out.
     pub(crate) fn push(&mut self, step: String, member: bool, below: Self) {
-        let node = Node { step, member, below };
+        let node = FieldNode { step, member, below };
         if node.is_void() {
             return;
         }
@@ -80,7 +80,7 @@ impl FieldSet {
         self.nodes.binary_search_by(|node| node.step.as_str().cmp(step))
     }
 
-    fn node(&self, step: &str) -> Option<&Node> {
+    fn node(&self, step: &str) -> Option<&FieldNode> {
         self.nodes.get(self.place(step).ok()?)
     }
 
@@ -269,8 +269,8 @@ impl FieldSet {
             }
             let step = match element::read(key) {
                 Ok(step) => step,
-                Err(Unread::Unknown) => continue,
-                Err(Unread::Malformed) => return Err(Malformed),
+                Err(PathElementError::Unknown) => continue,
+                Err(PathElementError::Malformed) => return Err(Malformed),
             };
             let (below, member) = match value {
                 Value::Object(map) => Self::from_map(map)?,
@@ -278,7 +278,7 @@ impl FieldSet {
                 _ => return Err(Malformed),
             };
             sorted &= set.nodes.last().is_none_or(|last| last.step < step);
-            set.nodes.push(Node { step, member, below });
+            set.nodes.push(FieldNode { step, member, below });
         }
         if !sorted {
             set.sort();
@@ -322,7 +322,7 @@ impl FieldSet {
 }
 
 /// The node with that step; the nodes up to it are done with.
-fn seek<'n>(nodes: &mut &'n [Node], step: &str) -> Option<&'n Node> {
+fn seek<'n>(nodes: &mut &'n [FieldNode], step: &str) -> Option<&'n FieldNode> {
     // Mostly the next node is the one; a search keeps a small set cheap against a large one.
     if nodes.first()?.step.as_str() < step {
         let skipped = nodes.partition_point(|node| node.step.as_str() < step);

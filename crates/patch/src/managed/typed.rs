@@ -11,7 +11,7 @@ use tenure_machinery::Object;
 
 use super::element;
 use super::set::FieldSet;
-use crate::schema::{ListRule, Schema};
+use crate::schema::{ListRule, MergeSchema};
 
 /// The fields in which two objects differ; no field is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,8 +43,8 @@ impl Comparison {
 }
 
 /// Compares two objects of one type; no old object stands for the empty one.
-pub fn compare<S: Schema>(schema: &S, old: Option<&Object>, new: &Object) -> Comparison {
-    let mut found = Found::default();
+pub fn compare<S: MergeSchema>(schema: &S, old: Option<&Object>, new: &Object) -> Comparison {
+    let mut found = FieldChanges::default();
     let old = old.map_or(MapSide::Zero, MapSide::Is);
     maps(schema, schema.root(), old, MapSide::Is(new), &mut found);
     Comparison {
@@ -56,7 +56,7 @@ pub fn compare<S: Schema>(schema: &S, old: Option<&Object>, new: &Object) -> Com
 
 /// One of two values at the same place.
 #[derive(Clone, Copy)]
-enum Side<'v> {
+enum ComparedValue<'v> {
     Absent,
     /// The value that an unset member is written with.
     Zero,
@@ -81,7 +81,7 @@ impl<'v> MapSide<'v> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ValueKind {
     /// Absent or null: takes the form of the other side.
     Any,
     Scalar,
@@ -89,13 +89,13 @@ enum Form {
     List,
 }
 
-impl<'v> Side<'v> {
-    fn form(self) -> Form {
+impl<'v> ComparedValue<'v> {
+    fn form(self) -> ValueKind {
         match self {
-            Self::Absent | Self::Zero | Self::Is(Value::Null) => Form::Any,
-            Self::Is(Value::Object(_)) => Form::Map,
-            Self::Is(Value::Array(_)) => Form::List,
-            Self::Is(_) => Form::Scalar,
+            Self::Absent | Self::Zero | Self::Is(Value::Null) => ValueKind::Any,
+            Self::Is(Value::Object(_)) => ValueKind::Map,
+            Self::Is(Value::Array(_)) => ValueKind::List,
+            Self::Is(_) => ValueKind::Scalar,
         }
     }
 
@@ -142,13 +142,13 @@ impl Mark {
 
 /// What a walk found at and below one place.
 #[derive(Default)]
-struct Found {
+struct FieldChanges {
     added: Mark,
     modified: Mark,
     removed: Mark,
 }
 
-impl Found {
+impl FieldChanges {
     /// Takes over what was found one step below; steps must come in order.
     fn attach(&mut self, step: impl FnOnce() -> String, found: Self) {
         let parts = [
@@ -172,22 +172,28 @@ impl Found {
     }
 }
 
-fn values<S: Schema>(schema: &S, node: S::Node, old: Side<'_>, new: Side<'_>, found: &mut Found) {
+fn values<S: MergeSchema>(
+    schema: &S,
+    node: S::Node,
+    old: ComparedValue<'_>,
+    new: ComparedValue<'_>,
+    found: &mut FieldChanges,
+) {
     let form = match (old.form(), new.form()) {
-        (Form::Any, form) | (form, Form::Any) => form,
+        (ValueKind::Any, form) | (form, ValueKind::Any) => form,
         (left, right) if left == right => left,
         _ => return changed_form(schema, node, old, new, found),
     };
     let whole = match form {
-        Form::Map => schema.atomic_map(node),
-        Form::List => matches!(schema.list(node), ListRule::Atomic),
-        Form::Any | Form::Scalar => true,
+        ValueKind::Map => schema.atomic_map(node),
+        ValueKind::List => matches!(schema.list(node), ListRule::Atomic),
+        ValueKind::Any | ValueKind::Scalar => true,
     };
     // Two empty values differ as a whole or not at all, which keeps null apart from empty.
     if whole || (old.is_hollow() && new.is_hollow()) {
         return leaf(old, new, found);
     }
-    if form == Form::Map {
+    if form == ValueKind::Map {
         maps(schema, node, old.map(), new.map(), found);
     } else {
         lists(schema, node, old.list(), new.list(), found);
@@ -199,66 +205,72 @@ fn values<S: Schema>(schema: &S, node: S::Node, old: Side<'_>, new: Side<'_>, fo
     }
 }
 
-fn leaf(old: Side<'_>, new: Side<'_>, found: &mut Found) {
+fn leaf(old: ComparedValue<'_>, new: ComparedValue<'_>, found: &mut FieldChanges) {
     match (old, new) {
-        (Side::Absent, _) => found.added.member = true,
-        (_, Side::Absent) => found.removed.member = true,
-        (Side::Zero, Side::Is(value)) | (Side::Is(value), Side::Zero) => {
+        (ComparedValue::Absent, _) => found.added.member = true,
+        (_, ComparedValue::Absent) => found.removed.member = true,
+        (ComparedValue::Zero, ComparedValue::Is(value))
+        | (ComparedValue::Is(value), ComparedValue::Zero) => {
             found.modified.member = !is_zero(value);
         }
-        (Side::Is(old), Side::Is(new)) => found.modified.member = !same(old, new),
-        (Side::Zero, Side::Zero) => {}
+        (ComparedValue::Is(old), ComparedValue::Is(new)) => found.modified.member = !same(old, new),
+        (ComparedValue::Zero, ComparedValue::Zero) => {}
     }
 }
 
 /// A map became a list or the like: the old parts are gone, the new ones are there.
-fn changed_form<S: Schema>(
+fn changed_form<S: MergeSchema>(
     schema: &S,
     node: S::Node,
-    old: Side<'_>,
-    new: Side<'_>,
-    found: &mut Found,
+    old: ComparedValue<'_>,
+    new: ComparedValue<'_>,
+    found: &mut FieldChanges,
 ) {
-    let mut gone = Found::default();
-    values(schema, node, old, Side::Absent, &mut gone);
-    let mut come = Found::default();
-    values(schema, node, Side::Absent, new, &mut come);
+    let mut gone = FieldChanges::default();
+    values(schema, node, old, ComparedValue::Absent, &mut gone);
+    let mut come = FieldChanges::default();
+    values(schema, node, ComparedValue::Absent, new, &mut come);
     found.modified.member = true;
     found.removed.below = gone.removed.below;
     found.added.below = come.added.below;
 }
 
-fn maps<S: Schema>(
+fn maps<S: MergeSchema>(
     schema: &S,
     node: S::Node,
     old: MapSide<'_>,
     new: MapSide<'_>,
-    found: &mut Found,
+    found: &mut FieldChanges,
 ) {
     let mut left = old.iter();
     let mut right = new.iter();
-    let mut visit = |name: &str, old: Side<'_>, new: Side<'_>, zero: bool| {
+    let mut visit = |name: &str, old: ComparedValue<'_>, new: ComparedValue<'_>, zero: bool| {
         let member = schema.member(node, name);
-        let old = if zero && member.always { Side::Zero } else { old };
-        let mut below = Found::default();
+        let old = if zero && member.always { ComparedValue::Zero } else { old };
+        let mut below = FieldChanges::default();
         values(schema, member.node, old, new, &mut below);
         found.attach(|| element::field(name), below);
     };
     let zero = matches!(old, MapSide::Zero);
     for (name, new) in &mut right {
         while let Some((gone, old)) = left.next_if(|(gone, _)| *gone < name) {
-            visit(gone, Side::Is(old), Side::Absent, false);
+            visit(gone, ComparedValue::Is(old), ComparedValue::Absent, false);
         }
         let old = left.next_if(|(other, _)| *other == name);
-        visit(name, old.map_or(Side::Absent, |(_, old)| Side::Is(old)), Side::Is(new), zero);
+        visit(
+            name,
+            old.map_or(ComparedValue::Absent, |(_, old)| ComparedValue::Is(old)),
+            ComparedValue::Is(new),
+            zero,
+        );
     }
     for (gone, old) in left {
-        visit(gone, Side::Is(old), Side::Absent, false);
+        visit(gone, ComparedValue::Is(old), ComparedValue::Absent, false);
     }
 }
 
 /// The items of a list under their steps, in order of the steps; items without one are left out.
-fn stepped<'v, S: Schema>(
+fn stepped<'v, S: MergeSchema>(
     schema: &S,
     node: S::Node,
     list: &'v [Value],
@@ -269,7 +281,13 @@ fn stepped<'v, S: Schema>(
     items
 }
 
-fn lists<S: Schema>(schema: &S, node: S::Node, old: &[Value], new: &[Value], found: &mut Found) {
+fn lists<S: MergeSchema>(
+    schema: &S,
+    node: S::Node,
+    old: &[Value],
+    new: &[Value],
+    found: &mut FieldChanges,
+) {
     let old = stepped(schema, node, old);
     let new = stepped(schema, node, new);
     let mut left = old.chunk_by(|(one, _), (two, _)| one == two).peekable();
@@ -294,29 +312,31 @@ fn step<'g>(group: &'g [(String, &Value)]) -> &'g str {
 }
 
 /// Compares the items of one step; several of them are one unit.
-fn items<S: Schema>(
+fn items<S: MergeSchema>(
     schema: &S,
     node: S::Node,
     old: &[(String, &Value)],
     new: &[(String, &Value)],
-) -> Found {
-    let mut found = Found::default();
+) -> FieldChanges {
+    let mut found = FieldChanges::default();
     match (old.len(), new.len()) {
         (0 | 1, 0 | 1) => {
-            let old = old.first().map_or(Side::Absent, |(_, item)| Side::Is(item));
-            let new = new.first().map_or(Side::Absent, |(_, item)| Side::Is(item));
+            let old =
+                old.first().map_or(ComparedValue::Absent, |(_, item)| ComparedValue::Is(item));
+            let new =
+                new.first().map_or(ComparedValue::Absent, |(_, item)| ComparedValue::Is(item));
             values(schema, node, old, new, &mut found);
         }
         (0 | 1, _) => {
             if let Some((_, item)) = old.first() {
-                values(schema, node, Side::Is(item), Side::Absent, &mut found);
+                values(schema, node, ComparedValue::Is(item), ComparedValue::Absent, &mut found);
             }
             found.removed.member = false;
             found.added.member = true;
         }
         (_, 0 | 1) => {
             if let Some((_, item)) = new.first() {
-                values(schema, node, Side::Absent, Side::Is(item), &mut found);
+                values(schema, node, ComparedValue::Absent, ComparedValue::Is(item), &mut found);
                 found.added.member = false;
                 found.modified.member = true;
             } else {
@@ -333,11 +353,11 @@ fn items<S: Schema>(
 }
 
 /// The fields of an applied configuration: leaves, items of lists and keys of maps.
-pub fn fields<S: Schema>(schema: &S, object: &Object) -> FieldSet {
+pub fn fields<S: MergeSchema>(schema: &S, object: &Object) -> FieldSet {
     fields_of_map(schema, schema.root(), object)
 }
 
-fn fields_of_map<S: Schema>(schema: &S, node: S::Node, map: &Object) -> FieldSet {
+fn fields_of_map<S: MergeSchema>(schema: &S, node: S::Node, map: &Object) -> FieldSet {
     let mut set = FieldSet::default();
     for (name, value) in map {
         let member = schema.member(node, name);
@@ -348,7 +368,7 @@ fn fields_of_map<S: Schema>(schema: &S, node: S::Node, map: &Object) -> FieldSet
     set
 }
 
-fn fields_of<S: Schema>(schema: &S, node: S::Node, value: &Value) -> Mark {
+fn fields_of<S: MergeSchema>(schema: &S, node: S::Node, value: &Value) -> Mark {
     match value {
         Value::Object(map) if !schema.atomic_map(node) => {
             Mark { member: false, below: fields_of_map(schema, node, map) }

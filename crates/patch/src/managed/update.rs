@@ -15,10 +15,10 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::element;
-use super::entry::{self, Entry, Operation};
+use super::entry::{self, ManagedFieldsEntry, ManagedFieldsOperation};
 use super::set::FieldSet;
 use super::typed;
-use crate::schema::Schema;
+use crate::schema::MergeSchema;
 
 /// The most managers that are told apart without having applied anything.
 const UPDATE_MANAGERS_MAX: usize = 10;
@@ -27,7 +27,7 @@ const ANCIENT: &str = "ancient-changes";
 
 /// Who writes, and through what.
 #[derive(Clone, Copy, Debug)]
-pub struct Writer<'w> {
+pub struct FieldManager<'w> {
     /// The name of the manager; empty is written as `unknown`.
     pub manager: &'w str,
     /// The version of the request, such as `apps/v1`.
@@ -38,12 +38,16 @@ pub struct Writer<'w> {
     pub now: &'w str,
 }
 
-impl Writer<'_> {
-    pub(crate) fn entry(&self, operation: Operation, fields: FieldSet) -> Entry {
+impl FieldManager<'_> {
+    pub(crate) fn entry(
+        &self,
+        operation: ManagedFieldsOperation,
+        fields: FieldSet,
+    ) -> ManagedFieldsEntry {
         let manager = if self.manager.is_empty() { "unknown" } else { self.manager };
         // Upstream keeps who scaled on the Scale, which has no times, and takes the entry from there.
         let timed = self.subresource != "scale";
-        Entry {
+        ManagedFieldsEntry {
             manager: manager.to_owned(),
             operation,
             api_version: self.api_version.to_owned(),
@@ -58,11 +62,11 @@ impl Writer<'_> {
 ///
 /// `reset` names the fields this endpoint never owns, such as `["status"]`. Entries written in
 /// another version are taken to use the same paths.
-pub fn update<S: Schema>(
+pub fn update<S: MergeSchema>(
     schema: &S,
     old: Option<&Object>,
     new: &mut Object,
-    who: &Writer<'_>,
+    who: &FieldManager<'_>,
     reset: &[&[&str]],
 ) {
     let sent = match new.get_mut("metadata") {
@@ -79,14 +83,18 @@ pub fn update<S: Schema>(
 }
 
 /// Sets the list, or leaves it out when there are no entries.
-pub(crate) fn set(object: &mut Object, entries: Vec<Entry>) {
+pub(crate) fn set(object: &mut Object, entries: Vec<ManagedFieldsEntry>) {
     if let Some(list) = entry::write(entries) {
         object.map_mut("metadata").insert("managedFields".to_owned(), list);
     }
 }
 
 /// The managers before this write.
-fn managers(old: Option<&Object>, sent: Option<&Value>, who: &Writer<'_>) -> Vec<Entry> {
+fn managers(
+    old: Option<&Object>,
+    sent: Option<&Value>,
+    who: &FieldManager<'_>,
+) -> Vec<ManagedFieldsEntry> {
     if who.subresource.is_empty() {
         if entry::is_reset(sent) {
             return Vec::new();
@@ -102,18 +110,18 @@ fn managers(old: Option<&Object>, sent: Option<&Value>, who: &Writer<'_>) -> Vec
 }
 
 /// The managers of a stored object.
-pub(crate) fn stored(object: Option<&Object>) -> Vec<Entry> {
+pub(crate) fn stored(object: Option<&Object>) -> Vec<ManagedFieldsEntry> {
     let list = object.and_then(|object| object.at(&["metadata", "managedFields"]));
     entry::read(list).unwrap_or_default()
 }
 
 /// Moves the fields that differ to the writer.
-pub(crate) fn record<S: Schema>(
+pub(crate) fn record<S: MergeSchema>(
     schema: &S,
     old: Option<&Object>,
     new: &Object,
-    entries: &mut Vec<Entry>,
-    who: &Writer<'_>,
+    entries: &mut Vec<ManagedFieldsEntry>,
+    who: &FieldManager<'_>,
     reset: &[&[&str]],
 ) {
     let comparison = typed::compare(schema, old, new).without(&fields_named(reset));
@@ -126,7 +134,7 @@ pub(crate) fn record<S: Schema>(
     entries.retain(|entry| !entry.fields.is_empty());
     let mine = changed.difference(nobody());
     if !mine.is_empty() {
-        let mut mine = who.entry(Operation::Update, mine);
+        let mut mine = who.entry(ManagedFieldsOperation::Update, mine);
         if let Some(at) = entries.iter().position(|entry| entry.is_same_manager(&mine)) {
             mine.fields = mine.fields.union(entries.swap_remove(at).fields);
         }
@@ -167,22 +175,22 @@ pub(crate) fn nobody() -> &'static FieldSet {
 }
 
 /// Joins the oldest Update entries of each version until there are few enough.
-fn cap(entries: &mut Vec<Entry>) {
-    let is_update = |entry: &Entry| entry.operation == Operation::Update;
+fn cap(entries: &mut Vec<ManagedFieldsEntry>) {
+    let is_update = |entry: &ManagedFieldsEntry| entry.operation == ManagedFieldsOperation::Update;
     let updates = entries.iter().filter(|entry| is_update(entry)).count();
     let mut excess = updates.saturating_sub(UPDATE_MANAGERS_MAX);
     if excess == 0 {
         return;
     }
     entries.sort_by(|left, right| left.age().cmp(&right.age()));
-    let mut oldest: Vec<Vec<Entry>> = Vec::new();
+    let mut oldest: Vec<Vec<ManagedFieldsEntry>> = Vec::new();
     let mut kept = Vec::with_capacity(entries.len());
     for entry in entries.drain(..) {
         if excess == 0 || !is_update(&entry) {
             kept.push(entry);
             continue;
         }
-        let same = |group: &&mut Vec<Entry>| {
+        let same = |group: &&mut Vec<ManagedFieldsEntry>| {
             group.first().is_some_and(|first| first.api_version == entry.api_version)
         };
         match oldest.iter_mut().find(same) {
@@ -204,15 +212,15 @@ fn cap(entries: &mut Vec<Entry>) {
 }
 
 /// One entry for the fields of several, with the time of the last.
-fn join(mut group: Vec<Entry>) -> Option<Entry> {
+fn join(mut group: Vec<ManagedFieldsEntry>) -> Option<ManagedFieldsEntry> {
     if group.len() == 1 {
         return group.pop();
     }
     let last = group.last()?;
     let (api_version, time) = (last.api_version.clone(), last.time.clone());
-    Some(Entry {
+    Some(ManagedFieldsEntry {
         manager: ANCIENT.to_owned(),
-        operation: Operation::Update,
+        operation: ManagedFieldsOperation::Update,
         api_version,
         subresource: String::new(),
         time,

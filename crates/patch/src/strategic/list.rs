@@ -7,10 +7,10 @@ use tenure_machinery::Object;
 
 use super::{Directive, PATCH, directive, fresh, fresh_map, merge_map};
 use crate::PatchError;
-use crate::schema::Schema;
+use crate::schema::MergeSchema;
 
 /// Merges two lists where the schema names a merge key, else takes the list of the patch.
-pub(super) fn merge<S: Schema>(
+pub(super) fn merge<S: MergeSchema>(
     schema: &S,
     original: Vec<Value>,
     patch: &[Value],
@@ -31,21 +31,21 @@ fn merge_values(original: Vec<Value>, patch: &[Value]) -> Result<Vec<Value>, Pat
     if original.iter().chain(patch).any(|value| value.is_object() || value.is_array()) {
         return Err(PatchError::bad("a merged list of values may only hold plain values"));
     }
-    let server_order = Order::of(&original, "");
+    let server_order = ElementOrder::of(&original, "");
     let mut seen = HashSet::new();
     let merged = original.into_iter().chain(patch.iter().cloned());
     let merged = merged.filter(|value| seen.insert(value.clone())).collect();
-    Ok(arrange(merged, &Order::of(patch, ""), &server_order, ""))
+    Ok(arrange(merged, &ElementOrder::of(patch, ""), &server_order, ""))
 }
 
-fn merge_objects<S: Schema>(
+fn merge_objects<S: MergeSchema>(
     schema: &S,
     mut original: Vec<Value>,
     patch: &[Value],
     key: &str,
     node: S::Node,
 ) -> Result<Vec<Value>, PatchError> {
-    let patch = Sorted::read(patch, key)?;
+    let patch = PatchListItems::read(patch, key)?;
     if original.iter().any(|item| !item.is_object()) {
         return Err(PatchError::bad("a list merged by key may only hold objects"));
     }
@@ -53,7 +53,7 @@ fn merge_objects<S: Schema>(
         return Ok(patch.plain.iter().map(|(_, item)| Value::Object(fresh_map(item))).collect());
     }
     original.retain(|item| item.get(key).is_none_or(|id| !patch.deleted.contains(id)));
-    let server_order = Order::of(&original, key);
+    let server_order = ElementOrder::of(&original, key);
     let mut places = server_order.clone();
     for (id, item) in &patch.plain {
         if let Some(slot) = places.of_id(id).and_then(|at| original.get_mut(at)) {
@@ -65,7 +65,7 @@ fn merge_objects<S: Schema>(
             original.push(Value::Object(fresh_map(item)));
         }
     }
-    let patch_order = Order::from_ids(patch.plain.iter().map(|(id, _)| *id));
+    let patch_order = ElementOrder::from_ids(patch.plain.iter().map(|(id, _)| *id));
     Ok(arrange(original, &patch_order, &server_order, key))
 }
 
@@ -80,13 +80,13 @@ fn unmarked(item: &Object) -> std::borrow::Cow<'_, Object> {
 }
 
 /// The items of a patch list, sorted by what they ask for.
-struct Sorted<'p> {
+struct PatchListItems<'p> {
     plain: Vec<(&'p Value, &'p Object)>,
     deleted: HashSet<&'p Value>,
     replace: bool,
 }
 
-impl<'p> Sorted<'p> {
+impl<'p> PatchListItems<'p> {
     fn read(patch: &'p [Value], key: &str) -> Result<Self, PatchError> {
         let mut sorted = Self { plain: Vec::new(), deleted: HashSet::new(), replace: false };
         for item in patch {
@@ -132,7 +132,7 @@ pub(super) fn delete_values(
 /// Merges the list that a `$setElementOrder` directive names and puts it in that order.
 ///
 /// Answers whether the list is done; the directive means nothing for a list that does not merge.
-pub(super) fn set_order<S: Schema>(
+pub(super) fn set_order<S: MergeSchema>(
     schema: &S,
     original: &mut Object,
     patch: &Object,
@@ -156,14 +156,14 @@ pub(super) fn set_order<S: Schema>(
         None => None,
     };
     check_order(patched.map_or(&[], Vec::as_slice), order, key)?;
-    let server_order = Order::of(old.as_deref().unwrap_or_default(), key);
+    let server_order = ElementOrder::of(old.as_deref().unwrap_or_default(), key);
     let merged = match (old, patched) {
         (Some(old), Some(patched)) => merge(schema, old, patched, node)?,
         (Some(old), None) => old,
         (None, Some(patched)) => patched.iter().filter_map(fresh).collect(),
         (None, None) => return Ok(true),
     };
-    let merged = arrange(merged, &Order::of(order, key), &server_order, key);
+    let merged = arrange(merged, &ElementOrder::of(order, key), &server_order, key);
     original.insert(list.to_owned(), Value::Array(merged));
     Ok(true)
 }
@@ -191,9 +191,9 @@ fn identity<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
 
 /// Where each element first stands in a list.
 #[derive(Clone, Default)]
-struct Order(HashMap<Value, usize>);
+struct ElementOrder(HashMap<Value, usize>);
 
-impl Order {
+impl ElementOrder {
     fn of(list: &[Value], key: &str) -> Self {
         let mut places = HashMap::with_capacity(list.len());
         for (at, item) in list.iter().enumerate() {
@@ -222,7 +222,12 @@ impl Order {
 }
 
 /// Puts the elements the patch knows in its order, between the others in the order of the server.
-fn arrange(merged: Vec<Value>, patch: &Order, server: &Order, key: &str) -> Vec<Value> {
+fn arrange(
+    merged: Vec<Value>,
+    patch: &ElementOrder,
+    server: &ElementOrder,
+    key: &str,
+) -> Vec<Value> {
     let mut known = Vec::new();
     let mut others = Vec::new();
     for item in merged {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tenure_machinery::Object;
 
 use crate::PatchError;
-use crate::schema::Schema;
+use crate::schema::MergeSchema;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -23,7 +23,11 @@ const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
 /// Merges the patch over the object by the rules of its schema and returns the result.
-pub fn apply<S: Schema>(schema: &S, object: Object, patch: &Value) -> Result<Object, PatchError> {
+pub fn apply<S: MergeSchema>(
+    schema: &S,
+    object: Object,
+    patch: &Value,
+) -> Result<Object, PatchError> {
     let patch = patch
         .as_object()
         .ok_or_else(|| PatchError::bad("a strategic merge patch must be an object"))?;
@@ -48,7 +52,7 @@ fn directive(patch: &Object) -> Result<Directive, PatchError> {
     }
 }
 
-fn merge_map<S: Schema>(
+fn merge_map<S: MergeSchema>(
     schema: &S,
     mut original: Object,
     patch: &Object,
@@ -78,7 +82,7 @@ fn merge_map<S: Schema>(
     Ok(original)
 }
 
-fn merge_member<S: Schema>(
+fn merge_member<S: MergeSchema>(
     schema: &S,
     original: &mut Object,
     name: &str,

@@ -21,7 +21,7 @@ mod tests;
 
 use tenure_machinery::{Object, ObjectExt};
 
-pub use policy::{Level, LevelVersion, Policy, Version};
+pub use policy::{LevelVersion, PodSecurityLevel, PodSecurityLevels, PodSecurityVersion};
 pub use update::is_significant_update;
 
 use crate::view::{items, map, text};
@@ -47,13 +47,13 @@ type Run = fn(Pod<'_>) -> Option<Violation>;
 /// One check: from which minor version it runs in which form, and which baseline check it stands in for.
 struct Check {
     name: &'static str,
-    level: Level,
+    level: PodSecurityLevel,
     forms: &'static [(u32, Run)],
     instead_of: Option<&'static str>,
 }
 
 const fn baseline(name: &'static str, forms: &'static [(u32, Run)]) -> Check {
-    Check { name, level: Level::Baseline, forms, instead_of: None }
+    Check { name, level: PodSecurityLevel::Baseline, forms, instead_of: None }
 }
 
 const fn restricted(
@@ -61,7 +61,7 @@ const fn restricted(
     forms: &'static [(u32, Run)],
     instead_of: Option<&'static str>,
 ) -> Check {
-    Check { name, level: Level::Restricted, forms, instead_of }
+    Check { name, level: PodSecurityLevel::Restricted, forms, instead_of }
 }
 
 /// All checks in the order in which violations are listed: baseline first, by name.
@@ -124,7 +124,7 @@ const CHECKS: [Check; 19] = [
 
 impl Check {
     /// The form it has in a version, if it has come by then.
-    fn form(&self, version: Version) -> Option<Run> {
+    fn form(&self, version: PodSecurityVersion) -> Option<Run> {
         self.forms.iter().rev().find(|(since, _)| version.reaches(*since)).map(|(_, run)| *run)
     }
 }
@@ -141,7 +141,7 @@ pub fn evaluate(wanted: LevelVersion, pod: &Object) -> Vec<Violation> {
     let replaced = |name: &str| {
         let by =
             |check: &Check| check.instead_of == Some(name) && check.form(wanted.version).is_some();
-        wanted.level == Level::Restricted && CHECKS.iter().any(by)
+        wanted.level == PodSecurityLevel::Restricted && CHECKS.iter().any(by)
     };
     let checks = CHECKS.iter().filter(runs).filter(|check| !replaced(check.name));
     checks.filter_map(|check| check.form(wanted.version)).filter_map(|run| run(pod)).collect()

@@ -6,7 +6,7 @@ use tenure_machinery::{Errors, Path};
 
 /// How much a pod may do, from everything to little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum PodSecurityLevel {
     /// Everything.
     Privileged,
     /// Nothing that is known to reach the node.
@@ -17,7 +17,7 @@ pub enum Level {
 
 /// A version of the standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum PodSecurityVersion {
     /// The newest there is.
     Latest,
     /// That of Kubernetes 1.x.
@@ -28,14 +28,14 @@ pub enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelVersion {
     /// The level.
-    pub level: Level,
+    pub level: PodSecurityLevel,
     /// The version.
-    pub version: Version,
+    pub version: PodSecurityVersion,
 }
 
 /// What a namespace wants of its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct PodSecurityLevels {
     /// Pods beyond this are refused.
     pub enforce: LevelVersion,
     /// Pods beyond this are written into the audit log.
@@ -48,47 +48,47 @@ const PREFIX: &str = "pod-security.kubernetes.io/";
 const LEVELS: &str = "must be one of privileged, baseline, restricted";
 const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
 
-impl Level {
-    fn parse(text: &str) -> Option<Level> {
+impl PodSecurityLevel {
+    fn parse(text: &str) -> Option<PodSecurityLevel> {
         match text {
-            "privileged" => Some(Level::Privileged),
-            "baseline" => Some(Level::Baseline),
-            "restricted" => Some(Level::Restricted),
+            "privileged" => Some(PodSecurityLevel::Privileged),
+            "baseline" => Some(PodSecurityLevel::Baseline),
+            "restricted" => Some(PodSecurityLevel::Restricted),
             _ => None,
         }
     }
 }
 
-impl Version {
+impl PodSecurityVersion {
     /// `latest`, or `v1.` and a number without leading zeros.
-    fn parse(text: &str) -> Option<Version> {
+    fn parse(text: &str) -> Option<PodSecurityVersion> {
         if text == "latest" {
-            return Some(Version::Latest);
+            return Some(PodSecurityVersion::Latest);
         }
         let digits = text.strip_prefix("v1.")?;
         let plain = digits.bytes().all(|byte| byte.is_ascii_digit())
             && (digits == "0" || !digits.starts_with('0'));
         // Where a number ends for us no version will ever be.
-        plain.then(|| digits.parse().ok().map(Version::Minor)).flatten()
+        plain.then(|| digits.parse().ok().map(PodSecurityVersion::Minor)).flatten()
     }
 
     /// Whether it is this minor version or newer.
     pub(super) fn reaches(self, minor: u32) -> bool {
         match self {
-            Version::Latest => true,
-            Version::Minor(own) => own >= minor,
+            PodSecurityVersion::Latest => true,
+            PodSecurityVersion::Minor(own) => own >= minor,
         }
     }
 }
 
 impl LevelVersion {
     const PRIVILEGED: LevelVersion =
-        LevelVersion { level: Level::Privileged, version: Version::Latest };
+        LevelVersion { level: PodSecurityLevel::Privileged, version: PodSecurityVersion::Latest };
 }
 
-impl Policy {
+impl PodSecurityLevels {
     /// Where no label says anything: everything is allowed.
-    pub const PRIVILEGED: Policy = Policy {
+    pub const PRIVILEGED: PodSecurityLevels = PodSecurityLevels {
         enforce: LevelVersion::PRIVILEGED,
         audit: LevelVersion::PRIVILEGED,
         warn: LevelVersion::PRIVILEGED,
@@ -101,8 +101,8 @@ impl Policy {
     pub fn from_labels<'a>(
         labels: impl Iterator<Item = (&'a str, &'a str)>,
         errors: &mut Errors,
-    ) -> Policy {
-        let mut policy = Policy::PRIVILEGED;
+    ) -> PodSecurityLevels {
+        let mut policy = PodSecurityLevels::PRIVILEGED;
         let mut of: [Option<&str>; 6] = [None; 6];
         const NAMES: [&str; 6] =
             ["enforce", "enforce-version", "audit", "audit-version", "warn", "warn-version"];
@@ -113,35 +113,39 @@ impl Policy {
             }
         }
         let [enforce, enforce_version, audit, audit_version, warn, warn_version] = of;
-        if let Some(level) = read(enforce, "enforce", Level::parse, LEVELS, errors) {
-            policy.enforce.level = level.unwrap_or(Level::Restricted);
+        if let Some(level) = read(enforce, "enforce", PodSecurityLevel::parse, LEVELS, errors) {
+            policy.enforce.level = level.unwrap_or(PodSecurityLevel::Restricted);
             // Whoever enforces is warned as well; but not by a level that nobody knows.
             if warn.is_none() && level.is_some() {
                 policy.warn.level = policy.enforce.level;
             }
         }
         if let Some(version) =
-            read(enforce_version, "enforce-version", Version::parse, VERSIONS, errors)
+            read(enforce_version, "enforce-version", PodSecurityVersion::parse, VERSIONS, errors)
         {
-            policy.enforce.version = version.unwrap_or(Version::Latest);
+            policy.enforce.version = version.unwrap_or(PodSecurityVersion::Latest);
         }
-        if warn.is_none() && warn_version.is_none() && policy.warn.level > Level::Privileged {
+        if warn.is_none()
+            && warn_version.is_none()
+            && policy.warn.level > PodSecurityLevel::Privileged
+        {
             policy.warn.version = policy.enforce.version;
         }
-        if let Some(level) = read(audit, "audit", Level::parse, LEVELS, errors) {
-            policy.audit.level = level.unwrap_or(Level::Privileged);
+        if let Some(level) = read(audit, "audit", PodSecurityLevel::parse, LEVELS, errors) {
+            policy.audit.level = level.unwrap_or(PodSecurityLevel::Privileged);
         }
         if let Some(version) =
-            read(audit_version, "audit-version", Version::parse, VERSIONS, errors)
+            read(audit_version, "audit-version", PodSecurityVersion::parse, VERSIONS, errors)
         {
-            policy.audit.version = version.unwrap_or(Version::Latest);
+            policy.audit.version = version.unwrap_or(PodSecurityVersion::Latest);
         }
-        if let Some(level) = read(warn, "warn", Level::parse, LEVELS, errors) {
-            policy.warn.level = level.unwrap_or(Level::Privileged);
+        if let Some(level) = read(warn, "warn", PodSecurityLevel::parse, LEVELS, errors) {
+            policy.warn.level = level.unwrap_or(PodSecurityLevel::Privileged);
         }
-        if let Some(version) = read(warn_version, "warn-version", Version::parse, VERSIONS, errors)
+        if let Some(version) =
+            read(warn_version, "warn-version", PodSecurityVersion::parse, VERSIONS, errors)
         {
-            policy.warn.version = version.unwrap_or(Version::Latest);
+            policy.warn.version = version.unwrap_or(PodSecurityVersion::Latest);
         }
         policy
     }
@@ -155,13 +159,14 @@ impl Policy {
     /// Whether it neither refuses nor tells anything.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        self.enforce.level == Level::Privileged && self.informs_nobody()
+        self.enforce.level == PodSecurityLevel::Privileged && self.informs_nobody()
     }
 
     /// Whether nobody is warned and nothing is audited.
     #[must_use]
     pub fn informs_nobody(&self) -> bool {
-        self.audit.level == Level::Privileged && self.warn.level == Level::Privileged
+        self.audit.level == PodSecurityLevel::Privileged
+            && self.warn.level == PodSecurityLevel::Privileged
     }
 }
 
@@ -186,13 +191,13 @@ fn read<T>(
 impl fmt::Display for LevelVersion {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = match self.level {
-            Level::Privileged => "privileged",
-            Level::Baseline => "baseline",
-            Level::Restricted => "restricted",
+            PodSecurityLevel::Privileged => "privileged",
+            PodSecurityLevel::Baseline => "baseline",
+            PodSecurityLevel::Restricted => "restricted",
         };
         match self.version {
-            Version::Latest => write!(to, "{level}:latest"),
-            Version::Minor(minor) => write!(to, "{level}:v1.{minor}"),
+            PodSecurityVersion::Latest => write!(to, "{level}:latest"),
+            PodSecurityVersion::Minor(minor) => write!(to, "{level}:v1.{minor}"),
         }
     }
 }

@@ -4,19 +4,20 @@ use serde_json::{Value, json};
 use tenure_machinery::{Errors, Object};
 
 use super::{
-    CHECKS, Level, LevelVersion, Policy, Version, details, evaluate, is_significant_update, reasons,
+    CHECKS, LevelVersion, PodSecurityLevel, PodSecurityLevels, PodSecurityVersion, details,
+    evaluate, is_significant_update, reasons,
 };
 
 fn object(value: Value) -> Object {
     value.as_object().cloned().unwrap()
 }
 
-fn at(level: Level, minor: u32) -> LevelVersion {
-    LevelVersion { level, version: Version::Minor(minor) }
+fn at(level: PodSecurityLevel, minor: u32) -> LevelVersion {
+    LevelVersion { level, version: PodSecurityVersion::Minor(minor) }
 }
 
-fn latest(level: Level) -> LevelVersion {
-    LevelVersion { level, version: Version::Latest }
+fn latest(level: PodSecurityLevel) -> LevelVersion {
+    LevelVersion { level, version: PodSecurityVersion::Latest }
 }
 
 /// A pod that the newest restricted level lets through.
@@ -244,9 +245,10 @@ fn r167_each_check_refuses_from_its_version_on() {
     ];
     for (reason, pointer, value, [from, until, strict_from, strict_until]) in rows {
         let pod = with(&[(pointer.as_str(), value.clone())]);
-        for (level, from, until) in
-            [(Level::Baseline, from, until), (Level::Restricted, strict_from, strict_until)]
-        {
+        for (level, from, until) in [
+            (PodSecurityLevel::Baseline, from, until),
+            (PodSecurityLevel::Restricted, strict_from, strict_until),
+        ] {
             for minor in 0..=40 {
                 let refuses = from.is_some_and(|from| minor >= from)
                     && until.is_none_or(|until| minor < until);
@@ -258,7 +260,7 @@ fn r167_each_check_refuses_from_its_version_on() {
                 }
             }
         }
-        assert_eq!(found(latest(Level::Privileged), &pod), "");
+        assert_eq!(found(latest(PodSecurityLevel::Privileged), &pod), "");
     }
 }
 
@@ -275,13 +277,13 @@ fn reason_of_other_row(reason: &str, got: &str) -> bool {
 #[test]
 fn r167_what_is_missing_is_refused_when_restricted() {
     let plain = object(json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}));
-    assert_eq!(found(latest(Level::Baseline), &plain), "");
+    assert_eq!(found(latest(PodSecurityLevel::Baseline), &plain), "");
     assert_eq!(
-        found(latest(Level::Restricted), &plain),
+        found(latest(PodSecurityLevel::Restricted), &plain),
         "allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, seccompProfile"
     );
-    assert_eq!(found(at(Level::Restricted, 0), &plain), "runAsNonRoot != true");
-    assert_eq!(found(latest(Level::Restricted), &with(&[])), "");
+    assert_eq!(found(at(PodSecurityLevel::Restricted, 0), &plain), "runAsNonRoot != true");
+    assert_eq!(found(latest(PodSecurityLevel::Restricted), &with(&[])), "");
 }
 
 #[test]
@@ -290,7 +292,7 @@ fn r167_every_list_of_containers_is_judged() {
         let mut pod = with(&[]);
         let bad = json!([{"name": "x", "securityContext": {"privileged": true}}]);
         pod.get_mut("spec").unwrap()[list] = bad;
-        let found = evaluate(latest(Level::Baseline), &pod);
+        let found = evaluate(latest(PodSecurityLevel::Baseline), &pod);
         assert_eq!(
             details(&found),
             "privileged (container \"x\" must not set securityContext.privileged=true)",
@@ -306,23 +308,26 @@ fn r167_own_users_and_windows_need_less() {
         ("/spec/securityContext/runAsNonRoot", json!(false)),
         ("/spec/containers/0/securityContext/runAsUser", json!(0)),
     ];
-    assert_eq!(found(latest(Level::Restricted), &with(&root)), "");
-    assert_eq!(found(at(Level::Restricted, 35), &with(&root)), "");
-    assert_eq!(found(at(Level::Restricted, 34), &with(&root)), "runAsNonRoot != true, runAsUser=0");
+    assert_eq!(found(latest(PodSecurityLevel::Restricted), &with(&root)), "");
+    assert_eq!(found(at(PodSecurityLevel::Restricted, 35), &with(&root)), "");
+    assert_eq!(
+        found(at(PodSecurityLevel::Restricted, 34), &with(&root)),
+        "runAsNonRoot != true, runAsUser=0"
+    );
     let unmasked = [
         ("/spec/hostUsers", json!(false)),
         ("/spec/containers/0/securityContext/procMount", json!("Unmasked")),
     ];
-    assert_eq!(found(latest(Level::Baseline), &with(&unmasked)), "");
-    assert_eq!(found(at(Level::Baseline, 34), &with(&unmasked)), "procMount");
-    assert_eq!(found(latest(Level::Restricted), &with(&unmasked)), "procMount");
+    assert_eq!(found(latest(PodSecurityLevel::Baseline), &with(&unmasked)), "");
+    assert_eq!(found(at(PodSecurityLevel::Baseline, 34), &with(&unmasked)), "procMount");
+    assert_eq!(found(latest(PodSecurityLevel::Restricted), &with(&unmasked)), "procMount");
     let windows = object(json!({"spec": {
         "os": {"name": "windows"}, "securityContext": {"runAsNonRoot": true},
         "containers": [{"name": "c"}],
     }}));
-    assert_eq!(found(latest(Level::Restricted), &windows), "");
+    assert_eq!(found(latest(PodSecurityLevel::Restricted), &windows), "");
     assert_eq!(
-        found(at(Level::Restricted, 24), &windows),
+        found(at(PodSecurityLevel::Restricted, 24), &windows),
         "allowPrivilegeEscalation != false, unrestricted capabilities, seccompProfile"
     );
 }
@@ -336,7 +341,7 @@ fn r167_labels() {
             .collect();
         let mut errors = Errors::new();
         let labels = full.iter().map(|(name, value)| (name.as_str(), *value));
-        let policy = Policy::from_labels(labels, &mut errors);
+        let policy = PodSecurityLevels::from_labels(labels, &mut errors);
         let text = format!("{} {} {}", policy.enforce, policy.audit, policy.warn);
         (text, errors.into_causes().len())
     };
@@ -393,7 +398,10 @@ fn checks_stand_in_order_and_replace_what_is_there() {
         assert!(check.forms.is_sorted_by(|a, b| a.0 < b.0), "{}", check.name);
         if let Some(replaced) = check.instead_of {
             let of = CHECKS.iter().find(|other| other.name == replaced).unwrap();
-            assert_eq!((check.level, of.level), (Level::Restricted, Level::Baseline));
+            assert_eq!(
+                (check.level, of.level),
+                (PodSecurityLevel::Restricted, PodSecurityLevel::Baseline)
+            );
         }
     }
 }

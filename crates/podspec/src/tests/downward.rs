@@ -135,7 +135,7 @@ fn r11_version_and_path_must_be_said() {
     default_pod_spec(&mut bare);
     bare["containers"][0]["env"][0]["valueFrom"]["fieldRef"]["apiVersion"] = "".into();
     let mut errors = Errors::new();
-    validate_pod_spec(&bare, &Path::Root.field("spec"), &mut errors, Options::default());
+    validate_pod_spec(&bare, &Path::Root.field("spec"), &mut errors, PodSpecOptions::default());
     assert_eq!(errors.causes()[0].field, format!("{ENV_FIELD}.apiVersion"));
 }
 

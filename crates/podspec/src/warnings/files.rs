@@ -6,12 +6,12 @@ use super::{WARNINGS_MAX, Warnings};
 use crate::view::{has, items, map, text as text_of};
 
 /// A file of a volume, and what it comes from.
-struct File<'a> {
+struct ProjectedFile<'a> {
     path: &'a str,
     source: String,
 }
 
-impl File<'_> {
+impl ProjectedFile<'_> {
     fn shown(&self) -> String {
         if self.source.is_empty() {
             format!("{:?}", self.path)
@@ -46,12 +46,12 @@ pub(super) fn warn_overlaps(volume: &Object, warnings: &mut Warnings) {
     warn_overlapping(name, "Projected", files, warnings);
 }
 
-fn item_files<'a>(source: &'a Object, what: &str) -> Vec<File<'a>> {
-    let file = |item| File { path: text_of(item, "path"), source: what.to_owned() };
+fn item_files<'a>(source: &'a Object, what: &str) -> Vec<ProjectedFile<'a>> {
+    let file = |item| ProjectedFile { path: text_of(item, "path"), source: what.to_owned() };
     items(source, "items").map(file).collect()
 }
 
-fn projected_files(source: &Object) -> Vec<File<'_>> {
+fn projected_files(source: &Object) -> Vec<ProjectedFile<'_>> {
     for (member, of) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
         if let Some(keyed) = map(source, member).filter(|keyed| has(keyed, "items")) {
             return item_files(keyed, &format!("{of} {:?}", text_of(keyed, "name")));
@@ -60,7 +60,7 @@ fn projected_files(source: &Object) -> Vec<File<'_>> {
     if let Some(fields) = map(source, "downwardAPI").filter(|fields| has(fields, "items")) {
         return item_files(fields, "DownwardAPI");
     }
-    let file = |path, source: String| File { path, source };
+    let file = |path, source: String| ProjectedFile { path, source };
     if let Some(token) = map(source, "serviceAccountToken") {
         return vec![file(text_of(token, "path"), "ServiceAccountToken".to_owned())];
     }
@@ -80,7 +80,12 @@ fn projected_files(source: &Object) -> Vec<File<'_>> {
     .collect()
 }
 
-fn warn_overlapping(volume: &str, what: &str, mut files: Vec<File<'_>>, warnings: &mut Warnings) {
+fn warn_overlapping(
+    volume: &str,
+    what: &str,
+    mut files: Vec<ProjectedFile<'_>>,
+    warnings: &mut Warnings,
+) {
     for file in &mut files {
         file.path = file.path.trim_end_matches('/');
     }
@@ -95,7 +100,7 @@ fn warn_overlapping(volume: &str, what: &str, mut files: Vec<File<'_>>, warnings
 
 /// Pairs of files of which one lies at or inside the other, the later of them first. Sorted by their parts,
 /// what contains a file stands before it, so that no pair has to be tried.
-fn overlaps(files: &[File<'_>]) -> Vec<(usize, usize)> {
+fn overlaps(files: &[ProjectedFile<'_>]) -> Vec<(usize, usize)> {
     let mut sorted: Vec<(usize, &str)> = files
         .iter()
         .map(|file| file.path)

@@ -12,20 +12,20 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tenure_reference::GROUP;
 
-use super::{Base, CONSUMER, Expect, Read, Step, Vector};
+use super::{Base, CONSUMER, Expect, ReadRequest, Step, Vector};
 
 /// How a cluster is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct ConformanceTiming {
     /// How long a change may take until answers follow it.
     pub patience: Duration,
     /// How long an answer of no must hold, so that a change that comes late is not taken for none.
     pub hold: Duration,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace { patience: Duration::from_secs(10), hold: Duration::from_millis(100) }
+impl Default for ConformanceTiming {
+    fn default() -> ConformanceTiming {
+        ConformanceTiming { patience: Duration::from_secs(10), hold: Duration::from_millis(100) }
     }
 }
 
@@ -33,14 +33,14 @@ impl Default for Pace {
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A cluster under test.
-pub struct Cluster {
+pub struct ConformanceCluster {
     client: kube::Client,
     base: Base,
     consumer: (String, String),
-    pace: Pace,
+    pace: ConformanceTiming,
 }
 
-impl Cluster {
+impl ConformanceCluster {
     /// Makes the sample kinds and the namespaces.
     ///
     /// # Errors
@@ -49,10 +49,10 @@ impl Cluster {
         client: kube::Client,
         base: Base,
         consumer: (&str, &str),
-        pace: Pace,
-    ) -> kube::Result<Cluster> {
+        pace: ConformanceTiming,
+    ) -> kube::Result<ConformanceCluster> {
         let consumer = (consumer.0.to_owned(), consumer.1.to_owned());
-        let cluster = Cluster { client, base, consumer, pace };
+        let cluster = ConformanceCluster { client, base, consumer, pace };
         for definition in &cluster.base.definitions {
             cluster.apply(definition).await?;
         }
@@ -166,7 +166,7 @@ impl Cluster {
     }
 
     /// Whether the answer becomes the expected one in time, and a no stays one.
-    async fn holds(&self, read: &Read, expected: bool) -> kube::Result<bool> {
+    async fn holds(&self, read: &ReadRequest, expected: bool) -> kube::Result<bool> {
         let mut left = self.tries();
         while self.allowed(read).await? != expected {
             let Some(fewer) = left.checked_sub(1) else { return Ok(false) };
@@ -184,7 +184,7 @@ impl Cluster {
         self.pace.patience.as_millis() / PAUSE.as_millis()
     }
 
-    async fn allowed(&self, read: &Read) -> kube::Result<bool> {
+    async fn allowed(&self, read: &ReadRequest) -> kube::Result<bool> {
         let consumer = crate::Identity::service_account(&self.consumer.0, &self.consumer.1);
         let (user, groups) = match &read.user {
             Some(user) => (user, &read.groups),

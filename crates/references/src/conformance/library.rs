@@ -14,14 +14,14 @@ use crate::index::RefIndex;
 use crate::names::Identity;
 
 /// Kind, namespace and name.
-type Key = (String, String, String);
+type VectorObjectKey = (String, String, String);
 
 /// The objects there are, and the index that was told of them.
 struct Bench {
     index: RefIndex,
     selectors: Selectors,
     served: Vec<ServedType>,
-    objects: BTreeMap<Key, Value>,
+    objects: BTreeMap<VectorObjectKey, Value>,
     failures: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Bench {
                 }
             }
         }
-        self.index.all_told();
+        self.index.mark_all_synced();
     }
 
     fn expect(&mut self, step: usize, expect: &Expect) {
@@ -236,7 +236,7 @@ fn origin_type(served: &[ServedType], object: &Value) -> Option<Resource> {
     served.iter().find(|row| row.kind == kind).map(|row| row.resource.clone())
 }
 
-fn key(object: &Value) -> Key {
+fn key(object: &Value) -> VectorObjectKey {
     let text = |pointer: &str| {
         object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
     };

@@ -17,7 +17,7 @@ use kube::core::DynamicObject;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watch_object};
 
-use super::{References, Shared, Task};
+use super::{LiveIndexState, References, Task};
 use crate::index::{Readable, TargetChange};
 use crate::names::ObjectName;
 
@@ -66,7 +66,7 @@ impl ReferencedCache {
     #[must_use]
     pub fn start(client: kube::Client, references: &References) -> ReferencedCache {
         let copies = Arc::new(Copies::default());
-        let work = Work {
+        let work = CacheWorker {
             client,
             shared: Arc::clone(&references.shared),
             copies: Arc::clone(&copies),
@@ -101,17 +101,17 @@ impl ReferencedCache {
     }
 }
 
-type Told = (ObjectName, watcher::Result<Option<DynamicObject>>);
+type CopyUpdate = (ObjectName, watcher::Result<Option<DynamicObject>>);
 
-struct Work {
+struct CacheWorker {
     client: kube::Client,
-    shared: Arc<Shared>,
+    shared: Arc<LiveIndexState>,
     copies: Arc<Copies>,
     handles: BTreeMap<ObjectName, AbortHandle>,
-    watches: SelectAll<BoxStream<'static, Told>>,
+    watches: SelectAll<BoxStream<'static, CopyUpdate>>,
 }
 
-impl Work {
+impl CacheWorker {
     async fn run(mut self, mut readable: Readable) {
         loop {
             tokio::select! {

@@ -12,11 +12,11 @@ use futures::stream::{AbortHandle, BoxStream, SelectAll};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher::{self, Event};
 use serde_json::{Map, Value};
-use tenure_reference::{Consumer, GROUP, Kind, Need, Resource, Strategy, Triple};
+use tenure_reference::{Consumer, GROUP, Need, ReferenceApiKind, Resource, Strategy, Triple};
 use tokio::time::Instant;
 
-use super::watches::{Seen, Tagged, Told, fields, place, watch_all};
-use super::{Shared, discovery};
+use super::watches::{Tagged, WatchUpdate, WatchedNames, fields, place, watch_all};
+use super::{LiveIndexState, discovery};
 use crate::names::ObjectName;
 
 /// How often the cluster is asked what it serves. New types may appear at any time, and a consumer has no
@@ -26,34 +26,34 @@ pub(super) const DISCOVERY_PAUSE: Duration = Duration::from_secs(30);
 pub(super) const DISCOVERY_PAUSE_WAITING: Duration = Duration::from_secs(1);
 
 /// The three kinds.
-const KINDS: [(Kind, &str, &str); 3] = [
-    (Kind::Strategy, "ReferenceStrategy", "referencestrategies"),
-    (Kind::Consumer, "ClusterReferenceConsumer", "clusterreferenceconsumers"),
-    (Kind::Grant, "ReferenceGrant", "referencegrants"),
+const KINDS: [(ReferenceApiKind, &str, &str); 3] = [
+    (ReferenceApiKind::Strategy, "ReferenceStrategy", "referencestrategies"),
+    (ReferenceApiKind::Consumer, "ClusterReferenceConsumer", "clusterreferenceconsumers"),
+    (ReferenceApiKind::Grant, "ReferenceGrant", "referencegrants"),
 ];
 
 /// What a watch is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
-    Kind(Kind),
+enum FeedSource {
+    Kind(ReferenceApiKind),
     Origins(Resource, String),
 }
 
-struct Feed {
+struct IndexUpdater {
     client: kube::Client,
-    shared: Arc<Shared>,
-    watches: SelectAll<BoxStream<'static, Tagged<Source>>>,
+    shared: Arc<LiveIndexState>,
+    watches: SelectAll<BoxStream<'static, Tagged<FeedSource>>>,
     handles: BTreeMap<(Resource, String), AbortHandle>,
-    kinds: BTreeMap<Kind, Seen>,
-    origins: BTreeMap<Resource, Seen>,
+    kinds: BTreeMap<ReferenceApiKind, WatchedNames>,
+    origins: BTreeMap<Resource, WatchedNames>,
     strategies: BTreeMap<String, Strategy>,
     consumers: BTreeMap<String, Consumer>,
     discovery_due: Instant,
 }
 
 /// Runs until it is aborted.
-pub(super) async fn run(client: kube::Client, shared: Arc<Shared>) {
-    let mut feed = Feed {
+pub(super) async fn run(client: kube::Client, shared: Arc<LiveIndexState>) {
+    let mut feed = IndexUpdater {
         client,
         shared,
         watches: SelectAll::new(),
@@ -70,7 +70,7 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>) {
     }
     for (kind, name, plural) in KINDS {
         let gvk = GroupVersionKind::gvk(GROUP, "v1alpha1", name);
-        feed.open(Source::Kind(kind), &ApiResource::from_gvk_with_plural(&gvk, plural));
+        feed.open(FeedSource::Kind(kind), &ApiResource::from_gvk_with_plural(&gvk, plural));
     }
     loop {
         let due = feed.discovery_due;
@@ -86,7 +86,7 @@ pub(super) async fn run(client: kube::Client, shared: Arc<Shared>) {
     }
 }
 
-impl Feed {
+impl IndexUpdater {
     /// Asks what is served; whether there was an answer.
     async fn discover(&mut self) -> bool {
         let answer = discovery::served(&self.client).await;
@@ -115,7 +115,7 @@ impl Feed {
         triples.iter().any(|triple| missing(&triple.origin) || missing(&triple.target))
     }
 
-    fn open(&mut self, source: Source, resource: &ApiResource) -> AbortHandle {
+    fn open(&mut self, source: FeedSource, resource: &ApiResource) -> AbortHandle {
         let (events, handle) = watch_all(&self.client, resource, source);
         self.watches.push(events);
         handle
@@ -132,66 +132,66 @@ impl Feed {
             }
             let api = self.shared.api_resource(resource, Some(version));
             if let (Need::Feed(..), Some(api)) = (&need, api) {
-                let source = Source::Origins(key.0.clone(), key.1.clone());
+                let source = FeedSource::Origins(key.0.clone(), key.1.clone());
                 let handle = self.open(source, &api.resource);
                 self.handles.insert(key, handle);
             }
         }
     }
 
-    fn take(&mut self, source: Source, told: watcher::Result<Event<DynamicObject>>) {
+    fn take(&mut self, source: FeedSource, told: watcher::Result<Event<DynamicObject>>) {
         let event = match told {
             Ok(event) => event,
             Err(error) => return self.shared.tell(Some(format!("{}: {error}", name_of(&source)))),
         };
         match self.seen(&source).take(event) {
-            Told::Begins => {}
-            Told::Put(object) => self.put(&source, *object),
-            Told::Gone((namespace, name)) => self.remove(&source, &namespace, &name),
-            Told::Ended(gone) => {
+            WatchUpdate::Begins => {}
+            WatchUpdate::Put(object) => self.put(&source, *object),
+            WatchUpdate::Gone((namespace, name)) => self.remove(&source, &namespace, &name),
+            WatchUpdate::Ended(gone) => {
                 for (namespace, name) in gone {
                     self.remove(&source, &namespace, &name);
                 }
-                self.all_told(&source);
+                self.mark_synced(&source);
             }
         }
     }
 
-    fn seen(&mut self, source: &Source) -> &mut Seen {
+    fn seen(&mut self, source: &FeedSource) -> &mut WatchedNames {
         match source {
-            Source::Kind(kind) => self.kinds.entry(*kind).or_default(),
-            Source::Origins(resource, _) => self.origins.entry(resource.clone()).or_default(),
+            FeedSource::Kind(kind) => self.kinds.entry(*kind).or_default(),
+            FeedSource::Origins(resource, _) => self.origins.entry(resource.clone()).or_default(),
         }
     }
 
-    fn all_told(&mut self, source: &Source) {
+    fn mark_synced(&mut self, source: &FeedSource) {
         self.shared.tell(None);
         match source {
-            Source::Kind(kind) => self.shared.write().kind_told(*kind),
-            Source::Origins(resource, version) => {
-                self.shared.write().origins_told(resource, version);
+            FeedSource::Kind(kind) => self.shared.write().mark_kind_synced(*kind),
+            FeedSource::Origins(resource, version) => {
+                self.shared.write().mark_origins_synced(resource, version);
             }
         }
     }
 
-    fn put(&mut self, source: &Source, object: DynamicObject) {
+    fn put(&mut self, source: &FeedSource, object: DynamicObject) {
         let (_, name) = place(&object);
         match source {
-            Source::Origins(resource, version) => {
+            FeedSource::Origins(resource, version) => {
                 let mut value = fields(object);
                 // Items of a list do not say what they are.
                 value.insert("apiVersion".into(), version.clone().into());
                 self.shared.write().put_origin(resource, &Value::Object(value));
             }
-            Source::Kind(kind) => self.put_kind(*kind, &name, fields(object)),
+            FeedSource::Kind(kind) => self.put_kind(*kind, &name, fields(object)),
         }
     }
 
-    fn put_kind(&mut self, kind: Kind, name: &str, mut value: Map<String, Value>) {
+    fn put_kind(&mut self, kind: ReferenceApiKind, name: &str, mut value: Map<String, Value>) {
         let called = KINDS.iter().find(|(known, ..)| *known == kind).map(|(_, called, _)| *called);
         value.insert("kind".into(), called.unwrap_or_default().into());
         match kind {
-            Kind::Strategy => match Strategy::from_object(&value) {
+            ReferenceApiKind::Strategy => match Strategy::from_object(&value) {
                 Ok(strategy) => {
                     self.strategies.insert(name.to_owned(), strategy);
                     self.refresh(name);
@@ -199,7 +199,7 @@ impl Feed {
                 }
                 Err(_) => drop(self.strategies.remove(name)),
             },
-            Kind::Consumer => {
+            ReferenceApiKind::Consumer => {
                 let consumer = Consumer::from_object(&value).ok();
                 let mine = consumer.filter(|consumer| self.shared.who.is(&consumer.subject));
                 match mine {
@@ -211,20 +211,20 @@ impl Feed {
                     }
                 }
             }
-            Kind::Grant => {}
+            ReferenceApiKind::Grant => {}
         }
         if let Err(why) = self.shared.write().put(&Value::Object(value)) {
             self.shared.tell(Some(format!("{} `{name}`: {why}", called.unwrap_or_default())));
         }
-        if kind == Kind::Consumer {
+        if kind == ReferenceApiKind::Consumer {
             self.refresh_all();
         }
     }
 
-    fn remove(&mut self, source: &Source, namespace: &str, name: &str) {
+    fn remove(&mut self, source: &FeedSource, namespace: &str, name: &str) {
         let object = |kind: &str| serde_json::json!({ "kind": kind, "metadata": { "namespace": namespace, "name": name } });
         match source {
-            Source::Origins(resource, _) => {
+            FeedSource::Origins(resource, _) => {
                 let gone = ObjectName {
                     resource: resource.clone(),
                     namespace: namespace.to_owned(),
@@ -232,17 +232,17 @@ impl Feed {
                 };
                 self.shared.write().remove_origin(&gone.as_obj());
             }
-            Source::Kind(Kind::Strategy) => {
+            FeedSource::Kind(ReferenceApiKind::Strategy) => {
                 self.strategies.remove(name);
                 self.shared.write().remove_strategy(name);
             }
-            Source::Kind(Kind::Consumer) => {
+            FeedSource::Kind(ReferenceApiKind::Consumer) => {
                 self.consumers.remove(name);
                 // Of the three kinds, so it is understood.
                 let _ = self.shared.write().remove(&object("ClusterReferenceConsumer"));
                 self.refresh_all();
             }
-            Source::Kind(Kind::Grant) => {
+            FeedSource::Kind(ReferenceApiKind::Grant) => {
                 let _ = self.shared.write().remove(&object("ReferenceGrant"));
             }
         }
@@ -286,12 +286,12 @@ fn narrowed(strategy: &Strategy, triples: &BTreeSet<Triple>) -> Option<Strategy>
     strategy.versions.iter().any(|version| !version.references.is_empty()).then_some(strategy)
 }
 
-fn name_of(source: &Source) -> String {
+fn name_of(source: &FeedSource) -> String {
     match source {
-        Source::Kind(kind) => {
+        FeedSource::Kind(kind) => {
             let plural = KINDS.iter().find(|(known, ..)| known == kind).map(|(.., plural)| *plural);
             format!("{}.{GROUP}", plural.unwrap_or_default())
         }
-        Source::Origins(resource, _) => resource.to_string(),
+        FeedSource::Origins(resource, _) => resource.to_string(),
     }
 }

@@ -15,42 +15,43 @@ use tokio::time::Instant;
 
 use super::discovery;
 use super::feed::{DISCOVERY_PAUSE, DISCOVERY_PAUSE_WAITING};
-use super::watches::{Seen, Tagged, Told, fields, in_full, watch_all};
-use crate::migrate::{Converted, Following, Origins, Plan, SOURCE_GROUP};
+use super::watches::{Tagged, WatchUpdate, WatchedNames, fields, in_full, watch_all};
+use crate::migrate::{Converted, Following, MigrationPlan, Origins, SOURCE_GROUP};
 use crate::served::{api_resource, row};
 
 /// How long changes are gathered before anything is done about them.
 const GATHERED: Duration = Duration::from_millis(20);
 
 /// What is always watched.
-const FIXED: [Source; 3] = [Source::Old, Source::Strategies, Source::Grants];
+const FIXED: [FollowSource; 3] =
+    [FollowSource::Old, FollowSource::Strategies, FollowSource::Grants];
 
 /// What a watch is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
+enum FollowSource {
     Old,
     Strategies,
     Grants,
     Origins(Origins),
 }
 
-impl Source {
+impl FollowSource {
     /// The type, and the version at which it is read; `None` is the preferred one.
     fn kind(&self) -> (Resource, Option<&str>) {
         match self {
-            Source::Old => (Resource::new(SOURCE_GROUP, "referencegrants"), None),
-            Source::Strategies => (Resource::new(GROUP, "referencestrategies"), None),
-            Source::Grants => (Resource::new(GROUP, "referencegrants"), None),
-            Source::Origins((resource, version)) => (resource.clone(), Some(version)),
+            FollowSource::Old => (Resource::new(SOURCE_GROUP, "referencegrants"), None),
+            FollowSource::Strategies => (Resource::new(GROUP, "referencestrategies"), None),
+            FollowSource::Grants => (Resource::new(GROUP, "referencegrants"), None),
+            FollowSource::Origins((resource, version)) => (resource.clone(), Some(version)),
         }
     }
 }
 
 /// An open watch.
-struct Open {
+struct OpenWatch {
     api: ApiResource,
     handle: AbortHandle,
-    seen: Seen,
+    seen: WatchedNames,
     /// Whether everything has been told since it was opened or began anew.
     told: bool,
     /// Whether it failed, which is said once.
@@ -61,9 +62,9 @@ struct Open {
 
 /// Something to act on, or to say.
 #[derive(Debug)]
-pub enum Followed {
+pub enum MigrationEvent {
     /// Everything is known: what has to be done, and what came of each source, by its namespace and name.
-    Plan(Plan, Vec<(String, Converted)>),
+    Plan(MigrationPlan, Vec<(String, Converted)>),
     /// Something cannot be read now, and is tried again: nothing is done meanwhile.
     Unread(String),
 }
@@ -72,8 +73,8 @@ pub enum Followed {
 pub struct Follow {
     client: kube::Client,
     state: Following,
-    watches: SelectAll<BoxStream<'static, Tagged<Source>>>,
-    open: BTreeMap<Source, Open>,
+    watches: SelectAll<BoxStream<'static, Tagged<FollowSource>>>,
+    open: BTreeMap<FollowSource, OpenWatch>,
     discovery_due: Instant,
     /// Said once, until the cluster answers.
     silent: bool,
@@ -101,21 +102,21 @@ impl Follow {
     }
 
     /// Waits until everything is known and something has changed.
-    pub async fn next(&mut self) -> Followed {
+    pub async fn next(&mut self) -> MigrationEvent {
         loop {
-            if self.is_told() && self.due.is_some_and(|due| due <= Instant::now()) {
+            if self.is_synced() && self.due.is_some_and(|due| due <= Instant::now()) {
                 self.due = None;
                 let (plan, sources) = self.state.plan();
-                return Followed::Plan(plan, sources);
+                return MigrationEvent::Plan(plan, sources);
             }
-            let due = self.due.filter(|_| self.is_told());
+            let due = self.due.filter(|_| self.is_synced());
             let problem = tokio::select! {
                 Some((source, told)) = self.watches.next() => self.take(&source, told),
                 () = tokio::time::sleep_until(self.discovery_due) => self.discover().await,
                 () = sleep_until(due) => None,
             };
             if let Some(problem) = problem {
-                return Followed::Unread(problem);
+                return MigrationEvent::Unread(problem);
             }
         }
     }
@@ -137,7 +138,7 @@ impl Follow {
     }
 
     /// Whether everything that decides has been seen.
-    fn is_told(&self) -> bool {
+    fn is_synced(&self) -> bool {
         FIXED.iter().all(|source| self.open.contains_key(source))
             && self.open.values().all(|open| open.told)
     }
@@ -174,19 +175,19 @@ impl Follow {
     }
 
     /// Opens a watch, unless the same one is open.
-    fn watch(&mut self, source: Source, strategies: Vec<Strategy>) {
+    fn watch(&mut self, source: FollowSource, strategies: Vec<Strategy>) {
         let (resource, version) = source.kind();
         let row = row(self.state.served(), &resource);
         let Some(api) = row.and_then(|row| api_resource(row, version)) else { return };
-        let same = |open: &Open| open.api == api && open.strategies == strategies;
+        let same = |open: &OpenWatch| open.api == api && open.strategies == strategies;
         if self.open.get(&source).is_some_and(same) {
             return;
         }
         let (events, handle) = watch_all(&self.client, &api, source.clone());
         self.watches.push(events);
         // What was seen before and is not told again is gone.
-        let seen = self.open.remove(&source).map(Open::close).unwrap_or_default();
-        let open = Open { api, handle, seen, told: false, failed: false, strategies };
+        let seen = self.open.remove(&source).map(OpenWatch::close).unwrap_or_default();
+        let open = OpenWatch { api, handle, seen, told: false, failed: false, strategies };
         self.open.insert(source, open);
     }
 
@@ -194,22 +195,22 @@ impl Follow {
     fn follow_origins(&mut self) {
         let wanted = self.state.origins().clone();
         let gone = self.open.keys().filter_map(|source| match source {
-            Source::Origins(of) if !wanted.contains_key(of) => Some(of.clone()),
+            FollowSource::Origins(of) if !wanted.contains_key(of) => Some(of.clone()),
             _ => None,
         });
         for of in gone.collect::<Vec<_>>() {
             self.state.forget(&of);
-            self.open.remove(&Source::Origins(of)).map(Open::close);
+            self.open.remove(&FollowSource::Origins(of)).map(OpenWatch::close);
         }
         for (of, strategies) in wanted {
-            self.watch(Source::Origins(of), strategies);
+            self.watch(FollowSource::Origins(of), strategies);
         }
     }
 
     /// Takes in what a watch tells; what to say, if it failed.
     fn take(
         &mut self,
-        source: &Source,
+        source: &FollowSource,
         told: watcher::Result<Event<DynamicObject>>,
     ) -> Option<String> {
         let open = self.open.get_mut(source)?;
@@ -222,19 +223,19 @@ impl Follow {
         };
         open.failed = false;
         match open.seen.take(event) {
-            Told::Begins => open.told = false,
-            Told::Put(object) => self.put(source, Value::Object(fields(*object))),
-            Told::Gone(place) => self.remove(source, &place),
-            Told::Ended(gone) => {
+            WatchUpdate::Begins => open.told = false,
+            WatchUpdate::Put(object) => self.put(source, Value::Object(fields(*object))),
+            WatchUpdate::Gone(place) => self.remove(source, &place),
+            WatchUpdate::Ended(gone) => {
                 open.told = true;
                 gone.iter().for_each(|place| self.remove(source, place));
             }
         }
         // Old grants and strategies say which origins decide, and how they are read.
         let is_told = |source| self.open.get(source).is_some_and(|open| open.told);
-        if matches!(source, Source::Old | Source::Strategies)
-            && is_told(&Source::Old)
-            && is_told(&Source::Strategies)
+        if matches!(source, FollowSource::Old | FollowSource::Strategies)
+            && is_told(&FollowSource::Old)
+            && is_told(&FollowSource::Strategies)
         {
             self.follow_origins();
         }
@@ -242,32 +243,32 @@ impl Follow {
         None
     }
 
-    fn put(&mut self, source: &Source, mut object: Value) {
+    fn put(&mut self, source: &FollowSource, mut object: Value) {
         // Items of a list do not say what they are.
         if let (Some(open), Some(fields)) = (self.open.get(source), object.as_object_mut()) {
             fields.insert("apiVersion".to_owned(), open.api.api_version.clone().into());
             fields.insert("kind".to_owned(), open.api.kind.clone().into());
         }
         match source {
-            Source::Old => self.state.put_source(object),
-            Source::Strategies => self.state.put_strategy(&object),
-            Source::Grants => self.state.put_grant(object),
-            Source::Origins(of) => self.state.put_origin(of, &object),
+            FollowSource::Old => self.state.put_source(object),
+            FollowSource::Strategies => self.state.put_strategy(&object),
+            FollowSource::Grants => self.state.put_grant(object),
+            FollowSource::Origins(of) => self.state.put_origin(of, &object),
         }
     }
 
-    fn remove(&mut self, source: &Source, (namespace, name): &(String, String)) {
+    fn remove(&mut self, source: &FollowSource, (namespace, name): &(String, String)) {
         match source {
-            Source::Old => self.state.remove_source(namespace, name),
-            Source::Strategies => self.state.remove_strategy(name),
-            Source::Grants => self.state.remove_grant(namespace, name),
-            Source::Origins(of) => self.state.remove_origin(of, namespace, name),
+            FollowSource::Old => self.state.remove_source(namespace, name),
+            FollowSource::Strategies => self.state.remove_strategy(name),
+            FollowSource::Grants => self.state.remove_grant(namespace, name),
+            FollowSource::Origins(of) => self.state.remove_origin(of, namespace, name),
         }
     }
 }
 
-impl Open {
-    fn close(self) -> Seen {
+impl OpenWatch {
+    fn close(self) -> WatchedNames {
         self.handle.abort();
         self.seen
     }

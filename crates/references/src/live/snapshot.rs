@@ -31,19 +31,19 @@ pub struct Snapshot {
     /// The origins, each with its type, at the version that is read; also what selectors look at.
     pub origins: Vec<(Resource, Value)>,
     /// What could not be read, and why.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadableResource>,
 }
 
 /// What is not stored, and is read for as if it were: a change that is to be judged, or a bundle.
 #[derive(Clone, Debug, Default)]
-pub struct Proposal {
+pub struct ProposedObjects {
     /// The origins of these are read.
     pub strategies: Vec<Strategy>,
     /// The classes that these select among are read (D13).
     pub consumers: Vec<Consumer>,
 }
 
-impl Proposal {
+impl ProposedObjects {
     /// The types whose objects its consumers select classes by.
     #[must_use]
     pub fn looked_at(&self) -> BTreeSet<Resource> {
@@ -53,14 +53,14 @@ impl Proposal {
 
 /// A type that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadableResource {
     /// The type.
     pub resource: Resource,
     /// What the cluster says.
     pub why: String,
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for UnreadableResource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.resource, self.why)
     }
@@ -71,7 +71,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The cluster does not answer.
-    pub async fn read(client: &kube::Client, proposal: &Proposal) -> kube::Result<Snapshot> {
+    pub async fn read(client: &kube::Client, proposal: &ProposedObjects) -> kube::Result<Snapshot> {
         let served = discovery::served(client).await?;
         let mut snapshot = Snapshot { served, ..Snapshot::default() };
         for resource in ["referencestrategies", "clusterreferenceconsumers", "referencegrants"] {
@@ -151,7 +151,7 @@ impl Snapshot {
                         403 => "you may not list it".to_owned(),
                         _ => status.message,
                     };
-                    self.unread.push(Unread { resource: resource.clone(), why });
+                    self.unread.push(UnreadableResource { resource: resource.clone(), why });
                     return Ok(Vec::new());
                 }
                 Err(error) => return Err(error),
@@ -267,7 +267,7 @@ impl Snapshot {
         for (resource, object) in &self.origins {
             index.put_origin(resource, object);
         }
-        index.all_told();
+        index.mark_all_synced();
         index
     }
 }

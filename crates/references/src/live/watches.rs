@@ -10,7 +10,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::{Map, Value};
 
 /// The namespace and name of an object.
-pub(super) type Place = (String, String);
+pub(super) type WatchKey = (String, String);
 
 /// An event, with what its watch is of.
 pub(super) type Tagged<T> = (T, watcher::Result<Event<DynamicObject>>);
@@ -28,56 +28,56 @@ pub(super) fn watch_all<T: Clone + Send + 'static>(
 }
 
 /// What an event means.
-pub(super) enum Told {
+pub(super) enum WatchUpdate {
     /// A list begins; until it has ended, what is known may be old.
     Begins,
     /// An object as it now is.
     Put(Box<DynamicObject>),
     /// An object is gone.
-    Gone(Place),
+    Gone(WatchKey),
     /// A list has ended; these were there before, and are not in it.
-    Ended(Vec<Place>),
+    Ended(Vec<WatchKey>),
 }
 
 /// The names a watch has told, and those of the list it is telling now.
 #[derive(Default)]
-pub(super) struct Seen {
-    known: BTreeSet<Place>,
-    fresh: BTreeSet<Place>,
+pub(super) struct WatchedNames {
+    known: BTreeSet<WatchKey>,
+    fresh: BTreeSet<WatchKey>,
 }
 
-impl Seen {
-    pub(super) fn take(&mut self, event: Event<DynamicObject>) -> Told {
+impl WatchedNames {
+    pub(super) fn take(&mut self, event: Event<DynamicObject>) -> WatchUpdate {
         match event {
             Event::Init => {
                 self.fresh.clear();
-                Told::Begins
+                WatchUpdate::Begins
             }
             Event::InitApply(object) => {
                 self.fresh.insert(place(&object));
                 self.known.insert(place(&object));
-                Told::Put(Box::new(object))
+                WatchUpdate::Put(Box::new(object))
             }
             Event::Apply(object) => {
                 self.known.insert(place(&object));
-                Told::Put(Box::new(object))
+                WatchUpdate::Put(Box::new(object))
             }
             Event::Delete(object) => {
                 let place = place(&object);
                 self.known.remove(&place);
-                Told::Gone(place)
+                WatchUpdate::Gone(place)
             }
             Event::InitDone => {
                 let fresh = std::mem::take(&mut self.fresh);
                 let gone = self.known.difference(&fresh).cloned().collect();
                 self.known = fresh;
-                Told::Ended(gone)
+                WatchUpdate::Ended(gone)
             }
         }
     }
 }
 
-pub(super) fn place(object: &DynamicObject) -> Place {
+pub(super) fn place(object: &DynamicObject) -> WatchKey {
     let meta = &object.metadata;
     (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use serde_json::Value;
 use tenure_reference::{Expressions, Resource, ServedType, Strategy, references_of};
 
-use super::{Converted, Facts, InUse, Plan, Scope, SourceGrant, convert_all, finding, kinds};
+use super::{
+    Converted, InUse, MigrationContext, MigrationPlan, RemovalScope, SourceGrant, convert_all,
+    finding, kinds,
+};
 use crate::names::{ObjectName, Reference};
 use crate::served::active_version;
 
 /// The namespace and name of an object.
-type Place = (String, String);
+type OriginKey = (String, String);
 
 /// A type of origins, and the version at which it is read.
 pub type Origins = (Resource, String);
@@ -23,10 +26,10 @@ pub struct Following {
     expressions: Arc<dyn Expressions + Send + Sync>,
     served: Vec<ServedType>,
     strategies: BTreeMap<String, Strategy>,
-    sources: BTreeMap<Place, Value>,
-    grants: BTreeMap<Place, Value>,
+    sources: BTreeMap<OriginKey, Value>,
+    grants: BTreeMap<OriginKey, Value>,
     readers: BTreeMap<Origins, Vec<Strategy>>,
-    references: BTreeMap<Origins, BTreeMap<Place, Vec<Reference>>>,
+    references: BTreeMap<Origins, BTreeMap<OriginKey, Vec<Reference>>>,
     in_use: InUse,
 }
 
@@ -157,20 +160,20 @@ impl Following {
 
     /// What has to be done, and what there is to say about each source.
     #[must_use]
-    pub fn plan(&self) -> (Plan, Vec<(String, Converted)>) {
+    pub fn plan(&self) -> (MigrationPlan, Vec<(String, Converted)>) {
         let strategies: Vec<Strategy> = self.strategies.values().cloned().collect();
-        let facts = Facts {
+        let facts = MigrationContext {
             served: &self.served,
             strategies: &strategies,
             bundled: &self.bundled,
             in_use: Some(&self.in_use),
         };
         let sources = convert_all(self.sources.values(), &facts);
-        (Plan::new(&sources, self.grants.values(), Scope::Cluster), sources)
+        (MigrationPlan::new(&sources, self.grants.values(), RemovalScope::Cluster), sources)
     }
 }
 
-fn place(object: &Value) -> Place {
+fn place(object: &Value) -> OriginKey {
     let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
     (text("/metadata/namespace"), text("/metadata/name"))
 }

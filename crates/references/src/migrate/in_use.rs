@@ -7,12 +7,12 @@ use tenure_reference::Resource;
 use crate::names::Reference;
 
 /// Type and namespace of origins, type and namespace of targets, and what for.
-type Key = (Resource, String, Resource, String, String);
+type UsageKey = (Resource, String, Resource, String, String);
 
 /// The names in use, each with the number of origins that use it.
 #[derive(Clone, Debug, Default)]
 pub struct InUse {
-    names: BTreeMap<Key, BTreeMap<String, usize>>,
+    names: BTreeMap<UsageKey, BTreeMap<String, usize>>,
 }
 
 impl InUse {
@@ -60,7 +60,7 @@ impl<'r> FromIterator<&'r Reference> for InUse {
     }
 }
 
-fn key(reference: &Reference) -> Key {
+fn key(reference: &Reference) -> UsageKey {
     let Reference { origin, target, purpose } = reference;
     (
         origin.resource.clone(),

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use tenure_reference::{Grant, Resource};
 
-use super::{Converted, Wanted, place};
+use super::{Converted, DesiredGrant, place};
 use crate::objects::grant_object;
 
 /// The annotation of every grant that was made from an old one: the name of that one.
@@ -21,7 +21,7 @@ const NAME_MAX: usize = 253;
 
 /// How much is known, and so what may be taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RemovalScope {
     /// Not everything that was asked for could be read: nothing is taken away.
     Part,
     /// All of these sources: names that they no longer want go.
@@ -32,7 +32,7 @@ pub enum Scope {
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum MigrationStep {
     /// A grant that is not there.
     Create(Value),
     /// A grant that has other names now.
@@ -48,42 +48,50 @@ pub enum Step {
     Delete(Value),
 }
 
-impl Step {
+impl MigrationStep {
     /// The grant.
     #[must_use]
     pub fn grant(&self) -> &Value {
-        let (Step::Create(grant) | Step::Change { grant, .. } | Step::Delete(grant)) = self;
+        let (MigrationStep::Create(grant)
+        | MigrationStep::Change { grant, .. }
+        | MigrationStep::Delete(grant)) = self;
         grant
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for MigrationStep {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: ", place(self.grant()))?;
         match self {
-            Step::Create(grant) => write!(out, "created, with {}", names_of(grant).join(", ")),
-            Step::Change { added, dropped, .. } => match (added.as_slice(), dropped.as_slice()) {
-                (added, []) => write!(out, "now with {}", added.join(", ")),
-                ([], dropped) => write!(out, "without {}", dropped.join(", ")),
-                _ => write!(out, "now with {}, without {}", added.join(", "), dropped.join(", ")),
-            },
-            Step::Delete(_) => out.write_str("deleted"),
+            MigrationStep::Create(grant) => {
+                write!(out, "created, with {}", names_of(grant).join(", "))
+            }
+            MigrationStep::Change { added, dropped, .. } => {
+                match (added.as_slice(), dropped.as_slice()) {
+                    (added, []) => write!(out, "now with {}", added.join(", ")),
+                    ([], dropped) => write!(out, "without {}", dropped.join(", ")),
+                    _ => {
+                        write!(out, "now with {}, without {}", added.join(", "), dropped.join(", "))
+                    }
+                }
+            }
+            MigrationStep::Delete(_) => out.write_str("deleted"),
         }
     }
 }
 
 /// What has to be done, additions first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct MigrationPlan {
     /// In this order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MigrationStep>,
     /// The grants whose names were needed and which somebody else made, by namespace and name.
     pub taken: Vec<String>,
 }
 
 /// Grants with one key were made from one source and differ in nothing but their names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct GrantKey {
     namespace: String,
     source: String,
     origin: Resource,
@@ -92,9 +100,9 @@ struct Key {
     purpose: String,
 }
 
-impl Key {
-    fn of_wanted(wanted: &Wanted) -> Key {
-        Key {
+impl GrantKey {
+    fn of_wanted(wanted: &DesiredGrant) -> GrantKey {
+        GrantKey {
             namespace: wanted.namespace.clone(),
             source: wanted.source.clone(),
             origin: wanted.origin.clone(),
@@ -105,10 +113,10 @@ impl Key {
     }
 
     /// Of a grant that is there; `None` if it was not made here, or does not say what it was made to say.
-    fn of_grant(object: &Value) -> Option<Key> {
+    fn of_grant(object: &Value) -> Option<GrantKey> {
         let source = object.pointer("/metadata/annotations")?.get(MADE_FROM)?.as_str()?;
         let grant = Grant::from_object(object.as_object()?).ok()?;
-        let made = Key {
+        let made = GrantKey {
             namespace: grant.namespace,
             source: source.to_owned(),
             origin: grant.origin,
@@ -120,27 +128,27 @@ impl Key {
     }
 }
 
-impl Plan {
+impl MigrationPlan {
     /// What has to be done so that exactly what is wanted is granted. `sources` have their namespace and name
     /// each, `there` are the grants of this API.
     #[must_use]
     pub fn new<'g>(
         sources: &[(String, Converted)],
         there: impl IntoIterator<Item = &'g Value>,
-        scope: Scope,
-    ) -> Plan {
-        let mut drawing = Drawing { scope, names: BTreeMap::new(), plan: Plan::default() };
-        let mut made: BTreeMap<Key, Vec<&Value>> = BTreeMap::new();
+        scope: RemovalScope,
+    ) -> MigrationPlan {
+        let mut drawing = Drawing { scope, names: BTreeMap::new(), plan: MigrationPlan::default() };
+        let mut made: BTreeMap<GrantKey, Vec<&Value>> = BTreeMap::new();
         for grant in there {
-            let key = Key::of_grant(grant);
+            let key = GrantKey::of_grant(grant);
             drawing.names.insert(place(grant), key.is_some());
             if let Some(key) = key {
                 made.entry(key).or_default().push(grant);
             }
         }
-        let mut wanted: BTreeMap<Key, Wanted> = BTreeMap::new();
+        let mut wanted: BTreeMap<GrantKey, DesiredGrant> = BTreeMap::new();
         for one in sources.iter().flat_map(|(_, converted)| &converted.wanted) {
-            let all = wanted.entry(Key::of_wanted(one)).or_insert_with(|| one.clone());
+            let all = wanted.entry(GrantKey::of_wanted(one)).or_insert_with(|| one.clone());
             all.names.extend(one.names.iter().cloned());
         }
         for (key, wanted) in &wanted {
@@ -150,29 +158,29 @@ impl Plan {
             let source = format!("{}/{}", key.namespace, key.source);
             let source = sources.iter().find(|(place, _)| *place == source);
             match (scope, source) {
-                (Scope::Part, _) | (Scope::Sources, None) => false,
-                (Scope::Cluster, None) => true,
+                (RemovalScope::Part, _) | (RemovalScope::Sources, None) => false,
+                (RemovalScope::Cluster, None) => true,
                 // What could not be converted may still be meant.
                 (_, Some((_, converted))) => converted.is_whole(),
             }
         });
         let left = left.flat_map(|(_, grants)| grants);
-        drawing.plan.steps.extend(left.map(|grant| Step::Delete(grant.clone())));
+        drawing.plan.steps.extend(left.map(|grant| MigrationStep::Delete(grant.clone())));
         // Additions first, so that nothing is missed in between.
-        drawing.plan.steps.sort_by_key(|step| matches!(step, Step::Delete(_)));
+        drawing.plan.steps.sort_by_key(|step| matches!(step, MigrationStep::Delete(_)));
         drawing.plan
     }
 
     /// The grants to create, without the mark: whoever applies them by other means keeps them.
     pub(super) fn into_created(self) -> Vec<Value> {
         let created = self.steps.into_iter().filter_map(|step| match step {
-            Step::Create(mut grant) => {
+            MigrationStep::Create(mut grant) => {
                 if let Some(metadata) = grant.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.remove("annotations");
                 }
                 Some(grant)
             }
-            Step::Change { .. } | Step::Delete(_) => None,
+            MigrationStep::Change { .. } | MigrationStep::Delete(_) => None,
         });
         created.collect()
     }
@@ -180,20 +188,20 @@ impl Plan {
 
 /// A plan that is being made.
 struct Drawing {
-    scope: Scope,
+    scope: RemovalScope,
     /// The namespace and name of every grant there is or will be, and whether it was made here.
     names: BTreeMap<String, bool>,
-    plan: Plan,
+    plan: MigrationPlan,
 }
 
 impl Drawing {
     /// Brings the grants that were made for this to what is wanted now.
-    fn draw(&mut self, wanted: &Wanted, made: &[&Value]) {
+    fn draw(&mut self, wanted: &DesiredGrant, made: &[&Value]) {
         let mut missing = wanted.names.clone();
         let mut kept: Vec<(&Value, Vec<String>, BTreeSet<String>)> = Vec::new();
         for grant in made {
             let had = names_of(grant);
-            let stays = |name: &&String| missing.remove(*name) || self.scope == Scope::Part;
+            let stays = |name: &&String| missing.remove(*name) || self.scope == RemovalScope::Part;
             let names: BTreeSet<String> = had.iter().filter(stays).cloned().collect();
             kept.push((grant, had, names));
         }
@@ -211,14 +219,14 @@ impl Drawing {
         let mut number = usize::from(!alone);
         for names in chunks {
             if let Some(name) = self.free_name(wanted, &mut number) {
-                self.plan.steps.push(Step::Create(grant(wanted, &name, names)));
+                self.plan.steps.push(MigrationStep::Create(grant(wanted, &name, names)));
             }
         }
     }
 
     /// The next name for a grant: the base alone, then with numbers. Names of other grants that were made here
     /// are passed over; one of somebody else's is reported.
-    fn free_name(&mut self, wanted: &Wanted, number: &mut usize) -> Option<String> {
+    fn free_name(&mut self, wanted: &DesiredGrant, number: &mut usize) -> Option<String> {
         loop {
             let name = match *number {
                 0 => wanted.base.clone(),
@@ -243,11 +251,11 @@ impl Drawing {
 }
 
 /// What has to be done with a grant that is there.
-fn step(grant: &Value, had: &[String], names: &BTreeSet<String>) -> Option<Step> {
+fn step(grant: &Value, had: &[String], names: &BTreeSet<String>) -> Option<MigrationStep> {
     let added: Vec<String> = names.iter().filter(|name| !had.contains(name)).cloned().collect();
     let dropped: Vec<String> = had.iter().filter(|name| !names.contains(*name)).cloned().collect();
     if names.is_empty() {
-        return Some(Step::Delete(grant.clone()));
+        return Some(MigrationStep::Delete(grant.clone()));
     }
     if added.is_empty() && dropped.is_empty() {
         return None;
@@ -256,10 +264,10 @@ fn step(grant: &Value, had: &[String], names: &BTreeSet<String>) -> Option<Step>
     if let Some(target) = grant.get_mut("target").and_then(Value::as_object_mut) {
         target.insert("names".to_owned(), json!(names));
     }
-    Some(Step::Change { grant, added, dropped })
+    Some(MigrationStep::Change { grant, added, dropped })
 }
 
-fn grant(wanted: &Wanted, name: &str, names: &[String]) -> Value {
+fn grant(wanted: &DesiredGrant, name: &str, names: &[String]) -> Value {
     let mut object = grant_object(&Grant {
         namespace: wanted.namespace.clone(),
         name: name.to_owned(),

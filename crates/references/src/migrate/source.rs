@@ -55,7 +55,7 @@ pub struct SourceGrant {
 
 /// All names of one kind among the targets.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct TargetNames {
     /// The entry that named the kind first.
     pub(super) first: usize,
     pub(super) names: BTreeSet<String>,
@@ -116,10 +116,10 @@ impl SourceGrant {
     }
 
     /// The targets, those of one kind together.
-    pub(super) fn targets(&self) -> BTreeMap<(&str, &str), Names> {
-        let mut targets: BTreeMap<(&str, &str), Names> = BTreeMap::new();
+    pub(super) fn targets(&self) -> BTreeMap<(&str, &str), TargetNames> {
+        let mut targets: BTreeMap<(&str, &str), TargetNames> = BTreeMap::new();
         for (number, to) in self.to.iter().enumerate() {
-            let fresh = || Names { first: number, ..Names::default() };
+            let fresh = || TargetNames { first: number, ..TargetNames::default() };
             let names = targets.entry((&to.group, &to.kind)).or_insert_with(fresh);
             match &to.name {
                 Some(name) => drop(names.names.insert(name.clone())),

@@ -7,7 +7,7 @@ use crate::names::{ObjectName, Reference};
 
 /// A reference whose verdict is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turned {
+pub struct ChangedVerdict {
     /// Which one.
     pub reference: Reference,
     /// Whether it was allowed and is no longer; else it is allowed and was not.
@@ -21,7 +21,7 @@ pub fn verify(
     grants: &[Grant],
     references: &[Reference],
     served: &[ServedType],
-) -> Vec<Turned> {
+) -> Vec<ChangedVerdict> {
     let kind = |object: &ObjectName| {
         let row = served.iter().find(|row| row.resource == object.resource);
         row.map(|row| row.kind.clone()).unwrap_or_else(|| {
@@ -43,7 +43,7 @@ pub fn verify(
         let old = sources.iter().any(|source| source.allows(from, to));
         let new = grants.iter().any(|grant| reference.is_granted_by(grant));
         if old != new {
-            turned.push(Turned { reference: reference.clone(), lost: old });
+            turned.push(ChangedVerdict { reference: reference.clone(), lost: old });
         }
     }
     turned

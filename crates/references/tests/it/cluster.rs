@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure_cluster::Cluster;
-use tenure_references::conformance::cluster::{Cluster as UnderTest, Pace};
+use tenure_references::conformance::cluster::{ConformanceCluster as UnderTest, ConformanceTiming};
 use tenure_references::conformance::{Base, CONSUMER, GATED_VECTORS, VECTORS, Vector};
 use tenure_references::{Identity, ObjectName, ReferencedCache, References, Resource};
 
@@ -25,7 +25,7 @@ async fn d9_d13_the_gated_vectors_hold_against_a_server_with_the_gates() {
 }
 
 async fn hold(cluster: &Cluster, vectors: &[(&str, &str)]) {
-    let pace = Pace { patience: Duration::from_secs(5), hold: Duration::ZERO };
+    let pace = ConformanceTiming { patience: Duration::from_secs(5), hold: Duration::ZERO };
     let base = Base::read().unwrap();
     let tested = UnderTest::prepare(cluster.client(), base, CONSUMER, pace).await.unwrap();
     let mut failures = Vec::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenure_references::migrate::{Following, MADE_FROM, NAMES_MAX, Origins, Step};
+use tenure_references::migrate::{Following, MADE_FROM, MigrationStep, NAMES_MAX, Origins};
 use tenure_references::{NoExpressions, Resource, ServedType};
 
 const GATEWAY: &str = "gateway.networking.k8s.io";
@@ -73,8 +73,10 @@ impl House {
             let grant = step.grant().clone();
             let name = grant["metadata"]["name"].as_str().unwrap().to_owned();
             match step {
-                Step::Create(_) | Step::Change { .. } => self.following.put_grant(grant),
-                Step::Delete(_) => self.following.remove_grant("prod-tls", &name),
+                MigrationStep::Create(_) | MigrationStep::Change { .. } => {
+                    self.following.put_grant(grant)
+                }
+                MigrationStep::Delete(_) => self.following.remove_grant("prod-tls", &name),
             }
         }
         assert!(self.following.plan().0.steps.is_empty(), "one time is enough");
@@ -178,7 +180,7 @@ fn m4_what_is_made_says_from_what() {
     let mut house = House::new();
     house.gateway("web", &["acme"]);
     let (plan, sources) = house.following.plan();
-    let [Step::Create(grant)] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    let [MigrationStep::Create(grant)] = plan.steps.as_slice() else { panic!("{plan:?}") };
     assert_eq!(grant["metadata"]["annotations"][MADE_FROM], "old");
     // Printed, it is nobody's but the reader's.
     assert_eq!(sources[0].1.grants()[0]["metadata"].get("annotations"), None);

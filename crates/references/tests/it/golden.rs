@@ -27,7 +27,8 @@ impl Expressions for Cel {
 }
 
 fn parsed(document: &str) -> (Value, Strategy) {
-    let value = tenure_yaml::to_json(document.as_bytes(), tenure_yaml::Limits::default()).unwrap();
+    let value =
+        tenure_yaml::to_json(document.as_bytes(), tenure_yaml::YamlLimits::default()).unwrap();
     let strategy = Strategy::from_object(value.as_object().unwrap()).unwrap();
     (value, strategy)
 }

@@ -4,8 +4,8 @@
 use futures::channel::mpsc::UnboundedReceiver;
 use serde_json::{Value, json};
 use tenure_references::{
-    Change, Code, Condition, Filter, Identity, NotUnderstood, Obj, ObjectName, RefIndex, RefQuery,
-    Resource, ServedType, Subject, TargetChange, Verdict,
+    Condition, Filter, Identity, NotUnderstood, Obj, ObjectName, RefIndex, RefQuery, Resource,
+    ServedType, Subject, TargetChange, UnmetCondition, Verdict, VerdictUpdate,
 };
 
 const GATEWAY: &str = "gateway.networking.k8s.io";
@@ -90,7 +90,7 @@ fn index() -> RefIndex {
     index.serve(served());
     index.put(&strategy()).unwrap();
     index.put(&consumer(&["contour"])).unwrap();
-    index.all_told();
+    index.mark_all_synced();
     index
 }
 
@@ -114,9 +114,9 @@ fn drain<T>(told: &mut UnboundedReceiver<T>) -> Vec<T> {
 }
 
 /// `+origin>namespace/name` became allowed, `-…` became denied.
-fn lines(changes: Vec<Change>) -> Vec<String> {
-    let line = |change: Change| {
-        let sign = if matches!(change, Change::BecameAllowed(_)) { '+' } else { '-' };
+fn lines(changes: Vec<VerdictUpdate>) -> Vec<String> {
+    let line = |change: VerdictUpdate| {
+        let sign = if matches!(change, VerdictUpdate::BecameAllowed(_)) { '+' } else { '-' };
         let reference = change.reference();
         let (origin, target) = (&reference.origin.name, &reference.target);
         format!("{sign}{origin}>{}/{}", target.namespace, target.name)
@@ -132,7 +132,7 @@ fn r110_a_verdict_says_what_allows_and_what_is_missing() {
     let Verdict::NotPermitted(why) = index.check(&query("web", "prod-tls", "acme")) else {
         panic!("not granted yet");
     };
-    assert_eq!((why.code, why.nearest), (Code::Grant, None));
+    assert_eq!((why.code, why.nearest), (UnmetCondition::Grant, None));
     index.put(&grant("one", &["acme"])).unwrap();
     index.put(&grant("two", &["acme", "more"])).unwrap();
     let Verdict::Granted { strategy, grants } = index.check(&query("web", "prod-tls", "acme"))
@@ -166,9 +166,9 @@ fn r110_class_and_subject_are_checked_when_they_are_said() {
     };
     assert_eq!(ask(&index, None, None), None);
     assert_eq!(ask(&index, Some("envoy"), None), None);
-    assert_eq!(ask(&index, Some("contour"), None), Some(Code::Class));
-    assert_eq!(ask(&index, None, Some(&contour)), Some(Code::Class));
-    assert_eq!(ask(&index, None, Some(&ann)), Some(Code::Subject));
+    assert_eq!(ask(&index, Some("contour"), None), Some(UnmetCondition::Class));
+    assert_eq!(ask(&index, None, Some(&contour)), Some(UnmetCondition::Class));
+    assert_eq!(ask(&index, None, Some(&ann)), Some(UnmetCondition::Subject));
     index.put(&consumer(&["*"])).unwrap();
     assert_eq!(ask(&index, None, Some(&contour)), None);
 }
@@ -224,7 +224,7 @@ fn r112_nothing_is_told_before_everything_was_seen() {
     index.put_origin(&gateways(), &gateway("web", "contour", &[near("own")]));
     assert!(drain(&mut told).is_empty() && !index.is_ready());
     assert_eq!(index.check(&query("web", "prod", "own")), Verdict::UnknownOrigin);
-    index.all_told();
+    index.mark_all_synced();
     assert_eq!(lines(drain(&mut told)), ["+web>prod/own"]);
     assert!(index.is_ready());
 }

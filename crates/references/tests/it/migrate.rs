@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tenure_references::migrate::{
-    Converted, Facts, GatewayGrants, Honoured, InUse, NAMES_MAX, Plan, Scope, SourceGrant, Weight,
-    convert, convert_all, is_source, verify,
+    Converted, GatewayGrants, Honoured, InUse, MigrationContext, MigrationPlan, NAMES_MAX,
+    RemovalScope, SourceGrant, Weight, convert, convert_all, is_source, verify,
 };
 use tenure_references::{
     Grant, Obj, ObjectName, RefIndex, RefQuery, Reference, Resource, ServedType, Strategy,
@@ -53,8 +53,8 @@ fn to(kind: &str, name: &str) -> Value {
     }
 }
 
-fn facts(strategies: &[Strategy]) -> Facts<'_> {
-    Facts { strategies, ..Facts::default() }
+fn facts(strategies: &[Strategy]) -> MigrationContext<'_> {
+    MigrationContext { strategies, ..MigrationContext::default() }
 }
 
 fn names(converted: &Converted) -> Vec<String> {
@@ -171,7 +171,7 @@ fn m2_one_grant_for_each_origin_target_and_purpose_and_sixteen_names_in_each() {
     let mut same = source(&[from("Gateway", "prod")], &[to("ConfigMap", "a")]);
     same["metadata"]["name"] = "old-gateways-configmaps-a".into();
     let all = convert_all(&[other, same], &facts(&strategies));
-    let plan = Plan::new(&all, [], Scope::Sources);
+    let plan = MigrationPlan::new(&all, [], RemovalScope::Sources);
     let created = plan.steps.iter().map(|step| step.grant()["metadata"]["name"].as_str().unwrap());
     assert_eq!(
         created.collect::<Vec<_>>(),
@@ -202,7 +202,7 @@ fn m3_kinds_are_looked_up_and_never_guessed() {
         namespaced: true,
         versions: vec!["v1".into()],
     }];
-    let made = convert(&unknown, &Facts { served: &served, ..facts(&strategies) });
+    let made = convert(&unknown, &MigrationContext { served: &served, ..facts(&strategies) });
     assert_eq!(names(&made), ["old-gateways-secrets"]);
     let nobody = source(&[from("Nothing", "prod")], &[to("Secret", "a")]);
     assert_eq!(convert(&nobody, &facts(&strategies)).notes[0].field, "spec.from[0]");
@@ -227,7 +227,7 @@ fn m4_what_cannot_be_converted_is_said() {
         elsewhere,
     ];
     let in_use = InUse::from_iter(&references);
-    let looked = Facts { in_use: Some(&in_use), ..facts(&strategies) };
+    let looked = MigrationContext { in_use: Some(&in_use), ..facts(&strategies) };
     let made = convert(&all_secrets, &looked);
     assert_eq!(made.grants()[0]["target"]["names"], json!(["acme", "beta"]));
     assert_eq!(codes(&made), [(Weight::Warning, "snapshot-of-wildcard")]);
@@ -237,7 +237,7 @@ fn m4_what_cannot_be_converted_is_said() {
     assert_eq!(codes(&made), [(Weight::Error, "no-strategy")]);
     assert!(made.notes[0].text.contains("resource: tcproutes}"), "{}", made.notes[0].text);
     // A bundled one knows, and is not in force.
-    let bundled = Facts { bundled: &strategies, ..Facts::default() };
+    let bundled = MigrationContext { bundled: &strategies, ..MigrationContext::default() };
     let made = convert(&source(&[from("Gateway", "prod")], &[to("Secret", "a")]), &bundled);
     assert_eq!(names(&made), ["old-gateways-secrets"]);
     assert_eq!(codes(&made), [(Weight::Warning, "inert")]);
@@ -257,7 +257,7 @@ fn m4_what_cannot_be_converted_is_said() {
     }];
     let made = convert(
         &source(&[from("GatewayClass", "prod")], &[to("Secret", "a")]),
-        &Facts { served: &served, ..facts(&strategies) },
+        &MigrationContext { served: &served, ..facts(&strategies) },
     );
     assert_eq!(codes(&made), [(Weight::Error, "cluster-scoped-origin")]);
 }
@@ -280,12 +280,12 @@ fn m5_old_and_new_verdicts_are_compared_reference_by_reference() {
     let sources = [SourceGrant::read(&object).unwrap()];
     // Made when everything was seen: nothing is lost or won.
     let in_use = InUse::from_iter(&references);
-    let looked = Facts { in_use: Some(&in_use), ..facts(&strategies) };
+    let looked = MigrationContext { in_use: Some(&in_use), ..facts(&strategies) };
     let made = convert(&object, &looked);
     assert!(verify(&sources, &grants(&made), &references, &[]).is_empty());
     // Made before one came: it is lost.
     let one = InUse::from_iter(&references[..1]);
-    let early = Facts { in_use: Some(&one), ..facts(&strategies) };
+    let early = MigrationContext { in_use: Some(&one), ..facts(&strategies) };
     let turned = verify(&sources, &grants(&convert(&object, &early)), &references, &[]);
     assert_eq!(turned.len(), 1);
     assert!(turned[0].lost && turned[0].reference.target.name == "late");
@@ -316,7 +316,7 @@ fn m6_old_grants_can_be_honoured_in_checks_and_never_let_anybody_read() {
             "spec": { "refs": [{ "name": "acme", "namespace": "prod-tls" }] },
         }),
     );
-    index.all_told();
+    index.mark_all_synced();
     let query = |name: &'static str| RefQuery {
         origin: Obj { group: GATEWAY, resource: "gateways", namespace: "prod", name: "web" },
         target: Obj { group: "", resource: "secrets", namespace: "prod-tls", name },

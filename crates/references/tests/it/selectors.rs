@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tenure_cluster::Cluster;
-use tenure_references::live::{Proposal, Snapshot};
+use tenure_references::live::{ProposedObjects, Snapshot};
 use tenure_references::{Identity, Obj, RefIndex, RefQuery, References, Resource, Selectors};
 
 use crate::cluster::{apply, delete, until};
@@ -119,7 +119,7 @@ async fn d9_d13_watches_keep_what_is_selected_current() {
     apply(&admin, &format!("{CLASSES}/inner"), &class("example.com/edge")).await;
     until("the class is seen", reads).await;
     // What a tool reads at one moment says the same.
-    let snapshot = Snapshot::read(&admin, &Proposal::default()).await.unwrap();
+    let snapshot = Snapshot::read(&admin, &ProposedObjects::default()).await.unwrap();
     assert!(snapshot.index().may_read(&edge, &secret("tls", "far")));
     assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
     assert!(snapshot.grants()[0].is_from("prod") && !snapshot.grants()[0].is_from("tls"));
@@ -156,7 +156,7 @@ fn d9_an_index_that_is_fed_by_hand_asks_for_namespaces() {
     assert!(index.needs().contains(&wanted));
     let (_, map) = objects().pop().unwrap();
     index.put_origin(&Resource::new("", "configmaps"), &map);
-    index.all_told();
+    index.mark_all_synced();
     assert!(!index.check(&far()).is_allowed());
     let namespaces = Resource::new("", "namespaces");
     index.put_origin(&namespaces, &namespace("prod", json!({ "team": "web" })));

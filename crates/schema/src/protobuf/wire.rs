@@ -11,14 +11,14 @@
 //! bytes at hand reach, and nothing is allocated.
 
 /// What is wrong with the bytes.
-pub(super) type Fault = &'static str;
+pub(super) type WireError = &'static str;
 
-const CUT: Fault = "the message ends too early";
-const WRONG: Fault = "the wire type does not fit the member";
+const CUT: WireError = "the message ends too early";
+const WRONG: WireError = "the wire type does not fit the member";
 
 /// One value as it stands on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wire<'a> {
+pub(super) enum WireValue<'a> {
     /// A number of variable length.
     Varint(u64),
     /// Eight bytes.
@@ -29,60 +29,60 @@ pub(super) enum Wire<'a> {
     Fixed32,
 }
 
-impl<'a> Wire<'a> {
+impl<'a> WireValue<'a> {
     /// The bytes of a text, a message or packed numbers.
-    pub(super) fn bytes(self) -> Result<&'a [u8], Fault> {
+    pub(super) fn bytes(self) -> Result<&'a [u8], WireError> {
         match self {
-            Wire::Bytes(bytes) => Ok(bytes),
+            WireValue::Bytes(bytes) => Ok(bytes),
             _ => Err(WRONG),
         }
     }
 
     /// The text; it must be UTF-8.
-    pub(super) fn text(self) -> Result<&'a str, Fault> {
+    pub(super) fn text(self) -> Result<&'a str, WireError> {
         str::from_utf8(self.bytes()?).map_err(|_| "text that is not UTF-8")
     }
 
     /// The number of variable length.
-    pub(super) fn varint(self) -> Result<u64, Fault> {
+    pub(super) fn varint(self) -> Result<u64, WireError> {
         match self {
-            Wire::Varint(number) => Ok(number),
+            WireValue::Varint(number) => Ok(number),
             _ => Err(WRONG),
         }
     }
 
     /// A signed number; negative ones are written as their two's complement.
-    pub(super) fn int64(self) -> Result<i64, Fault> {
+    pub(super) fn int64(self) -> Result<i64, WireError> {
         Ok(self.varint()?.cast_signed())
     }
 
     /// A signed number of which the lower half counts, as upstream's reader has it.
-    pub(super) fn int32(self) -> Result<i32, Fault> {
+    pub(super) fn int32(self) -> Result<i32, WireError> {
         Ok(self.varint()? as i32)
     }
 
     /// A number with a fraction.
-    pub(super) fn double(self) -> Result<f64, Fault> {
+    pub(super) fn double(self) -> Result<f64, WireError> {
         match self {
-            Wire::Fixed64(bits) => Ok(f64::from_bits(bits)),
+            WireValue::Fixed64(bits) => Ok(f64::from_bits(bits)),
             _ => Err(WRONG),
         }
     }
 }
 
 /// Reads a message member by member.
-pub(super) struct Reader<'a> {
+pub(super) struct WireReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     /// A reader of that message.
     pub(super) fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
     /// The next member's tag and value; nothing at the end.
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, Fault> {
+    pub(super) fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -92,15 +92,15 @@ impl<'a> Reader<'a> {
             return Err("a tag of zero");
         }
         let wire = match key & 7 {
-            0 => Wire::Varint(self.varint()?),
-            1 => Wire::Fixed64(self.fixed64()?),
+            0 => WireValue::Varint(self.varint()?),
+            1 => WireValue::Fixed64(self.fixed64()?),
             2 => {
                 let length = usize::try_from(self.varint()?).map_err(|_| CUT)?;
-                Wire::Bytes(self.take(length)?)
+                WireValue::Bytes(self.take(length)?)
             }
             5 => {
                 self.take(4)?;
-                Wire::Fixed32
+                WireValue::Fixed32
             }
             _ => return Err("a group or an unknown wire type"),
         };
@@ -108,18 +108,21 @@ impl<'a> Reader<'a> {
     }
 
     /// The next of packed numbers: of eight bytes each, or of variable length.
-    pub(super) fn next_packed(&mut self, eight_bytes: bool) -> Result<Option<Wire<'a>>, Fault> {
+    pub(super) fn next_packed(
+        &mut self,
+        eight_bytes: bool,
+    ) -> Result<Option<WireValue<'a>>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
         let wire = match eight_bytes {
-            true => Wire::Fixed64(self.fixed64()?),
-            false => Wire::Varint(self.varint()?),
+            true => WireValue::Fixed64(self.fixed64()?),
+            false => WireValue::Varint(self.varint()?),
         };
         Ok(Some(wire))
     }
 
-    fn varint(&mut self) -> Result<u64, Fault> {
+    fn varint(&mut self) -> Result<u64, WireError> {
         let mut number = 0;
         for shift in (0..70).step_by(7) {
             let (byte, rest) = self.rest.split_first().ok_or(CUT)?;
@@ -133,13 +136,13 @@ impl<'a> Reader<'a> {
         Err("a number of more than ten bytes")
     }
 
-    fn fixed64(&mut self) -> Result<u64, Fault> {
+    fn fixed64(&mut self) -> Result<u64, WireError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(CUT)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(CUT)?;
         self.rest = rest;
         Ok(taken)
@@ -150,8 +153,8 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    fn all(message: &[u8]) -> Result<Vec<(u32, Wire<'_>)>, Fault> {
-        let mut reader = Reader::new(message);
+    fn all(message: &[u8]) -> Result<Vec<(u32, WireValue<'_>)>, WireError> {
+        let mut reader = WireReader::new(message);
         let mut found = Vec::new();
         while let Some(member) = reader.next()? {
             found.push(member);
@@ -168,10 +171,10 @@ mod tests {
             0x25, 1, 2, 3, 4, // 4: four bytes
         ];
         let expected = vec![
-            (1, Wire::Varint(150)),
-            (2, Wire::Bytes(b"hi")),
-            (3, Wire::Fixed64(1)),
-            (4, Wire::Fixed32),
+            (1, WireValue::Varint(150)),
+            (2, WireValue::Bytes(b"hi")),
+            (3, WireValue::Fixed64(1)),
+            (4, WireValue::Fixed32),
         ];
         assert_eq!(all(&message), Ok(expected));
         assert_eq!(all(&[]), Ok(Vec::new()));
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn r22_broken_bytes_are_refused() {
-        let rows: [(&[u8], Fault); 10] = [
+        let rows: [(&[u8], WireError); 10] = [
             (&[0x08], CUT),
             (&[0x08, 0x80], CUT),
             (&[0x80], CUT),

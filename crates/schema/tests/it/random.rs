@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenure_machinery::Object;
 use tenure_schema::decode::knows;
-use tenure_schema::{Shape, TypeId, apply_defaults, decode, facts};
+use tenure_schema::{TypeId, ValueType, apply_defaults, decode, facts};
 
 /// A stream of choices; the same seed gives the same object.
 pub(super) struct Dice(pub(super) u64);
@@ -17,21 +17,23 @@ impl Dice {
     }
 }
 
-fn some(shape: &Shape, depth: usize, dice: &mut Dice) -> Value {
+fn some(shape: &ValueType, depth: usize, dice: &mut Dice) -> Value {
     if dice.roll(12) == 0 {
         return Value::Null;
     }
     let pick = dice.roll(4) as usize;
     match shape {
-        Shape::String => json!(["", "a", "TCP", "é"][pick]),
-        Shape::Bytes => json!(["", "YQ==", "YWI=", "YWJj"][pick]),
-        Shape::Bool => json!(pick < 2),
-        Shape::Int32 => json!([0, 1, -1, i32::MAX][pick]),
-        Shape::Int64 => json!([0, 1, -1, i64::MAX][pick]),
-        Shape::Double => json!([0.0, 1.5, -2.0, 1e9][pick]),
-        Shape::Quantity => [json!("1024Mi"), json!("0.5"), json!(0), json!("1500m")][pick].clone(),
-        Shape::IntOrString => [json!(0), json!(""), json!("25%"), json!(80)][pick].clone(),
-        Shape::Time => json!(
+        ValueType::String => json!(["", "a", "TCP", "é"][pick]),
+        ValueType::Bytes => json!(["", "YQ==", "YWI=", "YWJj"][pick]),
+        ValueType::Bool => json!(pick < 2),
+        ValueType::Int32 => json!([0, 1, -1, i32::MAX][pick]),
+        ValueType::Int64 => json!([0, 1, -1, i64::MAX][pick]),
+        ValueType::Double => json!([0.0, 1.5, -2.0, 1e9][pick]),
+        ValueType::Quantity => {
+            [json!("1024Mi"), json!("0.5"), json!(0), json!("1500m")][pick].clone()
+        }
+        ValueType::IntOrString => [json!(0), json!(""), json!("25%"), json!(80)][pick].clone(),
+        ValueType::Time => json!(
             [
                 "0001-01-01T00:00:00Z",
                 "2020-01-02T03:04:05.6+01:00",
@@ -39,7 +41,7 @@ fn some(shape: &Shape, depth: usize, dice: &mut Dice) -> Value {
                 "2020-01-01T00:00:00Z"
             ][pick]
         ),
-        Shape::MicroTime => json!(
+        ValueType::MicroTime => json!(
             [
                 "0001-01-01T00:00:00.000000Z",
                 "2020-01-02T03:04:05.123456+01:00",
@@ -47,10 +49,10 @@ fn some(shape: &Shape, depth: usize, dice: &mut Dice) -> Value {
                 "2020-01-01T00:00:00.000000Z"
             ][pick]
         ),
-        Shape::Any => [json!({"a": null}), json!([1]), json!(true), json!({})][pick].clone(),
-        Shape::Struct(id) => Value::Object(members(*id, depth + 1, dice)),
-        Shape::List(item) => (0..pick % 3).map(|_| some(item, depth + 1, dice)).collect(),
-        Shape::Map(each) => Value::Object(
+        ValueType::Any => [json!({"a": null}), json!([1]), json!(true), json!({})][pick].clone(),
+        ValueType::Struct(id) => Value::Object(members(*id, depth + 1, dice)),
+        ValueType::List(item) => (0..pick % 3).map(|_| some(item, depth + 1, dice)).collect(),
+        ValueType::Map(each) => Value::Object(
             (0..pick % 3).map(|n| (format!("k{n}"), some(each, depth + 1, dice))).collect(),
         ),
     }

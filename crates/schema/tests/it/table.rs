@@ -1,13 +1,13 @@
 //! Promises that the table keeps as a whole (spec/dependencies.md R13).
 
-use tenure_schema::{ListType, Shape, facts};
+use tenure_schema::{ListMerge, ValueType, facts};
 
 use crate::id;
 
 /// The shape without lists and maps around it.
-fn core(shape: &Shape) -> &Shape {
+fn core(shape: &ValueType) -> &ValueType {
     match shape {
-        Shape::List(inner) | Shape::Map(inner) => core(inner),
+        ValueType::List(inner) | ValueType::Map(inner) => core(inner),
         other => other,
     }
 }
@@ -17,12 +17,12 @@ fn r13_list_keys_and_merge_keys_are_members_of_the_items() {
     for of in facts().types() {
         for field in &of.fields {
             let mut keys = match &field.list {
-                ListType::Map(keys) => keys.clone(),
+                ListMerge::Map(keys) => keys.clone(),
                 _ => Vec::new(),
             };
             keys.extend(field.merge_key.filter(|key| !key.is_empty()));
             for key in keys {
-                let Shape::Struct(item) = core(&field.shape) else {
+                let ValueType::Struct(item) = core(&field.shape) else {
                     panic!("{}.{} has keys but no items", of.name, field.json);
                 };
                 let item = facts().get(*item).unwrap();

@@ -4,11 +4,11 @@
 use tenure_kinds::certificate_request;
 use tenure_machinery::validate::same;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
 use super::Operation;
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// Whose certificates the server takes for those of its users.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -19,8 +19,8 @@ const SKEW_SECONDS: i64 = 5 * 60;
 
 /// Refuses what the user may not do to a CertificateSigningRequest.
 pub(super) fn may_decide(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     new: Option<&Object>,
@@ -44,8 +44,8 @@ pub(super) fn may_decide(
 /// Refuses a bundle in the name of a signer by somebody who does not speak for it. The garbage collector's
 /// members may change.
 pub(super) fn may_attest(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -58,8 +58,8 @@ pub(super) fn may_attest(
 
 /// Refuses an answer to a pod's request by somebody who does not speak for its signer (R136e).
 pub(super) fn may_issue(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -112,8 +112,8 @@ fn only_collected(old: &Object, new: &Object) -> bool {
 }
 
 fn may(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     verb: &str,
     deed: &str,
     signer: &str,
@@ -128,11 +128,11 @@ fn may(
 }
 
 /// Whether the user has this right on the signer, by its name or by its domain.
-fn holds(api: &Api, request: &Request, verb: &str, signer: &str) -> bool {
+fn holds(api: &ApiServer, request: &ResourceRequest, verb: &str, signer: &str) -> bool {
     let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
     let every = format!("{domain}/*");
     [signer, &every].into_iter().any(|name| {
-        let asked = Asked::Resource {
+        let asked = RequestAttributes::Resource {
             verb,
             group: "certificates.k8s.io",
             resource: "signers",
@@ -144,7 +144,7 @@ fn holds(api: &Api, request: &Request, verb: &str, signer: &str) -> bool {
     })
 }
 
-fn check_subject(request: &Request, new: &Object) -> Result<(), Failure> {
+fn check_subject(request: &ResourceRequest, new: &Object) -> Result<(), Failure> {
     if signer(new) != CLIENT_SIGNER {
         return Ok(());
     }

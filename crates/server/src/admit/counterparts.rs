@@ -1,35 +1,35 @@
 //! What a strategy, a consumer or a grant means beside the others: worth telling, never refused
 //! (spec/referential-authorization.md R34–R42).
 
-use tenure_kinds::reference::{self, ReferenceKind, Triple, line, triples};
+use tenure_kinds::reference::{self, ReferenceKind, TripleView, line, triples};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Object, ObjectExt};
-use tenure_rbac::{Asked, Decision, Who};
+use tenure_rbac::{RbacDecision, RequestAttributes, Requester};
 use tenure_world::World;
 
-use crate::api::Api;
-use crate::reference::Around;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::reference::ReferenceContext;
+use crate::request::ResourceRequest;
 
 const STRATEGIES: &str = "/registry/referencestrategies/";
 const CONSUMERS: &str = "/registry/clusterreferenceconsumers/";
 
 /// What to tell about an object of the three kinds.
 pub(super) fn warnings(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Vec<String> {
     let kind = &request.served.kind;
     let Some(of) = ReferenceKind::of(kind) else { return Vec::new() };
-    let around = Around::now(api);
+    let around = ReferenceContext::now(api);
     let mut lines = reference::warnings(kind, new, old, &around);
-    let beside = Beside { api, around, new, strategies: all(state, STRATEGIES) };
+    let beside = CounterpartCheck { api, around, new, strategies: all(state, STRATEGIES) };
     match of {
         ReferenceKind::Grant => {
-            let triple = Triple::read(new);
+            let triple = TripleView::read(new);
             lines.extend(beside.no_strategy("", &triple));
             lines.extend(no_consumer(&all(state, CONSUMERS), &[triple]));
         }
@@ -37,7 +37,7 @@ pub(super) fn warnings(
             lines.extend(beside.closed());
             for (index, entry) in objects(new, "references") {
                 let place = format!("references[{index}]");
-                lines.extend(beside.no_strategy(&place, &Triple::read(entry)));
+                lines.extend(beside.no_strategy(&place, &TripleView::read(entry)));
             }
             lines.extend(beside.broad());
         }
@@ -55,8 +55,8 @@ fn all(state: &World, prefix: &str) -> Vec<Object> {
 }
 
 /// Says that nobody consumes any of these, and who comes nearest (R40).
-fn no_consumer(consumers: &[Object], wanted: &[Triple<'_>]) -> Option<String> {
-    let known: Vec<(&str, Triple<'_>)> = consumers
+fn no_consumer(consumers: &[Object], wanted: &[TripleView<'_>]) -> Option<String> {
+    let known: Vec<(&str, TripleView<'_>)> = consumers
         .iter()
         .flat_map(|consumer| {
             let of = triples(ReferenceKind::Consumer, consumer, None);
@@ -78,24 +78,27 @@ fn no_consumer(consumers: &[Object], wanted: &[Triple<'_>]) -> Option<String> {
 }
 
 /// The member in which the nearest of the known differs, and the words for it.
-fn nearest(wanted: &Triple<'_>, known: &[(&str, Triple<'_>)]) -> Option<(&'static str, String)> {
+fn nearest(
+    wanted: &TripleView<'_>,
+    known: &[(&str, TripleView<'_>)],
+) -> Option<(&'static str, String)> {
     known.iter().find_map(|(name, triple)| {
         let (member, value) = wanted.only_difference(triple)?;
         Some((member, format!("; the nearest, {name:?}, has {member} {value:?}")))
     })
 }
 
-struct Beside<'a> {
-    api: &'a Api,
-    around: Around,
+struct CounterpartCheck<'a> {
+    api: &'a ApiServer,
+    around: ReferenceContext,
     new: &'a Object,
     strategies: Vec<Object>,
 }
 
-impl Beside<'_> {
+impl CounterpartCheck<'_> {
     /// Says that no strategy finds such references, and which comes nearest (R40).
-    fn no_strategy(&self, place: &str, wanted: &Triple<'_>) -> Option<String> {
-        let known: Vec<(&str, Triple<'_>)> = self
+    fn no_strategy(&self, place: &str, wanted: &TripleView<'_>) -> Option<String> {
+        let known: Vec<(&str, TripleView<'_>)> = self
             .strategies
             .iter()
             .flat_map(|strategy| {
@@ -184,11 +187,11 @@ impl Beside<'_> {
             "Group" => (String::new(), vec![name.to_owned()]),
             _ => (name.to_owned(), vec!["system:authenticated".to_owned()]),
         };
-        let who = Who { user: &user, groups: &groups };
+        let who = Requester { user: &user, groups: &groups };
         let rbac = self.api.access.rbac();
         let broad =
             reference::targets(ReferenceKind::Consumer, self.new).into_iter().find(|to| {
-                let asked = Asked::Resource {
+                let asked = RequestAttributes::Resource {
                     verb: "list",
                     group: to.group,
                     resource: to.resource,
@@ -196,7 +199,7 @@ impl Beside<'_> {
                     namespace: "",
                     name: "",
                 };
-                who.is_master() || matches!(rbac.allows(&who, &asked), Decision::Allow(_))
+                who.is_master() || matches!(rbac.allows(&who, &asked), RbacDecision::Allow(_))
             })?;
         let why = format!(
             "may list {broad} everywhere through RBAC; referential authorization adds nothing until that is \

@@ -4,16 +4,16 @@
 //! is stored, again on every attempt, so an object that vanishes between decision and write changes nothing.
 
 use tenure_machinery::Failure;
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
 use crate::access::refusal;
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// Refuses a creation that the request line did not ask for, unless its sender may create that object.
-pub(super) fn must_be_allowed(api: &Api, request: &Request) -> Result<(), Failure> {
+pub(super) fn must_be_allowed(api: &ApiServer, request: &ResourceRequest) -> Result<(), Failure> {
     let kind = &request.served.kind;
-    let asked = Asked::Resource {
+    let asked = RequestAttributes::Resource {
         verb: &request.verb,
         group: &kind.group,
         resource: &kind.plural,

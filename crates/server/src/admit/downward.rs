@@ -6,8 +6,8 @@ use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object, ObjectExt};
 
 use crate::admit::namespace;
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// The label of a namespace that forbids it, and its value.
 const LABEL: &str = "downward.tenure.dev/owner-references";
@@ -17,8 +17,8 @@ const FORBID: &str = "forbid";
 ///
 /// What is stored stays valid, so that a label set later wedges nothing that runs.
 pub(super) fn may_read_owners(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -51,6 +51,10 @@ pub(super) fn may_read_owners(
 }
 
 /// What to tell about fields that can never have a value and files that can never be written (R8, R62i).
-pub(super) fn warnings(request: &Request, old: Option<&Object>, new: &Object) -> Vec<String> {
+pub(super) fn warnings(
+    request: &ResourceRequest,
+    old: Option<&Object>,
+    new: &Object,
+) -> Vec<String> {
     downward::warnings(&request.served.kind, new, old)
 }

@@ -6,10 +6,10 @@ use serde_json::Value;
 use tenure_machinery::kind::{ActedOn, Ignored};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::request::Request;
+use crate::request::ResourceRequest;
 
 /// Says that nothing acts on an object, or on a part of it.
-pub(super) fn warnings(request: &Request, new: &Object) -> Vec<String> {
+pub(super) fn warnings(request: &ResourceRequest, new: &Object) -> Vec<String> {
     if !request.subresource.is_empty() {
         return Vec::new();
     }

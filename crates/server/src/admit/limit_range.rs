@@ -7,10 +7,10 @@ use tenure_podspec::limit_range::{default_limits, refuse_claim, refuse_pod};
 use tenure_world::World;
 
 use crate::admit::Operation;
-use crate::request::Request;
+use crate::request::ResourceRequest;
 
 /// What is looked at: pods that are made or resized, and claims.
-fn applies(request: &Request, operation: Operation, old: Option<&Object>) -> bool {
+fn applies(request: &ResourceRequest, operation: Operation, old: Option<&Object>) -> bool {
     // What is on its way out is let go.
     let deleting = |old: &Object| old.str_at(&["metadata", "deletionTimestamp"]).is_some();
     let kind = &request.served.kind;
@@ -36,7 +36,7 @@ fn ranges(state: &World, namespace: &str) -> Result<Vec<Object>, Failure> {
 /// Fills in what the containers of a pod leave unsaid.
 pub(super) fn fill(
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     object: &mut Object,
@@ -53,7 +53,7 @@ pub(super) fn fill(
 /// Refuses what goes beyond a bound.
 pub(super) fn refuse(
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     new: &Object,

@@ -37,25 +37,25 @@ pub(crate) use namespace::must_take as namespace_must_take;
 pub use ownership::OwnerChecks;
 pub(crate) use pod::label_topology;
 pub(crate) use pod_security::existing as judge_existing_pods;
-pub use policy::Policies;
+pub use policy::AdmissionPolicies;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
 pub(crate) use service::SERVICE_RANGE;
 pub use service::first_address as first_service_address;
 pub use tenure_kinds::downward::Downward;
-pub use tenure_kinds::retention::Retention;
+pub use tenure_kinds::retention::RetentionOptions;
 
 use std::sync::Arc;
 
 use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt};
 use tenure_world::World;
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::certificate_signing;
 use crate::clock::now;
 use crate::custom;
 use crate::node;
-use crate::request::Request;
+use crate::request::ResourceRequest;
 use crate::write::commit::Extras;
 
 /// What is done to the object.
@@ -73,8 +73,8 @@ pub enum Operation {
 
 /// Refuses what a node may not write, before anything of the object is dropped or filled in.
 pub(crate) fn restrict(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -83,7 +83,11 @@ pub(crate) fn restrict(
 }
 
 /// The state in which a new object is judged.
-pub(crate) async fn state_for_new(api: &Api, request: &Request, object: &Object) -> Arc<World> {
+pub(crate) async fn state_for_new(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    object: &Object,
+) -> Arc<World> {
     match (request.served.kind.group.as_ref(), request.served.kind.kind.as_ref()) {
         ("", "Pod") => pod::with_account(api, object).await,
         _ => api.world.current(),
@@ -92,9 +96,9 @@ pub(crate) async fn state_for_new(api: &Api, request: &Request, object: &Object)
 
 /// Changes the object as the cluster wants it, or refuses.
 pub fn mutate(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     object: &mut Object,
@@ -152,8 +156,8 @@ pub fn mutate(
 
 /// Refuses what may not happen.
 pub(crate) fn validate(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     new: Option<&Object>,
@@ -214,9 +218,9 @@ pub(crate) fn check_expressions(
 /// What to tell about an object that is written all the same.
 #[must_use]
 pub(crate) fn warnings(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Vec<String> {
@@ -230,9 +234,9 @@ pub(crate) fn warnings(
 
 /// Takes addresses and ports for the object, to be committed with it.
 pub fn allocate(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     object: &mut Object,
     extras: &mut Extras,
@@ -248,9 +252,9 @@ pub fn allocate(
 
 /// Gives back what a removed object had taken, in the transaction that removes it.
 pub fn release(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     object: &Object,
     extras: &mut Extras,
 ) -> Result<(), Failure> {

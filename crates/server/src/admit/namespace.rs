@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Kind, Object, ObjectExt};
-use tenure_world::{Guard, Record, World};
+use tenure_world::{Precondition, Record, World};
 
-use crate::request::Request;
+use crate::request::ResourceRequest;
 use crate::write::commit::Extras;
 
 /// Namespaces that cannot be deleted.
@@ -21,7 +21,7 @@ pub(super) fn key(name: &str) -> String {
 /// Refuses to create in a namespace that is missing or going, and guards that it stays as it is.
 pub(super) fn must_exist(
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     object: &Object,
     extras: &mut Extras,
 ) -> Result<(), Failure> {
@@ -35,9 +35,9 @@ pub(super) fn must_exist(
     let is_pod = kind.group.is_empty() && kind.kind == "Pod";
     extras.guards.push(if is_pod {
         // Which pods it allows is said in its labels: whoever is let in is let in by what they say then.
-        Guard::At { key: key.as_str().into(), revision: Some(record.revision()) }
+        Precondition::At { key: key.as_str().into(), revision: Some(record.revision()) }
     } else {
-        Guard::Living { key: key.as_str().into(), uid: record.uid().into() }
+        Precondition::Living { key: key.as_str().into(), uid: record.uid().into() }
     });
     Ok(())
 }
@@ -70,7 +70,10 @@ pub(crate) fn must_take<'a>(
 }
 
 /// Refuses to delete a namespace the cluster needs.
-pub(super) fn must_not_be_protected(request: &Request, object: &Object) -> Result<(), Failure> {
+pub(super) fn must_not_be_protected(
+    request: &ResourceRequest,
+    object: &Object,
+) -> Result<(), Failure> {
     let kind = &request.served.kind;
     let name = object.name();
     if kind.group.is_empty() && kind.kind == "Namespace" && PROTECTED.contains(&name) {

@@ -9,14 +9,14 @@
 use serde_json::Value;
 use tenure_machinery::validate::text;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 use tenure_world::World;
 
 use crate::admit::Operation;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::User;
-use crate::registry::{Registry, Served};
-use crate::request::Request;
+use crate::registry::{Registry, ServedKind};
+use crate::request::ResourceRequest;
 
 /// How owner references are treated when they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Default for OwnerChecks {
 
 /// One reference, as far as a change of it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reference<'a> {
+struct OwnerReferenceView<'a> {
     api_version: &'a str,
     kind: &'a str,
     name: &'a str,
@@ -44,15 +44,15 @@ struct Reference<'a> {
     blocking: Option<bool>,
 }
 
-impl<'a> Reference<'a> {
-    fn all(object: &'a Object) -> Vec<Reference<'a>> {
+impl<'a> OwnerReferenceView<'a> {
+    fn all(object: &'a Object) -> Vec<OwnerReferenceView<'a>> {
         let list = object.list_at(&["metadata", "ownerReferences"]);
-        list.iter().filter_map(Value::as_object).map(Reference::read).collect()
+        list.iter().filter_map(Value::as_object).map(OwnerReferenceView::read).collect()
     }
 
-    fn read(reference: &'a Object) -> Reference<'a> {
+    fn read(reference: &'a Object) -> OwnerReferenceView<'a> {
         let flag = |member: &str| reference.get(member).and_then(Value::as_bool);
-        Reference {
+        OwnerReferenceView {
             api_version: text(reference, "apiVersion"),
             kind: text(reference, "kind"),
             name: text(reference, "name"),
@@ -63,9 +63,9 @@ impl<'a> Reference<'a> {
     }
 
     /// The kinds that the reference may mean, in just the version it names.
-    fn kinds<'r>(&self, registry: &'r Registry) -> Vec<&'r Served> {
+    fn kinds<'r>(&self, registry: &'r Registry) -> Vec<&'r ServedKind> {
         let (group, version) = self.api_version.rsplit_once('/').unwrap_or(("", self.api_version));
-        let means = |served: &&Served| {
+        let means = |served: &&ServedKind| {
             let kind = &served.kind;
             kind.group == group && kind.version == version && kind.kind == self.kind
         };
@@ -75,8 +75,8 @@ impl<'a> Reference<'a> {
 
 /// Refuses references that the writer may not set (R24–R30); without enforcement the log has a hint.
 pub(super) fn may_refer(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     new: &Object,
@@ -87,12 +87,13 @@ pub(super) fn may_refer(
     if is_pod && request.subresource == "status" {
         return Ok(());
     }
-    let (before, after) = (old.map(Reference::all).unwrap_or_default(), Reference::all(new));
+    let (before, after) =
+        (old.map(OwnerReferenceView::all).unwrap_or_default(), OwnerReferenceView::all(new));
     if before == after {
         return Ok(());
     }
-    let may = |asked: &Asked<'_>| api.access.may(&request.user, asked).is_some();
-    let dependent = Asked::Resource {
+    let may = |asked: &RequestAttributes<'_>| api.access.may(&request.user, asked).is_some();
+    let dependent = RequestAttributes::Resource {
         verb: "delete",
         group: &kind.group,
         resource: &kind.plural,
@@ -119,26 +120,30 @@ pub(super) fn may_refer(
 }
 
 /// References that block now and did not before (R27).
-fn new_blocking<'a>(before: &[Reference<'a>], after: &[Reference<'a>]) -> Vec<Reference<'a>> {
+fn new_blocking<'a>(
+    before: &[OwnerReferenceView<'a>],
+    after: &[OwnerReferenceView<'a>],
+) -> Vec<OwnerReferenceView<'a>> {
     let blocked = |uid: &str| {
         let known = before.iter().rev().find(|reference| reference.uid == uid);
         known.is_some_and(|reference| reference.blocking == Some(true))
     };
-    let new =
-        |reference: &&Reference<'_>| reference.blocking == Some(true) && !blocked(reference.uid);
+    let new = |reference: &&OwnerReferenceView<'_>| {
+        reference.blocking == Some(true) && !blocked(reference.uid)
+    };
     after.iter().filter(new).copied().collect()
 }
 
 /// Why somebody may not hold these owners back; `None` if they may (R28–R30).
 fn may_block(
     registry: &Registry,
-    blocking: &[Reference<'_>],
+    blocking: &[OwnerReferenceView<'_>],
     namespace: &str,
-    may: impl Fn(&Asked<'_>) -> bool,
+    may: impl Fn(&RequestAttributes<'_>) -> bool,
 ) -> Option<String> {
     let finalize = |group: &str, resource: &str, namespace: &str, name: &str| {
         let (verb, subresource) = ("update", "finalizers");
-        may(&Asked::Resource { verb, group, resource, subresource, namespace, name })
+        may(&RequestAttributes::Resource { verb, group, resource, subresource, namespace, name })
     };
     if blocking.is_empty() || finalize("*", "*", "", "*") {
         return None;
@@ -168,7 +173,7 @@ fn may_block(
 }
 
 /// One line for the log where a reference would have been refused.
-fn hint(user: &User, served: &Served, object: &Object, why: &str) {
+fn hint(user: &User, served: &ServedKind, object: &Object, why: &str) {
     tracing::info!(
         user = user.name,
         resource = %served.kind.plural,
@@ -181,9 +186,9 @@ fn hint(user: &User, served: &Served, object: &Object, why: &str) {
 
 /// What to tell about references that this write adds and whose owner is absent (B1).
 pub(super) fn absent_owners(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Vec<String> {
@@ -191,12 +196,12 @@ pub(super) fn absent_owners(
         return Vec::new();
     }
     let registry = api.kinds.current();
-    let before = old.map(Reference::all).unwrap_or_default();
+    let before = old.map(OwnerReferenceView::all).unwrap_or_default();
     let mut warnings = Vec::new();
-    for (at, reference) in Reference::all(new).into_iter().enumerate() {
+    for (at, reference) in OwnerReferenceView::all(new).into_iter().enumerate() {
         let known = before.iter().any(|other| {
-            Reference { controller: None, blocking: None, ..*other }
-                == Reference { controller: None, blocking: None, ..reference }
+            OwnerReferenceView { controller: None, blocking: None, ..*other }
+                == OwnerReferenceView { controller: None, blocking: None, ..reference }
         });
         let Some(owner) = reference.kinds(&registry).into_iter().next().filter(|_| !known) else {
             continue;

@@ -9,9 +9,9 @@ use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object, ObjectExt, usage};
 use tenure_world::World;
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::clock::seconds_after;
-use crate::request::Request;
+use crate::request::ResourceRequest;
 use crate::{fair, node};
 
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -24,7 +24,7 @@ const NEW_SECONDS: i64 = 10;
 
 /// The state in which a new pod is judged. Whoever makes a namespace and a pod in it at once need not know
 /// that the namespace gets its account a moment later (R165).
-pub(crate) async fn with_account(api: &Api, pod: &Object) -> Arc<World> {
+pub(crate) async fn with_account(api: &ApiServer, pod: &Object) -> Arc<World> {
     let begin = Instant::now();
     let named = pod.str_at(&["spec", "serviceAccountName"]).unwrap_or_default();
     let account = format!("/registry/serviceaccounts/{}/default", pod.namespace());
@@ -47,7 +47,11 @@ pub(crate) async fn with_account(api: &Api, pod: &Object) -> Arc<World> {
 }
 
 /// Fills in the account, checks that it exists, mounts its token.
-pub(super) fn service_account(api: &Api, state: &World, pod: &mut Object) -> Result<(), Failure> {
+pub(super) fn service_account(
+    api: &ApiServer,
+    state: &World,
+    pod: &mut Object,
+) -> Result<(), Failure> {
     if node::is_mirror(pod) {
         // What a node runs from a file is not changed, or the node would not know it again.
         return match node::mirror_credential(pod) {
@@ -145,7 +149,11 @@ fn mountable_only(account: &Object, spec: &Object, lists: &[&str]) -> Result<(),
 }
 
 /// Debug containers are bound to what the account of their pod may use, like all others (R165).
-pub(super) fn may_debug(state: &World, request: &Request, new: &Object) -> Result<(), Failure> {
+pub(super) fn may_debug(
+    state: &World,
+    request: &ResourceRequest,
+    new: &Object,
+) -> Result<(), Failure> {
     let kind = &request.served.kind;
     if kind.kind != "Pod" || !kind.group.is_empty() || request.subresource != "ephemeralcontainers"
     {
@@ -166,7 +174,7 @@ pub(super) fn may_debug(state: &World, request: &Request, new: &Object) -> Resul
     mountable_only(&stored, &spec, &["ephemeralContainers"]).or_else(|why| refuse(&why))
 }
 
-fn mount_token(api: &Api, spec: &mut Object) {
+fn mount_token(api: &ApiServer, spec: &mut Object) {
     // A volume that is there under such a name is the one to use.
     let known = spec.list_at(&["volumes"]).iter().find_map(|volume| {
         let name = volume.get("name")?.as_str()?;
@@ -260,7 +268,7 @@ pub(crate) fn label_topology(state: &World, node: &str, object: &mut Object) {
 /// Refuses to give a pod more than its node can ever have.
 pub(super) fn may_resize(
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -292,7 +300,7 @@ pub(super) fn may_resize(
         return Err(because("UnsupportedPlatform", &why));
     }
     let stored: Object = serde_json::from_slice(record.bytes()).map_err(Failure::internal)?;
-    let wanted = usage::asked_by_containers(new, "requests");
+    let wanted = usage::container_totals(new, "requests");
     let overhead = usage::amounts(new.map_at(&["spec", "overhead"]));
     let amount = |of: &usage::Usage, name: &str| of.get(name).copied().unwrap_or(Quantity::ZERO);
     let mut lacks = Vec::new();

@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt};
 use tenure_podspec::pod_security::{
-    Level, LevelVersion, Policy, Violation, details, evaluate, is_significant_update, reasons,
+    LevelVersion, PodSecurityLevel, PodSecurityLevels, Violation, details, evaluate,
+    is_significant_update, reasons,
 };
 use tenure_world::{Record, World};
 
 use crate::admit::{Operation, namespace};
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// How many pods of a namespace are judged when its level changes.
 const PODS_MAX: usize = 3000;
@@ -29,8 +30,8 @@ const HARMLESS: [&str; 8] =
 
 /// Refuses a pod that the namespace does not allow; warns of and audits what it does not like.
 pub(super) fn judge(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     new: &Object,
@@ -133,12 +134,12 @@ fn template(kind: &Kind) -> Option<&'static [&'static str]> {
 }
 
 /// What the labels of a namespace ask for, and what is wrong with them.
-fn policy_of(record: &Record) -> (Policy, Option<String>) {
-    if !record.labels().any(|(name, _)| Policy::is_label(name)) {
-        return (Policy::PRIVILEGED, None);
+fn policy_of(record: &Record) -> (PodSecurityLevels, Option<String>) {
+    if !record.labels().any(|(name, _)| PodSecurityLevels::is_label(name)) {
+        return (PodSecurityLevels::PRIVILEGED, None);
     }
     let mut errors = Errors::new();
-    let policy = Policy::from_labels(record.labels(), &mut errors);
+    let policy = PodSecurityLevels::from_labels(record.labels(), &mut errors);
     if errors.is_empty() {
         return (policy, None);
     }
@@ -149,7 +150,7 @@ fn policy_of(record: &Record) -> (Policy, Option<String>) {
 }
 
 /// Says something for the audit log, in place of what an earlier attempt said.
-fn annotate(request: &mut Request, name: &str, value: String) {
+fn annotate(request: &mut ResourceRequest, name: &str, value: String) {
     let key = format!("pod-security.kubernetes.io/{name}");
     request.annotations.retain(|(known, _)| *known != key);
     request.annotations.push((key, value));
@@ -160,18 +161,18 @@ fn stricter(old: &Object, new: &Object) -> Option<LevelVersion> {
     let enforced = |namespace: &Object| {
         let labels = namespace.map_at(&["metadata", "labels"]).into_iter().flatten();
         let labels = labels.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
-        Policy::from_labels(labels, &mut Errors::new()).enforce
+        PodSecurityLevels::from_labels(labels, &mut Errors::new()).enforce
     };
     let (before, now) = (enforced(old), enforced(new));
     let relaxed = now.version == before.version && now.level <= before.level;
-    (now.level != Level::Privileged && !relaxed).then_some(now)
+    (now.level != PodSecurityLevel::Privileged && !relaxed).then_some(now)
 }
 
 /// Tells which pods a namespace has that its new level would refuse; they go on running.
 pub(crate) async fn existing(
-    api: &Api,
+    api: &ApiServer,
     state: &Arc<World>,
-    request: &mut Request,
+    request: &mut ResourceRequest,
     old: &Object,
     new: &Object,
 ) -> Result<(), Failure> {

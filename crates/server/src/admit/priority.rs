@@ -4,7 +4,7 @@ use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::World;
 
-use crate::request::Request;
+use crate::request::ResourceRequest;
 
 /// The policy of pods whose class says nothing, or that have none.
 const PREEMPTS: &str = "PreemptLowerPriority";
@@ -73,7 +73,7 @@ pub(super) fn keep(pod: &mut Object, old: &Object) {
 /// Refuses a second default; one that is made is a second one even under the name of the first.
 pub(super) fn one_default(
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {

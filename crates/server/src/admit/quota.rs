@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Failure, Object, ObjectExt, usage};
-use tenure_world::{Draft, Guard, World, Write};
+use tenure_world::{Draft, Precondition, World, WriteOperation};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::fair;
-use crate::request::Request;
+use crate::request::ResourceRequest;
 use crate::write::commit::Extras;
 
 fn prefix(namespace: &str) -> String {
@@ -53,7 +53,7 @@ impl Turns {
 }
 
 /// Whether a write is one that may use more: an object is made, or changes in what quotas count.
-fn may_use_more(request: &Request, old: Option<&Object>, new: &Object) -> bool {
+fn may_use_more(request: &ResourceRequest, old: Option<&Object>, new: &Object) -> bool {
     let kind = &request.served.kind;
     let (group, plural) = (kind.group.as_ref(), kind.plural.as_ref());
     let Some(old) = old else {
@@ -80,7 +80,7 @@ fn has_deadline(pod: &Object) -> bool {
 /// Charges every quota that looks at an object with what it uses, or uses more than before, or refuses it.
 pub(super) fn charge(
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     object: &Object,
     extras: &mut Extras,
@@ -100,7 +100,7 @@ pub(super) fn charge(
         let whole = needed.get_or_insert_with(|| usage::of(group, plural, object));
         let before = old.filter(|old| usage::in_scope(&quota, group, plural, old));
         let more = before.map(|old| usage::increase(whole, &usage::of(group, plural, old)));
-        let charge = Charge {
+        let charge = QuotaRequest {
             object,
             plural,
             more: more.as_ref().unwrap_or(whole),
@@ -117,15 +117,15 @@ pub(super) fn charge(
         }
         let key = Arc::clone(record.key());
         let revision = Some(record.revision());
-        extras.guards.push(Guard::At { key: Arc::clone(&key), revision });
+        extras.guards.push(Precondition::At { key: Arc::clone(&key), revision });
         let draft = Draft::encode("ResourceQuota", "v1", &charged);
-        extras.writes.push(Write::Put { key, draft });
+        extras.writes.push(WriteOperation::Put { key, draft });
     }
     Ok(())
 }
 
 /// What one write uses.
-struct Charge<'a, F> {
+struct QuotaRequest<'a, F> {
     object: &'a Object,
     plural: &'a str,
     more: &'a usage::Usage,
@@ -134,7 +134,7 @@ struct Charge<'a, F> {
     stored: F,
 }
 
-impl<F: Fn() -> usize> Charge<'_, F> {
+impl<F: Fn() -> usize> QuotaRequest<'_, F> {
     /// What would be used of a quota's limits; nothing when it limits none of it. The error is the
     /// sentence for the client.
     fn afford(&self, quota: &Object) -> Result<Option<usage::Usage>, String> {

@@ -11,13 +11,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_rbac::{Asked, Decision, Escalation, GROUP, Relied, Role, RoleChange, RoleWrite, Rule};
-use tenure_world::{Guard, World, Write};
+use tenure_rbac::{
+    Escalation, GROUP, PolicyRule, RbacDecision, Relied, RequestAttributes, Role, RoleChange,
+    RoleWrite,
+};
+use tenure_world::{Precondition, World, WriteOperation};
 
 use crate::access::who;
 use crate::admit::Operation;
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 use crate::write::commit::{Extras, draft};
 
 /// So many roles and bindings are guarded. The sequencer looks at each of them; nobody may make it look at thousands.
@@ -25,9 +28,9 @@ const GUARDS_MAX: usize = 256;
 
 /// Refuses a role or binding that would give more than its writer has.
 pub(super) fn may_hand_out(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
     extras: &mut Extras,
@@ -36,8 +39,8 @@ pub(super) fn may_hand_out(
     let rbac = api.access.rbac();
     let who = who(&request.user);
     let mut allowed = Relied::default();
-    let may = |asked: &Asked<'_>| {
-        if let Decision::Allow(granted) = rbac.allows(&who, asked) {
+    let may = |asked: &RequestAttributes<'_>| {
+        if let RbacDecision::Allow(granted) = rbac.allows(&who, asked) {
             allowed.add(&granted);
             return true;
         }
@@ -61,7 +64,7 @@ pub(super) fn may_hand_out(
 }
 
 /// What a decision relied on, as it stands in a state; the role that is bound comes first.
-fn guards(state: &World, relied: &Relied<'_>) -> impl Iterator<Item = Guard> {
+fn guards(state: &World, relied: &Relied<'_>) -> impl Iterator<Item = Precondition> {
     let key = |cluster: &str, local: &str, (namespace, name): &(&str, &str)| match *namespace {
         "" => format!("/registry/{cluster}/{name}"),
         namespace => format!("/registry/{local}/{namespace}/{name}"),
@@ -70,7 +73,7 @@ fn guards(state: &World, relied: &Relied<'_>) -> impl Iterator<Item = Guard> {
     let roles = roles.map(move |role| key("clusterroles", "roles", role));
     let bindings = relied.bindings.iter();
     let bindings = bindings.map(move |binding| key("clusterrolebindings", "rolebindings", binding));
-    roles.chain(bindings).map(|key| Guard::At {
+    roles.chain(bindings).map(|key| Precondition::At {
         revision: state.get(&key).map(|record| record.revision()),
         key: key.into(),
     })
@@ -79,9 +82,9 @@ fn guards(state: &World, relied: &Relied<'_>) -> impl Iterator<Item = Guard> {
 /// Gives other ClusterRoles the rules that they gather, in the transaction that changes a part. Those that do not
 /// hold what they gather yet, and the role itself, get it a moment later (R157, R157a).
 pub(super) fn gather(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     operation: Operation,
     object: &Object,
     extras: &mut Extras,
@@ -93,7 +96,7 @@ pub(super) fn gather(
     };
     let rbac = api.access.rbac();
     // Another role that gathers is not to come unseen.
-    extras.guards.push(Guard::Unmentioned {
+    extras.guards.push(Precondition::Unmentioned {
         prefixes: Arc::new(["/registry/clusterroles/".into()]),
         text: "aggregationRule".into(),
         seen: state.revision(),
@@ -107,17 +110,18 @@ pub(super) fn gather(
         // Upstream's controller leaves no list where it finds no rule.
         let rules = match rules.as_slice() {
             [] => Value::Null,
-            rules => rules.iter().map(Rule::to_value).collect(),
+            rules => rules.iter().map(PolicyRule::to_value).collect(),
         };
         let key = request.served.key("", &name);
         let Some(record) = state.get(&key) else { continue };
         let mut role = request.served.read(record)?;
         role.insert("rules".into(), rules);
         let draft = draft(&request.served, &role)?;
-        extras
-            .guards
-            .push(Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) });
-        extras.writes.push(Write::Put { key: Arc::clone(record.key()), draft });
+        extras.guards.push(Precondition::At {
+            key: Arc::clone(record.key()),
+            revision: Some(record.revision()),
+        });
+        extras.writes.push(WriteOperation::Put { key: Arc::clone(record.key()), draft });
     }
     Ok(())
 }

@@ -4,13 +4,13 @@
 //! What a writer holds only because something refers to it does not count: it may not be handed on (R104).
 
 use tenure_kinds::reference::{
-    GROUP, ReferenceKind, Resource, namespace_selector, target_names, targets,
+    GROUP, GroupResourceRef, ReferenceKind, namespace_selector, target_names, targets,
 };
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// What reading means.
 const VERBS: [&str; 3] = ["get", "list", "watch"];
@@ -19,8 +19,8 @@ const SELECT: &str = "grant-selector";
 
 /// Refuses an object that would let others read what its writer may not (R100–R105).
 pub(super) fn may_hand_out(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -61,13 +61,13 @@ pub(super) fn may_hand_out(
 
 /// The writer, asked about.
 struct Asker<'a> {
-    api: &'a Api,
-    request: &'a Request,
+    api: &'a ApiServer,
+    request: &'a ResourceRequest,
 }
 
 impl Asker<'_> {
-    fn may(&self, verb: &str, of: Resource<'_>, namespace: &str, name: &str) -> bool {
-        let asked = Asked::Resource {
+    fn may(&self, verb: &str, of: GroupResourceRef<'_>, namespace: &str, name: &str) -> bool {
+        let asked = RequestAttributes::Resource {
             verb,
             group: of.group,
             resource: of.resource,
@@ -82,13 +82,13 @@ impl Asker<'_> {
     /// like (R103).
     fn may_write(&self, verb: &str, new: &Object) -> bool {
         let kind = &self.request.served.kind;
-        let of = Resource { group: GROUP, resource: &kind.plural };
+        let of = GroupResourceRef { group: GROUP, resource: &kind.plural };
         self.may(verb, of, new.namespace(), new.name())
     }
 
     /// What of the names of a grant the writer may not read; asked for all names first, then for each (R101).
     fn missing_names(&self, grant: &Object) -> Vec<String> {
-        let target = Resource::read(grant, "target");
+        let target = GroupResourceRef::read(grant, "target");
         let served = self.api.kinds.current().resource(target.group, target.resource);
         // A role in a namespace says nothing about what lives outside of all of them.
         let namespace = match served {
@@ -118,7 +118,7 @@ impl Asker<'_> {
     }
 
     /// What of a resource the writer may not read in the whole cluster (R105).
-    fn missing_everywhere(&self, target: Resource<'_>) -> Option<String> {
+    fn missing_everywhere(&self, target: GroupResourceRef<'_>) -> Option<String> {
         let lacking: Vec<&str> =
             VERBS.into_iter().filter(|verb| !self.may(verb, target, "", "")).collect();
         (!lacking.is_empty()).then(|| format!("{} {target} in all namespaces", lacking.join(",")))

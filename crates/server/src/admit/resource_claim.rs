@@ -5,19 +5,19 @@ use tenure_kinds::resource_claim::{
     wants_admin_access,
 };
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::own_node;
-use crate::request::Request;
+use crate::request::ResourceRequest;
 
 const GROUP: &str = "resource.k8s.io";
 const CLAIMS: &str = "resourceclaims";
 
 /// Refuses what the user may not say in a claim, or in a template of claims.
 pub(super) fn judge(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -44,7 +44,7 @@ pub(super) fn judge(
 }
 
 /// Whether the spec asks for devices whoever else uses them, in a namespace that may have them.
-fn may_ask(api: &Api, new: &Object, spec: &[&str], errors: &mut Errors) {
+fn may_ask(api: &ApiServer, new: &Object, spec: &[&str], errors: &mut Errors) {
     let Some(index) = new.map_at(spec).and_then(wants_admin_access) else { return };
     // Upstream names this place in templates as well.
     let spec = Path::Root.field("spec");
@@ -55,7 +55,7 @@ fn may_ask(api: &Api, new: &Object, spec: &[&str], errors: &mut Errors) {
 }
 
 /// The same for what a claim gets; what it has does not change.
-fn may_give(api: &Api, old: &Object, new: &Object, errors: &mut Errors) {
+fn may_give(api: &ApiServer, old: &Object, new: &Object, errors: &mut Errors) {
     let Some(index) = has_admin_access(new).filter(|_| has_admin_access(old).is_none()) else {
         return;
     };
@@ -67,7 +67,7 @@ fn may_give(api: &Api, old: &Object, new: &Object, errors: &mut Errors) {
     must_be_administrative(api, new, &place.field("adminAccess"), errors);
 }
 
-fn must_be_administrative(api: &Api, new: &Object, path: &Path<'_>, errors: &mut Errors) {
+fn must_be_administrative(api: &ApiServer, new: &Object, path: &Path<'_>, errors: &mut Errors) {
     let state = api.world.current();
     let namespace = state.get(&format!("/registry/namespaces/{}", new.namespace()));
     if namespace.and_then(|record| record.label(ADMIN_ACCESS_LABEL)) != Some("true") {
@@ -79,12 +79,18 @@ fn must_be_administrative(api: &Api, new: &Object, path: &Path<'_>, errors: &mut
 }
 
 /// Who decides what claims get does so in all namespaces.
-fn may_bind(api: &Api, request: &Request, old: &Object, new: &Object, errors: &mut Errors) {
+fn may_bind(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    old: &Object,
+    new: &Object,
+    errors: &mut Errors,
+) {
     if !changes_binding(new, old) {
         return;
     }
     let verb = request.verb.as_ref();
-    let asked = asked(verb, "binding", "", "");
+    let asked = request_attributes(verb, "binding", "", "");
     if let Err(missing) = api.access.authorize(&request.user, &asked) {
         let why = format!(
             "changing status.allocation or status.reservedFor requires \
@@ -97,7 +103,13 @@ fn may_bind(api: &Api, request: &Request, old: &Object, new: &Object, errors: &m
 }
 
 /// A driver speaks for its own devices: of the node it runs on, or of all nodes.
-fn may_speak(api: &Api, request: &Request, old: &Object, new: &Object, errors: &mut Errors) {
+fn may_speak(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    old: &Object,
+    new: &Object,
+    errors: &mut Errors,
+) {
     let drivers = changed_drivers(new, old);
     let mut verbs = Vec::new();
     let own = own_node(&request.user);
@@ -108,7 +120,7 @@ fn may_speak(api: &Api, request: &Request, old: &Object, new: &Object, errors: &
     let status = Path::Root.field("status");
     for driver in drivers {
         let may = |verb: &String| {
-            let asked = asked(verb, "driver", &request.namespace, driver);
+            let asked = request_attributes(verb, "driver", &request.namespace, driver);
             api.access.may(&request.user, &asked).is_some()
         };
         if !verbs.iter().any(may) {
@@ -122,6 +134,18 @@ fn may_speak(api: &Api, request: &Request, old: &Object, new: &Object, errors: &
     }
 }
 
-fn asked<'a>(verb: &'a str, subresource: &'a str, namespace: &'a str, name: &'a str) -> Asked<'a> {
-    Asked::Resource { verb, group: GROUP, resource: CLAIMS, subresource, namespace, name }
+fn request_attributes<'a>(
+    verb: &'a str,
+    subresource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+) -> RequestAttributes<'a> {
+    RequestAttributes::Resource {
+        verb,
+        group: GROUP,
+        resource: CLAIMS,
+        subresource,
+        namespace,
+        name,
+    }
 }

@@ -5,11 +5,16 @@ use tenure_kinds::retention::{self, ReferenceKind};
 use tenure_machinery::{Object, ObjectExt};
 use tenure_world::World;
 
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// Brings the opt-in of a written object into its stored form.
-pub(crate) fn settle(api: &Api, request: &Request, old: Option<&Object>, object: &mut Object) {
+pub(crate) fn settle(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    old: Option<&Object>,
+    object: &mut Object,
+) {
     if retention::is_subject(&request.served.kind) {
         api.retention.settle(object, old);
     }
@@ -17,9 +22,9 @@ pub(crate) fn settle(api: &Api, request: &Request, old: Option<&Object>, object:
 
 /// What to tell about an object and the subjects it mentions.
 pub(super) fn warnings(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Vec<String> {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_world::{Draft, Guard, World, Write};
+use tenure_world::{Draft, Precondition, World, WriteOperation};
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::write::commit::Extras;
 
 /// Where cluster addresses come from.
@@ -39,7 +39,7 @@ fn port_key(port: i64) -> String {
 
 /// Takes what the Service needs and gives back what it no longer has.
 pub(super) fn allocate(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
     old: Option<&Object>,
     service: &mut Object,
@@ -60,19 +60,20 @@ pub(super) fn release(state: &World, service: &Object, extras: &mut Extras) {
 
 fn free(state: &World, key: &str, extras: &mut Extras) {
     if let Some(record) = state.get(key) {
-        extras.writes.push(Write::Delete { key: Arc::clone(record.key()) });
+        extras.writes.push(WriteOperation::Delete { key: Arc::clone(record.key()) });
     }
 }
 
 fn take(key: &str, kind: &str, api_version: &str, object: &Object, extras: &mut Extras) {
-    extras.guards.push(Guard::At { key: key.into(), revision: None });
-    extras
-        .writes
-        .push(Write::Put { key: key.into(), draft: Draft::encode(kind, api_version, object) });
+    extras.guards.push(Precondition::At { key: key.into(), revision: None });
+    extras.writes.push(WriteOperation::Put {
+        key: key.into(),
+        draft: Draft::encode(kind, api_version, object),
+    });
 }
 
 fn cluster_address(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
     old: Option<&Object>,
     service: &mut Object,
@@ -106,7 +107,7 @@ fn cluster_address(
     Ok(())
 }
 
-fn draw_address(api: &Api, state: &World) -> Option<String> {
+fn draw_address(api: &ApiServer, state: &World) -> Option<String> {
     (0..TRIES)
         .map(|_| {
             // The lowest addresses are left to those who ask for one by name.
@@ -139,7 +140,7 @@ fn in_range(address: Ipv4Addr) -> bool {
     number > RANGE_BASE && number - RANGE_BASE < (1 << 20)
 }
 
-fn address_object(api: &Api, address: &str, service: &Object) -> Object {
+fn address_object(api: &ApiServer, address: &str, service: &Object) -> Object {
     let value = json!({
         "metadata": {
             "name": address,
@@ -161,7 +162,7 @@ fn address_object(api: &Api, address: &str, service: &Object) -> Object {
 }
 
 fn node_ports(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
     old: Option<&Object>,
     service: &mut Object,
@@ -227,7 +228,7 @@ fn ports_of(service: &Object) -> Vec<i64> {
     ports
 }
 
-fn draw_port(api: &Api, state: &World, before: &[i64], taken: &[i64]) -> Option<i64> {
+fn draw_port(api: &ApiServer, state: &World, before: &[i64], taken: &[i64]) -> Option<i64> {
     let size = u32::try_from(NODE_PORTS.end() - NODE_PORTS.start() + 1).unwrap_or(1);
     (0..TRIES).map(|_| NODE_PORTS.start() + i64::from(api.chance.below(size))).find(|port| {
         !before.contains(port) && !taken.contains(port) && state.get(&port_key(*port)).is_none()

@@ -5,7 +5,7 @@ use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Failure, Kind, Object, ObjectExt};
 use tenure_world::World;
 
-use crate::request::Request;
+use crate::request::ResourceRequest;
 
 /// Adds the finalizer by which engine `workload` protects what is in use.
 pub(super) fn protect(kind: &Kind, object: &mut Object) {
@@ -62,7 +62,7 @@ pub(super) fn default_of(state: &World, prefix: &str, marked: &[&str]) -> Option
 /// Refuses to grow a claim that has no volume yet, or whose class does not allow it (R254).
 pub(super) fn may_grow(
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {

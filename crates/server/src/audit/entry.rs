@@ -12,12 +12,12 @@ use tenure_machinery::Failure;
 use tenure_machinery::query::percent_decode;
 use tenure_schema::TypeId;
 
-use super::Level;
+use super::AuditLevel;
 use crate::api::BODY_BYTES_MAX;
 use crate::authenticate::User;
 use crate::query::FieldValidation;
 use crate::review::user_info;
-use crate::write::decode::{self, Expected};
+use crate::write::decode::{self, ExpectedType};
 
 /// Agents beyond this length are cut.
 const AGENT_BYTES_MAX: usize = 1024;
@@ -28,7 +28,7 @@ const OBJECT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// How far a request has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum AuditStage {
     /// The head of a long answer has gone out.
     Started,
     /// Everything has gone out.
@@ -40,9 +40,9 @@ pub(crate) enum Stage {
 
 /// What a line says.
 #[derive(Clone, Default)]
-pub(crate) struct Entry {
-    pub(crate) level: Level,
-    pub(crate) stage: Stage,
+pub(crate) struct AuditEvent {
+    pub(crate) level: AuditLevel,
+    pub(crate) stage: AuditStage,
     pub(crate) id: String,
     pub(crate) uri: String,
     pub(crate) verb: Cow<'static, str>,
@@ -136,7 +136,7 @@ impl ObjectRef {
     }
 }
 
-impl Entry {
+impl AuditEvent {
     /// About how many bytes it holds while it waits.
     pub(super) fn weight(&self) -> usize {
         let bodies = self.body.len() + self.response.len();
@@ -144,9 +144,9 @@ impl Entry {
     }
 
     /// How much of this request may be written down.
-    pub(crate) fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> AuditLevel {
         match &self.object {
-            Some(object) if object.is_confidential() => Level::Metadata,
+            Some(object) if object.is_confidential() => AuditLevel::Metadata,
             _ => self.level,
         }
     }
@@ -162,9 +162,9 @@ impl Entry {
         say(
             "stage",
             match self.stage {
-                Stage::Started => "ResponseStarted".into(),
-                Stage::Complete => "ResponseComplete".into(),
-                Stage::Panic => "Panic".into(),
+                AuditStage::Started => "ResponseStarted".into(),
+                AuditStage::Complete => "ResponseComplete".into(),
+                AuditStage::Panic => "Panic".into(),
             },
         );
         say("requestURI", self.uri.as_str().into());
@@ -186,12 +186,12 @@ impl Entry {
             say("objectRef", object.to_json(self.failure.as_ref()));
         }
         say("responseStatus", self.status());
-        if self.level() >= Level::Request
+        if self.level() >= AuditLevel::Request
             && let Some(object) = self.request_object()
         {
             say("requestObject", object);
         }
-        if self.level() >= Level::RequestResponse
+        if self.level() >= AuditLevel::RequestResponse
             && let Some(object) = self.response_object()
         {
             say("responseObject", object);
@@ -251,9 +251,9 @@ impl Entry {
         };
         let expected = match &*self.verb {
             "delete" | "deletecollection" => {
-                Expected::named("apimachinery.meta.v1.DeleteOptions", "DeleteOptions")
+                ExpectedType::named("apimachinery.meta.v1.DeleteOptions", "DeleteOptions")
             }
-            _ => Expected { type_id: self.type_id, kind: &self.kind },
+            _ => ExpectedType { type_id: self.type_id, kind: &self.kind },
         };
         let read = decode::parse(media, &self.body, FieldValidation::Ignore, expected);
         read.ok().map(|(value, _)| value)

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
-use super::entry::Entry;
+use super::entry::AuditEvent;
 
 /// What the thread is told.
-pub(super) enum Message {
+pub(super) enum AuditMessage {
     /// Write this.
-    Line(Box<Entry>),
+    Line(Box<AuditEvent>),
     /// Hand everything to the system, then say so.
     Flush(oneshot::Sender<()>),
 }
 
 /// The end of the queue.
-pub(super) struct Writer<W: Write> {
+pub(super) struct AuditWriter<W: Write> {
     pub(super) out: W,
     pub(super) bytes_waiting: Arc<AtomicUsize>,
     pub(super) written: Counter,
@@ -27,9 +27,9 @@ pub(super) struct Writer<W: Write> {
     pub(super) told: bool,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> AuditWriter<W> {
     /// Writes until nobody can say anything any more.
-    pub(super) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+    pub(super) fn run(mut self, mut messages: mpsc::Receiver<AuditMessage>) {
         while let Some(message) = messages.blocking_recv() {
             self.take(message);
             while let Ok(message) = messages.try_recv() {
@@ -41,9 +41,9 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: AuditMessage) {
         match message {
-            Message::Line(entry) => {
+            AuditMessage::Line(entry) => {
                 let mut line = entry.line();
                 line.push(b'\n');
                 let written = self.out.write_all(&line);
@@ -54,7 +54,7 @@ impl<W: Write> Writer<W> {
                 self.judge(written);
                 self.bytes_waiting.fetch_sub(entry.weight(), Ordering::Relaxed);
             }
-            Message::Flush(done) => {
+            AuditMessage::Flush(done) => {
                 let flushed = self.out.flush();
                 self.judge(flushed);
                 let _ = done.send(());

@@ -9,19 +9,24 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 
 use super::entry::fits;
-use super::{Audit, Entry};
+use super::{AuditEvent, AuditSink};
 use crate::body::Body;
 
 /// A body with a line to say when it ends or is dropped.
 pub(super) struct Tail {
     body: Body,
-    line: Option<(Arc<Audit>, Box<Entry>)>,
+    line: Option<(Arc<AuditSink>, Box<AuditEvent>)>,
     /// What went out so far, if it is to be written down.
     kept: Option<BytesMut>,
 }
 
 impl Tail {
-    pub(super) fn new(body: Body, audit: Arc<Audit>, entry: Box<Entry>, keep: bool) -> Tail {
+    pub(super) fn new(
+        body: Body,
+        audit: Arc<AuditSink>,
+        entry: Box<AuditEvent>,
+        keep: bool,
+    ) -> Tail {
         Tail { body, line: Some((audit, entry)), kept: keep.then(BytesMut::new) }
     }
 

@@ -49,14 +49,14 @@ impl Write for Stuck {
     }
 }
 
-fn entry(id: usize, body: &'static [u8]) -> Box<Entry> {
-    Box::new(Entry { id: id.to_string(), body: body.into(), ..Entry::default() })
+fn entry(id: usize, body: &'static [u8]) -> Box<AuditEvent> {
+    Box::new(AuditEvent { id: id.to_string(), body: body.into(), ..AuditEvent::default() })
 }
 
 #[tokio::test]
 async fn r168_a_flush_waits_for_every_line() {
     let paper = Paper::default();
-    let audit = Audit::start(Level::Metadata, Box::new(paper.clone())).unwrap();
+    let audit = AuditSink::start(AuditLevel::Metadata, Box::new(paper.clone())).unwrap();
     for id in 0..100 {
         audit.say(entry(id, b""));
     }
@@ -76,7 +76,7 @@ async fn r168_a_file_that_takes_nothing_costs_lines_and_never_time() {
         let paper = Paper::default();
         // A few lines fit into the buffer before the thread is stuck.
         let out = Box::new(Stuck(gate, paper.clone()));
-        let audit = Audit::with_room(Level::Request, out, lines_max, bytes_max).unwrap();
+        let audit = AuditSink::with_room(AuditLevel::Request, out, lines_max, bytes_max).unwrap();
         for id in 0..50 {
             audit.say(entry(id, b"0123456789"));
         }

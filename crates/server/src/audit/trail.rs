@@ -9,13 +9,13 @@ use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use tenure_machinery::{Failure, ResourcePath};
 
-use super::entry::{self, ObjectRef, Stage};
+use super::entry::{self, AuditStage, ObjectRef};
 use super::tail::Tail;
-use super::{Audit, Entry, Level, sources};
+use super::{AuditEvent, AuditLevel, AuditSink, sources};
 use crate::authenticate::User;
 use crate::body::Body;
-use crate::registry::Served;
-use crate::request::Request;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
 
 /// The client left before it was answered; what it asked for may have happened all the same.
 const CLIENT_LEFT: u16 = 499;
@@ -24,20 +24,20 @@ const CLIENT_LEFT: u16 = 499;
 ///
 /// INVARIANT: a trail that was begun ends as a line, also when the handler panics or the client leaves.
 #[derive(Default)]
-pub(crate) struct Trail {
-    line: Option<Line>,
+pub(crate) struct AuditContext {
+    line: Option<PendingAuditEntry>,
     /// Where the line goes if the request becomes a stream.
-    stream: Option<Arc<Held>>,
+    stream: Option<Arc<AuditEntryGuard>>,
 }
 
 /// A line and where it is said.
-type Line = (Arc<Audit>, Box<Entry>);
+type PendingAuditEntry = (Arc<AuditSink>, Box<AuditEvent>);
 
 /// A line that is said when nobody holds it any more.
 #[derive(Default)]
-struct Held(Mutex<Option<Line>>);
+struct AuditEntryGuard(Mutex<Option<PendingAuditEntry>>);
 
-impl Drop for Held {
+impl Drop for AuditEntryGuard {
     fn drop(&mut self) {
         let line = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((audit, entry)) = line {
@@ -47,21 +47,21 @@ impl Drop for Held {
 }
 
 /// Held by a stream for as long as it lasts; the last line of its request comes when it is dropped.
-pub(crate) struct Ending(#[expect(dead_code, reason = "held, not read")] Arc<Held>);
+pub(crate) struct AuditGuard(#[expect(dead_code, reason = "held, not read")] Arc<AuditEntryGuard>);
 
-impl Trail {
+impl AuditContext {
     /// Begins with what the head of the request tells.
     pub(crate) fn begin(
-        audit: Option<&Arc<Audit>>,
+        audit: Option<&Arc<AuditSink>>,
         parts: &http::request::Parts,
         path: Option<&ResourcePath>,
         verb: Cow<'static, str>,
         address: Option<IpAddr>,
         id: &str,
-    ) -> Trail {
-        let Some(audit) = audit else { return Trail::default() };
+    ) -> AuditContext {
+        let Some(audit) = audit else { return AuditContext::default() };
         let agent = text(&parts.headers, "user-agent");
-        let entry = Entry {
+        let entry = AuditEvent {
             level: audit.level,
             id: id.to_owned(),
             uri: entry::uri(&parts.uri),
@@ -70,19 +70,19 @@ impl Trail {
             agent: entry::agent(agent),
             object: path.map(object),
             received: Timestamp::now(),
-            ..Entry::default()
+            ..AuditEvent::default()
         };
-        Trail { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }
+        AuditContext { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }
     }
 
     /// Begins for a follower of this process, which sends no head, no body and reads no answer.
     pub(crate) fn within(
-        audit: Option<&Arc<Audit>>,
-        request: &Request,
+        audit: Option<&Arc<AuditSink>>,
+        request: &ResourceRequest,
         verb: &'static str,
         id: impl FnOnce() -> String,
-    ) -> Trail {
-        let Some(audit) = audit else { return Trail::default() };
+    ) -> AuditContext {
+        let Some(audit) = audit else { return AuditContext::default() };
         let kind = &request.served.kind;
         let object = ObjectRef {
             group: kind.group.to_string(),
@@ -92,8 +92,8 @@ impl Trail {
             namespace: request.namespace.clone(),
             name: request.name.clone(),
         };
-        let entry = Entry {
-            level: Level::Metadata,
+        let entry = AuditEvent {
+            level: AuditLevel::Metadata,
             id: id(),
             uri: object.path(),
             verb: verb.into(),
@@ -101,9 +101,9 @@ impl Trail {
             agent: request.agent.clone(),
             object: Some(object),
             received: Timestamp::now(),
-            ..Entry::default()
+            ..AuditEvent::default()
         };
-        Trail { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }
+        AuditContext { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }
     }
 
     /// What a follower decided on.
@@ -130,7 +130,7 @@ impl Trail {
         self.close(Err(&failure));
     }
 
-    fn entry(&mut self) -> Option<&mut Entry> {
+    fn entry(&mut self) -> Option<&mut AuditEvent> {
         self.line.as_mut().map(|(_, entry)| &mut **entry)
     }
 
@@ -164,8 +164,8 @@ impl Trail {
     }
 
     /// The kind behind the path and the body, once it has been read.
-    pub(crate) fn body(&mut self, served: &Served, media: &str, body: &Bytes) {
-        let Some(entry) = self.entry().filter(|entry| entry.level() >= Level::Request) else {
+    pub(crate) fn body(&mut self, served: &ServedKind, media: &str, body: &Bytes) {
+        let Some(entry) = self.entry().filter(|entry| entry.level() >= AuditLevel::Request) else {
             return;
         };
         entry.type_id = served.type_id;
@@ -175,7 +175,7 @@ impl Trail {
     }
 
     /// What the handler learned: the name of what was made.
-    pub(crate) fn handled(&mut self, request: &Request) {
+    pub(crate) fn handled(&mut self, request: &ResourceRequest) {
         let Some(entry) = self.entry() else { return };
         if let Some(object) = entry.object.as_mut() {
             object.name.clone_from(&request.name);
@@ -184,8 +184,8 @@ impl Trail {
     }
 
     /// The request may become a stream, whose end is the request's end.
-    pub(crate) fn streams(&mut self) -> Ending {
-        Ending(Arc::clone(self.stream.get_or_insert_default()))
+    pub(crate) fn streams(&mut self) -> AuditGuard {
+        AuditGuard(Arc::clone(self.stream.get_or_insert_default()))
     }
 
     /// Ends with the answer. The line of a long answer, or of one that is written down, comes with its
@@ -200,14 +200,14 @@ impl Trail {
         let good = response.status().is_success() || upgraded;
         let long = (entry.verb == "watch" || stream.is_some()) && good;
         if long {
-            let started = Entry { stage: Stage::Started, ..Entry::clone(&entry) };
+            let started = AuditEvent { stage: AuditStage::Started, ..AuditEvent::clone(&entry) };
             audit.say(Box::new(started));
         }
         if let Some(stream) = stream.filter(|_| upgraded) {
             *stream.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((audit, entry));
             return response;
         }
-        let keep = !long && entry.level() >= Level::RequestResponse && is_json(&response);
+        let keep = !long && entry.level() >= AuditLevel::RequestResponse && is_json(&response);
         if !keep && !long {
             audit.say(entry);
             return response;
@@ -217,11 +217,11 @@ impl Trail {
     }
 }
 
-impl Drop for Trail {
+impl Drop for AuditContext {
     fn drop(&mut self) {
         let Some((audit, mut entry)) = self.line.take() else { return };
         if std::thread::panicking() {
-            entry.stage = Stage::Panic;
+            entry.stage = AuditStage::Panic;
             entry.code = 500;
         } else {
             entry.code = CLIENT_LEFT;

@@ -3,33 +3,35 @@
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_token::{BoundKind, Issuing, Keys, Refused, Subject, bound_asked, grant, verify};
-use tenure_world::Handle;
+use tenure_token::{
+    BoundKind, Issuing, KeySet, TokenError, TokenSubject, grant, requested_bound_object, verify,
+};
+use tenure_world::WorldHandle;
 
 use crate::admit::{self, Operation, policy};
-use crate::answer;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::User;
 use crate::body::Body;
 use crate::negotiate::Offer;
 use crate::node;
 use crate::permit::Credential;
-use crate::permit::credential::{self, Token, key_of};
+use crate::permit::credential::{self, TokenCredential, key_of};
 use crate::query::WriteOptions;
 use crate::read::get;
-use crate::request::Request;
+use crate::request::ResourceRequest;
+use crate::response;
 use crate::write::decode::{self, Unstored};
 use crate::write::managed;
 
 /// What is needed to believe and to issue.
 pub(crate) struct Tokens {
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeySet,
     issuer: String,
-    world: Handle,
+    world: WorldHandle,
 }
 
 impl Tokens {
-    pub(crate) fn new(keys: Keys, issuer: String, world: Handle) -> Tokens {
+    pub(crate) fn new(keys: KeySet, issuer: String, world: WorldHandle) -> Tokens {
         Tokens { keys, issuer, world }
     }
 
@@ -50,17 +52,21 @@ impl Tokens {
     }
 
     /// The user a token speaks for, if it is believed and what it is bound to still stands.
-    pub(crate) fn believe(&self, token: &str) -> Result<(User, Credential), Refused> {
+    pub(crate) fn believe(&self, token: &str) -> Result<(User, Credential), TokenError> {
         let (user, token) = self.verify(token, &[&self.issuer])?;
         Ok((user, Credential::Token(Box::new(token))))
     }
 
     /// The same for these audiences; answers the ones that fit.
-    fn review(&self, token: &str, audiences: &[&str]) -> Result<(User, Vec<String>), Refused> {
+    fn review(&self, token: &str, audiences: &[&str]) -> Result<(User, Vec<String>), TokenError> {
         self.verify(token, audiences).map(|(user, token)| (user, token.verified.audiences))
     }
 
-    fn verify(&self, token: &str, audiences: &[&str]) -> Result<(User, Token), Refused> {
+    fn verify(
+        &self,
+        token: &str,
+        audiences: &[&str],
+    ) -> Result<(User, TokenCredential), TokenError> {
         let now = jiff::Timestamp::now().as_second();
         let verified = verify(&self.keys, token, now, &self.issuer, audiences)?;
         let state = self.world.current();
@@ -74,12 +80,15 @@ impl Tokens {
             groups,
             extra: verified.extra(),
         };
-        Ok((user, Token { verified, believed_at: state.revision() }))
+        Ok((user, TokenCredential { verified, believed_at: state.revision() }))
     }
 }
 
 /// POST `serviceaccounts/{name}/token`.
-pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>, Failure> {
+pub(crate) fn request(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Response<Body>, Failure> {
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
@@ -89,7 +98,7 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
     admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
     let account = get::stored(&state, &request.served, &request.namespace, &request.name)?;
     node::restrict_token(api, &state, request, &body)?;
-    let posted = policy::Subject {
+    let posted = policy::AdmissionAttributes {
         operation: Operation::Create,
         old: None,
         new: Some(&body),
@@ -105,12 +114,12 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
         &manager,
         "token",
     );
-    let subject = Subject {
+    let subject = TokenSubject {
         namespace: request.namespace.clone(),
         name: request.name.clone(),
         uid: account.uid().to_owned(),
     };
-    let bound = bound_asked(&body)
+    let bound = requested_bound_object(&body)
         .and_then(|(kind, name)| state.get(&key_of(kind, &request.namespace, name)))
         .and_then(|record| serde_json::from_slice::<Object>(record.bytes()).ok());
     let node = bound
@@ -126,11 +135,11 @@ pub(crate) fn request(api: &Api, request: &mut Request) -> Result<Response<Body>
     };
     let granted = grant(&body, &subject, bound.as_ref(), node.as_ref(), issuing)?;
     let response = granted.sealed(&api.tokens.keys).map_err(Failure::internal)?;
-    answer::json_value(StatusCode::CREATED, &Value::Object(response), wanted.format, style)
+    response::json_value(StatusCode::CREATED, &Value::Object(response), wanted.format, style)
 }
 
 /// The status of a TokenReview.
-pub(crate) fn review(api: &Api, review: &Object) -> Result<Value, Failure> {
+pub(crate) fn review(api: &ApiServer, review: &Object) -> Result<Value, Failure> {
     let token = review.str_at(&["spec", "token"]).unwrap_or_default();
     if token.is_empty() {
         return Err(Failure::bad_request("spec.token: a review needs a token"));

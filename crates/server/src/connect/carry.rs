@@ -17,13 +17,13 @@ use tenure_machinery::Failure;
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::sync::watch;
 
-use super::{Target, head};
-use crate::api::Api;
-use crate::audit::Ending;
+use super::{NodeTarget, head};
+use crate::api::ApiServer;
+use crate::audit::AuditGuard;
 use crate::body::{Body, full};
-use crate::fair::Charge;
-use crate::listen::Busy;
-use crate::metrics::Running;
+use crate::fair::BudgetGuard;
+use crate::listen::BusyGuard;
+use crate::metrics::InFlightGuard;
 use crate::permit::Hold;
 use crate::read::get;
 
@@ -36,8 +36,8 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// Sends a request to a node over a connection of its own.
 pub(super) async fn send(
-    api: &Api,
-    target: &Target,
+    api: &ApiServer,
+    target: &NodeTarget,
     method: Method,
     headers: HeaderMap,
     body: Bytes,
@@ -74,40 +74,44 @@ pub(super) async fn send(
 /// Sends a request to a node and gives its answer as it is. If both sides switch to another protocol,
 /// their bytes are carried until one of them ends.
 pub(super) async fn through(
-    api: &Api,
-    target: Target,
+    api: &ApiServer,
+    target: NodeTarget,
     method: &Method,
     headers: HeaderMap,
     body: Bytes,
-    held: Held,
+    held: RelayContext,
 ) -> Result<Response<Body>, Failure> {
     Ok(relay(api, send(api, &target, method.clone(), headers, body).await?, held))
 }
 
 /// What a client holds while it is answered.
-pub(super) struct Held {
+pub(super) struct RelayContext {
     pub(super) upgrade: OnUpgrade,
     /// The place of its connection, which it keeps when the connection becomes a stream (R243).
-    pub(super) place: Option<Busy>,
+    pub(super) place: Option<BusyGuard>,
     /// Its place in the count of open requests.
-    pub(super) running: Running,
+    pub(super) running: InFlightGuard,
     /// Its part of the connections to nodes (R241).
-    pub(super) open: Option<Charge>,
+    pub(super) open: Option<BudgetGuard>,
     /// Its last line in the audit log.
-    pub(super) ending: Ending,
+    pub(super) ending: AuditGuard,
     /// What lets it go on; the stream ends with it (R260).
     pub(super) hold: Hold,
 }
 
 /// Gives an answer as it is, and carries the bytes of what the connection may have become.
-pub(super) fn relay(api: &Api, mut answered: Response<Incoming>, held: Held) -> Response<Body> {
+pub(super) fn relay(
+    api: &ApiServer,
+    mut answered: Response<Incoming>,
+    held: RelayContext,
+) -> Response<Body> {
     if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (mut parts, rest) = answered.into_parts();
         parts.headers.remove(CONNECTION);
         parts.headers.remove(TRANSFER_ENCODING);
         return Response::from_parts(parts, self::body(rest, api.stop.clone(), held));
     }
-    let Held { upgrade, place, running, open, ending, mut hold } = held;
+    let RelayContext { upgrade, place, running, open, ending, mut hold } = held;
     let theirs = hyper::upgrade::on(&mut answered);
     let mut stop = api.stop.clone();
     tokio::spawn(async move {
@@ -132,8 +136,8 @@ pub(super) fn relay(api: &Api, mut answered: Response<Incoming>, held: Held) -> 
 }
 
 /// A node's answer as a body of ours; ends when the server does, and with the right to it.
-pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, held: Held) -> Body {
-    let Held { running, open, mut hold, .. } = held;
+pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, held: RelayContext) -> Body {
+    let RelayContext { running, open, mut hold, .. } = held;
     let ended: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
         let mut stop = stop;
         tokio::select! {
@@ -157,7 +161,7 @@ pub(super) async fn text(from: Incoming) -> String {
 struct Carried {
     from: Incoming,
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _held: (Running, Option<Charge>),
+    _held: (InFlightGuard, Option<BudgetGuard>),
 }
 
 impl http_body::Body for Carried {

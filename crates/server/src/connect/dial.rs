@@ -27,12 +27,13 @@ const PORT: i64 = 10250;
 pub const NODE_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// A connection to a node.
-pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait NodeConnection: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> NodeConnection for T {}
 
 /// A connection in the making.
-pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Wire>>> + Send + 'a>>;
+pub type Connecting<'a> =
+    Pin<Box<dyn Future<Output = io::Result<Box<dyn NodeConnection>>> + Send + 'a>>;
 
 /// Reaches the agents of nodes; on the connection they speak HTTP/1.1 and let the caller do everything.
 pub trait Dialer: Send + Sync + 'static {
@@ -68,7 +69,7 @@ impl NodeDialer {
         Ok(NodeDialer { tls: TlsConnector::from(Arc::new(config)) })
     }
 
-    async fn reach(&self, name: &str, node: &Object) -> io::Result<Box<dyn Wire>> {
+    async fn reach(&self, name: &str, node: &Object) -> io::Result<Box<dyn NodeConnection>> {
         let (host, port) = address(node)
             .ok_or_else(|| io::Error::other(format!("node {name} has no address in its status")))?;
         // Addresses are what a node says of itself; its name is what the authority vouches for.

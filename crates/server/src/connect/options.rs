@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tenure_machinery::{Errors, Failure, Object, Path};
 
-use super::Door;
+use super::ConnectSubresource;
 use crate::query::Query;
 
 /// The parameters of a log for the node, checked (R116).
@@ -67,24 +67,24 @@ pub(super) fn log(query: &Query, pod: &str) -> Result<String, Failure> {
 }
 
 /// What policies call the parameters of a door.
-pub(super) fn kind(door: Door) -> &'static str {
+pub(super) fn kind(door: ConnectSubresource) -> &'static str {
     match door {
-        Door::Log => "PodLogOptions",
-        Door::Exec => "PodExecOptions",
-        Door::Attach => "PodAttachOptions",
-        Door::Forward => "PodPortForwardOptions",
-        Door::Node => "NodeProxyOptions",
-        Door::Pod => "PodProxyOptions",
-        Door::Service => "ServiceProxyOptions",
+        ConnectSubresource::Log => "PodLogOptions",
+        ConnectSubresource::Exec => "PodExecOptions",
+        ConnectSubresource::Attach => "PodAttachOptions",
+        ConnectSubresource::Forward => "PodPortForwardOptions",
+        ConnectSubresource::Node => "NodeProxyOptions",
+        ConnectSubresource::Pod => "PodProxyOptions",
+        ConnectSubresource::Service => "ServiceProxyOptions",
     }
 }
 
 /// The parameters of a door as an object, for policies.
-pub(super) fn object(query: &Query, door: Door, kind: &str) -> Object {
+pub(super) fn object(query: &Query, door: ConnectSubresource, kind: &str) -> Object {
     let mut object = Object::new();
     object.insert("kind".to_owned(), kind.into());
     object.insert("apiVersion".to_owned(), "v1".into());
-    if matches!(door, Door::Exec | Door::Attach) {
+    if matches!(door, ConnectSubresource::Exec | ConnectSubresource::Attach) {
         for flag in ["stdin", "stdout", "stderr", "tty"] {
             if query.flag(flag) {
                 object.insert(flag.to_owned(), true.into());
@@ -94,11 +94,11 @@ pub(super) fn object(query: &Query, door: Door, kind: &str) -> Object {
             object.insert("container".to_owned(), container.into());
         }
     }
-    if door == Door::Exec {
+    if door == ConnectSubresource::Exec {
         let command: Vec<Value> = query.all("command").map(Value::from).collect();
         object.insert("command".to_owned(), Value::Array(command));
     }
-    if door == Door::Forward {
+    if door == ConnectSubresource::Forward {
         let ports = query.all("ports").flat_map(|ports| ports.split(','));
         let ports = ports.filter_map(|port| port.parse::<u16>().ok()).map(Value::from);
         object.insert("ports".to_owned(), Value::Array(ports.collect()));

@@ -17,11 +17,14 @@ use http_body_util::Full;
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 
-use super::{Call, Door, Target, carried, carry, head, node_name, place, wants_upgrade};
-use crate::api::{Api, no_such_resource};
+use super::{
+    ConnectRequest, ConnectSubresource, NodeTarget, carried, carry, head, node_name, place,
+    wants_upgrade,
+};
+use crate::api::{ApiServer, no_such_resource};
 use crate::body::Body;
 use crate::read::get;
-use crate::registry::Served;
+use crate::registry::ServedKind;
 
 /// How long a program in a pod may take to begin its answer: some hold requests until there is news (R133e).
 const BACKEND_LIMIT: Duration = Duration::from_secs(600);
@@ -35,13 +38,13 @@ struct Backend {
 
 /// Passes a request on to a pod, or to a pod behind a service.
 pub(super) async fn answer(
-    api: &Api,
-    served: &Served,
-    call: Call<'_>,
+    api: &ApiServer,
+    served: &ServedKind,
+    call: ConnectRequest<'_>,
     body: Bytes,
 ) -> Result<Response<Body>, Failure> {
-    let kind = if call.door == Door::Pod { "pod" } else { "service" };
-    let asked = Asked::parse(&call.path.name).ok_or_else(|| {
+    let kind = if call.door == ConnectSubresource::Pod { "pod" } else { "service" };
+    let asked = ProxyTarget::parse(&call.path.name).ok_or_else(|| {
         Failure::bad_request(format!("invalid {kind} request {:?}", call.path.name))
     })?;
     if asked.tls {
@@ -49,7 +52,7 @@ pub(super) async fn answer(
     }
     let namespace = &call.path.namespace;
     let backend = match call.door {
-        Door::Pod => of_pod(api, served, namespace, asked.name, asked.port)?,
+        ConnectSubresource::Pod => of_pod(api, served, namespace, asked.name, asked.port)?,
         _ => of_service(api, served, namespace, &asked)?,
     };
     let wire = reach(api, namespace, &backend).await?;
@@ -101,14 +104,14 @@ fn behind_slash(path: &str) -> &str {
 
 /// `[scheme:]name[:port]`.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked<'a> {
+struct ProxyTarget<'a> {
     tls: bool,
     name: &'a str,
     port: &'a str,
 }
 
-impl Asked<'_> {
-    fn parse(text: &str) -> Option<Asked<'_>> {
+impl ProxyTarget<'_> {
+    fn parse(text: &str) -> Option<ProxyTarget<'_>> {
         let parts: Vec<&str> = text.split(':').collect();
         let (scheme, name, port) = match *parts.as_slice() {
             [name] => ("", name, ""),
@@ -117,14 +120,14 @@ impl Asked<'_> {
             _ => return None,
         };
         let known = matches!(scheme, "" | "http" | "https");
-        (known && !name.is_empty()).then_some(Asked { tls: scheme == "https", name, port })
+        (known && !name.is_empty()).then_some(ProxyTarget { tls: scheme == "https", name, port })
     }
 }
 
 /// The port of a pod; its first one where none is named.
 fn of_pod(
-    api: &Api,
-    pods: &Served,
+    api: &ApiServer,
+    pods: &ServedKind,
     namespace: &str,
     name: &str,
     port: &str,
@@ -151,10 +154,10 @@ fn first_port(pod: &Object) -> Option<u16> {
 
 /// A ready endpoint of a service, in the words of upstream where there is none.
 fn of_service(
-    api: &Api,
-    services: &Served,
+    api: &ApiServer,
+    services: &ServedKind,
     namespace: &str,
-    asked: &Asked<'_>,
+    asked: &ProxyTarget<'_>,
 ) -> Result<Backend, Failure> {
     let state = api.world.current();
     let name = asked.name;
@@ -204,12 +207,12 @@ fn ready(slice: &Object, port: &str) -> Vec<(String, u16)> {
 
 /// A connection to the port, given by the node.
 async fn reach(
-    api: &Api,
+    api: &ApiServer,
     namespace: &str,
     backend: &Backend,
 ) -> Result<hyper::upgrade::Upgraded, Failure> {
     let path = format!("/portProxy/{}/{}", place(namespace, &backend.pod), backend.port);
-    let target = Target { node: backend.node.clone(), path };
+    let target = NodeTarget { node: backend.node.clone(), path };
     let mut headers = HeaderMap::new();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("tcp"));
@@ -257,12 +260,12 @@ mod tests {
 
     #[test]
     fn a_name_may_have_a_scheme_and_a_port() {
-        let asked = |tls, name, port| Some(Asked { tls, name, port });
-        assert_eq!(Asked::parse("web"), asked(false, "web", ""));
-        assert_eq!(Asked::parse("web:80"), asked(false, "web", "80"));
-        assert_eq!(Asked::parse("https:web:"), asked(true, "web", ""));
-        assert_eq!(Asked::parse("ftp:web:21"), None);
-        assert_eq!(Asked::parse("a:b:c:d"), None);
-        assert_eq!(Asked::parse(":80"), None);
+        let asked = |tls, name, port| Some(ProxyTarget { tls, name, port });
+        assert_eq!(ProxyTarget::parse("web"), asked(false, "web", ""));
+        assert_eq!(ProxyTarget::parse("web:80"), asked(false, "web", "80"));
+        assert_eq!(ProxyTarget::parse("https:web:"), asked(true, "web", ""));
+        assert_eq!(ProxyTarget::parse("ftp:web:21"), None);
+        assert_eq!(ProxyTarget::parse("a:b:c:d"), None);
+        assert_eq!(ProxyTarget::parse(":80"), None);
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::lines::Flow;
+use super::fair_queue::Flow;
 
 /// How much may be held.
 #[derive(Clone, Copy, Debug)]
@@ -21,13 +21,13 @@ pub(crate) struct Bounds {
 }
 
 #[derive(Default)]
-struct Held {
+struct BudgetUsage {
     // INVARIANT: holds only users and namespaces that hold something.
     names: HashMap<Box<str>, u64>,
     all: u64,
 }
 
-impl Held {
+impl BudgetUsage {
     fn of(&self, name: &str) -> u64 {
         self.names.get(name).copied().unwrap_or_default()
     }
@@ -45,11 +45,11 @@ impl Held {
 /// What is held of one thing.
 pub(crate) struct Budget {
     bounds: Bounds,
-    held: Mutex<Held>,
+    held: Mutex<BudgetUsage>,
 }
 
 /// A part of a budget, until this is dropped.
-pub(crate) struct Charge {
+pub(crate) struct BudgetGuard {
     budget: Arc<Budget>,
     user: Box<str>,
     amount: u64,
@@ -61,7 +61,7 @@ impl Budget {
     }
 
     /// Takes some for a user; none if that is too much.
-    pub(crate) fn take(self: &Arc<Budget>, flow: Flow<'_>, amount: u64) -> Option<Charge> {
+    pub(crate) fn take(self: &Arc<Budget>, flow: Flow<'_>, amount: u64) -> Option<BudgetGuard> {
         let Bounds { user, owner, all, always } = self.bounds;
         let mut held = self.lock();
         let of_user = held.of(flow.user()).saturating_add(amount);
@@ -75,7 +75,7 @@ impl Budget {
         if flow.owner() != flow.user() {
             held.names.insert(flow.owner().into(), of_owner);
         }
-        Some(Charge { budget: Arc::clone(self), user: flow.user().into(), amount })
+        Some(BudgetGuard { budget: Arc::clone(self), user: flow.user().into(), amount })
     }
 
     /// How much is held in all, and by how many users and namespaces.
@@ -84,12 +84,12 @@ impl Budget {
         (held.all, held.names.len())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, BudgetUsage> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Charge {
+impl Drop for BudgetGuard {
     fn drop(&mut self) {
         let flow = Flow::named(&self.user);
         let mut held = self.budget.lock();

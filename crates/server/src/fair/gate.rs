@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::lines::{Flow, Lines, Room};
-use super::show::Counts;
+use super::fair_queue::{FairQueue, Flow, QueueLimits};
+use super::metrics::GateMetrics;
 
 /// How many may wait for a seat.
-const ROOM: Room = Room { user: 128, owner: 256, all: 1024 };
+const ROOM: QueueLimits = QueueLimits { user: 128, owner: 256, all: 1024 };
 
 /// One that waits is counted here in the word of a gate; free seats are counted below.
 const WAITING: u64 = 1 << 32;
@@ -32,25 +32,25 @@ pub(crate) enum NoSeat {
     Late,
 }
 
-struct Waiter {
+struct SeatRequest {
     width: u32,
     grant: oneshot::Sender<Seat>,
 }
 
 /// Some seats and who waits for them.
-pub(crate) struct Gate {
+pub(crate) struct ConcurrencyLimiter {
     seats: u32,
     // INVARIANT: free seats in the low half, those who wait in the high half; the latter is changed only
     // by those who hold the lock of the lines.
     state: AtomicU64,
-    lines: Mutex<Lines<Waiter>>,
-    counts: Counts,
+    lines: Mutex<FairQueue<SeatRequest>>,
+    counts: GateMetrics,
 }
 
 /// Some seats of a gate, until this is dropped.
 pub(crate) struct Seat {
     /// None once somebody else has given the seats back.
-    gate: Option<Arc<Gate>>,
+    gate: Option<Arc<ConcurrencyLimiter>>,
     width: u32,
     waited: bool,
 }
@@ -70,19 +70,19 @@ impl Drop for Seat {
     }
 }
 
-impl Gate {
-    pub(super) fn new(seats: u32, counts: Counts) -> Arc<Gate> {
-        Arc::new(Gate {
+impl ConcurrencyLimiter {
+    pub(super) fn new(seats: u32, counts: GateMetrics) -> Arc<ConcurrencyLimiter> {
+        Arc::new(ConcurrencyLimiter {
             seats,
             state: AtomicU64::new(u64::from(seats)),
-            lines: Mutex::new(Lines::new(ROOM)),
+            lines: Mutex::new(FairQueue::new(ROOM)),
             counts,
         })
     }
 
     /// Takes seats, in turn with the other users if there are not enough.
     pub(crate) async fn enter(
-        self: &Arc<Gate>,
+        self: &Arc<ConcurrencyLimiter>,
         flow: Flow<'_>,
         width: u32,
         most: Duration,
@@ -108,7 +108,7 @@ impl Gate {
     }
 
     /// Takes seats if there are enough and nobody waits.
-    fn try_enter(self: &Arc<Gate>, width: u32) -> Option<Seat> {
+    fn try_enter(self: &Arc<ConcurrencyLimiter>, width: u32) -> Option<Seat> {
         let taken =
             |state: u64| (state < WAITING).then(|| state.checked_sub(width.into())).flatten();
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, taken).ok()?;
@@ -117,7 +117,7 @@ impl Gate {
 
     /// A place in line; or the seat after all, or none.
     fn wait(
-        self: &Arc<Gate>,
+        self: &Arc<ConcurrencyLimiter>,
         flow: Flow<'_>,
         width: u32,
     ) -> Result<oneshot::Receiver<Seat>, Result<Seat, NoSeat>> {
@@ -137,7 +137,7 @@ impl Gate {
             self.state.fetch_sub(WAITING * gone as u64, Ordering::AcqRel);
         }
         let (grant, granted) = oneshot::channel();
-        if let Err(refused) = lines.push(flow, Waiter { width, grant }) {
+        if let Err(refused) = lines.push(flow, SeatRequest { width, grant }) {
             // This one, or the last of a longer line; its end of the channel tells it.
             self.state.fetch_sub(WAITING, Ordering::AcqRel);
             drop(refused);
@@ -145,7 +145,7 @@ impl Gate {
         Ok(granted)
     }
 
-    fn leave(self: &Arc<Gate>, width: u32) {
+    fn leave(self: &Arc<ConcurrencyLimiter>, width: u32) {
         let before = self.state.fetch_add(width.into(), Ordering::AcqRel);
         if before >= WAITING {
             self.dispatch();
@@ -153,7 +153,7 @@ impl Gate {
     }
 
     /// Gives free seats to those whose turn it is.
-    fn dispatch(self: &Arc<Gate>) {
+    fn dispatch(self: &Arc<ConcurrencyLimiter>) {
         let mut lines = self.lock();
         while let Some(next) = lines.next() {
             let width = next.width;
@@ -175,7 +175,7 @@ impl Gate {
         }
     }
 
-    fn seat(self: &Arc<Gate>, width: u32) -> Seat {
+    fn seat(self: &Arc<ConcurrencyLimiter>, width: u32) -> Seat {
         Seat { gate: Some(Arc::clone(self)), width, waited: false }
     }
 
@@ -187,7 +187,7 @@ impl Gate {
         why
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lines<Waiter>> {
+    fn lock(&self) -> MutexGuard<'_, FairQueue<SeatRequest>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,13 +10,13 @@
 //! ```
 //!
 //! A seat is for work that takes a processor: whoever waits for something else gives it back ([`rest`]).
-//! Work that takes long has its own threads (see `aside`).
+//! Work that takes long has its own threads (see `offload`).
 
 mod budget;
+mod fair_queue;
 mod gate;
-mod lines;
+mod metrics;
 mod rate;
-mod show;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ use crate::authenticate::User;
 use crate::body::Body;
 
 use budget::{Bounds, Budget};
-use gate::{Gate, NoSeat};
+use gate::{ConcurrencyLimiter, NoSeat};
+use metrics::{FairnessMetrics, Which};
 use rate::Rate;
-use show::{Shown, Which};
 
-pub(crate) use budget::Charge;
+pub(crate) use budget::BudgetGuard;
+pub(crate) use fair_queue::{FairQueue, Flow, QueueLimits};
 pub(crate) use gate::Seat;
-pub(crate) use lines::{Flow, Lines, Room};
 pub(crate) use rate::Share;
 
 /// How long a request waits for a seat.
@@ -67,7 +67,7 @@ const NODE_CONNECTIONS: Bounds = Bounds { user: 1_000, owner: 2_000, all: 4_000,
 
 /// How much of the server is handed out at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Requests that read.
     pub reads: u32,
     /// Requests that write.
@@ -76,45 +76,49 @@ pub struct Limits {
     pub connections: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     /// Seats enough to keep two request threads and a disk busy; more would only wait in worse order.
-    fn default() -> Limits {
-        Limits { reads: 64, writes: 32, connections: 65_536 }
+    fn default() -> ServerLimits {
+        ServerLimits { reads: 64, writes: 32, connections: 65_536 }
     }
 }
 
 /// Which seats a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum PriorityLevel {
     Exempt,
     System,
     Workload,
 }
 
-impl Level {
-    fn of(user: &User) -> Level {
+impl PriorityLevel {
+    fn of(user: &User) -> PriorityLevel {
         let member = |group: &str| user.groups.iter().any(|member| member == group);
         if member("system:masters") {
-            return Level::Exempt;
+            return PriorityLevel::Exempt;
         }
         let serves_cluster = user.name.starts_with("system:serviceaccount:kube-system:")
             || user.name.starts_with("system:kube-");
-        if serves_cluster || member("system:nodes") { Level::System } else { Level::Workload }
+        if serves_cluster || member("system:nodes") {
+            PriorityLevel::System
+        } else {
+            PriorityLevel::Workload
+        }
     }
 }
 
 /// The gates of one level.
 struct Gates {
     level: &'static str,
-    reads: Arc<Gate>,
-    writes: Arc<Gate>,
+    reads: Arc<ConcurrencyLimiter>,
+    writes: Arc<ConcurrencyLimiter>,
 }
 
 impl Gates {
-    fn new(level: &'static str, limits: Limits, shown: &Shown) -> Gates {
+    fn new(level: &'static str, limits: ServerLimits, shown: &FairnessMetrics) -> Gates {
         let counts = |kind| shown.counts(Which { priority_level: level, request_kind: kind });
-        let reads = Gate::new(limits.reads, counts(READS));
-        Gates { level, reads, writes: Gate::new(limits.writes, counts(WRITES)) }
+        let reads = ConcurrencyLimiter::new(limits.reads, counts(READS));
+        Gates { level, reads, writes: ConcurrencyLimiter::new(limits.writes, counts(WRITES)) }
     }
 }
 
@@ -142,7 +146,7 @@ pub(crate) struct Shares {
     watches: Arc<Budget>,
     node_connections: Arc<Budget>,
     rate: Arc<Rate>,
-    shown: Shown,
+    shown: FairnessMetrics,
 }
 
 tokio::task_local! {
@@ -166,8 +170,8 @@ pub(crate) async fn on<T>(seat: Option<Seat>, work: impl Future<Output = T>) -> 
 }
 
 impl Shares {
-    pub(crate) fn new(limits: Limits) -> Shares {
-        let shown = Shown::default();
+    pub(crate) fn new(limits: ServerLimits) -> Shares {
+        let shown = FairnessMetrics::default();
         Shares {
             system: Gates::new("system", limits, &shown),
             workload: Gates::new("workload", limits, &shown),
@@ -204,10 +208,10 @@ impl Shares {
         writes: bool,
         width: impl FnOnce() -> u32,
     ) -> Result<Option<Seat>, Failure> {
-        let gates = match Level::of(user) {
-            Level::Exempt => return Ok(None),
-            Level::System => &self.system,
-            Level::Workload => &self.workload,
+        let gates = match PriorityLevel::of(user) {
+            PriorityLevel::Exempt => return Ok(None),
+            PriorityLevel::System => &self.system,
+            PriorityLevel::Workload => &self.workload,
         };
         let gate = if writes { &gates.writes } else { &gates.reads };
         let entered = gate.enter(Flow::of(user), width(), WAIT_MAX).await;
@@ -218,7 +222,7 @@ impl Shares {
     }
 
     /// Counts a body of so many bytes while it is on its way; small ones are not counted.
-    pub(crate) fn bytes(&self, user: &User, bytes: u64) -> Result<Option<Charge>, Failure> {
+    pub(crate) fn bytes(&self, user: &User, bytes: u64) -> Result<Option<BudgetGuard>, Failure> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
@@ -230,32 +234,32 @@ impl Shares {
     pub(crate) fn pace(&self, user: &User, mut response: Response<Body>) -> Response<Body> {
         let upper = response.body().size_hint().upper();
         let is_long = upper.is_none_or(|bytes| bytes > SMALL_BYTES);
-        if is_long && Level::of(user) != Level::Exempt {
+        if is_long && PriorityLevel::of(user) != PriorityLevel::Exempt {
             response.extensions_mut().insert(self.rate.share(Flow::of(user)));
         }
         response
     }
 
     /// Counts an answer that is made while it is sent.
-    pub(crate) fn stream(&self, user: &User) -> Result<Option<Charge>, Failure> {
+    pub(crate) fn stream(&self, user: &User) -> Result<Option<BudgetGuard>, Failure> {
         self.bytes(user, STREAM_BYTES)
     }
 
     /// Counts a watch while it is open.
-    pub(crate) fn watch(&self, user: &User) -> Result<Option<Charge>, Failure> {
+    pub(crate) fn watch(&self, user: &User) -> Result<Option<BudgetGuard>, Failure> {
         take(&self.watches, user, 1).ok_or_else(|| too_many("too many of your watches are open"))
     }
 
     /// Counts a request or a stream that is passed on to a node, until it ends.
-    pub(crate) fn node_connection(&self, user: &User) -> Result<Option<Charge>, Failure> {
+    pub(crate) fn node_connection(&self, user: &User) -> Result<Option<BudgetGuard>, Failure> {
         let many = || too_many("too many of your connections to nodes are open");
         take(&self.node_connections, user, 1).ok_or_else(many)
     }
 }
 
 /// Some of a budget for a user; nothing is counted for those who are exempt.
-fn take(budget: &Arc<Budget>, user: &User, amount: u64) -> Option<Option<Charge>> {
-    if Level::of(user) == Level::Exempt {
+fn take(budget: &Arc<Budget>, user: &User, amount: u64) -> Option<Option<BudgetGuard>> {
+    if PriorityLevel::of(user) == PriorityLevel::Exempt {
         return Some(None);
     }
     budget.take(Flow::of(user), amount).map(Some)
@@ -299,15 +303,15 @@ mod tests {
     #[test]
     fn r169_nodes_and_the_cluster_have_seats_of_their_own() {
         for (name, groups, level) in [
-            ("admin", &["system:masters"] as &[&str], Level::Exempt),
-            ("system:node:a", &["system:nodes"], Level::System),
-            ("system:serviceaccount:kube-system:x", &[], Level::System),
-            ("system:kube-scheduler", &[], Level::System),
-            ("system:serviceaccount:kube-systems:x", &[], Level::Workload),
-            ("alice", &["system:authenticated"], Level::Workload),
-            ("system:anonymous", &["system:unauthenticated"], Level::Workload),
+            ("admin", &["system:masters"] as &[&str], PriorityLevel::Exempt),
+            ("system:node:a", &["system:nodes"], PriorityLevel::System),
+            ("system:serviceaccount:kube-system:x", &[], PriorityLevel::System),
+            ("system:kube-scheduler", &[], PriorityLevel::System),
+            ("system:serviceaccount:kube-systems:x", &[], PriorityLevel::Workload),
+            ("alice", &["system:authenticated"], PriorityLevel::Workload),
+            ("system:anonymous", &["system:unauthenticated"], PriorityLevel::Workload),
         ] {
-            assert_eq!(Level::of(&user(name, groups)), level, "{name}");
+            assert_eq!(PriorityLevel::of(&user(name, groups)), level, "{name}");
         }
     }
 
@@ -319,7 +323,7 @@ mod tests {
 
     #[tokio::test]
     async fn r169_whoever_waits_for_something_else_holds_no_seat() {
-        let shares = Shares::new(Limits { reads: 1, writes: 1, ..Limits::default() });
+        let shares = Shares::new(ServerLimits { reads: 1, writes: 1, ..ServerLimits::default() });
         let alice = user("alice", &[]);
         let inner = async {
             assert_eq!(shares.workload.reads.load().0, 1);
@@ -334,7 +338,7 @@ mod tests {
 
     #[tokio::test]
     async fn r169_administrators_take_no_seat() {
-        let shares = Shares::new(Limits { reads: 0, writes: 0, ..Limits::default() });
+        let shares = Shares::new(ServerLimits { reads: 0, writes: 0, ..ServerLimits::default() });
         let admin = user("admin", &["system:masters"]);
         assert!(shares.enter(&admin, true, || 1).await.unwrap().is_none());
         assert!(shares.bytes(&admin, u64::MAX).unwrap().is_none());

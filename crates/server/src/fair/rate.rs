@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::lines::Flow;
+use super::fair_queue::Flow;
 
 /// About a third of what a processor could send.
 const BYTES_PER_SECOND_AND_PROCESSOR: u32 = 128 << 20;

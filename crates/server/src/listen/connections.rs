@@ -45,12 +45,12 @@ pub(super) struct Connections {
     begin: Instant,
     /// How often was looked for clients that take nothing.
     looks: Arc<AtomicUsize>,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Default)]
-struct Open {
-    // INVARIANT: holds a connection from its acceptance until its `Held` is dropped.
+struct OpenConnections {
+    // INVARIANT: holds a connection from its acceptance until its `ConnectionGuard` is dropped.
     by_number: BTreeMap<u64, Arc<Activity>>,
     next: u64,
 }
@@ -69,7 +69,7 @@ pub(super) struct Activity {
 }
 
 /// A place among the connections, until this is dropped.
-pub(super) struct Held {
+pub(super) struct ConnectionGuard {
     connections: Arc<Connections>,
     number: u64,
     activity: Arc<Activity>,
@@ -86,7 +86,7 @@ impl Connections {
     }
 
     /// A place for one more; none if all are taken by connections that are busy.
-    pub(super) fn add(self: &Arc<Connections>) -> Option<Arc<Held>> {
+    pub(super) fn add(self: &Arc<Connections>) -> Option<Arc<ConnectionGuard>> {
         let mut open = self.lock();
         if open.by_number.len() >= self.most {
             let idle = open.by_number.iter().filter(|(_, activity)| activity.is_idle());
@@ -99,7 +99,7 @@ impl Connections {
         let (number, activity) = (open.next, Arc::new(Activity::new(self)));
         open.next += 1;
         open.by_number.insert(number, Arc::clone(&activity));
-        Some(Arc::new(Held { connections: Arc::clone(self), number, activity }))
+        Some(Arc::new(ConnectionGuard { connections: Arc::clone(self), number, activity }))
     }
 
     /// Cuts the connections whose clients have taken nothing for long; call it at every look.
@@ -113,25 +113,25 @@ impl Connections {
         stalled.inspect(|activity| activity.stalled.notify_one()).count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         // Nothing panics while it is held.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl ConnectionGuard {
     pub(super) fn activity(&self) -> Arc<Activity> {
         Arc::clone(&self.activity)
     }
 
     /// A request begins; it ends when this is dropped.
-    pub(super) fn request(self: &Arc<Held>) -> Busy {
+    pub(super) fn request(self: &Arc<ConnectionGuard>) -> BusyGuard {
         self.activity.requests.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
+        BusyGuard(Arc::clone(self))
     }
 }
 
-impl Drop for Held {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.connections.lock().by_number.remove(&self.number);
     }
@@ -179,15 +179,15 @@ impl Activity {
 }
 
 /// A request that is being answered, or a stream that it became. Its connection keeps its place meanwhile.
-pub(crate) struct Busy(Arc<Held>);
+pub(crate) struct BusyGuard(Arc<ConnectionGuard>);
 
-impl Clone for Busy {
-    fn clone(&self) -> Busy {
+impl Clone for BusyGuard {
+    fn clone(&self) -> BusyGuard {
         self.0.request()
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         let activity = &self.0.activity;
         activity.was_busy();
@@ -195,7 +195,7 @@ impl Drop for Busy {
     }
 }
 
-impl Busy {
+impl BusyGuard {
     /// The answer, which keeps its connection busy until the last byte is sent.
     pub(super) fn until_sent(self, response: Response<Body>) -> Response<Body> {
         let share = response.extensions().get::<Share>().cloned();
@@ -224,7 +224,7 @@ struct Sending {
     /// Its user's part in what is sent, and the moment before which nothing more is.
     share: Option<Share>,
     waits: Option<Pin<Box<Sleep>>>,
-    busy: Busy,
+    busy: BusyGuard,
 }
 
 impl Sending {
@@ -358,7 +358,7 @@ mod tests {
     fn r243_a_watch_without_events_is_not_unread() {
         let connections = Connections::new(1);
         let held = connections.add().unwrap();
-        let (_sender, body) = crate::body::Live::channel();
+        let (_sender, body) = crate::body::StreamingBody::channel();
         let mut response = held.request().until_sent(Response::new(body));
         assert_eq!(ask(&mut response), Poll::Pending);
         for _ in 0..2 * AGES {

@@ -69,15 +69,15 @@ struct Running {
 
 /// A server whose paths say what the handler does.
 async fn start(grace: Duration) -> Running {
-    start_with(Bounds { grace, ..Bounds::default() }).await
+    start_with(ConnectionLimits { grace, ..ConnectionLimits::default() }).await
 }
 
 /// The same, with room for so many connections.
 async fn start_for(connections: usize) -> Running {
-    start_with(Bounds { connections, ..Bounds::default() }).await
+    start_with(ConnectionLimits { connections, ..ConnectionLimits::default() }).await
 }
 
-async fn start_with(bounds: Bounds) -> Running {
+async fn start_with(bounds: ConnectionLimits) -> Running {
     let authority = Authority::new();
     let (certificate, key) = authority.sign("server");
     let tls = Tls::new(vec![certificate], key, authority.certificate.clone()).unwrap();
@@ -280,7 +280,7 @@ async fn r243_without_room_and_without_idle_connections_nobody_else_comes_in() {
 #[tokio::test]
 async fn r243_a_client_that_leaves_no_window_is_cut_and_one_that_reads_is_not() {
     let look_every = Duration::from_millis(50);
-    let server = start_with(Bounds { look_every, ..Bounds::default() }).await;
+    let server = start_with(ConnectionLimits { look_every, ..ConnectionLimits::default() }).await;
     for window in [0, 1_000] {
         for path in ["/watch", "/long"] {
             let stream = server.connect("h2", None).await.unwrap();

@@ -48,7 +48,7 @@ impl Tls {
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Serving)?
-            .with_client_cert_verifier(Arc::new(Ask(Arc::clone(&verifier))))
+            .with_client_cert_verifier(Arc::new(DeferredVerifier(Arc::clone(&verifier))))
             .with_single_cert(chain, key)
             .map_err(TlsError::Serving)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -62,15 +62,15 @@ impl Tls {
     /// What is to be thought of the certificates that a client showed.
     ///
     /// Asked after every handshake, so a resumed session is judged as strictly as a new one.
-    pub(super) fn judge(&self, shown: Option<&[CertificateDer<'_>]>) -> Shown {
+    pub(super) fn judge(&self, shown: Option<&[CertificateDer<'_>]>) -> ClientCertificate {
         let Some((certificate, others)) = shown.and_then(<[_]>::split_first) else {
-            return Shown::None;
+            return ClientCertificate::None;
         };
         match self.verifier.verify_client_cert(certificate, others, UnixTime::now()) {
-            Ok(_) => Shown::Trusted(certificate.as_ref().to_vec()),
+            Ok(_) => ClientCertificate::Trusted(certificate.as_ref().to_vec()),
             Err(error) => {
                 tracing::debug!(%error, "a client certificate was not accepted");
-                Shown::Untrusted
+                ClientCertificate::Untrusted
             }
         }
     }
@@ -78,7 +78,7 @@ impl Tls {
 
 /// What a client showed of itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum ClientCertificate {
     /// No certificate.
     None,
     /// A certificate that our authority signed and that is valid now, in DER form.
@@ -92,9 +92,9 @@ pub(super) enum Shown {
 /// A handshake that fails tells the client little; api-server R148 wants a certificate that cannot
 /// be verified answered with 401. INVARIANT: no certificate counts before [`Tls::judge`] passed it.
 #[derive(Debug)]
-struct Ask(Arc<dyn ClientCertVerifier>);
+struct DeferredVerifier(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Ask {
+impl ClientCertVerifier for DeferredVerifier {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use tenure_podspec::ReferenceKind;
-use tenure_rbac::{Asked, Role};
+use tenure_rbac::{RequestAttributes, Role};
 use tenure_world::World;
 
 use super::{LEASES, node_of, related};
@@ -24,17 +24,19 @@ type Judged = Result<(), String>;
 pub(crate) fn may(
     state: &World,
     user: &User,
-    asked: &Asked<'_>,
+    asked: &RequestAttributes<'_>,
     selected: Option<&str>,
 ) -> Option<Judged> {
     let node = node_of(user)?;
     if node.is_empty() {
         return Some(Err(format!("unknown node for user {:?}", user.name)));
     }
-    let Asked::Resource { verb, group, resource, subresource, namespace, name } = *asked else {
+    let RequestAttributes::Resource { verb, group, resource, subresource, namespace, name } =
+        *asked
+    else {
         return Some(Err(String::new()));
     };
-    let question = Question { state, node, verb, subresource, namespace, name, selected };
+    let question = NodeRequest { state, node, verb, subresource, namespace, name, selected };
     Some(match (group, resource) {
         ("", "secrets") => question.read(|| question.mentions(ReferenceKind::Secret)),
         ("", "configmaps") => question.read(|| question.mentions(ReferenceKind::ConfigMap)),
@@ -60,7 +62,7 @@ pub(crate) fn may(
     })
 }
 
-struct Question<'a> {
+struct NodeRequest<'a> {
     state: &'a World,
     node: &'a str,
     verb: &'a str,
@@ -74,7 +76,7 @@ fn refuse(why: &str) -> Judged {
     Err(why.to_owned())
 }
 
-impl Question<'_> {
+impl NodeRequest<'_> {
     fn mentions(&self, kind: ReferenceKind) -> bool {
         related::mentioned(self.state, self.node, self.namespace, kind, self.name)
     }

@@ -3,21 +3,21 @@
 
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
 use super::mirror_pod::is_mirror;
 use super::related::{read, volumes};
-use super::restrict::{Judged, Refusal, node_uid};
+use super::restrict::{Judged, NodeRestrictionError, node_uid};
 use crate::admit::Operation;
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// The verb by which a role lets a node ask a signer, which stands in the place of the resource.
 const SIGNER_VERB: &str = "request-serviceaccounts-podcertificate-signer";
 
 pub(super) fn judge(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     node: &str,
     operation: Operation,
     new: Option<&Object>,
@@ -42,7 +42,7 @@ pub(super) fn judge(
         state
             .get(&key)
             .and_then(|record| read(record))
-            .ok_or_else(|| Refusal::Other(Failure::not_found("", resource, name)))
+            .ok_or_else(|| NodeRestrictionError::Other(Failure::not_found("", resource, name)))
     };
     let pod = stored("pods", said("podName"))?;
     let uid = |object: &Object| object.str_at(&["metadata", "uid"]).map(str::to_owned);
@@ -74,8 +74,8 @@ pub(super) fn judge(
 }
 
 /// What is not as it was may be so again: the node tries again.
-fn moved(why: &str) -> Refusal {
-    Refusal::Other(Failure::internal(why))
+fn moved(why: &str) -> NodeRestrictionError {
+    NodeRestrictionError::Other(Failure::internal(why))
 }
 
 fn mounts(pod: &Object, signer: &str) -> bool {
@@ -85,9 +85,9 @@ fn mounts(pod: &Object, signer: &str) -> bool {
         .any(|source| source.str_at(&["podCertificate", "signerName"]) == Some(signer))
 }
 
-fn is_granted(api: &Api, request: &Request, signer: &str, account: &str) -> bool {
+fn is_granted(api: &ApiServer, request: &ResourceRequest, signer: &str, account: &str) -> bool {
     let resource = signer.replace('/', ":");
-    let asked = Asked::Resource {
+    let asked = RequestAttributes::Resource {
         verb: SIGNER_VERB,
         group: &request.served.kind.group,
         resource: &resource,

@@ -8,9 +8,9 @@ use tenure_machinery::{Failure, Object, ObjectExt};
 
 use super::{LEASES, mirror_pod, node_of, pod_certificate};
 use crate::admit::Operation;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::read::get::missing;
-use crate::request::Request;
+use crate::request::ResourceRequest;
 
 /// Labels of this kind are the administrator's word about a node.
 const RESTRICTED: &str = "node-restriction.kubernetes.io";
@@ -34,38 +34,38 @@ const NODE_SIGNERS: [&str; 2] =
     ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
 /// Why a node is refused.
-pub(super) enum Refusal {
+pub(super) enum NodeRestrictionError {
     /// It may not.
     Forbidden(String),
     /// What the object names is not there, or not as it says.
     Other(Failure),
 }
 
-impl<T: Into<String>> From<T> for Refusal {
-    fn from(why: T) -> Refusal {
-        Refusal::Forbidden(why.into())
+impl<T: Into<String>> From<T> for NodeRestrictionError {
+    fn from(why: T) -> NodeRestrictionError {
+        NodeRestrictionError::Forbidden(why.into())
     }
 }
 
 /// What a node is judged by.
-pub(super) type Judged = Result<(), Refusal>;
+pub(super) type Judged = Result<(), NodeRestrictionError>;
 
 /// Refuses what a node may not do to this object.
 pub(crate) fn restrict(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
     new: Option<&Object>,
 ) -> Result<(), Failure> {
     let Some(node) = node_of(&request.user) else { return Ok(()) };
     let name = old.or(new).map(ObjectExt::name).unwrap_or_default();
-    told(request, name, judge(api, request, node, operation, old, new))
+    to_failure(request, name, judge(api, request, node, operation, old, new))
 }
 
 fn judge(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     node: &str,
     operation: Operation,
     old: Option<&Object>,
@@ -101,15 +101,15 @@ fn judge(
 }
 
 /// Refuses what a node may not post to a pod: anything but an eviction.
-pub(crate) fn restrict_posted(request: &Request) -> Result<(), Failure> {
+pub(crate) fn restrict_posted(request: &ResourceRequest) -> Result<(), Failure> {
     if node_of(&request.user).is_none() || request.served.kind.kind != "Pod" {
         return Ok(());
     }
-    told(request, &request.name, Err(unexpected(&request.subresource).into()))
+    to_failure(request, &request.name, Err(unexpected(&request.subresource).into()))
 }
 
 /// Refuses the eviction of a pod that is not the node's own.
-pub(crate) fn restrict_eviction(api: &Api, request: &Request) -> Result<(), Failure> {
+pub(crate) fn restrict_eviction(api: &ApiServer, request: &ResourceRequest) -> Result<(), Failure> {
     let Some(node) = node_of(&request.user) else { return Ok(()) };
     let key = request.served.key(&request.namespace, &request.name);
     let Some(pod) = api.world.current().get(&key).cloned() else {
@@ -119,16 +119,16 @@ pub(crate) fn restrict_eviction(api: &Api, request: &Request) -> Result<(), Fail
         return Ok(());
     }
     let why = format!("node {node} can only evict pods with spec.nodeName set to itself");
-    told(request, &request.name, Err(why.into()))
+    to_failure(request, &request.name, Err(why.into()))
 }
 
-fn told(request: &Request, name: &str, judged: Judged) -> Result<(), Failure> {
+fn to_failure(request: &ResourceRequest, name: &str, judged: Judged) -> Result<(), Failure> {
     let kind = &request.served.kind;
     judged.map_err(|refusal| match refusal {
-        Refusal::Forbidden(why) => {
+        NodeRestrictionError::Forbidden(why) => {
             Failure::forbidden(kind.group.as_ref(), kind.plural.as_ref(), name, &why)
         }
-        Refusal::Other(failure) => failure,
+        NodeRestrictionError::Other(failure) => failure,
     })
 }
 
@@ -144,8 +144,8 @@ fn of_same_name(what: &str, name: &str, node: &str) -> Judged {
 }
 
 fn pod(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     node: &str,
     operation: Operation,
     old: Option<&Object>,
@@ -196,7 +196,7 @@ fn pod_status(node: &str, old: &Object, new: &Object) -> Judged {
 }
 
 /// A mirror pod belongs to its node and to nobody else, and refers to nothing.
-fn mirror(api: &Api, node: &str, pod: &Object) -> Judged {
+fn mirror(api: &ApiServer, node: &str, pod: &Object) -> Judged {
     let annotation = mirror_pod::annotation();
     if !mirror_pod::is_mirror(pod) {
         let why = format!(
@@ -241,11 +241,11 @@ fn mirror(api: &Api, node: &str, pod: &Object) -> Judged {
 }
 
 /// The uid of a stored node.
-pub(super) fn node_uid(api: &Api, node: &str) -> Result<String, Refusal> {
+pub(super) fn node_uid(api: &ApiServer, node: &str) -> Result<String, NodeRestrictionError> {
     let state = api.world.current();
     match state.get(&format!("/registry/minions/{node}")) {
         Some(record) => Ok(record.uid().to_owned()),
-        None => Err(Refusal::Other(Failure::not_found("", "nodes", node))),
+        None => Err(NodeRestrictionError::Other(Failure::not_found("", "nodes", node))),
     }
 }
 
@@ -329,7 +329,7 @@ fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
 
 /// Of a claim a node reports how large its volume has become, and nothing else.
 fn claim(
-    request: &Request,
+    request: &ResourceRequest,
     node: &str,
     operation: Operation,
     old: Option<&Object>,
@@ -392,7 +392,7 @@ fn slice(node: &str, operation: Operation, old: Option<&Object>, new: Option<&Ob
 
 /// A certificate that makes its bearer a node is asked for by that node.
 fn certificate(
-    request: &Request,
+    request: &ResourceRequest,
     node: &str,
     operation: Operation,
     new: Option<&Object>,

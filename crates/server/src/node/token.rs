@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 use tenure_world::World;
 
 use super::node_of;
 use super::related::{bound, claim_name, read, volumes};
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// The verb by which a role lets a node have tokens of an account for an audience, which stands in the
 /// place of the resource.
@@ -16,9 +16,9 @@ const AUDIENCE_VERB: &str = "request-serviceaccounts-token-audience";
 
 /// Refuses a token that no pod of the node asks for.
 pub(crate) fn restrict_token(
-    api: &Api,
+    api: &ApiServer,
     state: &World,
-    request: &Request,
+    request: &ResourceRequest,
     body: &Object,
 ) -> Result<(), Failure> {
     let Some(node) = node_of(&request.user) else { return Ok(()) };
@@ -63,8 +63,8 @@ pub(crate) fn restrict_token(
 }
 
 /// Whether a role lets the node have tokens for the audience.
-fn is_granted(api: &Api, request: &Request, audience: &str) -> bool {
-    let asked = Asked::Resource {
+fn is_granted(api: &ApiServer, request: &ResourceRequest, audience: &str) -> bool {
+    let asked = RequestAttributes::Resource {
         verb: AUDIENCE_VERB,
         group: "",
         resource: audience,

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
-use tenure_token::{BoundKind, Standing, Verified};
+use tenure_token::{BoundKind, ObjectLiveness, Verified};
 use tenure_world::{Record, World};
 
 /// The label of Secrets whose token was found unused; its value says since when.
@@ -19,12 +19,12 @@ pub(crate) enum Credential {
     /// A certificate that counts until this second since 1970.
     Certificate { expires_at: i64 },
     /// A token.
-    Token(Box<Token>),
+    Token(Box<TokenCredential>),
 }
 
 /// A token that was believed in a state.
 #[derive(Clone, Debug)]
-pub(crate) struct Token {
+pub(crate) struct TokenCredential {
     pub(crate) verified: Verified,
     pub(crate) believed_at: Revision,
 }
@@ -79,11 +79,11 @@ fn stands(verified: &Verified, state: &World, now: i64) -> bool {
 pub(crate) fn found<'w>(
     verified: &Verified,
     state: &'w World,
-) -> (Option<Standing<'w>>, Option<Standing<'w>>) {
+) -> (Option<ObjectLiveness<'w>>, Option<ObjectLiveness<'w>>) {
     let find = |key: String| state.get(&key);
     let bound = bound_key(verified).and_then(find);
     let bound = bound.filter(|secret| !verified.is_legacy() || holds(secret, verified));
-    (find(account_key(verified)).map(|it| standing(it)), bound.map(|it| standing(it)))
+    (find(account_key(verified)).map(|it| liveness(it)), bound.map(|it| liveness(it)))
 }
 
 /// Whether a Secret still holds this token, and nobody has marked it as invalid.
@@ -113,10 +113,10 @@ pub(crate) fn key_of(kind: BoundKind, namespace: &str, name: &str) -> String {
     }
 }
 
-fn standing(record: &Record) -> Standing<'_> {
+fn liveness(record: &Record) -> ObjectLiveness<'_> {
     let deleted_at = record
         .deleted()
         .and_then(|text| text.parse::<jiff::Timestamp>().ok())
         .map(jiff::Timestamp::as_second);
-    Standing { uid: record.uid(), deleted_at }
+    ObjectLiveness { uid: record.uid(), deleted_at }
 }

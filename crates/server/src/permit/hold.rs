@@ -11,17 +11,17 @@
 use std::time::Duration;
 
 use tenure_machinery::Failure;
-use tenure_world::{Handle, Interest, Watch, WatchEnded};
+use tenure_world::{Interest, Watch, WatchEnded, WorldHandle};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Basis, Granted, Permit};
+use super::{AuthorizedRequest, Basis, Permit};
 use crate::read::list::expired;
 
 /// See the head of this file.
 pub(crate) struct Hold {
     permit: Permit,
-    world: Handle,
+    world: WorldHandle,
     /// Wakes after a role was taken away.
     roles: Option<watch::Receiver<u64>>,
     /// Wakes after a reference was.
@@ -36,7 +36,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(super) fn new(permit: &Permit, world: &Handle) -> Hold {
+    pub(super) fn new(permit: &Permit, world: &WorldHandle) -> Hold {
         let (permit, world) = (permit.clone(), world.clone());
         let mut hold = Hold {
             permit,
@@ -55,9 +55,9 @@ impl Hold {
     }
 
     /// What happens from now on is heard of; what happened before is looked at by the first check.
-    fn subscribe(&mut self, granted: &Granted) {
+    fn subscribe(&mut self, granted: &AuthorizedRequest) {
         let is_master = granted.caller.user.groups.iter().any(|group| group == "system:masters");
-        let references = granted.access.standing();
+        let references = granted.access.reference_authorizer();
         if !is_master || granted.caller.impersonator.is_some() {
             self.roles = Some(granted.access.revocations().subscribe());
         }
@@ -70,7 +70,7 @@ impl Hold {
     }
 
     /// Follows the objects that the credential ends with, from the newest state on.
-    fn follow_credential(&mut self, granted: &Granted) {
+    fn follow_credential(&mut self, granted: &AuthorizedRequest) {
         let state = self.world.current();
         let credential = &granted.caller.credential;
         let watch = |key| self.world.watch(state.revision(), Interest::Key(key)).ok();
@@ -88,7 +88,7 @@ impl Hold {
     /// How long ago a reference was last taken away, if one is what it rests on.
     pub(crate) fn count_revocation(&self) {
         if let (Some(granted), Some(revoked)) = (&self.permit.granted, &self.references) {
-            granted.access.standing().tally().ended(revoked.borrow().elapsed());
+            granted.access.reference_authorizer().tally().ended(revoked.borrow().elapsed());
         }
     }
 
@@ -99,7 +99,7 @@ impl Hold {
         let relies_on_moved =
             self.relied_on.iter_mut().any(|of| !matches!(of.try_next(), Ok(None)));
         let generation = granted.access.revocations().generation();
-        let moved = granted.access.standing().moved_until();
+        let moved = granted.access.reference_authorizer().moved_until();
         let by_node = granted.basis == Basis::Node;
         let same = generation == self.generation && (moved == self.moved || !self.is_referential());
         if same && !is_expired && !relies_on_moved && !by_node {
@@ -141,9 +141,9 @@ impl Hold {
 }
 
 /// What was lost and gained again since it was looked at may not have held in between: its client lists again.
-fn unbroken(granted: &Granted, from: u64, world: &Handle) -> Result<(), Failure> {
+fn unbroken(granted: &AuthorizedRequest, from: u64, world: &WorldHandle) -> Result<(), Failure> {
     let (user, asked) = (&granted.caller.user, granted.line.attributes());
-    let moved = granted.access.standing().moved_from(user, &asked, from);
+    let moved = granted.access.reference_authorizer().moved_from(user, &asked, from);
     if (moved.forgotten || moved.broken) && !granted.has_role() {
         let now = world.current().revision();
         return Err(expired(moved.newest, now));

@@ -6,12 +6,12 @@ use tenure_machinery::Failure;
 use tenure_world::{Record, World};
 
 use crate::permit::Redeemed;
-use crate::registry::Served;
+use crate::registry::ServedKind;
 
 /// The object that a request for one is answered with, or NotFound.
 pub(crate) fn shown(
     state: &Redeemed,
-    served: &Served,
+    served: &ServedKind,
     namespace: &str,
     name: &str,
 ) -> Result<Arc<Record>, Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn shown(
 /// As [`shown`], for those who look something up and answer with something else.
 pub(crate) fn stored(
     world: &World,
-    served: &Served,
+    served: &ServedKind,
     namespace: &str,
     name: &str,
 ) -> Result<Arc<Record>, Failure> {
@@ -30,6 +30,6 @@ pub(crate) fn stored(
 
 /// NotFound for an object of this kind.
 #[must_use]
-pub(crate) fn missing(served: &Served, name: &str) -> Failure {
+pub(crate) fn missing(served: &ServedKind, name: &str) -> Failure {
     Failure::not_found(&served.kind.group, &served.kind.plural, name)
 }

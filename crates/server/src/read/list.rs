@@ -9,58 +9,58 @@ use tenure_core::Revision;
 use tenure_kinds::retention::OPTED_IN_TEXT;
 use tenure_machinery::Failure;
 use tenure_machinery::status::Details;
-use tenure_world::{Handle, Record, World};
+use tenure_world::{Record, World, WorldHandle};
 
-use crate::answer::{self, Columns, Style};
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::User;
 use crate::body::Body;
-use crate::fair::{self, Charge};
-use crate::negotiate::{Shape, Wanted};
+use crate::fair::{self, BudgetGuard};
+use crate::negotiate::{NegotiatedFormat, Representation};
 use crate::permit::{Permit, Redeemed};
-use crate::query::{ListOptions, Match};
+use crate::query::{ListOptions, ResourceVersionMatch};
 use crate::read::long;
-use crate::read::parts::{Layout, Parts, Shown};
-use crate::read::token::Token;
-use crate::reference::Sight;
-use crate::registry::Served;
-use crate::request::Request;
-use crate::select::Selection;
+use crate::read::parts::{ItemRepresentation, ListEncoder, TextLayout};
+use crate::read::token::ContinueToken;
+use crate::reference::Visibility;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+use crate::response::{self, Columns, Style};
+use crate::select::SelectionPredicate;
 
 /// What is read and written on the spot: a look at so many objects, so many bytes of an answer.
 const SHORT_OBJECTS: usize = 512;
 const SHORT_BYTES: u64 = 256 * 1024;
 
 /// One page of a collection.
-pub(crate) struct Page {
+pub(crate) struct ListPage {
     /// The objects, in key order.
     pub records: Vec<Arc<Record>>,
     /// The revision the page shows.
     pub revision: Revision,
     /// How to go on, if there is more.
-    pub next: Option<Token>,
+    pub next: Option<ContinueToken>,
     /// How many more there are, where that is known.
     pub remaining: Option<usize>,
     /// What a long page counts until it is sent: nobody collects what could not be sent (R241).
-    pub charge: Option<Charge>,
+    pub charge: Option<BudgetGuard>,
 }
 
 /// Reads one page; for one who sees a part, of what is seen.
 pub(crate) async fn page(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     options: &ListOptions,
-) -> Result<Page, Failure> {
+) -> Result<ListPage, Failure> {
     let served = &request.served;
-    let selection = Selection::new(served, &options.labels, &options.fields)?;
-    let token = options.token.as_deref().map(Token::decode).transpose()?;
+    let selection = SelectionPredicate::new(served, &options.labels, &options.fields)?;
+    let token = options.token.as_deref().map(ContinueToken::decode).transpose()?;
     let permit = &request.permit;
-    let sight = permit.sight()?;
+    let sight = permit.visibility()?;
     let state = state(permit, &api.world, options, token.as_ref()).await?;
     let prefix = served.collection(&request.namespace);
     let after = token.as_ref().map(|token| format!("{prefix}{}", token.after));
     // The state comes first: what is seen is never older than it, so a watch from its revision misses nothing.
-    let chosen = Chosen { selection, sight: sight.clone() };
+    let chosen = ListFilter { selection, sight: sight.clone() };
     let limit = options.limit;
     // What is known to be long is not begun here.
     let is_long = request.collection_objects > SHORT_OBJECTS && chosen.selection.owner().is_none();
@@ -75,7 +75,7 @@ pub(crate) async fn page(
             // It may have waited.
             permit.check(&api.world)?;
             let page = page.ok_or_else(|| Failure::internal("a list without an end"))?;
-            Page { charge, ..page }
+            ListPage { charge, ..page }
         }
     };
     if let Some(sight) = &sight {
@@ -90,9 +90,9 @@ pub(crate) async fn page(
 
 async fn state(
     permit: &Permit,
-    world: &Handle,
+    world: &WorldHandle,
     options: &ListOptions,
-    token: Option<&Token>,
+    token: Option<&ContinueToken>,
 ) -> Result<Redeemed, Failure> {
     if let Some(token) = token {
         return match token.revision {
@@ -103,8 +103,10 @@ async fn state(
         };
     }
     match (options.revision, options.matching) {
-        (Some(revision), Match::Exact) => permit.exact(world, revision),
-        (Some(revision), Match::Unset) if revision > Revision::ZERO && options.limit > 0 => {
+        (Some(revision), ResourceVersionMatch::Exact) => permit.exact(world, revision),
+        (Some(revision), ResourceVersionMatch::Unset)
+            if revision > Revision::ZERO && options.limit > 0 =>
+        {
             permit.exact(world, revision)
         }
         (revision, _) => permit.newest(world, revision).await,
@@ -118,12 +120,12 @@ pub(crate) fn expired(revision: Revision, oldest: Revision) -> Failure {
 }
 
 /// Lets a pager go on at the newest state although its walk's revision is gone (R15).
-fn resumable(mut failure: Failure, token: &Token) -> Failure {
+fn resumable(mut failure: Failure, token: &ContinueToken) -> Failure {
     if failure.code == 410 {
         failure.message = "The provided continue parameter is too old to display a consistent list \
                            result. The list may go on inconsistently with the token in metadata.continue."
             .to_owned();
-        let fresh = Token { revision: None, after: token.after.clone() };
+        let fresh = ContinueToken { revision: None, after: token.after.clone() };
         failure.resume = Some(fresh.encode());
         failure.details.get_or_insert_with(|| Box::new(Details::default()));
     }
@@ -131,14 +133,14 @@ fn resumable(mut failure: Failure, token: &Token) -> Failure {
 }
 
 /// What of a collection is listed.
-struct Chosen {
-    selection: Selection,
-    sight: Option<Sight>,
+struct ListFilter {
+    selection: SelectionPredicate,
+    sight: Option<Visibility>,
 }
 
-impl Chosen {
+impl ListFilter {
     fn holds(&self, record: &Record) -> bool {
-        let sees = |sight: &Sight| sight.sees(record);
+        let sees = |sight: &Visibility| sight.sees(record);
         self.selection.matches(record) && self.sight.as_ref().is_none_or(sees)
     }
 
@@ -152,10 +154,10 @@ fn collect(
     state: &Redeemed,
     prefix: &str,
     after: Option<&str>,
-    chosen: &Chosen,
+    chosen: &ListFilter,
     limit: usize,
     most: usize,
-) -> Option<Page> {
+) -> Option<ListPage> {
     let revision = state.revision();
     let mut looked = 0;
     let mut walk = candidates(state, prefix, after, &chosen.selection);
@@ -179,7 +181,7 @@ fn collect(
                 }
                 remaining = Some(rest + 1);
             }
-            next = records.last().map(|last: &Arc<Record>| Token {
+            next = records.last().map(|last: &Arc<Record>| ContinueToken {
                 revision: Some(revision),
                 after: last.key().strip_prefix(prefix).unwrap_or(last.key()).to_owned(),
             });
@@ -187,7 +189,7 @@ fn collect(
         }
         records.push(Arc::clone(record));
     }
-    Some(Page { records, revision, next, remaining, charge: None })
+    Some(ListPage { records, revision, next, remaining, charge: None })
 }
 
 /// What a page is chosen from, in key order: the collection, or what an owner that is asked for owns.
@@ -195,7 +197,7 @@ fn candidates<'a>(
     state: &'a World,
     prefix: &'a str,
     after: Option<&'a str>,
-    selection: &'a Selection,
+    selection: &'a SelectionPredicate,
 ) -> Box<dyn Iterator<Item = &'a Arc<Record>> + 'a> {
     match selection.owner() {
         None => Box::new(state.range(prefix, after)),
@@ -207,11 +209,11 @@ fn candidates<'a>(
 
 /// A page as a response: a short one at once, a long one while it is sent.
 pub(crate) async fn respond(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
-    served: &Arc<Served>,
-    mut page: Page,
-    wanted: Wanted,
+    served: &Arc<ServedKind>,
+    mut page: ListPage,
+    wanted: NegotiatedFormat,
     style: Style,
 ) -> Result<Response<Body>, Failure> {
     let charge = page.charge.take();
@@ -232,9 +234,9 @@ pub(crate) async fn respond(
         prepare()
     };
     if !is_long && bytes <= SHORT_BYTES {
-        let media = Layout::of(wanted.format, style.pretty).media();
+        let media = TextLayout::of(wanted.format, style.pretty).media();
         let slices = VecDeque::from([parts.whole()]);
-        return Ok(answer::sliced(StatusCode::OK, media, slices, style));
+        return Ok(response::sliced(StatusCode::OK, media, slices, style));
     }
     let charge = match charge {
         Some(charge) => Some(charge),
@@ -243,44 +245,54 @@ pub(crate) async fn respond(
     Ok(long::respond(api, user, parts, exact.then_some(bytes), style.gzip, charge))
 }
 
-fn parts(served: &Arc<Served>, page: Page, wanted: Wanted, style: Style) -> Parts {
-    let layout = Layout::of(wanted.format, style.pretty);
+fn parts(
+    served: &Arc<ServedKind>,
+    page: ListPage,
+    wanted: NegotiatedFormat,
+    style: Style,
+) -> ListEncoder {
+    let layout = TextLayout::of(wanted.format, style.pretty);
     let custom = served.custom.is_some();
-    let of = |page: Page| (Arc::clone(served), page.records);
+    let of = |page: ListPage| (Arc::clone(served), page.records);
     match wanted.shape {
-        Shape::Plain => {
+        Representation::Plain => {
             let shell = json!({
                 "kind": format!("{}List", served.kind.kind),
                 "apiVersion": served.api_version,
                 "metadata": list_meta(&page, custom),
                 "items": [],
             });
-            Parts::new(of(page), Shown::Plain, layout, (&shell, "items"))
+            ListEncoder::new(of(page), ItemRepresentation::Plain, layout, (&shell, "items"))
         }
-        Shape::Metadata(version) => {
+        Representation::Metadata(version) => {
             let shell = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": version.api_version(),
                 "metadata": list_meta(&page, false),
                 "items": [],
             });
-            Parts::new(of(page), Shown::Metadata(version), layout, (&shell, "items"))
+            ListEncoder::new(
+                of(page),
+                ItemRepresentation::Metadata(version),
+                layout,
+                (&shell, "items"),
+            )
         }
-        Shape::Table(version) => {
+        Representation::Table(version) => {
             let opted_in = page.records.iter().any(|record| record.contains(OPTED_IN_TEXT));
             let columns = Columns::of(served, opted_in);
-            let mut table = answer::table_head(served, version, Some(columns));
+            let mut table = response::table_head(served, version, Some(columns));
             table.insert("metadata".into(), list_meta(&page, false));
             let printed = custom || tenure_table::has_printer(&served.kind);
             let none = page.records.is_empty() && !printed;
             table.insert("rows".into(), if none { Value::Null } else { json!([]) });
-            let shown = Shown::Row(version, columns, style.include);
-            Parts::new(of(page), shown, layout, (&Value::Object(table), "rows"))
+            let shown = ItemRepresentation::Row(version, columns, style.include);
+            ListEncoder::new(of(page), shown, layout, (&Value::Object(table), "rows"))
         }
     }
 }
 
-fn list_meta(page: &Page, custom: bool) -> Value {
+fn list_meta(page: &ListPage, custom: bool) -> Value {
     let mut meta = json!({ "resourceVersion": page.revision.to_string() });
     if let (Some(map), Some(next)) = (meta.as_object_mut(), &page.next) {
         map.insert("continue".into(), next.encode().into());

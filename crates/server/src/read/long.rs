@@ -24,13 +24,13 @@ use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use crate::answer;
-use crate::api::Api;
-use crate::aside::Aside;
+use crate::api::ApiServer;
 use crate::authenticate::User;
-use crate::body::{Body, Counted};
-use crate::fair::Charge;
-use crate::read::parts::Parts;
+use crate::body::{Body, BudgetedBody};
+use crate::fair::BudgetGuard;
+use crate::offload::OffloadPool;
+use crate::read::parts::ListEncoder;
+use crate::response;
 
 /// An answer of which nothing is taken for this long is cut off.
 const STALLED: Duration = Duration::from_secs(30);
@@ -41,18 +41,18 @@ const PARTS_WAITING: usize = 2;
 
 /// A response that is made while it is sent; `size` says how long it is, if that is known.
 pub(crate) fn respond(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
-    parts: Parts,
+    parts: ListEncoder,
     size: Option<u64>,
     gzip: bool,
-    charge: Option<Charge>,
+    charge: Option<BudgetGuard>,
 ) -> Response<Body> {
     let (sender, parts_made) = mpsc::channel(PARTS_WAITING);
     let left = size.filter(|_| !gzip);
-    let body = Made { parts: parts_made, left, ended: false };
+    let body = LongResponseBody { parts: parts_made, left, ended: false };
     let media = parts.media();
-    let mut response = answer::respond(StatusCode::OK, media, BodyExt::boxed_unsync(body));
+    let mut response = response::respond(StatusCode::OK, media, BodyExt::boxed_unsync(body));
     if gzip {
         let headers = response.headers_mut();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -62,18 +62,18 @@ pub(crate) fn respond(
     let making = Making { parts, encoder, ended: false };
     let made = send(making, Arc::clone(&api.aside), user.name.clone(), sender);
     tokio::spawn(made);
-    Counted::held(response, charge)
+    BudgetedBody::held(response, charge)
 }
 
 /// What the maker of an answer says to the socket.
-enum Part {
+enum ResponsePart {
     Bytes(Bytes),
     End,
 }
 
 /// An answer being made.
 struct Making {
-    parts: Parts,
+    parts: ListEncoder,
     encoder: Option<GzEncoder<Vec<u8>>>,
     ended: bool,
 }
@@ -83,10 +83,10 @@ impl Making {
     ///
     /// At the end nothing is left, so that all there was is let go of here and not by who sends: what a list
     /// of many objects holds takes as long to drop as some answers to make.
-    fn step(mut self) -> Option<(Part, Option<Making>)> {
+    fn step(mut self) -> Option<(ResponsePart, Option<Making>)> {
         match self.next() {
-            Some(bytes) => Some((Part::Bytes(bytes), Some(self))),
-            None if self.ended => Some((Part::End, None)),
+            Some(bytes) => Some((ResponsePart::Bytes(bytes), Some(self))),
+            None if self.ended => Some((ResponsePart::End, None)),
             None => None,
         }
     }
@@ -114,7 +114,12 @@ impl Making {
 }
 
 /// Makes all parts, as fast as they are taken.
-async fn send(making: Making, aside: Arc<Aside>, user: String, sender: mpsc::Sender<Part>) {
+async fn send(
+    making: Making,
+    aside: Arc<OffloadPool>,
+    user: String,
+    sender: mpsc::Sender<ResponsePart>,
+) {
     let end = Instant::now() + LONGEST;
     let mut making = Some(making);
     while let Some(rest) = making.take() {
@@ -130,14 +135,14 @@ async fn send(making: Making, aside: Arc<Aside>, user: String, sender: mpsc::Sen
 }
 
 /// The socket's end.
-struct Made {
-    parts: mpsc::Receiver<Part>,
+struct LongResponseBody {
+    parts: mpsc::Receiver<ResponsePart>,
     /// How many bytes are left, if that is known.
     left: Option<u64>,
     ended: bool,
 }
 
-impl http_body::Body for Made {
+impl http_body::Body for LongResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -149,11 +154,11 @@ impl http_body::Body for Made {
             return Poll::Ready(None);
         }
         self.parts.poll_recv(cx).map(|part| match part {
-            Some(Part::Bytes(bytes)) => {
+            Some(ResponsePart::Bytes(bytes)) => {
                 self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
                 Some(Ok(Frame::data(bytes)))
             }
-            Some(Part::End) => {
+            Some(ResponsePart::End) => {
                 self.ended = true;
                 None
             }

@@ -12,16 +12,16 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 use tenure_world::Record;
 
-use crate::answer::{self, Columns, Include};
-use crate::negotiate::{Format, MetaVersion};
-use crate::registry::Served;
+use crate::negotiate::{BodyFormat, MetaVersion};
+use crate::registry::ServedKind;
+use crate::response::{self, Columns, Include};
 
 /// How much of an answer is made at a time.
 pub(crate) const PART_BYTES: usize = 128 * 1024;
 
 /// What of an object is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shown {
+pub(crate) enum ItemRepresentation {
     /// The whole of it.
     Plain,
     /// Its metadata.
@@ -32,7 +32,7 @@ pub(crate) enum Shown {
 
 /// How text is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum TextLayout {
     /// JSON without white space.
     Compact,
     /// Indented JSON.
@@ -41,59 +41,60 @@ pub(crate) enum Layout {
     Yaml,
 }
 
-impl Layout {
-    pub(crate) fn of(format: Format, pretty: bool) -> Layout {
+impl TextLayout {
+    pub(crate) fn of(format: BodyFormat, pretty: bool) -> TextLayout {
         match format {
-            Format::Yaml => Layout::Yaml,
-            Format::Json if pretty => Layout::Pretty,
-            Format::Json => Layout::Compact,
+            BodyFormat::Yaml => TextLayout::Yaml,
+            BodyFormat::Json if pretty => TextLayout::Pretty,
+            BodyFormat::Json => TextLayout::Compact,
         }
     }
 
     pub(crate) fn media(self) -> &'static str {
-        if self == Layout::Yaml { "application/yaml" } else { "application/json" }
+        if self == TextLayout::Yaml { "application/yaml" } else { "application/json" }
     }
 }
 
 /// A list on its way to text.
-pub(crate) struct Parts {
-    served: Arc<Served>,
+pub(crate) struct ListEncoder {
+    served: Arc<ServedKind>,
     records: std::vec::IntoIter<Arc<Record>>,
-    shown: Shown,
-    layout: Layout,
+    shown: ItemRepresentation,
+    layout: TextLayout,
     before: Bytes,
     after: Bytes,
     /// Where in the text the next part begins.
-    at: Place,
+    at: EncoderState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum EncoderState {
     Begin,
     First,
     Items,
     End,
 }
 
-impl Parts {
+impl ListEncoder {
     /// The list of some records around which this shell stands; its member of that name holds the items.
     ///
     /// A shell without items there, such as `null`, is written as it is.
     pub(crate) fn new(
-        (served, records): (Arc<Served>, Vec<Arc<Record>>),
-        shown: Shown,
-        layout: Layout,
+        (served, records): (Arc<ServedKind>, Vec<Arc<Record>>),
+        shown: ItemRepresentation,
+        layout: TextLayout,
         (shell, member): (&Value, &str),
-    ) -> Parts {
+    ) -> ListEncoder {
         let (before, after) = around(shell, member, layout, records.is_empty());
         let records = records.into_iter();
-        Parts { served, records, shown, layout, before, after, at: Place::Begin }
+        ListEncoder { served, records, shown, layout, before, after, at: EncoderState::Begin }
     }
 
     /// About how many bytes are still to be written, and whether that is just so many.
     pub(crate) fn size(&self) -> (u64, bool) {
         let around = self.before.len() + self.after.len();
-        let mut exact = self.layout == Layout::Compact && !matches!(self.shown, Shown::Row(..));
+        let mut exact = self.layout == TextLayout::Compact
+            && !matches!(self.shown, ItemRepresentation::Row(..));
         let mut total = around as u64;
         for record in self.records.as_slice() {
             let (bytes, is_exact) = self.length(record);
@@ -107,14 +108,16 @@ impl Parts {
 
     fn length(&self, record: &Record) -> (usize, bool) {
         match self.shown {
-            Shown::Plain if self.typed() => {
+            ItemRepresentation::Plain if self.typed() => {
                 (record.bytes().len(), self.served.shows_verbatim(record))
             }
-            Shown::Plain => (1 + record.typeless().len(), self.served.shows_verbatim(record)),
-            Shown::Metadata(version) => {
+            ItemRepresentation::Plain => {
+                (1 + record.typeless().len(), self.served.shows_verbatim(record))
+            }
+            ItemRepresentation::Metadata(version) => {
                 (metadata_head(version).len() + record.metadata().len() + 1, true)
             }
-            Shown::Row(..) => (record.bytes().len(), false),
+            ItemRepresentation::Row(..) => (record.bytes().len(), false),
         }
     }
 
@@ -129,23 +132,23 @@ impl Parts {
 
     /// The next part; none at the end.
     pub(crate) fn next_part(&mut self) -> Option<Bytes> {
-        if self.at == Place::End {
+        if self.at == EncoderState::End {
             return None;
         }
         let mut part = BytesMut::with_capacity(PART_BYTES);
-        if self.at == Place::Begin {
+        if self.at == EncoderState::Begin {
             part.extend_from_slice(&self.before);
-            self.at = Place::First;
+            self.at = EncoderState::First;
         }
         while part.len() < PART_BYTES {
             let Some(record) = self.records.next() else {
                 part.extend_from_slice(&self.after);
-                self.at = Place::End;
+                self.at = EncoderState::End;
                 break;
             };
             self.separate(&mut part);
             self.item(&mut part, &record);
-            self.at = Place::Items;
+            self.at = EncoderState::Items;
         }
         Some(part.freeze())
     }
@@ -153,7 +156,7 @@ impl Parts {
     /// The whole text.
     pub(crate) fn whole(mut self) -> Bytes {
         let Some(first) = self.next_part() else { return Bytes::new() };
-        if self.at == Place::End {
+        if self.at == EncoderState::End {
             return first;
         }
         let mut all = BytesMut::from(first);
@@ -164,27 +167,27 @@ impl Parts {
     }
 
     fn separate(&self, part: &mut BytesMut) {
-        let first = self.at == Place::First;
+        let first = self.at == EncoderState::First;
         part.extend_from_slice(match (self.layout, first) {
-            (Layout::Compact, true) | (Layout::Yaml, _) => b"",
-            (Layout::Compact, false) => b",",
-            (Layout::Pretty, true) => b"\n",
-            (Layout::Pretty, false) => b",\n",
+            (TextLayout::Compact, true) | (TextLayout::Yaml, _) => b"",
+            (TextLayout::Compact, false) => b",",
+            (TextLayout::Pretty, true) => b"\n",
+            (TextLayout::Pretty, false) => b",\n",
         });
     }
 
     fn item(&self, part: &mut BytesMut, record: &Record) {
-        if self.layout == Layout::Compact && self.copied(part, record) {
+        if self.layout == TextLayout::Compact && self.copied(part, record) {
             return;
         }
         let value = self.value(record);
         match self.layout {
-            Layout::Compact => part.extend_from_slice(value.to_string().as_bytes()),
-            Layout::Yaml => {
+            TextLayout::Compact => part.extend_from_slice(value.to_string().as_bytes()),
+            TextLayout::Yaml => {
                 let text = tenure_yaml::from_json(&Value::Array(vec![value]));
                 part.extend_from_slice(text.as_bytes());
             }
-            Layout::Pretty => {
+            TextLayout::Pretty => {
                 let text = serde_json::to_string_pretty(&value).unwrap_or_default();
                 for (number, line) in text.lines().enumerate() {
                     part.extend_from_slice(if number > 0 { b"\n    " } else { b"    " });
@@ -197,13 +200,13 @@ impl Parts {
     /// Writes an item that is stored as it is shown; false if it is not.
     fn copied(&self, part: &mut BytesMut, record: &Record) -> bool {
         match self.shown {
-            Shown::Metadata(version) => {
+            ItemRepresentation::Metadata(version) => {
                 part.extend_from_slice(metadata_head(version).as_bytes());
                 part.extend_from_slice(&record.metadata());
                 part.extend_from_slice(b"}");
                 true
             }
-            Shown::Plain if self.served.shows_verbatim(record) => {
+            ItemRepresentation::Plain if self.served.shows_verbatim(record) => {
                 if self.typed() {
                     part.extend_from_slice(record.bytes());
                 } else {
@@ -212,12 +215,12 @@ impl Parts {
                 }
                 true
             }
-            Shown::Plain | Shown::Row(..) => false,
+            ItemRepresentation::Plain | ItemRepresentation::Row(..) => false,
         }
     }
 
     fn value(&self, record: &Record) -> Value {
-        if let Shown::Metadata(version) = self.shown {
+        if let ItemRepresentation::Metadata(version) = self.shown {
             let metadata: Value = serde_json::from_slice(&record.metadata()).unwrap_or_default();
             return json!({
                 "kind": "PartialObjectMetadata",
@@ -227,8 +230,8 @@ impl Parts {
         }
         // What was read when it was stored can be read.
         let mut object = self.served.read(record).unwrap_or_default();
-        if let Shown::Row(version, columns, include) = self.shown {
-            return answer::row(&self.served, &object, version, include, columns);
+        if let ItemRepresentation::Row(version, columns, include) = self.shown {
+            return response::row(&self.served, &object, version, include, columns);
         }
         if !self.typed() {
             object.remove("kind");
@@ -250,16 +253,16 @@ fn metadata_head(version: MetaVersion) -> &'static str {
 }
 
 /// The text before and after the items of a list.
-fn around(shell: &Value, member: &str, layout: Layout, empty: bool) -> (Bytes, Bytes) {
+fn around(shell: &Value, member: &str, layout: TextLayout, empty: bool) -> (Bytes, Bytes) {
     let (mut text, mark) = match layout {
-        Layout::Compact => return around_compact(shell, member),
-        Layout::Pretty => {
+        TextLayout::Compact => return around_compact(shell, member),
+        TextLayout::Pretty => {
             let text = serde_json::to_string_pretty(shell).unwrap_or_default();
             (text, format!("\n  \"{member}\": []"))
         }
-        Layout::Yaml => (tenure_yaml::from_json(shell), format!("\n{member}: []")),
+        TextLayout::Yaml => (tenure_yaml::from_json(shell), format!("\n{member}: []")),
     };
-    if layout == Layout::Pretty {
+    if layout == TextLayout::Pretty {
         text.push('\n');
     }
     // A marked text inside of a value is quoted or indented, so the last one at the top is the member.
@@ -269,12 +272,12 @@ fn around(shell: &Value, member: &str, layout: Layout, empty: bool) -> (Bytes, B
     let (before, after) =
         (text.get(..end).unwrap_or_default(), text.get(end..).unwrap_or_default());
     let before = match layout {
-        Layout::Yaml => format!("{}\n", before.trim_end_matches(" []")),
+        TextLayout::Yaml => format!("{}\n", before.trim_end_matches(" []")),
         _ => before.trim_end_matches(']').to_owned(),
     };
     let after = match layout {
-        Layout::Compact | Layout::Pretty => format!("\n  ]{after}"),
-        Layout::Yaml => after.trim_start_matches('\n').to_owned(),
+        TextLayout::Compact | TextLayout::Pretty => format!("\n  ]{after}"),
+        TextLayout::Yaml => after.trim_start_matches('\n').to_owned(),
     };
     (Bytes::from(before), Bytes::from(after))
 }

@@ -8,14 +8,14 @@ use tenure_machinery::Failure;
 
 /// A place in a walk over a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Token {
+pub(crate) struct ContinueToken {
     /// The revision that all pages show; `None` continues at the newest (an inconsistent walk).
     pub revision: Option<Revision>,
     /// The last key of the page before, relative to the collection.
     pub after: String,
 }
 
-impl Token {
+impl ContinueToken {
     /// The text clients carry.
     #[must_use]
     pub(crate) fn encode(&self) -> String {
@@ -27,7 +27,7 @@ impl Token {
     }
 
     /// Reads what a client sent back.
-    pub(crate) fn decode(text: &str) -> Result<Token, Failure> {
+    pub(crate) fn decode(text: &str) -> Result<ContinueToken, Failure> {
         let bad = || Failure::bad_request("continue key is not valid");
         let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| bad())?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| bad())?;
@@ -43,7 +43,7 @@ impl Token {
         }
         let start = value.get("start").and_then(Value::as_str).filter(|s| !s.is_empty());
         let after = start.ok_or_else(bad)?.trim_end_matches('\u{0}').to_owned();
-        Ok(Token { revision, after })
+        Ok(ContinueToken { revision, after })
     }
 }
 
@@ -54,10 +54,10 @@ mod tests {
 
     #[test]
     fn r14_a_token_survives_its_trip() {
-        let token = Token { revision: Some(Revision(7)), after: "shop/web".into() };
-        assert_eq!(Token::decode(&token.encode()).unwrap(), token);
-        let newest = Token { revision: None, after: "a".into() };
-        assert_eq!(Token::decode(&newest.encode()).unwrap(), newest);
+        let token = ContinueToken { revision: Some(Revision(7)), after: "shop/web".into() };
+        assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
+        let newest = ContinueToken { revision: None, after: "a".into() };
+        assert_eq!(ContinueToken::decode(&newest.encode()).unwrap(), newest);
     }
 
     #[test]
@@ -68,7 +68,7 @@ mod tests {
             "e30",
             &URL_SAFE_NO_PAD.encode("{\"v\":\"x\",\"rv\":1,\"start\":\"a\"}"),
         ] {
-            assert_eq!(Token::decode(text).unwrap_err().code, 400, "{text}");
+            assert_eq!(ContinueToken::decode(text).unwrap_err().code, 400, "{text}");
         }
     }
 }

@@ -13,23 +13,23 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_kinds::retention::opted_in;
 use tenure_machinery::{Failure, Object};
-use tenure_world::{Change, Handle, Interest, Record, Watch, WatchEnded};
+use tenure_world::{Change, Interest, Record, Watch, WatchEnded, WorldHandle};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::answer::{self, Columns, Found, Include};
 use crate::authenticate::User;
 use crate::body::Body;
 use crate::fair::Shares;
-use crate::metrics::Running;
-use crate::negotiate::{MetaVersion, Shape};
+use crate::metrics::InFlightGuard;
+use crate::negotiate::{MetaVersion, Representation};
 use crate::permit::{Hold, Permit};
 use crate::query::ListOptions;
 use crate::read::list::expired;
-use crate::registry::{Kinds, Served};
-use crate::select::Selection;
+use crate::registry::{ServedKind, ServedKinds};
+use crate::response::{self, Columns, Include, ResponseObject};
+use crate::select::SelectionPredicate;
 
-use outlet::{Outlet, Room};
+use outlet::{Outlet, SendPermit};
 
 /// Events that wait together travel together, up to about this many bytes.
 const GATHER_BYTES: usize = 64 * 1024;
@@ -37,9 +37,9 @@ const GATHER_BYTES: usize = 64 * 1024;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// What one watch was asked to do.
-pub(crate) struct Asked {
+pub(crate) struct WatchRequest {
     /// The kind.
-    pub served: Arc<Served>,
+    pub served: Arc<ServedKind>,
     /// The namespace; empty for all.
     pub namespace: String,
     /// The one name to watch, from the path's old watch form; empty for all.
@@ -47,7 +47,7 @@ pub(crate) struct Asked {
     /// Selectors and start.
     pub options: ListOptions,
     /// Plain objects, metadata or rows.
-    pub shape: Shape,
+    pub shape: Representation,
     /// What rows carry.
     pub include: Include,
     /// Its life, if the client named none.
@@ -55,7 +55,7 @@ pub(crate) struct Asked {
     /// Counts events sent.
     pub events: Counter,
     /// Counts this watch while it is open.
-    pub running: Running,
+    pub running: InFlightGuard,
     /// What must go on holding.
     pub permit: Permit,
     /// Who answers for what waits for the client.
@@ -65,14 +65,14 @@ pub(crate) struct Asked {
 }
 
 /// What there is to tell about one object.
-struct Event {
+struct WatchEvent {
     kind: &'static str,
     bytes: Bytes,
     record: Arc<Record>,
 }
 
 /// What a watch begins with.
-struct Begun {
+struct WatchStart {
     /// What there is.
     initial: Vec<Arc<Record>>,
     /// What comes later follows.
@@ -80,19 +80,20 @@ struct Begun {
     /// Whether the client named that revision: what it was told of it may be a part (R104).
     resumes: bool,
     /// What the client sees, if that is not everything.
-    glass: Option<filtered::Glass>,
+    glass: Option<filtered::FilteredView>,
 }
 
 /// Starts a watch and answers with its stream.
 pub(crate) async fn start(
-    world: &Handle,
-    kinds: &Arc<Kinds>,
-    asked: Asked,
+    world: &WorldHandle,
+    kinds: &Arc<ServedKinds>,
+    asked: WatchRequest,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<Body>, Failure> {
     // Before anything is read, so that nothing is missed in between.
     let hold = asked.permit.hold(world);
-    let selection = Selection::new(&asked.served, &asked.options.labels, &asked.options.fields)?;
+    let selection =
+        SelectionPredicate::new(&asked.served, &asked.options.labels, &asked.options.fields)?;
     let prefix = asked.served.collection(&asked.namespace);
     let only = Some(asked.only.as_str()).filter(|name| !name.is_empty());
     let interest = match only.or(selection.name()) {
@@ -102,14 +103,14 @@ pub(crate) async fn start(
         _ => Interest::Prefix(prefix.clone()),
     };
     let (outlet, body) = Outlet::new(Arc::clone(&asked.shares), Arc::clone(&asked.user));
-    let response = answer::respond(StatusCode::OK, "application/json", body);
-    let encoder = Encoder {
+    let response = response::respond(StatusCode::OK, "application/json", body);
+    let encoder = EventEncoder {
         shape: asked.shape,
         include: asked.include,
         served: Arc::clone(&asked.served),
         columns: None,
     };
-    let begun = match asked.permit.sight()? {
+    let begun = match asked.permit.visibility()? {
         Some(sight) => filtered::begin(world, &asked, sight, &selection).await,
         None => begin(world, &asked, &selection).await,
     };
@@ -134,7 +135,7 @@ pub(crate) async fn start(
         Err(failure) => return Err(failure),
     };
     let options = &asked.options;
-    let stream = Stream {
+    let stream = WatchResponse {
         selection,
         encoder,
         outlet,
@@ -153,7 +154,7 @@ pub(crate) async fn start(
 }
 
 /// The revision to start after; none if the present state comes first (R106, R111).
-fn starts_after(world: &Handle, options: &ListOptions) -> Option<Revision> {
+fn starts_after(world: &WorldHandle, options: &ListOptions) -> Option<Revision> {
     let from_state = match options.initial_events {
         Some(wants) => wants,
         None => options.revision.unwrap_or(Revision::ZERO) == Revision::ZERO,
@@ -161,12 +162,16 @@ fn starts_after(world: &Handle, options: &ListOptions) -> Option<Revision> {
     (!from_state).then(|| options.revision.unwrap_or_else(|| world.current().revision()))
 }
 
-async fn begin(world: &Handle, asked: &Asked, selection: &Selection) -> Result<Begun, Failure> {
+async fn begin(
+    world: &WorldHandle,
+    asked: &WatchRequest,
+    selection: &SelectionPredicate,
+) -> Result<WatchStart, Failure> {
     let glass = None;
     if let Some(after) = starts_after(world, &asked.options) {
         asked.permit.since(world, after)?;
         let resumes = asked.options.revision.is_some();
-        return Ok(Begun { initial: Vec::new(), after, resumes, glass });
+        return Ok(WatchStart { initial: Vec::new(), after, resumes, glass });
     }
     let state = asked.permit.newest(world, asked.options.revision).await?;
     let initial: Vec<Arc<Record>> = state
@@ -175,26 +180,26 @@ async fn begin(world: &Handle, asked: &Asked, selection: &Selection) -> Result<B
         .filter(|record| selection.matches(record))
         .cloned()
         .collect();
-    Ok(Begun { initial, after: state.revision(), resumes: false, glass })
+    Ok(WatchStart { initial, after: state.revision(), resumes: false, glass })
 }
 
-struct Stream {
-    selection: Selection,
-    encoder: Encoder,
+struct WatchResponse {
+    selection: SelectionPredicate,
+    encoder: EventEncoder,
     outlet: Outlet,
     bookmarks: bool,
     closing_bookmark: bool,
     deadline: Instant,
     stop: watch::Receiver<bool>,
     events: Counter,
-    _running: Running,
-    kinds: Arc<Kinds>,
+    _running: InFlightGuard,
+    kinds: Arc<ServedKinds>,
     replaced: watch::Receiver<u64>,
     /// What lets it go on.
     hold: Hold,
 }
 
-impl Stream {
+impl WatchResponse {
     /// Whether the kind is served as it was when the watch began; else clients list again (R115).
     fn is_still_served(&self) -> bool {
         let served = &self.encoder.served;
@@ -224,8 +229,8 @@ impl Stream {
         }
     }
 
-    async fn run(mut self, mut cursor: Watch, begun: Begun) {
-        let Begun { initial, after: at, glass, .. } = begun;
+    async fn run(mut self, mut cursor: Watch, begun: WatchStart) {
+        let WatchStart { initial, after: at, glass, .. } = begun;
         if self.send_initial(initial, at).await.is_none() {
             return;
         }
@@ -236,8 +241,11 @@ impl Stream {
     }
 
     async fn send_initial(&mut self, initial: Vec<Arc<Record>>, at: Revision) -> Option<()> {
-        let added =
-            |record: Arc<Record>| Event { kind: "ADDED", bytes: record.bytes().clone(), record };
+        let added = |record: Arc<Record>| WatchEvent {
+            kind: "ADDED",
+            bytes: record.bytes().clone(),
+            record,
+        };
         let bookmark = self.closing_bookmark.then_some((at, true));
         self.tell(initial.into_iter().map(added), bookmark).await
     }
@@ -289,7 +297,7 @@ impl Stream {
     }
 
     /// Adds the events that wait together; the revision of the last change, if there was one.
-    fn gather_events(&self, cursor: &mut Watch, events: &mut Vec<Event>) -> Option<Revision> {
+    fn gather_events(&self, cursor: &mut Watch, events: &mut Vec<WatchEvent>) -> Option<Revision> {
         let mut last = None;
         let mut bytes: usize = events.iter().map(|event| event.bytes.len()).sum();
         while bytes < GATHER_BYTES {
@@ -303,7 +311,7 @@ impl Stream {
     }
 
     /// What a change is to this watch; the type is relative to the filter (R105).
-    fn event(&self, change: &Change) -> Option<Event> {
+    fn event(&self, change: &Change) -> Option<WatchEvent> {
         let was = change.before.as_ref().filter(|record| self.selection.matches(record));
         let is = change.after.as_ref().filter(|record| self.selection.matches(record));
         let (kind, bytes, record) = match (was, is) {
@@ -312,23 +320,23 @@ impl Stream {
             (Some(record), None) => ("DELETED", change.last_state().unwrap_or_default(), record),
             (None, None) => return None,
         };
-        Some(Event { kind, bytes, record: Arc::clone(record) })
+        Some(WatchEvent { kind, bytes, record: Arc::clone(record) })
     }
 
     /// Tells events as fast as the client takes them, and a bookmark after them. Nothing is encoded before
     /// there is room for it. None if the stream has come to its end.
     async fn tell(
         &mut self,
-        events: impl IntoIterator<Item = Event>,
+        events: impl IntoIterator<Item = WatchEvent>,
         bookmark: Option<(Revision, bool)>,
     ) -> Option<()> {
         let mut chunk = BytesMut::new();
         let mut room = None;
-        for Event { kind, bytes, record } in events {
+        for WatchEvent { kind, bytes, record } in events {
             if chunk.len() + bytes.len() > GATHER_BYTES
                 && let Some(full) = room.take()
             {
-                Room::send(full, chunk.split().freeze());
+                SendPermit::send(full, chunk.split().freeze());
             }
             if room.is_none() {
                 room = Some(self.room(bytes.len()).await?);
@@ -350,37 +358,39 @@ impl Stream {
 
     /// Room for about so many bytes. A client may take as long as it likes to make some, so what lets the
     /// stream go on is looked at again.
-    async fn room(&mut self, bytes: usize) -> Option<Room> {
+    async fn room(&mut self, bytes: usize) -> Option<SendPermit> {
         let room = self.outlet.room(bytes).await?;
         self.is_permitted().await.then_some(room)
     }
 }
 
-struct Encoder {
-    shape: Shape,
+struct EventEncoder {
+    shape: Representation,
     include: Include,
-    served: Arc<Served>,
+    served: Arc<ServedKind>,
     /// The columns of the Tables, once the first was sent.
     columns: Option<Columns>,
 }
 
-impl Encoder {
+impl EventEncoder {
     fn event(&mut self, chunk: &mut BytesMut, kind: &str, bytes: &Bytes, record: &Arc<Record>) {
         chunk.extend_from_slice(b"{\"type\":\"");
         chunk.extend_from_slice(kind.as_bytes());
         chunk.extend_from_slice(b"\",\"object\":");
         match self.shape {
-            Shape::Plain if self.served.shows_verbatim(record) => chunk.extend_from_slice(bytes),
-            Shape::Plain => {
+            Representation::Plain if self.served.shows_verbatim(record) => {
+                chunk.extend_from_slice(bytes)
+            }
+            Representation::Plain => {
                 let shown = self.served.read_bytes(bytes).unwrap_or_default();
                 write_json(chunk, &Value::Object(shown));
             }
-            Shape::Metadata(version) => {
+            Representation::Metadata(version) => {
                 let found = parsed(bytes, record);
-                let partial = answer::partial(&self.served, &found, version);
+                let partial = response::partial(&self.served, &found, version);
                 write_json(chunk, &partial.unwrap_or_default());
             }
-            Shape::Table(version) => {
+            Representation::Table(version) => {
                 if let Ok(object) = self.served.read_bytes(bytes) {
                     let table = self.table(&object, version, self.include);
                     write_json(chunk, &table);
@@ -399,7 +409,7 @@ impl Encoder {
             .cloned()
             .unwrap_or_default();
         table.insert("metadata".into(), json!({ "resourceVersion": revision }));
-        let row = answer::row(&self.served, object, version, include, columns);
+        let row = response::row(&self.served, object, version, include, columns);
         table.insert("rows".into(), Value::Array(vec![row]));
         Value::Object(table)
     }
@@ -408,7 +418,7 @@ impl Encoder {
     fn table_head(&mut self, version: MetaVersion, opted_in: bool) -> (Columns, Object) {
         let first = self.columns.is_none().then(|| Columns::of(&self.served, opted_in));
         let columns = *self.columns.get_or_insert_with(|| Columns::of(&self.served, opted_in));
-        (columns, answer::table_head(&self.served, version, first))
+        (columns, response::table_head(&self.served, version, first))
     }
 
     fn bookmark(&mut self, chunk: &mut BytesMut, at: Revision, ends_initial: bool) {
@@ -417,13 +427,13 @@ impl Encoder {
             map.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
         }
         let (kind, api_version) = match self.shape {
-            Shape::Metadata(version) => ("PartialObjectMetadata", version.api_version()),
+            Representation::Metadata(version) => ("PartialObjectMetadata", version.api_version()),
             _ => (self.served.kind.kind.as_ref(), self.served.api_version.as_str()),
         };
         let object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
         let object = match (self.shape, object) {
             // An object without content has a row like any other; what ends the state is always shown (R27).
-            (Shape::Table(version), Value::Object(object)) => {
+            (Representation::Table(version), Value::Object(object)) => {
                 let include = match self.include {
                     Include::None if ends_initial => Include::Metadata,
                     include => include,
@@ -441,10 +451,10 @@ impl Encoder {
     }
 }
 
-fn parsed(bytes: &Bytes, record: &Arc<Record>) -> Found {
+fn parsed(bytes: &Bytes, record: &Arc<Record>) -> ResponseObject {
     match serde_json::from_slice(bytes) {
-        Ok(object) => Found::Object(object),
-        Err(_) => Found::Record(Arc::clone(record)),
+        Ok(object) => ResponseObject::Object(object),
+        Err(_) => ResponseObject::Record(Arc::clone(record)),
     }
 }
 

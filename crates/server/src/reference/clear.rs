@@ -9,14 +9,14 @@ use std::time::Instant;
 use tenure_reference::{Index, Outputs};
 
 use super::fill::{PAUSE, SLICE};
-use crate::access::Access;
+use crate::access::AuthorizerChain;
 
 /// So many origins are cleared between two looks at the clock.
 const AT_ONCE: usize = 8;
 
 /// Starts to clear, if there is something to clear and nobody does already. Called by whoever has the index.
-pub(super) fn start(access: &Arc<Access>, index: &Index) {
-    let standing = access.standing();
+pub(super) fn start(access: &Arc<AuthorizerChain>, index: &Index) {
+    let standing = access.reference_authorizer();
     if !index.has_to_clear() || standing.set_clearing(true) {
         return;
     }
@@ -29,7 +29,7 @@ pub(super) fn start(access: &Arc<Access>, index: &Index) {
     }
 }
 
-fn run(access: &Weak<Access>) {
+fn run(access: &Weak<AuthorizerChain>) {
     let clearing = AssertUnwindSafe(|| {
         while let Some(access) = access.upgrade() {
             if !clear(&access) {
@@ -43,14 +43,14 @@ fn run(access: &Weak<Access>) {
         let why = tenure_supervise::message(&*panic);
         tracing::error!(why, "clearing the index panicked; the next change tries again");
         if let Some(access) = access.upgrade() {
-            access.standing().set_clearing(false);
+            access.reference_authorizer().set_clearing(false);
         }
     }
 }
 
 /// Clears for a short while; whether there is more.
-fn clear(access: &Arc<Access>) -> bool {
-    let standing = access.standing();
+fn clear(access: &Arc<AuthorizerChain>) -> bool {
+    let standing = access.reference_authorizer();
     let mut index = standing.index_to_change();
     let (begin, mut out) = (Instant::now(), Outputs::default());
     let mut more = true;

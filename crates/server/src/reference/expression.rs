@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tenure_cel::{Bindings, Budget, Env, Key, List, Map, Program, Shape, Type};
+use tenure_cel::{
+    Bindings, CostBudget, DeclaredType, Env, ListValue, MapKey, MapValue, Program, Type,
+};
 use tenure_reference::Expressions;
 use tenure_reference::path::RESULTS_MAX;
 
@@ -20,7 +22,7 @@ const COMPILE_COST: u64 = 5_000;
 
 /// Compiles an expression over `self`, or says what is wrong with it.
 pub(super) fn compile(expression: &str) -> Result<Program, String> {
-    let env = Env::new().with_shape("self", &Shape::any());
+    let env = Env::new().with_shape("self", &DeclaredType::any());
     let program = tenure_cel::compile(expression, &env)
         .map_err(|error| format!("compilation failed: {error}"))?;
     match program.result_type() {
@@ -58,12 +60,12 @@ impl Expressions for Cel {
     fn evaluate(&self, expression: &str, object: &Value, units: &mut u64) -> Result<Value, String> {
         let program = self.program(expression, units);
         let program = program.as_ref().as_ref().map_err(Clone::clone)?;
-        let shape = Shape::any();
+        let shape = DeclaredType::any();
         let seen =
             tenure_cel::Value::from_json(object, &shape).map_err(|error| error.to_string())?;
         let bindings = Bindings::new().bind("self", seen);
         let most = CALL_COST_MAX.min(*units);
-        let mut budget = Budget::new(most);
+        let mut budget = CostBudget::new(most);
         let made = program.eval(&bindings, &mut budget).map_err(|error| error.to_string());
         *units = units.saturating_sub(most.saturating_sub(budget.remaining()));
         Ok(results(&made?))
@@ -86,11 +88,11 @@ fn results(made: &tenure_cel::Value<'_>) -> Value {
     let mut found = Vec::new();
     for_each(list, &mut |item| {
         match item {
-            Item::Made(Made::List(inner)) => for_each(inner, &mut |item| {
+            ListElement::Made(Made::List(inner)) => for_each(inner, &mut |item| {
                 found.push(item.reference());
                 found.len() <= RESULTS_MAX
             }),
-            Item::Json(Value::Array(inner)) => {
+            ListElement::Json(Value::Array(inner)) => {
                 found.extend(inner.iter().take(RESULTS_MAX + 1).map(json_reference));
             }
             item => found.push(item.reference()),
@@ -101,39 +103,41 @@ fn results(made: &tenure_cel::Value<'_>) -> Value {
 }
 
 /// One of a list: of the object, or made.
-enum Item<'l, 'v> {
+enum ListElement<'l, 'v> {
     Json(&'l Value),
     Made(&'l tenure_cel::Value<'v>),
 }
 
 /// Calls for one after the other, until it is enough.
-fn for_each<'v>(list: &List<'v>, each: &mut dyn FnMut(Item<'_, 'v>) -> bool) {
+fn for_each<'v>(list: &ListValue<'v>, each: &mut dyn FnMut(ListElement<'_, 'v>) -> bool) {
     match list {
-        List::Json(items, _) => drop(items.iter().all(|item| each(Item::Json(item)))),
-        List::Made(items) => drop(items.iter().all(|item| each(Item::Made(item)))),
+        ListValue::Json(items, _) => drop(items.iter().all(|item| each(ListElement::Json(item)))),
+        ListValue::Made(items) => drop(items.iter().all(|item| each(ListElement::Made(item)))),
     }
 }
 
-impl Item<'_, '_> {
+impl ListElement<'_, '_> {
     /// The name, or the name and the namespace; null for what is no reference.
     fn reference(&self) -> Value {
         use tenure_cel::Value as Made;
         match self {
-            Item::Json(value) => json_reference(value),
-            Item::Made(Made::String(name)) => Value::String((**name).to_owned()),
-            Item::Made(Made::Map(Map::Json(map, _)) | Made::Object(map, _)) => members(map),
-            Item::Made(Made::Map(Map::Made(map))) => {
+            ListElement::Json(value) => json_reference(value),
+            ListElement::Made(Made::String(name)) => Value::String((**name).to_owned()),
+            ListElement::Made(Made::Map(MapValue::Json(map, _)) | Made::Object(map, _)) => {
+                members(map)
+            }
+            ListElement::Made(Made::Map(MapValue::Made(map))) => {
                 let named = map.iter().filter_map(|(key, value)| match (key, value) {
-                    (Key::String(key), Made::String(text)) if is_member(key) => {
+                    (MapKey::String(key), Made::String(text)) if is_member(key) => {
                         Some(((**key).to_owned(), Value::String((**text).to_owned())))
                     }
                     _ => None,
                 });
                 Value::Object(named.collect())
             }
-            Item::Made(Made::Optional(Some(inner))) => Item::Made(inner).reference(),
-            Item::Made(Made::Raw(raw)) => json_reference(raw),
-            Item::Made(_) => Value::Null,
+            ListElement::Made(Made::Optional(Some(inner))) => ListElement::Made(inner).reference(),
+            ListElement::Made(Made::Raw(raw)) => json_reference(raw),
+            ListElement::Made(_) => Value::Null,
         }
     }
 }

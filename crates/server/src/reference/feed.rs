@@ -13,35 +13,35 @@ use std::time::Instant;
 
 use tenure_machinery::Object;
 use tenure_reference::{
-    Consumer, Event, Grant, Index, Kind, Need, Outputs, Resource, ServedType, Strategy, Subject,
-    Synced,
+    Consumer, Grant, Index, IndexEvent, Need, Outputs, ReferenceApiKind, Resource, ServedType,
+    Strategy, Subject, Synced,
 };
 use tenure_world::{Change, LockStep, Record, World};
 
 use super::clear;
 use super::feeds::{Fed, Feeds};
 use super::fill::Ongoing;
-use crate::access::Access;
+use crate::access::AuthorizerChain;
 use crate::custom::DEFINITIONS;
-use crate::registry::{Kinds, Registry};
+use crate::registry::{Registry, ServedKinds};
 
 /// So many origins are cleared of what is out of force within the commit.
 const CLEARED_AT_ONCE: usize = 32;
 
-const KINDS: [(Kind, &str); 3] = [
-    (Kind::Strategy, "/registry/referencestrategies/"),
-    (Kind::Consumer, "/registry/clusterreferenceconsumers/"),
-    (Kind::Grant, "/registry/referencegrants/"),
+const KINDS: [(ReferenceApiKind, &str); 3] = [
+    (ReferenceApiKind::Strategy, "/registry/referencestrategies/"),
+    (ReferenceApiKind::Consumer, "/registry/clusterreferenceconsumers/"),
+    (ReferenceApiKind::Grant, "/registry/referencegrants/"),
 ];
 
-fn kind_of(key: &str) -> Option<Kind> {
+fn kind_of(key: &str) -> Option<ReferenceApiKind> {
     KINDS.iter().find(|(_, prefix)| key.starts_with(prefix)).map(|(kind, _)| *kind)
 }
 
 /// The index that must be handed to the world, after that of the kinds.
-pub(crate) struct Feed {
-    access: Arc<Access>,
-    kinds: Arc<Kinds>,
+pub(crate) struct ReferenceUpdater {
+    access: Arc<AuthorizerChain>,
+    kinds: Arc<ServedKinds>,
     consumers: BTreeMap<String, (Subject, BTreeSet<Resource>)>,
     /// What each strategy points at.
     strategies: BTreeMap<String, BTreeSet<Resource>>,
@@ -49,63 +49,78 @@ pub(crate) struct Feed {
     started: bool,
 }
 
-impl Feed {
-    pub(crate) fn new(access: Arc<Access>, kinds: Arc<Kinds>) -> Feed {
+impl ReferenceUpdater {
+    pub(crate) fn new(access: Arc<AuthorizerChain>, kinds: Arc<ServedKinds>) -> ReferenceUpdater {
         let (consumers, strategies) = (BTreeMap::new(), BTreeMap::new());
-        Feed { access, kinds, consumers, strategies, started: false }
+        ReferenceUpdater { access, kinds, consumers, strategies, started: false }
     }
 
-    fn put(&mut self, index: &mut Index, kind: Kind, record: &Record, out: &mut Outputs) {
+    fn put(
+        &mut self,
+        index: &mut Index,
+        kind: ReferenceApiKind,
+        record: &Record,
+        out: &mut Outputs,
+    ) {
         let object = serde_json::from_slice::<Object>(record.bytes()).unwrap_or_default();
         let event = match kind {
-            Kind::Strategy => Strategy::from_object(&object).map(|strategy| {
+            ReferenceApiKind::Strategy => Strategy::from_object(&object).map(|strategy| {
                 let paths = strategy.versions.iter().flat_map(|version| &version.references);
                 let targets = paths.map(|path| path.target.clone()).collect();
                 self.strategies.insert(strategy.name.clone(), targets);
-                Event::PutStrategy(strategy)
+                IndexEvent::PutStrategy(strategy)
             }),
-            Kind::Grant => Grant::from_object(&object).map(Event::PutGrant),
-            Kind::Consumer => Consumer::from_object(&object).map(|consumer| {
+            ReferenceApiKind::Grant => Grant::from_object(&object).map(IndexEvent::PutGrant),
+            ReferenceApiKind::Consumer => Consumer::from_object(&object).map(|consumer| {
                 let targets = consumer.references.iter().map(|triple| triple.target.clone());
                 let kept = (consumer.subject.clone(), targets.collect());
                 self.consumers.insert(consumer.name.clone(), kept);
-                Event::PutConsumer(consumer)
+                IndexEvent::PutConsumer(consumer)
             }),
         };
         if event.is_err() {
             self.forget(kind, record.name());
         }
-        let unusable = Event::Unusable(kind, record.namespace(), record.name());
+        let unusable = IndexEvent::Unusable(kind, record.namespace(), record.name());
         index.apply(event.unwrap_or(unusable), out);
     }
 
-    fn drop(&mut self, index: &mut Index, kind: Kind, record: &Record, out: &mut Outputs) {
+    fn drop(
+        &mut self,
+        index: &mut Index,
+        kind: ReferenceApiKind,
+        record: &Record,
+        out: &mut Outputs,
+    ) {
         self.forget(kind, record.name());
         let event = match kind {
-            Kind::Strategy => Event::DropStrategy(record.name()),
-            Kind::Grant => Event::DropGrant(record.namespace(), record.name()),
-            Kind::Consumer => Event::DropConsumer(record.name()),
+            ReferenceApiKind::Strategy => IndexEvent::DropStrategy(record.name()),
+            ReferenceApiKind::Grant => IndexEvent::DropGrant(record.namespace(), record.name()),
+            ReferenceApiKind::Consumer => IndexEvent::DropConsumer(record.name()),
         };
         index.apply(event, out);
     }
 
-    fn forget(&mut self, kind: Kind, name: &str) {
+    fn forget(&mut self, kind: ReferenceApiKind, name: &str) {
         match kind {
-            Kind::Consumer => drop(self.consumers.remove(name)),
-            Kind::Strategy => drop(self.strategies.remove(name)),
-            Kind::Grant => {}
+            ReferenceApiKind::Consumer => drop(self.consumers.remove(name)),
+            ReferenceApiKind::Strategy => drop(self.strategies.remove(name)),
+            ReferenceApiKind::Grant => {}
         }
     }
 
     /// Tells what is served; types whose form has changed are told again.
     fn serve(&mut self, index: &mut Index, world: &World, out: &mut Outputs) {
         let registry = self.kinds.current();
-        index.apply(Event::Served(served_types(&registry)), out);
+        index.apply(IndexEvent::Served(served_types(&registry)), out);
         self.settle(index, world, out);
-        let reformed = self.access.standing().feeds().reformed(&registry);
+        let reformed = self.access.reference_authorizer().feeds().reformed(&registry);
         for fed in reformed {
             // What is told beside this is of the old form.
-            self.access.standing().feeds().cut(&self.access, |other| other.is_same(&fed));
+            self.access
+                .reference_authorizer()
+                .feeds()
+                .cut(&self.access, |other| other.is_same(&fed));
             self.tell_type(index, world, &fed, out);
         }
     }
@@ -115,11 +130,11 @@ impl Feed {
         let registry = self.kinds.current();
         while !out.needs.is_empty() {
             let needs = std::mem::take(&mut out.needs);
-            self.access.standing().feeds().stop(&self.access, &needs);
+            self.access.reference_authorizer().feeds().stop(&self.access, &needs);
             for need in needs {
                 let Need::Feed(resource, version) = need else { continue };
                 let Some(fed) = Fed::find(&registry, resource, version) else { continue };
-                self.access.standing().feeds().add(fed.clone());
+                self.access.reference_authorizer().feeds().add(fed.clone());
                 self.tell_type(index, world, &fed, out);
             }
         }
@@ -129,16 +144,16 @@ impl Feed {
     ///
     /// Nobody keeps meanwhile what was taken away, and what another version takes over stays until then (R59).
     fn tell_type(&self, index: &mut Index, world: &World, fed: &Fed, out: &mut Outputs) {
-        if self.started && fed.has_many(world) && self.tell_beside(world, fed) {
+        if self.started && fed.has_many(world) && self.fill_in_background(world, fed) {
             return;
         }
         world.range(&fed.served.prefix, None).for_each(|record| fed.put(index, record, out));
         fed.synced(index, out);
     }
 
-    fn tell_beside(&self, world: &World, fed: &Fed) -> bool {
+    fn fill_in_background(&self, world: &World, fed: &Fed) -> bool {
         let ongoing = Ongoing::stored(&self.access, fed.clone());
-        self.access.standing().feeds().begin(Arc::clone(&ongoing));
+        self.access.reference_authorizer().feeds().begin(Arc::clone(&ongoing));
         ongoing.start(&self.access, world.clone())
     }
 
@@ -151,7 +166,7 @@ impl Feed {
             }
             return;
         }
-        for fed in self.access.standing().feeds().changed(&change.key) {
+        for fed in self.access.reference_authorizer().feeds().changed(&change.key) {
             match (&change.after, &change.before) {
                 (Some(record), _) => fed.put(index, record, out),
                 (None, Some(gone)) => fed.drop(index, gone, out),
@@ -160,13 +175,19 @@ impl Feed {
         }
     }
 
-    fn publish(&self, index: &mut Index, world: &World, out: &mut Outputs, kinds: &[Kind]) {
-        let standing = self.access.standing();
-        if kinds.contains(&Kind::Strategy) {
+    fn publish(
+        &self,
+        index: &mut Index,
+        world: &World,
+        out: &mut Outputs,
+        kinds: &[ReferenceApiKind],
+    ) {
+        let standing = self.access.reference_authorizer();
+        if kinds.contains(&ReferenceApiKind::Strategy) {
             let targets = self.strategies.values().flatten();
             standing.set_pointed_at(targets.cloned().collect());
         }
-        if kinds.contains(&Kind::Consumer) {
+        if kinds.contains(&ReferenceApiKind::Consumer) {
             let all = self.consumers.values();
             let all = all.map(|(subject, to)| (subject.clone(), to.iter().cloned().collect()));
             standing.set_consumed(all.collect());
@@ -181,31 +202,31 @@ fn concerns(feeds: &Feeds, key: &str) -> bool {
     kind_of(key).is_some() || key.starts_with(DEFINITIONS) || feeds.concerns(key)
 }
 
-impl LockStep for Feed {
+impl LockStep for ReferenceUpdater {
     fn start(&mut self, world: &World) {
         let access = Arc::clone(&self.access);
-        let mut index = access.standing().index_to_change();
+        let mut index = access.reference_authorizer().index_to_change();
         let out = &mut Outputs::default();
         self.serve(&mut index, world, out);
         for (kind, prefix) in KINDS {
             for record in world.range(prefix, None) {
                 self.put(&mut index, kind, record, out);
             }
-            index.apply(Event::Synced(Synced::Kind(kind)), out);
+            index.apply(IndexEvent::Synced(Synced::Kind(kind)), out);
         }
         self.settle(&mut index, world, out);
         // Nobody has seen anything yet that could have become more or less.
         (out.transitions, out.subjects) = Default::default();
-        access.standing().start(world.revision());
-        access.standing().reach(world.revision());
-        access.standing().apply(world.revision());
+        access.reference_authorizer().start(world.revision());
+        access.reference_authorizer().reach(world.revision());
+        access.reference_authorizer().apply(world.revision());
         self.publish(&mut index, world, out, &KINDS.map(|(kind, _)| kind));
         self.started = true;
     }
 
     fn apply(&mut self, world: &World, changes: &[Arc<Change>]) {
         let (access, revision) = (Arc::clone(&self.access), world.revision());
-        let standing = access.standing();
+        let standing = access.reference_authorizer();
         standing.reach(revision);
         let feeds = standing.feeds();
         let mut keys = changes.iter().map(|change| &*change.key);
@@ -227,7 +248,8 @@ impl LockStep for Feed {
             index.clear_away(CLEARED_AT_ONCE, out);
             standing.feeds().stop(&access, &std::mem::take(&mut out.needs));
         }
-        let kinds: Vec<Kind> = changes.iter().filter_map(|change| kind_of(&change.key)).collect();
+        let kinds: Vec<ReferenceApiKind> =
+            changes.iter().filter_map(|change| kind_of(&change.key)).collect();
         self.publish(&mut index, world, out, &kinds);
         standing.apply(revision);
         clear::start(&access, &index);

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tenure_reference::{Event, Index, Need, Origin, OriginName, Outputs, Resource, Synced};
+use tenure_reference::{Index, IndexEvent, Need, Origin, OriginName, Outputs, Resource, Synced};
 use tenure_world::{Record, World};
 
 use super::fill::Ongoing;
-use crate::access::Access;
-use crate::registry::{Registry, Served, prefixes};
+use crate::access::AuthorizerChain;
+use crate::registry::{Registry, ServedKind, prefixes};
 
 /// Up to so many origins are told within the commit.
 const WITHIN_COMMIT: usize = 32;
@@ -21,7 +21,7 @@ const WITHIN_COMMIT: usize = 32;
 pub(super) struct Fed {
     pub(super) resource: Resource,
     pub(super) version: String,
-    pub(super) served: Arc<Served>,
+    pub(super) served: Arc<ServedKind>,
 }
 
 /// See the head of this file.
@@ -68,7 +68,7 @@ impl Feeds {
     }
 
     /// Nobody needs these any more.
-    pub(super) fn stop(&mut self, access: &Access, needs: &[Need]) {
+    pub(super) fn stop(&mut self, access: &AuthorizerChain, needs: &[Need]) {
         for need in needs {
             let Need::Stop(resource, version) = need else { continue };
             let is = |fed: &Fed| fed.resource == *resource && fed.version == *version;
@@ -79,7 +79,7 @@ impl Feeds {
     }
 
     /// Ends what is being told of these types.
-    pub(super) fn cut(&mut self, access: &Access, is: impl Fn(&Fed) -> bool) {
+    pub(super) fn cut(&mut self, access: &AuthorizerChain, is: impl Fn(&Fed) -> bool) {
         let these = self.ongoing.iter().filter(|ongoing| is(&ongoing.fed));
         these.for_each(|ongoing| ongoing.cut(access));
     }
@@ -145,18 +145,18 @@ impl Fed {
     ) {
         let Some(object) = object else { return self.drop(index, record, out) };
         let origin = Origin { name: self.name(record), version: &self.version, object };
-        index.apply(Event::PutOrigin(origin), out);
+        index.apply(IndexEvent::PutOrigin(origin), out);
     }
 
     /// Tells that an object is gone.
     pub(super) fn drop(&self, index: &mut Index, record: &Record, out: &mut Outputs) {
-        index.apply(Event::DropOrigin(self.name(record)), out);
+        index.apply(IndexEvent::DropOrigin(self.name(record)), out);
     }
 
     /// All of them are told.
     pub(super) fn synced(&self, index: &mut Index, out: &mut Outputs) {
         let (group, resource) = (self.resource.group.as_str(), self.resource.resource.as_str());
         let synced = Synced::Origins { group, resource, version: &self.version };
-        index.apply(Event::Synced(synced), out);
+        index.apply(IndexEvent::Synced(synced), out);
     }
 }

@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tenure_reference::{Outputs, Report};
+use tenure_reference::{Outputs, PathFailure};
 use tenure_world::{Record, World};
 use tokio::sync::watch;
 
 use super::clear;
 use super::feeds::Fed;
-use crate::access::Access;
+use crate::access::AuthorizerChain;
 
 /// So many are read together.
 const AT_ONCE: usize = 64;
@@ -38,14 +38,14 @@ pub(super) struct Ongoing {
     /// What commits have told themselves. Locked only by whoever has the index.
     marked: Mutex<HashSet<Arc<str>>>,
     /// What authors of origins should hear of once the strategy is stored.
-    reports: Mutex<Vec<Report>>,
+    reports: Mutex<Vec<PathFailure>>,
     /// How it ended; whoever has the index ends it.
-    end: watch::Sender<Option<End>>,
+    end: watch::Sender<Option<FillOutcome>>,
 }
 
 /// How telling a type ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum FillOutcome {
     /// All of them were told.
     Told,
     /// Nobody wants to hear of them any more, or not in this form.
@@ -58,8 +58,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Ongoing {
     /// A type that is to be told because of what is stored.
-    pub(super) fn stored(access: &Access, fed: Fed) -> Arc<Ongoing> {
-        access.standing().filling(true);
+    pub(super) fn stored(access: &AuthorizerChain, fed: Fed) -> Arc<Ongoing> {
+        access.reference_authorizer().filling(true);
         Arc::new(Ongoing::new(fed, true))
     }
 
@@ -95,24 +95,24 @@ impl Ongoing {
     }
 
     /// Nothing more is told.
-    pub(super) fn cut(&self, access: &Access) {
-        self.set_end(access, End::Cut);
+    pub(super) fn cut(&self, access: &AuthorizerChain) {
+        self.set_end(access, FillOutcome::Cut);
     }
 
-    fn set_end(&self, access: &Access, end: End) {
-        let set = |is: &mut Option<End>| is.is_none() && is.replace(end).is_none();
+    fn set_end(&self, access: &AuthorizerChain, end: FillOutcome) {
+        let set = |is: &mut Option<FillOutcome>| is.is_none() && is.replace(end).is_none();
         if self.end.send_if_modified(set) && self.stored {
-            access.standing().filling(false);
+            access.reference_authorizer().filling(false);
         }
     }
 
     /// What was to be reported meanwhile.
-    pub(super) fn reports(&self) -> Vec<Report> {
+    pub(super) fn reports(&self) -> Vec<PathFailure> {
         std::mem::take(&mut *lock(&self.reports))
     }
 
     /// Starts to tell what a state has, in which everything is that commits have not marked; whether that is possible.
-    pub(super) fn start(self: &Arc<Ongoing>, access: &Arc<Access>, world: World) -> bool {
+    pub(super) fn start(self: &Arc<Ongoing>, access: &Arc<AuthorizerChain>, world: World) -> bool {
         let filler = Filler { access: Arc::downgrade(access), world, ongoing: Arc::clone(self) };
         let thread = std::thread::Builder::new().name("reference-fill".to_owned());
         let (weak, ongoing) = (Arc::downgrade(access), Arc::clone(self));
@@ -136,10 +136,10 @@ impl Ongoing {
     }
 }
 
-type Read = (Arc<Record>, Option<Value>);
+type ParsedRecord = (Arc<Record>, Option<Value>);
 
 struct Filler {
-    access: Weak<Access>,
+    access: Weak<AuthorizerChain>,
     /// The state at the start; what has changed since is marked.
     world: World,
     ongoing: Arc<Ongoing>,
@@ -165,15 +165,20 @@ impl Filler {
         }
     }
 
-    fn read(&self, after: Option<&str>) -> Vec<Read> {
+    fn read(&self, after: Option<&str>) -> Vec<ParsedRecord> {
         let fed = &self.ongoing.fed;
         let records = self.world.range(&fed.served.prefix, after).take(AT_ONCE);
         records.map(|record| (Arc::clone(record), fed.read(record))).collect()
     }
 
     /// Tells some of what was read; whether that was the end.
-    fn tell(&self, access: &Arc<Access>, read: &mut std::vec::IntoIter<Read>, last: bool) -> bool {
-        let (standing, ongoing) = (access.standing(), &*self.ongoing);
+    fn tell(
+        &self,
+        access: &Arc<AuthorizerChain>,
+        read: &mut std::vec::IntoIter<ParsedRecord>,
+        last: bool,
+    ) -> bool {
+        let (standing, ongoing) = (access.reference_authorizer(), &*self.ongoing);
         let mut index = standing.index_to_change();
         if ongoing.is_ended() {
             return true;
@@ -201,7 +206,7 @@ impl Filler {
         drop(reports);
         standing.publish_late(&mut index, &out);
         if ends {
-            ongoing.set_end(access, End::Told);
+            ongoing.set_end(access, FillOutcome::Told);
             clear::start(access, &index);
         }
         ends

@@ -19,9 +19,9 @@ use tokio::sync::OwnedMutexGuard;
 use super::feeds::Fed;
 use super::fill::Ongoing;
 use super::{active_version, clear, is_strategy};
-use crate::access::Access;
-use crate::api::Api;
-use crate::registry::{Registry, Served};
+use crate::access::AuthorizerChain;
+use crate::api::ApiServer;
+use crate::registry::{Registry, ServedKind};
 
 /// How long origins are told before the strategy is stored; what is left then is told afterwards.
 const PREPARE_MOST: Duration = Duration::from_secs(20);
@@ -30,13 +30,17 @@ const COMMIT_MOST: Duration = Duration::from_secs(1);
 
 /// A strategy that is ready to be stored; given up when this is dropped before that.
 pub(crate) struct Preparation {
-    access: Arc<Access>,
+    access: Arc<AuthorizerChain>,
     ongoing: Option<Arc<Ongoing>>,
     _turn: OwnedMutexGuard<()>,
 }
 
 /// Makes ready what is to be stored, if it is a strategy over many origins.
-pub(crate) async fn prepare(api: &Api, served: &Served, object: &Object) -> Option<Preparation> {
+pub(crate) async fn prepare(
+    api: &ApiServer,
+    served: &ServedKind,
+    object: &Object,
+) -> Option<Preparation> {
     if !is_strategy(&served.kind) {
         return None;
     }
@@ -47,7 +51,7 @@ pub(crate) async fn prepare(api: &Api, served: &Served, object: &Object) -> Opti
     if !fed.has_many(&api.world.current()) {
         return None;
     }
-    let turn = api.access.standing().turn().await;
+    let turn = api.access.reference_authorizer().turn().await;
     let mut preparation =
         Preparation { access: Arc::clone(&api.access), ongoing: None, _turn: turn };
     if let Some(ongoing) = preparation.begin(&registry, &strategy) {
@@ -59,7 +63,7 @@ pub(crate) async fn prepare(api: &Api, served: &Served, object: &Object) -> Opti
 impl Preparation {
     /// From now on commits tell the strategy, too; what there is already is to be told.
     fn begin(&mut self, registry: &Registry, strategy: &Strategy) -> Option<Arc<Ongoing>> {
-        let standing = self.access.standing();
+        let standing = self.access.reference_authorizer();
         let mut index = standing.index_to_change();
         let mut out = Outputs::default();
         index.prepare(strategy, &mut out);
@@ -75,9 +79,9 @@ impl Preparation {
         Some(ongoing)
     }
 
-    async fn tell(&self, api: &Api, ongoing: &Arc<Ongoing>) {
+    async fn tell(&self, api: &ApiServer, ongoing: &Arc<Ongoing>) {
         // Commits that did not look at the new list of types yet must be in the state that is told.
-        let reached = self.access.standing().reached();
+        let reached = self.access.reference_authorizer().reached();
         if !api.world.wait_for(reached, COMMIT_MOST).await {
             return ongoing.cut(&self.access);
         }
@@ -88,7 +92,7 @@ impl Preparation {
 
     /// It is stored.
     pub(crate) fn stored(self) {
-        let standing = self.access.standing();
+        let standing = self.access.reference_authorizer();
         if let Some(ongoing) = &self.ongoing {
             standing.teller().tell(standing.reached(), &mut ongoing.reports());
         }
@@ -97,7 +101,7 @@ impl Preparation {
 
 impl Drop for Preparation {
     fn drop(&mut self) {
-        let standing = self.access.standing();
+        let standing = self.access.reference_authorizer();
         let mut index = standing.index_to_change();
         let mut out = Outputs::default();
         index.abandon(&mut out);

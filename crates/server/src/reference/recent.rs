@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 1 << 16;
 
 /// Something that a client may read by reference now or no longer.
 #[derive(Clone, Copy)]
-struct Move {
+struct AccessEvent {
     /// The hash of the target or the subject.
     of: u64,
     /// The commit that brought it, or the last one before it.
@@ -38,7 +38,7 @@ struct Move {
     together: u64,
 }
 
-impl Move {
+impl AccessEvent {
     /// Every client that has heard of this revision may have heard of the move.
     fn counts_from(&self) -> Revision {
         Revision(self.state.0.saturating_add(u64::from(self.late)))
@@ -48,7 +48,7 @@ impl Move {
 /// The latest moves.
 #[derive(Default)]
 pub(super) struct RecentMoves {
-    kept: Mutex<Kept>,
+    kept: Mutex<AccessHistory>,
     hasher: RandomState,
     /// How many moves there were: noted, and in the view that readers see.
     noted: AtomicU64,
@@ -56,8 +56,8 @@ pub(super) struct RecentMoves {
 }
 
 #[derive(Default)]
-struct Kept {
-    moves: VecDeque<Move>,
+struct AccessHistory {
+    moves: VecDeque<AccessEvent>,
     /// The number of the first.
     first: u64,
     /// All moves that count after this revision are there.
@@ -78,13 +78,13 @@ pub(crate) struct MovedSince {
 }
 
 impl RecentMoves {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, AccessHistory> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing is known of what moved up to a revision.
     pub(super) fn start(&self, at: Revision) {
-        *self.lock() = Kept { since: at, first: self.noted(), ..Kept::default() };
+        *self.lock() = AccessHistory { since: at, first: self.noted(), ..AccessHistory::default() };
     }
 
     /// Notes what came with a commit, or after it if it is late; before readers see it.
@@ -103,7 +103,7 @@ impl RecentMoves {
         let mut kept = self.lock();
         let together = kept.end();
         for (of, gained, lost) in targets.chain(subjects) {
-            kept.add(Move { of, state, late, gained, lost, together });
+            kept.add(AccessEvent { of, state, late, gained, lost, together });
         }
         self.noted.store(kept.end(), Ordering::SeqCst);
     }
@@ -152,10 +152,10 @@ impl RecentMoves {
 
     fn of(
         &self,
-        kept: &Kept,
+        kept: &AccessHistory,
         asked: &Attributes<'_>,
         after: Revision,
-        is_after: impl Fn(&Move) -> bool,
+        is_after: impl Fn(&AccessEvent) -> bool,
     ) -> MovedSince {
         if after < kept.since {
             return MovedSince { forgotten: true, ..MovedSince::default() };
@@ -165,7 +165,11 @@ impl RecentMoves {
         self.sum(asked, kept.moves.range(from..))
     }
 
-    fn sum<'m>(&self, asked: &Attributes<'_>, moves: impl Iterator<Item = &'m Move>) -> MovedSince {
+    fn sum<'m>(
+        &self,
+        asked: &Attributes<'_>,
+        moves: impl Iterator<Item = &'m AccessEvent>,
+    ) -> MovedSince {
         let named = (asked.group, asked.resource, asked.namespace, asked.name);
         let groups = asked.groups.iter().map(|group| self.subject(true, group));
         let mut mine = vec![self.hasher.hash_one(named), self.subject(false, asked.user)];
@@ -181,12 +185,12 @@ impl RecentMoves {
     }
 }
 
-impl Kept {
+impl AccessHistory {
     fn end(&self) -> u64 {
         self.first.saturating_add(self.moves.len() as u64)
     }
 
-    fn add(&mut self, mut made: Move) {
+    fn add(&mut self, mut made: AccessEvent) {
         // What is told between two commits may name an older one than what was told before it.
         if let Some(newest) = self.moves.back()
             && newest.counts_from() > made.counts_from()
@@ -226,7 +230,7 @@ mod tests {
         let of = recent.hasher.hash_one(("", "secrets", "shop", "tls"));
         for (state, late, gained) in moves.iter().copied() {
             let (state, together) = (Revision(state), recent.lock().end());
-            recent.lock().add(Move { of, state, late, gained, lost: !gained, together });
+            recent.lock().add(AccessEvent { of, state, late, gained, lost: !gained, together });
         }
         recent
     }

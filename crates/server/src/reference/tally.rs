@@ -13,7 +13,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tenure_reference::{Attributes, EdgeStates, Finding, Index, Resource, Stats, Subject};
+use tenure_reference::{
+    Attributes, EdgeStates, Index, IndexStats, ReferenceFinding, Resource, Subject,
+};
 
 /// With more edges or grants than this, they are walked over only now and then.
 const WALK_OFTEN_MAX: usize = 10_000;
@@ -70,7 +72,7 @@ struct FindingLabels {
 }
 
 /// The counters of one server.
-pub(crate) struct Tally {
+pub(crate) struct ReferenceMetrics {
     decisions: Family<DecisionLabels, Counter>,
     decision_time: Histogram,
     apply_time: Histogram,
@@ -85,9 +87,9 @@ pub(crate) struct Tally {
     walked: Mutex<Option<Instant>>,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally {
+impl Default for ReferenceMetrics {
+    fn default() -> ReferenceMetrics {
+        ReferenceMetrics {
             decisions: Family::default(),
             decision_time: Histogram::new(BOUNDS),
             apply_time: Histogram::new(BOUNDS),
@@ -103,7 +105,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl ReferenceMetrics {
     /// Shows everything under the names of the rule.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let seconds = [
@@ -196,10 +198,11 @@ impl Tally {
         while let Some(from) = next {
             next = index().add_unused_grants(from, WALK_STEP, &mut unused);
         }
-        let findings = index().findings_beside_grants(may_write);
-        let count = |is: fn(&Finding) -> bool| findings.iter().filter(|one| is(one)).count();
-        let authors = count(|one| matches!(one, Finding::AuthorsChoose { .. }));
-        let selves = count(|one| matches!(one, Finding::SelfReferencing { .. }));
+        let findings = index().findings_without_grants(may_write);
+        let count =
+            |is: fn(&ReferenceFinding) -> bool| findings.iter().filter(|one| is(one)).count();
+        let authors = count(|one| matches!(one, ReferenceFinding::AuthorsChoose { .. }));
+        let selves = count(|one| matches!(one, ReferenceFinding::SelfReferencing { .. }));
         for (finding, count) in [
             ("authors-choose", authors),
             ("self-referencing-consumer", selves),
@@ -209,7 +212,7 @@ impl Tally {
         }
     }
 
-    fn count(&self, stats: &Stats) {
+    fn count(&self, stats: &IndexStats) {
         for (kind, count) in [
             ("ClusterReferenceConsumer", stats.consumers),
             ("ReferenceStrategy", stats.strategies),
@@ -227,7 +230,7 @@ impl Tally {
     }
 
     /// Whether the long walks are made this time.
-    fn walks(&self, stats: &Stats) -> bool {
+    fn walks(&self, stats: &IndexStats) -> bool {
         let mut walked = self.walked.lock().unwrap_or_else(PoisonError::into_inner);
         let few = stats.edges.max(stats.grants) <= WALK_OFTEN_MAX;
         let due = walked.is_none_or(|at| at.elapsed() >= WALK_EVERY);

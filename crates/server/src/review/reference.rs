@@ -7,10 +7,10 @@
 use serde_json::{Value, json};
 use tenure_kinds::reference::REVIEW_GROUP;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 use tenure_reference::{Obj, RefQuery, Subject, Verdict, WhyNot};
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::User;
 
 /// Refuses a question that asks about nothing.
@@ -64,7 +64,7 @@ fn object<'r>(review: &'r Object, side: &str) -> Obj<'r> {
 }
 
 /// Answers a question.
-pub(super) fn status(api: &Api, user: &User, review: &Object) -> Value {
+pub(super) fn status(api: &ApiServer, user: &User, review: &Object) -> Value {
     // The state comes first: the index is never older than it.
     let observed = api.world.current().revision().to_string();
     let subject = subject(review);
@@ -75,7 +75,7 @@ pub(super) fn status(api: &Api, user: &User, review: &Object) -> Value {
         class: review.str_at(&["spec", "class"]),
         subject: subject.as_ref(),
     };
-    let explain = Asked::Resource {
+    let explain = RequestAttributes::Resource {
         verb: "create",
         group: REVIEW_GROUP,
         resource: "referencereviews",
@@ -84,7 +84,10 @@ pub(super) fn status(api: &Api, user: &User, review: &Object) -> Value {
         name: "",
     };
     let explains = api.access.may(user, &explain).is_some();
-    let mut status = api.access.standing().check(&query, |verdict| told(verdict, explains));
+    let mut status = api
+        .access
+        .reference_authorizer()
+        .check(&query, |verdict| describe_verdict(verdict, explains));
     put(&mut status, "observedResourceVersion", observed.into());
     status
 }
@@ -95,7 +98,7 @@ fn put(status: &mut Value, member: &str, value: Value) {
     }
 }
 
-fn told(verdict: &Verdict<'_>, explains: bool) -> Value {
+fn describe_verdict(verdict: &Verdict<'_>, explains: bool) -> Value {
     let refused =
         |code: &str, reason: &str| json!({ "allowed": false, "code": code, "reason": reason });
     match verdict {

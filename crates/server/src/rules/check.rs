@@ -4,7 +4,7 @@ use serde_json::Value;
 use tenure_cel::{CompileError, DEFINITION_ESTIMATE_MAX, EXPRESSION_ESTIMATE_MAX, Program};
 use tenure_machinery::{Errors, Path};
 use tenure_structural::Schema;
-use tenure_structural::schema::{ListType, Rule};
+use tenure_structural::schema::{ListType, ValidationRule};
 
 use super::{Compiled, additional, shape};
 
@@ -16,8 +16,8 @@ const NAMED_COST_MIN: u64 = DEFINITION_ESTIMATE_MAX / 100;
 /// Adds what is wrong with the rules of a schema that stands at `path`.
 pub(super) fn check(raw: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Errors) {
     let mut total = Total::default();
-    let root = Place { root: true, occurs: Some(1), apart: None };
-    Check { errors, total: &mut total }.node(raw, schema, &root, path);
+    let root = SchemaContext { root: true, occurs: Some(1), apart: None };
+    RuleValidator { errors, total: &mut total }.node(raw, schema, &root, path);
     if total.cost > DEFINITION_ESTIMATE_MAX {
         for (_, field) in &total.most {
             let why = "contributes to the cost of all expressions, which exceeds the limit";
@@ -47,7 +47,7 @@ impl Total {
 }
 
 /// What is around a schema.
-struct Place {
+struct SchemaContext {
     root: bool,
     /// How often its values occur in one object; none if nothing bounds that.
     occurs: Option<u64>,
@@ -55,22 +55,26 @@ struct Place {
     apart: Option<String>,
 }
 
-impl Place {
+impl SchemaContext {
     /// Inside, where `times` as many values occur; `apart` if their old values are not known.
-    fn inside(&self, times: Option<u64>, apart: bool, path: &Path<'_>) -> Place {
+    fn inside(&self, times: Option<u64>, apart: bool, path: &Path<'_>) -> SchemaContext {
         let occurs = self.occurs.zip(times).map(|(outside, times)| outside.saturating_mul(times));
         let known = self.apart.clone();
-        Place { root: false, occurs, apart: known.or_else(|| apart.then(|| path.to_string())) }
+        SchemaContext {
+            root: false,
+            occurs,
+            apart: known.or_else(|| apart.then(|| path.to_string())),
+        }
     }
 }
 
-struct Check<'a> {
+struct RuleValidator<'a> {
     errors: &'a mut Errors,
     total: &'a mut Total,
 }
 
-impl Check<'_> {
-    fn node(&mut self, raw: &Value, schema: &Schema, place: &Place, path: &Path<'_>) {
+impl RuleValidator<'_> {
+    fn node(&mut self, raw: &Value, schema: &Schema, place: &SchemaContext, path: &Path<'_>) {
         let most = schema.size_max().map(|most| u64::try_from(most).unwrap_or(0));
         if let (Some(values), Some(raw)) = (additional(schema), raw.get("additionalProperties")) {
             let inside = place.inside(most, schema.map_atomic, path);
@@ -90,7 +94,7 @@ impl Check<'_> {
         self.rules(raw, schema, place, &path.field("x-kubernetes-validations"));
     }
 
-    fn rules(&mut self, raw: &Value, schema: &Schema, place: &Place, path: &Path<'_>) {
+    fn rules(&mut self, raw: &Value, schema: &Schema, place: &SchemaContext, path: &Path<'_>) {
         let shape = shape(raw, schema, place.root);
         let occurs = place.occurs.or(shape.as_ref().map(|shape| shape.cardinality_max()));
         for (index, rule) in schema.rules.iter().enumerate() {
@@ -134,7 +138,13 @@ impl Check<'_> {
         }
     }
 
-    fn change(&mut self, rule: &Rule, compiled: &Compiled, place: &Place, path: &Path<'_>) {
+    fn change(
+        &mut self,
+        rule: &ValidationRule,
+        compiled: &Compiled,
+        place: &SchemaContext,
+        path: &Path<'_>,
+    ) {
         if compiled.uses_old {
             if let Some(apart) = &place.apart {
                 let why = format!(

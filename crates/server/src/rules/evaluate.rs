@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tenure_cel::{
-    Bindings, Budget, EvalError, EvalErrorKind, Program, Shape, Type, Value as CelValue,
+    Bindings, CostBudget, DeclaredType, EvalError, EvalErrorKind, Program, Type, Value as CelValue,
 };
 use tenure_machinery::{Errors, Object, Path, Reason};
 use tenure_structural::ratchet::Old;
 use tenure_structural::{Evaluate, Schema};
 
-use super::{Compiled, Node};
+use super::{Compiled, RuleNode};
 
 /// How many causes one object may have; the rest would tell nobody anything.
 const CAUSES_MAX: usize = 1_000;
@@ -27,7 +27,7 @@ const RUN_COST: u64 = 4;
 /// What a check in haste may cost: about a millisecond.
 const HASTY_COST_MAX: u64 = 20_000;
 
-impl Evaluate for Node {
+impl Evaluate for RuleNode {
     fn evaluate(
         &self,
         schema: &Schema,
@@ -35,10 +35,13 @@ impl Evaluate for Node {
         old: Option<&Object>,
         errors: &mut Errors,
     ) {
-        let budget =
-            if errors.is_hasty() { Budget::new(HASTY_COST_MAX) } else { Budget::for_object() };
-        let mut walk = Walk { budget, errors };
-        let seen = Seen {
+        let budget = if errors.is_hasty() {
+            CostBudget::new(HASTY_COST_MAX)
+        } else {
+            CostBudget::for_object()
+        };
+        let mut walk = RuleEvaluator { budget, errors };
+        let seen = VisitedValue {
             data: Data::Object(object),
             old: old.map(|old| Old::of(old, schema)),
             unchanged: false,
@@ -53,7 +56,7 @@ impl Evaluate for Node {
 
 /// A value on the way through an object.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct VisitedValue<'a> {
     data: Data<'a>,
     old: Option<Old<'a>>,
     /// Whether it is part of something that did not change.
@@ -68,7 +71,7 @@ enum Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    fn cel(self, shape: &'a Arc<Shape>) -> Result<CelValue<'a>, EvalError> {
+    fn cel(self, shape: &'a Arc<DeclaredType>) -> Result<CelValue<'a>, EvalError> {
         match self {
             Data::Value(value) => CelValue::from_json(value, shape),
             Data::Object(object) => whole(object, shape),
@@ -76,7 +79,7 @@ impl<'a> Data<'a> {
     }
 }
 
-fn whole<'a>(object: &'a Object, shape: &'a Arc<Shape>) -> Result<CelValue<'a>, EvalError> {
+fn whole<'a>(object: &'a Object, shape: &'a Arc<DeclaredType>) -> Result<CelValue<'a>, EvalError> {
     match shape.ty() {
         Type::Object(_) => Ok(CelValue::Object(object, shape)),
         _ => Err(EvalError {
@@ -86,13 +89,18 @@ fn whole<'a>(object: &'a Object, shape: &'a Arc<Shape>) -> Result<CelValue<'a>, 
     }
 }
 
-struct Walk<'e> {
-    budget: Budget,
+struct RuleEvaluator<'e> {
+    budget: CostBudget,
     errors: &'e mut Errors,
 }
 
-impl Walk<'_> {
-    fn node(&mut self, node: &Node, mut seen: Seen<'_>, path: &Path<'_>) -> ControlFlow<()> {
+impl RuleEvaluator<'_> {
+    fn node(
+        &mut self,
+        node: &RuleNode,
+        mut seen: VisitedValue<'_>,
+        path: &Path<'_>,
+    ) -> ControlFlow<()> {
         // What is part of something unchanged need not be compared again.
         seen.unchanged = seen.unchanged
             || seen.old.is_some_and(|old| match seen.data {
@@ -116,14 +124,14 @@ impl Walk<'_> {
 
     fn members(
         &mut self,
-        node: &Node,
+        node: &RuleNode,
         object: &Object,
-        seen: Seen<'_>,
+        seen: VisitedValue<'_>,
         path: &Path<'_>,
     ) -> ControlFlow<()> {
         let old = seen.old.filter(|_| node.members_correspond);
         for (name, value) in object {
-            let below = Seen {
+            let below = VisitedValue {
                 data: Data::Value(value),
                 old: old.and_then(|old| old.member(name)),
                 unchanged: seen.unchanged,
@@ -139,15 +147,15 @@ impl Walk<'_> {
 
     fn items(
         &mut self,
-        node: &Node,
+        node: &RuleNode,
         items: &[Value],
-        seen: Seen<'_>,
+        seen: VisitedValue<'_>,
         path: &Path<'_>,
     ) -> ControlFlow<()> {
         let Some(item) = &node.items else { return ControlFlow::Continue(()) };
         let old = seen.old.and_then(Old::items);
         for (index, value) in items.iter().enumerate() {
-            let below = Seen {
+            let below = VisitedValue {
                 data: Data::Value(value),
                 old: old.as_ref().and_then(|old| old.find(value)),
                 unchanged: seen.unchanged,
@@ -157,7 +165,12 @@ impl Walk<'_> {
         ControlFlow::Continue(())
     }
 
-    fn rules(&mut self, node: &Node, seen: Seen<'_>, path: &Path<'_>) -> ControlFlow<()> {
+    fn rules(
+        &mut self,
+        node: &RuleNode,
+        seen: VisitedValue<'_>,
+        path: &Path<'_>,
+    ) -> ControlFlow<()> {
         for rule in &node.rules {
             if self.errors.causes().len() >= CAUSES_MAX {
                 return ControlFlow::Break(());
@@ -175,7 +188,7 @@ impl Walk<'_> {
 
     fn rule<'a>(
         &mut self,
-        node: &'a Node,
+        node: &'a RuleNode,
         rule: &Compiled,
         data: Data<'a>,
         old: Option<Old<'a>>,
@@ -194,7 +207,7 @@ impl Walk<'_> {
         let answer = made.and_then(|bindings| self.run(program, &bindings));
         match answer {
             Ok(CelValue::Bool(true)) => ControlFlow::Continue(()),
-            Ok(_) => self.refuse(node, rule, Seen { data, old, unchanged: false }, path),
+            Ok(_) => self.refuse(node, rule, VisitedValue { data, old, unchanged: false }, path),
             Err(error) => {
                 let spent = error.kind == EvalErrorKind::Overspent;
                 let after = if spent { "; no further rules were run" } else { "" };
@@ -227,9 +240,9 @@ impl Walk<'_> {
     /// Tells that a rule failed, in its own words if it computes them.
     fn refuse(
         &mut self,
-        node: &Node,
+        node: &RuleNode,
         rule: &Compiled,
-        seen: Seen<'_>,
+        seen: VisitedValue<'_>,
         path: &Path<'_>,
     ) -> ControlFlow<()> {
         let below;
@@ -265,9 +278,9 @@ impl Walk<'_> {
     /// The error says that the budget is spent.
     fn message(
         &mut self,
-        node: &Node,
+        node: &RuleNode,
         rule: &Compiled,
-        seen: Seen<'_>,
+        seen: VisitedValue<'_>,
     ) -> Result<Option<String>, EvalError> {
         let (Some(Ok(message)), Some(shape)) = (&rule.message, &node.shape) else {
             return Ok(None);
@@ -282,13 +295,13 @@ impl Walk<'_> {
         Ok((fits && !text.contains(['\n', '\r'])).then(|| text.to_owned()))
     }
 
-    fn fault(&mut self, node: &Node, path: &Path<'_>, why: &str) {
+    fn fault(&mut self, node: &RuleNode, path: &Path<'_>, why: &str) {
         self.errors.invalid(path, format_args!("{:?}", node.kind), why);
     }
 }
 
 /// Binds what a rule sees that does not look at the old value.
-fn bind_self<'a>(data: Data<'a>, shape: &'a Arc<Shape>) -> Result<Bindings<'a>, EvalError> {
+fn bind_self<'a>(data: Data<'a>, shape: &'a Arc<DeclaredType>) -> Result<Bindings<'a>, EvalError> {
     Ok(Bindings::new().bind("self", data.cel(shape)?).bind("oldSelf", CelValue::Null))
 }
 
@@ -296,7 +309,7 @@ fn bind<'a>(
     rule: &Compiled,
     data: Data<'a>,
     old: Option<Old<'a>>,
-    shape: &'a Arc<Shape>,
+    shape: &'a Arc<DeclaredType>,
 ) -> Result<Bindings<'a>, EvalError> {
     let bindings = Bindings::new().bind("self", data.cel(shape)?);
     let old = old.and_then(|old| match old.value() {

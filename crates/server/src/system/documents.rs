@@ -20,11 +20,11 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 use tenure_machinery::{Failure, Kind};
 
-use crate::answer::{self, GZIP_FROM_BYTES};
-use crate::api::{Api, header};
+use crate::api::{ApiServer, header};
 use crate::authenticate::User;
 use crate::body::{Body, full};
 use crate::registry::Registry;
+use crate::response::{self, GZIP_FROM_BYTES};
 
 /// The documents of one registry.
 ///
@@ -32,11 +32,11 @@ use crate::registry::Registry;
 /// wrote, so there are as many as the tables have documents (R200).
 #[derive(Default)]
 pub(crate) struct Documents {
-    kept: Mutex<HashMap<String, Arc<Document>>>,
+    kept: Mutex<HashMap<String, Arc<CachedDocument>>>,
 }
 
 /// One document and its other forms, each made once.
-pub(super) struct Document {
+pub(super) struct CachedDocument {
     bytes: Bytes,
     tag: OnceLock<String>,
     yaml: OnceLock<Bytes>,
@@ -49,13 +49,13 @@ impl Documents {
         self.lock().len()
     }
 
-    fn get(&self, name: &str) -> Option<Arc<Document>> {
+    fn get(&self, name: &str) -> Option<Arc<CachedDocument>> {
         self.lock().get(name).cloned()
     }
 
     /// Keeps a document; if somebody else was faster, theirs, so that its other forms are made once as well.
-    fn keep(&self, name: &str, bytes: Bytes) -> Arc<Document> {
-        let made = Document {
+    fn keep(&self, name: &str, bytes: Bytes) -> Arc<CachedDocument> {
+        let made = CachedDocument {
             bytes,
             tag: OnceLock::new(),
             yaml: OnceLock::new(),
@@ -64,12 +64,12 @@ impl Documents {
         Arc::clone(self.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(made)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Document>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CachedDocument>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Document {
+impl CachedDocument {
     /// As it was made.
     pub(super) fn bytes(&self) -> Bytes {
         self.bytes.clone()
@@ -107,7 +107,7 @@ pub(super) fn kept(
     registry: &Registry,
     name: &str,
     make: impl FnOnce(&[&Kind]) -> Option<Value>,
-) -> Option<Arc<Document>> {
+) -> Option<Arc<CachedDocument>> {
     kept_bytes(registry, name, |kinds| Some(Bytes::from(make(kinds)?.to_string())))
 }
 
@@ -115,7 +115,7 @@ fn kept_bytes(
     registry: &Registry,
     name: &str,
     make: impl FnOnce(&[&Kind]) -> Option<Bytes>,
-) -> Option<Arc<Document>> {
+) -> Option<Arc<CachedDocument>> {
     if let Some(document) = registry.documents.get(name) {
         return Some(document);
     }
@@ -125,13 +125,13 @@ fn kept_bytes(
 }
 
 /// A large document: made aside if it is not kept, because that takes long.
-pub(super) async fn kept_aside(
-    api: &Api,
+pub(super) async fn cached_or_offloaded(
+    api: &ApiServer,
     user: &User,
     registry: &Arc<Registry>,
     name: String,
     make: impl FnOnce(&Registry, &[&Kind]) -> Option<Bytes> + Send + 'static,
-) -> Result<Option<Arc<Document>>, Failure> {
+) -> Result<Option<Arc<CachedDocument>>, Failure> {
     if let Some(document) = registry.documents.get(&name) {
         return Ok(Some(document));
     }
@@ -149,16 +149,16 @@ pub(super) async fn kept_aside(
 
 /// A document as an answer, gzipped for those who take that; compressed aside, and only once.
 pub(super) async fn respond(
-    api: &Api,
+    api: &ApiServer,
     user: &User,
-    document: &Arc<Document>,
+    document: &Arc<CachedDocument>,
     media: &'static str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Failure> {
     let accepted = header(headers, ACCEPT_ENCODING.as_str());
     let takes_gzip = accepted.is_some_and(|text| text.contains("gzip"));
     if !takes_gzip || document.bytes.len() as u64 <= GZIP_FROM_BYTES {
-        return Ok(answer::respond(StatusCode::OK, media, full(document.bytes())));
+        return Ok(response::respond(StatusCode::OK, media, full(document.bytes())));
     }
     let gzipped = match document.gzipped.get() {
         Some(kept) => kept.clone(),
@@ -167,7 +167,7 @@ pub(super) async fn respond(
             api.aside.run(user, move || document.gzipped()).await?
         }
     };
-    let mut response = answer::respond(StatusCode::OK, media, full(gzipped));
+    let mut response = response::respond(StatusCode::OK, media, full(gzipped));
     let headers = response.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));

@@ -8,21 +8,26 @@ use tenure_core::Revision;
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::TypeSchema;
-use tenure_patch::managed::{Application, ApplyError, Conflict, Operation, Writer};
+use tenure_patch::managed::{
+    Application, ApplyError, Conflict, FieldManager, ManagedFieldsOperation,
+};
 use tenure_schema::{decode as schema, duplicate, facts};
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::clock::now;
 use crate::query::{FieldValidation, WriteOptions};
-use crate::registry::Served;
-use crate::request::Request;
-use crate::write::managed::{Fields, reset};
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+use crate::write::managed::{ManagedFieldsMode, reset};
 use crate::write::patch::warn_of_kept;
-use crate::write::update::{Live, Stored, Updated, changed, store};
+use crate::write::update::{StoredObject, UpdateOutcome, Updated, changed, store};
 use crate::write::{create, decode};
 
 /// Applies the body to the object, or creates it; computed again on newer objects until the deadline.
-pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, Failure> {
+pub(crate) async fn apply(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Updated, Failure> {
     let options = WriteOptions::read(&request.query, "PatchOptions", true)?;
     let (config, repeated) = read(request, options.validation)?;
     let served = Arc::clone(&request.served);
@@ -35,7 +40,9 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
             check_creation(request, &config)?;
             let object = merged(request, &options, None, &config)?;
             report(request, &options, &repeated)?;
-            match create::from_object(api, request, &options, object, Fields::Settled).await {
+            match create::from_object(api, request, &options, object, ManagedFieldsMode::Settled)
+                .await
+            {
                 Err(failure) if failure.reason == "AlreadyExists" => continue,
                 result => return result.map(Updated::Created),
             }
@@ -46,11 +53,11 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
         let object = merged(request, &options, Some(&mut old), &config)?;
         report(request, &options, &repeated)?;
         warn_of_kept(request, &old, &object);
-        let live = Live { record: &record, object: old };
-        match store(api, request, &options, live, object, Fields::Settled).await? {
-            Stored::Done(found) => return Ok(Updated::Changed(found)),
-            Stored::Moved if conditional => return Err(changed(request)),
-            Stored::Moved | Stored::Again => {}
+        let live = StoredObject { record: &record, object: old };
+        match store(api, request, &options, live, object, ManagedFieldsMode::Settled).await? {
+            UpdateOutcome::Done(found) => return Ok(Updated::Changed(found)),
+            UpdateOutcome::Moved if conditional => return Err(changed(request)),
+            UpdateOutcome::Moved | UpdateOutcome::Again => {}
         }
     }
 }
@@ -58,7 +65,7 @@ pub(crate) async fn apply(api: &Api, request: &mut Request) -> Result<Updated, F
 /// Says which keys of the configuration stand twice, or refuses them: after the merge, so conflicts come
 /// first (R32).
 fn report(
-    request: &mut Request,
+    request: &mut ResourceRequest,
     options: &WriteOptions,
     repeated: &[String],
 ) -> Result<(), Failure> {
@@ -67,7 +74,10 @@ fn report(
 
 /// Reads the configuration and checks that it speaks of the object in the path; answers the keys that stand
 /// twice as well, of which the last counts.
-fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<String>), Failure> {
+fn read(
+    request: &ResourceRequest,
+    validation: FieldValidation,
+) -> Result<(Object, Vec<String>), Failure> {
     let served = &request.served;
     let as_served = (served.api_version.as_str(), served.kind.kind.as_ref());
     let (config, repeated) = read_config(request, validation, as_served)?;
@@ -79,7 +89,7 @@ fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<S
 
 /// Reads a configuration of this version and kind for the object in the path.
 pub(crate) fn read_config(
-    request: &Request,
+    request: &ResourceRequest,
     validation: FieldValidation,
     (api_version, kind): (&str, &str),
 ) -> Result<(Object, Vec<String>), Failure> {
@@ -126,7 +136,7 @@ pub(crate) fn read_config(
 /// A configuration with a member that the type does not have cannot be told apart into fields, whatever
 /// the validation mode. Decoding fills members in, so it works on a copy: a dear one, made only where a
 /// look at the members' names or the merge found a fault.
-fn check_members(served: &Served, config: &Object) -> Result<(), Failure> {
+fn check_members(served: &ServedKind, config: &Object) -> Result<(), Failure> {
     let mut copy = config.clone();
     let unknown = decode::unknown_members(served, &mut copy).map_err(Failure::bad_request)?;
     let told: Vec<String> =
@@ -147,7 +157,7 @@ fn check_members(served: &Served, config: &Object) -> Result<(), Failure> {
 
 /// The configuration merged over the live object, decoded, with its fields settled.
 fn merged(
-    request: &mut Request,
+    request: &mut ResourceRequest,
     options: &WriteOptions,
     live: Option<&mut Object>,
     config: &Object,
@@ -157,7 +167,7 @@ fn merged(
     let now = now();
     let application = Application {
         config,
-        who: Writer {
+        who: FieldManager {
             manager: &manager,
             api_version: &served.api_version,
             subresource: &request.subresource,
@@ -222,8 +232,8 @@ fn manager(conflict: &Conflict) -> String {
         told = format!("{told} with subresource {:?}", conflict.subresource);
     }
     match conflict.operation {
-        Operation::Apply => told,
-        Operation::Update => format!("{told} using {}", conflict.api_version),
+        ManagedFieldsOperation::Apply => told,
+        ManagedFieldsOperation::Update => format!("{told} using {}", conflict.api_version),
     }
 }
 
@@ -241,7 +251,7 @@ fn by_manager(conflicts: &[Conflict]) -> String {
     lines.join("\n")
 }
 
-fn check_creation(request: &Request, config: &Object) -> Result<(), Failure> {
+fn check_creation(request: &ResourceRequest, config: &Object) -> Result<(), Failure> {
     let kind = &request.served.kind;
     if config.str_at(&["metadata", "uid"]).is_some_and(|uid| !uid.is_empty()) {
         let why =
@@ -255,7 +265,11 @@ fn check_creation(request: &Request, config: &Object) -> Result<(), Failure> {
 }
 
 /// Whether the configuration asks for just this version (R91).
-fn check_version(request: &Request, config: &Object, stored: Revision) -> Result<bool, Failure> {
+fn check_version(
+    request: &ResourceRequest,
+    config: &Object,
+    stored: Revision,
+) -> Result<bool, Failure> {
     match config.str_at(&["metadata", "resourceVersion"]) {
         None | Some("") => Ok(false),
         Some(text) if Revision::parse(text) == Some(stored) => Ok(true),
@@ -263,7 +277,7 @@ fn check_version(request: &Request, config: &Object, stored: Revision) -> Result
     }
 }
 
-fn check_uid(request: &Request, config: &Object, stored: &str) -> Result<(), Failure> {
+fn check_uid(request: &ResourceRequest, config: &Object, stored: &str) -> Result<(), Failure> {
     match config.str_at(&["metadata", "uid"]) {
         Some(uid) if !uid.is_empty() && uid != stored => {
             let mut errors = Errors::new();

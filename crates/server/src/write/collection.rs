@@ -16,9 +16,9 @@ use std::sync::Arc;
 use tenure_machinery::Failure;
 use tenure_world::Record;
 
-use crate::api::Api;
-use crate::request::Request;
-use crate::write::delete::{Begun, DeleteOptions, begin, one};
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
+use crate::write::delete::{DeleteOptions, DeletionProgress, begin, one};
 
 /// How many deletions of one request wait for the sequencer. Enough to keep a disk busy; few enough that
 /// others' writes come in between, and that little follows a failure.
@@ -29,7 +29,7 @@ struct UnderWay<'a> {
     record: &'a Record,
     /// Of the object that was seen, where its kind is particular about that.
     options: Cow<'a, DeleteOptions>,
-    begun: Begun,
+    begun: DeletionProgress,
 }
 
 /// Deletes objects of the request's kind in order, and answers when the last that was begun has ended.
@@ -37,8 +37,8 @@ struct UnderWay<'a> {
 /// One that is gone meanwhile is what was wanted. The first other failure in the order of the objects is
 /// told; nothing further is begun after it, and nothing is taken back.
 pub(crate) async fn delete(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &DeleteOptions,
     records: &[Arc<Record>],
 ) -> Result<(), Failure> {
@@ -68,8 +68,8 @@ pub(crate) async fn delete(
 
 /// Begins the deletion of an object behind those that are under way.
 async fn begin_last<'a>(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &'a DeleteOptions,
     record: &'a Record,
     under_way: &mut VecDeque<UnderWay<'a>>,
@@ -92,8 +92,8 @@ async fn begin_last<'a>(
 
 /// Waits for the first that is under way; if its object has moved meanwhile, it is deleted as it is now.
 async fn end_first(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     under_way: &mut VecDeque<UnderWay<'_>>,
 ) -> Result<(), Failure> {
     let Some(UnderWay { record, options, begun }) = under_way.pop_front() else { return Ok(()) };

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object};
-use tenure_world::{Committed, Draft, Guard, Handle, Proposal, Record, Refused, Submission, Write};
+use tenure_world::{
+    Committed, Draft, Precondition, Proposal, ProposalError, Record, Submission, WorldHandle,
+    WriteOperation,
+};
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::permit::Permit;
 use crate::reference;
-use crate::registry::Served;
+use crate::registry::ServedKind;
 
 /// Objects above this size are refused (R188).
 pub(crate) const OBJECT_BYTES_MAX: usize = 1536 * 1024;
@@ -21,13 +24,13 @@ const REVISION_DIGITS_MAX: usize = 20;
 #[derive(Default)]
 pub struct Extras {
     /// What the allocations rely on.
-    pub guards: Vec<Guard>,
+    pub guards: Vec<Precondition>,
     /// The allocations.
-    pub writes: Vec<Write>,
+    pub writes: Vec<WriteOperation>,
 }
 
 /// How a proposal ended.
-pub(crate) enum Outcome {
+pub(crate) enum CommitOutcome {
     /// It is in the log.
     Committed(Committed),
     /// The object it relied on has moved; here is what it is now.
@@ -37,7 +40,7 @@ pub(crate) enum Outcome {
 }
 
 /// Encodes an object of a kind for storage.
-pub(crate) fn draft(served: &Served, object: &Object) -> Result<Draft, Failure> {
+pub(crate) fn draft(served: &ServedKind, object: &Object) -> Result<Draft, Failure> {
     let draft = match served.view {
         None => match &served.custom {
             Some(custom) => {
@@ -65,25 +68,25 @@ pub(crate) fn draft(served: &Served, object: &Object) -> Result<Draft, Failure> 
 
 /// Proposes one write under a guard on its own key, with its extras.
 pub(crate) async fn propose(
-    world: &Handle,
-    own: Guard,
-    write: Write,
+    world: &WorldHandle,
+    own: Precondition,
+    write: WriteOperation,
     extras: Extras,
-) -> Result<Outcome, Failure> {
+) -> Result<CommitOutcome, Failure> {
     outcome(world.propose(proposal(own, write, extras)).await)
 }
 
 /// The same, but for the waiting: the write has its place in the order when this returns.
 pub(crate) fn submit(
-    world: &Handle,
-    own: Guard,
-    write: Write,
+    world: &WorldHandle,
+    own: Precondition,
+    write: WriteOperation,
     extras: Extras,
 ) -> Result<Submission, Failure> {
     world.submit(proposal(own, write, extras)).map_err(|refused| refused_failure(&refused))
 }
 
-fn proposal(own: Guard, write: Write, extras: Extras) -> Proposal {
+fn proposal(own: Precondition, write: WriteOperation, extras: Extras) -> Proposal {
     let mut guards = vec![own];
     guards.extend(extras.guards);
     let mut writes = vec![write];
@@ -92,11 +95,11 @@ fn proposal(own: Guard, write: Write, extras: Extras) -> Proposal {
 }
 
 /// What came of a proposal whose first guard is on the object itself.
-pub(crate) fn outcome(ended: Result<Committed, Refused>) -> Result<Outcome, Failure> {
+pub(crate) fn outcome(ended: Result<Committed, ProposalError>) -> Result<CommitOutcome, Failure> {
     match ended {
-        Ok(committed) => Ok(Outcome::Committed(committed)),
-        Err(Refused::Guard { index: 0, current }) => Ok(Outcome::Moved(current)),
-        Err(Refused::Guard { index, .. }) => Ok(Outcome::Retry(index)),
+        Ok(committed) => Ok(CommitOutcome::Committed(committed)),
+        Err(ProposalError::Guard { index: 0, current }) => Ok(CommitOutcome::Moved(current)),
+        Err(ProposalError::Guard { index, .. }) => Ok(CommitOutcome::Retry(index)),
         Err(refused) => Err(refused_failure(&refused)),
     }
 }
@@ -104,18 +107,18 @@ pub(crate) fn outcome(ended: Result<Committed, Refused>) -> Result<Outcome, Fail
 /// The same for an object as it is to be stored, once what must be made ready before is ready (referential
 /// authorization R174).
 pub(crate) async fn propose_object(
-    api: &Api,
+    api: &ApiServer,
     permit: &Permit,
-    (served, object): (&Served, &Object),
-    own: Guard,
-    write: Write,
+    (served, object): (&ServedKind, &Object),
+    own: Precondition,
+    write: WriteOperation,
     extras: Extras,
-) -> Result<Outcome, Failure> {
+) -> Result<CommitOutcome, Failure> {
     let prepared = reference::prepare(api, served, object).await;
     // What was waited for meanwhile may have taken long.
     permit.check(&api.world)?;
     let outcome = propose(&api.world, own, write, extras).await?;
-    if let (Some(prepared), Outcome::Committed(_)) = (prepared, &outcome) {
+    if let (Some(prepared), CommitOutcome::Committed(_)) = (prepared, &outcome) {
         prepared.stored();
     }
     Ok(outcome)
@@ -138,15 +141,15 @@ fn store_full(used: u64, quota: u64) -> Failure {
 }
 
 /// What the client is told when nothing can be written.
-pub(crate) fn refused_failure(refused: &Refused) -> Failure {
+pub(crate) fn refused_failure(refused: &ProposalError) -> Failure {
     match refused {
-        Refused::Busy => Failure::new(
+        ProposalError::Busy => Failure::new(
             429,
             "TooManyRequests",
             "too many writes are waiting, please try again later",
         )
         .with(Details { retry_after_seconds: 1, ..Details::default() }),
-        Refused::Full { used, quota } => store_full(*used, *quota),
+        ProposalError::Full { used, quota } => store_full(*used, *quota),
         other => Failure::internal(other),
     }
 }

@@ -7,42 +7,45 @@ use tenure_core::Revision;
 use tenure_kinds::reference;
 use tenure_kinds::retention::is_subject;
 use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, meta};
-use tenure_world::{Guard, Write};
+use tenure_world::{Precondition, WriteOperation};
 
-use crate::admit::policy::{self, Subject};
+use crate::admit::policy::{self, AdmissionAttributes};
 use crate::admit::{self, Operation};
-use crate::answer::Found;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::clock::now;
 use crate::query::WriteOptions;
-use crate::reference::Around;
-use crate::request::Request;
-use crate::write::commit::{Extras, Outcome, draft, propose_object};
-use crate::write::managed::Fields;
+use crate::reference::ReferenceContext;
+use crate::request::ResourceRequest;
+use crate::response::ResponseObject;
+use crate::write::commit::{CommitOutcome, Extras, draft, propose_object};
+use crate::write::managed::ManagedFieldsMode;
 use crate::write::{decode, managed};
 
 /// How often a generated name that is taken is drawn again.
 const NAME_TRIES: usize = 8;
 
 /// Creates what the body says.
-pub(crate) async fn create(api: &Api, request: &mut Request) -> Result<Found, Failure> {
+pub(crate) async fn create(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<ResponseObject, Failure> {
     let options = WriteOptions::read(&request.query, "CreateOptions", false)?;
     let mut object = decode::body(request, options.validation)?;
     decode::settle_namespace(request, &mut object)?;
     if !options.dry_run {
         check_version_unset(&object)?;
     }
-    from_object(api, request, &options, object, Fields::Written).await
+    from_object(api, request, &options, object, ManagedFieldsMode::Written).await
 }
 
 /// Creates a decoded object; also the way of updates that create.
 pub(crate) async fn from_object(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &WriteOptions,
     object: Object,
-    fields: Fields,
-) -> Result<Found, Failure> {
+    fields: ManagedFieldsMode,
+) -> Result<ResponseObject, Failure> {
     let generated = object.name().is_empty() && !generate_name(&object).is_empty();
     let mut tries = if generated { NAME_TRIES } else { 1 };
     loop {
@@ -64,13 +67,13 @@ pub(crate) async fn from_object(
 }
 
 enum Attempt {
-    Done(Found),
+    Done(ResponseObject),
     /// Something besides the object moved; nothing was stored.
     Again,
 }
 
 /// An object that is ready to be stored.
-pub(crate) struct Ready {
+pub(crate) struct PreparedCreate {
     /// Where it goes; there must be nothing yet.
     pub(crate) key: Arc<str>,
     /// What it is.
@@ -81,12 +84,12 @@ pub(crate) struct Ready {
 
 /// Takes an object through defaults, ownership of fields, admission and validation; stores nothing.
 pub(crate) async fn prepare(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &WriteOptions,
     mut object: Object,
-    fields: Fields,
-) -> Result<Ready, Failure> {
+    fields: ManagedFieldsMode,
+) -> Result<PreparedCreate, Failure> {
     let served = Arc::clone(&request.served);
     let labels = object.map_at(&["metadata", "labels"]);
     let unlabelled = labels.is_none_or(Object::is_empty);
@@ -97,7 +100,7 @@ pub(crate) async fn prepare(
     admit::settle_retention(api, request, None, &mut object);
     api.downward.settle(&served.kind, &mut object, None);
     let manager = request.manager(options.manager.as_deref());
-    if fields == Fields::Written {
+    if fields == ManagedFieldsMode::Written {
         managed::record(&served, None, &mut object, &manager, None, &cx.now);
     }
     decode::settle_empty(&served, &mut object);
@@ -119,7 +122,7 @@ pub(crate) async fn prepare(
         request.warn(warning);
     }
     admit::validate(api, request, Operation::Create, None, Some(&object))?;
-    let subject = Subject {
+    let subject = AdmissionAttributes {
         operation: Operation::Create,
         old: None,
         new: Some(&object),
@@ -140,48 +143,53 @@ pub(crate) async fn prepare(
     if let Some(deleting) = there {
         return Err(exists(&served.kind, object.name(), deleting));
     }
-    Ok(Ready { key: key.into(), object, extras })
+    Ok(PreparedCreate { key: key.into(), object, extras })
 }
 
 async fn attempt(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &WriteOptions,
     object: Object,
-    fields: Fields,
+    fields: ManagedFieldsMode,
 ) -> Result<Attempt, Failure> {
     let _turn = api.turns.wait(&api.world.current(), object.namespace()).await;
-    let Ready { key, object, mut extras } = prepare(api, request, options, object, fields).await?;
+    let PreparedCreate { key, object, mut extras } =
+        prepare(api, request, options, object, fields).await?;
     if options.dry_run {
         request.permit.check(&api.world)?;
-        return Ok(Attempt::Done(Found::Object(object)));
+        return Ok(Attempt::Done(ResponseObject::Object(object)));
     }
     let served = &request.served;
-    let write = Write::Put { key: Arc::clone(&key), draft: draft(served, &object)? };
-    let own = Guard::At { key, revision: None };
+    let write = WriteOperation::Put { key: Arc::clone(&key), draft: draft(served, &object)? };
+    let own = Precondition::At { key, revision: None };
     // The first guard is the object's own, those after it are of what goes with it.
     let relied_from = 1 + extras.guards.len();
     extras.guards.extend(request.relied_on.iter().cloned());
     match propose_object(api, &request.permit, (served, &object), own, write, extras).await? {
-        Outcome::Committed(committed) => committed
+        CommitOutcome::Committed(committed) => committed
             .records
             .into_iter()
             .next()
             .flatten()
-            .map(|record| Attempt::Done(Found::Record(record)))
+            .map(|record| Attempt::Done(ResponseObject::Record(record)))
             .ok_or_else(|| Failure::internal("the commit answered without the object")),
-        Outcome::Moved(current) => {
+        CommitOutcome::Moved(current) => {
             Err(exists(&served.kind, object.name(), current.is_some_and(|r| r.deleting())))
         }
-        Outcome::Retry(guard) if guard < relied_from => Ok(Attempt::Again),
-        Outcome::Retry(_) => Err(relied_on_moved(&served.kind, object.name())),
+        CommitOutcome::Retry(guard) if guard < relied_from => Ok(Attempt::Again),
+        CommitOutcome::Retry(_) => Err(relied_on_moved(&served.kind, object.name())),
     }
 }
 
-async fn validate(api: &Api, request: &Request, object: Object) -> Result<Object, Failure> {
+async fn validate(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    object: Object,
+) -> Result<Object, Failure> {
     let served = &request.served;
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
-    let (downward, around) = (api.downward, Around::now(api));
+    let (downward, around) = (api.downward, ReferenceContext::now(api));
     let check = move |object: &Object, errors: &mut Errors| {
         of.kind.validate_new(object, errors);
         if is_subject(&of.kind) {
@@ -253,7 +261,7 @@ fn generate_name(object: &Object) -> &str {
 }
 
 /// Completes `generateName`; its base is cut so that the whole stays within 63 characters (R59).
-fn draw_name(api: &Api, object: &mut Object) {
+fn draw_name(api: &ApiServer, object: &mut Object) {
     let base: String = generate_name(object).chars().take(58).collect();
     let name = format!("{base}{}", api.chance.suffix());
     object.map_mut("metadata").insert("name".into(), Value::String(name));

@@ -11,14 +11,14 @@ use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Kind, Object, ObjectExt};
 
 use crate::clock::{now, seconds_after};
-use crate::write::delete::{DeleteOptions, Propagation};
+use crate::write::delete::{DeleteOptions, RequestedPropagation};
 
 /// The finalizers that the collector understands.
 const COLLECTOR: [&str; 2] = ["orphan", "foregroundDeletion"];
 
 /// What becomes of the object.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum DeletionDecision {
     /// Nothing changes.
     Keep,
     /// The object stays, with these marks.
@@ -33,20 +33,20 @@ pub(crate) fn decide(
     collects_garbage: bool,
     options: &DeleteOptions,
     old: &Object,
-) -> Step {
+) -> DeletionDecision {
     let marked = old.str_at(&["metadata", "deletionTimestamp"]).is_some();
     if is_namespace(kind) {
         if !marked {
             return mark_namespace(collects_garbage, options, old);
         }
         if !old.list_at(&["spec", "finalizers"]).is_empty() {
-            return Step::Keep;
+            return DeletionDecision::Keep;
         }
     }
     if is_definition(kind) && !marked {
         let mut new = old.clone();
         tenure_structural::crd::begin_deletion(&mut new, &now());
-        return Step::Mark(new);
+        return DeletionDecision::Mark(new);
     }
     if kind.kind == "Pod" && kind.group.is_empty() {
         return decide_pod(kind, collects_garbage, options, old);
@@ -68,18 +68,18 @@ fn decide_plain(
     collects_garbage: bool,
     options: &DeleteOptions,
     old: &Object,
-) -> Step {
+) -> DeletionDecision {
     // Who is told of the end sees what was stored.
     let free = old.list_at(&["metadata", "finalizers"]).is_empty();
     if free && (!collects_garbage || wanted(old, kind.dependents, options.propagation).is_none()) {
-        return Step::Remove(old.clone());
+        return DeletionDecision::Remove(old.clone());
     }
     let mut new = old.clone();
     if collects_garbage {
         settle_finalizers(&mut new, kind.dependents, options.propagation);
     }
     if new.list_at(&["metadata", "finalizers"]).is_empty() {
-        return Step::Remove(old.clone());
+        return DeletionDecision::Remove(old.clone());
     }
     if old.str_at(&["metadata", "deletionTimestamp"]).is_none() {
         mark(&mut new, 0);
@@ -87,11 +87,16 @@ fn decide_plain(
     } else {
         new.map_mut("metadata").insert("deletionGracePeriodSeconds".into(), 0.into());
     }
-    if new == *old { Step::Keep } else { Step::Mark(new) }
+    if new == *old { DeletionDecision::Keep } else { DeletionDecision::Mark(new) }
 }
 
 /// A pod gets its grace first; a second DELETE may shorten it (R52, R53, R55–R57).
-fn decide_pod(kind: &Kind, collects_garbage: bool, options: &DeleteOptions, old: &Object) -> Step {
+fn decide_pod(
+    kind: &Kind,
+    collects_garbage: bool,
+    options: &DeleteOptions,
+    old: &Object,
+) -> DeletionDecision {
     let asked = options.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let mut new = old.clone();
     let grace = match old.str_at(&["metadata", "deletionTimestamp"]) {
@@ -106,7 +111,9 @@ fn decide_pod(kind: &Kind, collects_garbage: bool, options: &DeleteOptions, old:
             if stored == 0 {
                 return decide_plain(kind, collects_garbage, options, old);
             }
-            let Some(asked) = asked.filter(|asked| *asked < stored) else { return Step::Keep };
+            let Some(asked) = asked.filter(|asked| *asked < stored) else {
+                return DeletionDecision::Keep;
+            };
             shorten(&mut new, mark, stored, asked);
             asked
         }
@@ -115,9 +122,9 @@ fn decide_pod(kind: &Kind, collects_garbage: bool, options: &DeleteOptions, old:
         settle_finalizers(&mut new, kind.dependents, options.propagation);
     }
     if grace == 0 && new.list_at(&["metadata", "finalizers"]).is_empty() {
-        Step::Remove(new)
+        DeletionDecision::Remove(new)
     } else {
-        Step::Mark(new)
+        DeletionDecision::Mark(new)
     }
 }
 
@@ -148,20 +155,24 @@ fn shorten(pod: &mut Object, mark: &str, stored: i64, asked: i64) {
 
 /// A namespace is marked and waits for its content to go; each finalizer of the collector follows its
 /// own wish here, and `orphanDependents: false` means to wait for dependents (R149).
-fn mark_namespace(collects_garbage: bool, options: &DeleteOptions, old: &Object) -> Step {
+fn mark_namespace(
+    collects_garbage: bool,
+    options: &DeleteOptions,
+    old: &Object,
+) -> DeletionDecision {
     let mut new = old.clone();
     new.map_mut("metadata").insert("deletionTimestamp".into(), now().into());
     new.map_mut("status").insert("phase".into(), "Terminating".into());
     if collects_garbage && options.propagation.is_some() {
         let wanted = match options.propagation {
-            Some(Propagation::Orphan) => Some("orphan"),
-            Some(Propagation::Foreground) => Some("foregroundDeletion"),
+            Some(RequestedPropagation::Orphan) => Some("orphan"),
+            Some(RequestedPropagation::Foreground) => Some("foregroundDeletion"),
             _ if options.orphan_false => Some("foregroundDeletion"),
             _ => None,
         };
         set_finalizer(&mut new, wanted);
     }
-    Step::Mark(new)
+    DeletionDecision::Mark(new)
 }
 
 fn mark(object: &mut Object, grace_seconds: i64) {
@@ -179,7 +190,11 @@ fn move_generation(object: &mut Object) {
 }
 
 /// Leaves the one of the collector's finalizers that belongs on the object, or none (R39–R47).
-fn settle_finalizers(object: &mut Object, default: Dependents, propagation: Option<Propagation>) {
+fn settle_finalizers(
+    object: &mut Object,
+    default: Dependents,
+    propagation: Option<RequestedPropagation>,
+) {
     let wanted = wanted(object, default, propagation);
     set_finalizer(object, wanted);
 }
@@ -188,13 +203,13 @@ fn settle_finalizers(object: &mut Object, default: Dependents, propagation: Opti
 fn wanted(
     object: &Object,
     default: Dependents,
-    propagation: Option<Propagation>,
+    propagation: Option<RequestedPropagation>,
 ) -> Option<&'static str> {
     match (default, propagation, collector_finalizer(object)) {
         (Dependents::Unsupported, _, _) => None,
-        (_, Some(Propagation::Orphan), _) => Some("orphan"),
-        (_, Some(Propagation::Foreground), _) => Some("foregroundDeletion"),
-        (_, Some(Propagation::Background), _) => None,
+        (_, Some(RequestedPropagation::Orphan), _) => Some("orphan"),
+        (_, Some(RequestedPropagation::Foreground), _) => Some("foregroundDeletion"),
+        (_, Some(RequestedPropagation::Background), _) => None,
         (_, None, Some(present)) => Some(present),
         (Dependents::Orphan, None, None) => Some("orphan"),
         (Dependents::Delete, None, None) => None,

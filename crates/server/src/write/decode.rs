@@ -5,8 +5,8 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_schema::{TypeId, decode as schema, duplicate, facts, protobuf};
 
 use crate::query::FieldValidation;
-use crate::registry::Served;
-use crate::request::Request;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
 
 /// The media type of protobuf bodies (R22).
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -14,9 +14,12 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const OBJECTS_MAX: usize = 65_536;
 
 /// Reads the body of a create or update.
-pub(crate) fn body(request: &mut Request, validation: FieldValidation) -> Result<Object, Failure> {
+pub(crate) fn body(
+    request: &mut ResourceRequest,
+    validation: FieldValidation,
+) -> Result<Object, Failure> {
     let expected =
-        Expected { type_id: request.served.type_id, kind: request.served.kind.kind.as_ref() };
+        ExpectedType { type_id: request.served.type_id, kind: request.served.kind.kind.as_ref() };
     let (value, duplicates) = parse(&request.content_type, &request.body, validation, expected)?;
     let mut object = match value {
         Value::Object(object) => object,
@@ -73,17 +76,17 @@ fn in_order(body: &[u8], unknown: &[String]) -> Vec<String> {
 
 /// Which type a protobuf body is read by, and which kind it must say it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct ExpectedType<'a> {
     /// The type in the facts table; `None` for kinds that protobuf cannot carry.
     pub(crate) type_id: Option<TypeId>,
     /// The kind the envelope must name, if it names one.
     pub(crate) kind: &'a str,
 }
 
-impl Expected<'_> {
+impl ExpectedType<'_> {
     /// A body of a type by name, such as `apimachinery.meta.v1.DeleteOptions`.
-    pub(crate) fn named<'a>(type_name: &str, kind: &'a str) -> Expected<'a> {
-        Expected { type_id: facts().type_id(type_name), kind }
+    pub(crate) fn named<'a>(type_name: &str, kind: &'a str) -> ExpectedType<'a> {
+        ExpectedType { type_id: facts().type_id(type_name), kind }
     }
 }
 
@@ -92,7 +95,7 @@ pub(crate) fn parse(
     content_type: &str,
     body: &[u8],
     validation: FieldValidation,
-    expected: Expected<'_>,
+    expected: ExpectedType<'_>,
 ) -> Result<(Value, Vec<String>), Failure> {
     let (value, duplicates) = match content_type {
         "" | "application/json" => {
@@ -122,11 +125,14 @@ pub(crate) fn repeated(paths: &[String]) -> Vec<String> {
 }
 
 /// Bounds for YAML bodies: what aliases unfold to is counted as well.
-pub(crate) fn yaml_limits() -> tenure_yaml::Limits {
-    tenure_yaml::Limits { expanded_bytes_max: 2 * crate::api::BODY_BYTES_MAX, ..Default::default() }
+pub(crate) fn yaml_limits() -> tenure_yaml::YamlLimits {
+    tenure_yaml::YamlLimits {
+        expanded_bytes_max: 2 * crate::api::BODY_BYTES_MAX,
+        ..Default::default()
+    }
 }
 
-fn parse_protobuf(body: &[u8], expected: Expected<'_>) -> Result<Object, Failure> {
+fn parse_protobuf(body: &[u8], expected: ExpectedType<'_>) -> Result<Object, Failure> {
     let Some(type_id) = expected.type_id else { return Err(unsupported(PROTOBUF)) };
     let bad = |bad: protobuf::BadProtobuf| Failure::bad_request(bad.message);
     let envelope = protobuf::envelope(body).map_err(bad)?;
@@ -196,7 +202,7 @@ pub(crate) fn unsupported(media: &str) -> Failure {
 
 /// `apiVersion` and `kind` may be absent, the latter only of built-in kinds; if present they agree with
 /// the path.
-fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
+fn check_type(object: &Object, served: &ServedKind) -> Result<(), Failure> {
     let version = object.str_at(&["apiVersion"]).unwrap_or_default();
     let kind = object.str_at(&["kind"]).unwrap_or_default();
     if !version.is_empty() && version != served.api_version {
@@ -224,7 +230,7 @@ fn check_type(object: &Object, served: &Served) -> Result<(), Failure> {
 }
 
 /// What is unknown in a custom object of a version that is not the path's: all but its metadata.
-fn unread(object: &Object, served: &Served) -> Vec<String> {
+fn unread(object: &Object, served: &ServedKind) -> Vec<String> {
     let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     let version = object.str_at(&["apiVersion"]).unwrap_or_default();
     let own = object.str_at(&["kind"]) == Some(&served.kind.kind)
@@ -238,7 +244,10 @@ fn unread(object: &Object, served: &Served) -> Vec<String> {
 }
 
 /// Runs the schema over the object; says which unknown fields it dropped, or what has a wrong type.
-pub(crate) fn check_schema(served: &Served, object: &mut Object) -> Result<Vec<String>, String> {
+pub(crate) fn check_schema(
+    served: &ServedKind,
+    object: &mut Object,
+) -> Result<Vec<String>, String> {
     let unknown = unknown_members(served, object)?;
     Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
 }
@@ -248,7 +257,10 @@ pub(crate) fn check_schema(served: &Served, object: &mut Object) -> Result<Vec<S
 /// The normal form has no empty lists, but two are told apart from absent ones before it is stored: an
 /// emptied `managedFields` forgets its managers (R99), and an emptied member that is written as null
 /// belongs to its writer. See [`settle_empty`].
-pub(crate) fn unknown_members(served: &Served, object: &mut Object) -> Result<Vec<String>, String> {
+pub(crate) fn unknown_members(
+    served: &ServedKind,
+    object: &mut Object,
+) -> Result<Vec<String>, String> {
     if let Some(custom) = &served.custom {
         let dropped = custom.decode(object)?;
         object.insert("kind".into(), served.kind.kind.as_ref().into());
@@ -278,7 +290,7 @@ pub(crate) fn unknown_members(served: &Served, object: &mut Object) -> Result<Ve
 }
 
 /// Brings the empty lists that [`check_schema`] kept into their stored form.
-pub(crate) fn settle_empty(served: &Served, object: &mut Object) {
+pub(crate) fn settle_empty(served: &ServedKind, object: &mut Object) {
     let Some(of) = served.type_id.and_then(|id| facts().get(id)) else { return };
     for (name, value) in object.iter_mut() {
         let empty = value.as_array().is_some_and(Vec::is_empty);
@@ -313,11 +325,11 @@ impl Unstored {
 
 /// Reads the body of a kind that is answered and never stored.
 pub(crate) fn unstored(
-    request: &mut Request,
+    request: &mut ResourceRequest,
     validation: FieldValidation,
     Unstored { kind, type_name, api_versions }: Unstored,
 ) -> Result<Object, Failure> {
-    let expected = Expected::named(type_name, kind);
+    let expected = ExpectedType::named(type_name, kind);
     let (value, duplicates) = parse(&request.content_type, &request.body, validation, expected)?;
     let mut object = match value {
         Value::Object(object) => object,
@@ -364,7 +376,7 @@ pub(crate) fn check_unstored(
 
 /// Refuses, warns or keeps still.
 pub(crate) fn report(
-    request: &mut Request,
+    request: &mut ResourceRequest,
     validation: FieldValidation,
     findings: &[String],
 ) -> Result<(), String> {
@@ -380,7 +392,10 @@ pub(crate) fn report(
 }
 
 /// The body's namespace agrees with the path's and is filled from it; cluster-scoped kinds have none.
-pub(crate) fn settle_namespace(request: &Request, object: &mut Object) -> Result<(), Failure> {
+pub(crate) fn settle_namespace(
+    request: &ResourceRequest,
+    object: &mut Object,
+) -> Result<(), Failure> {
     let metadata = object.map_mut("metadata");
     if !request.served.kind.namespaced {
         metadata.remove("namespace");

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_world::{Guard, Record, Submission, World, Write};
+use tenure_world::{Precondition, Record, Submission, World, WriteOperation};
 
-use crate::admit::policy::{self, Subject};
+use crate::admit::policy::{self, AdmissionAttributes};
 use crate::admit::{self, Operation};
-use crate::answer::Found;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::query::{FieldValidation, Query, check_dry_run};
 use crate::read::get::missing;
-use crate::request::Request;
-use crate::write::commit::{Extras, Outcome, draft, outcome, submit};
-use crate::write::decide::{Step, decide, is_definition, is_namespace};
+use crate::request::ResourceRequest;
+use crate::response::ResponseObject;
+use crate::write::commit::{CommitOutcome, Extras, draft, outcome, submit};
+use crate::write::decide::{DeletionDecision, decide, is_definition, is_namespace};
 use crate::write::decode;
 
 /// What becomes of dependents, if the client said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub enum RequestedPropagation {
     /// They stay and lose the reference.
     Orphan,
     /// They go afterwards.
@@ -36,7 +36,7 @@ pub(crate) struct DeleteOptions {
     /// Seconds until removal.
     pub grace_seconds: Option<i64>,
     /// What becomes of dependents.
-    pub propagation: Option<Propagation>,
+    pub propagation: Option<RequestedPropagation>,
     /// Whether the old `orphanDependents: false` was used: the answer is then 202 (ownership R62).
     pub orphan_false: bool,
     /// The uid the object must have.
@@ -49,12 +49,12 @@ pub(crate) struct DeleteOptions {
 
 impl DeleteOptions {
     /// From the body, or from the query if there is no body (R71).
-    pub(crate) fn read(request: &Request) -> Result<DeleteOptions, Failure> {
+    pub(crate) fn read(request: &ResourceRequest) -> Result<DeleteOptions, Failure> {
         if request.body.is_empty() {
             return DeleteOptions::from_object(&from_query(&request.query)?);
         }
         let expected =
-            decode::Expected::named("apimachinery.meta.v1.DeleteOptions", "DeleteOptions");
+            decode::ExpectedType::named("apimachinery.meta.v1.DeleteOptions", "DeleteOptions");
         let (value, _) =
             decode::parse(&request.content_type, &request.body, FieldValidation::Ignore, expected)?;
         match value {
@@ -79,9 +79,9 @@ impl DeleteOptions {
             );
         }
         let propagation = match (orphan, policy) {
-            (Some(true), _) | (None, Some("Orphan")) => Some(Propagation::Orphan),
-            (Some(false), _) | (None, Some("Background")) => Some(Propagation::Background),
-            (None, Some("Foreground")) => Some(Propagation::Foreground),
+            (Some(true), _) | (None, Some("Orphan")) => Some(RequestedPropagation::Orphan),
+            (Some(false), _) | (None, Some("Background")) => Some(RequestedPropagation::Background),
+            (None, Some("Foreground")) => Some(RequestedPropagation::Foreground),
             (None, None) => None,
             (None, Some(other)) => {
                 errors.not_supported(&field, other, &["Background", "Foreground", "Orphan"]);
@@ -162,13 +162,13 @@ pub(crate) enum Deleted {
     /// The object is gone; its last state.
     Removed(Object),
     /// The object is marked, or was already.
-    Marked(Found),
+    Marked(ResponseObject),
 }
 
 /// DELETE of one object.
 pub(crate) async fn delete(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
 ) -> Result<(DeleteOptions, Deleted), Failure> {
     let options = DeleteOptions::read(request)?;
     keep_system_class(request)?;
@@ -180,7 +180,7 @@ pub(crate) async fn delete(
 }
 
 /// The classes of the cluster's own pods cannot be deleted by name (R79).
-fn keep_system_class(request: &Request) -> Result<(), Failure> {
+fn keep_system_class(request: &ResourceRequest) -> Result<(), Failure> {
     let kind = &request.served.kind;
     if kind.kind != "PriorityClass"
         || !matches!(request.name.as_str(), "system-cluster-critical" | "system-node-critical")
@@ -192,7 +192,7 @@ fn keep_system_class(request: &Request) -> Result<(), Failure> {
 }
 
 /// A Job without options keeps its pods: worth telling (ownership, defaults per resource).
-pub(crate) fn warn_of_kept_pods(request: &mut Request, options: &DeleteOptions) {
+pub(crate) fn warn_of_kept_pods(request: &mut ResourceRequest, options: &DeleteOptions) {
     let kind = &request.served.kind;
     let keeps =
         kind.kind == "Job" && kind.group == "batch" && kind.dependents == Dependents::Orphan;
@@ -207,8 +207,8 @@ pub(crate) fn warn_of_kept_pods(request: &mut Request, options: &DeleteOptions) 
 
 /// Deletes one object of the request's kind; a lost race is tried again until the deadline.
 pub(crate) async fn one(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &DeleteOptions,
     namespace: &str,
     name: &str,
@@ -223,7 +223,7 @@ pub(crate) async fn one(
 }
 
 /// A deletion that needs nothing more, or whose write has its place in the order.
-pub(crate) enum Begun {
+pub(crate) enum DeletionProgress {
     /// There was nothing to write.
     Done(Deleted),
     /// To be written.
@@ -235,34 +235,34 @@ pub(crate) enum Begun {
     },
 }
 
-impl Begun {
+impl DeletionProgress {
     /// Waits for the end; `None` when the object, or what its end relies on, has moved since.
     pub(crate) async fn end(self) -> Result<Option<Deleted>, Failure> {
         let (submission, removed) = match self {
-            Begun::Done(deleted) => return Ok(Some(deleted)),
-            Begun::Submitted { submission, removed } => (submission, removed),
+            DeletionProgress::Done(deleted) => return Ok(Some(deleted)),
+            DeletionProgress::Submitted { submission, removed } => (submission, removed),
         };
         match (outcome(submission.await)?, removed) {
-            (Outcome::Committed(_), Some(object)) => Ok(Some(Deleted::Removed(object))),
-            (Outcome::Committed(committed), None) => {
+            (CommitOutcome::Committed(_), Some(object)) => Ok(Some(Deleted::Removed(object))),
+            (CommitOutcome::Committed(committed), None) => {
                 let record = committed.records.into_iter().next().flatten();
                 let record =
                     record.ok_or_else(|| Failure::internal("a commit without its object"))?;
-                Ok(Some(Deleted::Marked(Found::Record(record))))
+                Ok(Some(Deleted::Marked(ResponseObject::Record(record))))
             }
-            (Outcome::Moved(_) | Outcome::Retry(_), _) => Ok(None),
+            (CommitOutcome::Moved(_) | CommitOutcome::Retry(_), _) => Ok(None),
         }
     }
 }
 
 /// Asks whoever is to be asked about an object as it stands now, and submits what its deletion means.
 pub(crate) async fn begin(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &mut Cow<'_, DeleteOptions>,
     namespace: &str,
     name: &str,
-) -> Result<Begun, Failure> {
+) -> Result<DeletionProgress, Failure> {
     let served = Arc::clone(&request.served);
     let state = api.world.current();
     let Some(record) = state.get(&served.key(namespace, name)) else {
@@ -276,7 +276,7 @@ pub(crate) async fn begin(
     // What the client asks for is looked at before anybody is asked about the object (R69).
     check_preconditions(request, options, record)?;
     admit::validate(api, request, Operation::Delete, Some(&old), None)?;
-    let subject = Subject {
+    let subject = AdmissionAttributes {
         operation: Operation::Delete,
         old: Some(&old),
         new: None,
@@ -292,8 +292,8 @@ pub(crate) async fn begin(
 /// Deletes what was decided to go, although it may have moved since: whoever had to be asked was asked
 /// about this object, and it is marked for all to see. Another under its name stays.
 pub(crate) async fn finish(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     options: &DeleteOptions,
     key: &str,
     uid: &str,
@@ -312,40 +312,46 @@ pub(crate) async fn finish(
 
 /// Submits what the deletion of an object means.
 fn carry_out(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     options: &DeleteOptions,
     state: &World,
     record: &Arc<Record>,
     old: Object,
-) -> Result<Begun, Failure> {
+) -> Result<DeletionProgress, Failure> {
     let served = &request.served;
     let step = decide(&served.kind, api.collects_garbage, options, &old);
-    let removes = matches!(step, Step::Remove(_));
+    let removes = matches!(step, DeletionDecision::Remove(_));
     let new = match step {
-        Step::Keep => {
-            return Ok(Begun::Done(Deleted::Marked(Found::Record(Arc::clone(record)))));
+        DeletionDecision::Keep => {
+            return Ok(DeletionProgress::Done(Deleted::Marked(ResponseObject::Record(
+                Arc::clone(record),
+            ))));
         }
-        Step::Mark(object) | Step::Remove(object) => object,
+        DeletionDecision::Mark(object) | DeletionDecision::Remove(object) => object,
     };
     if options.dry_run {
-        let marked = |new| Deleted::Marked(Found::Object(new));
-        return Ok(Begun::Done(if removes { Deleted::Removed(new) } else { marked(new) }));
+        let marked = |new| Deleted::Marked(ResponseObject::Object(new));
+        return Ok(DeletionProgress::Done(if removes {
+            Deleted::Removed(new)
+        } else {
+            marked(new)
+        }));
     }
-    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let own = Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
     let mut extras = Extras::default();
     let write = if removes {
         admit::release(api, state, request, &old, &mut extras)?;
-        Write::Delete { key: Arc::clone(record.key()) }
+        WriteOperation::Delete { key: Arc::clone(record.key()) }
     } else {
-        Write::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? }
+        WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? }
     };
     let submission = submit(&api.world, own, write, extras)?;
-    Ok(Begun::Submitted { submission, removed: removes.then_some(new) })
+    Ok(DeletionProgress::Submitted { submission, removed: removes.then_some(new) })
 }
 
 pub(crate) fn check_preconditions(
-    request: &Request,
+    request: &ResourceRequest,
     options: &DeleteOptions,
     record: &Record,
 ) -> Result<(), Failure> {
@@ -371,7 +377,7 @@ pub(crate) fn check_preconditions(
 
 /// The Status that answers the removal of most kinds (ownership R59).
 #[must_use]
-pub(crate) fn success(request: &Request, object: &Object) -> Value {
+pub(crate) fn success(request: &ResourceRequest, object: &Object) -> Value {
     let kind = &request.served.kind;
     let mut details = json!({ "name": object.name(), "kind": kind.plural });
     if let Some(map) = details.as_object_mut() {

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tenure_machinery::Failure;
-use tenure_world::{Guard, Proposal, Refused, Write};
+use tenure_world::{Precondition, Proposal, ProposalError, WriteOperation};
 
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::internal::{OPTIONS, find, request};
 use crate::write::commit::draft;
-use crate::write::managed::Fields;
+use crate::write::managed::ManagedFieldsMode;
 use crate::write::{create, decode};
 
 /// An object the server wants to be there.
-pub(crate) struct Wanted {
+pub(crate) struct DesiredObject {
     pub(crate) group: &'static str,
     pub(crate) resource: &'static str,
     pub(crate) namespace: String,
@@ -23,7 +23,11 @@ pub(crate) struct Wanted {
 /// Creates those of the objects that are missing, all in one transaction.
 ///
 /// None of them may rely on another of them.
-pub(crate) async fn ensure_all(api: &Api, wanted: Vec<Wanted>, agent: &str) -> Result<(), Failure> {
+pub(crate) async fn ensure_all(
+    api: &ApiServer,
+    wanted: Vec<DesiredObject>,
+    agent: &str,
+) -> Result<(), Failure> {
     loop {
         let mut proposal = Proposal::default();
         for one in &wanted {
@@ -33,13 +37,16 @@ pub(crate) async fn ensure_all(api: &Api, wanted: Vec<Wanted>, agent: &str) -> R
             decode::check_schema(&served, &mut object).map_err(Failure::internal)?;
             decode::settle_namespace(&request, &mut object)?;
             let prepared =
-                create::prepare(api, &mut request, &OPTIONS, object, Fields::Written).await;
+                create::prepare(api, &mut request, &OPTIONS, object, ManagedFieldsMode::Written)
+                    .await;
             match prepared {
                 Ok(ready) => {
                     let draft = draft(&served, &ready.object)?;
-                    proposal.guards.push(Guard::At { key: Arc::clone(&ready.key), revision: None });
+                    proposal
+                        .guards
+                        .push(Precondition::At { key: Arc::clone(&ready.key), revision: None });
                     proposal.guards.extend(ready.extras.guards);
-                    proposal.writes.push(Write::Put { key: ready.key, draft });
+                    proposal.writes.push(WriteOperation::Put { key: ready.key, draft });
                     proposal.writes.extend(ready.extras.writes);
                 }
                 Err(failure) if failure.reason == "AlreadyExists" => {}
@@ -52,7 +59,7 @@ pub(crate) async fn ensure_all(api: &Api, wanted: Vec<Wanted>, agent: &str) -> R
         match api.world.propose(proposal).await {
             Ok(_) => return Ok(()),
             // Somebody made one of them meanwhile: look again.
-            Err(Refused::Guard { .. }) => {}
+            Err(ProposalError::Guard { .. }) => {}
             Err(refused) => return Err(Failure::internal(refused)),
         }
     }

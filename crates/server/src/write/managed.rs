@@ -2,14 +2,14 @@
 
 use tenure_machinery::Object;
 use tenure_patch::TypeSchema;
-use tenure_patch::managed::{Writer, keep_times, update};
+use tenure_patch::managed::{FieldManager, keep_times, update};
 use tenure_schema::facts;
 
-use crate::registry::Served;
+use crate::registry::ServedKind;
 
 /// Whose fields the written ones become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fields {
+pub(crate) enum ManagedFieldsMode {
     /// The writer's: what changed moves to it.
     Written,
     /// Settled before, by an apply.
@@ -18,14 +18,14 @@ pub(crate) enum Fields {
 
 /// Records the writer of what `new` has and `old` has not.
 pub(crate) fn record(
-    served: &Served,
+    served: &ServedKind,
     old: Option<&Object>,
     new: &mut Object,
     manager: &str,
     subresource: Option<&str>,
     now: &str,
 ) {
-    let writer = Writer {
+    let writer = FieldManager {
         manager,
         api_version: &served.api_version,
         subresource: subresource.unwrap_or_default(),
@@ -51,13 +51,13 @@ pub(crate) fn record_unstored(
 ) {
     let Some(type_id) = facts().type_id(type_name) else { return };
     let schema = TypeSchema::new(facts(), type_id);
-    let writer = Writer { manager, api_version, subresource, now: &crate::clock::now() };
+    let writer = FieldManager { manager, api_version, subresource, now: &crate::clock::now() };
     update(&schema, None, object, &writer, &[&["status"]]);
 }
 
 /// The fields that writes through an endpoint never own (R98).
 pub(crate) fn reset(
-    served: &Served,
+    served: &ServedKind,
     subresource: Option<&str>,
 ) -> &'static [&'static [&'static str]] {
     match subresource {

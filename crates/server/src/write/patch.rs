@@ -10,15 +10,15 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::{PatchError, PatchErrorKind, TypeSchema};
 use tenure_schema::{duplicate, facts};
 
-use crate::answer::Found;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
-use crate::registry::Served;
-use crate::request::Request;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+use crate::response::ResponseObject;
 use crate::write::decode;
-use crate::write::managed::Fields;
-use crate::write::update::{Live, Stored, changed, store, version_missing};
+use crate::write::managed::ManagedFieldsMode;
+use crate::write::update::{StoredObject, UpdateOutcome, changed, store, version_missing};
 
 /// The patch types that are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,10 @@ impl PatchType {
 }
 
 /// PATCH of an object or its status, computed again on newer objects until the deadline (R68).
-pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Failure> {
+pub(crate) async fn patch(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<ResponseObject, Failure> {
     let kind = PatchType::read(&request.content_type)?;
     if kind == PatchType::Strategic && request.served.custom.is_some() {
         // Clients fall back to a merge patch on this answer (R21).
@@ -89,17 +92,17 @@ pub(crate) async fn patch(api: &Api, request: &mut Request) -> Result<Found, Fai
         } else if version(&new) != Some(record.revision()) {
             return Err(changed(request));
         }
-        let live = Live { record: &record, object: old };
-        match store(api, request, &options, live, new, Fields::Written).await? {
-            Stored::Done(found) => return Ok(found),
-            Stored::Moved if conditional => return Err(changed(request)),
-            Stored::Moved | Stored::Again => {}
+        let live = StoredObject { record: &record, object: old };
+        match store(api, request, &options, live, new, ManagedFieldsMode::Written).await? {
+            UpdateOutcome::Done(found) => return Ok(found),
+            UpdateOutcome::Moved if conditional => return Err(changed(request)),
+            UpdateOutcome::Moved | UpdateOutcome::Again => {}
         }
     }
 }
 
 /// Says what the patch takes away and the server keeps (retention R4).
-pub(crate) fn warn_of_kept(request: &mut Request, old: &Object, new: &Object) {
+pub(crate) fn warn_of_kept(request: &mut ResourceRequest, old: &Object, new: &Object) {
     if !retention::is_subject(&request.served.kind) {
         return;
     }
@@ -164,7 +167,7 @@ fn unknown_members(patch: &Value) -> Vec<String> {
 
 /// The patched members, not yet checked.
 pub(crate) fn apply(
-    served: &Served,
+    served: &ServedKind,
     kind: PatchType,
     old: Object,
     patch: &Value,
@@ -204,7 +207,7 @@ pub(crate) fn bad_result(message: &str) -> Failure {
 }
 
 /// A patch may not change what the object is (R85).
-fn check_identity(request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
+fn check_identity(request: &ResourceRequest, old: &Object, new: &Object) -> Result<(), Failure> {
     for member in ["kind", "apiVersion"] {
         if old.get(member) != new.get(member) {
             return Err(bad_result(&format!("{member} may not change")));

@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_patch::TypeSchema;
-use tenure_patch::managed::{Application, Writer, scale as managed_scale};
+use tenure_patch::managed::{Application, FieldManager, scale as managed_scale};
 use tenure_schema::facts;
 
-use crate::answer::Found;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::clock::now;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::read::get::missing;
-use crate::registry::Served;
-use crate::request::Request;
-use crate::write::managed::Fields;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+use crate::response::ResponseObject;
+use crate::write::managed::ManagedFieldsMode;
 use crate::write::patch::{PatchType, bad_result, failed, read_patch, repeated};
-use crate::write::update::{Live, Stored, changed, check_uid, store};
+use crate::write::update::{StoredObject, UpdateOutcome, changed, check_uid, store};
 use crate::write::{apply, decode};
 
 /// What stands for replicas that a custom object does not have while its Scale is patched.
 const UNSET: i64 = i32::MIN as i64;
 
 /// The Scale that shows a parent; a custom object without replicas has none to show.
-pub(crate) fn view(served: &Served, parent: &Object) -> Result<Object, Failure> {
+pub(crate) fn view(served: &ServedKind, parent: &Object) -> Result<Object, Failure> {
     if counts(served, parent).wanted == Some(UNSET) {
         let path = replicas_path(served).join(".");
         return Err(Failure::internal(format!(
@@ -36,7 +36,7 @@ pub(crate) fn view(served: &Served, parent: &Object) -> Result<Object, Failure> 
 }
 
 /// Where the parent has its replicas.
-fn replicas_path(served: &Served) -> Vec<&str> {
+fn replicas_path(served: &ServedKind) -> Vec<&str> {
     let custom = served.custom.as_ref().and_then(|custom| custom.scale.as_ref());
     custom.map_or_else(
         || vec!["spec", "replicas"],
@@ -44,9 +44,9 @@ fn replicas_path(served: &Served) -> Vec<&str> {
     )
 }
 
-fn counts(served: &Served, parent: &Object) -> Counts {
+fn counts(served: &ServedKind, parent: &Object) -> ReplicaCounts {
     let Some(paths) = served.custom.as_ref().and_then(|custom| custom.scale.as_ref()) else {
-        return Counts {
+        return ReplicaCounts {
             wanted: parent.int_at(&["spec", "replicas"]),
             current: parent.int_at(&["status", "replicas"]),
             selector: selector_text(parent),
@@ -54,7 +54,7 @@ fn counts(served: &Served, parent: &Object) -> Counts {
     };
     let at = |path: &[String]| parent.at(&path.iter().map(String::as_str).collect::<Vec<_>>());
     let selector = paths.label_selector.as_deref().and_then(at).and_then(Value::as_str);
-    Counts {
+    ReplicaCounts {
         wanted: Some(at(&paths.spec_replicas).and_then(Value::as_i64).unwrap_or(UNSET)),
         current: at(&paths.status_replicas).and_then(Value::as_i64),
         selector: selector.unwrap_or_default().to_owned(),
@@ -62,7 +62,7 @@ fn counts(served: &Served, parent: &Object) -> Counts {
 }
 
 /// The Scale of a parent, whatever its replicas.
-fn shown(served: &Served, parent: &Object) -> Object {
+fn shown(served: &ServedKind, parent: &Object) -> Object {
     let mut metadata = Object::new();
     for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = parent.at(&["metadata", member]) {
@@ -88,14 +88,14 @@ fn shown(served: &Served, parent: &Object) -> Object {
     scale
 }
 
-struct Counts {
+struct ReplicaCounts {
     wanted: Option<i64>,
     current: Option<i64>,
     selector: String,
 }
 
 /// Writes the wanted count into a parent.
-fn set_replicas(served: &Served, parent: &mut Object, replicas: i64) {
+fn set_replicas(served: &ServedKind, parent: &mut Object, replicas: i64) {
     let path = replicas_path(served);
     let Some((last, parents)) = path.split_last() else { return };
     let mut at = parent;
@@ -137,7 +137,7 @@ fn selector_text(parent: &Object) -> String {
 }
 
 /// How a Scale is written.
-enum Change {
+enum ScaleWrite {
     /// PUT: as the body says.
     Whole,
     /// A patch of it.
@@ -148,10 +148,10 @@ enum Change {
 
 /// PUT or PATCH of a Scale.
 pub(crate) async fn write(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     is_patch: bool,
-) -> Result<Found, Failure> {
+) -> Result<ResponseObject, Failure> {
     let applies = is_patch && request.content_type == "application/apply-patch+yaml";
     let kind =
         if is_patch && !applies { Some(PatchType::read(&request.content_type)?) } else { None };
@@ -161,7 +161,7 @@ pub(crate) async fn write(
         Some(kind) => {
             let patch = read_patch(&request.body, kind)?;
             let findings = repeated(&request.body, kind, &patch, options.validation);
-            (Change::Patch(kind, patch), findings)
+            (ScaleWrite::Patch(kind, patch), findings)
         }
         None if applies => {
             let (config, findings) = apply::read_config(
@@ -170,9 +170,9 @@ pub(crate) async fn write(
                 (managed_scale::SCALE_VERSION, "Scale"),
             )?;
             check_members(&config)?;
-            (Change::Apply(config), findings)
+            (ScaleWrite::Apply(config), findings)
         }
-        None => (Change::Whole, Vec::new()),
+        None => (ScaleWrite::Whole, Vec::new()),
     };
     let served = Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
@@ -180,19 +180,19 @@ pub(crate) async fn write(
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&served, &request.name));
         };
-        let live = Live::read(&served, &record)?;
+        let live = StoredObject::read(&served, &record)?;
         let mut parent = live.object.clone();
-        let mut fields = Fields::Written;
+        let mut fields = ManagedFieldsMode::Written;
         let mut scale = match &change {
-            Change::Whole => {
+            ScaleWrite::Whole => {
                 let scale = body_scale(request)?;
                 check_uid(request, &scale, record.uid())?;
                 scale
             }
-            Change::Patch(PatchType::Json, patch) => {
+            ScaleWrite::Patch(PatchType::Json, patch) => {
                 tenure_patch::json::apply(shown(&served, &parent), patch).map_err(failed)?
             }
-            Change::Patch(kind, patch) => {
+            ScaleWrite::Patch(kind, patch) => {
                 let patched = tenure_patch::merge::apply(shown(&served, &parent), patch);
                 let mut scale = patched.map_err(failed)?;
                 if *kind == PatchType::Strategic {
@@ -202,8 +202,8 @@ pub(crate) async fn write(
                 }
                 scale
             }
-            Change::Apply(config) => {
-                fields = Fields::Settled;
+            ScaleWrite::Apply(config) => {
+                fields = ManagedFieldsMode::Settled;
                 applied(request, &options, &mut parent, config)?
             }
         };
@@ -231,18 +231,18 @@ pub(crate) async fn write(
         }
         set_replicas(&served, &mut parent, replicas);
         match store(api, request, &options, live, parent, fields).await? {
-            Stored::Done(found) => {
-                return Ok(Found::Object(view(&served, found.object(&served)?.as_ref())?));
+            UpdateOutcome::Done(found) => {
+                return Ok(ResponseObject::Object(view(&served, found.object(&served)?.as_ref())?));
             }
-            Stored::Moved if conditional && !is_patch => return Err(changed(request)),
-            Stored::Moved | Stored::Again => {}
+            UpdateOutcome::Moved if conditional && !is_patch => return Err(changed(request)),
+            UpdateOutcome::Moved | UpdateOutcome::Again => {}
         }
     }
 }
 
 /// The Scale as a configuration makes it; the parent gets the managers that follow from it (R82a).
 fn applied(
-    request: &Request,
+    request: &ResourceRequest,
     options: &WriteOptions,
     parent: &mut Object,
     config: &Object,
@@ -261,7 +261,7 @@ fn applied(
     let now = now();
     let application = Application {
         config,
-        who: Writer {
+        who: FieldManager {
             manager: &request.manager(options.manager.as_deref()),
             api_version: managed_scale::SCALE_VERSION,
             subresource: "scale",
@@ -297,8 +297,8 @@ fn scale_uid(scale: &Object) -> &str {
     scale.str_at(&["metadata", "uid"]).unwrap_or_default()
 }
 
-fn body_scale(request: &Request) -> Result<Object, Failure> {
-    let expected = decode::Expected::named("api.autoscaling.v1.Scale", "Scale");
+fn body_scale(request: &ResourceRequest) -> Result<Object, Failure> {
+    let expected = decode::ExpectedType::named("api.autoscaling.v1.Scale", "Scale");
     let (value, _) =
         decode::parse(&request.content_type, &request.body, FieldValidation::Ignore, expected)?;
     match value {
@@ -308,7 +308,11 @@ fn body_scale(request: &Request) -> Result<Object, Failure> {
 }
 
 /// The Scale is one, and speaks of the object in the path (R54, R55).
-fn check_type(request: &Request, scale: &mut Object, is_patch: bool) -> Result<(), Failure> {
+fn check_type(
+    request: &ResourceRequest,
+    scale: &mut Object,
+    is_patch: bool,
+) -> Result<(), Failure> {
     let wrong = |why: String| if is_patch { bad_result(&why) } else { Failure::bad_request(why) };
     decode::check_unstored(scale, "Scale", "api.autoscaling.v1.Scale").map_err(wrong)?;
     let (name, namespace) = (scale.name(), scale.namespace());
@@ -321,7 +325,7 @@ fn check_type(request: &Request, scale: &mut Object, is_patch: bool) -> Result<(
     Ok(())
 }
 
-fn check(request: &Request, scale: &Object, stored: Revision) -> Result<bool, Failure> {
+fn check(request: &ResourceRequest, scale: &Object, stored: Revision) -> Result<bool, Failure> {
     let replicas = scale.at(&["spec", "replicas"]).cloned().unwrap_or_else(|| json!(0));
     let path = Path::Root.field("spec");
     let path = path.field("replicas");

@@ -9,33 +9,33 @@ use tenure_kinds::reference;
 use tenure_kinds::retention::is_subject;
 use tenure_machinery::kind::{Kind, StatusMeta};
 use tenure_machinery::{Cx, Errors, Failure, Object, ObjectExt, Path, meta};
-use tenure_world::{Guard, Record, Write};
+use tenure_world::{Precondition, Record, WriteOperation};
 
-use crate::admit::policy::{self, Subject};
+use crate::admit::policy::{self, AdmissionAttributes};
 use crate::admit::{self, Operation};
-use crate::answer::Found;
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::clock::now;
 use crate::query::WriteOptions;
 use crate::read::get::missing;
-use crate::reference::Around;
-use crate::registry::Served;
-use crate::request::Request;
-use crate::write::commit::{Extras, Outcome, draft, propose_object};
-use crate::write::managed::Fields;
+use crate::reference::ReferenceContext;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+use crate::response::ResponseObject;
+use crate::write::commit::{CommitOutcome, Extras, draft, propose_object};
+use crate::write::managed::ManagedFieldsMode;
 use crate::write::{create, decode, managed};
 
 /// What an update did.
 pub(crate) enum Updated {
     /// The object was there and is as asked.
-    Changed(Found),
+    Changed(ResponseObject),
     /// The object was not there and is now.
-    Created(Found),
+    Created(ResponseObject),
 }
 
 impl Updated {
     /// The code to answer with, and what was found or made.
-    pub(crate) fn parts(self) -> (StatusCode, Found) {
+    pub(crate) fn parts(self) -> (StatusCode, ResponseObject) {
         match self {
             Updated::Changed(found) => (StatusCode::OK, found),
             Updated::Created(found) => (StatusCode::CREATED, found),
@@ -44,7 +44,10 @@ impl Updated {
 }
 
 /// PUT; without a version it is tried again until the deadline (R53).
-pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Failure> {
+pub(crate) async fn put(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+) -> Result<Updated, Failure> {
     let options = WriteOptions::read(&request.query, "UpdateOptions", false)?;
     let mut body = decode::body(request, options.validation)?;
     decode::settle_namespace(request, &mut body)?;
@@ -58,7 +61,15 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
                 // A uid says which object is meant; a version means nothing before there is one.
                 check_uid(request, &body, "")?;
                 let object = body.clone();
-                match create::from_object(api, request, &options, object, Fields::Written).await {
+                match create::from_object(
+                    api,
+                    request,
+                    &options,
+                    object,
+                    ManagedFieldsMode::Written,
+                )
+                .await
+                {
                     // Somebody else was first: what stands now is updated.
                     Err(failure) if failure.reason == "AlreadyExists" => continue,
                     result => return result.map(Updated::Created),
@@ -68,19 +79,19 @@ pub(crate) async fn put(api: &Api, request: &mut Request) -> Result<Updated, Fai
         };
         check_uid(request, &body, record.uid())?;
         let conditional = check_version(request, &body, record.revision())?;
-        let live = Live::read(&served, &record)?;
-        match store(api, request, &options, live, body.clone(), Fields::Written).await? {
-            Stored::Done(found) => return Ok(Updated::Changed(found)),
-            Stored::Moved if conditional => return Err(changed(request)),
-            Stored::Moved | Stored::Again => {}
+        let live = StoredObject::read(&served, &record)?;
+        match store(api, request, &options, live, body.clone(), ManagedFieldsMode::Written).await? {
+            UpdateOutcome::Done(found) => return Ok(Updated::Changed(found)),
+            UpdateOutcome::Moved if conditional => return Err(changed(request)),
+            UpdateOutcome::Moved | UpdateOutcome::Again => {}
         }
     }
 }
 
 /// How an attempt ended.
-pub(crate) enum Stored {
+pub(crate) enum UpdateOutcome {
     /// The object is stored, unchanged, or removed by its last finalizer.
-    Done(Found),
+    Done(ResponseObject),
     /// Somebody else wrote first.
     Moved,
     /// The object stands as it was, but something it was to take is gone: try again.
@@ -88,30 +99,33 @@ pub(crate) enum Stored {
 }
 
 /// An object as it is stored.
-pub(crate) struct Live<'a> {
+pub(crate) struct StoredObject<'a> {
     /// The record.
     pub(crate) record: &'a Arc<Record>,
     /// What it says.
     pub(crate) object: Object,
 }
 
-impl<'a> Live<'a> {
+impl<'a> StoredObject<'a> {
     /// Reads a record.
-    pub(crate) fn read(served: &Served, record: &'a Arc<Record>) -> Result<Live<'a>, Failure> {
-        Ok(Live { record, object: served.read(record)? })
+    pub(crate) fn read(
+        served: &ServedKind,
+        record: &'a Arc<Record>,
+    ) -> Result<StoredObject<'a>, Failure> {
+        Ok(StoredObject { record, object: served.read(record)? })
     }
 }
 
 /// Takes `new`, decoded and checked against the path, through defaults, ownership of fields, admission
 /// and validation, and proposes it in place of what stands.
 pub(crate) async fn store(
-    api: &Api,
-    request: &mut Request,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
     options: &WriteOptions,
-    Live { record, object: old }: Live<'_>,
+    StoredObject { record, object: old }: StoredObject<'_>,
     mut new: Object,
-    fields: Fields,
-) -> Result<Stored, Failure> {
+    fields: ManagedFieldsMode,
+) -> Result<UpdateOutcome, Failure> {
     let served = Arc::clone(&request.served);
     let kind = &served.kind;
     let subresource = subresource_name(&request.subresource);
@@ -129,7 +143,7 @@ pub(crate) async fn store(
         copy_member(&mut new, &old, "status");
     }
     let manager = request.manager(options.manager.as_deref());
-    if fields == Fields::Written {
+    if fields == ManagedFieldsMode::Written {
         managed::record(&served, Some(&old), &mut new, &manager, subresource, &cx.now);
     }
     decode::settle_empty(&served, &mut new);
@@ -156,7 +170,7 @@ pub(crate) async fn store(
         request.warn(warning);
     }
     admit::validate(api, request, Operation::Update, Some(&old), Some(&new))?;
-    let subject = Subject {
+    let subject = AdmissionAttributes {
         operation: Operation::Update,
         old: Some(&old),
         new: Some(&new),
@@ -175,17 +189,17 @@ pub(crate) async fn store(
         request.permit.check(&api.world)?;
     }
     if new == old {
-        return Ok(Stored::Done(Found::Record(Arc::clone(record))));
+        return Ok(UpdateOutcome::Done(ResponseObject::Record(Arc::clone(record))));
     }
     if options.dry_run {
-        return Ok(Stored::Done(Found::Object(new)));
+        return Ok(UpdateOutcome::Done(ResponseObject::Object(new)));
     }
-    let own = Guard::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let own = Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
     let gone = is_finished(&new);
     let write = if gone {
-        Write::Delete { key: Arc::clone(record.key()) }
+        WriteOperation::Delete { key: Arc::clone(record.key()) }
     } else {
-        Write::Put { key: Arc::clone(record.key()), draft: draft(&served, &new)? }
+        WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(&served, &new)? }
     };
     if gone {
         // What this write would have taken is not taken: only what the object had goes back.
@@ -194,16 +208,16 @@ pub(crate) async fn store(
     }
     extras.guards.extend(request.relied_on.iter().cloned());
     match propose_object(api, &request.permit, (&served, &new), own, write, extras).await? {
-        Outcome::Committed(_) if gone => Ok(Stored::Done(Found::Object(new))),
-        Outcome::Committed(committed) => committed
+        CommitOutcome::Committed(_) if gone => Ok(UpdateOutcome::Done(ResponseObject::Object(new))),
+        CommitOutcome::Committed(committed) => committed
             .records
             .into_iter()
             .next()
             .flatten()
-            .map(|record| Stored::Done(Found::Record(record)))
+            .map(|record| UpdateOutcome::Done(ResponseObject::Record(record)))
             .ok_or_else(|| Failure::internal("the commit answered without the object")),
-        Outcome::Moved(_) => Ok(Stored::Moved),
-        Outcome::Retry(_) => Ok(Stored::Again),
+        CommitOutcome::Moved(_) => Ok(UpdateOutcome::Moved),
+        CommitOutcome::Retry(_) => Ok(UpdateOutcome::Again),
     }
 }
 
@@ -214,15 +228,15 @@ fn subresource_name(text: &str) -> Option<&'static str> {
 }
 
 async fn validate(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     new: Object,
     old: Object,
     subresource: Option<&'static str>,
 ) -> Result<(Object, Object), Failure> {
     let served = &request.served;
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
-    let (downward, around) = (api.downward, Around::now(api));
+    let (downward, around) = (api.downward, ReferenceContext::now(api));
     let check = move |(new, old): &(Object, Object), errors: &mut Errors| {
         check(&of.kind, new, old, subresource, errors);
         if is_subject(&of.kind) {
@@ -324,7 +338,7 @@ fn version_of(object: &Object) -> &str {
     object.str_at(&["metadata", "resourceVersion"]).unwrap_or_default()
 }
 
-fn check_name(request: &Request, body: &Object) -> Result<(), Failure> {
+fn check_name(request: &ResourceRequest, body: &Object) -> Result<(), Failure> {
     let name = body.name();
     if name == request.name {
         return Ok(());
@@ -340,7 +354,11 @@ fn check_name(request: &Request, body: &Object) -> Result<(), Failure> {
 }
 
 /// Whether the client asked for just this version; 409 if it is another, 422 if it must be said (R66).
-fn check_version(request: &Request, body: &Object, stored: Revision) -> Result<bool, Failure> {
+fn check_version(
+    request: &ResourceRequest,
+    body: &Object,
+    stored: Revision,
+) -> Result<bool, Failure> {
     let kind = &request.served.kind;
     match version_of(body) {
         "" | "0" if kind.unconditional_update => Ok(false),
@@ -354,7 +372,11 @@ fn check_version(request: &Request, body: &Object, stored: Revision) -> Result<b
 }
 
 /// 409 if the body is about an object of another uid.
-pub(crate) fn check_uid(request: &Request, body: &Object, stored: &str) -> Result<(), Failure> {
+pub(crate) fn check_uid(
+    request: &ResourceRequest,
+    body: &Object,
+    stored: &str,
+) -> Result<(), Failure> {
     let uid = body.str_at(&["metadata", "uid"]).unwrap_or_default();
     if uid.is_empty() || uid == stored {
         return Ok(());
@@ -367,7 +389,7 @@ pub(crate) fn check_uid(request: &Request, body: &Object, stored: &str) -> Resul
 
 /// 422: this kind is only updated from a version that the client names (R66).
 #[must_use]
-pub(crate) fn version_missing(request: &Request) -> Failure {
+pub(crate) fn version_missing(request: &ResourceRequest) -> Failure {
     let kind = &request.served.kind;
     let mut errors = Errors::new();
     let metadata = Path::Root.field("metadata");
@@ -377,7 +399,7 @@ pub(crate) fn version_missing(request: &Request) -> Failure {
 
 /// 409: the client's version is not the newest.
 #[must_use]
-pub(crate) fn changed(request: &Request) -> Failure {
+pub(crate) fn changed(request: &ResourceRequest) -> Failure {
     let kind = &request.served.kind;
     Failure::conflict(
         &kind.group,

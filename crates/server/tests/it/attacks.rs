@@ -9,8 +9,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 use tenure_server::Peer;
-use tenure_server::audit::Level;
-use tenure_token::{Keys, TOKEN_BYTES_MAX};
+use tenure_server::audit::AuditLevel;
+use tenure_token::{KeySet, TOKEN_BYTES_MAX};
 
 use crate::house::{CONFIG_MAPS, House, PODS, SECRETS, admin, named, peer, pod};
 use crate::paper::Paper;
@@ -43,8 +43,8 @@ impl Scene {
     async fn new() -> Scene {
         let (signing, older) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
         let others = older.public_key_pem();
-        let keys = Keys::from_pem(&signing.serialize_pem(), &[&others]).unwrap();
-        let paper = Paper::new(Level::RequestResponse);
+        let keys = KeySet::from_pem(&signing.serialize_pem(), &[&others]).unwrap();
+        let paper = Paper::new(AuditLevel::RequestResponse);
         let house = House::with(keys, Some(paper.audit.clone())).await;
         house.made(ACCOUNTS, named("robot")).await;
         let rule = json!({ "verbs": ["list"], "apiGroups": [""], "resources": ["pods"] });
@@ -178,8 +178,8 @@ async fn r24_forged_signatures_are_refused_and_written_down() {
         }
     }
     let stranger = KeyPair::generate().unwrap();
-    let keys = Keys::from_pem(&stranger.serialize_pem(), &[]).unwrap();
-    let older = Keys::from_pem(&scene.older.serialize_pem(), &[]).unwrap();
+    let keys = KeySet::from_pem(&stranger.serialize_pem(), &[]).unwrap();
+    let older = KeySet::from_pem(&scene.older.serialize_pem(), &[]).unwrap();
     let mut jwk = keys.jwks()["keys"][0].clone();
     jwk["kid"] = id.into();
     let head = |kid: &str| json!({ "alg": "ES256", "kid": kid });

@@ -8,23 +8,25 @@ use rcgen::KeyPair;
 use serde_json::{Value, json};
 use tenure_machinery::Object;
 use tenure_server::Peer;
-use tenure_server::audit::Level;
-use tenure_server::door::{Actor, Door, Prepared, Standing, Written};
-use tenure_token::Keys;
+use tenure_server::audit::AuditLevel;
+use tenure_server::internal_writer::{
+    Actor, InternalWriteOutcome, InternalWriter, PrepareOutcome, WriteTarget,
+};
+use tenure_token::KeySet;
 
 use crate::house::{CONFIG_MAPS, House, JSON, MERGE, PODS, SECRETS, admin, named, peer, pod};
 use crate::paper::Paper;
 
-async fn audited(level: Level) -> (House, Paper) {
+async fn audited(level: AuditLevel) -> (House, Paper) {
     let paper = Paper::new(level);
-    let keys = Keys::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap();
+    let keys = KeySet::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap();
     let house = House::with(keys, Some(paper.audit.clone())).await;
     (house, paper)
 }
 
 #[tokio::test]
 async fn r168_a_line_says_who_asked_what_and_what_came_of_it() {
-    let (house, paper) = audited(Level::Metadata).await;
+    let (house, paper) = audited(AuditLevel::Metadata).await;
     assert_eq!(
         paper.lines().await,
         Vec::<Value>::new(),
@@ -66,7 +68,7 @@ async fn r168_a_line_says_who_asked_what_and_what_came_of_it() {
 
 #[tokio::test]
 async fn r168_refusals_are_written_with_their_reason() {
-    let (house, paper) = audited(Level::Metadata).await;
+    let (house, paper) = audited(AuditLevel::Metadata).await;
     let nobody = Peer::new(None);
     let wrong = [("authorization", "Bearer a.b.c")];
     house.ask_as(&nobody, "GET", PODS, &wrong, "").await.fails(401, "Unauthorized");
@@ -96,7 +98,7 @@ async fn r168_refusals_are_written_with_their_reason() {
 
 #[tokio::test]
 async fn r168_who_acts_as_somebody_is_written_as_both() {
-    let (house, paper) = audited(Level::Metadata).await;
+    let (house, paper) = audited(AuditLevel::Metadata).await;
     let alice = [("impersonate-user", "alice")];
     house.ask("GET", PODS, &alice, "").await.fails(403, "Forbidden");
     let line = paper.line().await;
@@ -113,9 +115,9 @@ async fn r168_who_acts_as_somebody_is_written_as_both() {
 #[tokio::test]
 async fn r168_the_level_says_which_bodies_are_written() {
     for (level, request, response) in [
-        (Level::Metadata, false, false),
-        (Level::Request, true, false),
-        (Level::RequestResponse, true, true),
+        (AuditLevel::Metadata, false, false),
+        (AuditLevel::Request, true, false),
+        (AuditLevel::RequestResponse, true, true),
     ] {
         let (house, paper) = audited(level).await;
         house.made(PODS, pod("a")).await;
@@ -153,7 +155,7 @@ async fn r168_the_level_says_which_bodies_are_written() {
 
 #[tokio::test]
 async fn r168_confidential_bodies_are_never_written() {
-    let (house, paper) = audited(Level::RequestResponse).await;
+    let (house, paper) = audited(AuditLevel::RequestResponse).await;
     const HIDDEN: &str = "c2VjcmV0LXRleHQ=";
     let secret = json!({ "metadata": { "name": "s" }, "data": { "k": HIDDEN } });
     house.made(SECRETS, secret.clone()).await;
@@ -188,7 +190,7 @@ async fn r168_confidential_bodies_are_never_written() {
 
 #[tokio::test]
 async fn r168_a_watch_is_written_when_it_starts_and_when_it_ends() {
-    let (house, paper) = audited(Level::RequestResponse).await;
+    let (house, paper) = audited(AuditLevel::RequestResponse).await;
     let watch = house.watch(&format!("{PODS}?watch=1")).await;
     let line = paper.line().await;
     assert_eq!((&line["stage"], &line["verb"]), (&json!("ResponseStarted"), &json!("watch")));
@@ -202,7 +204,7 @@ async fn r168_a_watch_is_written_when_it_starts_and_when_it_ends() {
 #[tokio::test]
 async fn r168_a_stream_is_written_when_it_starts_and_when_it_ends() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let (house, paper) = audited(Level::RequestResponse).await;
+    let (house, paper) = audited(AuditLevel::RequestResponse).await;
     house.api.put_dialer(std::sync::Arc::new(crate::connect::Nodes));
     house.made("/api/v1/nodes", named("n")).await;
     house.bound(pod("web")).await;
@@ -276,7 +278,7 @@ impl http_body::Body for Silent {
 
 #[tokio::test]
 async fn r168_a_client_that_leaves_is_written_all_the_same() {
-    let (house, paper) = audited(Level::Metadata).await;
+    let (house, paper) = audited(AuditLevel::Metadata).await;
     let request = http::Request::post(PODS).body(Silent).unwrap();
     let call = Box::pin(house.api.call(request, admin()));
     assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
@@ -288,7 +290,7 @@ async fn r168_a_client_that_leaves_is_written_all_the_same() {
 
 #[tokio::test]
 async fn r8_an_id_from_outside_is_bounded_and_the_same_everywhere() {
-    let (house, paper) = audited(Level::Metadata).await;
+    let (house, paper) = audited(AuditLevel::Metadata).await;
     let long = "x".repeat(5000);
     for (given, wanted) in [("mine", "mine"), (&long, &long[..64])] {
         let answer = house.ask("GET", "/healthz", &[("audit-id", given)], "").await;
@@ -303,9 +305,9 @@ async fn r8_an_id_from_outside_is_bounded_and_the_same_everywhere() {
 #[tokio::test]
 async fn r168_followers_are_written_down_like_clients() {
     const ACTOR: Actor = Actor { account: "some-controller", manager: "controllers" };
-    let paper = Paper::new(Level::RequestResponse);
+    let paper = Paper::new(AuditLevel::RequestResponse);
     let house = House::followed(Some(paper.audit.clone()), 1 << 20).await;
-    let door = Door::new(house.api.clone());
+    let door = InternalWriter::new(house.api.clone());
     let at = ("", "configmaps");
     let body = |name: &str| named(name).as_object().unwrap().clone();
     let old = door.create(ACTOR, at, "default", body("a"), Vec::new()).await.unwrap();
@@ -314,14 +316,16 @@ async fn r168_followers_are_written_down_like_clients() {
     let edit = |record| {
         let label = |metadata: &mut Object| metadata.insert("labels".into(), json!({ "x": "y" }));
         let edit = |metadata: &mut Object| drop(label(metadata));
-        let prepared = door.prepare_edit(ACTOR, &Standing::Stored(record), Vec::new(), edit);
-        let Ok(Prepared::Ready(ready)) = prepared else { panic!("nothing to write") };
+        let prepared = door.prepare_edit(ACTOR, &WriteTarget::Stored(record), Vec::new(), edit);
+        let Ok(PrepareOutcome::Ready(ready)) = prepared else { panic!("nothing to write") };
         door.submit(ready).unwrap()
     };
-    let Ok(Written::Stored(new)) = edit(&old).outcome().await else { panic!("not stored") };
-    assert!(matches!(edit(&old).outcome().await, Ok(Written::Moved)));
+    let Ok(InternalWriteOutcome::Stored(new)) = edit(&old).outcome().await else {
+        panic!("not stored")
+    };
+    assert!(matches!(edit(&old).outcome().await, Ok(InternalWriteOutcome::Moved)));
     let gone = door.delete(ACTOR, &new, None, None, Vec::new()).await;
-    assert!(matches!(gone, Ok(Written::Gone)));
+    assert!(matches!(gone, Ok(InternalWriteOutcome::Gone)));
 
     let lines = paper.lines().await;
     let user = "system:serviceaccount:kube-system:some-controller";

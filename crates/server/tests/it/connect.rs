@@ -570,14 +570,14 @@ async fn r133e_neither_a_silent_node_nor_a_slow_sender_is_waited_for_for_ever() 
 /// Engines that show one file to whoever gets so far.
 struct Shows;
 
-impl tenure_server::beside::Beside for Shows {
-    fn graph(&self, _uids: Vec<String>) -> tenure_server::beside::Asking<'_, String> {
+impl tenure_server::engine_api::EngineApi for Shows {
+    fn graph(&self, _uids: Vec<String>) -> tenure_server::engine_api::Asking<'_, String> {
         Box::pin(async { String::new() })
     }
     fn settle(
         &self,
         upto: tenure_core::Revision,
-    ) -> tenure_server::beside::Asking<'_, Result<tenure_core::Revision, String>> {
+    ) -> tenure_server::engine_api::Asking<'_, Result<tenure_core::Revision, String>> {
         Box::pin(async move { Ok(upto) })
     }
     fn health(&self) -> Vec<(&'static str, Result<(), String>)> {
@@ -594,7 +594,7 @@ impl tenure_server::beside::Beside for Shows {
 #[tokio::test]
 async fn r162_files_are_shown_to_who_may_read_what_they_are_made_of() {
     let house = House::new().await;
-    house.api.put_beside(Arc::new(Shows));
+    house.api.put_engines(Arc::new(Shows));
     const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
     let group = "rbac.authorization.k8s.io";
     for (name, rules, place) in [

@@ -300,7 +300,8 @@ async fn r59_the_printed_policy_is_a_good_one() {
     for strict in [false, true] {
         for document in tenure_downward::policy::owner_references(strict).split("\n---\n") {
             let json =
-                tenure_yaml::to_json(document.as_bytes(), tenure_yaml::Limits::default()).unwrap();
+                tenure_yaml::to_json(document.as_bytes(), tenure_yaml::YamlLimits::default())
+                    .unwrap();
             let plural = match json["kind"].as_str().unwrap() {
                 "ValidatingAdmissionPolicy" => "validatingadmissionpolicies",
                 _ => "validatingadmissionpolicybindings",

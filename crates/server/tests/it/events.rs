@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure_driver::event_expiry;
-use tenure_server::door::Door;
+use tenure_server::internal_writer::InternalWriter;
 use tokio::sync::oneshot;
 
 use crate::house::{House, MERGE, TABLE, name};
@@ -40,7 +40,7 @@ const LONG_AGO: &str = "2024-01-02T03:04:05Z";
 /// Deletes events on a thread of its own until the end is dropped.
 fn expiring(house: &House, life: Duration) -> oneshot::Sender<()> {
     let (end, ended) = oneshot::channel();
-    let door = Door::new(Arc::clone(&house.api));
+    let door = InternalWriter::new(Arc::clone(&house.api));
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

@@ -10,14 +10,17 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_kinds::downward::Downward;
-use tenure_kinds::retention::Retention;
-use tenure_server::admit::{OwnerChecks, Policies};
-use tenure_server::reference::{self, References};
-use tenure_server::rules::Rules;
-use tenure_server::{Access, Api, ApiConfig, Audit, Body, Kinds, Limits, Peer, bootstrap};
+use tenure_kinds::retention::RetentionOptions;
+use tenure_server::admit::{AdmissionPolicies, OwnerChecks};
+use tenure_server::reference::{self, ReferenceOptions};
+use tenure_server::rules::SchemaRuleEngine;
+use tenure_server::{
+    ApiConfig, ApiServer, AuditSink, AuthorizerChain, Body, Peer, ServedKinds, ServerLimits,
+    bootstrap,
+};
 use tenure_store::MemoryLog;
-use tenure_token::Keys;
-use tenure_world::{Change, Handle, LockStep, Options, World};
+use tenure_token::KeySet;
+use tenure_world::{Change, LockStep, World, WorldHandle, WorldOptions};
 use tokio::sync::watch;
 
 /// The longest a test waits for something that should happen at once.
@@ -37,16 +40,16 @@ pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// What a house may have that others have not.
 struct Plan {
-    token_keys: Keys,
-    audit: Option<Arc<Audit>>,
+    token_keys: KeySet,
+    audit: Option<Arc<AuditSink>>,
     owners: OwnerChecks,
     collects_garbage: bool,
     history_bytes: u64,
     quota: Option<u64>,
     queue: usize,
-    limits: Limits,
-    retention: Retention,
-    references: References,
+    limits: ServerLimits,
+    retention: RetentionOptions,
+    references: ReferenceOptions,
     lags: bool,
 }
 
@@ -57,12 +60,12 @@ impl Default for Plan {
             audit: None,
             owners: OwnerChecks::default(),
             collects_garbage: false,
-            history_bytes: Options::default().history_bytes,
+            history_bytes: WorldOptions::default().history_bytes,
             quota: None,
-            queue: Options::default().queue,
-            limits: Limits::default(),
-            retention: Retention::default(),
-            references: References::default(),
+            queue: WorldOptions::default().queue,
+            limits: ServerLimits::default(),
+            retention: RetentionOptions::default(),
+            references: ReferenceOptions::default(),
             lags: false,
         }
     }
@@ -86,11 +89,11 @@ impl LockStep for Late {
 
 /// An API server with its followers; ends when it is dropped.
 pub struct House {
-    pub api: Arc<Api>,
-    pub world: Handle,
-    kinds: Arc<Kinds>,
-    access: Arc<Access>,
-    policies: Arc<Policies>,
+    pub api: Arc<ApiServer>,
+    pub world: WorldHandle,
+    kinds: Arc<ServedKinds>,
+    access: Arc<AuthorizerChain>,
+    policies: Arc<AdmissionPolicies>,
     stop: watch::Sender<bool>,
 }
 
@@ -131,8 +134,8 @@ pub fn admin() -> &'static Peer {
 }
 
 /// A new key for tokens.
-fn new_keys() -> Keys {
-    Keys::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap()
+fn new_keys() -> KeySet {
+    KeySet::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap()
 }
 
 impl House {
@@ -142,7 +145,7 @@ impl House {
     }
 
     /// As [`House::new`], with these keys for tokens and this audit log.
-    pub async fn with(token_keys: Keys, audit: Option<Arc<Audit>>) -> House {
+    pub async fn with(token_keys: KeySet, audit: Option<Arc<AuditSink>>) -> House {
         House::built(Plan { token_keys, audit, ..Plan::default() }).await
     }
 
@@ -152,7 +155,7 @@ impl House {
     }
 
     /// As [`House::collecting`], with this audit log, and so many bytes of the past for those who follow.
-    pub async fn followed(audit: Option<Arc<Audit>>, history_bytes: u64) -> House {
+    pub async fn followed(audit: Option<Arc<AuditSink>>, history_bytes: u64) -> House {
         let collects_garbage = true;
         House::built(Plan { collects_garbage, audit, history_bytes, ..Plan::default() }).await
     }
@@ -168,7 +171,7 @@ impl House {
     }
 
     /// A server on which so much runs at a time.
-    pub async fn limited(limits: Limits) -> House {
+    pub async fn limited(limits: ServerLimits) -> House {
         House::built(Plan { limits, ..Plan::default() }).await
     }
 
@@ -178,12 +181,12 @@ impl House {
     }
 
     /// A server that treats the opt-in to retention in another way.
-    pub async fn retaining(retention: Retention) -> House {
+    pub async fn retaining(retention: RetentionOptions) -> House {
         House::built(Plan { retention, ..Plan::default() }).await
     }
 
     /// A server that treats references in another way.
-    pub async fn referring(references: References) -> House {
+    pub async fn referring(references: ReferenceOptions) -> House {
         House::built(Plan { references, ..Plan::default() }).await
     }
 
@@ -195,7 +198,7 @@ impl House {
     /// Another server over the same world, with other features of the downward API.
     pub fn twin(&self, downward: Downward) -> House {
         let (stop, stopping) = watch::channel(false);
-        let api = Arc::new(Api::new(ApiConfig {
+        let api = Arc::new(ApiServer::new(ApiConfig {
             world: self.world.clone(),
             kinds: Arc::clone(&self.kinds),
             access: Arc::clone(&self.access),
@@ -206,10 +209,10 @@ impl House {
             stop: stopping,
             owners: OwnerChecks::default(),
             collects_garbage: false,
-            retention: Retention::default(),
+            retention: RetentionOptions::default(),
             downward,
             policies: Arc::clone(&self.policies),
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
         }));
         let (kinds, access) = (Arc::clone(&self.kinds), Arc::clone(&self.access));
         let policies = Arc::clone(&self.policies);
@@ -230,20 +233,26 @@ impl House {
             references,
             lags,
         } = plan;
-        let kinds = Arc::new(Kinds::new(Some(Arc::new(Rules))));
-        let access = Arc::new(Access::new(references));
+        let kinds = Arc::new(ServedKinds::new(Some(Arc::new(SchemaRuleEngine))));
+        let access = Arc::new(AuthorizerChain::new(references));
         let layout = Arc::clone(&kinds);
-        let policies = Arc::new(Policies::default());
+        let policies = Arc::new(AdmissionPolicies::default());
         let mut referring = access.reference_feed(&kinds);
         if lags {
             referring = Box::new(Late { index: referring, held: Vec::new() });
         }
         let indexes = vec![kinds.feed(), access.feed(), referring, policies.feed()];
-        let options =
-            Options { layout, indexes, history_bytes, quota, queue, ..Options::default() };
+        let options = WorldOptions {
+            layout,
+            indexes,
+            history_bytes,
+            quota,
+            queue,
+            ..WorldOptions::default()
+        };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
-        let api = Arc::new(Api::new(ApiConfig {
+        let api = Arc::new(ApiServer::new(ApiConfig {
             world: world.clone(),
             kinds: Arc::clone(&kinds),
             access: Arc::clone(&access),

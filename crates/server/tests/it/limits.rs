@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tenure_server::{Body, Limits, Peer};
+use tenure_server::{Body, Peer, ServerLimits};
 use tokio::task::JoinSet;
 
 use crate::connect::furnished;
@@ -315,7 +315,7 @@ async fn r241_a_compressed_object_counts_as_long_as_it_is() {
 #[tokio::test]
 async fn r241_connections_to_nodes_have_a_bound() {
     // A twentieth of the connections is for one user.
-    let limits = Limits { connections: 60, ..Limits::default() };
+    let limits = ServerLimits { connections: 60, ..ServerLimits::default() };
     let house = furnished(House::limited(limits).await).await;
     may_everything(&house, &["mallory", "alice"]).await;
     let (mallory, alice) = (peer("mallory", &[]), peer("alice", &[]));
@@ -396,7 +396,8 @@ async fn r242_an_answer_that_nobody_reads_is_cut_off() {
 
 #[tokio::test]
 async fn r169_requests_beyond_the_line_are_refused_and_others_are_served() {
-    let house = House::limited(Limits { reads: 2, writes: 1, ..Limits::default() }).await;
+    let house =
+        House::limited(ServerLimits { reads: 2, writes: 1, ..ServerLimits::default() }).await;
     may_everything(&house, &["mallory", "alice"]).await;
     let (mallory, alice) = (Arc::new(peer("mallory", &[])), Arc::new(peer("alice", &[])));
     let post = |peer: &Arc<Peer>, name: String| {
@@ -438,7 +439,8 @@ async fn r169_requests_beyond_the_line_are_refused_and_others_are_served() {
 
 #[tokio::test]
 async fn r169_health_and_administrators_do_not_wait() {
-    let house = House::limited(Limits { reads: 0, writes: 0, ..Limits::default() }).await;
+    let house =
+        House::limited(ServerLimits { reads: 0, writes: 0, ..ServerLimits::default() }).await;
     assert_eq!(house.ask_as(&Peer::default(), "GET", "/readyz", &[], "").await.code, 200);
     house.config_map("a").await;
     house.get(&format!("{CONFIG_MAPS}/a")).await.with(200);

@@ -5,7 +5,7 @@ use k8s_pb::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_pb::apimachinery::pkg::runtime::{TypeMeta, Unknown};
 use prost::Message;
 use serde_json::{Value, json};
-use tenure_server::admit::Retention;
+use tenure_server::admit::RetentionOptions;
 
 use crate::house::*;
 
@@ -322,7 +322,10 @@ async fn r11_what_belongs_to_the_cluster_cannot_opt_in() {
     house.until(&root, 200).await;
     cause(house.merge(&root, json!({ FIELD: true })).await);
 
-    let open = Retention { namespaces: vec!["kube-system".to_owned()], ..Retention::default() };
+    let open = RetentionOptions {
+        namespaces: vec!["kube-system".to_owned()],
+        ..RetentionOptions::default()
+    };
     let house = House::retaining(open).await;
     house.made(&maps("kube-system"), opted("a", true)).await;
     cause(house.post(&maps("kube-public"), opted("a", true)).await);
@@ -395,7 +398,8 @@ async fn r61_subjects_that_change_in_place_are_told_of_when_asked_for() {
     let house = House::new().await;
     let silent = house.post(CONFIG_MAPS, opted("settings", true)).await;
     assert_eq!(silent.warnings(), [""; 0]);
-    let house = House::retaining(Retention { hints: true, ..Retention::default() }).await;
+    let house =
+        House::retaining(RetentionOptions { hints: true, ..RetentionOptions::default() }).await;
     let told = house.post(CONFIG_MAPS, opted("settings", true)).await;
     assert_eq!(told.warnings().len(), 1);
     assert!(told.warnings()[0].contains("immutable: true"), "{:?}", told.warnings());
@@ -413,7 +417,7 @@ async fn r61_subjects_that_change_in_place_are_told_of_when_asked_for() {
 
 #[tokio::test]
 async fn r70_with_the_feature_off_only_what_is_stored_stays() {
-    let off = Retention { enabled: false, ..Retention::default() };
+    let off = RetentionOptions { enabled: false, ..RetentionOptions::default() };
     let house = House::retaining(off).await;
     assert_eq!(house.made(CONFIG_MAPS, opted("a", true)).await.get(FIELD), None);
     let path = format!("{CONFIG_MAPS}/a");

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use tenure_server::Audit;
-use tenure_server::audit::Level;
+use tenure_server::AuditSink;
+use tenure_server::audit::AuditLevel;
 
 /// What was written, and the way to it.
 pub struct Paper {
-    pub audit: Arc<Audit>,
+    pub audit: Arc<AuditSink>,
     bytes: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -27,9 +27,9 @@ impl Write for Ink {
 }
 
 impl Paper {
-    pub fn new(level: Level) -> Paper {
+    pub fn new(level: AuditLevel) -> Paper {
         let bytes = Arc::new(Mutex::new(Vec::new()));
-        let audit = Audit::start(level, Box::new(Ink(Arc::clone(&bytes)))).unwrap();
+        let audit = AuditSink::start(level, Box::new(Ink(Arc::clone(&bytes)))).unwrap();
         Paper { audit, bytes }
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure_world::{Draft, Proposal, Write};
+use tenure_world::{Draft, Proposal, WriteOperation};
 
 use crate::house::*;
 
@@ -21,7 +21,7 @@ pub async fn change_together(house: &House, namespace: &str, names: &[&str], byt
         let mut object: Value = serde_json::from_slice(record.bytes()).unwrap();
         object["data"] = json!({ "k": "x".repeat(bytes) });
         let draft = Draft::encode("Secret", "v1", object.as_object().unwrap());
-        Write::Put { key: key.into(), draft }
+        WriteOperation::Put { key: key.into(), draft }
     };
     let proposal = Proposal { guards: Vec::new(), writes: names.iter().map(write).collect() };
     house.world.propose(proposal).await.unwrap().revision.0

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use super::OpenError;
+use super::LogOpenError;
 
 /// The file whose lock means that the folder is in use.
 pub(super) const LOCK_NAME: &str = "lock";
@@ -16,8 +16,8 @@ pub(super) struct FolderLock {
 }
 
 /// Makes the folder if needed and takes it for this process alone.
-pub(super) fn prepare(dir: &Path) -> Result<FolderLock, OpenError> {
-    let unusable = |error: io::Error| OpenError::Folder {
+pub(super) fn prepare(dir: &Path) -> Result<FolderLock, LogOpenError> {
+    let unusable = |error: io::Error| LogOpenError::Folder {
         path: dir.display().to_string(),
         cause: in_words(&error),
     };
@@ -28,7 +28,7 @@ pub(super) fn prepare(dir: &Path) -> Result<FolderLock, OpenError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let (path, holder) = (path.display().to_string(), holder(&mut file));
-            return Err(OpenError::InUse { path, holder });
+            return Err(LogOpenError::InUse { path, holder });
         }
         Err(TryLockError::Error(error)) => return Err(unusable(error)),
     }

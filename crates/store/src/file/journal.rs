@@ -15,8 +15,8 @@ use std::io;
 use redb::StorageBackend;
 use tenure_core::Revision;
 
-use crate::format::{self, FormatError, Stored};
-use crate::log::{Commit, Write};
+use crate::format::{self, FormatError, StoredEntry};
+use crate::log::{Commit, KeyWrite};
 
 /// Frames begin at multiples of this, so that no block of a frame that was acknowledged is written again.
 const BLOCK_BYTES: usize = 4096;
@@ -47,7 +47,7 @@ pub(super) struct Journal {
 }
 
 /// What a journal held when it was opened.
-pub(super) struct Found {
+pub(super) struct JournalContents {
     /// The commits of the round, in order.
     pub(super) commits: Vec<Commit>,
     /// Whether there may be anything at all, readable or not.
@@ -62,22 +62,28 @@ impl Journal {
     /// Reads the frames of a round up to the first that is not whole.
     ///
     /// Where each frame was synced before the next was written, none may be whole behind it.
-    pub(super) fn read(&mut self, round: u64, synced: bool) -> Result<Found, JournalError> {
+    pub(super) fn read(
+        &mut self,
+        round: u64,
+        synced: bool,
+    ) -> Result<JournalContents, JournalError> {
         self.size = usize::try_from(self.storage.len()?).map_err(io::Error::other)?;
         let mut bytes = vec![0; self.size];
         self.storage.read(0, &mut bytes)?;
         let mut commits = Vec::new();
         let (mut at, mut previous) = (0, 0);
-        while let Some(frame) = Frame::at(&bytes, at, round).filter(|f| f.previous == previous) {
+        while let Some(frame) =
+            JournalFrame::at(&bytes, at, round).filter(|f| f.previous == previous)
+        {
             decode(frame.writes, &mut commits)?;
             at += blocks(HEADER_BYTES + frame.writes.len());
             previous = frame.checksum;
         }
         let mut rest = (at..bytes.len()).step_by(BLOCK_BYTES);
-        if synced && rest.any(|at| Frame::at(&bytes, at, round).is_some()) {
+        if synced && rest.any(|at| JournalFrame::at(&bytes, at, round).is_some()) {
             return Err(FormatError::Journal { at: at as u64 }.into());
         }
-        Ok(Found { commits, used: self.size > 0 })
+        Ok(JournalContents { commits, used: self.size > 0 })
     }
 
     /// Begins a round at the beginning of the file; what was there counts nothing from now on.
@@ -176,14 +182,14 @@ impl From<FormatError> for JournalError {
 }
 
 /// A frame that is whole.
-struct Frame<'a> {
+struct JournalFrame<'a> {
     checksum: u32,
     previous: u32,
     writes: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
-    fn at(bytes: &'a [u8], at: usize, round: u64) -> Option<Frame<'a>> {
+impl<'a> JournalFrame<'a> {
+    fn at(bytes: &'a [u8], at: usize, round: u64) -> Option<JournalFrame<'a>> {
         let (checksum, rest) = bytes.get(at..)?.split_first_chunk()?;
         let (length, tail) = rest.split_first_chunk()?;
         let (of, tail) = tail.split_first_chunk()?;
@@ -195,7 +201,7 @@ impl<'a> Frame<'a> {
         let checksum = u32::from_be_bytes(*checksum);
         let whole = u64::from_be_bytes(*of) == round && crc32fast::hash(checked) == checksum;
         let previous = u32::from_be_bytes(*previous);
-        whole.then_some(Frame { checksum, previous, writes })
+        whole.then_some(JournalFrame { checksum, previous, writes })
     }
 }
 
@@ -221,7 +227,7 @@ fn encode(commit: &Commit, out: &mut Vec<u8>) {
         let entry = format::HEADER_BYTES + value.map_or(0, <[u8]>::len);
         lengths(out, write.key.len(), entry);
         out.extend_from_slice(write.key.as_bytes());
-        format::encode_entry(Stored { replaces: write.replaces, value }, out);
+        format::encode_entry(StoredEntry { replaces: write.replaces, value }, out);
     }
 }
 
@@ -245,10 +251,10 @@ fn decode(mut bytes: &[u8], commits: &mut Vec<Commit>) -> Result<(), FormatError
         }
         let key = std::str::from_utf8(key).ok().filter(|key| !key.is_empty());
         let key = key.ok_or(FormatError::Key)?.into();
-        let Stored { replaces, value } = format::decode_entry(entry)?;
+        let StoredEntry { replaces, value } = format::decode_entry(entry)?;
         let value = value.map(bytes::Bytes::copy_from_slice);
         if let Some(commit) = commits.last_mut() {
-            commit.writes.push(Write { key, value, replaces });
+            commit.writes.push(KeyWrite { key, value, replaces });
         }
     }
     Ok(())
@@ -264,7 +270,7 @@ mod tests {
 
     fn commit(revision: u64, key: &str, bytes: usize) -> Commit {
         let value = Some(vec![b'x'; bytes].into());
-        let write = Write { key: key.into(), value, replaces: None };
+        let write = KeyWrite { key: key.into(), value, replaces: None };
         Commit { revision: Revision(revision), writes: vec![write] }
     }
 
@@ -286,8 +292,9 @@ mod tests {
     #[test]
     fn r196_what_is_written_is_read() {
         let mut journal = new();
-        let gone = Write { key: "/a".into(), value: None, replaces: Some(Revision(1)) };
-        let both = vec![gone, Write { key: "/b".into(), value: Some("".into()), replaces: None }];
+        let gone = KeyWrite { key: "/a".into(), value: None, replaces: Some(Revision(1)) };
+        let both =
+            vec![gone, KeyWrite { key: "/b".into(), value: Some("".into()), replaces: None }];
         let commits = [
             commit(1, "/a", 10_000),
             Commit { revision: Revision(2), writes: both },

@@ -10,10 +10,10 @@ use redb::Database;
 use tenure_core::Revision;
 
 use super::folder::{self, in_words};
-use super::tables::{self, ENTRIES, Meta, Trouble};
-use super::{FileOptions, LOG_NAME, NEW_LOG_NAME, OpenError, Progress, builder};
-use crate::format::{self, Stored};
-use crate::log::{Entry, Replayed, SaveError, step_after};
+use super::tables::{self, ENTRIES, FileLogError, LogMetadata};
+use super::{FileOptions, LOG_NAME, LogOpenError, NEW_LOG_NAME, ProgressCallback, builder};
+use crate::format::{self, StoredEntry};
+use crate::log::{LogEntry, Replayed, SaveError, step_after};
 
 /// How many bytes are collected before they are written.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
@@ -37,7 +37,7 @@ pub enum RestoreError {
     },
     /// The folder, or the copy in it, cannot be used.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] LogOpenError),
 }
 
 /// Takes entries in order and writes them in large transactions.
@@ -53,7 +53,7 @@ impl Sink {
         &mut self,
         revision: Revision,
         key: &str,
-        stored: Stored<'_>,
+        stored: StoredEntry<'_>,
     ) -> Result<(), SaveError> {
         let (mut full_key, mut entry) = (Vec::new(), Vec::new());
         format::encode_key(revision, key, &mut full_key);
@@ -66,7 +66,7 @@ impl Sink {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Trouble> {
+    fn flush(&mut self) -> Result<(), FileLogError> {
         let transaction = tables::begin(&self.database)?;
         {
             let mut table = transaction.open_table(ENTRIES)?;
@@ -94,7 +94,7 @@ pub(crate) fn write(
         return Err(SaveError::Exists { path: path.display().to_string() });
     }
     let (partial, file) =
-        tenure_files::create_beside(path).map_err(|error| failed(path, &in_words(&error)))?;
+        tenure_files::create_sibling(path).map_err(|error| failed(path, &in_words(&error)))?;
     let result = write_partial(path, &partial, file, position, fill);
     if result.is_err() {
         // The partial file is of no use to anybody; its removal is a courtesy.
@@ -110,7 +110,7 @@ fn write_partial(
     position: Replayed,
     fill: impl FnOnce(&mut Sink) -> Result<(), SaveError>,
 ) -> Result<(), SaveError> {
-    let trouble = |trouble: Trouble| failed(path, &trouble.to_string());
+    let trouble = |trouble: FileLogError| failed(path, &trouble.to_string());
     let io = |error: io::Error| failed(path, &in_words(&error));
     let database =
         builder(FileOptions::default()).create_file(file).map_err(|e| trouble(e.into()))?;
@@ -119,7 +119,7 @@ fn write_partial(
     fill(&mut sink)?;
     sink.flush().map_err(trouble)?;
     let Replayed { last, compacted } = position;
-    tables::write_meta(&sink.database, Meta::at(last, compacted)).map_err(trouble)?;
+    tables::write_meta(&sink.database, LogMetadata::at(last, compacted)).map_err(trouble)?;
     drop(sink);
     tenure_files::publish(partial, path).map_err(io)
 }
@@ -128,13 +128,13 @@ fn write_partial(
 pub fn save_entries(
     path: &Path,
     revision: Revision,
-    entries: impl Iterator<Item = io::Result<Entry>>,
+    entries: impl Iterator<Item = io::Result<LogEntry>>,
 ) -> Result<(), SaveError> {
     let position = Replayed { last: revision, compacted: revision };
     write(path, position, |sink| {
         for entry in entries {
             let entry = entry.map_err(|error| SaveError::Cut { cause: in_words(&error) })?;
-            let stored = Stored { replaces: None, value: entry.value.as_deref() };
+            let stored = StoredEntry { replaces: None, value: entry.value.as_deref() };
             sink.push(entry.revision, &entry.key, stored)?;
         }
         Ok(())
@@ -150,7 +150,7 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<(), RestoreError> {
 pub fn restore_telling(
     snapshot: &Path,
     dir: &Path,
-    progress: Progress<'_>,
+    progress: ProgressCallback<'_>,
 ) -> Result<(), RestoreError> {
     let unreadable =
         |cause: String| RestoreError::Snapshot { path: snapshot.display().to_string(), cause };
@@ -169,13 +169,13 @@ pub fn restore_telling(
         let _ = fs::remove_file(&new);
         let _ = fs::remove_file(dir.join(folder::LOCK_NAME));
         match trouble.into_open(&snapshot.display().to_string()) {
-            OpenError::Foreign { cause, .. } => unreadable(cause),
+            LogOpenError::Foreign { cause, .. } => unreadable(cause),
             error => RestoreError::Open(error),
         }
     })
 }
 
-fn copy(snapshot: &Path, new: &Path, progress: Progress<'_>) -> Result<(), Trouble> {
+fn copy(snapshot: &Path, new: &Path, progress: ProgressCallback<'_>) -> Result<(), FileLogError> {
     let mut from = fs::File::open(snapshot)?;
     let (mut to, all) = (tenure_files::create_new(new)?, from.metadata()?.len());
     let mut copied = 0_u64;
@@ -193,5 +193,5 @@ fn copy(snapshot: &Path, new: &Path, progress: Progress<'_>) -> Result<(), Troub
     let (newest, _) = tables::newest_and_count(&database)?;
     // The server that wrote the snapshot may have gone on afterwards.
     let last = step_after(meta.last.max(newest));
-    tables::write_meta(&database, Meta::at(last, meta.compacted))
+    tables::write_meta(&database, LogMetadata::at(last, meta.compacted))
 }

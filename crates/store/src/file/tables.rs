@@ -10,7 +10,7 @@ use tenure_core::Revision;
 
 use super::folder::in_words;
 use super::journal::JournalError;
-use super::{OpenError, ReplayError};
+use super::{LogOpenError, ReplayError};
 use crate::format::{self, FORMAT_VERSION, FORMAT_VERSION_ALONE, FormatError};
 
 /// Revision and key to tag, replaced revision and value.
@@ -26,7 +26,7 @@ const JOURNAL: &str = "journal";
 
 /// What the meta table says besides the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Meta {
+pub(super) struct LogMetadata {
     /// No revision up to here is handed out again; entries may be newer.
     pub(super) last: Revision,
     /// The history before this revision is incomplete.
@@ -37,29 +37,29 @@ pub(super) struct Meta {
     pub(super) journal: u64,
 }
 
-impl Meta {
+impl LogMetadata {
     /// The facts about a log without a journal that has a place, and no history before it.
-    pub(super) fn at(last: Revision, compacted: Revision) -> Meta {
-        Meta { last, compacted, unsynced: false, journal: 0 }
+    pub(super) fn at(last: Revision, compacted: Revision) -> LogMetadata {
+        LogMetadata { last, compacted, unsynced: false, journal: 0 }
     }
 }
 
 /// What can go wrong between a log and its file.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum FileLogError {
     Storage(Box<redb::Error>),
     Format(FormatError),
     Newer(u64),
     Foreign,
 }
 
-impl<E: Into<redb::Error>> From<E> for Trouble {
+impl<E: Into<redb::Error>> From<E> for FileLogError {
     fn from(error: E) -> Self {
-        Trouble::Storage(Box::new(error.into()))
+        FileLogError::Storage(Box::new(error.into()))
     }
 }
 
-impl From<JournalError> for Trouble {
+impl From<JournalError> for FileLogError {
     fn from(error: JournalError) -> Self {
         match error {
             JournalError::Io(error) => error.into(),
@@ -68,31 +68,31 @@ impl From<JournalError> for Trouble {
     }
 }
 
-impl From<FormatError> for Trouble {
+impl From<FormatError> for FileLogError {
     fn from(error: FormatError) -> Self {
-        Trouble::Format(error)
+        FileLogError::Format(error)
     }
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for FileLogError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Trouble::Storage(error) => match &**error {
+            FileLogError::Storage(error) => match &**error {
                 redb::Error::Io(error) => f.write_str(&in_words(error)),
                 redb::Error::PreviousIo => f.write_str("an earlier access to the file failed"),
                 redb::Error::Corrupted(detail) => write!(f, "the file is damaged: {detail}"),
                 error => write!(f, "{error}"),
             },
-            Trouble::Format(error) => write!(f, "{error}"),
-            Trouble::Newer(found) => write!(f, "it has the newer format {found}"),
-            Trouble::Foreign => f.write_str("it lacks the table of facts about the log"),
+            FileLogError::Format(error) => write!(f, "{error}"),
+            FileLogError::Newer(found) => write!(f, "it has the newer format {found}"),
+            FileLogError::Foreign => f.write_str("it lacks the table of facts about the log"),
         }
     }
 }
 
-impl Trouble {
+impl FileLogError {
     pub(super) fn is_disk_full(&self) -> bool {
-        let Trouble::Storage(error) = self else { return false };
+        let FileLogError::Storage(error) = self else { return false };
         match &**error {
             redb::Error::Io(error) => {
                 matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -101,68 +101,68 @@ impl Trouble {
         }
     }
 
-    pub(super) fn into_open(self, path: &str) -> OpenError {
+    pub(super) fn into_open(self, path: &str) -> LogOpenError {
         let (path, cause) = (path.to_owned(), self.to_string());
         match self {
-            Trouble::Newer(found) => OpenError::Newer { found, known: FORMAT_VERSION },
-            Trouble::Foreign => OpenError::Foreign { path, cause },
-            Trouble::Storage(error) => match &*error {
+            FileLogError::Newer(found) => LogOpenError::Newer { found, known: FORMAT_VERSION },
+            FileLogError::Foreign => LogOpenError::Foreign { path, cause },
+            FileLogError::Storage(error) => match &*error {
                 redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    OpenError::Foreign { path, cause }
+                    LogOpenError::Foreign { path, cause }
                 }
-                redb::Error::TableTypeMismatch { .. } => OpenError::Foreign { path, cause },
-                _ => OpenError::Failed { path, cause },
+                redb::Error::TableTypeMismatch { .. } => LogOpenError::Foreign { path, cause },
+                _ => LogOpenError::Failed { path, cause },
             },
-            Trouble::Format(_) => OpenError::Failed { path, cause },
+            FileLogError::Format(_) => LogOpenError::Failed { path, cause },
         }
     }
 
     pub(super) fn into_replay(self) -> ReplayError {
         let cause = self.to_string();
         match self {
-            Trouble::Format(_) => ReplayError::Damaged { cause },
+            FileLogError::Format(_) => ReplayError::Damaged { cause },
             _ => ReplayError::Failed { cause },
         }
     }
 }
 
 /// Starts a write that is durable and leaves a file that opens quickly after a crash.
-pub(super) fn begin(database: &Database) -> Result<WriteTransaction, Trouble> {
+pub(super) fn begin(database: &Database) -> Result<WriteTransaction, FileLogError> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
     Ok(transaction)
 }
 
 /// Whether no table exists, as after a crash before the first transaction.
-pub(super) fn is_blank(database: &Database) -> Result<bool, Trouble> {
+pub(super) fn is_blank(database: &Database) -> Result<bool, FileLogError> {
     Ok(database.begin_read()?.list_tables()?.next().is_none())
 }
 
 /// Makes the tables of an empty log that goes on in this round of a journal, if in any.
-pub(super) fn initialise(database: &Database, journal: u64) -> Result<(), Trouble> {
+pub(super) fn initialise(database: &Database, journal: u64) -> Result<(), FileLogError> {
     let transaction = begin(database)?;
     transaction.open_table(ENTRIES)?;
-    let meta = Meta { journal, ..Meta::at(Revision::ZERO, Revision::ZERO) };
+    let meta = LogMetadata { journal, ..LogMetadata::at(Revision::ZERO, Revision::ZERO) };
     set_meta(&transaction, meta)?;
     transaction.commit()?;
     Ok(())
 }
 
 /// Reads the facts about the log, and refuses a file that this build cannot read.
-pub(super) fn read_meta(database: &Database) -> Result<Meta, Trouble> {
+pub(super) fn read_meta(database: &Database) -> Result<LogMetadata, FileLogError> {
     let transaction = database.begin_read()?;
     if !transaction.list_tables()?.any(|table| table.name() == META.name()) {
-        return Err(Trouble::Foreign);
+        return Err(FileLogError::Foreign);
     }
     let table = transaction.open_table(META)?;
-    let number = |name: &str| -> Result<u64, Trouble> {
-        Ok(table.get(name)?.ok_or(Trouble::Foreign)?.value())
+    let number = |name: &str| -> Result<u64, FileLogError> {
+        Ok(table.get(name)?.ok_or(FileLogError::Foreign)?.value())
     };
     let format = number(FORMAT)?;
     if format > FORMAT_VERSION {
-        return Err(Trouble::Newer(format));
+        return Err(FileLogError::Newer(format));
     }
-    Ok(Meta {
+    Ok(LogMetadata {
         last: Revision(number(LAST)?),
         compacted: Revision(number(COMPACTED)?),
         unsynced: number(UNSYNCED)? != 0,
@@ -171,14 +171,17 @@ pub(super) fn read_meta(database: &Database) -> Result<Meta, Trouble> {
 }
 
 /// Writes the facts about the log in a durable transaction of their own.
-pub(super) fn write_meta(database: &Database, meta: Meta) -> Result<(), Trouble> {
+pub(super) fn write_meta(database: &Database, meta: LogMetadata) -> Result<(), FileLogError> {
     let transaction = begin(database)?;
     set_meta(&transaction, meta)?;
     transaction.commit()?;
     Ok(())
 }
 
-pub(super) fn set_meta(transaction: &WriteTransaction, meta: Meta) -> Result<(), Trouble> {
+pub(super) fn set_meta(
+    transaction: &WriteTransaction,
+    meta: LogMetadata,
+) -> Result<(), FileLogError> {
     let mut table = transaction.open_table(META)?;
     table.insert(LAST, meta.last.0)?;
     table.insert(COMPACTED, meta.compacted.0)?;
@@ -191,7 +194,7 @@ pub(super) fn set_meta(transaction: &WriteTransaction, meta: Meta) -> Result<(),
 }
 
 /// The revision of the newest entry, and how many entries there are.
-pub(super) fn newest_and_count(database: &Database) -> Result<(Revision, u64), Trouble> {
+pub(super) fn newest_and_count(database: &Database) -> Result<(Revision, u64), FileLogError> {
     let table = database.begin_read()?.open_table(ENTRIES)?;
     let newest = match table.last()? {
         Some((key, _)) => format::decode_key(key.value())?.0,

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use tenure_core::Revision;
 use tenure_store::{
-    AppendError, Commit, DEFAULT_VALUE_BYTES_MAX, Durability, Entry, FileLog, FileOptions, Log,
-    MemoryLog, Replayed, SaveError, Write, file,
+    AppendDurability, AppendError, Commit, DEFAULT_VALUE_BYTES_MAX, FileLog, FileOptions, KeyWrite,
+    Log, LogEntry, MemoryLog, Replayed, SaveError, file,
 };
 
 /// Revision, key and value of every entry; then the newest revision and the floor.
@@ -42,7 +42,7 @@ impl Harness {
 pub(crate) fn state(log: &mut dyn Log) -> State {
     let mut entries = Vec::new();
     let Replayed { last, compacted } = log
-        .replay(&mut |Entry { revision, key, value }| {
+        .replay(&mut |LogEntry { revision, key, value }| {
             let value = value.map(|v| String::from_utf8(v.to_vec()).unwrap());
             entries.push((revision.0, key.to_string(), value));
         })
@@ -51,19 +51,19 @@ pub(crate) fn state(log: &mut dyn Log) -> State {
     (entries, last.0, compacted.0)
 }
 
-pub(crate) fn put(key: &str, value: &str, replaces: u64) -> Write {
-    Write {
+pub(crate) fn put(key: &str, value: &str, replaces: u64) -> KeyWrite {
+    KeyWrite {
         key: Arc::from(key),
         value: Some(Bytes::copy_from_slice(value.as_bytes())),
         replaces: (replaces > 0).then_some(Revision(replaces)),
     }
 }
 
-pub(crate) fn gone(key: &str, replaces: u64) -> Write {
-    Write { value: None, ..put(key, "", replaces) }
+pub(crate) fn gone(key: &str, replaces: u64) -> KeyWrite {
+    KeyWrite { value: None, ..put(key, "", replaces) }
 }
 
-pub(crate) fn commit(revision: u64, writes: Vec<Write>) -> Commit {
+pub(crate) fn commit(revision: u64, writes: Vec<KeyWrite>) -> Commit {
     Commit { revision: Revision(revision), writes }
 }
 
@@ -83,7 +83,7 @@ fn memory() -> Harness {
     }
 }
 
-fn file(durability: Durability) -> Harness {
+fn file(durability: AppendDurability) -> Harness {
     let folder = TempDir::new().unwrap();
     let place = folder.path().join("data");
     let options = FileOptions { durability, ..FileOptions::default() };
@@ -253,7 +253,7 @@ fn a_snapshot_holds_everything(mut h: Harness) {
 
 fn any_bytes_are_values(mut h: Harness) {
     let bytes = Bytes::from_static(b"\0\xff{}");
-    let write = Write { key: Arc::from("\u{0}é"), value: Some(bytes.clone()), replaces: None };
+    let write = KeyWrite { key: Arc::from("\u{0}é"), value: Some(bytes.clone()), replaces: None };
     h.log().append(&[commit(1, vec![write])]).unwrap();
     h.reopen();
     let mut found = Vec::new();
@@ -268,12 +268,12 @@ fn r182_r183_r188_memory_keeps_the_contract() {
 
 #[test]
 fn r182_r183_r188_strict_file_keeps_the_contract() {
-    contract(|| file(Durability::Strict));
+    contract(|| file(AppendDurability::Strict));
 }
 
 #[test]
 fn r182_r183_r188_relaxed_file_keeps_the_contract() {
-    contract(|| file(Durability::Relaxed));
+    contract(|| file(AppendDurability::Relaxed));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
-use tenure_store::{FileLog, FileOptions, OpenError};
+use tenure_store::{FileLog, FileOptions, LogOpenError};
 
 /// The unit that a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -39,7 +39,7 @@ impl Disk {
     }
 
     /// Opens the log that is kept here.
-    pub(crate) fn open(&self, options: FileOptions) -> Result<FileLog, OpenError> {
+    pub(crate) fn open(&self, options: FileOptions) -> Result<FileLog, LogOpenError> {
         FileLog::with_storage(self.clone(), self.journal(), options)
     }
 

@@ -7,11 +7,11 @@ use std::path::Path;
 use redb::{Database, ReadableDatabase as _, TableDefinition};
 use tempfile::TempDir;
 use tenure_core::Revision;
-use tenure_store::{Durability, FileLog, FileOptions, Log, OpenError, RestoreError, file};
+use tenure_store::{AppendDurability, FileLog, FileOptions, Log, LogOpenError, RestoreError, file};
 
 use crate::contract::{commit, put, state};
 
-fn open(path: &Path) -> Result<FileLog, OpenError> {
+fn open(path: &Path) -> Result<FileLog, LogOpenError> {
     FileLog::open(path, FileOptions::default())
 }
 
@@ -23,7 +23,7 @@ fn r194_one_process_at_a_time() {
     let lock = folder.path().join("lock").display().to_string();
     let holder = format!("process {}", std::process::id());
     assert_eq!(error.to_string(), format!("the data folder is in use: {holder} holds `{lock}`"));
-    assert_eq!(error, OpenError::InUse { path: lock, holder });
+    assert_eq!(error, LogOpenError::InUse { path: lock, holder });
     drop(first);
     open(folder.path()).unwrap();
 }
@@ -62,7 +62,7 @@ fn r196_unusable_folders_are_named() {
         );
     }
     let error = open(Path::new("/proc/nowhere")).unwrap_err();
-    assert!(matches!(error, OpenError::Folder { .. }), "{error}");
+    assert!(matches!(error, LogOpenError::Folder { .. }), "{error}");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn r196_other_files_are_refused() {
     let place = folder.path().join("log.redb");
     fs::write(&place, "not a log, but long enough to be looked at. ".repeat(200)).unwrap();
     let error = open(folder.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    assert!(matches!(error, LogOpenError::Foreign { .. }), "{error}");
     fs::remove_file(&place).unwrap();
     Database::create(&place).unwrap();
     assert_eq!(
@@ -160,7 +160,7 @@ fn size(path: &Path) -> u64 {
 
 #[test]
 fn r186_a_killed_process_loses_nothing_whatever_its_durability() {
-    for durability in [Durability::Strict, Durability::Relaxed] {
+    for durability in [AppendDurability::Strict, AppendDurability::Relaxed] {
         let folder = TempDir::new().unwrap();
         let (before, after) = (folder.path().join("before"), folder.path().join("after"));
         let options = FileOptions { durability, ..FileOptions::default() };
@@ -172,7 +172,7 @@ fn r186_a_killed_process_loses_nothing_whatever_its_durability() {
         let found = state(&mut FileLog::open(&after, options).unwrap());
         assert_eq!(found.0, state(&mut log).0, "{durability:?}");
         // Under relaxed durability nobody can know, so it jumps all the same.
-        let last = if durability == Durability::Strict { 19 } else { 1 << 20 };
+        let last = if durability == AppendDurability::Strict { 19 } else { 1 << 20 };
         assert_eq!(found.1, last, "{durability:?}");
     }
 }

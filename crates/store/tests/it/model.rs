@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tenure_core::Revision;
-use tenure_store::{Commit, Durability, FileLog, FileOptions, Log, MemoryLog, Write};
+use tenure_store::{AppendDurability, Commit, FileLog, FileOptions, KeyWrite, Log, MemoryLog};
 
 use crate::contract::{State, commit, gone, put, state};
 use crate::disk::Disk;
@@ -47,7 +47,7 @@ impl Model {
         commit(self.last, writes)
     }
 
-    fn write(&mut self, key: u8, value: Option<u8>) -> Option<Write> {
+    fn write(&mut self, key: u8, value: Option<u8>) -> Option<KeyWrite> {
         let key = format!("/registry/{key}");
         let replaces = self.live.remove(&key).unwrap_or(0);
         let write = match value {
@@ -139,7 +139,7 @@ proptest! {
     fn r183_a_relaxed_file_equals_the_model(steps in proptest::collection::vec(step(), 0..12)) {
         let folder = TempDir::new().unwrap();
         let options =
-            FileOptions { durability: Durability::Relaxed, ..FileOptions::default() };
+            FileOptions { durability: AppendDurability::Relaxed, ..FileOptions::default() };
         let open = || -> Box<dyn Log> { Box::new(FileLog::open(folder.path(), options).unwrap()) };
         // Without a sync nothing is promised after a kill, so this history only closes.
         run(&steps, open(), |log, _| {

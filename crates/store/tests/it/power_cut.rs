@@ -2,7 +2,9 @@
 
 use redb::StorageBackend as _;
 use tenure_core::Revision;
-use tenure_store::{AppendError, Commit, Durability, FileLog, FileOptions, Log, REVISION_STEP};
+use tenure_store::{
+    AppendDurability, AppendError, Commit, FileLog, FileOptions, Log, REVISION_STEP,
+};
 
 use crate::contract::{State, commit, gone, put, state};
 use crate::disk::{Disk, PowerCuts, Unsynced};
@@ -51,7 +53,7 @@ fn run(log: &mut FileLog, step: &Step) -> Result<(), AppendError> {
     }
 }
 
-fn options(durability: Durability) -> FileOptions {
+fn options(durability: AppendDurability) -> FileOptions {
     FileOptions {
         durability,
         cache_bytes: 1024 * 1024,
@@ -74,14 +76,14 @@ struct Milestone {
 /// A disk with an empty log, as the data folder receives it: made aside, synced, then moved there.
 fn empty_log() -> Disk {
     let disk = Disk::default();
-    drop(disk.open(options(Durability::Strict)).unwrap());
+    drop(disk.open(options(AppendDurability::Strict)).unwrap());
     disk.sync_data().unwrap();
     disk.journal().sync_data().unwrap();
     disk
 }
 
 /// Runs the workload on a disk that records, and notes what held when.
-fn record(durability: Durability) -> (Disk, Vec<Milestone>) {
+fn record(durability: AppendDurability) -> (Disk, Vec<Milestone>) {
     let disk = empty_log();
     let begin = disk.count();
     let mut log = disk.open(options(durability)).unwrap();
@@ -90,7 +92,7 @@ fn record(durability: Durability) -> (Disk, Vec<Milestone>) {
     for step in workload() {
         let begun = disk.count();
         run(&mut log, &step).unwrap();
-        let durable = durability == Durability::Strict || !matches!(step, Step::Append(_));
+        let durable = durability == AppendDurability::Strict || !matches!(step, Step::Append(_));
         let returned = disk.count();
         milestones.push(Milestone { state: state(&mut log), begun, returned, durable });
     }
@@ -98,7 +100,7 @@ fn record(durability: Durability) -> (Disk, Vec<Milestone>) {
 }
 
 /// Cuts the power everywhere; `same` says whether a recovered state is one of the history.
-fn check_every_cut(durability: Durability, same: impl Fn(usize, &State, &State) -> bool) {
+fn check_every_cut(durability: AppendDurability, same: impl Fn(usize, &State, &State) -> bool) {
     let (disk, milestones) = record(durability);
     let accesses = disk.accesses();
     let mut cuts = PowerCuts::new(&accesses);
@@ -132,14 +134,14 @@ fn check_every_cut(durability: Durability, same: impl Fn(usize, &State, &State) 
 
 #[test]
 fn r31_r186_strict_survives_a_power_cut_after_every_access() {
-    check_every_cut(Durability::Strict, |_, expected, found| expected == found);
+    check_every_cut(AppendDurability::Strict, |_, expected, found| expected == found);
 }
 
 #[test]
 fn r31_r186_relaxed_keeps_a_prefix_and_jumps_ahead() {
-    let (_, milestones) = record(Durability::Relaxed);
+    let (_, milestones) = record(AppendDurability::Relaxed);
     let closing = milestones.last().unwrap().returned;
-    check_every_cut(Durability::Relaxed, |cut, expected, found| {
+    check_every_cut(AppendDurability::Relaxed, |cut, expected, found| {
         let prefix = (&expected.0, expected.2) == (&found.0, found.2);
         let handed_out = milestones.iter().rfind(|m| m.returned <= cut).unwrap().state.1;
         let jumped = found.1 == REVISION_STEP;
@@ -152,22 +154,22 @@ fn r31_r186_relaxed_keeps_a_prefix_and_jumps_ahead() {
 fn r186_a_clean_end_does_not_jump() {
     let disk = Disk::default();
     for revision in 1..4 {
-        let mut log = disk.open(options(Durability::Relaxed)).unwrap();
+        let mut log = disk.open(options(AppendDurability::Relaxed)).unwrap();
         assert_eq!(state(&mut log).1, revision - 1);
         log.append(&[commit(revision, vec![put("a", "", 0)])]).unwrap();
     }
-    let mut log = disk.open(options(Durability::Strict)).unwrap();
+    let mut log = disk.open(options(AppendDurability::Strict)).unwrap();
     assert_eq!(state(&mut log).1, 3);
 }
 
 #[test]
 fn r32_a_full_disk_stops_writes_and_loses_nothing() {
-    let (_, milestones) = record(Durability::Strict);
+    let (_, milestones) = record(AppendDurability::Strict);
     let opened = milestones[1].begun;
     let workload_end = milestones.last().unwrap().returned;
     for room in 0..workload_end - opened {
         let disk = empty_log();
-        let mut log = disk.open(options(Durability::Strict)).unwrap();
+        let mut log = disk.open(options(AppendDurability::Strict)).unwrap();
         disk.fill_up_after(room);
         let mut done = 0;
         let mut failure = None;
@@ -193,7 +195,7 @@ fn r32_a_full_disk_stops_writes_and_loses_nothing() {
         }
         drop(log);
         let mut log = Disk::with_images(disk.images())
-            .open(options(Durability::Strict))
+            .open(options(AppendDurability::Strict))
             .unwrap_or_else(|error| panic!("room for {room}: {error}"));
         // Of the write that failed nobody knows whether it arrived, but it did so whole.
         let found = state(&mut log);

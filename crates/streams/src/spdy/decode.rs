@@ -4,8 +4,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::headers::Unpacker;
 use super::{
-    CONTROL_BYTES_MAX, FLAG_FIN, FLAG_UNIDIRECTIONAL, Frame, FrameError, LENGTH_MASK, STREAM_MASK,
-    VERSION, kind,
+    CONTROL_BYTES_MAX, FLAG_FIN, FLAG_UNIDIRECTIONAL, FrameError, LENGTH_MASK, STREAM_MASK,
+    SpdyFrame, VERSION, kind,
 };
 
 /// Reads frames of one direction of a connection.
@@ -15,10 +15,10 @@ use super::{
 pub struct Decoder {
     buffer: BytesMut,
     unpacker: Unpacker,
-    state: State,
+    state: DecoderState,
 }
 
-enum State {
+enum DecoderState {
     /// A frame begins.
     Head,
     /// Within a data frame.
@@ -31,14 +31,14 @@ enum State {
 
 impl Default for Decoder {
     fn default() -> Decoder {
-        Decoder { buffer: BytesMut::new(), unpacker: Unpacker::new(), state: State::Head }
+        Decoder { buffer: BytesMut::new(), unpacker: Unpacker::new(), state: DecoderState::Head }
     }
 }
 
 impl Decoder {
     /// Takes bytes as they came.
     pub fn push(&mut self, bytes: &[u8]) {
-        if !matches!(self.state, State::Failed(_)) {
+        if !matches!(self.state, DecoderState::Failed(_)) {
             self.buffer.extend_from_slice(bytes);
         }
     }
@@ -50,29 +50,29 @@ impl Decoder {
     }
 
     /// The next frame; `None` when more bytes are needed. After an error there is no more.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<SpdyFrame>, FrameError> {
         let result = self.step();
         if let Err(error) = &result {
-            self.state = State::Failed(error.clone());
+            self.state = DecoderState::Failed(error.clone());
             self.buffer.clear();
         }
         result
     }
 
-    fn step(&mut self) -> Result<Option<Frame>, FrameError> {
+    fn step(&mut self) -> Result<Option<SpdyFrame>, FrameError> {
         loop {
             match &mut self.state {
-                State::Failed(error) => return Err(error.clone()),
-                State::Skip { left } => {
+                DecoderState::Failed(error) => return Err(error.clone()),
+                DecoderState::Skip { left } => {
                     let part = (*left).min(self.buffer.len());
                     self.buffer.advance(part);
                     *left -= part;
                     if *left > 0 {
                         return Ok(None);
                     }
-                    self.state = State::Head;
+                    self.state = DecoderState::Head;
                 }
-                State::Data { stream, left, fin } => {
+                DecoderState::Data { stream, left, fin } => {
                     let part = (*left).min(self.buffer.len());
                     if part == 0 && *left > 0 {
                         return Ok(None);
@@ -81,24 +81,24 @@ impl Decoder {
                     let (stream, last) = (*stream, *left == 0);
                     let fin = *fin && last;
                     if last {
-                        self.state = State::Head;
+                        self.state = DecoderState::Head;
                     }
                     let bytes = self.buffer.split_to(part).freeze();
-                    return Ok(Some(Frame::Data { stream, bytes, fin }));
+                    return Ok(Some(SpdyFrame::Data { stream, bytes, fin }));
                 }
-                State::Head => match self.head()? {
-                    Next::Wait => return Ok(None),
-                    Next::Frame(frame) => return Ok(Some(frame)),
-                    Next::Again => {}
+                DecoderState::Head => match self.head()? {
+                    DecodeStep::Wait => return Ok(None),
+                    DecodeStep::Frame(frame) => return Ok(Some(frame)),
+                    DecodeStep::Again => {}
                 },
             }
         }
     }
 
-    fn head(&mut self) -> Result<Next, FrameError> {
+    fn head(&mut self) -> Result<DecodeStep, FrameError> {
         let mut peek = self.buffer.as_ref();
         let (Ok(first), Ok(second)) = (peek.try_get_u32(), peek.try_get_u32()) else {
-            return Ok(Next::Wait);
+            return Ok(DecodeStep::Wait);
         };
         let [flags, ..] = second.to_be_bytes();
         let length = usize::try_from(second & LENGTH_MASK).unwrap_or(usize::MAX);
@@ -108,8 +108,8 @@ impl Decoder {
             }
             self.buffer.advance(8);
             let fin = flags & FLAG_FIN != 0;
-            self.state = State::Data { stream: first, left: length, fin };
-            return Ok(Next::Again);
+            self.state = DecoderState::Data { stream: first, left: length, fin };
+            return Ok(DecodeStep::Again);
         }
         let [high, low, kind_high, kind_low] = first.to_be_bytes();
         let version = u16::from_be_bytes([high & 0x7f, low]);
@@ -119,21 +119,21 @@ impl Decoder {
         }
         if !known(kind) {
             self.buffer.advance(8);
-            self.state = State::Skip { left: length };
-            return Ok(Next::Again);
+            self.state = DecoderState::Skip { left: length };
+            return Ok(DecodeStep::Again);
         }
         if length > CONTROL_BYTES_MAX {
             return Err(FrameError::TooLong(length));
         }
         if peek.len() < length {
-            return Ok(Next::Wait);
+            return Ok(DecodeStep::Wait);
         }
         self.buffer.advance(8);
         let payload = self.buffer.split_to(length).freeze();
-        self.control(kind, flags, payload).map(Next::Frame)
+        self.control(kind, flags, payload).map(DecodeStep::Frame)
     }
 
-    fn control(&mut self, kind: u16, flags: u8, payload: Bytes) -> Result<Frame, FrameError> {
+    fn control(&mut self, kind: u16, flags: u8, payload: Bytes) -> Result<SpdyFrame, FrameError> {
         let mut payload = payload;
         let mut number = || payload.try_get_u32().map_err(|_| FrameError::Malformed(kind));
         let fin = flags & FLAG_FIN != 0;
@@ -144,25 +144,25 @@ impl Decoder {
                 payload.try_get_u16().map_err(|_| FrameError::Malformed(kind))?;
                 let headers = self.unpacker.unpack(&payload)?;
                 let unidirectional = flags & FLAG_UNIDIRECTIONAL != 0;
-                return Ok(Frame::Open { stream, headers, fin, unidirectional });
+                return Ok(SpdyFrame::Open { stream, headers, fin, unidirectional });
             }
             kind::SYN_REPLY => {
                 let stream = named(number()?)?;
                 let headers = self.unpacker.unpack(&payload)?;
-                return Ok(Frame::Reply { stream, headers, fin });
+                return Ok(SpdyFrame::Reply { stream, headers, fin });
             }
             kind::HEADERS => {
                 let stream = named(number()?)?;
                 let headers = self.unpacker.unpack(&payload)?;
-                return Ok(Frame::Headers { stream, headers, fin });
+                return Ok(SpdyFrame::Headers { stream, headers, fin });
             }
-            kind::RST_STREAM => Frame::Reset { stream: named(number()?)?, status: number()? },
-            kind::PING => Frame::Ping { id: number()? },
-            kind::GOAWAY => Frame::GoAway { last: number()? & STREAM_MASK, status: number()? },
+            kind::RST_STREAM => SpdyFrame::Reset { stream: named(number()?)?, status: number()? },
+            kind::PING => SpdyFrame::Ping { id: number()? },
+            kind::GOAWAY => SpdyFrame::GoAway { last: number()? & STREAM_MASK, status: number()? },
             kind::WINDOW_UPDATE => {
-                Frame::Window { stream: number()? & STREAM_MASK, delta: number()? }
+                SpdyFrame::Window { stream: number()? & STREAM_MASK, delta: number()? }
             }
-            _ => return Ok(Frame::Settings),
+            _ => return Ok(SpdyFrame::Settings),
         };
         if payload.has_remaining() {
             return Err(FrameError::Malformed(kind));
@@ -171,11 +171,11 @@ impl Decoder {
     }
 }
 
-enum Next {
+enum DecodeStep {
     /// More bytes are needed.
     Wait,
     /// Here is one.
-    Frame(Frame),
+    Frame(SpdyFrame),
     /// The state has moved.
     Again,
 }

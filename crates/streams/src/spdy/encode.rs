@@ -4,7 +4,7 @@ use bytes::BufMut;
 
 use super::headers::Packer;
 use super::{
-    FLAG_FIN, FLAG_UNIDIRECTIONAL, Frame, Headers, LENGTH_MASK, STREAM_MASK, VERSION, kind,
+    FLAG_FIN, FLAG_UNIDIRECTIONAL, Headers, LENGTH_MASK, STREAM_MASK, SpdyFrame, VERSION, kind,
 };
 
 /// Writes frames of one direction of a connection.
@@ -18,10 +18,10 @@ pub struct Encoder {
 
 impl Encoder {
     /// Writes a frame. Data longer than a frame becomes several.
-    pub fn encode(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, frame: &SpdyFrame, out: &mut Vec<u8>) {
         match frame {
-            Frame::Data { stream, bytes, fin } => data(*stream, bytes, *fin, out),
-            Frame::Open { stream, headers, fin, unidirectional } => {
+            SpdyFrame::Data { stream, bytes, fin } => data(*stream, bytes, *fin, out),
+            SpdyFrame::Open { stream, headers, fin, unidirectional } => {
                 let unidirectional = if *unidirectional { FLAG_UNIDIRECTIONAL } else { 0 };
                 let mut payload = Vec::new();
                 payload.put_u32(stream & STREAM_MASK);
@@ -30,23 +30,23 @@ impl Encoder {
                 self.packer.pack(headers, &mut payload);
                 control(kind::SYN_STREAM, fin_flag(*fin) | unidirectional, &payload, out);
             }
-            Frame::Reply { stream, headers, fin } => {
+            SpdyFrame::Reply { stream, headers, fin } => {
                 let payload = self.stream_headers(*stream, headers);
                 control(kind::SYN_REPLY, fin_flag(*fin), &payload, out);
             }
-            Frame::Headers { stream, headers, fin } => {
+            SpdyFrame::Headers { stream, headers, fin } => {
                 let payload = self.stream_headers(*stream, headers);
                 control(kind::HEADERS, fin_flag(*fin), &payload, out);
             }
-            Frame::Reset { stream, status } => {
+            SpdyFrame::Reset { stream, status } => {
                 control(kind::RST_STREAM, 0, &two(stream & STREAM_MASK, *status), out);
             }
-            Frame::Settings => control(kind::SETTINGS, 0, &0_u32.to_be_bytes(), out),
-            Frame::Ping { id } => control(kind::PING, 0, &id.to_be_bytes(), out),
-            Frame::GoAway { last, status } => {
+            SpdyFrame::Settings => control(kind::SETTINGS, 0, &0_u32.to_be_bytes(), out),
+            SpdyFrame::Ping { id } => control(kind::PING, 0, &id.to_be_bytes(), out),
+            SpdyFrame::GoAway { last, status } => {
                 control(kind::GOAWAY, 0, &two(last & STREAM_MASK, *status), out);
             }
-            Frame::Window { stream, delta } => {
+            SpdyFrame::Window { stream, delta } => {
                 control(kind::WINDOW_UPDATE, 0, &two(stream & STREAM_MASK, *delta), out);
             }
         }

@@ -40,7 +40,7 @@ pub const CANCEL: u32 = 5;
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum SpdyFrame {
     /// `SYN_STREAM`: the sender opens a stream.
     Open {
         /// Its number: odd from clients, even from servers.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use tenure_streams::channel::{
-    COMMAND, FORWARD, Message, Protocol, Sizes, TUNNEL, encode_one_way, negotiate,
+    COMMAND, ChannelMessage, FORWARD, Protocol, Sizes, TUNNEL, encode_one_way, negotiate,
     negotiate_one_way, terminal_size,
 };
 
@@ -35,18 +35,18 @@ fn r130_forwarding_knows_version_4_only() {
 fn r127_the_first_byte_is_the_channel() {
     let bytes = Bytes::from_static;
     for (protocol, message, meaning) in [
-        (Protocol::V5, bytes(b"\x00hi"), Message::Data(0, bytes(b"hi"))),
-        (Protocol::V4, bytes(b"\x04{}"), Message::Data(4, bytes(b"{}"))),
-        (Protocol::V5, bytes(b"\x00"), Message::Data(0, bytes(b""))),
-        (Protocol::V5, bytes(b""), Message::Nothing),
-        (Protocol::V5, bytes(b"\xff\x00"), Message::Close(0)),
-        (Protocol::V5, bytes(b"\xff"), Message::Broken),
-        (Protocol::V5, bytes(b"\xff\x00\x00"), Message::Broken),
-        (Protocol::V4, bytes(b"\xff\x00"), Message::Data(255, bytes(b"\x00"))),
-        (Protocol::V4Text, bytes(b"0Zm9vCgo="), Message::Data(0, bytes(b"foo\n\n"))),
-        (Protocol::V1Text, bytes(b"1Cg=="), Message::Data(1, bytes(b"\n"))),
-        (Protocol::V1Text, bytes(b"0not base64!"), Message::Nothing),
-        (Protocol::V1Text, bytes(b"\x00Cg=="), Message::Nothing),
+        (Protocol::V5, bytes(b"\x00hi"), ChannelMessage::Data(0, bytes(b"hi"))),
+        (Protocol::V4, bytes(b"\x04{}"), ChannelMessage::Data(4, bytes(b"{}"))),
+        (Protocol::V5, bytes(b"\x00"), ChannelMessage::Data(0, bytes(b""))),
+        (Protocol::V5, bytes(b""), ChannelMessage::Nothing),
+        (Protocol::V5, bytes(b"\xff\x00"), ChannelMessage::Close(0)),
+        (Protocol::V5, bytes(b"\xff"), ChannelMessage::Broken),
+        (Protocol::V5, bytes(b"\xff\x00\x00"), ChannelMessage::Broken),
+        (Protocol::V4, bytes(b"\xff\x00"), ChannelMessage::Data(255, bytes(b"\x00"))),
+        (Protocol::V4Text, bytes(b"0Zm9vCgo="), ChannelMessage::Data(0, bytes(b"foo\n\n"))),
+        (Protocol::V1Text, bytes(b"1Cg=="), ChannelMessage::Data(1, bytes(b"\n"))),
+        (Protocol::V1Text, bytes(b"0not base64!"), ChannelMessage::Nothing),
+        (Protocol::V1Text, bytes(b"\x00Cg=="), ChannelMessage::Nothing),
     ] {
         assert_eq!(protocol.decode(message.clone()), meaning, "{protocol:?} {message:?}");
     }
@@ -98,7 +98,7 @@ proptest! {
     fn what_is_encoded_is_decoded(channel in 0_u8..10, bytes: Vec<u8>) {
         for protocol in COMMAND {
             let message = protocol.encode(channel, &bytes);
-            let meant = Message::Data(channel, bytes.clone().into());
+            let meant = ChannelMessage::Data(channel, bytes.clone().into());
             prop_assert_eq!(protocol.decode(message.clone()), meant);
             prop_assert!(!protocol.text() || std::str::from_utf8(&message).is_ok());
         }

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tenure_streams::outcome::Outcome;
+use tenure_streams::outcome::CommandOutcome;
 
 #[test]
 fn r128_an_exit_code_is_a_cause_of_the_status() {
-    let status: Value = serde_json::from_slice(&Outcome::of_code(7).status()).unwrap();
+    let status: Value = serde_json::from_slice(&CommandOutcome::of_code(7).status()).unwrap();
     assert_eq!(
         status,
         json!({
@@ -15,27 +15,27 @@ fn r128_an_exit_code_is_a_cause_of_the_status() {
             "details": { "causes": [{ "reason": "ExitCode", "message": "7" }] },
         })
     );
-    let success: Value = serde_json::from_slice(&Outcome::of_code(0).status()).unwrap();
+    let success: Value = serde_json::from_slice(&CommandOutcome::of_code(0).status()).unwrap();
     assert_eq!(success, json!({ "metadata": {}, "status": "Success" }));
 }
 
 #[test]
 fn r128_an_outcome_is_read_as_it_was_written() {
-    for outcome in [Outcome::Success, Outcome::Code(137), Outcome::Code(-1)] {
-        assert_eq!(Outcome::read(&outcome.status()), outcome);
+    for outcome in [CommandOutcome::Success, CommandOutcome::Code(137), CommandOutcome::Code(-1)] {
+        assert_eq!(CommandOutcome::read(&outcome.status()), outcome);
     }
-    let failed = Outcome::Failed("no such file".into());
+    let failed = CommandOutcome::Failed("no such file".into());
     assert_eq!(
-        Outcome::read(&failed.status()),
-        Outcome::Failed("Internal error occurred: no such file".into())
+        CommandOutcome::read(&failed.status()),
+        CommandOutcome::Failed("Internal error occurred: no such file".into())
     );
-    assert_eq!(Outcome::read(b""), Outcome::Success);
-    assert_eq!(Outcome::read(b"gone"), Outcome::Failed("gone".into()));
+    assert_eq!(CommandOutcome::read(b""), CommandOutcome::Success);
+    assert_eq!(CommandOutcome::read(b"gone"), CommandOutcome::Failed("gone".into()));
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_an_outcome(bytes: Vec<u8>) {
-        let _ = Outcome::read(&bytes);
+        let _ = CommandOutcome::read(&bytes);
     }
 }

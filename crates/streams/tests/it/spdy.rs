@@ -4,7 +4,7 @@ use bytes::Bytes;
 use flate2::{Compress, Compression, FlushCompress};
 use proptest::prelude::*;
 use tenure_streams::spdy::{
-    CONTROL_BYTES_MAX, Decoder, Encoder, Frame, FrameError, HEADER_BYTES_MAX, Headers,
+    CONTROL_BYTES_MAX, Decoder, Encoder, FrameError, HEADER_BYTES_MAX, Headers, SpdyFrame,
 };
 
 /// Two streams as zlib itself packs them: the second refers to the first and to the dictionary.
@@ -21,7 +21,7 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-fn all(decoder: &mut Decoder) -> Result<Vec<Frame>, FrameError> {
+fn all(decoder: &mut Decoder) -> Result<Vec<SpdyFrame>, FrameError> {
     let mut frames = Vec::new();
     while let Some(frame) = decoder.next_frame()? {
         frames.push(frame);
@@ -29,13 +29,13 @@ fn all(decoder: &mut Decoder) -> Result<Vec<Frame>, FrameError> {
     Ok(frames)
 }
 
-fn read(bytes: &[u8]) -> Result<Vec<Frame>, FrameError> {
+fn read(bytes: &[u8]) -> Result<Vec<SpdyFrame>, FrameError> {
     let mut decoder = Decoder::default();
     decoder.push(bytes);
     all(&mut decoder)
 }
 
-fn write(frames: &[Frame]) -> Vec<u8> {
+fn write(frames: &[SpdyFrame]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = Encoder::default();
     for frame in frames {
@@ -65,14 +65,14 @@ fn opened_with(block: &[u8]) -> Vec<u8> {
 #[test]
 fn r129_headers_packed_by_zlib_with_the_dictionary_are_read() {
     let frames = read(&unhex(PACKED_BY_ZLIB)).unwrap();
-    let open = |stream, kind| Frame::Open {
+    let open = |stream, kind| SpdyFrame::Open {
         stream,
         headers: Headers::new(&[("streamType", kind), ("port", "8080"), ("requestID", "0")]),
         fin: false,
         unidirectional: false,
     };
     assert_eq!(frames, [open(1, "error"), open(3, "data")]);
-    let Frame::Open { headers, .. } = &frames[1] else { panic!() };
+    let SpdyFrame::Open { headers, .. } = &frames[1] else { panic!() };
     assert_eq!(headers.get("streamType"), "data");
     assert_eq!(headers.get("nothing"), "");
 }
@@ -80,26 +80,26 @@ fn r129_headers_packed_by_zlib_with_the_dictionary_are_read() {
 #[test]
 fn r129_frames_look_as_spdy_says() {
     for (frame, bytes) in [
-        (Frame::Ping { id: 2 }, &b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x02"[..]),
+        (SpdyFrame::Ping { id: 2 }, &b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x02"[..]),
         (
-            Frame::Reset { stream: 3, status: 5 },
+            SpdyFrame::Reset { stream: 3, status: 5 },
             b"\x80\x03\x00\x03\x00\x00\x00\x08\x00\x00\x00\x03\x00\x00\x00\x05",
         ),
         (
-            Frame::GoAway { last: 7, status: 0 },
+            SpdyFrame::GoAway { last: 7, status: 0 },
             b"\x80\x03\x00\x07\x00\x00\x00\x08\x00\x00\x00\x07\x00\x00\x00\x00",
         ),
         (
-            Frame::Window { stream: 1, delta: 9 },
+            SpdyFrame::Window { stream: 1, delta: 9 },
             b"\x80\x03\x00\x09\x00\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\x09",
         ),
         (
-            Frame::Data { stream: 1, bytes: Bytes::from_static(b"hi"), fin: true },
+            SpdyFrame::Data { stream: 1, bytes: Bytes::from_static(b"hi"), fin: true },
             b"\x00\x00\x00\x01\x01\x00\x00\x02hi",
         ),
-        (Frame::Settings, b"\x80\x03\x00\x04\x00\x00\x00\x04\x00\x00\x00\x00"),
+        (SpdyFrame::Settings, b"\x80\x03\x00\x04\x00\x00\x00\x04\x00\x00\x00\x00"),
         (
-            Frame::Reply { stream: 1, headers: Headers::default(), fin: false },
+            SpdyFrame::Reply { stream: 1, headers: Headers::default(), fin: false },
             b"\x80\x03\x00\x02\x00\x00\x00\x18\x00\x00\x00\x01\
               \x78\xbb\xe3\xc6\xa7\xc2\x00\x04\x00\xfb\xff\x00\x00\x00\x00\
               \x00\x00\x00\xff\xff",
@@ -117,7 +117,7 @@ fn r129_data_is_handed_out_as_it_arrives() {
     assert_eq!(decoder.next_frame(), Ok(None));
     for _ in 0..3 {
         decoder.push(&[b'x'; 1000]);
-        let part = Frame::Data { stream: 5, bytes: vec![b'x'; 1000].into(), fin: false };
+        let part = SpdyFrame::Data { stream: 5, bytes: vec![b'x'; 1000].into(), fin: false };
         assert_eq!(all(&mut decoder).unwrap(), [part]);
         assert_eq!(decoder.pending(), 0);
     }
@@ -126,7 +126,7 @@ fn r129_data_is_handed_out_as_it_arrives() {
 #[test]
 fn r129_kinds_nobody_knows_are_passed_over() {
     let mut bytes = control(77, 0, &[1; 100_000]);
-    bytes.extend(write(&[Frame::Ping { id: 1 }]));
+    bytes.extend(write(&[SpdyFrame::Ping { id: 1 }]));
     let mut decoder = Decoder::default();
     let mut frames = Vec::new();
     for part in bytes.chunks(999) {
@@ -134,7 +134,7 @@ fn r129_kinds_nobody_knows_are_passed_over() {
         frames.extend(all(&mut decoder).unwrap());
         assert!(decoder.pending() < 999);
     }
-    assert_eq!(frames, [Frame::Ping { id: 1 }]);
+    assert_eq!(frames, [SpdyFrame::Ping { id: 1 }]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn what_is_no_frame_is_refused_for_good() {
         let mut decoder = Decoder::default();
         decoder.push(&bytes);
         assert_eq!(decoder.next_frame(), Err(why.clone()), "{bytes:?}");
-        decoder.push(&write(&[Frame::Ping { id: 1 }]));
+        decoder.push(&write(&[SpdyFrame::Ping { id: 1 }]));
         assert_eq!(decoder.next_frame(), Err(why));
         assert_eq!(decoder.pending(), 0);
     }
@@ -179,7 +179,7 @@ fn what_is_no_frame_is_refused_for_good() {
 fn several_values_of_a_name_are_cut_to_the_first() {
     let block = b"\x00\x00\x00\x01\x00\x00\x00\x01a\x00\x00\x00\x03x\x00y";
     let frames = read(&opened_with(block)).unwrap();
-    let Frame::Open { headers, .. } = &frames[0] else { panic!() };
+    let SpdyFrame::Open { headers, .. } = &frames[0] else { panic!() };
     assert_eq!(headers.get("a"), "x");
 }
 
@@ -191,11 +191,11 @@ fn headers() -> impl Strategy<Value = Headers> {
     })
 }
 
-fn frame() -> impl Strategy<Value = Frame> {
+fn frame() -> impl Strategy<Value = SpdyFrame> {
     let stream = 1..=0x7fff_ffff_u32;
     prop_oneof![
         (stream.clone(), headers(), any::<bool>(), any::<bool>()).prop_map(
-            |(stream, headers, fin, unidirectional)| Frame::Open {
+            |(stream, headers, fin, unidirectional)| SpdyFrame::Open {
                 stream,
                 headers,
                 fin,
@@ -203,31 +203,31 @@ fn frame() -> impl Strategy<Value = Frame> {
             }
         ),
         (stream.clone(), headers(), any::<bool>())
-            .prop_map(|(stream, headers, fin)| Frame::Reply { stream, headers, fin }),
+            .prop_map(|(stream, headers, fin)| SpdyFrame::Reply { stream, headers, fin }),
         (stream.clone(), headers(), any::<bool>())
-            .prop_map(|(stream, headers, fin)| Frame::Headers { stream, headers, fin }),
-        (stream.clone(), any::<u32>()).prop_map(|(stream, status)| Frame::Reset { stream, status }),
-        any::<u32>().prop_map(|id| Frame::Ping { id }),
-        (stream.clone(), any::<u32>()).prop_map(|(last, status)| Frame::GoAway { last, status }),
-        (stream.clone(), any::<u32>()).prop_map(|(stream, delta)| Frame::Window { stream, delta }),
-        Just(Frame::Settings),
-        (stream, any::<Vec<u8>>(), any::<bool>()).prop_map(|(stream, bytes, fin)| Frame::Data {
-            stream,
-            bytes: bytes.into(),
-            fin
-        }),
+            .prop_map(|(stream, headers, fin)| SpdyFrame::Headers { stream, headers, fin }),
+        (stream.clone(), any::<u32>())
+            .prop_map(|(stream, status)| SpdyFrame::Reset { stream, status }),
+        any::<u32>().prop_map(|id| SpdyFrame::Ping { id }),
+        (stream.clone(), any::<u32>())
+            .prop_map(|(last, status)| SpdyFrame::GoAway { last, status }),
+        (stream.clone(), any::<u32>())
+            .prop_map(|(stream, delta)| SpdyFrame::Window { stream, delta }),
+        Just(SpdyFrame::Settings),
+        (stream, any::<Vec<u8>>(), any::<bool>())
+            .prop_map(|(stream, bytes, fin)| SpdyFrame::Data { stream, bytes: bytes.into(), fin }),
     ]
 }
 
 /// Joins data frames of one stream that follow each other, as cuts may fall anywhere.
-fn joined(frames: Vec<Frame>) -> Vec<Frame> {
-    let mut out: Vec<Frame> = Vec::new();
+fn joined(frames: Vec<SpdyFrame>) -> Vec<SpdyFrame> {
+    let mut out: Vec<SpdyFrame> = Vec::new();
     for frame in frames {
-        let Frame::Data { stream, bytes, fin } = &frame else {
+        let SpdyFrame::Data { stream, bytes, fin } = &frame else {
             out.push(frame);
             continue;
         };
-        if let Some(Frame::Data { stream: last, bytes: before, fin: ended }) = out.last_mut()
+        if let Some(SpdyFrame::Data { stream: last, bytes: before, fin: ended }) = out.last_mut()
             && last == stream
             && !*ended
         {

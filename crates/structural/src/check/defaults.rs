@@ -12,32 +12,35 @@ use crate::validate::{brief, validate_value};
 
 /// Where in a resource a default would stand.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct DefaultContext<'a> {
     /// The resource around it.
     resource: &'a Schema,
     /// The way there.
-    way: Way<'a>,
+    way: DefaultPath<'a>,
     /// Whether it is part of apiVersion, kind or metadata.
     in_meta: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Way<'a> {
+enum DefaultPath<'a> {
     Root,
-    Member(&'a Way<'a>, &'a str),
-    Item(&'a Way<'a>),
+    Member(&'a DefaultPath<'a>, &'a str),
+    Item(&'a DefaultPath<'a>),
 }
 
 /// Adds what is wrong with the defaults of a schema.
 pub(super) fn check(schema: &Schema, path: &Path<'_>, errors: &mut Errors) {
-    let place = Place { resource: schema, way: Way::Root, in_meta: false };
+    let place = DefaultContext { resource: schema, way: DefaultPath::Root, in_meta: false };
     node(schema, true, place, path, errors);
 }
 
-fn node(s: &Schema, root: bool, place: Place<'_>, path: &Path<'_>, errors: &mut Errors) {
+fn node(s: &Schema, root: bool, place: DefaultContext<'_>, path: &Path<'_>, errors: &mut Errors) {
     let resource = root || s.embedded;
-    let place =
-        if resource { Place { resource: s, way: Way::Root, in_meta: false } } else { place };
+    let place = if resource {
+        DefaultContext { resource: s, way: DefaultPath::Root, in_meta: false }
+    } else {
+        place
+    };
     if let Some(default) = &s.default {
         let at = path.field("default");
         if place.in_meta {
@@ -47,13 +50,13 @@ fn node(s: &Schema, root: bool, place: Place<'_>, path: &Path<'_>, errors: &mut 
         }
     }
     if let Some(items) = &s.items {
-        let inner = Place { way: Way::Item(&place.way), ..place };
+        let inner = DefaultContext { way: DefaultPath::Item(&place.way), ..place };
         node(items, false, inner, &path.field("items"), errors);
     }
     let properties = path.field("properties");
     for (name, property) in &s.properties {
         let in_meta = place.in_meta || (resource && prune::is_meta(name));
-        let inner = Place { way: Way::Member(&place.way, name), in_meta, ..place };
+        let inner = DefaultContext { way: DefaultPath::Member(&place.way, name), in_meta, ..place };
         node(property, false, inner, &properties.key(name), errors);
     }
 }
@@ -76,7 +79,13 @@ fn elsewhere(default: &Value, s: &Schema, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A default inside metadata is judged in the resource it would make.
-fn in_metadata(default: &Value, s: &Schema, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn in_metadata(
+    default: &Value,
+    s: &Schema,
+    place: DefaultContext<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let mut around = wrap(default.clone(), place.way);
     if let Value::Object(map) = &mut around {
         for (name, value) in [("apiVersion", json!("validation/v1")), ("kind", json!("Validation"))]
@@ -100,10 +109,10 @@ fn in_metadata(default: &Value, s: &Schema, place: Place<'_>, at: &Path<'_>, err
     validate_value(default, None, s, at, errors);
 }
 
-fn wrap(value: Value, way: Way<'_>) -> Value {
+fn wrap(value: Value, way: DefaultPath<'_>) -> Value {
     match way {
-        Way::Root => value,
-        Way::Member(parent, name) => wrap(json!({ name: value }), *parent),
-        Way::Item(parent) => wrap(json!([value]), *parent),
+        DefaultPath::Root => value,
+        DefaultPath::Member(parent, name) => wrap(json!({ name: value }), *parent),
+        DefaultPath::Item(parent) => wrap(json!([value]), *parent),
     }
 }

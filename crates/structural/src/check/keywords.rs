@@ -8,7 +8,7 @@ use tenure_machinery::{Errors, Path};
 use crate::path;
 use crate::prune::is_meta;
 use crate::raw::{Raw, RawAdditional};
-use crate::schema::Type;
+use crate::schema::JsonType;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] =
@@ -16,7 +16,7 @@ const REASONS: [&str; 4] =
 
 /// What is so at a node because of where it is.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct KeywordContext<'a> {
     /// Why there may be no default, if so.
     no_default: Option<&'a str>,
     /// Whether the node is part of apiVersion, kind or metadata.
@@ -24,11 +24,11 @@ struct Place<'a> {
 }
 
 pub(super) fn check(schema: Raw<'_>, path: &Path<'_>, errors: &mut Errors) {
-    node(schema, true, Place { no_default: None, in_meta: false }, path, errors);
+    node(schema, true, KeywordContext { no_default: None, in_meta: false }, path, errors);
 }
 
-fn node(s: Raw<'_>, root: bool, place: Place<'_>, path: &Path<'_>, errors: &mut Errors) {
-    standing(s, place, path, errors);
+fn node(s: Raw<'_>, root: bool, place: KeywordContext<'_>, path: &Path<'_>, errors: &mut Errors) {
+    unsupported_keywords(s, place, path, errors);
     if s.flag("uniqueItems") {
         let why = "must not be true: comparing all items takes too long";
         errors.forbidden(&path.field("uniqueItems"), why);
@@ -44,9 +44,14 @@ fn node(s: Raw<'_>, root: bool, place: Place<'_>, path: &Path<'_>, errors: &mut 
     rules(s, path, errors);
 }
 
-fn standing(s: Raw<'_>, place: Place<'_>, path: &Path<'_>, errors: &mut Errors) {
+fn unsupported_keywords(
+    s: Raw<'_>,
+    place: KeywordContext<'_>,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
     let kind = s.kind();
-    if !kind.is_empty() && Type::named(kind).is_none() {
+    if !kind.is_empty() && JsonType::named(kind).is_none() {
         errors.not_supported(&path.field("type"), kind, &TYPES);
     }
     if s.get("default").is_some()
@@ -78,7 +83,7 @@ fn standing(s: Raw<'_>, place: Place<'_>, path: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-fn below(s: Raw<'_>, root: bool, place: Place<'_>, path: &Path<'_>, errors: &mut Errors) {
+fn below(s: Raw<'_>, root: bool, place: KeywordContext<'_>, path: &Path<'_>, errors: &mut Errors) {
     if let Some(additional) = s.additional() {
         let at = path.field("additionalProperties");
         if s.has_properties() && !matches!(additional, RawAdditional::Bool(true)) {
@@ -86,7 +91,7 @@ fn below(s: Raw<'_>, root: bool, place: Place<'_>, path: &Path<'_>, errors: &mut
         }
         if let RawAdditional::Schema(schema) = additional {
             let no_default = place.in_meta.then_some("in members that metadata may have");
-            let inner = Place { no_default: no_default.or(place.no_default), ..place };
+            let inner = KeywordContext { no_default: no_default.or(place.no_default), ..place };
             node(schema, false, inner, &at, errors);
         }
     }

@@ -8,7 +8,7 @@ use crate::pattern;
 use crate::raw::{Raw, RawAdditional};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum SchemaPosition {
     Root,
     Item,
     Field,
@@ -46,7 +46,7 @@ pub(super) fn unsupported(schema: Raw<'_>) -> Option<String> {
 /// Adds what is not structural; answers whether everything is.
 pub(super) fn check(schema: Raw<'_>, path: &Path<'_>, errors: &mut Errors) -> bool {
     let mut found = Errors::new();
-    invariants(schema, Level::Root, path, &mut found);
+    invariants(schema, SchemaPosition::Root, path, &mut found);
     complete(schema, schema, path, path, &mut found);
     let mut causes = found.into_causes();
     causes.sort_by(|a, b| (&a.field, &a.message).cmp(&(&b.field, &b.message)));
@@ -57,23 +57,23 @@ pub(super) fn check(schema: Raw<'_>, path: &Path<'_>, errors: &mut Errors) -> bo
     clean
 }
 
-fn invariants(s: Raw<'_>, level: Level, path: &Path<'_>, errors: &mut Errors) {
+fn invariants(s: Raw<'_>, level: SchemaPosition, path: &Path<'_>, errors: &mut Errors) {
     match s.sub("items") {
-        Some(items) => invariants(items, Level::Item, &path.field("items"), errors),
+        Some(items) => invariants(items, SchemaPosition::Item, &path.field("items"), errors),
         None if s.kind() == "array" => errors.required(&path.field("items"), "must be given"),
         None => {}
     }
     let properties = path.field("properties");
     for (name, property) in s.map("properties") {
-        invariants(property, Level::Field, &properties.key(name), errors);
+        invariants(property, SchemaPosition::Field, &properties.key(name), errors);
     }
     if let Some(additional) = s.additional() {
         let at = path.field("additionalProperties");
-        if level == Level::Root {
+        if level == SchemaPosition::Root {
             errors.forbidden(&at, "must not be used at the root");
         }
         if let RawAdditional::Schema(schema) = additional {
-            invariants(schema, Level::Field, &at, errors);
+            invariants(schema, SchemaPosition::Field, &at, errors);
         }
     }
     extensions(s, path, errors);
@@ -96,7 +96,7 @@ fn extensions(s: Raw<'_>, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn types(s: Raw<'_>, level: Level, path: &Path<'_>, errors: &mut Errors) {
+fn types(s: Raw<'_>, level: SchemaPosition, path: &Path<'_>, errors: &mut Errors) {
     let at = path.field("type");
     let embedded = s.flag("x-kubernetes-embedded-resource");
     let free =
@@ -110,9 +110,9 @@ fn types(s: Raw<'_>, level: Level, path: &Path<'_>, errors: &mut Errors) {
         "" if !free => errors.required(
             &at,
             match level {
-                Level::Root => "must not be empty at the root",
-                Level::Item => "must not be empty for items of a list",
-                Level::Field => "must not be empty for members of an object",
+                SchemaPosition::Root => "must not be empty at the root",
+                SchemaPosition::Item => "must not be empty for items of a list",
+                SchemaPosition::Field => "must not be empty for members of an object",
             },
         ),
         _ => {}
@@ -121,15 +121,15 @@ fn types(s: Raw<'_>, level: Level, path: &Path<'_>, errors: &mut Errors) {
         let why = "must not be used in an embedded resource";
         errors.forbidden(&path.field("additionalProperties"), why);
     }
-    if level == Level::Root && !matches!(s.kind(), "" | "object") {
+    if level == SchemaPosition::Root && !matches!(s.kind(), "" | "object") {
         errors.invalid(&at, format_args!("{:?}", s.kind()), "must be object at the root");
     }
 }
 
 /// apiVersion, kind and metadata are given; a schema may hardly restrict them.
-fn resource(s: Raw<'_>, level: Level, path: &Path<'_>, errors: &mut Errors) {
+fn resource(s: Raw<'_>, level: SchemaPosition, path: &Path<'_>, errors: &mut Errors) {
     let embedded = s.flag("x-kubernetes-embedded-resource");
-    let is_resource = level == Level::Root || embedded;
+    let is_resource = level == SchemaPosition::Root || embedded;
     let properties = path.field("properties");
     for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         if let Some(found) = s.property(name).filter(|found| is_resource && found.kind() != wanted)
@@ -139,7 +139,7 @@ fn resource(s: Raw<'_>, level: Level, path: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&at.field("type"), format_args!("{:?}", found.kind()), &why);
         }
     }
-    if let Some(metadata) = s.property("metadata").filter(|_| level == Level::Root)
+    if let Some(metadata) = s.property("metadata").filter(|_| level == SchemaPosition::Root)
         && restricts_metadata(metadata)
     {
         let why = "may restrict only name and generateName, the rest is given";

@@ -21,21 +21,21 @@ const COLUMN_FORMATS: [&str; 8] =
 
 /// What all versions say alike, and so is judged once.
 #[derive(Clone, Copy)]
-struct Shared {
+struct CommonVersionFields {
     schema: bool,
     subresources: bool,
     columns: bool,
     selectable: bool,
 }
 
-impl Shared {
-    fn of(versions: &[Value]) -> Shared {
+impl CommonVersionFields {
+    fn of(versions: &[Value]) -> CommonVersionFields {
         let alike = |member: &str| {
             let first = versions.first().and_then(|version| version.get(member));
             !versions.is_empty()
                 && versions.iter().all(|version| same_or_unset(version.get(member), first))
         };
-        Shared {
+        CommonVersionFields {
             schema: alike("schema"),
             subresources: alike("subresources"),
             columns: alike("additionalPrinterColumns"),
@@ -63,7 +63,7 @@ pub(super) fn validate(crd: &Object, engine: Option<&dyn RuleEngine>, errors: &m
         other => errors.not_supported(&path.field("scope"), other, &["Cluster", "Namespaced"]),
     }
     let versions = spec.list_at(&["versions"]);
-    let shared = Shared::of(versions);
+    let shared = CommonVersionFields::of(versions);
     let at = path.field("versions");
     for (index, version) in objects(spec, "versions") {
         if schema_of(version).is_none() {
@@ -101,7 +101,13 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn versions(mut self, spec: &Object, versions: &[Value], shared: Shared, path: &Path<'_>) {
+    fn versions(
+        mut self,
+        spec: &Object,
+        versions: &[Value],
+        shared: CommonVersionFields,
+        path: &Path<'_>,
+    ) {
         let at = path.field("versions");
         let mut seen: Vec<&str> = Vec::new();
         let mut unique = true;
@@ -114,7 +120,7 @@ impl Judge<'_> {
                 self.errors.invalid(&of.field("name"), format_args!("{name:?}"), why);
             }
             self.deprecation(version, &of);
-            let own = Shared {
+            let own = CommonVersionFields {
                 schema: !shared.schema,
                 subresources: !shared.subresources,
                 columns: !shared.columns,
@@ -141,7 +147,7 @@ impl Judge<'_> {
     fn parts(
         &mut self,
         version: &Object,
-        wanted: Shared,
+        wanted: CommonVersionFields,
         status: bool,
         schema_path: &Path<'_>,
         path: &Path<'_>,

@@ -14,27 +14,27 @@ use crate::check;
 
 /// Names that other definitions of a group, and kinds that need no definition, hold.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct ReservedNames {
     /// Plurals, singulars and short names.
     pub resources: BTreeSet<String>,
     /// Kinds and kinds of lists.
     pub kinds: BTreeSet<String>,
 }
 
-impl Names {
+impl ReservedNames {
     /// Collects what the definitions of `group` hold, but for the one called `name`.
     pub fn held<'a>(
         definitions: impl IntoIterator<Item = &'a Object>,
         group: &str,
         name: &str,
-    ) -> Names {
-        let mut held = Names::default();
+    ) -> ReservedNames {
+        let mut held = ReservedNames::default();
         for crd in definitions {
             let Some(names) = crd.map_at(&["status", "acceptedNames"]) else { continue };
             if crd.str_at(&["spec", "group"]) != Some(group) || crd.name() == name {
                 continue;
             }
-            let mut hold = |set: fn(&mut Names) -> &mut BTreeSet<String>, text: &str| {
+            let mut hold = |set: fn(&mut ReservedNames) -> &mut BTreeSet<String>, text: &str| {
                 if !text.is_empty() {
                     set(&mut held).insert(text.to_owned());
                 }
@@ -63,7 +63,7 @@ impl Names {
 /// Sets accepted names and conditions, given the names that others hold.
 ///
 /// A definition whose names are free is established at once. Answers whether anything changed.
-pub fn settle(crd: &mut Object, held: &Names, now: &str) -> bool {
+pub fn settle(crd: &mut Object, held: &ReservedNames, now: &str) -> bool {
     let before = crd.get("status").cloned();
     let (accepted, conflict) = accept(crd, held);
     crd.map_mut("status").insert("acceptedNames".to_owned(), Value::Object(accepted));
@@ -99,7 +99,7 @@ pub fn settle(crd: &mut Object, held: &Names, now: &str) -> bool {
 }
 
 /// The names that a definition gets, and the last of them that it does not.
-fn accept(crd: &Object, held: &Names) -> (Object, Option<(&'static str, String)>) {
+fn accept(crd: &Object, held: &ReservedNames) -> (Object, Option<(&'static str, String)>) {
     let empty = Object::new();
     let wanted = crd.map_at(&["spec", "names"]).unwrap_or(&empty);
     let had = crd.map_at(&["status", "acceptedNames"]).unwrap_or(&empty);

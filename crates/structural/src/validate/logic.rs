@@ -5,20 +5,20 @@
 use serde_json::Value;
 use tenure_machinery::Path;
 
-use super::{Outcome, Walk};
+use super::{SchemaValidator, ValidationOutcome};
 use crate::ratchet::Old;
-use crate::schema::{Limits, Schema};
+use crate::schema::{Schema, ValueConstraints};
 
-impl Walk<'_> {
+impl SchemaValidator<'_> {
     pub(super) fn logic(
         &self,
         value: &Value,
         old: Option<Old<'_>>,
-        limits: &Limits,
+        limits: &ValueConstraints,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
-        let mut found = Outcome::default();
+        let mut found = ValidationOutcome::default();
         let run = |schema: &Schema| self.value(value, old, schema, path);
         self.any_of(limits, &run, path, &mut found);
         self.one_of(limits, &run, path, &mut found);
@@ -35,12 +35,12 @@ impl Walk<'_> {
 
     fn any_of(
         &self,
-        limits: &Limits,
-        run: &dyn Fn(&Schema) -> Outcome,
+        limits: &ValueConstraints,
+        run: &dyn Fn(&Schema) -> ValidationOutcome,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
-        let mut best: Option<Outcome> = None;
+        let mut best: Option<ValidationOutcome> = None;
         for schema in &limits.any_of {
             let result = run(schema);
             if result.is_valid() {
@@ -60,13 +60,13 @@ impl Walk<'_> {
 
     fn one_of(
         &self,
-        limits: &Limits,
-        run: &dyn Fn(&Schema) -> Outcome,
+        limits: &ValueConstraints,
+        run: &dyn Fn(&Schema) -> ValidationOutcome,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
-        let mut best: Option<Outcome> = None;
-        let mut first: Option<Outcome> = None;
+        let mut best: Option<ValidationOutcome> = None;
+        let mut first: Option<ValidationOutcome> = None;
         let mut valid = 0_usize;
         for schema in &limits.one_of {
             let result = run(schema);
@@ -94,10 +94,10 @@ impl Walk<'_> {
 
     fn all_of(
         &self,
-        limits: &Limits,
-        run: &dyn Fn(&Schema) -> Outcome,
+        limits: &ValueConstraints,
+        run: &dyn Fn(&Schema) -> ValidationOutcome,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
         let mut valid = true;
         for schema in &limits.all_of {

@@ -5,9 +5,9 @@
 use serde_json::Value;
 use tenure_machinery::Path;
 
-use super::{Outcome, Walk};
+use super::{SchemaValidator, ValidationOutcome};
 use crate::format::Format;
-use crate::schema::{Limits, Schema, Type};
+use crate::schema::{JsonType, Schema, ValueConstraints};
 
 /// The largest integer that floating point tells from its neighbours.
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
@@ -40,14 +40,14 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-impl Walk<'_> {
+impl SchemaValidator<'_> {
     pub(super) fn number(
         &self,
         value: &Value,
         schema: &Schema,
-        limits: &Limits,
+        limits: &ValueConstraints,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
         let kind = schema.kind.filter(|_| !schema.int_or_string);
         self.range(value, kind, limits.format, path, out);
@@ -75,18 +75,18 @@ impl Walk<'_> {
     fn range(
         &self,
         value: &Value,
-        kind: Option<Type>,
+        kind: Option<JsonType>,
         format: Option<Format>,
         path: &Path<'_>,
-        out: &mut Outcome,
+        out: &mut ValidationOutcome,
     ) {
         let float = value.as_f64().unwrap_or_default();
         let fits = match (kind, format) {
-            (Some(Type::Integer), Some(Format::Int32)) => match value.as_i64() {
+            (Some(JsonType::Integer), Some(Format::Int32)) => match value.as_i64() {
                 Some(integer) => i32::try_from(integer).is_ok(),
                 None => is_exact_integer(float) && float.abs() <= f64::from(i32::MAX),
             },
-            (Some(Type::Integer), _) => value.as_i64().is_some() || is_exact_integer(float),
+            (Some(JsonType::Integer), _) => value.as_i64().is_some() || is_exact_integer(float),
             (_, Some(Format::Float)) => float.abs() <= f64::from(f32::MAX),
             _ => true,
         };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Rules};
-use tenure_structural::crd::{self, CustomResourceDefinitionRules, Names};
+use tenure_structural::crd::{self, CustomResourceDefinitionRules, ReservedNames};
 
 use crate::{Causes, assert_causes, object};
 
@@ -149,7 +149,7 @@ fn r118_protected_groups_need_approval() {
     crd["metadata"]["annotations"] = json!({crd::APPROVAL: "unapproved, a test"});
     assert_created(crd.clone(), &[]);
     let mut crd = prepared(crd);
-    crd::settle(&mut crd, &Names::default(), NOW);
+    crd::settle(&mut crd, &ReservedNames::default(), NOW);
     let last = crd.list_at(&["status", "conditions"]).last().expect("a condition");
     assert_eq!(last["reason"], json!("UnapprovedAnnotation"));
 }
@@ -157,7 +157,7 @@ fn r118_protected_groups_need_approval() {
 #[test]
 fn r118_what_places_objects_cannot_change() {
     let mut old = prepared(widgets());
-    crd::settle(&mut old, &Names::default(), NOW);
+    crd::settle(&mut old, &ReservedNames::default(), NOW);
     let table: [(&str, Value, Causes<'_>); 5] = [
         ("/spec/scope", json!("Cluster"), &[("spec.scope", "Invalid")]),
         ("/spec/group", json!("b.c"), &[("spec.group", "Invalid")]),
@@ -300,7 +300,7 @@ fn shown(crd: &Object) -> Value {
 #[test]
 fn r130_free_names_are_accepted_and_established() {
     let mut crd = prepared(widgets());
-    assert!(crd::settle(&mut crd, &Names::default(), NOW));
+    assert!(crd::settle(&mut crd, &ReservedNames::default(), NOW));
     assert_eq!(
         shown(&crd),
         json!({"acceptedNames": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets",
@@ -312,15 +312,15 @@ fn r130_free_names_are_accepted_and_established() {
                     "type": "Established"}],
             "storedVersions": ["v1"]})
     );
-    assert!(!crd::settle(&mut crd, &Names::default(), "2025-01-01T00:00:00Z"));
+    assert!(!crd::settle(&mut crd, &ReservedNames::default(), "2025-01-01T00:00:00Z"));
 }
 
 #[test]
 fn r130_taken_names_are_not() {
     let mut first = prepared(widgets());
-    crd::settle(&mut first, &Names::default(), NOW);
+    crd::settle(&mut first, &ReservedNames::default(), NOW);
     let mut second = prepared(definition("gadgets", "Widget", json!([version("v1", true)])));
-    let held = Names::held([&first], "example.com", "gadgets.example.com");
+    let held = ReservedNames::held([&first], "example.com", "gadgets.example.com");
     crd::settle(&mut second, &held, NOW);
     assert_eq!(
         shown(&second),
@@ -333,7 +333,7 @@ fn r130_taken_names_are_not() {
             "storedVersions": ["v1"]})
     );
     assert!(crd::kinds(&second, None).is_empty());
-    crd::settle(&mut second, &Names::default(), "2025-01-01T00:00:00Z");
+    crd::settle(&mut second, &ReservedNames::default(), "2025-01-01T00:00:00Z");
     assert!(crd::is_established(&second));
     assert_eq!(second["status"]["conditions"][0]["lastTransitionTime"], "2025-01-01T00:00:00Z");
 }
@@ -341,9 +341,9 @@ fn r130_taken_names_are_not() {
 #[test]
 fn r130_established_definitions_stay_so() {
     let mut crd = prepared(widgets());
-    crd::settle(&mut crd, &Names::default(), NOW);
+    crd::settle(&mut crd, &ReservedNames::default(), NOW);
     crd["spec"]["names"]["shortNames"] = json!(["w"]);
-    let mut held = Names::default();
+    let mut held = ReservedNames::default();
     held.resources.insert("w".to_owned());
     crd::settle(&mut crd, &held, NOW);
     assert!(crd::is_established(&crd));
@@ -354,7 +354,7 @@ fn r130_established_definitions_stay_so() {
 #[test]
 fn r132_a_definition_waits_for_its_instances() {
     let mut crd = prepared(widgets());
-    crd::settle(&mut crd, &Names::default(), NOW);
+    crd::settle(&mut crd, &ReservedNames::default(), NOW);
     crd::begin_deletion(&mut crd, NOW);
     crd::begin_deletion(&mut crd, NOW);
     assert_eq!(crd["metadata"]["finalizers"], json!([crd::FINALIZER]));
@@ -370,7 +370,7 @@ fn r133_versions_make_rows() {
     versions[1]["deprecated"] = json!(true);
     versions[2]["served"] = json!(false);
     let mut crd = prepared(definition("widgets", "Widget", versions));
-    crd::settle(&mut crd, &Names::default(), NOW);
+    crd::settle(&mut crd, &ReservedNames::default(), NOW);
     let rows = crd::kinds(&crd, None);
     assert_eq!(rows.len(), 2);
     assert_eq!((rows[0].plural.as_ref(), rows[0].kind.as_ref()), ("widgets", "Widget"));
@@ -392,7 +392,7 @@ fn r126_counts_of_replicas_are_in_range() {
     versions[0]["subresources"] = json!({"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas"}});
     let mut crd = prepared(definition("widgets", "Widget", versions));
-    crd::settle(&mut crd, &Names::default(), NOW);
+    crd::settle(&mut crd, &ReservedNames::default(), NOW);
     let row = crd::kinds(&crd, None).remove(0);
     let mut widget = object(json!({"apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "w"}, "spec": {"replicas": -1}, "status": {"replicas": 3}}));

@@ -140,7 +140,7 @@ proptest! {
         rules.validate(&crd, &mut Errors::new());
         rules.validate_update(&crd, &crd, &mut Errors::new());
         rules.warnings(&crd, None);
-        crd::settle(&mut crd, &crd::Names::default(), "now");
+        crd::settle(&mut crd, &crd::ReservedNames::default(), "now");
         let _ = crd::kinds(&crd, None);
         crd::begin_deletion(&mut crd, "now");
     }

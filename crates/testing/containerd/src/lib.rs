@@ -1,7 +1,7 @@
 //! A real containerd for one test: its own folders, its own socket, the two images of the house, and
 //! nothing left behind. `cargo xtask setup` brings the programs; what pods do on it is for tests to say.
 
-mod remains;
+mod cleanup;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -76,7 +76,8 @@ impl Containerd {
         self.daemon = Some(command.spawn().map_err(|error| format!("containerd: {error}"))?);
         let begin = Instant::now();
         // The socket is there before the part that speaks CRI is.
-        while self.ctr(&["version"]).is_err() || !self.told("containerd successfully booted") {
+        while self.ctr(&["version"]).is_err() || !self.has_logged("containerd successfully booted")
+        {
             if begin.elapsed() > START {
                 let log = std::fs::read_to_string(self.log()).unwrap_or_default();
                 return Err(format!("containerd does not answer:\n{log}"));
@@ -101,7 +102,7 @@ impl Containerd {
     /// Processes of all containers, and of those who watch them.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
-        remains::processes(&self.socket())
+        cleanup::processes(&self.socket())
     }
 
     fn log(&self) -> PathBuf {
@@ -109,7 +110,7 @@ impl Containerd {
     }
 
     /// Whether this daemon, not one before it, has said something.
-    fn told(&self, words: &str) -> bool {
+    fn has_logged(&self, words: &str) -> bool {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
         log.rsplit("starting containerd").next().is_some_and(|log| log.contains(words))
     }
@@ -133,7 +134,7 @@ impl Containerd {
 impl Drop for Containerd {
     fn drop(&mut self) {
         self.kill();
-        remains::remove(self.folder.path(), &self.socket());
+        cleanup::remove(self.folder.path(), &self.socket());
     }
 }
 

@@ -4,16 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::Revision;
-use tenure_ownership::{Answer, Ask, Engine, Finding, Intent, Order, Outcome, Write, WriteId};
+use tenure_ownership::{
+    ChangeOrder, OwnerQuery, OwnerQueryResult, OwnershipEngine, OwnershipFinding, OwnershipIntent,
+    OwnershipWrite, WriteId, WriteOutcome,
+};
 
 use crate::check::{self, ensure};
-use crate::ops::{Op, World};
-use crate::store::{self, Event, ROWS, Store, Thing, same_resource};
+use crate::ops::{OwnershipOperation, SimulatedWorld};
+use crate::store::{self, ROWS, SimulatedObject, SimulatedStore, StoreEvent, same_resource};
 
 const ROUNDS_MAX: usize = 4_000;
 
 /// One watch: the first row of its resource, and how far it has come.
-struct Watch {
+struct ResourceWatch {
     row: usize,
     at: usize,
     /// Where it was when its resource was last listed.
@@ -27,34 +30,34 @@ struct Watch {
 /// The host of `tenure attach`, imitated.
 pub struct Attach {
     /// The truth.
-    pub world: World,
-    engine: Engine,
+    pub world: SimulatedWorld,
+    engine: OwnershipEngine,
     seed: u64,
-    watches: Vec<Watch>,
+    watches: Vec<ResourceWatch>,
     /// How far discovery has come.
     types_at: usize,
     discovered: BTreeSet<usize>,
     /// What the engine has been told of, in its newest state.
-    seen: BTreeMap<String, Thing>,
+    seen: BTreeMap<String, SimulatedObject>,
     /// Who is known to be gone, and never comes back.
     gone: BTreeSet<String>,
     /// A watch told of what was before its list: the engine copes, but nobody knows what it knows.
     echoes: bool,
-    out: Vec<Intent>,
-    writes: Vec<Write>,
-    failed: Vec<Write>,
+    out: Vec<OwnershipIntent>,
+    writes: Vec<OwnershipWrite>,
+    failed: Vec<OwnershipWrite>,
     told: Vec<(WriteId, u64)>,
-    asks: Vec<Ask>,
+    asks: Vec<OwnerQuery>,
     reports: BTreeSet<(String, String)>,
 }
 
 impl Attach {
     /// A new world with a synced engine.
     #[must_use]
-    pub fn new(world: World, seed: u64) -> Attach {
+    pub fn new(world: SimulatedWorld, seed: u64) -> Attach {
         let mut attach = Attach {
             world,
-            engine: Engine::new(Order::PerResource, seed),
+            engine: OwnershipEngine::new(ChangeOrder::PerResource, seed),
             seed,
             watches: Vec::new(),
             types_at: 0,
@@ -74,7 +77,7 @@ impl Attach {
     }
 
     fn start(&mut self, seed: u64) {
-        self.engine = Engine::new(Order::PerResource, self.seed ^ seed);
+        self.engine = OwnershipEngine::new(ChangeOrder::PerResource, self.seed ^ seed);
         self.writes.clear();
         self.failed.clear();
         self.told.clear();
@@ -97,7 +100,7 @@ impl Attach {
         };
         self.watches = (0..ROWS.len())
             .filter(first)
-            .map(|row| Watch { row, at: 0, listed: 0, broken: false, on: false })
+            .map(|row| ResourceWatch { row, at: 0, listed: 0, broken: false, on: false })
             .collect();
         for number in 0..self.watches.len() {
             self.list(number);
@@ -130,7 +133,7 @@ impl Attach {
                 !same_resource(thing.row, row) || there.iter().any(|there| there.uid == *uid)
             });
             for thing in there {
-                let (revision, event) = (thing.revision, Event::Put(thing));
+                let (revision, event) = (thing.revision, StoreEvent::Put(thing));
                 self.know(revision, &event);
                 store::feed(&mut self.engine, revision, &event, &mut self.out);
             }
@@ -145,18 +148,18 @@ impl Attach {
     ///
     /// # Errors
     /// The property that is broken.
-    pub fn step(&mut self, op: &Op) -> Result<(), String> {
+    pub fn step(&mut self, op: &OwnershipOperation) -> Result<(), String> {
         let number = |who: &usize| who.checked_rem(self.watches.len() + 1).unwrap_or(0);
         match op {
-            Op::Feed(who, count) => match number(who) {
+            OwnershipOperation::Feed(who, count) => match number(who) {
                 last if last == self.watches.len() => self.discover(*count),
                 number => self.watch(number, *count),
             },
-            Op::Act(who, how) => self.act(*who, *how)?,
-            Op::Tell(who) => self.tell(*who),
-            Op::Answer(who, how) => self.answer(*who, *how),
-            Op::Crash(seed) => self.start(*seed),
-            Op::Replay(who, count) => {
+            OwnershipOperation::Act(who, how) => self.act(*who, *how)?,
+            OwnershipOperation::Tell(who) => self.tell(*who),
+            OwnershipOperation::Answer(who, how) => self.answer(*who, *how),
+            OwnershipOperation::Crash(seed) => self.start(*seed),
+            OwnershipOperation::Replay(who, count) => {
                 let number = number(who);
                 if let Some(watch) = self.watches.get_mut(number) {
                     // A true watch repeats nothing from before its list; every other one here does.
@@ -165,14 +168,14 @@ impl Attach {
                     self.echoes |= watch.at < watch.listed;
                 }
             }
-            Op::Lose(who, count) => {
+            OwnershipOperation::Lose(who, count) => {
                 let (number, end) = (number(who), self.world.store.log.len());
                 if let Some(watch) = self.watches.get_mut(number) {
                     watch.at = (watch.at + count * 4).min(end);
                     watch.broken = true;
                 }
             }
-            Op::List(who) => {
+            OwnershipOperation::List(who) => {
                 let number = number(who);
                 self.list(number);
             }
@@ -186,7 +189,7 @@ impl Attach {
             let log = &self.world.store.log;
             let Some((revision, event)) = log.get(self.types_at).cloned() else { return };
             self.types_at += 1;
-            let Event::Types(row, serve) = event else { continue };
+            let StoreEvent::Types(row, serve) = event else { continue };
             if serve {
                 self.discovered.insert(row);
             } else {
@@ -213,8 +216,8 @@ impl Attach {
             };
             watch.at += 1;
             let of = match &event {
-                Event::Put(thing) | Event::Gone(thing) => thing.row,
-                Event::Types(..) => continue,
+                StoreEvent::Put(thing) | StoreEvent::Gone(thing) => thing.row,
+                StoreEvent::Types(..) => continue,
             };
             if watch.on && same_resource(of, watch.row) {
                 self.know(revision, &event);
@@ -224,18 +227,19 @@ impl Attach {
     }
 
     /// Remembers what the engine is told; older news than it has changes nothing.
-    fn know(&mut self, revision: u64, event: &Event) {
-        let newer =
-            |thing: &Thing| self.seen.get(&thing.uid).is_none_or(|old| old.revision <= revision);
+    fn know(&mut self, revision: u64, event: &StoreEvent) {
+        let newer = |thing: &SimulatedObject| {
+            self.seen.get(&thing.uid).is_none_or(|old| old.revision <= revision)
+        };
         match event {
             // An echo of somebody who is gone.
-            Event::Put(thing) if self.gone.contains(&thing.uid) => {}
-            Event::Put(thing) if newer(thing) => {
+            StoreEvent::Put(thing) if self.gone.contains(&thing.uid) => {}
+            StoreEvent::Put(thing) if newer(thing) => {
                 // A new uid under a known name: the old object went unnoticed (R87).
                 self.seen.retain(|_, old| !old.is_in_place_of(thing) || old.revision > revision);
                 self.seen.insert(thing.uid.clone(), thing.clone());
             }
-            Event::Gone(thing) => {
+            StoreEvent::Gone(thing) => {
                 self.seen.remove(&thing.uid);
                 self.gone.insert(thing.uid.clone());
             }
@@ -244,8 +248,8 @@ impl Attach {
     }
 
     /// The world as the engine has been told of it.
-    fn known(&self) -> Store {
-        let mut known = Store::new();
+    fn known(&self) -> SimulatedStore {
+        let mut known = SimulatedStore::new();
         known.things.clone_from(&self.seen);
         known.served.clone_from(&self.discovered);
         known
@@ -254,9 +258,13 @@ impl Attach {
     fn collect(&mut self) -> Result<(), String> {
         for intent in std::mem::take(&mut self.out) {
             match intent {
-                Intent::Write(write) => self.writes.push(write),
-                Intent::Ask(ask) => self.asks.push(ask),
-                Intent::Report(Finding::InvalidNamespace { dependent, reference, .. }) => {
+                OwnershipIntent::Write(write) => self.writes.push(write),
+                OwnershipIntent::Ask(ask) => self.asks.push(ask),
+                OwnershipIntent::Report(OwnershipFinding::InvalidNamespace {
+                    dependent,
+                    reference,
+                    ..
+                }) => {
                     // What was purged with its type, or is a stale echo of what is gone, may be told
                     // of again; the host remembers and is silent.
                     let there = self.world.store.things.contains_key(&*dependent.uid);
@@ -280,11 +288,11 @@ impl Attach {
             if self.engine.current(write.id) {
                 self.seen.remove(&*write.key.uid);
             }
-            self.engine.outcome(write.id, &Outcome::NotFound, &mut self.out);
+            self.engine.outcome(write.id, &WriteOutcome::NotFound, &mut self.out);
             return Ok(());
         };
         if how < 2 {
-            let outcome = if how == 0 { Outcome::Failed } else { Outcome::Denied };
+            let outcome = if how == 0 { WriteOutcome::Failed } else { WriteOutcome::Denied };
             if self.engine.current(write.id) {
                 self.failed.push(write.clone());
             }
@@ -294,11 +302,11 @@ impl Attach {
         if write.revision.is_some_and(|revision| revision.0 != now.revision) {
             let resource = store::resource(&mut self.engine, now.row);
             if self.engine.current(write.id) {
-                self.know(now.revision, &Event::Put(now.clone()));
+                self.know(now.revision, &StoreEvent::Put(now.clone()));
             }
             let (engine, out) = (&mut self.engine, &mut self.out);
             store::with_object(&now, resource, now.revision, |object| {
-                engine.outcome(write.id, &Outcome::Conflict(Some(object)), out);
+                engine.outcome(write.id, &WriteOutcome::Conflict(Some(object)), out);
             });
             return Ok(());
         }
@@ -312,7 +320,7 @@ impl Attach {
         if how.is_multiple_of(3) {
             self.told.push((write.id, revision.0));
         } else {
-            self.engine.outcome(write.id, &Outcome::Applied(revision), &mut self.out);
+            self.engine.outcome(write.id, &WriteOutcome::Applied(revision), &mut self.out);
         }
         Ok(())
     }
@@ -320,7 +328,7 @@ impl Attach {
     fn tell(&mut self, who: usize) {
         if let Some(at) = who.checked_rem(self.told.len()) {
             let (id, revision) = self.told.remove(at);
-            let outcome = Outcome::Applied(Revision(revision));
+            let outcome = WriteOutcome::Applied(Revision(revision));
             self.engine.outcome(id, &outcome, &mut self.out);
         } else if let Some(at) = who.checked_rem(self.failed.len()) {
             let write = self.failed.remove(at);
@@ -343,10 +351,12 @@ impl Attach {
         let thing =
             found.and_then(|row| store.named(*row, &ask.namespace, &reference.name)).cloned();
         let answer = match (how, found, &thing) {
-            (0, _, _) => Answer::Failed,
-            (_, None, _) => Answer::Unresolvable,
-            (_, Some(_), None) => Answer::Absent,
-            (_, Some(_), Some(t)) => Answer::Present { uid: &t.uid, waiting: t.waiting() },
+            (0, _, _) => OwnerQueryResult::Failed,
+            (_, None, _) => OwnerQueryResult::Unresolvable,
+            (_, Some(_), None) => OwnerQueryResult::Absent,
+            (_, Some(_), Some(t)) => {
+                OwnerQueryResult::Present { uid: &t.uid, waiting: t.waiting() }
+            }
         };
         self.engine.answer(ask.id, &answer, &mut self.out);
     }
@@ -370,15 +380,15 @@ impl Attach {
             self.writes.retain(|write| engine.current(write.id));
             if !self.told.is_empty() || !self.failed.is_empty() {
                 quiet = 0;
-                self.step(&Op::Tell(0))?;
+                self.step(&OwnershipOperation::Tell(0))?;
             } else if !self.writes.is_empty() {
                 quiet = 0;
-                self.step(&Op::Act(0, 2))?;
+                self.step(&OwnershipOperation::Act(0, 2))?;
             } else if quiet < 2 {
                 // Two rounds of answers that change nothing: the questions would go on for ever.
                 quiet += 1;
                 for _ in 0..self.asks.len() {
-                    self.step(&Op::Answer(0, 1))?;
+                    self.step(&OwnershipOperation::Answer(0, 1))?;
                 }
             } else {
                 ensure(self.engine.depth() == 0, "L6: at rest, but writes are under way")?;

@@ -20,21 +20,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::Revision;
-use tenure_ownership::{Action, Finalizer, Policy, Reference, Rule, Write};
+use tenure_ownership::{
+    DeletionPropagation, Finalizer, OwnerIdentity, OwnershipRule, OwnershipWrite, WriteAction,
+};
 
-use crate::model::{self, Worth};
-use crate::ops::World;
-use crate::store::{Event, Ref, Store, Thing};
+use crate::model::{self, SimulatedOwnerState};
+use crate::ops::SimulatedWorld;
+use crate::store::{Ref, SimulatedObject, SimulatedStore, StoreEvent};
 
 /// Whether a write of a host with one order may be carried out now; all its guards hold.
 ///
 /// # Errors
 /// The property that would be broken.
-pub fn exact(store: &Store, write: &Write, decided: Revision) -> Result<(), String> {
+pub fn exact(
+    store: &SimulatedStore,
+    write: &OwnershipWrite,
+    decided: Revision,
+) -> Result<(), String> {
     let Some(thing) = store.things.get(&*write.key.uid) else { return Ok(()) };
     right(store, thing, write)?;
     match write.action {
-        Action::Delete(policy) if !thing.terminating => policy_of(store, thing, policy, decided),
+        WriteAction::Delete(policy) if !thing.terminating => {
+            policy_of(store, thing, policy, decided)
+        }
         _ => Ok(()),
     }
 }
@@ -44,7 +52,11 @@ pub fn exact(store: &Store, write: &Write, decided: Revision) -> Result<(), Stri
 ///
 /// # Errors
 /// The property that would be broken.
-pub fn lagging(truth: &Store, seen: Option<&Store>, write: &Write) -> Result<(), String> {
+pub fn lagging(
+    truth: &SimulatedStore,
+    seen: Option<&SimulatedStore>,
+    write: &OwnershipWrite,
+) -> Result<(), String> {
     let uid = &*write.key.uid;
     if let Some(seen) = seen
         && let Some(thing) = seen.things.get(uid)
@@ -57,36 +69,48 @@ pub fn lagging(truth: &Store, seen: Option<&Store>, write: &Write) -> Result<(),
 }
 
 /// S1, S2 and S4 to S9, as they are written, on one state.
-fn right(store: &Store, thing: &Thing, write: &Write) -> Result<(), String> {
-    let worths: Vec<Worth> =
+fn right(
+    store: &SimulatedStore,
+    thing: &SimulatedObject,
+    write: &OwnershipWrite,
+) -> Result<(), String> {
+    let worths: Vec<SimulatedOwnerState> =
         thing.owners.iter().map(|owner| model::worth(store, thing, owner)).collect();
     match &write.action {
-        Action::Delete(_) => {
+        WriteAction::Delete(_) => {
             ensure(!thing.owners.is_empty(), "S5: an object without references is deleted")?;
-            let solid = |worth: &Worth| matches!(worth, Worth::Solid | Worth::Orphaning);
+            let solid = |worth: &SimulatedOwnerState| {
+                matches!(worth, SimulatedOwnerState::Solid | SimulatedOwnerState::Orphaning)
+            };
             ensure(!worths.iter().any(solid), "S1: an object with an owner is deleted")?;
-            ensure(!worths.contains(&Worth::Unresolvable), "S2: a reference is unresolvable")
+            ensure(
+                !worths.contains(&SimulatedOwnerState::Unresolvable),
+                "S2: a reference is unresolvable",
+            )
         }
-        Action::DropReferences(drops) => {
-            let told = told(thing, drops);
+        WriteAction::DropReferences(drops) => {
+            let told = named_references(thing, drops);
             for reference in &told {
                 let worth = model::worth(store, thing, reference);
-                ensure(worth != Worth::Solid, "S6: a solid reference is dropped")?;
-                ensure(worth != Worth::Unresolvable, "S2: an unresolvable reference is dropped")?;
+                ensure(worth != SimulatedOwnerState::Solid, "S6: a solid reference is dropped")?;
+                ensure(
+                    worth != SimulatedOwnerState::Unresolvable,
+                    "S2: an unresolvable reference is dropped",
+                )?;
             }
             let survives = told.len() < thing.owners.len();
-            ensure(survives || write.rule != Rule::R90, "S7: no reference is left")
+            ensure(survives || write.rule != OwnershipRule::R90, "S7: no reference is left")
         }
-        Action::Unblock(open) => {
+        WriteAction::Unblock(open) => {
             let ties = model::ties(store);
-            for reference in told(thing, open) {
+            for reference in named_references(thing, open) {
                 let on_ring = model::reaches(&ties, &reference.uid, &thing.uid)
                     && ties.get(&thing.uid).is_some_and(|owners| owners.contains(&reference.uid));
                 ensure(on_ring || !reference.block, "S8: an edge outside rings is unblocked")?;
             }
             Ok(())
         }
-        Action::DropFinalizer(finalizer) => {
+        WriteAction::DropFinalizer(finalizer) => {
             let mut dependents = model::dependents(store, thing);
             match finalizer {
                 Finalizer::Foreground => ensure(
@@ -102,19 +126,23 @@ fn right(store: &Store, thing: &Thing, write: &Write) -> Result<(), String> {
 }
 
 /// What may not be undone in the truth, however old the news was that a host decided on.
-fn harmless(truth: &Store, thing: &Thing, write: &Write) -> Result<(), String> {
+fn harmless(
+    truth: &SimulatedStore,
+    thing: &SimulatedObject,
+    write: &OwnershipWrite,
+) -> Result<(), String> {
     let gone: Vec<Ref> = match &write.action {
-        Action::Delete(_) => thing.owners.clone(),
-        Action::DropReferences(drops) => told(thing, drops),
-        Action::Unblock(open) => {
+        WriteAction::Delete(_) => thing.owners.clone(),
+        WriteAction::DropReferences(drops) => named_references(thing, drops),
+        WriteAction::Unblock(open) => {
             let ties = ties_ever(truth);
-            for reference in told(thing, open) {
+            for reference in named_references(thing, open) {
                 let ring = model::reaches(&ties, &reference.uid, &thing.uid);
                 ensure(ring || !reference.block, "S8: an edge that never was on a ring")?;
             }
             return Ok(());
         }
-        Action::DropFinalizer(_) => return Ok(()),
+        WriteAction::DropFinalizer(_) => return Ok(()),
     };
     for owner in &gone {
         let namespaced = model::resolve(truth, owner).is_some_and(model::is_namespaced);
@@ -125,7 +153,7 @@ fn harmless(truth: &Store, thing: &Thing, write: &Write) -> Result<(), String> {
         let Some(owner) = model::valid(truth, thing, owner) else { continue };
         ensure(owner.terminating, "S1, S6: a living owner loses a dependent")?;
         // Deletion cannot be taken back, but an owner may wait no longer.
-        let moved = |thing: &Thing| thing.waiting() || thing.orphaning();
+        let moved = |thing: &SimulatedObject| thing.waiting() || thing.orphaning();
         ensure(ever(truth, &owner.uid, moved), "S1, S6: an owner that never let go")?;
     }
     Ok(())
@@ -133,9 +161,9 @@ fn harmless(truth: &Store, thing: &Thing, write: &Write) -> Result<(), String> {
 
 /// The policy of a deletion is the one of R91 or R92, now or when it was decided (S12).
 fn policy_of(
-    store: &Store,
-    thing: &Thing,
-    policy: Policy,
+    store: &SimulatedStore,
+    thing: &SimulatedObject,
+    policy: DeletionPropagation,
     decided: Revision,
 ) -> Result<(), String> {
     let wanted = Some(model::Should::Delete(policy));
@@ -148,24 +176,24 @@ fn policy_of(
 }
 
 /// The references of an object that an intent tells of.
-fn told(thing: &Thing, refs: &[Reference]) -> Vec<Ref> {
+fn named_references(thing: &SimulatedObject, refs: &[OwnerIdentity]) -> Vec<Ref> {
     let told = |owner: &&Ref| refs.iter().any(|told| owner.is(told));
     thing.owners.iter().filter(told).cloned().collect()
 }
 
 /// Whether an object was ever so.
-fn ever(store: &Store, uid: &str, so: impl Fn(&Thing) -> bool) -> bool {
+fn ever(store: &SimulatedStore, uid: &str, so: impl Fn(&SimulatedObject) -> bool) -> bool {
     store.log.iter().any(|(_, event)| match event {
-        Event::Put(thing) | Event::Gone(thing) => thing.uid == uid && so(thing),
-        Event::Types(..) => false,
+        StoreEvent::Put(thing) | StoreEvent::Gone(thing) => thing.uid == uid && so(thing),
+        StoreEvent::Types(..) => false,
     })
 }
 
 /// Every tie that there ever was between objects that ever waited.
-fn ties_ever(store: &Store) -> BTreeMap<String, BTreeSet<String>> {
+fn ties_ever(store: &SimulatedStore) -> BTreeMap<String, BTreeSet<String>> {
     let mut ties: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, event) in &store.log {
-        let Event::Put(thing) = event else { continue };
+        let StoreEvent::Put(thing) = event else { continue };
         if thing.waiting() {
             let owners = thing.owners.iter().filter(|owner| owner.block);
             let owners = owners.map(|owner| owner.uid.clone());
@@ -179,7 +207,7 @@ fn ties_ever(store: &Store) -> BTreeMap<String, BTreeSet<String>> {
 ///
 /// # Errors
 /// What is left to do.
-pub fn at_rest(world: &World) -> Result<(), String> {
+pub fn at_rest(world: &SimulatedWorld) -> Result<(), String> {
     let store = &world.store;
     for thing in store.things.values() {
         if let Some(should) = model::should(store, thing) {
@@ -198,20 +226,21 @@ pub fn at_rest(world: &World) -> Result<(), String> {
 ///
 /// # Errors
 /// Who still is.
-pub fn all_released(world: &World) -> Result<(), String> {
+pub fn all_released(world: &SimulatedWorld) -> Result<(), String> {
     let store = &world.store;
     let left = || store.things.values().filter(|thing| thing.terminating);
-    let frozen = |thing: &Thing| {
-        let unclear = |owner: &Ref| model::worth(store, thing, owner) == Worth::Unresolvable;
+    let frozen = |thing: &SimulatedObject| {
+        let unclear =
+            |owner: &Ref| model::worth(store, thing, owner) == SimulatedOwnerState::Unresolvable;
         thing.owners.iter().any(unclear)
     };
     let mut excused: BTreeSet<&str> = BTreeSet::new();
     loop {
-        let holds = |(dependent, reference): (&Thing, &Ref), owner: &Thing| {
+        let holds = |(dependent, reference): (&SimulatedObject, &Ref), owner: &SimulatedObject| {
             let waited_for = reference.block || owner.orphaning();
             waited_for && (frozen(dependent) || excused.contains(&*dependent.uid))
         };
-        let excuse = |thing: &&Thing| {
+        let excuse = |thing: &&SimulatedObject| {
             !model::collected(store, thing.row)
                 || model::dependents(store, thing).any(|dependent| holds(dependent, thing))
         };
@@ -229,13 +258,16 @@ pub fn all_released(world: &World) -> Result<(), String> {
 ///
 /// # Errors
 /// Where they differ.
-pub fn same_as_model(store: &Store, wants: &BTreeMap<String, Write>) -> Result<(), String> {
+pub fn same_as_model(
+    store: &SimulatedStore,
+    wants: &BTreeMap<String, OwnershipWrite>,
+) -> Result<(), String> {
     let mut ties = model::ties(store);
     for thing in store.things.values() {
         let should = model::should(store, thing);
         let want = wants.get(&thing.uid).map(|write| &write.action);
         let same = match (&should, want) {
-            (None, Some(Action::Unblock(open))) => {
+            (None, Some(WriteAction::Unblock(open))) => {
                 for told in open {
                     let ring = model::reaches(&model::ties(store), &told.uid, &thing.uid);
                     ensure(ring, "S8: the engine opens what is no ring")?;
@@ -246,9 +278,9 @@ pub fn same_as_model(store: &Store, wants: &BTreeMap<String, Write>) -> Result<(
                 true
             }
             (None, None) => true,
-            (Some(model::Should::Delete(a)), Some(Action::Delete(b))) => a == b,
-            (Some(model::Should::Finish(a)), Some(Action::DropFinalizer(b))) => a == b,
-            (Some(model::Should::Drop(a)), Some(Action::DropReferences(b))) => {
+            (Some(model::Should::Delete(a)), Some(WriteAction::Delete(b))) => a == b,
+            (Some(model::Should::Finish(a)), Some(WriteAction::DropFinalizer(b))) => a == b,
+            (Some(model::Should::Drop(a)), Some(WriteAction::DropReferences(b))) => {
                 // Who must first lose a reference to an orphaning owner opens its ring afterwards.
                 ties.remove(&thing.uid);
                 a.iter().all(|owner| b.iter().any(|told| owner.is(told)))

@@ -15,22 +15,23 @@
 
 use tenure_core::Revision;
 use tenure_ownership::{
-    Action, Answer, Ask, Engine, Finding, Intent, Order, Outcome, Policy, Write,
+    ChangeOrder, DeletionPropagation, OwnerQuery, OwnerQueryResult, OwnershipEngine,
+    OwnershipFinding, OwnershipIntent, OwnershipWrite, WriteAction, WriteOutcome,
 };
 
-use crate::store::{self, Event, ROWS, Ref, Store, Thing};
+use crate::store::{self, ROWS, Ref, SimulatedObject, SimulatedStore, StoreEvent};
 
 /// A scenario under way.
 pub struct Scene {
     /// The truth.
-    pub store: Store,
+    pub store: SimulatedStore,
     /// The engine under test.
-    pub engine: Engine,
-    order: Order,
-    out: Vec<Intent>,
-    writes: Vec<Write>,
-    asks: Vec<Ask>,
-    known: Vec<Thing>,
+    pub engine: OwnershipEngine,
+    order: ChangeOrder,
+    out: Vec<OwnershipIntent>,
+    writes: Vec<OwnershipWrite>,
+    asks: Vec<OwnerQuery>,
+    known: Vec<SimulatedObject>,
     lines: Vec<String>,
     /// How much of the log was fed.
     fed: usize,
@@ -60,10 +61,10 @@ pub fn check(text: &str, expected: &str) {
 impl Scene {
     fn new(text: &str) -> Scene {
         let has = |word: &str| text.lines().any(|line| line.trim() == word);
-        let order = if has("per-resource") { Order::PerResource } else { Order::Total };
+        let order = if has("per-resource") { ChangeOrder::PerResource } else { ChangeOrder::Total };
         let mut scene = Scene {
-            store: Store::new(),
-            engine: Engine::new(order, 1),
+            store: SimulatedStore::new(),
+            engine: OwnershipEngine::new(order, 1),
             order,
             out: Vec::new(),
             writes: Vec::new(),
@@ -77,14 +78,14 @@ impl Scene {
     }
 
     fn start(&mut self, synced: bool) {
-        self.engine = Engine::new(self.order, 1);
+        self.engine = OwnershipEngine::new(self.order, 1);
         self.writes.clear();
         self.asks.clear();
         for row in self.store.served.clone() {
             store::feed_type(&mut self.engine, row, true, 0, &mut self.out);
         }
         for thing in self.store.things.values() {
-            let event = Event::Put(thing.clone());
+            let event = StoreEvent::Put(thing.clone());
             store::feed(&mut self.engine, thing.revision, &event, &mut self.out);
         }
         if synced {
@@ -104,7 +105,7 @@ impl Scene {
             ["gone", uid] => {
                 self.store.revision += 1;
                 if let Some(thing) = self.store.things.remove(*uid) {
-                    let event = Event::Gone(thing);
+                    let event = StoreEvent::Gone(thing);
                     store::feed(&mut self.engine, self.store.revision, &event, &mut self.out);
                 } else {
                     self.engine.gone(uid, Revision(self.store.revision), &mut self.out);
@@ -118,7 +119,9 @@ impl Scene {
                 self.store.write(thing);
             }
             [verb @ ("serve" | "unserve"), api_version, kind] => {
-                let found = |row: &store::Row| row.api_version == *api_version && row.kind == *kind;
+                let found = |row: &store::SimulatedKind| {
+                    row.api_version == *api_version && row.kind == *kind
+                };
                 let row = ROWS.iter().position(found);
                 self.store.serve(row.unwrap_or(ROWS.len()), *verb == "serve");
             }
@@ -146,7 +149,7 @@ impl Scene {
         let (kind, name) = what.split_once('/').unwrap_or((what, ""));
         let row = store::row_of(kind).unwrap_or(0);
         let namespaced = ROWS.get(row).is_some_and(|row| row.namespaced);
-        let mut thing = Thing {
+        let mut thing = SimulatedObject {
             row,
             namespace: if namespaced { "default".into() } else { String::new() },
             name: name.into(),
@@ -177,7 +180,7 @@ impl Scene {
         self.store.revision += 1;
         thing.revision = self.store.revision;
         self.store.things.insert(thing.uid.clone(), thing.clone());
-        store::feed(&mut self.engine, thing.revision, &Event::Put(thing), &mut self.out);
+        store::feed(&mut self.engine, thing.revision, &StoreEvent::Put(thing), &mut self.out);
     }
 
     /// `a`, `a!`, `a:Kind/name`, `a:apps/v1:Kind/name`.
@@ -222,7 +225,8 @@ impl Scene {
             self.store.apply(&write.key.uid, &write.action);
             self.feed();
             let revision = Revision(self.store.revision);
-            let outcome = if there { Outcome::Applied(revision) } else { Outcome::NotFound };
+            let outcome =
+                if there { WriteOutcome::Applied(revision) } else { WriteOutcome::NotFound };
             self.engine.outcome(write.id, &outcome, &mut self.out);
             self.collect();
         }
@@ -237,19 +241,19 @@ impl Scene {
         };
         let write = self.writes.remove(at);
         let outcome = match verb {
-            "applied" => Outcome::Applied(Revision(self.store.revision + 1)),
+            "applied" => WriteOutcome::Applied(Revision(self.store.revision + 1)),
             "conflict" => {
                 let Some(thing) = self.store.things.get(uid).cloned() else { return };
                 let resource = store::resource(&mut self.engine, thing.row);
                 let (engine, out) = (&mut self.engine, &mut self.out);
                 store::with_object(&thing, resource, thing.revision, |object| {
-                    engine.outcome(write.id, &Outcome::Conflict(Some(object)), out);
+                    engine.outcome(write.id, &WriteOutcome::Conflict(Some(object)), out);
                 });
                 return;
             }
-            "failed" => Outcome::Failed,
-            "denied" => Outcome::Denied,
-            "notfound" => Outcome::NotFound,
+            "failed" => WriteOutcome::Failed,
+            "denied" => WriteOutcome::Denied,
+            "notfound" => WriteOutcome::NotFound,
             _ => {
                 self.lines.push(format!("not understood: {verb}"));
                 return;
@@ -266,12 +270,12 @@ impl Scene {
         };
         let ask = self.asks.remove(at);
         let answer = match what {
-            "absent" => Answer::Absent,
-            "present" => Answer::Present { uid, waiting: false },
-            "waiting" => Answer::Present { uid, waiting: true },
-            "another" => Answer::Present { uid: "another", waiting: false },
-            "unresolvable" => Answer::Unresolvable,
-            _ => Answer::Failed,
+            "absent" => OwnerQueryResult::Absent,
+            "present" => OwnerQueryResult::Present { uid, waiting: false },
+            "waiting" => OwnerQueryResult::Present { uid, waiting: true },
+            "another" => OwnerQueryResult::Present { uid: "another", waiting: false },
+            "unresolvable" => OwnerQueryResult::Unresolvable,
+            _ => OwnerQueryResult::Failed,
         };
         self.engine.answer(ask.id, &answer, &mut self.out);
     }
@@ -295,48 +299,53 @@ impl Scene {
 
     fn collect(&mut self) {
         for intent in std::mem::take(&mut self.out) {
-            self.lines.push(self.told(&intent));
+            self.lines.push(self.describe_intent(&intent));
             match intent {
-                Intent::Write(write) => self.writes.push(write),
-                Intent::Ask(ask) => self.asks.push(ask),
-                Intent::Report(_) => {}
+                OwnershipIntent::Write(write) => self.writes.push(write),
+                OwnershipIntent::Ask(ask) => self.asks.push(ask),
+                OwnershipIntent::Report(_) => {}
             }
         }
     }
 
-    fn told(&self, intent: &Intent) -> String {
+    fn describe_intent(&self, intent: &OwnershipIntent) -> String {
         match intent {
-            Intent::Write(write) => {
+            OwnershipIntent::Write(write) => {
                 let (_, kind) = self.engine.kind_of(write.key.resource);
                 let who = format!("{kind}/{} {}", write.key.name, write.key.uid);
-                let uids = |list: &[tenure_ownership::Reference]| {
+                let uids = |list: &[tenure_ownership::OwnerIdentity]| {
                     let mut uids: Vec<&str> = list.iter().map(|told| &*told.uid).collect();
                     uids.sort_unstable();
                     uids.join(",")
                 };
                 let bare = if write.revision.is_none() { " by uid" } else { "" };
                 match &write.action {
-                    Action::Delete(policy) => {
+                    WriteAction::Delete(policy) => {
                         format!("delete {who} {}{bare} {}", lower(policy.text()), write.rule)
                     }
-                    Action::DropReferences(list) => {
+                    WriteAction::DropReferences(list) => {
                         format!("drop {who} owner={} {}", uids(list), write.rule)
                     }
-                    Action::Unblock(list) => {
+                    WriteAction::Unblock(list) => {
                         format!("unblock {who} owner={} {}", uids(list), write.rule)
                     }
-                    Action::DropFinalizer(finalizer) => {
+                    WriteAction::DropFinalizer(finalizer) => {
                         format!("finish {who} {} {}", finalizer.text(), write.rule)
                     }
                 }
             }
-            Intent::Ask(ask) => {
+            OwnershipIntent::Ask(ask) => {
                 let again = if ask.attempt > 0 { " again" } else { "" };
                 let reference = &ask.reference;
                 let (kind, name, uid) = (&reference.kind, &reference.name, &reference.uid);
                 format!("ask {kind}/{name} {uid} in {:?}{again}", &*ask.namespace)
             }
-            Intent::Report(Finding::InvalidNamespace { dependent, kind, reference, .. }) => {
+            OwnershipIntent::Report(OwnershipFinding::InvalidNamespace {
+                dependent,
+                kind,
+                reference,
+                ..
+            }) => {
                 format!(
                     "report {kind}/{} {} owner={}",
                     dependent.name, dependent.uid, reference.uid
@@ -350,10 +359,10 @@ fn lower(text: &str) -> String {
     text.to_lowercase()
 }
 
-fn policy_of(text: &str) -> Policy {
+fn policy_of(text: &str) -> DeletionPropagation {
     match text {
-        "foreground" => Policy::Foreground,
-        "orphan" => Policy::Orphan,
-        _ => Policy::Background,
+        "foreground" => DeletionPropagation::Foreground,
+        "orphan" => DeletionPropagation::Orphan,
+        _ => DeletionPropagation::Background,
     }
 }

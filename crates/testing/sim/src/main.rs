@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tenure_sim::run::{Failure, Trial, try_seed};
+use tenure_sim::run::{Trial, TrialFailure, try_seed};
 use tenure_sim::{access, reference, retention};
 
 const USAGE: &str = "usage: tenure-sim [--seed N] [--histories N] [--runs N]\n       \
@@ -145,13 +145,13 @@ fn decide(seeds: Range<u64>) -> ExitCode {
     let begin = Instant::now();
     let worlds = seeds.end - seeds.start;
     println!("Access: {worlds} seeds of {} decisions", access::DECISIONS_EACH);
-    let all_seen: Mutex<access::Seen> = Mutex::default();
+    let all_seen: Mutex<access::AccessCoverage> = Mutex::default();
     let trial = |seed| {
         let seen = access::try_seed(seed, access::DECISIONS_EACH)?;
         all_seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).merge(seen);
         Ok(())
     };
-    let failed = many(seeds, begin, trial, |failure: &access::Failure| failure.seed);
+    let failed = many(seeds, begin, trial, |failure: &access::AccessFailure| failure.seed);
     if let Some(failure) = failed {
         println!("seed {} fails: {}", failure.seed, failure.what);
         println!("with these roles and bindings:");
@@ -176,7 +176,7 @@ fn decide(seeds: Range<u64>) -> ExitCode {
 }
 
 /// Tries seeds on all cores; the failure with the smallest seed.
-fn all(trial: Trial, seeds: Range<u64>, begin: Instant) -> Option<Box<Failure>> {
+fn all(trial: Trial, seeds: Range<u64>, begin: Instant) -> Option<Box<TrialFailure>> {
     many(seeds, begin, |seed| try_seed(trial, seed), |failure| failure.seed)
 }
 

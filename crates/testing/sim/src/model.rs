@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_ownership::{Finalizer, Policy};
+use tenure_ownership::{DeletionPropagation, Finalizer};
 
-use crate::store::{ROWS, Ref, Store, Thing, same_resource};
+use crate::store::{ROWS, Ref, SimulatedObject, SimulatedStore, same_resource};
 
 /// What a reference is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Worth {
+pub enum SimulatedOwnerState {
     /// The owner lives.
     Solid,
     /// The owner lives and leaves its dependents behind.
@@ -27,7 +27,7 @@ pub enum Worth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Should {
     /// It should be deleted.
-    Delete(Policy),
+    Delete(DeletionPropagation),
     /// It should lose these references.
     Drop(Vec<Ref>),
     /// It should lose this finalizer.
@@ -36,7 +36,7 @@ pub enum Should {
 
 /// The row that a reference's kind resolves to.
 #[must_use]
-pub fn resolve(store: &Store, owner: &Ref) -> Option<usize> {
+pub fn resolve(store: &SimulatedStore, owner: &Ref) -> Option<usize> {
     let same = |number: &usize| {
         ROWS.get(*number)
             .is_some_and(|row| row.api_version == owner.api_version && row.kind == owner.kind)
@@ -52,7 +52,7 @@ pub fn is_namespaced(row: usize) -> bool {
 
 /// Whether objects of a row are collected: some version of it is served.
 #[must_use]
-pub fn collected(store: &Store, row: usize) -> bool {
+pub fn collected(store: &SimulatedStore, row: usize) -> bool {
     store.served.iter().any(|served| {
         same_resource(*served, row) && ROWS.get(*served).is_some_and(|row| row.collected)
     })
@@ -60,7 +60,11 @@ pub fn collected(store: &Store, row: usize) -> bool {
 
 /// The owner that a reference is valid for.
 #[must_use]
-pub fn valid<'a>(store: &'a Store, dependent: &Thing, owner: &Ref) -> Option<&'a Thing> {
+pub fn valid<'a>(
+    store: &'a SimulatedStore,
+    dependent: &SimulatedObject,
+    owner: &Ref,
+) -> Option<&'a SimulatedObject> {
     let row = resolve(store, owner)?;
     let found = store.things.get(&owner.uid)?;
     let namespaced = ROWS.get(row)?.namespaced;
@@ -74,27 +78,35 @@ pub fn valid<'a>(store: &'a Store, dependent: &Thing, owner: &Ref) -> Option<&'a
 
 /// What a reference is worth at this moment.
 #[must_use]
-pub fn worth(store: &Store, dependent: &Thing, owner: &Ref) -> Worth {
-    let Some(row) = resolve(store, owner) else { return Worth::Unresolvable };
+pub fn worth(
+    store: &SimulatedStore,
+    dependent: &SimulatedObject,
+    owner: &Ref,
+) -> SimulatedOwnerState {
+    let Some(row) = resolve(store, owner) else { return SimulatedOwnerState::Unresolvable };
     if ROWS.get(row).is_some_and(|row| row.namespaced) && dependent.namespace.is_empty() {
-        return Worth::Unresolvable;
+        return SimulatedOwnerState::Unresolvable;
     }
     match valid(store, dependent, owner) {
-        None => Worth::Dangling,
-        Some(found) if found.waiting() => Worth::Waiting,
+        None => SimulatedOwnerState::Dangling,
+        Some(found) if found.waiting() => SimulatedOwnerState::Waiting,
         Some(found) if found.orphaning() && found.uid != dependent.uid => {
             // Nobody finishes the deletion of what is not collected, so nobody begins it either.
-            if collected(store, found.row) { Worth::Orphaning } else { Worth::Solid }
+            if collected(store, found.row) {
+                SimulatedOwnerState::Orphaning
+            } else {
+                SimulatedOwnerState::Solid
+            }
         }
-        Some(_) => Worth::Solid,
+        Some(_) => SimulatedOwnerState::Solid,
     }
 }
 
 /// The collected objects other than itself that refer validly to an owner.
 pub fn dependents<'a>(
-    store: &'a Store,
-    owner: &'a Thing,
-) -> impl Iterator<Item = (&'a Thing, &'a Ref)> {
+    store: &'a SimulatedStore,
+    owner: &'a SimulatedObject,
+) -> impl Iterator<Item = (&'a SimulatedObject, &'a Ref)> {
     let others = store.things.values().filter(|thing| thing.uid != owner.uid);
     others
         .filter(|thing| collected(store, thing.row))
@@ -106,15 +118,15 @@ pub fn dependents<'a>(
 
 /// What should happen to an object, but for rings.
 #[must_use]
-pub fn should(store: &Store, thing: &Thing) -> Option<Should> {
+pub fn should(store: &SimulatedStore, thing: &SimulatedObject) -> Option<Should> {
     if !collected(store, thing.row) {
         return None;
     }
-    let of = |wanted: &[Worth]| -> Vec<Ref> {
+    let of = |wanted: &[SimulatedOwnerState]| -> Vec<Ref> {
         let matching = |owner: &&Ref| wanted.contains(&worth(store, thing, owner));
         thing.owners.iter().filter(matching).cloned().collect()
     };
-    let orphaned = of(&[Worth::Orphaning]);
+    let orphaned = of(&[SimulatedOwnerState::Orphaning]);
     if thing.terminating {
         if !orphaned.is_empty() {
             return Some(Should::Drop(orphaned));
@@ -126,28 +138,33 @@ pub fn should(store: &Store, thing: &Thing) -> Option<Should> {
         let blocked = dependents(store, thing).any(|(_, reference)| reference.block);
         return (thing.waiting() && !blocked).then_some(Should::Finish(Finalizer::Foreground));
     }
-    if !orphaned.is_empty() || !of(&[Worth::Solid]).is_empty() {
-        let drops = of(&[Worth::Orphaning, Worth::Waiting, Worth::Dangling]);
+    if !orphaned.is_empty() || !of(&[SimulatedOwnerState::Solid]).is_empty() {
+        let drops = of(&[
+            SimulatedOwnerState::Orphaning,
+            SimulatedOwnerState::Waiting,
+            SimulatedOwnerState::Dangling,
+        ]);
         return (!drops.is_empty()).then_some(Should::Drop(drops));
     }
-    if thing.owners.is_empty() || !of(&[Worth::Unresolvable]).is_empty() {
+    if thing.owners.is_empty() || !of(&[SimulatedOwnerState::Unresolvable]).is_empty() {
         return None;
     }
-    if !of(&[Worth::Waiting]).is_empty() && dependents(store, thing).next().is_some() {
-        return Some(Should::Delete(Policy::Foreground));
+    if !of(&[SimulatedOwnerState::Waiting]).is_empty() && dependents(store, thing).next().is_some()
+    {
+        return Some(Should::Delete(DeletionPropagation::Foreground));
     }
     Some(Should::Delete(if thing.has("orphan") {
-        Policy::Orphan
+        DeletionPropagation::Orphan
     } else if thing.has("foregroundDeletion") {
-        Policy::Foreground
+        DeletionPropagation::Foreground
     } else {
-        Policy::Background
+        DeletionPropagation::Background
     }))
 }
 
 /// The blocking references between waiting objects, by dependent: where rings may lie.
 #[must_use]
-pub fn ties(store: &Store) -> BTreeMap<String, BTreeSet<String>> {
+pub fn ties(store: &SimulatedStore) -> BTreeMap<String, BTreeSet<String>> {
     let mut ties: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for owner in store.things.values().filter(|thing| thing.waiting()) {
         for (dependent, reference) in dependents(store, owner) {
@@ -178,7 +195,7 @@ pub fn reaches(ties: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &str) 
 
 /// Whether a reference names a namespaced owner from outside its namespace.
 #[must_use]
-pub fn crosses(store: &Store, dependent: &Thing, owner: &Ref) -> bool {
+pub fn crosses(store: &SimulatedStore, dependent: &SimulatedObject, owner: &Ref) -> bool {
     let elsewhere = store
         .things
         .get(&owner.uid)

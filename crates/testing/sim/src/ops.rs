@@ -1,9 +1,9 @@
 //! What clients, hosts and misfortune do, as data: a history is a list of these and can be shrunk.
 
-use tenure_ownership::Policy;
+use tenure_ownership::DeletionPropagation;
 
 use crate::random::Random;
-use crate::store::{ROWS, Ref, Store, Thing};
+use crate::store::{ROWS, Ref, SimulatedObject, SimulatedStore};
 
 /// A reference to be made: to whom, how well, and whether it blocks.
 #[derive(Clone, Debug)]
@@ -18,11 +18,11 @@ pub struct Pick {
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
-pub enum Op {
+pub enum OwnershipOperation {
     /// A client creates an object.
     Create(usize, usize, Vec<Pick>, usize),
     /// A client deletes an object.
-    Delete(usize, Policy),
+    Delete(usize, DeletionPropagation),
     /// A client writes other references.
     Edit(usize, Vec<Pick>),
     /// A client turns blocking on or off.
@@ -68,66 +68,66 @@ fn picks(random: &mut Random) -> Vec<Pick> {
     (0..count).map(pick).collect()
 }
 
-fn policy(random: &mut Random) -> Policy {
+fn policy(random: &mut Random) -> DeletionPropagation {
     match random.below(5) {
-        0 | 1 => Policy::Background,
-        2 | 3 => Policy::Foreground,
-        _ => Policy::Orphan,
+        0 | 1 => DeletionPropagation::Background,
+        2 | 3 => DeletionPropagation::Foreground,
+        _ => DeletionPropagation::Orphan,
     }
 }
 
 /// What a client does next.
-pub fn client(random: &mut Random) -> Op {
+pub fn client(random: &mut Random) -> OwnershipOperation {
     let who = random.below(1 << 20);
     match random.below(32) {
         0..=10 => {
             let row = if random.once_in(3) { random.below(ROWS.len()) } else { random.below(4) };
-            Op::Create(row, random.below(16), picks(random), random.below(12))
+            OwnershipOperation::Create(row, random.below(16), picks(random), random.below(12))
         }
-        11..=17 => Op::Delete(who, policy(random)),
-        18..=21 => Op::Edit(who, picks(random)),
-        22 => Op::Block(who, random.once_in(2)),
-        23..=25 => Op::Hold(who, random.once_in(3)),
-        26 => Op::Touch(who),
-        27..=29 => Op::Grace(who),
-        _ => Op::Serve(random.below(ROWS.len()), !random.once_in(3)),
+        11..=17 => OwnershipOperation::Delete(who, policy(random)),
+        18..=21 => OwnershipOperation::Edit(who, picks(random)),
+        22 => OwnershipOperation::Block(who, random.once_in(2)),
+        23..=25 => OwnershipOperation::Hold(who, random.once_in(3)),
+        26 => OwnershipOperation::Touch(who),
+        27..=29 => OwnershipOperation::Grace(who),
+        _ => OwnershipOperation::Serve(random.below(ROWS.len()), !random.once_in(3)),
     }
 }
 
 /// What a host does next, with or without misfortune.
-pub fn host(random: &mut Random, faults: bool) -> Op {
+pub fn host(random: &mut Random, faults: bool) -> OwnershipOperation {
     let (who, some) = (random.below(1 << 20), random.below(6));
     match random.below(if faults { 24 } else { 18 }) {
-        0..=6 => Op::Feed(who, some + 1),
-        7..=12 => Op::Act(who, random.below(16)),
-        13 | 14 => Op::Tell(who),
-        15..=17 => Op::Answer(who, random.below(6)),
-        18 => Op::Crash(random.next()),
-        19 | 20 => Op::Replay(who, some),
-        21 => Op::Lose(who, some),
-        22 => Op::List(who),
-        _ => Op::Act(who, 14),
+        0..=6 => OwnershipOperation::Feed(who, some + 1),
+        7..=12 => OwnershipOperation::Act(who, random.below(16)),
+        13 | 14 => OwnershipOperation::Tell(who),
+        15..=17 => OwnershipOperation::Answer(who, random.below(6)),
+        18 => OwnershipOperation::Crash(random.next()),
+        19 | 20 => OwnershipOperation::Replay(who, some),
+        21 => OwnershipOperation::Lose(who, some),
+        22 => OwnershipOperation::List(who),
+        _ => OwnershipOperation::Act(who, 14),
     }
 }
 
 /// The truth, and everybody who ever was.
 #[derive(Clone, Debug, Default)]
-pub struct World {
+pub struct SimulatedWorld {
     /// The truth.
-    pub store: Store,
-    ever: Vec<Thing>,
+    pub store: SimulatedStore,
+    ever: Vec<SimulatedObject>,
 }
 
-impl World {
+impl SimulatedWorld {
     /// Somebody who is there.
     #[must_use]
-    pub fn somebody(&self, pick: usize) -> Option<Thing> {
+    pub fn somebody(&self, pick: usize) -> Option<SimulatedObject> {
         let count = self.store.things.len();
         let at = pick.checked_rem(count)?;
         self.store.things.values().nth(at).cloned()
     }
 
-    fn reference(&self, pick: &Pick, own: &Thing) -> Ref {
+    fn reference(&self, pick: &Pick, own: &SimulatedObject) -> Ref {
         let living = self.somebody(pick.who);
         let ever = self.ever.get(pick.who.checked_rem(self.ever.len()).unwrap_or(0)).cloned();
         let target = if pick.flavour % 4 == 3 { ever } else { living };
@@ -154,30 +154,30 @@ impl World {
     }
 
     /// Does what a client does.
-    pub fn client(&mut self, op: &Op) {
+    pub fn client(&mut self, op: &OwnershipOperation) {
         match op {
-            Op::Create(row, place, picks, finalizer) => {
+            OwnershipOperation::Create(row, place, picks, finalizer) => {
                 self.create(*row, *place, picks, *finalizer)
             }
-            Op::Delete(who, policy) => {
+            OwnershipOperation::Delete(who, policy) => {
                 if let Some(thing) = self.somebody(*who) {
                     self.store.delete(&thing.uid, *policy);
                 }
             }
-            Op::Edit(who, picks) => self.change(*who, |world, thing| {
+            OwnershipOperation::Edit(who, picks) => self.change(*who, |world, thing| {
                 thing.owners = picks.iter().map(|pick| world.reference(pick, thing)).collect();
             }),
-            Op::Block(who, on) => self.change(*who, |_, thing| {
+            OwnershipOperation::Block(who, on) => self.change(*who, |_, thing| {
                 thing.owners.iter_mut().for_each(|owner| owner.block = *on);
             }),
-            Op::Hold(who, on) => self.change(*who, |_, thing| {
+            OwnershipOperation::Hold(who, on) => self.change(*who, |_, thing| {
                 thing.finalizers.retain(|name| name != "x/hold");
                 if *on && !thing.terminating {
                     thing.finalizers.push("x/hold".into());
                 }
             }),
-            Op::Touch(who) => self.change(*who, |_, _| {}),
-            Op::Grace(who) => {
+            OwnershipOperation::Touch(who) => self.change(*who, |_, _| {}),
+            OwnershipOperation::Grace(who) => {
                 let ending = self.store.things.values().filter(|thing| thing.in_grace).count();
                 let at = who.checked_rem(ending).unwrap_or(0);
                 let found = self.store.things.values().filter(|thing| thing.in_grace).nth(at);
@@ -186,7 +186,7 @@ impl World {
                     self.store.write(thing);
                 }
             }
-            Op::Serve(row, on) if ROWS.get(*row).is_some_and(|row| row.custom) => {
+            OwnershipOperation::Serve(row, on) if ROWS.get(*row).is_some_and(|row| row.custom) => {
                 self.store.serve(*row, *on);
             }
             _ => {}
@@ -213,7 +213,7 @@ impl World {
             0 => format!("u{mixed:08x}"),
             _ => format!("{mixed:08x}-0000-4000-8000-{number:012x}"),
         };
-        let mut thing = Thing {
+        let mut thing = SimulatedObject {
             row,
             namespace: namespace.into(),
             name,
@@ -235,7 +235,7 @@ impl World {
         self.store.write(thing);
     }
 
-    fn change(&mut self, who: usize, change: impl FnOnce(&World, &mut Thing)) {
+    fn change(&mut self, who: usize, change: impl FnOnce(&SimulatedWorld, &mut SimulatedObject)) {
         if let Some(mut thing) = self.somebody(who) {
             change(self, &mut thing);
             self.store.write(thing);
@@ -244,8 +244,9 @@ impl World {
 
     /// Ends all grace periods and takes all finalizers of clients away; tells whether any were there.
     pub fn release(&mut self) -> bool {
-        let held = |thing: &&Thing| thing.in_grace || thing.has("x/hold");
-        let found: Vec<Thing> = self.store.things.values().filter(held).cloned().collect();
+        let held = |thing: &&SimulatedObject| thing.in_grace || thing.has("x/hold");
+        let found: Vec<SimulatedObject> =
+            self.store.things.values().filter(held).cloned().collect();
         let any = !found.is_empty();
         for mut thing in found {
             thing.in_grace = false;

@@ -2,14 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tenure_ownership::Policy;
+use tenure_ownership::DeletionPropagation;
 
 use crate::attach::Attach;
-use crate::model::{self, Worth};
-use crate::ops::{self, Op, World};
+use crate::model::{self, SimulatedOwnerState};
+use crate::ops::{self, OwnershipOperation, SimulatedWorld};
 use crate::random::Random;
 use crate::store::Ref;
-use crate::up::Up;
+use crate::up::UpHost;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Trial {
 
 /// A property did not hold.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct TrialFailure {
     /// What was tried.
     pub trial: Trial,
     /// With which seed.
@@ -34,12 +34,12 @@ pub struct Failure {
     /// What went wrong.
     pub what: String,
     /// The steps that are needed for it.
-    pub trace: Vec<Op>,
+    pub trace: Vec<OwnershipOperation>,
 }
 
 /// The steps of a trial.
 #[must_use]
-pub fn steps(trial: Trial, seed: u64) -> Vec<Op> {
+pub fn steps(trial: Trial, seed: u64) -> Vec<OwnershipOperation> {
     let mut random = Random::new(seed);
     let count = 12 + random.below(40);
     let mut ops = Vec::new();
@@ -61,25 +61,30 @@ pub fn steps(trial: Trial, seed: u64) -> Vec<Op> {
 ///
 /// # Errors
 /// What went wrong.
-pub fn run(trial: Trial, seed: u64, ops: &[Op]) -> Result<(), String> {
+pub fn run(trial: Trial, seed: u64, ops: &[OwnershipOperation]) -> Result<(), String> {
     let caught = catch_unwind(AssertUnwindSafe(|| run_steps(trial, seed, ops)));
     caught.unwrap_or_else(|_| Err("panic".into()))
 }
 
-fn run_steps(trial: Trial, seed: u64, ops: &[Op]) -> Result<(), String> {
+fn run_steps(trial: Trial, seed: u64, ops: &[OwnershipOperation]) -> Result<(), String> {
     let mut random = Random::new(seed ^ 77);
     match trial {
         Trial::History => {
-            let mut up = Up::new(World::default(), seed);
+            let mut up = UpHost::new(SimulatedWorld::default(), seed);
             for op in ops {
                 // Most histories are fed at once, so that every step is compared.
                 up.step(op)?;
                 if !seed.is_multiple_of(4) {
-                    up.step(&Op::Feed(0, usize::MAX))?;
+                    up.step(&OwnershipOperation::Feed(0, usize::MAX))?;
                 }
             }
-            let policy = [Policy::Background, Policy::Foreground, Policy::Orphan];
-            let policy = policy.get(random.below(3)).copied().unwrap_or(Policy::Background);
+            let policy = [
+                DeletionPropagation::Background,
+                DeletionPropagation::Foreground,
+                DeletionPropagation::Orphan,
+            ];
+            let policy =
+                policy.get(random.below(3)).copied().unwrap_or(DeletionPropagation::Background);
             up.plan(random.below(1 << 20), policy)?;
             up.finish()?;
             if seed.is_multiple_of(8) {
@@ -88,12 +93,12 @@ fn run_steps(trial: Trial, seed: u64, ops: &[Op]) -> Result<(), String> {
             Ok(())
         }
         Trial::Up => {
-            let mut up = Up::new(World::default(), seed);
+            let mut up = UpHost::new(SimulatedWorld::default(), seed);
             ops.iter().try_for_each(|op| up.step(op))?;
             up.finish()
         }
         Trial::Attach => {
-            let mut attach = Attach::new(World::default(), seed);
+            let mut attach = Attach::new(SimulatedWorld::default(), seed);
             ops.iter().try_for_each(|op| attach.step(op))?;
             attach.finish()
         }
@@ -102,9 +107,9 @@ fn run_steps(trial: Trial, seed: u64, ops: &[Op]) -> Result<(), String> {
 }
 
 /// The same inputs give the same intents, whatever the seed of the tables (S14).
-fn replayed(seed: u64, ops: &[Op]) -> Result<(), String> {
+fn replayed(seed: u64, ops: &[OwnershipOperation]) -> Result<(), String> {
     let said = |seed: u64| -> Result<Vec<String>, String> {
-        let mut up = Up::new(World::default(), seed);
+        let mut up = UpHost::new(SimulatedWorld::default(), seed);
         ops.iter().try_for_each(|op| up.step(op))?;
         up.finish()?;
         Ok(up.said)
@@ -115,13 +120,15 @@ fn replayed(seed: u64, ops: &[Op]) -> Result<(), String> {
     Err("S14: the same inputs gave other intents".into())
 }
 
-fn schedules(seed: u64, ops: &[Op]) -> Result<(), String> {
-    let mut world = World::default();
+fn schedules(seed: u64, ops: &[OwnershipOperation]) -> Result<(), String> {
+    let mut world = SimulatedWorld::default();
     for op in ops {
         // With `orphan` set in advance the outcome depends on what was seen first: R91 deletes in the
         // foreground while a dependent is known, R92 leaves dependents behind.
         let op = match op {
-            Op::Create(row, place, picks, 0) => Op::Create(*row, *place, picks.clone(), 11),
+            OwnershipOperation::Create(row, place, picks, 0) => {
+                OwnershipOperation::Create(*row, *place, picks.clone(), 11)
+            }
             op => op.clone(),
         };
         world.client(&op);
@@ -132,12 +139,14 @@ fn schedules(seed: u64, ops: &[Op]) -> Result<(), String> {
     let store = world.store.clone();
     for old in store.things.values() {
         let store = &store;
-        let is = |worth: Worth| move |owner: &Ref| model::worth(store, old, owner) == worth;
+        let is = |worth: SimulatedOwnerState| {
+            move |owner: &Ref| model::worth(store, old, owner) == worth
+        };
         let mut thing = old.clone();
-        if old.owners.iter().any(is(Worth::Orphaning)) {
-            thing.owners.retain(is(Worth::Orphaning));
-        } else if !old.owners.iter().all(is(Worth::Unresolvable)) {
-            thing.owners.retain(|owner| !is(Worth::Unresolvable)(owner));
+        if old.owners.iter().any(is(SimulatedOwnerState::Orphaning)) {
+            thing.owners.retain(is(SimulatedOwnerState::Orphaning));
+        } else if !old.owners.iter().all(is(SimulatedOwnerState::Unresolvable)) {
+            thing.owners.retain(|owner| !is(SimulatedOwnerState::Unresolvable)(owner));
         }
         if thing != *old {
             world.store.write(thing);
@@ -149,7 +158,7 @@ fn schedules(seed: u64, ops: &[Op]) -> Result<(), String> {
         for _ in 0..60 {
             let op = match ops::host(&mut random, true) {
                 // Both see the same streams: an echo of what was before the list is not in them.
-                Op::Crash(_) | Op::Replay(..) => continue,
+                OwnershipOperation::Crash(_) | OwnershipOperation::Replay(..) => continue,
                 op => op,
             };
             attach.step(&op)?;
@@ -166,7 +175,7 @@ fn schedules(seed: u64, ops: &[Op]) -> Result<(), String> {
 ///
 /// # Errors
 /// The failure, shrunk.
-pub fn try_seed(trial: Trial, seed: u64) -> Result<(), Box<Failure>> {
+pub fn try_seed(trial: Trial, seed: u64) -> Result<(), Box<TrialFailure>> {
     let ops = steps(trial, seed);
     match run(trial, seed, &ops) {
         Ok(()) => Ok(()),
@@ -175,7 +184,7 @@ pub fn try_seed(trial: Trial, seed: u64) -> Result<(), Box<Failure>> {
 }
 
 /// Leaves out what is not needed for the failure.
-fn shrink(trial: Trial, seed: u64, mut ops: Vec<Op>) -> Failure {
+fn shrink(trial: Trial, seed: u64, mut ops: Vec<OwnershipOperation>) -> TrialFailure {
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let mut size = ops.len() / 2;
@@ -197,5 +206,5 @@ fn shrink(trial: Trial, seed: u64, mut ops: Vec<Op>) -> Failure {
     }
     std::panic::set_hook(quiet);
     let what = run(trial, seed, &ops).err().unwrap_or_default();
-    Failure { trial, seed, what, trace: ops }
+    TrialFailure { trial, seed, what, trace: ops }
 }

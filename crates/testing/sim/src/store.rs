@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::Revision;
 use tenure_ownership::{
-    Action, Engine, Finalizer, Finalizers, Intent, Object, Owner, Policy, Reference, Resource, Type,
+    DeletionPropagation, Finalizer, Finalizers, InternedResource, KindVersion, Object,
+    OwnerIdentity, OwnerView, OwnershipEngine, OwnershipIntent, WriteAction,
 };
 
 /// One row of the table of kinds.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct SimulatedKind {
     /// The group and version.
     pub api_version: &'static str,
     /// The kind.
@@ -35,12 +36,21 @@ const fn row(
     namespaced: bool,
     graceful: bool,
     custom: bool,
-) -> Row {
-    Row { api_version, kind, group, plural, namespaced, collected: true, graceful, custom }
+) -> SimulatedKind {
+    SimulatedKind {
+        api_version,
+        kind,
+        group,
+        plural,
+        namespaced,
+        collected: true,
+        graceful,
+        custom,
+    }
 }
 
 /// Every kind of this world.
-pub const ROWS: [Row; 10] = [
+pub const ROWS: [SimulatedKind; 10] = [
     row(("v1", "ConfigMap"), ("", "configmaps"), true, false, false),
     row(("v1", "Pod"), ("", "pods"), true, true, false),
     row(("v1", "Node"), ("", "nodes"), false, false, false),
@@ -50,7 +60,7 @@ pub const ROWS: [Row; 10] = [
     row(("example.com/v1", "Foo"), ("example.com", "foos"), true, false, true),
     row(("example.com/v2", "Foo"), ("example.com", "foos"), true, false, true),
     row(("example.com/v1", "Bar"), ("example.com", "bars"), false, false, true),
-    Row {
+    SimulatedKind {
         collected: false,
         ..row(("metrics/v1", "Gauge"), ("metrics", "gauges"), true, false, false)
     },
@@ -80,7 +90,7 @@ pub struct Ref {
 impl Ref {
     /// Whether an intent tells of this reference.
     #[must_use]
-    pub fn is(&self, told: &Reference) -> bool {
+    pub fn is(&self, told: &OwnerIdentity) -> bool {
         self.api_version == *told.api_version
             && self.kind == *told.kind
             && self.name == *told.name
@@ -90,7 +100,7 @@ impl Ref {
 
 /// An object of the truth.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thing {
+pub struct SimulatedObject {
     /// The row it is stored by.
     pub row: usize,
     /// Empty for what lives in no namespace.
@@ -111,7 +121,7 @@ pub struct Thing {
     pub owners: Vec<Ref>,
 }
 
-impl Thing {
+impl SimulatedObject {
     /// Whether a finalizer is there.
     #[must_use]
     pub fn has(&self, finalizer: &str) -> bool {
@@ -120,7 +130,7 @@ impl Thing {
 
     /// Whether both have one name, and so never live at the same time.
     #[must_use]
-    pub fn is_in_place_of(&self, other: &Thing) -> bool {
+    pub fn is_in_place_of(&self, other: &SimulatedObject) -> bool {
         self.uid != other.uid
             && same_resource(self.row, other.row)
             && (&self.namespace, &self.name) == (&other.namespace, &other.name)
@@ -141,24 +151,24 @@ impl Thing {
 
 /// What happened at a revision.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum StoreEvent {
     /// An object as it then was.
-    Put(Thing),
+    Put(SimulatedObject),
     /// An object that went.
-    Gone(Thing),
+    Gone(SimulatedObject),
     /// A kind was served, or no longer.
     Types(usize, bool),
 }
 
 /// The truth and its log.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub struct SimulatedStore {
     /// The objects by uid.
-    pub things: BTreeMap<String, Thing>,
+    pub things: BTreeMap<String, SimulatedObject>,
     /// The rows that are served.
     pub served: BTreeSet<usize>,
     /// Everything that happened, with its revision.
-    pub log: Vec<(u64, Event)>,
+    pub log: Vec<(u64, StoreEvent)>,
     /// The newest revision.
     pub revision: u64,
     /// The revision of the last change of types.
@@ -167,17 +177,17 @@ pub struct Store {
     pub last_uid: u64,
 }
 
-impl Default for Store {
-    fn default() -> Store {
-        Store::new()
+impl Default for SimulatedStore {
+    fn default() -> SimulatedStore {
+        SimulatedStore::new()
     }
 }
 
-impl Store {
+impl SimulatedStore {
     /// A store in which every kind is served.
     #[must_use]
-    pub fn new() -> Store {
-        Store {
+    pub fn new() -> SimulatedStore {
+        SimulatedStore {
             things: BTreeMap::new(),
             served: (0..ROWS.len()).collect(),
             log: Vec::new(),
@@ -189,21 +199,21 @@ impl Store {
 
     /// The truth as it was at a revision.
     #[must_use]
-    pub fn at(&self, revision: u64) -> Store {
-        let mut past = Store::new();
+    pub fn at(&self, revision: u64) -> SimulatedStore {
+        let mut past = SimulatedStore::new();
         for (at, event) in self.log.iter().take_while(|(at, _)| *at <= revision) {
             past.revision = *at;
             match event {
-                Event::Put(thing) => {
+                StoreEvent::Put(thing) => {
                     past.things.insert(thing.uid.clone(), thing.clone());
                 }
-                Event::Gone(thing) => {
+                StoreEvent::Gone(thing) => {
                     past.things.remove(&thing.uid);
                 }
-                Event::Types(row, true) => {
+                StoreEvent::Types(row, true) => {
                     past.served.insert(*row);
                 }
-                Event::Types(row, false) => {
+                StoreEvent::Types(row, false) => {
                     past.served.remove(row);
                 }
             }
@@ -211,34 +221,34 @@ impl Store {
         past
     }
 
-    fn note(&mut self, event: Event) {
+    fn note(&mut self, event: StoreEvent) {
         self.log.push((self.revision, event));
     }
 
     /// Writes an object, or removes it if its deletion is complete.
-    pub fn write(&mut self, mut thing: Thing) {
+    pub fn write(&mut self, mut thing: SimulatedObject) {
         self.revision += 1;
         thing.revision = self.revision;
         if thing.terminating && !thing.in_grace && thing.finalizers.is_empty() {
             self.things.remove(&thing.uid);
-            self.note(Event::Gone(thing));
+            self.note(StoreEvent::Gone(thing));
         } else {
             self.things.insert(thing.uid.clone(), thing.clone());
-            self.note(Event::Put(thing));
+            self.note(StoreEvent::Put(thing));
         }
     }
 
     /// The object under a name.
     #[must_use]
-    pub fn named(&self, row: usize, namespace: &str, name: &str) -> Option<&Thing> {
-        let same = |thing: &&Thing| {
+    pub fn named(&self, row: usize, namespace: &str, name: &str) -> Option<&SimulatedObject> {
+        let same = |thing: &&SimulatedObject| {
             same_resource(thing.row, row) && thing.namespace == namespace && thing.name == name
         };
         self.things.values().find(same)
     }
 
     /// A client's or the collector's DELETE.
-    pub fn delete(&mut self, uid: &str, policy: Policy) {
+    pub fn delete(&mut self, uid: &str, policy: DeletionPropagation) {
         let Some(mut thing) = self.things.get(uid).cloned() else { return };
         let graceful = ROWS.get(thing.row).is_some_and(|row| row.graceful);
         if thing.terminating && thing.in_grace {
@@ -246,9 +256,9 @@ impl Store {
         }
         thing.finalizers.retain(|name| name != "orphan" && name != "foregroundDeletion");
         match policy {
-            Policy::Background => {}
-            Policy::Foreground => thing.finalizers.push("foregroundDeletion".into()),
-            Policy::Orphan => thing.finalizers.push("orphan".into()),
+            DeletionPropagation::Background => {}
+            DeletionPropagation::Foreground => thing.finalizers.push("foregroundDeletion".into()),
+            DeletionPropagation::Orphan => thing.finalizers.push("orphan".into()),
         }
         thing.in_grace = graceful && !thing.terminating;
         thing.terminating = true;
@@ -261,25 +271,27 @@ impl Store {
         if changed {
             self.revision += 1;
             self.types_revision = self.revision;
-            self.note(Event::Types(row, serve));
+            self.note(StoreEvent::Types(row, serve));
         }
     }
 
     /// Does what a write says, without looking at its guards.
-    pub fn apply(&mut self, uid: &str, action: &Action) {
+    pub fn apply(&mut self, uid: &str, action: &WriteAction) {
         let Some(mut thing) = self.things.get(uid).cloned() else { return };
         match action {
-            Action::Delete(policy) => return self.delete(uid, *policy),
-            Action::DropReferences(drops) => {
+            WriteAction::Delete(policy) => return self.delete(uid, *policy),
+            WriteAction::DropReferences(drops) => {
                 thing.owners.retain(|owner| !drops.iter().any(|told| owner.is(told)));
             }
-            Action::Unblock(open) => {
+            WriteAction::Unblock(open) => {
                 for owner in &mut thing.owners {
                     owner.block &= !open.iter().any(|told| owner.is(told));
                 }
             }
-            Action::DropFinalizer(Finalizer::Orphan) => thing.finalizers.retain(|f| f != "orphan"),
-            Action::DropFinalizer(Finalizer::Foreground) => {
+            WriteAction::DropFinalizer(Finalizer::Orphan) => {
+                thing.finalizers.retain(|f| f != "orphan")
+            }
+            WriteAction::DropFinalizer(Finalizer::Foreground) => {
                 thing.finalizers.retain(|f| f != "foregroundDeletion");
             }
         }
@@ -300,22 +312,22 @@ pub fn same_resource(a: usize, b: usize) -> bool {
 }
 
 /// The engine's number for the resource of a row.
-pub fn resource(engine: &mut Engine, number: usize) -> Resource {
+pub fn resource(engine: &mut OwnershipEngine, number: usize) -> InternedResource {
     let row = ROWS.get(number).copied().unwrap_or(ROWS[0]);
     engine.resource(row.group, row.plural)
 }
 
 /// Tells an engine that a kind is served, or no longer.
 pub fn feed_type(
-    engine: &mut Engine,
+    engine: &mut OwnershipEngine,
     number: usize,
     serve: bool,
     revision: u64,
-    out: &mut Vec<Intent>,
+    out: &mut Vec<OwnershipIntent>,
 ) {
     let Some(row) = ROWS.get(number) else { return };
     let resource = resource(engine, number);
-    let added = Type {
+    let added = KindVersion {
         api_version: row.api_version,
         kind: row.kind,
         resource,
@@ -332,15 +344,15 @@ pub fn feed_type(
 
 /// Shows an object as an engine sees it.
 pub fn with_object<T>(
-    thing: &Thing,
-    resource: Resource,
+    thing: &SimulatedObject,
+    resource: InternedResource,
     revision: u64,
     then: impl FnOnce(&Object<'_>) -> T,
 ) -> T {
-    let owners: Vec<Owner<'_>> = thing
+    let owners: Vec<OwnerView<'_>> = thing
         .owners
         .iter()
-        .map(|owner| Owner {
+        .map(|owner| OwnerView {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,
@@ -362,13 +374,18 @@ pub fn with_object<T>(
 }
 
 /// Tells an engine what happened.
-pub fn feed(engine: &mut Engine, revision: u64, event: &Event, out: &mut Vec<Intent>) {
+pub fn feed(
+    engine: &mut OwnershipEngine,
+    revision: u64,
+    event: &StoreEvent,
+    out: &mut Vec<OwnershipIntent>,
+) {
     match event {
-        Event::Put(thing) => {
+        StoreEvent::Put(thing) => {
             let resource = resource(engine, thing.row);
             with_object(thing, resource, revision, |object| engine.put(object, out));
         }
-        Event::Gone(thing) => engine.gone(&thing.uid, Revision(revision), out),
-        Event::Types(row, serve) => feed_type(engine, *row, *serve, revision, out),
+        StoreEvent::Gone(thing) => engine.gone(&thing.uid, Revision(revision), out),
+        StoreEvent::Types(row, serve) => feed_type(engine, *row, *serve, revision, out),
     }
 }

@@ -4,40 +4,41 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::Revision;
 use tenure_ownership::{
-    Action, Done, Engine, Finding, Guard, Intent, Order, Outcome, Policy, Write, WriteId,
+    ChangeOrder, DeletionPropagation, Done, OwnershipEngine, OwnershipFinding, OwnershipIntent,
+    OwnershipPrecondition, OwnershipWrite, WriteAction, WriteId, WriteOutcome,
 };
 
 use crate::check::{self, ensure};
 use crate::model;
-use crate::ops::{Op, World};
-use crate::store::{self, Event, ROWS};
+use crate::ops::{OwnershipOperation, SimulatedWorld};
+use crate::store::{self, ROWS, StoreEvent};
 
 /// More rounds than any history needs to come to rest.
 const ROUNDS_MAX: usize = 2_000;
 
 /// The host of `tenure up`, imitated.
-pub struct Up {
+pub struct UpHost {
     /// The truth.
-    pub world: World,
-    engine: Engine,
+    pub world: SimulatedWorld,
+    engine: OwnershipEngine,
     seed: u64,
     fed: usize,
-    out: Vec<Intent>,
-    writes: Vec<Write>,
-    failed: Vec<Write>,
+    out: Vec<OwnershipIntent>,
+    writes: Vec<OwnershipWrite>,
+    failed: Vec<OwnershipWrite>,
     told: Vec<(WriteId, u64)>,
     reports: BTreeSet<(String, String)>,
     /// Everything the engine said, for comparison.
     pub said: Vec<String>,
 }
 
-impl Up {
+impl UpHost {
     /// A new world with a synced engine.
     #[must_use]
-    pub fn new(world: World, seed: u64) -> Up {
-        let mut up = Up {
+    pub fn new(world: SimulatedWorld, seed: u64) -> UpHost {
+        let mut up = UpHost {
             world,
-            engine: Engine::new(Order::Total, seed),
+            engine: OwnershipEngine::new(ChangeOrder::Total, seed),
             seed,
             fed: 0,
             out: Vec::new(),
@@ -53,7 +54,7 @@ impl Up {
 
     /// Starts an engine from the truth.
     fn start(&mut self, seed: u64) {
-        let mut engine = Engine::new(Order::Total, self.seed ^ seed);
+        let mut engine = OwnershipEngine::new(ChangeOrder::Total, self.seed ^ seed);
         let store = &self.world.store;
         for row in 0..ROWS.len() {
             store::feed_type(&mut engine, row, store.served.contains(&row), 0, &mut self.out);
@@ -64,7 +65,12 @@ impl Up {
             }
         }
         for thing in store.things.values() {
-            store::feed(&mut engine, thing.revision, &Event::Put(thing.clone()), &mut self.out);
+            store::feed(
+                &mut engine,
+                thing.revision,
+                &StoreEvent::Put(thing.clone()),
+                &mut self.out,
+            );
         }
         self.out.clear();
         engine.synced(Revision(store.revision), &mut self.out);
@@ -79,12 +85,12 @@ impl Up {
     ///
     /// # Errors
     /// The property that is broken.
-    pub fn step(&mut self, op: &Op) -> Result<(), String> {
+    pub fn step(&mut self, op: &OwnershipOperation) -> Result<(), String> {
         match op {
-            Op::Feed(_, count) => self.feed(*count),
-            Op::Act(who, how) => self.act(*who, *how)?,
-            Op::Tell(who) => self.tell(*who),
-            Op::Crash(seed) => self.start(*seed),
+            OwnershipOperation::Feed(_, count) => self.feed(*count),
+            OwnershipOperation::Act(who, how) => self.act(*who, *how)?,
+            OwnershipOperation::Tell(who) => self.tell(*who),
+            OwnershipOperation::Crash(seed) => self.start(*seed),
             op => self.world.client(op),
         }
         self.collect()?;
@@ -104,43 +110,49 @@ impl Up {
     fn collect(&mut self) -> Result<(), String> {
         for intent in std::mem::take(&mut self.out) {
             let mut plain = intent.clone();
-            if let Intent::Write(write) = &mut plain {
+            if let OwnershipIntent::Write(write) = &mut plain {
                 write.fingerprint = 0;
                 for guard in &mut write.guards {
-                    if let Guard::Same { fingerprint, .. } = guard {
+                    if let OwnershipPrecondition::Same { fingerprint, .. } = guard {
                         *fingerprint = 0;
                     }
                 }
             }
             self.said.push(format!("{plain:?}"));
             match intent {
-                Intent::Write(write) => self.writes.push(write),
-                Intent::Report(Finding::InvalidNamespace { dependent, reference, .. }) => {
+                OwnershipIntent::Write(write) => self.writes.push(write),
+                OwnershipIntent::Report(OwnershipFinding::InvalidNamespace {
+                    dependent,
+                    reference,
+                    ..
+                }) => {
                     let pair = (dependent.uid.to_string(), reference.uid.to_string());
                     ensure(self.reports.insert(pair), "L5: reported twice")?;
                 }
-                Intent::Ask(_) => return Err("a host with one order was asked".into()),
+                OwnershipIntent::Ask(_) => return Err("a host with one order was asked".into()),
             }
         }
         Ok(())
     }
 
     /// Whether everything the decision relied on still holds.
-    fn holds(&self, write: &Write) -> bool {
+    fn holds(&self, write: &OwnershipWrite) -> bool {
         let store = &self.world.store;
         let fed = self.fed.checked_sub(1).and_then(|at| store.log.get(at)).map_or(0, |(r, _)| *r);
         let same = |uid: &str, fingerprint: u64| {
             store.things.get(uid).is_some_and(|thing| {
-                let resource = tenure_ownership::Resource::default();
+                let resource = tenure_ownership::InternedResource::default();
                 store::with_object(thing, resource, 0, |o| self.engine.fingerprint(o))
                     == fingerprint
             })
         };
-        let guard = |guard: &Guard| match guard {
-            Guard::Same { key, fingerprint, .. } => same(&key.uid, *fingerprint),
-            Guard::NoNewDependents { uid, since } => !store.things.values().any(|thing| {
-                thing.revision > since.0 && thing.owners.iter().any(|owner| owner.uid == **uid)
-            }),
+        let guard = |guard: &OwnershipPrecondition| match guard {
+            OwnershipPrecondition::Same { key, fingerprint, .. } => same(&key.uid, *fingerprint),
+            OwnershipPrecondition::NoNewDependents { uid, since } => {
+                !store.things.values().any(|thing| {
+                    thing.revision > since.0 && thing.owners.iter().any(|owner| owner.uid == **uid)
+                })
+            }
         };
         (store.types_revision <= fed && write.types == self.engine.types_generation())
             && same(&write.key.uid, write.fingerprint)
@@ -148,7 +160,7 @@ impl Up {
     }
 
     /// The revision that a write was decided at.
-    fn decided(&self, write: &Write) -> Revision {
+    fn decided(&self, write: &OwnershipWrite) -> Revision {
         self.engine.chain(write.cause).first().map_or(Revision::ZERO, |cause| cause.revision)
     }
 
@@ -156,22 +168,22 @@ impl Up {
         let Some(at) = who.checked_rem(self.writes.len()) else { return Ok(()) };
         let write = self.writes.remove(at);
         let outcome = match how {
-            0 => Outcome::Failed,
-            1 => Outcome::Denied,
-            _ if !self.world.store.things.contains_key(&*write.key.uid) => Outcome::NotFound,
-            _ if !self.holds(&write) => Outcome::Conflict(None),
+            0 => WriteOutcome::Failed,
+            1 => WriteOutcome::Denied,
+            _ if !self.world.store.things.contains_key(&*write.key.uid) => WriteOutcome::NotFound,
+            _ if !self.holds(&write) => WriteOutcome::Conflict(None),
             _ => {
                 check::exact(&self.world.store, &write, self.decided(&write))?;
                 self.world.store.apply(&write.key.uid, &write.action);
-                Outcome::Applied(Revision(self.world.store.revision))
+                WriteOutcome::Applied(Revision(self.world.store.revision))
             }
         };
         match outcome {
-            Outcome::Failed | Outcome::Denied if self.engine.current(write.id) => {
+            WriteOutcome::Failed | WriteOutcome::Denied if self.engine.current(write.id) => {
                 self.failed.push(write.clone());
             }
-            Outcome::Conflict(_) => self.feed(usize::MAX),
-            Outcome::Applied(revision) if how.is_multiple_of(3) => {
+            WriteOutcome::Conflict(_) => self.feed(usize::MAX),
+            WriteOutcome::Applied(revision) if how.is_multiple_of(3) => {
                 // The outcome comes later, perhaps after the change itself.
                 self.told.push((write.id, revision.0));
                 return Ok(());
@@ -185,7 +197,7 @@ impl Up {
     fn tell(&mut self, who: usize) {
         if let Some(at) = who.checked_rem(self.told.len()) {
             let (id, revision) = self.told.remove(at);
-            let outcome = Outcome::Applied(Revision(revision));
+            let outcome = WriteOutcome::Applied(Revision(revision));
             self.engine.outcome(id, &outcome, &mut self.out);
         } else if let Some(at) = who.checked_rem(self.failed.len()) {
             let write = self.failed.remove(at);
@@ -224,11 +236,11 @@ impl Up {
     /// The property that is broken.
     pub fn settle(&mut self) -> Result<(), String> {
         for _ in 0..ROUNDS_MAX {
-            self.step(&Op::Feed(0, usize::MAX))?;
+            self.step(&OwnershipOperation::Feed(0, usize::MAX))?;
             if !self.told.is_empty() || !self.failed.is_empty() {
-                self.step(&Op::Tell(0))?;
+                self.step(&OwnershipOperation::Tell(0))?;
             } else if !self.writes.is_empty() {
-                self.step(&Op::Act(0, 2))?;
+                self.step(&OwnershipOperation::Act(0, 2))?;
             } else {
                 ensure(self.engine.depth() == 0, "L6: at rest, but writes are under way")?;
                 return check::at_rest(&self.world);
@@ -253,7 +265,7 @@ impl Up {
     ///
     /// # Errors
     /// Where plan and truth differ.
-    pub fn plan(&mut self, who: usize, policy: Policy) -> Result<(), String> {
+    pub fn plan(&mut self, who: usize, policy: DeletionPropagation) -> Result<(), String> {
         self.settle()?;
         let Some(thing) = self.world.somebody(who) else { return Ok(()) };
         // A grace period that runs already is not the plan's to end.
@@ -264,7 +276,7 @@ impl Up {
             .engine
             .plan(&thing.uid, policy)
             .into_iter()
-            .map(|step| told(&step.key.uid, &step.done))
+            .map(|step| describe_outcome(&step.key.uid, &step.done))
             .collect();
         let graces: BTreeSet<String> = self.in_grace();
         self.world.store.delete(&thing.uid, policy);
@@ -280,7 +292,7 @@ impl Up {
                     thing.in_grace = false;
                     self.world.store.write(thing);
                     if !self.world.store.things.contains_key(&uid) {
-                        real.push(told(&uid, &Done::Removed));
+                        real.push(describe_outcome(&uid, &Done::Removed));
                     }
                 }
                 continue;
@@ -289,14 +301,14 @@ impl Up {
             check::exact(&self.world.store, &write, self.decided(&write))?;
             self.world.store.apply(&write.key.uid, &write.action);
             let done = match &write.action {
-                Action::Delete(policy) => Done::Terminating(*policy),
-                Action::DropReferences(list) => Done::DroppedReferences(list.clone()),
-                Action::Unblock(list) => Done::Unblocked(list.clone()),
-                Action::DropFinalizer(finalizer) => Done::DroppedFinalizer(*finalizer),
+                WriteAction::Delete(policy) => Done::Terminating(*policy),
+                WriteAction::DropReferences(list) => Done::DroppedReferences(list.clone()),
+                WriteAction::Unblock(list) => Done::Unblocked(list.clone()),
+                WriteAction::DropFinalizer(finalizer) => Done::DroppedFinalizer(*finalizer),
             };
             real.push(self.what_became(&write.key.uid, done));
             self.feed(usize::MAX);
-            let outcome = Outcome::Applied(Revision(self.world.store.revision));
+            let outcome = WriteOutcome::Applied(Revision(self.world.store.revision));
             self.engine.outcome(write.id, &outcome, &mut self.out);
         }
         if planned == real {
@@ -313,8 +325,8 @@ impl Up {
     /// The object whose grace period began first, of those that began since.
     fn next_grace(&self, before: &BTreeSet<String>) -> Option<String> {
         let began = |uid: &String| {
-            let put = |(_, event): &(u64, Event)| match event {
-                Event::Put(thing) => thing.uid == *uid && thing.in_grace,
+            let put = |(_, event): &(u64, StoreEvent)| match event {
+                StoreEvent::Put(thing) => thing.uid == *uid && thing.in_grace,
                 _ => false,
             };
             self.world.store.log.iter().position(put)
@@ -324,10 +336,10 @@ impl Up {
 
     fn what_became(&self, uid: &str, done: Done) -> String {
         let there = self.world.store.things.contains_key(uid);
-        told(uid, &if there { done } else { Done::Removed })
+        describe_outcome(uid, &if there { done } else { Done::Removed })
     }
 }
 
-fn told(uid: &str, done: &Done) -> String {
+fn describe_outcome(uid: &str, done: &Done) -> String {
     format!("{uid} {done:?}")
 }

@@ -3,7 +3,8 @@
 use ring::hmac;
 use serde_json::json;
 use tenure_token::{
-    Bound, BoundKind, Keys, LEEWAY_SECONDS, Reason, Standing, TOKEN_BYTES_MAX, issue, verify,
+    BoundKind, BoundObject, KeySet, LEEWAY_SECONDS, ObjectLiveness, TOKEN_BYTES_MAX,
+    TokenErrorReason, issue, verify,
 };
 
 use crate::forge::*;
@@ -24,9 +25,9 @@ fn r24_algorithm_none_is_refused() {
             let message =
                 format!("{}.{}", encode(header.to_string()), encode(payload().to_string()));
             let signature = token().rsplit_once('.').unwrap().1.to_owned();
-            assert_eq!(check(&format!("{message}.")), Err(Reason::Algorithm));
-            assert_eq!(check(&format!("{message}.{signature}")), Err(Reason::Algorithm));
-            assert_eq!(check(&message), Err(Reason::Malformed), "without a third part");
+            assert_eq!(check(&format!("{message}.")), Err(TokenErrorReason::Algorithm));
+            assert_eq!(check(&format!("{message}.{signature}")), Err(TokenErrorReason::Algorithm));
+            assert_eq!(check(&message), Err(TokenErrorReason::Malformed), "without a third part");
         }
     }
 }
@@ -40,12 +41,12 @@ fn r24_missing_or_odd_algorithm_is_refused() {
         json!({ "alg": 256, "kid": EC_A_ID }),
     ] {
         let token = sign_raw(EC_A, &header.to_string(), &payload().to_string());
-        assert_eq!(check(&token), Err(Reason::Malformed), "{header}");
+        assert_eq!(check(&token), Err(TokenErrorReason::Malformed), "{header}");
     }
     for name in ["es256", "ES256 ", "ES384", "ES256K", "PS256", "RS384", "EdDSA", "HS256"] {
         let header = json!({ "alg": name, "kid": EC_A_ID });
         let token = sign_raw(EC_A, &header.to_string(), &payload().to_string());
-        assert_eq!(check(&token), Err(Reason::Algorithm), "{name}");
+        assert_eq!(check(&token), Err(TokenErrorReason::Algorithm), "{name}");
     }
 }
 
@@ -59,28 +60,28 @@ fn r24_algorithm_confusion_with_the_public_key_as_secret_is_refused() {
                 format!("{}.{}", encode(header.to_string()), encode(payload().to_string()));
             let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
             let forged = format!("{message}.{}", encode(hmac::sign(&key, message.as_bytes())));
-            assert_eq!(check(&forged), Err(Reason::Algorithm));
+            assert_eq!(check(&forged), Err(TokenErrorReason::Algorithm));
         }
     }
 }
 
 #[test]
 fn r24_algorithm_that_the_named_key_is_not_for_is_refused() {
-    let keys = Keys::from_pem(EC_A, &[RSA_PUBLIC]).unwrap();
+    let keys = KeySet::from_pem(EC_A, &[RSA_PUBLIC]).unwrap();
     for (algorithm, id) in [("RS256", EC_A_ID), ("ES256", RSA_ID)] {
         let header = json!({ "alg": algorithm, "kid": id });
         let token = sign_raw(EC_A, &header.to_string(), &payload().to_string());
         let refused = verify(&keys, &token, NOW, ISSUER, &[ISSUER]).unwrap_err();
-        assert_eq!(refused.reason, Reason::Algorithm);
+        assert_eq!(refused.reason, TokenErrorReason::Algorithm);
     }
 }
 
 #[test]
 fn r24_wrong_key_is_refused() {
     let under_our_id = sign_raw(EC_B, &header().to_string(), &payload().to_string());
-    assert_eq!(check(&under_our_id), Err(Reason::Signature));
+    assert_eq!(check(&under_our_id), Err(TokenErrorReason::Signature));
     let without_id = sign_raw(EC_B, r#"{"alg":"ES256"}"#, &payload().to_string());
-    assert_eq!(check(&without_id), Err(Reason::Signature));
+    assert_eq!(check(&without_id), Err(TokenErrorReason::Signature));
 }
 
 #[test]
@@ -89,36 +90,36 @@ fn r24_unknown_key_id_is_refused() {
         let header = json!({ "alg": "ES256", "kid": id });
         // The signature is right, so only the id speaks against it.
         let token = sign_raw(EC_A, &header.to_string(), &payload().to_string());
-        assert_eq!(check(&token), Err(Reason::UnknownKey), "{id}");
+        assert_eq!(check(&token), Err(TokenErrorReason::UnknownKey), "{id}");
     }
     for id in [json!(1), json!(null), json!([EC_A_ID])] {
         let header = json!({ "alg": "ES256", "kid": id });
         let token = sign_raw(EC_A, &header.to_string(), &payload().to_string());
-        assert_eq!(check(&token), Err(Reason::Malformed), "{id}");
+        assert_eq!(check(&token), Err(TokenErrorReason::Malformed), "{id}");
     }
 }
 
 #[test]
 fn r24_missing_key_id_tries_every_key_of_the_algorithm() {
-    let keys = Keys::from_pem(EC_B, &[RSA_PUBLIC, EC_A_PUBLIC]).unwrap();
+    let keys = KeySet::from_pem(EC_B, &[RSA_PUBLIC, EC_A_PUBLIC]).unwrap();
     for header in [r#"{"alg":"ES256"}"#, r#"{"alg":"ES256","kid":""}"#] {
         let token = sign_raw(EC_A, header, &payload().to_string());
         assert!(verify(&keys, &token, NOW, ISSUER, &[ISSUER]).is_ok());
     }
     let token = sign_raw(EC_A, r#"{"alg":"RS256"}"#, &payload().to_string());
     let refused = verify(&keys, &token, NOW, ISSUER, &[ISSUER]).unwrap_err();
-    assert_eq!(refused.reason, Reason::Signature);
+    assert_eq!(refused.reason, TokenErrorReason::Signature);
 }
 
 #[test]
 fn r24_keys_that_a_token_brings_along_are_not_used() {
-    let attacker = Keys::from_pem(EC_B, &[]).unwrap();
+    let attacker = KeySet::from_pem(EC_B, &[]).unwrap();
     let mut jwk = attacker.jwks()["keys"][0].clone();
     for id in [attacker.signing_id(), EC_A_ID] {
         jwk["kid"] = id.into();
         let header = json!({ "alg": "ES256", "jwk": jwk, "jku": "https://e/", "x5c": ["AA"] });
         let token = sign_raw(EC_B, &header.to_string(), &payload().to_string());
-        assert_eq!(check(&token), Err(Reason::Signature));
+        assert_eq!(check(&token), Err(TokenErrorReason::Signature));
     }
 }
 
@@ -127,7 +128,7 @@ fn r24_demanded_extensions_are_refused() {
     for crit in [json!(["b64"]), json!([]), json!(null)] {
         let header = json!({ "alg": "ES256", "kid": EC_A_ID, "b64": false, "crit": crit });
         let token = sign_raw(EC_A, &header.to_string(), &payload().to_string());
-        assert_eq!(check(&token), Err(Reason::Malformed));
+        assert_eq!(check(&token), Err(TokenErrorReason::Malformed));
     }
 }
 
@@ -135,16 +136,16 @@ fn r24_demanded_extensions_are_refused() {
 fn r24_expired_is_refused() {
     let last = NOW + 3600 + LEEWAY_SECONDS;
     assert!(check_at(&token(), last).is_ok());
-    assert_eq!(check_at(&token(), last + 1), Err(Reason::Expired));
-    assert_eq!(check_at(&token(), i64::MAX), Err(Reason::Expired));
+    assert_eq!(check_at(&token(), last + 1), Err(TokenErrorReason::Expired));
+    assert_eq!(check_at(&token(), i64::MAX), Err(TokenErrorReason::Expired));
 }
 
 #[test]
 fn r24_not_yet_valid_is_refused() {
     let first = NOW - LEEWAY_SECONDS;
     assert!(check_at(&token(), first).is_ok());
-    assert_eq!(check_at(&token(), first - 1), Err(Reason::NotYetValid));
-    assert_eq!(check_at(&token(), i64::MIN), Err(Reason::NotYetValid));
+    assert_eq!(check_at(&token(), first - 1), Err(TokenErrorReason::NotYetValid));
+    assert_eq!(check_at(&token(), i64::MIN), Err(TokenErrorReason::NotYetValid));
 }
 
 #[test]
@@ -153,14 +154,14 @@ fn r24_issued_in_the_future_is_refused() {
     payload["iat"] = (NOW + LEEWAY_SECONDS).into();
     assert!(check(&sign(&payload)).is_ok());
     payload["iat"] = (NOW + LEEWAY_SECONDS + 1).into();
-    assert_eq!(check(&sign(&payload)), Err(Reason::IssuedInFuture));
+    assert_eq!(check(&sign(&payload)), Err(TokenErrorReason::IssuedInFuture));
 }
 
 #[test]
 fn r24_wrong_audience_is_refused() {
     for accepted in [&["vault"][..], &[], &["HTTPS://KUBERNETES.DEFAULT.SVC"], &[""]] {
         let refused = verify(&keys(), &token(), NOW, ISSUER, accepted).unwrap_err();
-        assert_eq!(refused.reason, Reason::Audience, "{accepted:?}");
+        assert_eq!(refused.reason, TokenErrorReason::Audience, "{accepted:?}");
     }
 }
 
@@ -177,7 +178,7 @@ fn r24_audiences_are_those_meant_and_accepted() {
 fn r24_wrong_issuer_is_refused() {
     for issuer in ["https://other", "", "https://kubernetes.default.svc/"] {
         let refused = verify(&keys(), &token(), NOW, issuer, &[ISSUER]).unwrap_err();
-        assert_eq!(refused.reason, Reason::Issuer, "{issuer}");
+        assert_eq!(refused.reason, TokenErrorReason::Issuer, "{issuer}");
     }
 }
 
@@ -189,10 +190,10 @@ fn r24_tampered_parts_are_refused() {
     other["kubernetes.io"]["serviceaccount"]["name"] = "admin".into();
     other["sub"] = "system:serviceaccount:default:admin".into();
     let swapped = format!("{}.{}.{}", parts[0], encode(other.to_string()), parts[2]);
-    assert_eq!(check(&swapped), Err(Reason::Signature));
+    assert_eq!(check(&swapped), Err(TokenErrorReason::Signature));
     let header = json!({ "alg": "ES256", "kid": EC_A_ID, "typ": "JWT" });
     let swapped = format!("{}.{}.{}", encode(header.to_string()), parts[1], parts[2]);
-    assert_eq!(check(&swapped), Err(Reason::Signature));
+    assert_eq!(check(&swapped), Err(TokenErrorReason::Signature));
 }
 
 #[test]
@@ -216,7 +217,7 @@ fn r24_signatures_of_zero_or_another_length_are_refused() {
     for signature in [vec![], vec![0; 64], vec![0xff; 64], vec![0; 63], vec![1; 65], vec![0x30; 72]]
     {
         let forged = format!("{message}.{}", encode(signature));
-        assert_eq!(check(&forged), Err(Reason::Signature));
+        assert_eq!(check(&forged), Err(TokenErrorReason::Signature));
     }
 }
 
@@ -249,7 +250,7 @@ fn r24_garbage_is_refused() {
         "W10.W10.W10",
         "bnVsbA.bnVsbA.bnVsbA",
     ] {
-        assert_eq!(check(text), Err(Reason::Malformed), "{text:?}");
+        assert_eq!(check(text), Err(TokenErrorReason::Malformed), "{text:?}");
     }
     for text in [
         format!(" {token}"),
@@ -261,7 +262,7 @@ fn r24_garbage_is_refused() {
         token.replace('.', ".."),
         format!("{{\"protected\":\"{token}\"}}"),
     ] {
-        assert_eq!(check(&text), Err(Reason::Malformed), "{text:?}");
+        assert_eq!(check(&text), Err(TokenErrorReason::Malformed), "{text:?}");
     }
 }
 
@@ -274,11 +275,15 @@ fn r24_huge_tokens_are_refused_unread() {
         format!("{}.{}", "A".repeat(MEBIBYTE), token()),
         format!("{}{}", token(), "A".repeat(MEBIBYTE)),
     ] {
-        assert_eq!(check(&text), Err(Reason::TooLong));
+        assert_eq!(check(&text), Err(TokenErrorReason::TooLong));
     }
     let mut payload = payload();
     payload["padding"] = "a".repeat(MEBIBYTE).into();
-    assert_eq!(check(&sign(&payload)), Err(Reason::TooLong), "though the signature is right");
+    assert_eq!(
+        check(&sign(&payload)),
+        Err(TokenErrorReason::TooLong),
+        "though the signature is right"
+    );
     payload["padding"] = "a".repeat(TOKEN_BYTES_MAX / 2).into();
     assert!(check(&sign(&payload)).is_ok());
 }
@@ -287,9 +292,9 @@ fn r24_huge_tokens_are_refused_unread() {
 fn r24_deeply_nested_json_is_refused() {
     let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
     let header = format!(r#"{{"alg":"ES256","kid":"{EC_A_ID}","x":{deep}}}"#);
-    assert_eq!(check(&sign_raw(EC_A, &header, "{}")), Err(Reason::Malformed));
+    assert_eq!(check(&sign_raw(EC_A, &header, "{}")), Err(TokenErrorReason::Malformed));
     let token = sign_raw(EC_A, &header_text(), &format!(r#"{{"x":{deep}}}"#));
-    assert_eq!(check(&token), Err(Reason::Claims));
+    assert_eq!(check(&token), Err(TokenErrorReason::Claims));
 }
 
 fn header_text() -> String {
@@ -308,13 +313,13 @@ fn r24_repeated_members_are_refused() {
         r#""\u0065xp":1"#,
     ] {
         let token = sign_raw(EC_A, &header_text(), &format!("{{{first},{inner}"));
-        assert_eq!(check(&token), Err(Reason::Claims), "{first}");
+        assert_eq!(check(&token), Err(TokenErrorReason::Claims), "{first}");
     }
     let nested = honest.replace(r#""uid":"a-1""#, r#""uid":"a-0","uid":"a-1""#);
     assert_ne!(nested, honest);
-    assert_eq!(check(&sign_raw(EC_A, &header_text(), &nested)), Err(Reason::Claims));
+    assert_eq!(check(&sign_raw(EC_A, &header_text(), &nested)), Err(TokenErrorReason::Claims));
     let header = format!(r#"{{"alg":"none","alg":"ES256","kid":"{EC_A_ID}"}}"#);
-    assert_eq!(check(&sign_raw(EC_A, &header, &honest)), Err(Reason::Malformed));
+    assert_eq!(check(&sign_raw(EC_A, &header, &honest)), Err(TokenErrorReason::Malformed));
 }
 
 #[test]
@@ -340,7 +345,7 @@ fn r24_times_that_are_no_whole_seconds_are_refused() {
             payload[claim] = "@".into();
             let text = payload.to_string().replace("\"@\"", value);
             let token = sign_raw(EC_A, &header_text(), &text);
-            assert_eq!(check(&token), Err(Reason::Claims), "{claim}: {value}");
+            assert_eq!(check(&token), Err(TokenErrorReason::Claims), "{claim}: {value}");
         }
     }
 }
@@ -356,7 +361,7 @@ fn r24_times_at_the_ends_of_the_range_do_not_overflow() {
         assert!(check_at(&token, now).is_ok(), "{now}");
     }
     payload["exp"] = i64::MIN.into();
-    assert_eq!(check(&sign(&payload)), Err(Reason::Expired));
+    assert_eq!(check(&sign(&payload)), Err(TokenErrorReason::Expired));
 }
 
 #[test]
@@ -364,12 +369,12 @@ fn r24_missing_claims_are_refused() {
     for claim in ["iss", "sub", "aud", "exp", "nbf", "iat", "kubernetes.io"] {
         let mut payload = payload();
         payload.as_object_mut().unwrap().remove(claim).unwrap();
-        assert_eq!(check(&sign(&payload)), Err(Reason::Claims), "{claim}");
+        assert_eq!(check(&sign(&payload)), Err(TokenErrorReason::Claims), "{claim}");
     }
     for claim in ["namespace", "serviceaccount"] {
         let mut payload = payload();
         payload["kubernetes.io"].as_object_mut().unwrap().remove(claim).unwrap();
-        assert_eq!(check(&sign(&payload)), Err(Reason::Claims), "{claim}");
+        assert_eq!(check(&sign(&payload)), Err(TokenErrorReason::Claims), "{claim}");
     }
 }
 
@@ -377,12 +382,12 @@ fn r24_missing_claims_are_refused() {
 fn r24_subject_at_odds_with_the_account_is_refused() {
     let mut changed = payload();
     changed["sub"] = "system:serviceaccount:default:admin".into();
-    assert_eq!(check(&sign(&changed)), Err(Reason::Claims));
+    assert_eq!(check(&sign(&changed)), Err(TokenErrorReason::Claims));
     // Both readings of this subject would be the same user.
     let mut changed = payload();
     changed["kubernetes.io"]["namespace"] = "a:b".into();
     changed["sub"] = "system:serviceaccount:a:b:builder".into();
-    assert_eq!(check(&sign(&changed)), Err(Reason::Claims));
+    assert_eq!(check(&sign(&changed)), Err(TokenErrorReason::Claims));
 }
 
 #[test]
@@ -402,7 +407,7 @@ fn r24_unknown_or_doubled_bindings_are_refused() {
         let mut payload = payload();
         let own = payload["kubernetes.io"].as_object_mut().unwrap();
         own.extend(binding.as_object().unwrap().clone());
-        assert_eq!(check(&sign(&payload)), Err(Reason::Claims), "{binding}");
+        assert_eq!(check(&sign(&payload)), Err(TokenErrorReason::Claims), "{binding}");
     }
 }
 
@@ -418,7 +423,7 @@ fn r24_base64_that_is_not_canonical_is_refused() {
         for other in [line_break, padded, standard, format!("{part} ")] {
             let mut forged = parts.clone();
             forged[index] = &other;
-            assert_eq!(check(&forged.join(".")), Err(Reason::Malformed), "{other}");
+            assert_eq!(check(&forged.join(".")), Err(TokenErrorReason::Malformed), "{other}");
         }
     }
     // 64 bytes leave four bits over: sixteen texts would decode to the same signature.
@@ -428,49 +433,49 @@ fn r24_base64_that_is_not_canonical_is_refused() {
     for stray in 1..16 {
         let other = char::from(LETTERS[place + stray]);
         let forged = format!("{}{other}", &token[..token.len() - 1]);
-        assert_eq!(check(&forged), Err(Reason::Malformed));
+        assert_eq!(check(&forged), Err(TokenErrorReason::Malformed));
     }
 }
 
 #[test]
 fn r24_bound_object_deleted_is_refused() {
     let mut claims = claims();
-    let pod = Bound { kind: BoundKind::Pod, name: "web".to_owned(), uid: "p-1".to_owned() };
+    let pod = BoundObject { kind: BoundKind::Pod, name: "web".to_owned(), uid: "p-1".to_owned() };
     claims.bound = Some(pod);
     let verified = check(&issue(&keys(), &claims).unwrap()).unwrap();
-    let alive = |uid| Some(Standing { uid, deleted_at: None });
-    let deleted = |uid, at| Some(Standing { uid, deleted_at: Some(at) });
+    let alive = |uid| Some(ObjectLiveness { uid, deleted_at: None });
+    let deleted = |uid, at| Some(ObjectLiveness { uid, deleted_at: Some(at) });
     let stands =
         |account, bound| verified.stands(NOW, account, bound).map_err(|refused| refused.reason);
     assert_eq!(stands(alive("a-1"), alive("p-1")), Ok(()));
-    assert_eq!(stands(None, alive("p-1")), Err(Reason::AccountGone));
-    assert_eq!(stands(alive("a-2"), alive("p-1")), Err(Reason::AccountGone));
-    assert_eq!(stands(deleted("a-1", NOW - 61), alive("p-1")), Err(Reason::AccountGone));
-    assert_eq!(stands(alive("a-1"), None), Err(Reason::BoundGone));
-    assert_eq!(stands(alive("a-1"), alive("p-2")), Err(Reason::BoundGone));
+    assert_eq!(stands(None, alive("p-1")), Err(TokenErrorReason::AccountGone));
+    assert_eq!(stands(alive("a-2"), alive("p-1")), Err(TokenErrorReason::AccountGone));
+    assert_eq!(stands(deleted("a-1", NOW - 61), alive("p-1")), Err(TokenErrorReason::AccountGone));
+    assert_eq!(stands(alive("a-1"), None), Err(TokenErrorReason::BoundGone));
+    assert_eq!(stands(alive("a-1"), alive("p-2")), Err(TokenErrorReason::BoundGone));
     assert_eq!(stands(alive("a-1"), deleted("p-1", NOW - 60)), Ok(()));
-    assert_eq!(stands(alive("a-1"), deleted("p-1", NOW - 61)), Err(Reason::BoundGone));
+    assert_eq!(stands(alive("a-1"), deleted("p-1", NOW - 61)), Err(TokenErrorReason::BoundGone));
     assert_eq!(stands(alive("a-1"), deleted("p-1", NOW + 30)), Ok(()), "a grace period");
 }
 
 #[test]
 fn r24_every_reason_has_its_own_sentence() {
     let reasons = [
-        Reason::TooLong,
-        Reason::Malformed,
-        Reason::Algorithm,
-        Reason::UnknownKey,
-        Reason::Signature,
-        Reason::Claims,
-        Reason::Issuer,
-        Reason::Audience,
-        Reason::NotYetValid,
-        Reason::IssuedInFuture,
-        Reason::Expired,
-        Reason::AccountGone,
-        Reason::BoundGone,
+        TokenErrorReason::TooLong,
+        TokenErrorReason::Malformed,
+        TokenErrorReason::Algorithm,
+        TokenErrorReason::UnknownKey,
+        TokenErrorReason::Signature,
+        TokenErrorReason::Claims,
+        TokenErrorReason::Issuer,
+        TokenErrorReason::Audience,
+        TokenErrorReason::NotYetValid,
+        TokenErrorReason::IssuedInFuture,
+        TokenErrorReason::Expired,
+        TokenErrorReason::AccountGone,
+        TokenErrorReason::BoundGone,
     ];
-    let sentences = reasons.map(Reason::sentence);
+    let sentences = reasons.map(TokenErrorReason::sentence);
     let distinct = sentences.iter().collect::<std::collections::BTreeSet<_>>();
     assert_eq!(distinct.len(), reasons.len());
     let refused = verify(&keys(), "wrong", NOW, ISSUER, &[ISSUER]).unwrap_err();

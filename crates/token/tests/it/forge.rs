@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
-use tenure_token::{Claims, Keys, Reason, Subject, Verified, issue, verify};
+use tenure_token::{Claims, KeySet, TokenErrorReason, TokenSubject, Verified, issue, verify};
 
 pub(crate) const EC_A: &str = include_str!("keys/ec-a.pem");
 pub(crate) const EC_A_SEC1: &str = include_str!("keys/ec-a-sec1.pem");
@@ -24,14 +24,14 @@ pub(crate) const RSA_ID: &str = "e9BeqbDjBfTjEcC6mkRKc68h_AX-lGr8LfHHOjlQaOM";
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 pub(crate) const NOW: i64 = 2_000_000_000;
 
-pub(crate) fn keys() -> Keys {
-    Keys::from_pem(EC_A, &[]).unwrap()
+pub(crate) fn keys() -> KeySet {
+    KeySet::from_pem(EC_A, &[]).unwrap()
 }
 
 pub(crate) fn claims() -> Claims {
     Claims {
         issuer: ISSUER.to_owned(),
-        subject: Subject {
+        subject: TokenSubject {
             namespace: "default".to_owned(),
             name: "builder".to_owned(),
             uid: "a-1".to_owned(),
@@ -88,10 +88,10 @@ pub(crate) fn header() -> Value {
 }
 
 /// Verifies with the honest keys, issuer, audience and time.
-pub(crate) fn check(token: &str) -> Result<Verified, Reason> {
+pub(crate) fn check(token: &str) -> Result<Verified, TokenErrorReason> {
     check_at(token, NOW)
 }
 
-pub(crate) fn check_at(token: &str, now: i64) -> Result<Verified, Reason> {
+pub(crate) fn check_at(token: &str, now: i64) -> Result<Verified, TokenErrorReason> {
     verify(&keys(), token, now, ISSUER, &[ISSUER]).map_err(|refused| refused.reason)
 }

@@ -2,7 +2,7 @@
 
 use proptest::option;
 use proptest::prelude::*;
-use tenure_token::{Bound, BoundKind, Claims, Node, Subject, issue, verify};
+use tenure_token::{BoundKind, BoundObject, Claims, NodeClaim, TokenSubject, issue, verify};
 
 use crate::forge::*;
 
@@ -10,9 +10,9 @@ fn part_text() -> impl Strategy<Value = String> {
     "[^:]{1,20}"
 }
 
-fn bound() -> impl Strategy<Value = Bound> {
+fn bound() -> impl Strategy<Value = BoundObject> {
     let kind = prop_oneof![Just(BoundKind::Pod), Just(BoundKind::Secret), Just(BoundKind::Node)];
-    (kind, ".{1,9}", ".{1,9}").prop_map(|(kind, name, uid)| Bound { kind, name, uid })
+    (kind, ".{1,9}", ".{1,9}").prop_map(|(kind, name, uid)| BoundObject { kind, name, uid })
 }
 
 prop_compose! {
@@ -26,9 +26,9 @@ prop_compose! {
     ) -> Claims {
         let on_pod = bound.as_ref().is_some_and(|bound| bound.kind == BoundKind::Pod);
         Claims {
-            issuer, subject: Subject { namespace, name, uid }, audiences,
+            issuer, subject: TokenSubject { namespace, name, uid }, audiences,
             issued_at, not_before: issued_at, expires_at: issued_at + age, id,
-            node: node.filter(|_| on_pod).map(|(name, uid)| Node { name, uid }),
+            node: node.filter(|_| on_pod).map(|(name, uid)| NodeClaim { name, uid }),
             bound, warn_after,
         }
     }

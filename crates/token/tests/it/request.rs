@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Object};
 use tenure_token::{
-    Bound, BoundKind, Granted, IssueError, Issuing, Node, Subject, bound_asked, grant, issue,
-    verify,
+    BoundKind, BoundObject, IssueError, Issuing, NodeClaim, TokenGrant, TokenSubject, grant, issue,
+    requested_bound_object, verify,
 };
 
 use crate::forge::*;
@@ -20,14 +20,14 @@ fn request(spec: Value) -> Object {
     }))
 }
 
-fn account() -> Subject {
-    Subject { namespace: "default".to_owned(), name: "s".to_owned(), uid: "a-1".to_owned() }
+fn account() -> TokenSubject {
+    TokenSubject { namespace: "default".to_owned(), name: "s".to_owned(), uid: "a-1".to_owned() }
 }
 
 const ISSUING: Issuing<'_> =
     Issuing { issuer: ISSUER, audiences: &[ISSUER, "second"], now: NOW, id: "t-9" };
 
-fn ask(spec: Value, bound: Option<Value>) -> Result<Granted, Failure> {
+fn ask(spec: Value, bound: Option<Value>) -> Result<TokenGrant, Failure> {
     let bound = bound.map(object);
     grant(&request(spec), &account(), bound.as_ref(), None, ISSUING)
 }
@@ -73,9 +73,9 @@ fn r143_the_sealed_answer_bears_a_token_that_verifies() {
 #[test]
 fn r143_claims_are_laid_out_as_clients_know_them() {
     let mut claims = claims();
-    let pod = Bound { kind: BoundKind::Pod, name: "web".to_owned(), uid: "p-1".to_owned() };
+    let pod = BoundObject { kind: BoundKind::Pod, name: "web".to_owned(), uid: "p-1".to_owned() };
     claims.bound = Some(pod);
-    claims.node = Some(Node { name: "n".to_owned(), uid: "n-1".to_owned() });
+    claims.node = Some(NodeClaim { name: "n".to_owned(), uid: "n-1".to_owned() });
     claims.warn_after = Some(NOW + 3607);
     let token = issue(&keys(), &claims).unwrap();
     assert_eq!(
@@ -191,7 +191,7 @@ fn r143_another_name_or_namespace_than_the_accounts_is_invalid() {
 #[test]
 fn r143_a_token_is_bound_to_a_pod_that_uses_the_account() {
     let spec = json!({ "boundObjectRef": { "apiVersion": "v1", "kind": "Pod", "name": "web" } });
-    assert_eq!(bound_asked(&request(spec.clone())), Some((BoundKind::Pod, "web")));
+    assert_eq!(requested_bound_object(&request(spec.clone())), Some((BoundKind::Pod, "web")));
     let granted = ask(spec.clone(), Some(pod())).unwrap();
     let bound = granted.claims.bound.unwrap();
     assert_eq!((bound.kind, &*bound.name, &*bound.uid), (BoundKind::Pod, "web", "p-1"));
@@ -216,7 +216,10 @@ fn r143_the_node_of_a_bound_pod_is_told() {
     let node = object(json!({ "metadata": { "name": "n", "uid": "n-1" } }));
     for (found, uid) in [(Some(&node), "n-1"), (None, "")] {
         let granted = grant(&body, &account(), Some(&placed), found, ISSUING).unwrap();
-        assert_eq!(granted.claims.node, Some(Node { name: "n".to_owned(), uid: uid.to_owned() }));
+        assert_eq!(
+            granted.claims.node,
+            Some(NodeClaim { name: "n".to_owned(), uid: uid.to_owned() })
+        );
         let token = issue(&keys(), &granted.claims).unwrap();
         assert_eq!(check(&token).unwrap().node, granted.claims.node);
     }
@@ -260,7 +263,7 @@ fn r143_other_kinds_are_not_bound_to() {
     ] {
         let spec =
             json!({ "boundObjectRef": { "apiVersion": version, "kind": kind, "name": "x" } });
-        assert_eq!(bound_asked(&request(spec.clone())), None);
+        assert_eq!(requested_bound_object(&request(spec.clone())), None);
         let failure = ask(spec, None).unwrap_err();
         assert_eq!(failure.code, 400);
         assert_eq!(failure.message, format!("cannot bind token to object of type {said}"));
@@ -324,7 +327,7 @@ fn r143_claims_that_would_be_refused_are_not_signed() {
     assert_eq!(broken(|claims| claims.issuer.clear()), IssueError::Claims);
     assert_eq!(broken(|claims| claims.expires_at = NOW - 1), IssueError::Claims);
     let node = |claims: &mut tenure_token::Claims| {
-        claims.node = Some(Node { name: "n".to_owned(), uid: String::new() });
+        claims.node = Some(NodeClaim { name: "n".to_owned(), uid: String::new() });
     };
     assert_eq!(broken(node), IssueError::Claims, "a node is told of pods only");
     assert_eq!(broken(|claims| claims.audiences = vec!["a".repeat(70_000)]), IssueError::TooLong);

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use tenure_core::Revision;
 use tenure_store::{FileLog, FileOptions, Log, MemoryLog};
-use tenure_world::{At, Guard, Handle, Options, Proposal, Refused, Status, open};
+use tenure_world::{
+    Precondition, Proposal, ProposalError, RevisionError, WorldHandle, WorldOptions,
+    WriteAvailability, open,
+};
 
 use crate::support::*;
 
@@ -28,12 +31,12 @@ impl Backend {
         }
     }
 
-    fn open(&self) -> Handle {
+    fn open(&self) -> WorldHandle {
         let log: Box<dyn Log> = match self.path() {
             None => Box::new(MemoryLog::keeping()),
             Some(path) => Box::new(FileLog::open(&path, FileOptions::default()).unwrap()),
         };
-        open(log, Options::default()).unwrap()
+        open(log, WorldOptions::default()).unwrap()
     }
 }
 
@@ -75,16 +78,16 @@ async fn r183_create_update_and_delete_compare_revisions() {
         let world = backend.open();
         let first = write_if(&world, vec![at("a", None)], vec![put("a", "1")]).await.unwrap();
         let again = write_if(&world, vec![at("a", None)], vec![put("a", "2")]).await;
-        let Err(Refused::Guard { index: 0, current: Some(current) }) = again else {
+        let Err(ProposalError::Guard { index: 0, current: Some(current) }) = again else {
             panic!("{again:?}")
         };
         assert_eq!(current.revision(), first.revision);
         let stale = write_if(&world, vec![at("a", Some(99))], vec![put("a", "2")]).await;
-        assert!(matches!(stale, Err(Refused::Guard { .. })));
+        assert!(matches!(stale, Err(ProposalError::Guard { .. })));
         let guard = vec![at("a", Some(first.revision.0))];
         let second = write_if(&world, guard.clone(), vec![put("a", "2")]).await.unwrap();
         let stale = write_if(&world, guard, vec![delete("a")]).await;
-        assert!(matches!(stale, Err(Refused::Guard { .. })));
+        assert!(matches!(stale, Err(ProposalError::Guard { .. })));
         let guard = vec![at("a", Some(second.revision.0))];
         let gone = write_if(&world, guard, vec![delete("a")]).await.unwrap();
         assert_eq!(data(gone.record().unwrap().bytes()), "2");
@@ -100,7 +103,7 @@ async fn r183_a_transaction_commits_whole_or_not_at_all() {
         let first = write(&world, vec![put("a", "1")]).await.revision;
         let guards = vec![at("a", Some(first.0)), at("b", Some(1))];
         let refused = write_if(&world, guards, vec![put("a", "2"), put("b", "2")]).await;
-        assert!(matches!(refused, Err(Refused::Guard { index: 1, current: None })));
+        assert!(matches!(refused, Err(ProposalError::Guard { index: 1, current: None })));
         assert_eq!(world.current().revision(), first);
         let both = write(&world, vec![put("b", "3"), delete("a"), put("c", "3")]).await;
         assert_eq!(both.records.len(), 3);
@@ -143,7 +146,7 @@ async fn r183_compaction_refuses_the_past_and_keeps_the_newest() {
         write(&world, vec![put("b", "only")]).await;
         world.compact(Revision(5)).await.unwrap();
         assert_eq!(world.oldest(), Revision(5));
-        assert_eq!(world.at(Revision(4)).unwrap_err(), At::Compacted(Revision(5)));
+        assert_eq!(world.at(Revision(4)).unwrap_err(), RevisionError::Compacted(Revision(5)));
         let past = world.at(Revision(5)).unwrap();
         assert_eq!(data(past.get(&key("a")).unwrap().bytes()), "5");
         let interest = || tenure_world::Interest::Prefix(PREFIX.into());
@@ -179,7 +182,7 @@ async fn r184_r195_past_states_are_exact_also_after_a_restart() {
         write(&world, writes).await;
     }
     let newest = world.current().revision();
-    let seen = |world: &Handle, revision: u64| -> Vec<(String, u64)> {
+    let seen = |world: &WorldHandle, revision: u64| -> Vec<(String, u64)> {
         let past = world.at(Revision(revision)).unwrap();
         assert_eq!(past.revision(), Revision(revision));
         past.range("", None).map(|r| (r.name().to_owned(), r.revision().0)).collect()
@@ -191,7 +194,7 @@ async fn r184_r195_past_states_are_exact_also_after_a_restart() {
         assert_eq!(seen(&world, revision), before[revision as usize], "at {revision}");
     }
     let future = world.at(Revision(newest.0 + 1000)).unwrap_err();
-    assert_eq!(future, At::Future(world.current().revision()));
+    assert_eq!(future, RevisionError::Future(world.current().revision()));
     world.stop().await.unwrap();
 }
 
@@ -214,7 +217,7 @@ async fn r186_acknowledged_writes_are_there_after_a_restart() {
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
-    let world = open(Box::new(log.unwrap()), Options::default()).unwrap();
+    let world = open(Box::new(log.unwrap()), WorldOptions::default()).unwrap();
     let now = world.current();
     assert_eq!(now.len(), 1);
     let record = now.get(&key("a")).unwrap();
@@ -226,7 +229,7 @@ async fn r186_acknowledged_writes_are_there_after_a_restart() {
 async fn r186_a_relaxed_log_is_synced_within_the_interval() {
     let log = TestLog::default();
     let every = Some(Duration::from_millis(20));
-    let world = log.open_with(Options { sync_every: every, ..Options::default() });
+    let world = log.open_with(WorldOptions { sync_every: every, ..WorldOptions::default() });
     write(&world, vec![put("a", "1")]).await;
     for _ in 0..500 {
         if log.inner.syncs.load(Ordering::SeqCst) == 1 {
@@ -262,16 +265,16 @@ async fn an_index_that_panics_stops_the_world_and_tells_everybody() {
             panic!("a fault in an index");
         }
     }
-    let options = Options { indexes: vec![Box::new(Broken)], ..Options::default() };
+    let options = WorldOptions { indexes: vec![Box::new(Broken)], ..WorldOptions::default() };
     let world = TestLog::default().open_with(options);
     let mut watch =
         world.watch(Revision::ZERO, tenure_world::Interest::Prefix(String::new())).unwrap();
     let refused = write_if(&world, vec![], vec![put("a", "1")]).await;
-    assert!(matches!(refused, Err(Refused::Stopped(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ProposalError::Stopped(_))), "{refused:?}");
     assert_eq!(soon(&mut watch).await.unwrap_err(), tenure_world::WatchEnded::Stopped);
     let why = world.broken().await;
     assert_eq!(&*why, "the sequencer panicked: a fault in an index");
-    assert_eq!(world.status(), Status::Stopped(why));
+    assert_eq!(world.status(), WriteAvailability::Stopped(why));
 }
 
 #[tokio::test]
@@ -283,10 +286,10 @@ async fn r189_an_object_over_the_limit_fails_alone() {
             write_if(&world, vec![], vec![put("small", "x"), put("large", &large)]),
             write_if(&world, vec![], vec![put("other", "x")]),
         );
-        assert!(matches!(refused, Err(Refused::TooLarge { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(ProposalError::TooLarge { .. })), "{refused:?}");
         kept.unwrap();
         assert_eq!(world.current().len(), 1);
-        assert_eq!(world.status(), Status::Running);
+        assert_eq!(world.status(), WriteAvailability::Running);
         world.stop().await.unwrap();
     }
 }
@@ -295,9 +298,9 @@ async fn r189_an_object_over_the_limit_fails_alone() {
 async fn proposals_that_make_no_sense_are_refused() {
     let world = TestLog::default().open();
     let twice = write_if(&world, vec![], vec![put("a", "1"), delete("a")]).await;
-    assert!(matches!(twice, Err(Refused::Key(_))), "{twice:?}");
-    let write_it = tenure_world::Write::Delete { key: "".into() };
-    assert!(matches!(write_if(&world, vec![], vec![write_it]).await, Err(Refused::Key(_))));
+    assert!(matches!(twice, Err(ProposalError::Key(_))), "{twice:?}");
+    let write_it = tenure_world::WriteOperation::Delete { key: "".into() };
+    assert!(matches!(write_if(&world, vec![], vec![write_it]).await, Err(ProposalError::Key(_))));
     let nothing = write(&world, vec![delete("absent")]).await;
     assert_eq!((nothing.revision, nothing.records.len()), (Revision::ZERO, 1));
     assert_eq!(world.current().revision(), Revision::ZERO);
@@ -306,25 +309,29 @@ async fn proposals_that_make_no_sense_are_refused() {
 #[tokio::test]
 async fn guards_on_life_and_vacancy_hold_or_name_what_is_there() {
     let world = TestLog::default().open();
-    let living =
-        |uid: &str| vec![Guard::Living { key: key("owner"), uid: uid.to_owned().into_boxed_str() }];
+    let living = |uid: &str| {
+        vec![Precondition::Living { key: key("owner"), uid: uid.to_owned().into_boxed_str() }]
+    };
     let absent = write_if(&world, living("uid-owner"), vec![put("a", "1")]).await;
-    assert!(matches!(absent, Err(Refused::Guard { current: None, .. })));
+    assert!(matches!(absent, Err(ProposalError::Guard { current: None, .. })));
     write(&world, vec![put("owner", "1")]).await;
     write(&world, vec![put("owner", "2")]).await;
     write_if(&world, living("uid-owner"), vec![put("a", "1")]).await.unwrap();
     let other = write_if(&world, living("uid-other"), vec![put("a", "2")]).await;
-    assert!(matches!(other, Err(Refused::Guard { current: Some(_), .. })));
+    assert!(matches!(other, Err(ProposalError::Guard { current: Some(_), .. })));
     let mut dying = object("owner", "3");
     dying["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     let draft = tenure_world::Draft::encode("ConfigMap", "v1", &dying);
-    write(&world, vec![tenure_world::Write::Put { key: key("owner"), draft }]).await;
+    write(&world, vec![tenure_world::WriteOperation::Put { key: key("owner"), draft }]).await;
     let refused = write_if(&world, living("uid-owner"), vec![put("a", "2")]).await;
-    assert!(matches!(refused, Err(Refused::Guard { current: Some(_), .. })));
+    assert!(matches!(refused, Err(ProposalError::Guard { current: Some(_), .. })));
 
-    let vacant = |prefix: &str| vec![Guard::Vacant { prefix: prefix.to_owned().into_boxed_str() }];
+    let vacant =
+        |prefix: &str| vec![Precondition::Vacant { prefix: prefix.to_owned().into_boxed_str() }];
     let refused = write_if(&world, vacant(PREFIX), vec![delete("a")]).await;
-    let Err(Refused::Guard { current: Some(current), .. }) = refused else { panic!("{refused:?}") };
+    let Err(ProposalError::Guard { current: Some(current), .. }) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(current.name(), "a");
     write_if(&world, vacant("/registry/pods/"), vec![delete("a")]).await.unwrap();
 }
@@ -338,7 +345,7 @@ async fn dependents_are_known_by_their_owner_in_every_state() {
         });
         object["metadata"]["ownerReferences"] = references.collect();
         let draft = tenure_world::Draft::encode("ConfigMap", "v1", &object);
-        tenure_world::Write::Put { key: key(name), draft }
+        tenure_world::WriteOperation::Put { key: key(name), draft }
     };
     let names = |world: &tenure_world::World, uid: &str| {
         world.owned_by(uid).map(|record| record.name().to_owned()).collect::<Vec<_>>()
@@ -353,9 +360,11 @@ async fn dependents_are_known_by_their_owner_in_every_state() {
     assert_eq!(names(&world.current(), "u"), ["c"]);
     assert_eq!(names(&world.at(then).unwrap(), "u"), ["a", "b"]);
 
-    let seen = |seen| vec![Guard::Dependents { uid: "u".into(), seen }];
+    let seen = |seen| vec![Precondition::Dependents { uid: "u".into(), seen }];
     let refused = write_if(&world, seen(then), vec![put("d", "1")]).await;
-    let Err(Refused::Guard { current: Some(current), .. }) = refused else { panic!("{refused:?}") };
+    let Err(ProposalError::Guard { current: Some(current), .. }) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(current.name(), "c");
     write_if(&world, seen(world.current().revision()), vec![put("d", "1")]).await.unwrap();
 
@@ -372,7 +381,7 @@ async fn a_guard_may_rest_on_nobody_mentioning_a_text() {
     let then = world.current().revision();
     let guard = |text: &str, seen| {
         let prefixes = ["q/", "p/"].map(|under| Box::from(&*key(under))).into();
-        vec![Guard::Unmentioned { prefixes, text: text.into(), seen }]
+        vec![Precondition::Unmentioned { prefixes, text: text.into(), seen }]
     };
     write(&world, vec![put("p/b", "mine")]).await;
     write(&world, vec![put("r/c", "other")]).await;
@@ -391,7 +400,7 @@ async fn a_guard_may_rest_on_nobody_mentioning_a_text() {
     write(&world, vec![put("p/e", "late")]).await;
     write(&world, vec![delete("p/e")]).await;
     let refused = write_if(&world, guard("late", seen), vec![put("d", "1")]).await;
-    assert!(matches!(refused, Err(Refused::Guard { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(ProposalError::Guard { .. })), "{refused:?}");
     let seen = world.current().revision();
     let first = world.submit(Proposal { guards: Vec::new(), writes: vec![put("p/f", "soon")] });
     let second =
@@ -419,8 +428,10 @@ async fn lock_step_indexes_see_a_batch_before_readers_do() {
     write(&world, vec![put("a", "1")]).await;
     world.stop().await.unwrap();
     let seen = Seen::default();
-    let world =
-        log.open_with(Options { indexes: vec![Box::new(seen.clone())], ..Options::default() });
+    let world = log.open_with(WorldOptions {
+        indexes: vec![Box::new(seen.clone())],
+        ..WorldOptions::default()
+    });
     write(&world, vec![put("b", "1"), delete("a")]).await;
     assert_eq!(*seen.0.lock().unwrap(), ["start 1", "2 2+b 2-a"]);
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tenure_core::Revision;
-use tenure_world::{ChoreError, Options, Proposal, Refused, Status};
+use tenure_world::{ChoreError, Proposal, ProposalError, WorldOptions, WriteAvailability};
 
 use crate::support::*;
 
@@ -70,7 +70,7 @@ async fn conflicting_proposals_of_one_batch_let_one_through() {
                     let proposal = Proposal::put(key("counter"), revision, draft);
                     match world.propose(proposal).await {
                         Ok(_) => won += 1,
-                        Err(Refused::Guard { current, .. }) => {
+                        Err(ProposalError::Guard { current, .. }) => {
                             assert_ne!(current.map(|r| r.revision()), revision);
                         }
                         Err(other) => panic!("{other}"),
@@ -94,11 +94,11 @@ async fn r32_a_failed_append_stops_writes_and_reads_go_on() {
     write(&world, vec![put("a", "1")]).await;
     log.inner.fail.store(true, Ordering::SeqCst);
     let refused = write_if(&world, vec![], vec![put("a", "2")]).await;
-    assert!(matches!(&refused, Err(Refused::Stopped(why)) if why.contains("no space")));
+    assert!(matches!(&refused, Err(ProposalError::Stopped(why)) if why.contains("no space")));
     log.inner.fail.store(false, Ordering::SeqCst);
     let refused = write_if(&world, vec![], vec![put("a", "3")]).await;
-    assert!(matches!(refused, Err(Refused::Stopped(_))), "for ever: {refused:?}");
-    assert!(matches!(world.status(), Status::Stopped(why) if why.contains("no space")));
+    assert!(matches!(refused, Err(ProposalError::Stopped(_))), "for ever: {refused:?}");
+    assert!(matches!(world.status(), WriteAvailability::Stopped(why) if why.contains("no space")));
     let now = world.current();
     assert_eq!(
         (now.revision(), data(now.get(&key("a")).unwrap().bytes())),
@@ -106,7 +106,7 @@ async fn r32_a_failed_append_stops_writes_and_reads_go_on() {
     );
     let _ = world.stop().await;
     let again = log.open();
-    assert_eq!(again.status(), Status::Running);
+    assert_eq!(again.status(), WriteAvailability::Running);
     assert_eq!(write(&again, vec![put("a", "4")]).await.revision, Revision(2));
 }
 
@@ -114,7 +114,7 @@ async fn r32_a_failed_append_stops_writes_and_reads_go_on() {
 async fn a_full_queue_is_told_at_once() {
     let log = TestLog::default();
     *log.inner.delay.lock().unwrap() = Duration::from_millis(300);
-    let world = log.open_with(Options { queue: 4, ..Options::default() });
+    let world = log.open_with(WorldOptions { queue: 4, ..WorldOptions::default() });
     let tasks: Vec<_> = (0..40)
         .map(|n| {
             let world = world.clone();
@@ -127,7 +127,7 @@ async fn a_full_queue_is_told_at_once() {
     for task in tasks {
         match task.await.unwrap() {
             Ok(_) => done += 1,
-            Err(Refused::Busy) => busy += 1,
+            Err(ProposalError::Busy) => busy += 1,
             Err(other) => panic!("{other}"),
         }
     }
@@ -143,7 +143,7 @@ async fn a_stopped_world_refuses_writes_and_chores() {
     world.stop().await.unwrap();
     assert!(matches!(
         write_if(&world, vec![], vec![put("a", "2")]).await,
-        Err(Refused::Stopped(_))
+        Err(ProposalError::Stopped(_))
     ));
     assert_eq!(world.compact(Revision(1)).await, Err(ChoreError::Stopped));
     assert_eq!(world.stop().await, Err(ChoreError::Stopped));

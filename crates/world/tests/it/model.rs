@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tenure_core::Revision;
-use tenure_world::{At, Guard, Interest, Options, Proposal, Refused, Write};
+use tenure_world::{
+    Interest, Precondition, Proposal, ProposalError, RevisionError, WorldOptions, WriteOperation,
+};
 
 use crate::support::*;
 
@@ -105,17 +107,20 @@ fn proposal(guards: &[(String, Option<u64>)], steps: &[Step]) -> Proposal {
     Proposal {
         guards: guards
             .iter()
-            .map(|(name, revision)| Guard::At { key: key(name), revision: revision.map(Revision) })
+            .map(|(name, revision)| Precondition::At {
+                key: key(name),
+                revision: revision.map(Revision),
+            })
             .collect(),
-        writes: steps.iter().map(write).collect::<Vec<Write>>(),
+        writes: steps.iter().map(write).collect::<Vec<WriteOperation>>(),
     }
 }
 
-fn check(world: &tenure_world::Handle, model: &Model) {
+fn check(world: &tenure_world::WorldHandle, model: &Model) {
     for revision in 0..=model.revision() {
         let got = world.at(Revision(revision));
         if revision < model.compacted {
-            assert_eq!(got.unwrap_err(), At::Compacted(Revision(model.compacted)));
+            assert_eq!(got.unwrap_err(), RevisionError::Compacted(Revision(model.compacted)));
             continue;
         }
         let expected =
@@ -134,13 +139,13 @@ fn check(world: &tenure_world::Handle, model: &Model) {
     }
     assert_eq!(
         world.at(Revision(model.revision() + 1)).unwrap_err(),
-        At::Future(Revision(model.revision()))
+        RevisionError::Future(Revision(model.revision()))
     );
 }
 
 /// However a stream is cut inside a revision, who resumes from there has heard everything in the end; nothing is
 /// told twice without need.
-fn check_cuts(world: &tenure_world::Handle, model: &Model, revision: u64) {
+fn check_cuts(world: &tenure_world::WorldHandle, model: &Model, revision: u64) {
     let lines = |of: &dyn Fn(u64) -> bool| -> Vec<String> {
         model.lines.iter().filter(|(r, _)| of(*r)).map(|(_, line)| line.clone()).collect()
     };
@@ -157,7 +162,7 @@ fn check_cuts(world: &tenure_world::Handle, model: &Model, revision: u64) {
 
 async fn run(history: Vec<(Vec<Step>, u8)>) {
     let log = TestLog::default();
-    let mut world = log.open_with(Options::default());
+    let mut world = log.open_with(WorldOptions::default());
     let mut model = Model::default();
     let mut live = world.watch(Revision::ZERO, Interest::Prefix(PREFIX.into())).unwrap();
     let mut heard = Vec::new();
@@ -168,7 +173,7 @@ async fn run(history: Vec<(Vec<Step>, u8)>) {
         let expected = model.propose(&guards, &steps);
         match world.propose(proposal(&guards, &steps)).await {
             Ok(committed) => assert_eq!(Ok(committed.revision.0), expected),
-            Err(Refused::Guard { index, current }) => {
+            Err(ProposalError::Guard { index, current }) => {
                 assert_eq!(Err(index), expected);
                 let there = current.map(|r| r.revision().0);
                 assert_eq!(there, model.now().get(&guards[index].0).copied());
@@ -186,7 +191,7 @@ async fn run(history: Vec<(Vec<Step>, u8)>) {
         if then == 2 {
             heard.extend(drain(&mut live).unwrap());
             world.stop().await.unwrap();
-            world = log.open_with(Options::default());
+            world = log.open_with(WorldOptions::default());
             let after = Revision(model.revision());
             live = world.watch(after, Interest::Prefix(PREFIX.into())).unwrap();
         }

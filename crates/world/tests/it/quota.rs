@@ -3,7 +3,7 @@
 //! A store that is full: what is refused, what goes on, and how it recovers.
 
 use serde_json::json;
-use tenure_world::{Draft, Options, Refused, Write};
+use tenure_world::{Draft, ProposalError, WorldOptions, WriteOperation};
 
 use crate::support::*;
 
@@ -15,12 +15,12 @@ fn text(letter: &str) -> String {
 }
 
 /// Fills a world; how many objects it took.
-async fn fill(world: &tenure_world::Handle) -> usize {
+async fn fill(world: &tenure_world::WorldHandle) -> usize {
     for number in 0.. {
         let written = write_if(world, vec![], vec![put(&number.to_string(), &text("x"))]).await;
         match written {
             Ok(_) => {}
-            Err(Refused::Full { used, quota }) => {
+            Err(ProposalError::Full { used, quota }) => {
                 assert!(used <= quota && used + 3000 > quota, "{used} of {quota}");
                 return number;
             }
@@ -30,8 +30,8 @@ async fn fill(world: &tenure_world::Handle) -> usize {
     unreachable!("a full store refuses");
 }
 
-fn full(log: &TestLog) -> tenure_world::Handle {
-    log.open_with(Options { quota: Some(QUOTA), ..Options::default() })
+fn full(log: &TestLog) -> tenure_world::WorldHandle {
+    log.open_with(WorldOptions { quota: Some(QUOTA), ..WorldOptions::default() })
 }
 
 #[tokio::test]
@@ -42,7 +42,10 @@ async fn r245_a_full_store_refuses_growth_and_takes_the_rest() {
     assert_eq!(world.current().len(), count);
     assert!(world.current().bytes() <= QUOTA);
     let refused = write_if(&world, vec![], vec![put("1", &text("x").repeat(3))]).await;
-    assert!(matches!(refused, Err(Refused::Full { .. })), "an update that grows: {refused:?}");
+    assert!(
+        matches!(refused, Err(ProposalError::Full { .. })),
+        "an update that grows: {refused:?}"
+    );
     write(&world, vec![put("1", "small")]).await;
     write(&world, vec![put("2", &text("y"))]).await;
     // One out, one in.
@@ -77,9 +80,13 @@ async fn r245_an_object_on_its_way_out_may_be_marked_in_a_full_store() {
     let finalizer = |number| format!("example.com/{}-{number}", "hold-on".repeat(6));
     object["metadata"]["finalizers"] = (0..60).map(finalizer).collect();
     let held = Draft::encode("ConfigMap", "v1", &object);
-    let refused = write_if(&world, vec![], vec![Write::Put { key: key("1"), draft: held }]).await;
-    assert!(matches!(refused, Err(Refused::Full { .. })), "it is not on its way out: {refused:?}");
+    let refused =
+        write_if(&world, vec![], vec![WriteOperation::Put { key: key("1"), draft: held }]).await;
+    assert!(
+        matches!(refused, Err(ProposalError::Full { .. })),
+        "it is not on its way out: {refused:?}"
+    );
     object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let draft = Draft::encode("ConfigMap", "v1", &object);
-    write(&world, vec![Write::Put { key: key("1"), draft }]).await;
+    write(&world, vec![WriteOperation::Put { key: key("1"), draft }]).await;
 }

@@ -5,24 +5,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_world::{BadRecord, Draft, FieldPath, Layout, Options, Plain, Record};
+use tenure_world::{
+    BadRecord, Draft, PlainLayout, Record, SelectableFields, SelectablePath, WorldOptions,
+};
 
 use crate::support::*;
 
 /// Pods as a server would lay them out.
 struct Pods;
 
-impl Layout for Pods {
-    fn fields(&self, _key: &str) -> Option<Arc<[FieldPath]>> {
+impl SelectableFields for Pods {
+    fn fields(&self, _key: &str) -> Option<Arc<[SelectablePath]>> {
         Some(
             [
-                FieldPath::new("spec.nodeName", ""),
-                FieldPath::new("status.phase", ""),
-                FieldPath::new("spec.hostNetwork", "false"),
-                FieldPath::new("spec.priority", "0"),
-                FieldPath::new("metadata.name", ""),
-                FieldPath::new("type", "Opaque"),
-                FieldPath::new("spec.missing.deeper", "none"),
+                SelectablePath::new("spec.nodeName", ""),
+                SelectablePath::new("status.phase", ""),
+                SelectablePath::new("spec.hostNetwork", "false"),
+                SelectablePath::new("spec.priority", "0"),
+                SelectablePath::new("metadata.name", ""),
+                SelectablePath::new("type", "Opaque"),
+                SelectablePath::new("spec.missing.deeper", "none"),
             ]
             .into(),
         )
@@ -53,12 +55,13 @@ fn pod() -> Value {
 /// Commits an object so that its revision has several digits, and reads it back.
 async fn stored(value: &Value) -> Arc<Record> {
     let log = TestLog::default();
-    let world = log.open_with(Options { layout: Arc::new(Pods), ..Options::default() });
+    let world = log.open_with(WorldOptions { layout: Arc::new(Pods), ..WorldOptions::default() });
     for n in 0..11 {
         write(&world, vec![put("filler", &n.to_string())]).await;
     }
     let draft = Draft::encode("Pod", "v1", value.as_object().unwrap());
-    let write_it = tenure_world::Write::Put { key: "/registry/pods/shop/web-1".into(), draft };
+    let write_it =
+        tenure_world::WriteOperation::Put { key: "/registry/pods/shop/web-1".into(), draft };
     write(&world, vec![write_it]).await.records[0].clone().unwrap()
 }
 
@@ -187,6 +190,6 @@ async fn damaged_bytes_are_refused_at_every_length() {
         assert!(cut.is_err(), "{length} bytes");
     }
     let not_text = Bytes::from_static(b"{\"metadata\":{\"name\":\"\xff\"}}");
-    let refused = Record::read("k".into(), Revision(1), not_text, &Plain);
+    let refused = Record::read("k".into(), Revision(1), not_text, &PlainLayout);
     assert_eq!(refused.unwrap_err(), BadRecord::NotText);
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tenure_core::Revision;
 use tenure_store::{
-    AppendError, Commit, Compacted, Entry, Log, ReplayError, Replayed, SaveError, Stats,
+    AppendError, Commit, CompactionOutcome, Log, LogEntry, LogStats, ReplayError, Replayed,
+    SaveError,
 };
 use tenure_world::{
-    Change, Committed, Draft, Guard, Handle, Options, Proposal, Refused, Watch, WatchEnded, Write,
-    open,
+    Change, Committed, Draft, Precondition, Proposal, ProposalError, Watch, WatchEnded,
+    WorldHandle, WorldOptions, WriteOperation, open,
 };
 
 /// An object of a small kind with a name and some data.
@@ -36,27 +37,27 @@ pub(crate) fn key(name: &str) -> Arc<str> {
 pub(crate) const PREFIX: &str = "/registry/configmaps/shop/";
 
 /// Puts an object whatever is there.
-pub(crate) fn put(name: &str, data: &str) -> Write {
-    Write::Put { key: key(name), draft: draft(name, data) }
+pub(crate) fn put(name: &str, data: &str) -> WriteOperation {
+    WriteOperation::Put { key: key(name), draft: draft(name, data) }
 }
 
-pub(crate) fn delete(name: &str) -> Write {
-    Write::Delete { key: key(name) }
+pub(crate) fn delete(name: &str) -> WriteOperation {
+    WriteOperation::Delete { key: key(name) }
 }
 
-pub(crate) fn at(name: &str, revision: Option<u64>) -> Guard {
-    Guard::At { key: key(name), revision: revision.map(Revision) }
+pub(crate) fn at(name: &str, revision: Option<u64>) -> Precondition {
+    Precondition::At { key: key(name), revision: revision.map(Revision) }
 }
 
-pub(crate) async fn write(world: &Handle, writes: Vec<Write>) -> Committed {
+pub(crate) async fn write(world: &WorldHandle, writes: Vec<WriteOperation>) -> Committed {
     world.propose(Proposal { guards: vec![], writes }).await.unwrap()
 }
 
 pub(crate) async fn write_if(
-    world: &Handle,
-    guards: Vec<Guard>,
-    writes: Vec<Write>,
-) -> Result<Committed, Refused> {
+    world: &WorldHandle,
+    guards: Vec<Precondition>,
+    writes: Vec<WriteOperation>,
+) -> Result<Committed, ProposalError> {
     world.propose(Proposal { guards, writes }).await
 }
 
@@ -105,7 +106,7 @@ pub(crate) struct TestLog {
 
 #[derive(Default)]
 pub(crate) struct TestLogInner {
-    pub(crate) entries: Mutex<Vec<Entry>>,
+    pub(crate) entries: Mutex<Vec<LogEntry>>,
     pub(crate) compacted: Mutex<Revision>,
     pub(crate) appends: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
@@ -114,11 +115,11 @@ pub(crate) struct TestLogInner {
 }
 
 impl TestLog {
-    pub(crate) fn open(&self) -> Handle {
-        self.open_with(Options::default())
+    pub(crate) fn open(&self) -> WorldHandle {
+        self.open_with(WorldOptions::default())
     }
 
-    pub(crate) fn open_with(&self, options: Options) -> Handle {
+    pub(crate) fn open_with(&self, options: WorldOptions) -> WorldHandle {
         open(Box::new(self.clone()), options).unwrap()
     }
 }
@@ -138,7 +139,7 @@ impl Log for TestLog {
         let mut entries = self.inner.entries.lock().unwrap();
         for commit in commits {
             for write in &commit.writes {
-                entries.push(Entry {
+                entries.push(LogEntry {
                     revision: commit.revision,
                     key: write.key.clone(),
                     value: write.value.clone(),
@@ -148,12 +149,12 @@ impl Log for TestLog {
         Ok(())
     }
 
-    fn replay(&mut self, visit: &mut dyn FnMut(Entry)) -> Result<Replayed, ReplayError> {
+    fn replay(&mut self, visit: &mut dyn FnMut(LogEntry)) -> Result<Replayed, ReplayError> {
         let entries = self.inner.entries.lock().unwrap();
         let mut last = Revision::ZERO;
         for entry in entries.iter() {
             last = entry.revision;
-            visit(Entry {
+            visit(LogEntry {
                 revision: entry.revision,
                 key: entry.key.clone(),
                 value: entry.value.clone(),
@@ -162,9 +163,9 @@ impl Log for TestLog {
         Ok(Replayed { last, compacted: *self.inner.compacted.lock().unwrap() })
     }
 
-    fn compact(&mut self, upto: Revision) -> Result<Compacted, AppendError> {
+    fn compact(&mut self, upto: Revision) -> Result<CompactionOutcome, AppendError> {
         *self.inner.compacted.lock().unwrap() = upto;
-        Ok(Compacted::default())
+        Ok(CompactionOutcome::default())
     }
 
     fn sync(&mut self) -> Result<(), AppendError> {
@@ -172,8 +173,8 @@ impl Log for TestLog {
         Ok(())
     }
 
-    fn stats(&self) -> Stats {
-        Stats::default()
+    fn stats(&self) -> LogStats {
+        LogStats::default()
     }
 
     fn save(&mut self, _path: &Path) -> Result<(), SaveError> {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use tenure_core::Revision;
-use tenure_world::{Handle, Received, Transfer};
+use tenure_world::{Received, Transfer, WorldHandle};
 
 use crate::support::*;
 
 /// The stream, in chunks of about so many bytes.
-fn sent(world: &Handle, bytes: usize) -> Vec<u8> {
+fn sent(world: &WorldHandle, bytes: usize) -> Vec<u8> {
     let mut transfer = Transfer::new(world.current());
     std::iter::from_fn(|| transfer.next(bytes)).flatten().collect()
 }
@@ -20,7 +20,7 @@ type Entries = BTreeMap<String, (u64, String)>;
 fn received(bytes: &[u8]) -> io::Result<(Revision, Entries)> {
     let received = Received::new(bytes)?;
     let revision = received.revision;
-    let entry = |entry: tenure_store::Entry| {
+    let entry = |entry: tenure_store::LogEntry| {
         (entry.key.to_string(), (entry.revision.0, data(&entry.value.unwrap())))
     };
     let entries: io::Result<_> = received.map(|next| next.map(entry)).collect();

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::Revision;
-use tenure_world::{Handle, Interest, Options, Watch, WatchEnded, Write};
+use tenure_world::{Interest, Watch, WatchEnded, WorldHandle, WorldOptions, WriteOperation};
 
 use crate::support::*;
 
-fn all(world: &Handle, after: u64) -> Watch {
+fn all(world: &WorldHandle, after: u64) -> Watch {
     world.watch(Revision(after), Interest::Prefix(PREFIX.into())).unwrap()
 }
 
-fn one(world: &Handle, name: &str) -> Watch {
+fn one(world: &WorldHandle, name: &str) -> Watch {
     world.watch(Revision::ZERO, Interest::Key(key(name).to_string())).unwrap()
 }
 
@@ -72,7 +72,7 @@ async fn r106_a_watch_resumes_after_any_revision_without_gap_or_repeat() {
         write(&world, vec![put(&format!("n{}", n % 3), "x")]).await;
     }
     let expected = |after: u64| (after + 1..=700).collect::<Vec<_>>();
-    let check = |world: &Handle| {
+    let check = |world: &WorldHandle| {
         for after in [0, 1, 255, 256, 257, 511, 512, 699, 700] {
             let mut watch = all(world, after);
             let mut seen = Vec::new();
@@ -115,8 +115,9 @@ async fn r109_progress_moves_on_when_nothing_concerns_the_watch() {
 }
 
 /// A world that keeps very little history.
-fn forgetful() -> Handle {
-    TestLog::default().open_with(Options { history_bytes: 64 << 10, ..Options::default() })
+fn forgetful() -> WorldHandle {
+    TestLog::default()
+        .open_with(WorldOptions { history_bytes: 64 << 10, ..WorldOptions::default() })
 }
 
 #[tokio::test]
@@ -328,12 +329,13 @@ async fn waiting_for_a_revision_ends_when_it_is_there_or_time_is_up() {
         async move { world.wait_for(Revision(2), Duration::from_secs(10)).await }
     });
     write(&world, vec![put("a", "1")]).await;
-    write(&world, vec![Write::Put { key: Arc::from("/other"), draft: draft("b", "1") }]).await;
+    write(&world, vec![WriteOperation::Put { key: Arc::from("/other"), draft: draft("b", "1") }])
+        .await;
     assert!(waiting.await.unwrap());
     assert!(world.wait_for(Revision(2), Duration::ZERO).await);
 }
 
-fn resumed(world: &Handle, after: u64, interest: Interest) -> Vec<String> {
+fn resumed(world: &WorldHandle, after: u64, interest: Interest) -> Vec<String> {
     drain(&mut world.resume(Revision(after), interest).unwrap()).unwrap()
 }
 
@@ -345,7 +347,7 @@ async fn r104_what_was_put_at_one_revision_is_told_again_to_those_who_resume_fro
     write(&world, vec![put("a", "2"), put("b", "2"), delete("c"), put("d", "2")]).await;
     write(&world, vec![put("b", "3")]).await;
     let prefix = || Interest::Prefix(PREFIX.into());
-    let check = |world: &Handle| {
+    let check = |world: &WorldHandle| {
         assert_eq!(resumed(world, 2, prefix()), ["2~a", "2+b", "2+d", "3~b"]);
         assert_eq!(resumed(world, 1, prefix()), ["2~a", "2+b", "2+d", "3~b"], "1 was whole");
         assert_eq!(resumed(world, 3, prefix()), Vec::<String>::new(), "3 was whole");
@@ -368,7 +370,8 @@ async fn r104_what_was_put_at_one_revision_is_told_again_to_those_who_resume_fro
 #[tokio::test]
 async fn r104_what_was_put_at_the_oldest_revision_is_told_again_too() {
     // A history of which each step lets go of all that was before it.
-    let world = TestLog::default().open_with(Options { history_bytes: 1, ..Options::default() });
+    let world =
+        TestLog::default().open_with(WorldOptions { history_bytes: 1, ..WorldOptions::default() });
     let text = "x".repeat(1000);
     for _ in 0..3 {
         let both = vec![put("a", &text), put("b", &text)];

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_yaml::{Limits, YamlError, to_json, to_json_lenient};
+use tenure_yaml::{YamlError, YamlLimits, to_json, to_json_lenient};
 
 fn refused(text: &str) -> YamlError {
     let start = Instant::now();
-    let limits = Limits { expanded_bytes_max: 4 * 1024 * 1024, ..Limits::default() };
+    let limits = YamlLimits { expanded_bytes_max: 4 * 1024 * 1024, ..YamlLimits::default() };
     let error = to_json(text.as_bytes(), limits).unwrap_err();
     assert_eq!(to_json_lenient(text.as_bytes(), limits).unwrap_err(), error);
     assert!(start.elapsed() < Duration::from_secs(30), "took {:?}", start.elapsed());
@@ -56,13 +56,13 @@ fn r27_depth_is_bounded() {
             );
         }
         let text = format!("{}x{}", open.repeat(100), close.repeat(100));
-        to_json(text.as_bytes(), Limits::default()).unwrap();
+        to_json(text.as_bytes(), YamlLimits::default()).unwrap();
     }
 }
 
 #[test]
 fn r27_size_is_bounded() {
-    let limits = Limits { bytes_max: 10, ..Limits::default() };
+    let limits = YamlLimits { bytes_max: 10, ..YamlLimits::default() };
     assert!(to_json(b"a: 1", limits).is_ok());
     assert_eq!(
         to_json(b"a: 12345678", limits),
@@ -73,7 +73,7 @@ fn r27_size_is_bounded() {
 #[test]
 fn r27_ordinary_anchors_are_fine() {
     let text = format!("a: &a {{x: 1}}\nb: [{}]\n", vec!["*a"; 2000].join(", "));
-    let value = to_json(text.as_bytes(), Limits::default()).unwrap();
+    let value = to_json(text.as_bytes(), YamlLimits::default()).unwrap();
     assert_eq!(value["b"].as_array().unwrap().len(), 2000);
     assert!(matches!(refused("a: &a [*a]\n"), YamlError::Syntax { .. }));
 }
@@ -81,6 +81,6 @@ fn r27_ordinary_anchors_are_fine() {
 #[test]
 fn r27_large_bodies_are_read() {
     let text = "- {name: abc, value: 5}\n".repeat(100_000);
-    let value = to_json(text.as_bytes(), Limits::default()).unwrap();
+    let value = to_json(text.as_bytes(), YamlLimits::default()).unwrap();
     assert_eq!(value.as_array().unwrap().len(), 100_000);
 }

@@ -1,14 +1,15 @@
 //! How scalars, keys and documents are read.
 
 use serde_json::{Value, json};
-use tenure_yaml::{Limits, YamlError, to_json, to_json_lenient};
+use tenure_yaml::{YamlError, YamlLimits, to_json, to_json_lenient};
 
 fn read(text: &str) -> Value {
-    to_json(text.as_bytes(), Limits::default()).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+    to_json(text.as_bytes(), YamlLimits::default())
+        .unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
 fn refused(text: &str) -> String {
-    to_json(text.as_bytes(), Limits::default()).unwrap_err().to_string()
+    to_json(text.as_bytes(), YamlLimits::default()).unwrap_err().to_string()
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn r27_tags() {
 fn r27_merge_keys() {
     let text = "base: &b {x: 1, y2: 2}\nnew:\n  <<: *b\n  x: 3\n";
     assert_eq!(read(text), json!({"base": {"x": 1, "y2": 2}, "new": {"x": 3, "y2": 2}}));
-    let (value, repeated) = to_json_lenient(text.as_bytes(), Limits::default()).unwrap();
+    let (value, repeated) = to_json_lenient(text.as_bytes(), YamlLimits::default()).unwrap();
     assert_eq!(value, read(text));
     assert!(repeated.is_empty());
 }
@@ -105,11 +106,11 @@ fn r27_duplicate_keys_are_errors() {
 #[test]
 fn r27_duplicate_keys_can_be_reported_instead() {
     let lenient = |text: &str| {
-        let (value, repeated) = to_json_lenient(text.as_bytes(), Limits::default()).unwrap();
+        let (value, repeated) = to_json_lenient(text.as_bytes(), YamlLimits::default()).unwrap();
         (value, repeated.into_iter().map(|it| it.path).collect::<Vec<_>>())
     };
     let told = |text: &str| {
-        let (_, repeated) = to_json_lenient(text.as_bytes(), Limits::default()).unwrap();
+        let (_, repeated) = to_json_lenient(text.as_bytes(), YamlLimits::default()).unwrap();
         repeated.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(lenient("a: 1"), (json!({"a": 1}), vec![]));
@@ -151,5 +152,5 @@ fn r27_block_scalars_and_json() {
 fn r27_errors_name_the_place() {
     let error = refused("a: 1\nb: [\n");
     assert!(error.contains("line "), "{error}");
-    assert_eq!(to_json(b"a: \xff", Limits::default()), Err(YamlError::Encoding { offset: 3 }));
+    assert_eq!(to_json(b"a: \xff", YamlLimits::default()), Err(YamlError::Encoding { offset: 3 }));
 }

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tenure_yaml::{Limits, from_json, to_json, to_json_lenient};
+use tenure_yaml::{YamlLimits, from_json, to_json, to_json_lenient};
 
 fn back(value: &Value) -> Value {
     let text = from_json(value);
-    to_json(text.as_bytes(), Limits::default())
+    to_json(text.as_bytes(), YamlLimits::default())
         .unwrap_or_else(|error| panic!("{error}\n{text}\n{value}"))
 }
 
@@ -142,7 +142,7 @@ proptest! {
         // YAML allows these characters as escapes only.
         let controls = ['\u{feff}', '\u{fffe}', '\u{ffff}'];
         prop_assume!(!json.contains(|c| matches!(c, '\u{7f}'..='\u{9f}') || controls.contains(&c)));
-        let read = to_json(json.as_bytes(), Limits::default());
+        let read = to_json(json.as_bytes(), YamlLimits::default());
         prop_assert_eq!(read, Ok(value));
     }
 
@@ -150,8 +150,8 @@ proptest! {
     fn r27_any_text_is_read_or_refused(
         text in r#"([ab1]|[ \n\t:#,'"\[\]{}&*!|>%@`?.=<~\\-]|: |- |\n  |<<: |\*a|&a ){0,40}"#,
     ) {
-        let strict = to_json(text.as_bytes(), Limits::default());
-        let lenient = to_json_lenient(text.as_bytes(), Limits::default());
+        let strict = to_json(text.as_bytes(), YamlLimits::default());
+        let lenient = to_json_lenient(text.as_bytes(), YamlLimits::default());
         if let Ok(value) = strict {
             prop_assert_eq!(lenient, Ok((value, vec![])));
         }

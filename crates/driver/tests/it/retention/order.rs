@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_driver::Controllers;
-use tenure_server::beside::Beside;
+use tenure_server::engine_api::EngineApi;
 
 use super::*;
 

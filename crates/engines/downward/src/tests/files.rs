@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tenure_machinery::Object;
 
 use super::{Shelf, object};
-use crate::inputs::{Input, pod_changed, pod_inputs, volume_inputs};
+use crate::inputs::{ValueInput, pod_changed, pod_inputs, volume_inputs};
 use crate::path::clean_path;
 use crate::payload::{Payload, collect_payload, set_up_failed};
 use crate::view::{RuntimeView, TokenWanted, tokens_wanted};
@@ -29,7 +29,7 @@ fn collect(volume: Value, shelf: &Shelf) -> Result<Payload, String> {
 }
 
 fn shown(payload: &Payload) -> String {
-    let line = |(path, file): (&String, &crate::payload::File)| {
+    let line = |(path, file): (&String, &crate::payload::PayloadFile)| {
         let owner = file.owner.map(|owner| format!(" {owner}")).unwrap_or_default();
         format!("{path} {:o}{owner} {}\n", file.mode, String::from_utf8_lossy(&file.bytes))
     };
@@ -271,23 +271,23 @@ fn r71_an_unrelated_change_touches_nothing() {
     let mut after = before.clone();
     after["metadata"]["annotations"] = json!({ "foo": "1" });
     after["metadata"]["ownerReferences"] = json!([{ "uid": "1" }]);
-    let changed = |input: Input| pod_changed(&BTreeSet::from([input]), &before, &after);
-    assert!(changed(Input::Annotations));
-    assert!(changed(Input::Annotation("foo".into())));
-    assert!(changed(Input::OwnerReferences));
+    let changed = |input: ValueInput| pod_changed(&BTreeSet::from([input]), &before, &after);
+    assert!(changed(ValueInput::Annotations));
+    assert!(changed(ValueInput::Annotation("foo".into())));
+    assert!(changed(ValueInput::OwnerReferences));
     for input in [
-        Input::Annotation("bar".into()),
-        Input::Labels,
-        Input::Label("a".into()),
-        Input::Resources,
-        Input::ConfigMap("m".into()),
-        Input::Token,
+        ValueInput::Annotation("bar".into()),
+        ValueInput::Labels,
+        ValueInput::Label("a".into()),
+        ValueInput::Resources,
+        ValueInput::ConfigMap("m".into()),
+        ValueInput::Token,
     ] {
         assert!(!changed(input.clone()), "{input}");
     }
     let mut after = before.clone();
     after["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "3".into();
-    assert!(pod_changed(&BTreeSet::from([Input::Resources]), &before, &after));
+    assert!(pod_changed(&BTreeSet::from([ValueInput::Resources]), &before, &after));
 }
 
 #[test]

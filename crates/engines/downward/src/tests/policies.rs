@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use serde_json::{Value, json};
-use tenure_cel::{Bindings, Budget, Env, compile};
-use tenure_yaml::Limits;
+use tenure_cel::{Bindings, CostBudget, Env, compile};
+use tenure_yaml::YamlLimits;
 
 use crate::policy::owner_references;
 
@@ -14,7 +14,7 @@ const CARRIER: &str = "metadata.annotations['tenure.dev/owner-references']";
 fn documents(strict: bool) -> (Value, Value) {
     let text = owner_references(strict);
     let (policy, binding) = text.split_once("\n---\n").unwrap();
-    let read = |text: &str| tenure_yaml::to_json(text.as_bytes(), Limits::default()).unwrap();
+    let read = |text: &str| tenure_yaml::to_json(text.as_bytes(), YamlLimits::default()).unwrap();
     (read(policy), read(binding))
 }
 
@@ -50,7 +50,7 @@ fn admits(strict: bool, kind: &str, object: &Value, old: &Value) -> bool {
         .replace("dyn(object)", &literal(object));
     let program =
         compile(&expression, &Env::new()).unwrap_or_else(|why| panic!("{why}\n{expression}"));
-    let value = program.eval(&Bindings::new(), &mut Budget::for_object());
+    let value = program.eval(&Bindings::new(), &mut CostBudget::for_object());
     value.unwrap_or_else(|why| panic!("{why:?}")).as_bool().unwrap()
 }
 

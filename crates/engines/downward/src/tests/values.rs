@@ -10,7 +10,7 @@ use tenure_machinery::Object;
 use super::object;
 use crate::field::{ResolveError, resolve_field_ref};
 use crate::resource::resolve_resource;
-use crate::view::{Form, RuntimeView, Settings};
+use crate::view::{DownwardApiOptions, RuntimeView, ValueDestination};
 
 fn pod() -> Object {
     object(json!({
@@ -53,21 +53,25 @@ const POD_IPS: &[IpAddr] = &[
     IpAddr::V4(core::net::Ipv4Addr::new(10, 1, 0, 8)),
 ];
 
-fn told(path: &str, pod: &Object, form: Form) -> Result<String, ResolveError> {
+fn told(path: &str, pod: &Object, form: ValueDestination) -> Result<String, ResolveError> {
     let node = node();
-    let runtime =
-        RuntimeView { node: Some(&node), pod_ips: POD_IPS, settings: Settings::default() };
+    let runtime = RuntimeView {
+        node: Some(&node),
+        pod_ips: POD_IPS,
+        settings: DownwardApiOptions::default(),
+    };
     resolve_field_ref(&object(json!({ "fieldPath": path })), pod, &runtime, form)
 }
 
 fn value(path: &str) -> String {
-    told(path, &pod(), Form::Env).unwrap()
+    told(path, &pod(), ValueDestination::Env).unwrap()
 }
 
 #[test]
 fn r11_only_version_one_is_read() {
     let reference = object(json!({ "apiVersion": "v2", "fieldPath": "metadata.name" }));
-    let error = resolve_field_ref(&reference, &pod(), &RuntimeView::default(), Form::Env);
+    let error =
+        resolve_field_ref(&reference, &pod(), &RuntimeView::default(), ValueDestination::Env);
     assert_eq!(error.unwrap_err().to_string(), "unsupported pod version: v2");
 }
 
@@ -78,11 +82,11 @@ fn r12_the_old_name_of_the_node() {
 
 #[test]
 fn r2_what_has_no_keys_says_so() {
-    let error = told("metadata.name['x']", &pod(), Form::File).unwrap_err();
+    let error = told("metadata.name['x']", &pod(), ValueDestination::File).unwrap_err();
     assert_eq!(error.to_string(), "fieldPath \"metadata.name['x']\" does not support subscript");
-    let error = told("status.phase", &pod(), Form::Env).unwrap_err();
+    let error = told("status.phase", &pod(), ValueDestination::Env).unwrap_err();
     assert_eq!(error.to_string(), "unsupported fieldPath: status.phase");
-    let error = told("spec.containers", &pod(), Form::Env).unwrap_err();
+    let error = told("spec.containers", &pod(), ValueDestination::Env).unwrap_err();
     assert_eq!(error.to_string(), "field label not supported: spec.containers");
 }
 
@@ -101,7 +105,10 @@ fn r21_missing_annotation_is_empty() {
     assert_eq!(value("metadata.labels['app']"), "web");
     assert_eq!(value("metadata.annotations['other']"), "");
     assert_eq!(value("metadata.labels['other']"), "");
-    assert_eq!(told("metadata.labels['x']", &object(json!({})), Form::File).unwrap(), "");
+    assert_eq!(
+        told("metadata.labels['x']", &object(json!({})), ValueDestination::File).unwrap(),
+        ""
+    );
 }
 
 #[test]
@@ -111,10 +118,10 @@ fn r8_a_key_that_cannot_be_set_is_empty() {
 
 #[test]
 fn r22_whole_maps_are_for_files() {
-    let file = told("metadata.annotations", &pod(), Form::File).unwrap();
+    let file = told("metadata.annotations", &pod(), ValueDestination::File).unwrap();
     assert_eq!(file, "note=\"a\\n\\\"b\\\"\"");
-    assert_eq!(told("metadata.labels", &object(json!({})), Form::File).unwrap(), "");
-    assert!(told("metadata.labels", &pod(), Form::Env).is_err());
+    assert_eq!(told("metadata.labels", &object(json!({})), ValueDestination::File).unwrap(), "");
+    assert!(told("metadata.labels", &pod(), ValueDestination::Env).is_err());
 }
 
 #[test]
@@ -126,10 +133,10 @@ fn r25_r26_addresses_come_from_the_node() {
     ] } }));
     let runtime = RuntimeView { node: Some(&external), ..RuntimeView::default() };
     let reference = object(json!({ "fieldPath": "status.hostIP" }));
-    let host = resolve_field_ref(&reference, &pod(), &runtime, Form::Env);
+    let host = resolve_field_ref(&reference, &pod(), &runtime, ValueDestination::Env);
     assert_eq!(host.unwrap(), "203.0.113.1");
     let nowhere = RuntimeView::default();
-    assert!(resolve_field_ref(&reference, &pod(), &nowhere, Form::Env).is_err());
+    assert!(resolve_field_ref(&reference, &pod(), &nowhere, ValueDestination::Env).is_err());
 }
 
 #[test]
@@ -138,20 +145,20 @@ fn r27_one_address_of_each_family_the_nodes_first() {
     assert_eq!(value("status.podIPs"), "10.1.0.7,fd00::7");
     let mut pod = pod();
     pod["spec"]["hostNetwork"] = true.into();
-    assert_eq!(told("status.podIP", &pod, Form::Env).unwrap(), "10.0.0.1");
-    assert_eq!(told("status.podIPs", &pod, Form::Env).unwrap(), "10.0.0.1,fd00::1");
+    assert_eq!(told("status.podIP", &pod, ValueDestination::Env).unwrap(), "10.0.0.1");
+    assert_eq!(told("status.podIPs", &pod, ValueDestination::Env).unwrap(), "10.0.0.1,fd00::1");
 }
 
 #[test]
 fn r15_files_have_no_addresses_unless_asked() {
-    assert!(told("status.podIP", &pod(), Form::File).is_err());
-    assert!(told("spec.nodeName", &pod(), Form::File).is_err());
+    assert!(told("status.podIP", &pod(), ValueDestination::File).is_err());
+    assert!(told("spec.nodeName", &pod(), ValueDestination::File).is_err());
     let extra = Extra { owner_references: true, volume_parity: true };
-    let settings = Settings { extra, compact_files: false };
+    let settings = DownwardApiOptions { extra, compact_files: false };
     let mut runtime = RuntimeView { settings, ..RuntimeView::default() };
     let reference = object(json!({ "fieldPath": "status.podIP" }));
     let file = |runtime: &RuntimeView<'_>| {
-        resolve_field_ref(&reference, &pod(), runtime, Form::File).unwrap()
+        resolve_field_ref(&reference, &pod(), runtime, ValueDestination::File).unwrap()
     };
     assert_eq!(file(&runtime), "");
     runtime.pod_ips = POD_IPS;
@@ -278,7 +285,7 @@ fn r35_a_resized_limit_is_told() {
 #[test]
 fn r36_a_variable_never_holds_a_whole_map() {
     for path in ["metadata.labels", "metadata.annotations"] {
-        assert!(told(path, &pod(), Form::Env).is_err(), "{path}");
-        assert!(told(path, &pod(), Form::File).is_ok(), "{path}");
+        assert!(told(path, &pod(), ValueDestination::Env).is_err(), "{path}");
+        assert!(told(path, &pod(), ValueDestination::File).is_ok(), "{path}");
     }
 }

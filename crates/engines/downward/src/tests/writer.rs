@@ -8,7 +8,7 @@ use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::payload::{File, Payload};
+use crate::payload::{Payload, PayloadFile};
 use crate::writer::*;
 
 /// A folder in memory; enough of a file system for the writer.
@@ -85,11 +85,11 @@ impl Disk {
         let mut state = DirState::default();
         for (path, node) in self.nodes.iter().filter(|(path, _)| !path.contains('/')) {
             let entry = match node {
-                Node::Link(target) => Entry::Link(target.clone()),
+                Node::Link(target) => VolumeEntry::Link(target.clone()),
                 Node::Folder { made, .. } => {
-                    Entry::Folder { since: *self.retired.get(path).unwrap_or(made) }
+                    VolumeEntry::Folder { since: *self.retired.get(path).unwrap_or(made) }
                 }
-                Node::File { .. } => Entry::Other,
+                Node::File { .. } => VolumeEntry::Other,
             };
             state.entries.insert(path.clone(), entry);
         }
@@ -139,7 +139,7 @@ impl Disk {
     }
 
     /// What a host does: recovery, then the write.
-    fn write(&mut self, payload: &Payload, name: &str, grace: i64) -> Plan {
+    fn write(&mut self, payload: &Payload, name: &str, grace: i64) -> WritePlan {
         self.run(&plan_recovery(&self.state(), self.clock, grace));
         let plan = plan_write(&self.state(), payload, &manner(name)).unwrap();
         self.run(&plan.ops);
@@ -155,7 +155,7 @@ fn payload(files: &[(&str, &str)]) -> Payload {
     files
         .iter()
         .map(|(path, text)| {
-            let file = File { bytes: text.as_bytes().to_vec(), mode: 0o644, owner: None };
+            let file = PayloadFile { bytes: text.as_bytes().to_vec(), mode: 0o644, owner: None };
             ((*path).to_owned(), file)
         })
         .collect()
@@ -207,7 +207,7 @@ impl Dice {
         for path in paths {
             if self.below(3) > 0 {
                 let bytes = format!("{path}{}", self.below(4)).into_bytes();
-                files.insert(path.to_owned(), File { bytes, mode: 0o644, owner: None });
+                files.insert(path.to_owned(), PayloadFile { bytes, mode: 0o644, owner: None });
             }
         }
         files
@@ -266,7 +266,7 @@ fn r63_an_unchanged_set_is_not_written_again() {
     let set = payload(&[("a", "1"), ("n/x", "2")]);
     assert!(disk.write(&set, &name(1), 0).changes);
     let plan = disk.write(&set, &name(2), 0);
-    assert_eq!(plan, Plan::default());
+    assert_eq!(plan, WritePlan::default());
     let mut other = set.clone();
     other.get_mut("a").unwrap().mode = 0o400;
     assert!(!disk.write(&other, &name(3), 0).changes, "permissions alone do not count");
@@ -329,9 +329,9 @@ fn r63_a_path_that_leads_out_changes_nothing() {
     let state = DirState::default();
     for bad in ["", "/etc/passwd", "../x", "a/../../x", "..data", "..x/y", "a\0b", "."] {
         let mut set = payload(&[("fine", "1")]);
-        set.insert(bad.to_owned(), File::default());
+        set.insert(bad.to_owned(), PayloadFile::default());
         let refused = plan_write(&state, &set, &manner("g"));
-        assert!(matches!(refused, Err(WriteError::Path(_))), "{bad:?}");
+        assert!(matches!(refused, Err(VolumeWriteError::Path(_))), "{bad:?}");
     }
     let long = "x".repeat(256);
     assert!(plan_write(&state, &payload(&[(&long, "")]), &manner("g")).is_err());
@@ -438,7 +438,7 @@ fn r69_mount_points_of_other_volumes_are_folders_and_stay() {
     assert!(matches!(disk.nodes["extra"], Node::Folder { .. }));
     assert_eq!(disk.open("a"), Some(&b"1"[..]));
     let refused = plan_write(&disk.state(), &payload(&[("extra", "1")]), &manner("g"));
-    assert_eq!(refused, Err(WriteError::InTheWay("extra".to_owned())));
+    assert_eq!(refused, Err(VolumeWriteError::InTheWay("extra".to_owned())));
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use tenure_lifecycle::{Backoff, Ended, Instance, Observed, Seen, Spec, State};
+use tenure_lifecycle::{
+    ContainerInstance, ContainerTermination, InstanceState, LifecycleSpec, Observed,
+    ObservedContainer, RestartBackoff,
+};
 use tenure_machinery::Object;
 
 /// The moment all tests begin at.
@@ -36,8 +39,8 @@ pub(crate) fn pod(restart: &str, containers: &[(&str, &str)]) -> Value {
     })
 }
 
-pub(crate) fn spec(pod: &Value) -> Spec {
-    Spec::read(pod.as_object().unwrap())
+pub(crate) fn spec(pod: &Value) -> LifecycleSpec {
+    LifecycleSpec::read(pod.as_object().unwrap())
 }
 
 /// What is seen: `run`, `0`, `1` for an exit code, `wait`, `made`, `lost`; `-` is nothing at all.
@@ -59,28 +62,33 @@ pub(crate) fn observed(words: &[(&str, &str)]) -> Observed {
     observed
 }
 
-pub(crate) fn seen(word: &str) -> Seen {
+pub(crate) fn seen(word: &str) -> ObservedContainer {
     let (last, word) = word.split_once('>').map_or((None, word), |(last, now)| (Some(last), now));
     let state = match word {
-        "run" => Some(State::Running { started: zero() }),
-        "made" => Some(State::Created),
-        "lost" => Some(State::Unknown),
+        "run" => Some(InstanceState::Running { started: zero() }),
+        "made" => Some(InstanceState::Created),
+        "lost" => Some(InstanceState::Unknown),
         "wait" => None,
-        code => Some(State::Ended(ended(code.parse().unwrap()))),
+        code => Some(InstanceState::Ended(ended(code.parse().unwrap()))),
     };
-    let current = state.map(|state| Instance {
+    let current = state.map(|state| ContainerInstance {
         id: "process://c".into(),
         image: "i".into(),
         image_id: "host".into(),
         state,
     });
     let last = last.map(|code| ("process://b".to_owned(), ended(code.parse().unwrap())));
-    Seen { current, last, backoff: Backoff::default(), ..Seen::default() }
+    ObservedContainer {
+        current,
+        last,
+        backoff: RestartBackoff::default(),
+        ..ObservedContainer::default()
+    }
 }
 
-pub(crate) fn ended(code: i64) -> Ended {
+pub(crate) fn ended(code: i64) -> ContainerTermination {
     let reason = if code == 0 { "Completed" } else { "Error" };
-    Ended {
+    ContainerTermination {
         started: Some(zero()),
         finished: Some(at(1)),
         code,

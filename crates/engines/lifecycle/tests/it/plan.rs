@@ -5,23 +5,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_lifecycle::{
-    Action, Backoff, Busy, Kill, KillOrder, Leaving, Observed, Spec, next_actions, pod_status,
+    ContainerTransition, Kill, KillOrder, Leaving, LifecycleSpec, Observed, PodAction,
+    RestartBackoff, next_actions, pod_status,
 };
 use tenure_machinery::Object;
 
 use crate::house::{at, ended, observed, pod, spec, zero};
 
 /// Actions as words: `+a` a start, `++a` another start, `-a` a stop, `end`, `gone`.
-fn words(spec: &Spec, observed: &Observed, now: Timestamp) -> Vec<String> {
+fn words(spec: &LifecycleSpec, observed: &Observed, now: Timestamp) -> Vec<String> {
     let actions = next_actions(spec, observed, now).actions.into_iter();
     actions
         .map(|action| match action {
-            Action::MakeSandbox => "sandbox".to_owned(),
-            Action::Start { container, again: false } => format!("+{container}"),
-            Action::Start { container, again: true } => format!("++{container}"),
-            Action::Stop(kill) => format!("-{}", kill.container),
-            Action::Finish { remove: false } => "end".to_owned(),
-            Action::Finish { remove: true } => "gone".to_owned(),
+            PodAction::MakeSandbox => "sandbox".to_owned(),
+            PodAction::Start { container, again: false } => format!("+{container}"),
+            PodAction::Start { container, again: true } => format!("++{container}"),
+            PodAction::Stop(kill) => format!("-{}", kill.container),
+            PodAction::Finish { remove: false } => "end".to_owned(),
+            PodAction::Finish { remove: true } => "gone".to_owned(),
         })
         .collect()
 }
@@ -57,7 +58,7 @@ fn r100_init_containers_run_one_by_one_and_sidecars_must_have_started() {
         assert_eq!(words(&spec, &seen, at(2)), expected, "{seen:?}");
     }
     let busy = |seen: &mut Observed| {
-        seen.containers.get_mut("i").unwrap().busy = Some(Busy::Starting);
+        seen.containers.get_mut("i").unwrap().busy = Some(ContainerTransition::Starting);
     };
     let mut seen = observed(&[("i", "wait")]);
     busy(&mut seen);
@@ -81,7 +82,7 @@ fn r100_volumes_and_sandbox_come_first() {
 
 #[test]
 fn r101_a_restart_waits_longer_each_time() {
-    let mut backoff = Backoff::default();
+    let mut backoff = RestartBackoff::default();
     let mut waits = Vec::new();
     for _ in 0..8 {
         waits.push(backoff.wait.as_secs());
@@ -94,7 +95,7 @@ fn r101_a_restart_waits_longer_each_time() {
     assert_eq!(backoff.wait, Duration::from_secs(300), "a short run forgets nothing");
     backoff.ended(&long);
     assert_eq!(backoff.wait, Duration::ZERO);
-    let mut quick = Backoff::curve(Duration::from_millis(100), Duration::from_secs(1));
+    let mut quick = RestartBackoff::curve(Duration::from_millis(100), Duration::from_secs(1));
     for _ in 0..9 {
         quick.started_again();
     }
@@ -176,11 +177,11 @@ fn r105_a_deadline_ends_the_pod() {
     assert_eq!(words(&spec, &observed(&[("a", "143")]), at(6)), ["end"]);
 }
 
-fn kills(spec: &Spec, observed: &Observed, now: Timestamp) -> Vec<Kill> {
+fn kills(spec: &LifecycleSpec, observed: &Observed, now: Timestamp) -> Vec<Kill> {
     let actions = next_actions(spec, observed, now).actions.into_iter();
     actions
         .filter_map(|action| match action {
-            Action::Stop(kill) => Some(kill),
+            PodAction::Stop(kill) => Some(kill),
             _ => None,
         })
         .collect()
@@ -194,7 +195,8 @@ fn r106_a_deleted_pod_ends_within_its_grace() {
     seen.ending = Some(at(3));
     let [kill] = kills(&spec, &seen, at(3)).try_into().unwrap();
     assert_eq!((kill.hook, kill.until), (true, at(10)));
-    seen.containers.get_mut("a").unwrap().busy = Some(Busy::Stopping { until: at(10) });
+    seen.containers.get_mut("a").unwrap().busy =
+        Some(ContainerTransition::Stopping { until: at(10) });
     assert!(kills(&spec, &seen, at(4)).is_empty(), "it is being stopped");
 
     let shorter = crate::house::spec(&deleted(pod.clone(), 1));
@@ -239,7 +241,8 @@ fn r107_sidecars_end_last_in_reverse_within_the_same_grace() {
     }
     let mut stuck = observed(&[("s", "run"), ("t", "run"), ("a", "run")]);
     stuck.ending = Some(zero());
-    stuck.containers.get_mut("a").unwrap().busy = Some(Busy::Stopping { until: at(10) });
+    stuck.containers.get_mut("a").unwrap().busy =
+        Some(ContainerTransition::Stopping { until: at(10) });
     assert_eq!(next_actions(&spec, &stuck, at(2)).wake, Some(at(10)));
     let late: Vec<Kill> = kills(&spec, &stuck, at(10));
     assert_eq!(late.len(), 2, "the budget is shared");
@@ -286,7 +289,8 @@ fn r146b_a_pod_that_ends_anyway_gets_no_more_time_than_the_node_has() {
     let spec = spec(&deleted(pod("Always", &[("a", "main")]), 600));
     let mut seen = observed(&[("a", "run")]);
     seen.ending = Some(zero());
-    seen.containers.get_mut("a").unwrap().busy = Some(Busy::Stopping { until: at(600) });
+    seen.containers.get_mut("a").unwrap().busy =
+        Some(ContainerTransition::Stopping { until: at(600) });
     assert!(kills(&spec, &seen, at(4)).is_empty());
     seen.leaving = Some(Leaving { since: at(4), grace_seconds_max: 30 });
     let [kill] = kills(&spec, &seen, at(4)).try_into().unwrap();

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use tenure_lifecycle::{
-    Asked, Refusal, Room, asked, clip_message, clip_messages, fallback_message, fits, pod_status,
+    NodeCapacity, PodRejection, PodRequests, clip_message, clip_messages, fallback_message, fits,
+    pod_requests, pod_status,
 };
 use tenure_machinery::Object;
 
@@ -102,7 +103,7 @@ fn r97_waiting_reasons_are_told() {
     assert_eq!(status["initContainerStatuses"][0]["state"], waiting);
 
     let mut seen = observed(&[("a", "wait")]);
-    seen.containers.get_mut("a").unwrap().waiting = Some(tenure_lifecycle::Waiting {
+    seen.containers.get_mut("a").unwrap().waiting = Some(tenure_lifecycle::WaitingState {
         reason: "ErrImagePull".into(),
         message: "no such image".into(),
     });
@@ -180,7 +181,8 @@ fn r105_a_pod_past_its_deadline_fails_once_nothing_runs() {
 fn r112_an_evicted_pod_says_so() {
     let spec = spec(&pod("Always", &[("a", "main")]));
     let mut seen = observed(&[("a", "137")]);
-    seen.evicted = Some(Refusal { reason: "Evicted".into(), message: "no memory left".into() });
+    seen.evicted =
+        Some(PodRejection { reason: "Evicted".into(), message: "no memory left".into() });
     let status = pod_status(&spec, &seen, &Object::new(), at(3));
     assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Evicted")));
     let (truth, reason, _) = verdict(&status, "DisruptionTarget");
@@ -191,16 +193,17 @@ fn r112_an_evicted_pod_says_so() {
 fn r111_a_pod_that_does_not_fit_is_refused() {
     let node = json!({"metadata": {"labels": {"kubernetes.io/os": "linux", "disk": "ssd"}}});
     let node = node.as_object().unwrap();
-    let room = Room { cpu_millis: 2000, memory_bytes: 1 << 30, storage_bytes: 1 << 30, pods: 2 };
-    let other = Asked {
+    let room =
+        NodeCapacity { cpu_millis: 2000, memory_bytes: 1 << 30, storage_bytes: 1 << 30, pods: 2 };
+    let other = PodRequests {
         cpu_millis: 1500,
         ports: vec![("0.0.0.0".into(), "TCP".into(), 80)],
-        ..Asked::default()
+        ..PodRequests::default()
     };
-    let judge = |spec: Value, others: &[Asked]| {
+    let judge = |spec: Value, others: &[PodRequests]| {
         let pod = json!({"spec": spec});
         let pod = pod.as_object().unwrap();
-        fits(pod, &asked(pod), node, &room, others).map_err(|refusal| refusal.reason)
+        fits(pod, &pod_requests(pod), node, &room, others).map_err(|refusal| refusal.reason)
     };
     let cpu = |cpu: &str| json!({"containers": [{"resources": {"requests": {"cpu": cpu, "memory": "1Mi"}}}]});
     let others = [other.clone()];
@@ -226,7 +229,7 @@ fn r111_a_pod_that_does_not_fit_is_refused() {
 
     let spec = spec(&pod("Always", &[("a", "main")]));
     let mut seen = observed(&[]);
-    seen.refused = Some(Refusal { reason: "OutOfcpu".into(), message: "no room".into() });
+    seen.refused = Some(PodRejection { reason: "OutOfcpu".into(), message: "no room".into() });
     let status = pod_status(&spec, &seen, &Object::new(), zero());
     assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("OutOfcpu")));
 }

@@ -1,15 +1,15 @@
 //! Rules of spec/ownership.md: what people are told (R171, sections 19.2 and 21), and plans (S16).
 
 use tenure_ownership::{
-    Circumstances, Dangling, Done, Engine, Intent, Policy, Problem, Release, Rule, Step,
-    Unresolvable, Verdict,
+    Circumstances, Dangling, DeletionPropagation, DeletionStep, Done, OwnerState, OwnershipEngine,
+    OwnershipIntent, OwnershipProblem, OwnershipRule, Release, Unresolvable,
 };
-use tenure_sim::store::{self, Store};
+use tenure_sim::store::{self, SimulatedStore};
 
 use crate::seeds::{engine, thing};
 
-fn scene() -> (Store, Engine) {
-    let mut store = Store::new();
+fn scene() -> (SimulatedStore, OwnershipEngine) {
+    let mut store = SimulatedStore::new();
     store.write(thing("a", &[]));
     store.write(thing("b", &["a"]));
     let mut c = thing("c", &["b"]);
@@ -25,11 +25,11 @@ fn scene() -> (Store, Engine) {
     (store, engine)
 }
 
-fn done(engine: &Engine, uid: &str, policy: Policy) -> Vec<String> {
+fn done(engine: &OwnershipEngine, uid: &str, policy: DeletionPropagation) -> Vec<String> {
     told(&engine.plan(uid, policy))
 }
 
-fn told(plan: &[Step]) -> Vec<String> {
+fn told(plan: &[DeletionStep]) -> Vec<String> {
     plan.iter()
         .map(|step| {
             let what = match &step.done {
@@ -48,12 +48,12 @@ fn told(plan: &[Step]) -> Vec<String> {
 fn every_reference_has_a_verdict_and_every_dependent_is_told() {
     let (_, engine) = scene();
     let told = engine.explain("f").unwrap();
-    let verdicts: Vec<Verdict> = told.references.iter().map(|r| r.verdict).collect();
+    let verdicts: Vec<OwnerState> = told.references.iter().map(|r| r.verdict).collect();
     assert_eq!(
         verdicts,
         [
-            Verdict::Dangling(Dangling::OtherNamespace),
-            Verdict::Unresolvable(Unresolvable::UnknownKind)
+            OwnerState::Dangling(Dangling::OtherNamespace),
+            OwnerState::Unresolvable(Unresolvable::UnknownKind)
         ]
     );
     let told = engine.explain("a").unwrap();
@@ -68,18 +68,24 @@ fn every_reference_has_a_verdict_and_every_dependent_is_told() {
 #[test]
 fn problems_are_found_in_a_stable_order() {
     let (mut store, _) = scene();
-    store.delete("b", Policy::Foreground);
-    store.delete("c", Policy::Background);
+    store.delete("b", DeletionPropagation::Foreground);
+    store.delete("c", DeletionPropagation::Background);
     let engine = engine(&store, &mut Vec::new());
     let told: Vec<String> = engine
         .problems()
         .iter()
         .map(|problem| match problem {
-            Problem::Dangling { dependent, why, .. } => format!("{} {why:?}", dependent.uid),
-            Problem::Unresolvable { dependent, why, .. } => format!("{} {why:?}", dependent.uid),
-            Problem::Ring { members, waiting } => format!("ring of {} {waiting}", members.len()),
-            Problem::Blocked { owner, by } => format!("{} by {}", owner.uid, by[0].uid),
-            Problem::Held { object } => format!("{} held", object.uid),
+            OwnershipProblem::Dangling { dependent, why, .. } => {
+                format!("{} {why:?}", dependent.uid)
+            }
+            OwnershipProblem::Unresolvable { dependent, why, .. } => {
+                format!("{} {why:?}", dependent.uid)
+            }
+            OwnershipProblem::Ring { members, waiting } => {
+                format!("ring of {} {waiting}", members.len())
+            }
+            OwnershipProblem::Blocked { owner, by } => format!("{} by {}", owner.uid, by[0].uid),
+            OwnershipProblem::Held { object } => format!("{} held", object.uid),
         })
         .collect();
     assert_eq!(told, ["f OtherNamespace", "f UnknownKind", "ring of 2 false", "b by c", "c held"]);
@@ -88,33 +94,35 @@ fn problems_are_found_in_a_stable_order() {
 #[test]
 fn a_ring_of_waiting_objects_is_explained() {
     let (mut store, _) = scene();
-    store.delete("r1", Policy::Foreground);
-    store.delete("r2", Policy::Foreground);
+    store.delete("r1", DeletionPropagation::Foreground);
+    store.delete("r2", DeletionPropagation::Foreground);
     let mut out = Vec::new();
     let engine = engine(&store, &mut out);
     // The ring was opened by the decision, so nothing waits in it any more.
-    assert!(out.iter().any(|i| matches!(i, Intent::Write(w) if w.rule == Rule::R105)));
+    assert!(
+        out.iter().any(|i| matches!(i, OwnershipIntent::Write(w) if w.rule == OwnershipRule::R105))
+    );
     assert!(engine.explain("r1").unwrap().ring.is_empty());
     assert!(engine.explain("r1").unwrap().pending.is_some());
 }
 
 #[test]
 fn the_chain_of_causes_leads_back_to_the_clients_delete() {
-    let mut store = Store::new();
+    let mut store = SimulatedStore::new();
     store.write(thing("a", &[]));
     store.write(thing("b", &["a"]));
     store.write(thing("c", &["b"]));
     let mut out = Vec::new();
     let mut engine = engine(&store, &mut out);
     let mut fed = store.log.len();
-    store.delete("a", Policy::Foreground);
+    store.delete("a", DeletionPropagation::Foreground);
     let mut last = None;
     loop {
         for (revision, event) in store.log.clone().into_iter().skip(fed) {
             store::feed(&mut engine, revision, &event, &mut out);
         }
         fed = store.log.len();
-        let Some(Intent::Write(write)) = out.pop() else { break };
+        let Some(OwnershipIntent::Write(write)) = out.pop() else { break };
         store.apply(&write.key.uid, &write.action);
         if &*write.key.uid == "c" {
             last = Some(write.cause);
@@ -130,19 +138,19 @@ fn the_chain_of_causes_leads_back_to_the_clients_delete() {
 fn a_plan_tells_what_goes_what_stays_and_in_which_order() {
     let (_, engine) = scene();
     assert_eq!(
-        done(&engine, "a", Policy::Background),
+        done(&engine, "a", DeletionPropagation::Background),
         ["a removed client", "b removed R92", "c Background R92",]
     );
     assert_eq!(
-        done(&engine, "a", Policy::Foreground),
+        done(&engine, "a", DeletionPropagation::Foreground),
         ["a Foreground client", "b Foreground R91", "c Background R92",]
     );
     assert_eq!(
-        done(&engine, "a", Policy::Orphan),
+        done(&engine, "a", DeletionPropagation::Orphan),
         ["a Orphan client", "b drops 1 R114", "a removed R115",]
     );
     assert_eq!(
-        done(&engine, "r1", Policy::Foreground),
+        done(&engine, "r1", DeletionPropagation::Foreground),
         [
             "r1 Foreground client",
             "r2 Foreground R91",
@@ -151,13 +159,13 @@ fn a_plan_tells_what_goes_what_stays_and_in_which_order() {
             "r1 removed R104",
         ]
     );
-    assert!(done(&engine, "nobody", Policy::Orphan).is_empty());
+    assert!(done(&engine, "nobody", DeletionPropagation::Orphan).is_empty());
 }
 
 /// While its grace period runs a pod is solid, so that what else it owns is kept with it for as long.
 #[test]
 fn r52_a_plan_gives_no_grace_to_a_pod_that_runs_nowhere() {
-    let mut store = Store::new();
+    let mut store = SimulatedStore::new();
     let mut pod = thing("p", &[]);
     pod.row = store::row_of("Pod").unwrap();
     store.write(pod);
@@ -171,7 +179,7 @@ fn r52_a_plan_gives_no_grace_to_a_pod_that_runs_nowhere() {
     store.write(between);
     store.write(last);
     let engine = engine(&store, &mut Vec::new());
-    let deletes = [("p", Policy::Foreground)];
+    let deletes = [("p", DeletionPropagation::Foreground)];
     assert_eq!(
         told(&engine.plan_knowing(&deletes, Circumstances { graceful: &|_| true, releases: &[] })),
         [
@@ -193,7 +201,7 @@ fn r52_a_plan_gives_no_grace_to_a_pod_that_runs_nowhere() {
 /// Finalizers of built-in controllers go when nobody uses the object; those of others stay.
 #[test]
 fn r171e_a_plan_lets_go_what_its_controllers_let_go() {
-    let mut store = Store::new();
+    let mut store = SimulatedStore::new();
     let mut claim = thing("claim", &[]);
     claim.finalizers.push("kubernetes.io/pvc-protection".into());
     store.write(claim);
@@ -201,16 +209,17 @@ fn r171e_a_plan_lets_go_what_its_controllers_let_go() {
     store.write(thing("top", &[]));
     let engine = engine(&store, &mut Vec::new());
     let users = ["user".to_owned()];
-    let plan = |deletes: &[(&str, Policy)], releases: &[Release<'_>]| {
+    let plan = |deletes: &[(&str, DeletionPropagation)], releases: &[Release<'_>]| {
         told(&engine.plan_knowing(deletes, Circumstances { graceful: &|_| true, releases }))
     };
-    let claim = [("claim", Policy::Background)];
+    let claim = [("claim", DeletionPropagation::Background)];
     let kept = Release { uid: "claim", users: &users };
     assert_eq!(plan(&claim, &[]), ["claim Background client"]);
     assert_eq!(plan(&claim, &[kept]), ["claim Background client"]);
     let free = Release { uid: "claim", users: &[] };
     assert_eq!(plan(&claim, &[free]), ["claim Background client", "claim removed client"]);
-    let both = [("claim", Policy::Background), ("top", Policy::Background)];
+    let both =
+        [("claim", DeletionPropagation::Background), ("top", DeletionPropagation::Background)];
     assert_eq!(
         plan(&both, &[kept]),
         [

@@ -120,16 +120,16 @@ fn r108_other_finalizers_of_the_owner_do_not_delay_dependents() {
 
 #[test]
 fn r109_the_finalizer_goes_at_the_owners_revision_and_others_stay() {
-    use tenure_ownership::{Guard, Intent};
-    let mut up = tenure_sim::store::Store::new();
+    use tenure_ownership::{OwnershipIntent, OwnershipPrecondition};
+    let mut up = tenure_sim::store::SimulatedStore::new();
     let (intents, revision) = crate::seeds::first_intents(&mut up, |store, thing| {
         store.write(thing("a", &[]));
-        store.delete("a", tenure_ownership::Policy::Foreground);
+        store.delete("a", tenure_ownership::DeletionPropagation::Foreground);
     });
-    let [Intent::Write(write)] = &intents[..] else { panic!("{intents:?}") };
+    let [OwnershipIntent::Write(write)] = &intents[..] else { panic!("{intents:?}") };
     assert_eq!(write.revision.map(|r| r.0), Some(revision));
     assert!(
-        matches!(&write.guards[..], [Guard::NoNewDependents { since, .. }] if since.0 == revision)
+        matches!(&write.guards[..], [OwnershipPrecondition::NoNewDependents { since, .. }] if since.0 == revision)
     );
 }
 

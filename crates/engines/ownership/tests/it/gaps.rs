@@ -10,15 +10,17 @@ fn g1_a_cluster_scoped_dependent_is_reported_though_its_owner_was_never_seen() {
 #[test]
 fn g3_orphaning_ends_at_a_revision_at_which_nobody_refers_to_the_owner() {
     // The last write carries the guard: a dependent that is written later breaks it.
-    use tenure_ownership::{Action, Guard, Intent, Policy};
-    let mut store = tenure_sim::store::Store::new();
+    use tenure_ownership::{
+        DeletionPropagation, OwnershipIntent, OwnershipPrecondition, WriteAction,
+    };
+    let mut store = tenure_sim::store::SimulatedStore::new();
     let (intents, _) = crate::seeds::first_intents(&mut store, |store, thing| {
         store.write(thing("a", &[]));
-        store.delete("a", Policy::Orphan);
+        store.delete("a", DeletionPropagation::Orphan);
     });
-    let [Intent::Write(write)] = &intents[..] else { panic!("{intents:?}") };
-    assert!(matches!(write.action, Action::DropFinalizer(_)));
-    let guarded = |g: &Guard| matches!(g, Guard::NoNewDependents { uid, .. } if &**uid == "a");
+    let [OwnershipIntent::Write(write)] = &intents[..] else { panic!("{intents:?}") };
+    assert!(matches!(write.action, WriteAction::DropFinalizer(_)));
+    let guarded = |g: &OwnershipPrecondition| matches!(g, OwnershipPrecondition::NoNewDependents { uid, .. } if &**uid == "a");
     assert!(write.guards.iter().any(guarded), "{:?}", write.guards);
 }
 

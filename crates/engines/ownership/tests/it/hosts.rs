@@ -324,18 +324,18 @@ fn an_outcome_may_come_before_or_after_its_change() {
 #[test]
 fn an_echo_of_an_older_object_under_the_name_is_ignored() {
     use tenure_core::Revision;
-    use tenure_sim::store::{self, Event, Store};
-    let mut store = Store::new();
+    use tenure_sim::store::{self, SimulatedStore, StoreEvent};
+    let mut store = SimulatedStore::new();
     let mut old = crate::seeds::thing("old", &[]);
     old.name = "a".into();
     store.write(old);
-    store.delete("old", tenure_ownership::Policy::Background);
+    store.delete("old", tenure_ownership::DeletionPropagation::Background);
     let mut new = crate::seeds::thing("new", &[]);
     new.name = "a".into();
     store.write(new);
     let mut out = Vec::new();
     let mut engine = crate::seeds::engine(&store, &mut out);
-    let echo: Vec<(u64, Event)> = store.log.iter().take(1).cloned().collect();
+    let echo: Vec<(u64, StoreEvent)> = store.log.iter().take(1).cloned().collect();
     store::feed(&mut engine, echo[0].0, &echo[0].1, &mut out);
     assert!(engine.explain("old").is_none() && engine.explain("new").is_some());
     assert_eq!(engine.revision(), Revision(store.revision));

@@ -109,10 +109,10 @@ fn r20_other_updates_do_not_report_again_and_every_reference_is_reported_once() 
 #[test]
 fn r21_what_an_earlier_process_reported_is_not_reported_again() {
     use tenure_core::Revision;
-    use tenure_ownership::{Engine, Intent, Order};
+    use tenure_ownership::{ChangeOrder, OwnershipEngine, OwnershipIntent};
     use tenure_sim::store;
-    let mut told = store::Store::new();
-    let (mut engine, mut out) = (Engine::new(Order::Total, 1), Vec::new());
+    let mut told = store::SimulatedStore::new();
+    let (mut engine, mut out) = (OwnershipEngine::new(ChangeOrder::Total, 1), Vec::new());
     for row in 0..store::ROWS.len() {
         store::feed_type(&mut engine, row, true, 0, &mut out);
     }
@@ -125,7 +125,7 @@ fn r21_what_an_earlier_process_reported_is_not_reported_again() {
         store::feed(&mut engine, *revision, event, &mut out);
     }
     engine.synced(Revision(9), &mut out);
-    assert!(matches!(out[..], [Intent::Write(_)]), "{out:?}");
+    assert!(matches!(out[..], [OwnershipIntent::Write(_)]), "{out:?}");
 }
 
 #[test]

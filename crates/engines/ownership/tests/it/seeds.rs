@@ -2,12 +2,12 @@
 //! The properties are those of spec/ownership.md, 19.5 and 19.6.
 
 use tenure_core::Revision;
-use tenure_ownership::{Engine, Intent, Order, Policy};
+use tenure_ownership::{ChangeOrder, DeletionPropagation, OwnershipEngine, OwnershipIntent};
 use tenure_sim::run::{Trial, try_seed};
-use tenure_sim::store::{self, Event, ROWS, Ref, Store, Thing};
+use tenure_sim::store::{self, ROWS, Ref, SimulatedObject, SimulatedStore, StoreEvent};
 
 /// A ConfigMap with blocking references to others.
-pub(crate) fn thing(uid: &str, owners: &[&str]) -> Thing {
+pub(crate) fn thing(uid: &str, owners: &[&str]) -> SimulatedObject {
     let owner = |uid: &&str| Ref {
         api_version: "v1".into(),
         kind: "ConfigMap".into(),
@@ -15,7 +15,7 @@ pub(crate) fn thing(uid: &str, owners: &[&str]) -> Thing {
         uid: (*uid).into(),
         block: true,
     };
-    Thing {
+    SimulatedObject {
         row: 0,
         namespace: "default".into(),
         name: uid.into(),
@@ -29,13 +29,13 @@ pub(crate) fn thing(uid: &str, owners: &[&str]) -> Thing {
 }
 
 /// An engine that knows every kind and has seen a store.
-pub(crate) fn engine(store: &Store, out: &mut Vec<Intent>) -> Engine {
-    let mut engine = Engine::new(Order::Total, 3);
+pub(crate) fn engine(store: &SimulatedStore, out: &mut Vec<OwnershipIntent>) -> OwnershipEngine {
+    let mut engine = OwnershipEngine::new(ChangeOrder::Total, 3);
     for row in 0..ROWS.len() {
         store::feed_type(&mut engine, row, true, 0, out);
     }
     for thing in store.things.values() {
-        store::feed(&mut engine, thing.revision, &Event::Put(thing.clone()), out);
+        store::feed(&mut engine, thing.revision, &StoreEvent::Put(thing.clone()), out);
     }
     engine.synced(Revision(store.revision), out);
     engine
@@ -43,9 +43,9 @@ pub(crate) fn engine(store: &Store, out: &mut Vec<Intent>) -> Engine {
 
 /// Builds a store and gives what an engine that sees it wants, and the newest revision.
 pub(crate) fn first_intents(
-    store: &mut Store,
-    build: impl FnOnce(&mut Store, fn(&str, &[&str]) -> Thing),
-) -> (Vec<Intent>, u64) {
+    store: &mut SimulatedStore,
+    build: impl FnOnce(&mut SimulatedStore, fn(&str, &[&str]) -> SimulatedObject),
+) -> (Vec<OwnershipIntent>, u64) {
     build(store, thing);
     let mut out = Vec::new();
     engine(store, &mut out);
@@ -81,13 +81,13 @@ fn two_schedules_end_alike() {
 }
 
 /// Carries out everything; tells how many writes it took.
-fn drain(store: &mut Store) -> usize {
+fn drain(store: &mut SimulatedStore) -> usize {
     let mut out = Vec::new();
     let mut engine = engine(store, &mut out);
     let mut writes = 0;
     while !out.is_empty() {
         for intent in std::mem::take(&mut out) {
-            let Intent::Write(write) = intent else { continue };
+            let OwnershipIntent::Write(write) = intent else { continue };
             if !engine.current(write.id) {
                 continue;
             }
@@ -97,7 +97,7 @@ fn drain(store: &mut Store) -> usize {
             for (revision, event) in store.log.split_off(from) {
                 store::feed(&mut engine, revision, &event, &mut out);
             }
-            let applied = tenure_ownership::Outcome::Applied(Revision(store.revision));
+            let applied = tenure_ownership::WriteOutcome::Applied(Revision(store.revision));
             engine.outcome(write.id, &applied, &mut out);
         }
     }
@@ -106,8 +106,12 @@ fn drain(store: &mut Store) -> usize {
 
 #[test]
 fn l7_a_wide_owner_takes_one_write_for_each_dependent() {
-    for (policy, more) in [(Policy::Foreground, 1), (Policy::Background, 0), (Policy::Orphan, 1)] {
-        let mut store = Store::new();
+    for (policy, more) in [
+        (DeletionPropagation::Foreground, 1),
+        (DeletionPropagation::Background, 0),
+        (DeletionPropagation::Orphan, 1),
+    ] {
+        let mut store = SimulatedStore::new();
         store.write(thing("owner", &[]));
         for number in 0..5_000 {
             store.write(thing(&format!("d{number}"), &["owner"]));
@@ -115,18 +119,21 @@ fn l7_a_wide_owner_takes_one_write_for_each_dependent() {
         store.delete("owner", policy);
         store.log.clear();
         assert_eq!(drain(&mut store), 5_000 + more, "{policy:?}");
-        assert_eq!(store.things.len(), if policy == Policy::Orphan { 5_000 } else { 0 });
+        assert_eq!(
+            store.things.len(),
+            if policy == DeletionPropagation::Orphan { 5_000 } else { 0 }
+        );
     }
 }
 
 #[test]
 fn l7_a_deep_chain_takes_two_writes_for_each_object() {
-    let mut store = Store::new();
+    let mut store = SimulatedStore::new();
     store.write(thing("c0", &[]));
     for number in 1..=20_000 {
         store.write(thing(&format!("c{number}"), &[&format!("c{}", number - 1)]));
     }
-    store.delete("c0", Policy::Foreground);
+    store.delete("c0", DeletionPropagation::Foreground);
     store.log.clear();
     // The first is deleted by its client, the last has no dependents and goes at once.
     assert_eq!(drain(&mut store), 40_000);
@@ -135,12 +142,12 @@ fn l7_a_deep_chain_takes_two_writes_for_each_object() {
 
 #[test]
 fn l2_a_ring_of_twenty_thousand_drains_with_one_opening() {
-    let mut store = Store::new();
+    let mut store = SimulatedStore::new();
     let count = 20_000;
     for number in 0..count {
         store.write(thing(&format!("c{number}"), &[&format!("c{}", (number + count - 1) % count)]));
     }
-    store.delete("c0", Policy::Foreground);
+    store.delete("c0", DeletionPropagation::Foreground);
     store.log.clear();
     assert_eq!(drain(&mut store), 2 * count);
     assert!(store.things.is_empty());

@@ -175,13 +175,15 @@ fn r95_what_is_dropped_is_told_in_full() {
 #[test]
 fn r96_controller_plays_no_role() {
     use tenure_core::Revision;
-    use tenure_ownership::{Engine, Finalizers, Intent, Object, Order, Owner};
+    use tenure_ownership::{
+        ChangeOrder, Finalizers, Object, OwnerView, OwnershipEngine, OwnershipIntent,
+    };
     for controller in [false, true] {
-        let mut engine = Engine::new(Order::Total, 1);
+        let mut engine = OwnershipEngine::new(ChangeOrder::Total, 1);
         let mut out = Vec::new();
         tenure_sim::store::feed_type(&mut engine, 0, true, 1, &mut out);
         engine.synced(Revision(1), &mut out);
-        let owner = Owner {
+        let owner = OwnerView {
             api_version: "v1",
             kind: "ConfigMap",
             name: "a",
@@ -201,7 +203,7 @@ fn r96_controller_plays_no_role() {
             owners: &[owner],
         };
         engine.put(&object, &mut out);
-        assert!(matches!(out[..], [Intent::Write(_)]), "{out:?}");
+        assert!(matches!(out[..], [OwnershipIntent::Write(_)]), "{out:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! One line a rule: verbs, groups, resources, each separated by spaces; the core group is empty.
 //! What the controllers hold is in `controllers`.
 
-use super::facts::Bound::{Account, Group, User};
+use super::facts::BootstrapSubject::{Account, Group, User};
 use super::facts::{
     BoundFacts, EVENTS, READ, READ_WRITE, RoleFacts, WRITE, aggregated, bound, named, on, part,
     role, urls,

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use tenure_core::selector::{LabelRequirement, LabelRule, LabelSelector};
 
 use super::SYSTEM;
-use crate::role::{Binding, Role, RoleRef, Subject};
-use crate::rule::Rule;
+use crate::role::{BindingSubject, Role, RoleBinding, RoleRef};
+use crate::rule::PolicyRule;
 
 pub(super) const READ: &str = "get list watch";
 pub(super) const WRITE: &str = "create delete deletecollection patch update";
@@ -42,7 +42,7 @@ pub(super) struct BoundFacts {
     namespace: &'static str,
     name: &'static str,
     role: RoleName,
-    subjects: &'static [Bound],
+    subjects: &'static [BootstrapSubject],
 }
 
 enum RoleName {
@@ -51,7 +51,7 @@ enum RoleName {
 }
 
 /// Who is bound; accounts are all in `kube-system`.
-pub(super) enum Bound {
+pub(super) enum BootstrapSubject {
     User(&'static str),
     Group(&'static str),
     Account(&'static str),
@@ -120,7 +120,7 @@ pub(super) const fn local(
 }
 
 /// A ClusterRoleBinding to the ClusterRole of the same name.
-pub(super) const fn bound(name: &'static str, subjects: &'static [Bound]) -> BoundFacts {
+pub(super) const fn bound(name: &'static str, subjects: &'static [BootstrapSubject]) -> BoundFacts {
     BoundFacts { namespace: "", name, role: RoleName::Cluster(name), subjects }
 }
 
@@ -129,17 +129,17 @@ pub(super) const fn local_bound(
     namespace: &'static str,
     name: &'static str,
     role: &'static str,
-    subjects: &'static [Bound],
+    subjects: &'static [BootstrapSubject],
 ) -> BoundFacts {
     BoundFacts { namespace, name, role: RoleName::Local(role), subjects }
 }
 
 impl RuleFacts {
-    fn rule(&self) -> Rule {
+    fn rule(&self) -> PolicyRule {
         let list = |texts: Option<&str>| -> Vec<String> {
             texts.map(|texts| texts.split(' ').map(ToOwned::to_owned).collect()).unwrap_or_default()
         };
-        Rule {
+        PolicyRule {
             verbs: list(Some(self.verbs)),
             api_groups: list(self.groups),
             resources: list(self.resources),
@@ -175,15 +175,16 @@ fn aggregation_label(target: &str) -> String {
 }
 
 impl BoundFacts {
-    pub(super) fn binding(&self) -> Binding {
-        let subject = |bound: &Bound| match bound {
-            Bound::User(name) => Subject::User((*name).to_owned()),
-            Bound::Group(name) => Subject::Group((*name).to_owned()),
-            Bound::Account(name) => {
-                Subject::ServiceAccount { namespace: SYSTEM.to_owned(), name: (*name).to_owned() }
-            }
+    pub(super) fn binding(&self) -> RoleBinding {
+        let subject = |bound: &BootstrapSubject| match bound {
+            BootstrapSubject::User(name) => BindingSubject::User((*name).to_owned()),
+            BootstrapSubject::Group(name) => BindingSubject::Group((*name).to_owned()),
+            BootstrapSubject::Account(name) => BindingSubject::ServiceAccount {
+                namespace: SYSTEM.to_owned(),
+                name: (*name).to_owned(),
+            },
         };
-        Binding {
+        RoleBinding {
             namespace: self.namespace.to_owned(),
             name: self.name.to_owned(),
             role: match self.role {

@@ -1,6 +1,6 @@
 //! The roles that live in `kube-system` and `kube-public`, and who is bound to them there.
 
-use super::facts::Bound::{Account, User};
+use super::facts::BootstrapSubject::{Account, User};
 use super::facts::{BoundFacts, EVENTS, READ, RoleFacts, local, local_bound, named, on};
 
 pub(super) const ROLES: &[RoleFacts] = &[

@@ -1,11 +1,11 @@
 //! Rule R157 of `spec/api-server.md`.
 
 use serde_json::json;
-use tenure_rbac::{Rbac, Role, RoleChange, Rule};
+use tenure_rbac::{PolicyRule, Rbac, Role, RoleChange};
 
 use crate::fixture::{object, role, rule};
 
-fn labelled(name: &str, label: &str, rules: &[Rule]) -> Role {
+fn labelled(name: &str, label: &str, rules: &[PolicyRule]) -> Role {
     let labels = [(label.to_owned(), "true".to_owned())].into();
     Role { labels, ..role("", name, rules) }
 }
@@ -25,7 +25,7 @@ fn index(roles: &[Role]) -> Rbac {
     rbac
 }
 
-fn pods(verb: &str) -> Rule {
+fn pods(verb: &str) -> PolicyRule {
     rule(verb, "core", "pods")
 }
 
@@ -66,7 +66,7 @@ fn r157_aggregates_of_aggregates_settle_in_one_step() {
 
 #[test]
 fn r157_roles_that_gather_each_other_keep_no_rule_alive() {
-    let round = |name: &str, label: &str, gathers: &str, rules: &[Rule]| Role {
+    let round = |name: &str, label: &str, gathers: &str, rules: &[PolicyRule]| Role {
         labels: labelled("", label, &[]).labels,
         rules: rules.to_vec(),
         ..gathering(name, gathers)

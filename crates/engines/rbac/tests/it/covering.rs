@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tenure_rbac::{Rule, missing};
+use tenure_rbac::{PolicyRule, missing};
 
 use crate::fixture::{named, rule, urls};
 
@@ -24,7 +24,7 @@ fn reaches(held: &str, path: &str) -> bool {
 }
 
 /// Whether a held rule covers another in every list; a list that the other lacks counts for nothing.
-fn covers(held: &Rule, wanted: &Rule) -> bool {
+fn covers(held: &PolicyRule, wanted: &PolicyRule) -> bool {
     let verbs = wanted.verbs.iter().all(|verb| has_or_star(&held.verbs, verb));
     let names = held.resource_names.is_empty()
         || (!wanted.resource_names.is_empty()
@@ -40,7 +40,7 @@ fn covers(held: &Rule, wanted: &Rule) -> bool {
 }
 
 /// Every single permission as a rule.
-fn parts(rule: &Rule) -> Vec<Rule> {
+fn parts(rule: &PolicyRule) -> Vec<PolicyRule> {
     let one = |text: &String| vec![text.clone()];
     let names: Vec<Vec<String>> = match rule.resource_names.as_slice() {
         [] => vec![Vec::new()],
@@ -50,7 +50,7 @@ fn parts(rule: &Rule) -> Vec<Rule> {
     for group in &rule.api_groups {
         for resource in &rule.resources {
             for verb in &rule.verbs {
-                parts.extend(names.iter().map(|names| Rule {
+                parts.extend(names.iter().map(|names| PolicyRule {
                     verbs: one(verb),
                     api_groups: one(group),
                     resources: one(resource),
@@ -61,18 +61,18 @@ fn parts(rule: &Rule) -> Vec<Rule> {
         }
     }
     for path in &rule.non_resource_urls {
-        parts.extend(rule.verbs.iter().map(|verb| Rule {
+        parts.extend(rule.verbs.iter().map(|verb| PolicyRule {
             verbs: one(verb),
             non_resource_urls: one(path),
-            ..Rule::default()
+            ..PolicyRule::default()
         }));
     }
     parts
 }
 
 /// What [`missing`] says, by comparing each with each.
-fn obvious(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
-    let covered = |wanted: &Rule| held.iter().any(|held| covers(held, wanted));
+fn obvious(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
+    let covered = |wanted: &PolicyRule| held.iter().any(|held| covers(held, wanted));
     let mut left = PARTS_MAX;
     let mut found = Vec::new();
     for rule in wanted.iter().filter(|rule| !covered(rule)) {
@@ -93,7 +93,7 @@ fn some(words: &'static str, most: usize) -> impl Strategy<Value = Vec<String>> 
     prop::collection::vec(prop::sample::select(words), 0..=most)
 }
 
-fn any_rule() -> impl Strategy<Value = Rule> {
+fn any_rule() -> impl Strategy<Value = PolicyRule> {
     let resources = "pods pods/log pods/scale */scale */log */a/b x/a/b jobs/scale * */* pods/*";
     let lists = (
         some("get list create watch *", 4),
@@ -102,7 +102,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         prop_oneof![3 => Just(Vec::new()), 2 => some("a b *", 2)],
         prop_oneof![2 => Just(Vec::new()), 2 => some("/x /x/* /x/y /x/y/* /y* /y** * /z _", 4)],
     );
-    lists.prop_map(|(verbs, api_groups, resources, resource_names, non_resource_urls)| Rule {
+    lists.prop_map(|(verbs, api_groups, resources, resource_names, non_resource_urls)| PolicyRule {
         verbs,
         api_groups,
         resources,
@@ -134,10 +134,10 @@ proptest! {
         keep in 0..5_usize,
     ) {
         // Few of them are strong, or nothing would be missing.
-        let strong = |(at, rule): &(usize, Rule)| {
+        let strong = |(at, rule): &(usize, PolicyRule)| {
             at % 97 < keep || rule.verbs.len() < 2 && !rule.verbs.contains(&"*".to_owned())
         };
-        let held: Vec<Rule> =
+        let held: Vec<PolicyRule> =
             held.into_iter().enumerate().filter(strong).map(|(_, rule)| rule).collect();
         prop_assert_eq!(missing(&held, &wanted), obvious(&held, &wanted));
     }
@@ -151,7 +151,7 @@ proptest! {
         let many = |letter: &str, count: usize| {
             (0..count).map(|number| format!("{letter}{number}")).collect::<Vec<String>>().join(" ")
         };
-        let wanted: Vec<Rule> =
+        let wanted: Vec<PolicyRule> =
             sizes.iter().map(|(v, g, r)| rule(&many("v", *v), &many("g", *g), &many("r", *r))).collect();
         let mut held = held;
         held.push(rule(&many("v", 30), "*", &many("r", 30)));
@@ -169,12 +169,12 @@ fn list(letter: &str, count: usize) -> String {
 fn r158_a_large_role_of_somebody_who_holds_much_is_judged_soon() {
     let begun = Instant::now();
     let verbs = list("v", 16);
-    let held: Vec<Rule> = (0..10_000)
+    let held: Vec<PolicyRule> = (0..10_000)
         .map(|number| named(&verbs, "g", &format!("r{}", number % 4_000), "n"))
         .collect();
     let wanted = [rule(&verbs, "g", &list("r", 4_000))];
     assert_eq!(missing(&held, &wanted).len(), 64_000);
-    let mut held: Vec<Rule> =
+    let mut held: Vec<PolicyRule> =
         (0..10_000).map(|number| urls("get", &format!("/a/{number}/* /b/{number}"))).collect();
     held.push(urls("*", "/c/*"));
     let paths: Vec<String> = (0..20_000).map(|number| format!("/a/{number}/x")).collect();

@@ -3,19 +3,20 @@
 use serde_json::{Value, json};
 use tenure_core::selector::LabelSelector;
 use tenure_rbac::{
-    Asked, Escalation, Rbac, Relied, Role, RoleWrite, Rule, Who, is_upkeep, missing,
+    Escalation, PolicyRule, Rbac, Relied, RequestAttributes, Requester, Role, RoleWrite, is_upkeep,
+    missing,
 };
 
 use crate::fixture::{binding, holding, named, object, role, rule, urls};
 
-fn who(user: &str) -> Who<'_> {
-    Who { user, groups: &[] }
+fn who(user: &str) -> Requester<'_> {
+    Requester { user, groups: &[] }
 }
 
 /// Asks the same roles, as a server without other authorizers does.
 fn check_role(rbac: &Rbac, user: &str, role: &Role, asked_name: &str) -> Result<(), Escalation> {
     let who = who(user);
-    let may = |asked: &Asked<'_>| rbac.allows(&who, asked).is_allowed();
+    let may = |asked: &RequestAttributes<'_>| rbac.allows(&who, asked).is_allowed();
     rbac.check_role(&who, role, asked_name, false, may).map(drop)
 }
 
@@ -26,12 +27,12 @@ fn check_binding(rbac: &Rbac, user: &str, namespace: &str, role: &str) -> Result
 }
 
 #[track_caller]
-fn covered(held: &[Rule], wanted: &Rule) {
+fn covered(held: &[PolicyRule], wanted: &PolicyRule) {
     assert_eq!(missing(held, std::slice::from_ref(wanted)), [], "{wanted}");
 }
 
 #[track_caller]
-fn uncovered(held: &[Rule], wanted: &Rule, expected: &[Rule]) {
+fn uncovered(held: &[PolicyRule], wanted: &PolicyRule, expected: &[PolicyRule]) {
     assert_eq!(missing(held, std::slice::from_ref(wanted)), expected, "{wanted}");
 }
 
@@ -160,8 +161,8 @@ fn r158_an_absent_role_cannot_be_bound_without_leave() {
 fn r158_members_of_masters_are_exempt() {
     let rbac = Rbac::new();
     let groups = ["system:masters".to_owned()];
-    let master = Who { user: "root", groups: &groups };
-    let never = |_: &Asked<'_>| false;
+    let master = Requester { user: "root", groups: &groups };
+    let never = |_: &RequestAttributes<'_>| false;
     let all = role("", "all", &[rule("*", "*", "*")]);
     assert_eq!(rbac.check_role(&master, &all, "", true, never), Ok(Relied::default()));
     let absent = binding("", "b", "ClusterRole:absent", "User:u");
@@ -172,7 +173,7 @@ fn r158_members_of_masters_are_exempt() {
 fn r158_gathering_rules_needs_all_of_them() {
     let selector = LabelSelector::parse("a=b").expect("a selector");
     let gathers = Role { gathers: Some(vec![selector]), ..role("", "sum", &[]) };
-    let never = |_: &Asked<'_>| false;
+    let never = |_: &RequestAttributes<'_>| false;
     let some = holding(&[rule("*", "*", "*")]);
     let refused = some.check_role(&who("u"), &gathers, "", false, never);
     assert_eq!(refused, Err(Escalation::Gathers));
@@ -193,7 +194,7 @@ fn r158_what_a_decision_relied_on_is_told() {
     rbac.put_binding(binding("", "of-pods", "ClusterRole:pods", "User:u"));
     rbac.put_binding(binding("", "of-nodes", "ClusterRole:nodes", "User:u"));
     rbac.put_binding(binding("n", "of-local", "Role:local", "User:u"));
-    let never = |_: &Asked<'_>| false;
+    let never = |_: &RequestAttributes<'_>| false;
     let two = role("n", "two", &[rule("get", "core", "pods secrets")]);
     let relied = rbac.check_role(&who("u"), &two, "", false, never).expect("it is held");
     assert_eq!(relied.roles, [("", "pods"), ("n", "local")].into(), "and not that of nodes");
@@ -208,7 +209,7 @@ fn r158_what_a_decision_relied_on_is_told() {
 #[test]
 fn r158_a_refusal_has_a_bound() {
     let names: Vec<String> = (0..1_000).map(|number| format!("n{number}")).collect();
-    let refused = Escalation::Missing(missing::<Rule>(
+    let refused = Escalation::Missing(missing::<PolicyRule>(
         &[],
         &[named("get", "core", "secrets", &names.join(" "))],
     ));
@@ -220,8 +221,8 @@ fn r158_a_refusal_has_a_bound() {
 #[test]
 fn r158_the_refusal_lists_what_is_not_held() {
     let groups = ["devs".to_owned(), "system:authenticated".to_owned()];
-    let who = Who { user: "u", groups: &groups };
-    let refused = Escalation::Missing(missing::<Rule>(
+    let who = Requester { user: "u", groups: &groups };
+    let refused = Escalation::Missing(missing::<PolicyRule>(
         &[],
         &[named("get list", "core", "secrets", "x"), urls("get", "/x"), rule("get", "apps", "*")],
     ));
@@ -302,7 +303,7 @@ fn r158_a_binding_to_a_stronger_role_is_not_touched() {
     let old = binding(boss.clone(), json!({}));
     for new in [binding(json!([]), json!({})), binding(boss, json!({ "a": "b" }))] {
         let write = RoleWrite { old: Some(&old), new: &new, path_name: "b" };
-        let may = |asked: &Asked<'_>| rbac.allows(&who, asked).is_allowed();
+        let may = |asked: &RequestAttributes<'_>| rbac.allows(&who, asked).is_allowed();
         assert!(rbac.check_write(&who, &write, may).is_err(), "{new:?}");
     }
 }

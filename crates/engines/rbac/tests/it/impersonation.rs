@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 
-use tenure_rbac::{Asked, Identity, Impersonated, impersonate, service_account};
+use tenure_rbac::{
+    Impersonated, ImpersonationRequest, RequestAttributes, impersonate, service_account,
+};
 
-const ASKED: Asked<'static> = Asked::Resource {
+const ASKED: RequestAttributes<'static> = RequestAttributes::Resource {
     verb: "list",
     group: "",
     resource: "pods",
@@ -14,12 +16,12 @@ const ASKED: Asked<'static> = Asked::Resource {
 };
 
 /// A question as `verb group/resource/subresource namespace:name`.
-fn text(asked: &Asked<'_>) -> String {
+fn text(asked: &RequestAttributes<'_>) -> String {
     match *asked {
-        Asked::Resource { verb, group, resource, subresource, namespace, name } => {
+        RequestAttributes::Resource { verb, group, resource, subresource, namespace, name } => {
             format!("{verb} {group}/{resource}/{subresource} {namespace}:{name}")
         }
-        Asked::Path { verb, path } => format!("{verb} {path}"),
+        RequestAttributes::Path { verb, path } => format!("{verb} {path}"),
     }
 }
 
@@ -50,17 +52,17 @@ impl Wanted {
     /// As one who holds these rights, on a node.
     fn by(&self, held: &[&str], own_node: Option<&str>) -> Result<Impersonated, String> {
         let Wanted { user, uid, groups, extra } = self;
-        let wanted = Identity { user, uid, groups, extra };
-        let may = |asked: &Asked<'_>| held.contains(&text(asked).as_str());
+        let wanted = ImpersonationRequest { user, uid, groups, extra };
+        let may = |asked: &RequestAttributes<'_>| held.contains(&text(asked).as_str());
         impersonate(&wanted, &ASKED, own_node, may).map_err(|asked| text(&asked))
     }
 
     /// Every question that is asked of one who holds all but the old right.
     fn questions(&self) -> Vec<String> {
         let Wanted { user, uid, groups, extra } = self;
-        let wanted = Identity { user, uid, groups, extra };
+        let wanted = ImpersonationRequest { user, uid, groups, extra };
         let questions = RefCell::new(Vec::new());
-        let may = |asked: &Asked<'_>| {
+        let may = |asked: &RequestAttributes<'_>| {
             let old = asked.verb() == "impersonate";
             if !old {
                 questions.borrow_mut().push(text(asked));
@@ -162,7 +164,7 @@ fn r152_a_limited_right_is_to_an_identity_and_to_a_request() {
 fn r152_a_limited_right_never_leads_to_masters_or_odd_identities() {
     let all_but_old = |wanted: &Wanted| {
         let Wanted { user, uid, groups, extra } = wanted;
-        let wanted = Identity { user, uid, groups, extra };
+        let wanted = ImpersonationRequest { user, uid, groups, extra };
         impersonate(&wanted, &ASKED, None, |asked| asked.verb() != "impersonate").is_ok()
     };
     assert!(all_but_old(&named("bob").groups(&["devs"]).extra(&[("acme.com/team", "x")])));

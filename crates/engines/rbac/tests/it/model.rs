@@ -3,22 +3,25 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, RoleRef, Rule, Subject, Who, missing};
+use tenure_rbac::{
+    BindingSubject, PolicyRule, Rbac, RbacDecision, RequestAttributes, Requester, Role,
+    RoleBinding, RoleRef, missing,
+};
 
 /// Every object in two maps; every question reads all of them.
 #[derive(Default)]
 struct Model {
     roles: BTreeMap<(String, String), Role>,
-    bindings: BTreeMap<(String, String), Binding>,
+    bindings: BTreeMap<(String, String), RoleBinding>,
 }
 
 impl Model {
     /// The bindings that apply, each with its role.
     fn applying<'a>(
         &'a self,
-        who: &'a Who<'a>,
+        who: &'a Requester<'a>,
         namespace: &'a str,
-    ) -> impl Iterator<Item = (&'a Binding, &'a Role)> {
+    ) -> impl Iterator<Item = (&'a RoleBinding, &'a Role)> {
         self.bindings
             .values()
             .filter(move |binding| binding.namespace.is_empty() || binding.namespace == namespace)
@@ -28,7 +31,7 @@ impl Model {
             .filter_map(|binding| Some((binding, self.role_of(binding)?)))
     }
 
-    fn role_of(&self, binding: &Binding) -> Option<&Role> {
+    fn role_of(&self, binding: &RoleBinding) -> Option<&Role> {
         let key = match &binding.role {
             RoleRef::ClusterRole(name) => (String::new(), name.clone()),
             RoleRef::Role(_) if binding.namespace.is_empty() => return None,
@@ -37,7 +40,11 @@ impl Model {
         self.roles.get(&key)
     }
 
-    fn allowing(&self, who: &Who<'_>, asked: &Asked<'_>) -> Vec<(String, String)> {
+    fn allowing(
+        &self,
+        who: &Requester<'_>,
+        asked: &RequestAttributes<'_>,
+    ) -> Vec<(String, String)> {
         self.applying(who, asked.namespace())
             .filter(|(_, role)| role.rules.iter().any(|rule| allows(rule, asked)))
             .map(|(binding, _)| (binding.namespace.clone(), binding.name.clone()))
@@ -45,21 +52,21 @@ impl Model {
     }
 }
 
-fn is(subject: &Subject, who: &Who<'_>, home: &str) -> bool {
+fn is(subject: &BindingSubject, who: &Requester<'_>, home: &str) -> bool {
     match subject {
-        Subject::User(name) => who.user == name,
-        Subject::Group(name) => who.groups.contains(name),
-        Subject::ServiceAccount { namespace, name } => {
+        BindingSubject::User(name) => who.user == name,
+        BindingSubject::Group(name) => who.groups.contains(name),
+        BindingSubject::ServiceAccount { namespace, name } => {
             let place = if namespace.is_empty() { home } else { namespace };
             !place.is_empty() && who.user == format!("system:serviceaccount:{place}:{name}")
         }
     }
 }
 
-fn allows(rule: &Rule, asked: &Asked<'_>) -> bool {
+fn allows(rule: &PolicyRule, asked: &RequestAttributes<'_>) -> bool {
     let has = |list: &[String], text: &str| list.iter().any(|it| it == text || it == "*");
     match asked {
-        Asked::Resource { verb, group, resource, subresource, name, .. } => {
+        RequestAttributes::Resource { verb, group, resource, subresource, name, .. } => {
             let (full, any) = match *subresource {
                 "" => ((*resource).to_owned(), "*".to_owned()),
                 below => (format!("{resource}/{below}"), format!("*/{below}")),
@@ -71,7 +78,7 @@ fn allows(rule: &Rule, asked: &Asked<'_>) -> bool {
                 && (has(&rule.resources, &full) || rule.resources.contains(&any))
                 && named
         }
-        Asked::Path { verb, path } => {
+        RequestAttributes::Path { verb, path } => {
             let reaches = |url: &String| match url.strip_suffix('*') {
                 Some(start) => path.starts_with(start),
                 None => url == path,
@@ -86,7 +93,7 @@ fn allows(rule: &Rule, asked: &Asked<'_>) -> bool {
 enum Step {
     PutRole(Role),
     RemoveRole(String, String),
-    PutBinding(Binding),
+    PutBinding(RoleBinding),
     RemoveBinding(String, String),
 }
 
@@ -99,7 +106,7 @@ fn some(words: &'static str, most: usize) -> impl Strategy<Value = Vec<String>> 
     prop::collection::vec(pick(words), 0..=most)
 }
 
-fn rules() -> impl Strategy<Value = Vec<Rule>> {
+fn rules() -> impl Strategy<Value = Vec<PolicyRule>> {
     let rule = (
         some("get list create *", 3),
         some("_ apps *", 2),
@@ -108,7 +115,7 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
         some("/x /x/* /y* *", 2),
     );
     // Objects with names and paths in one rule are turned away before they reach the engine.
-    let rule = rule.prop_map(|(verbs, api_groups, resources, names, urls)| Rule {
+    let rule = rule.prop_map(|(verbs, api_groups, resources, names, urls)| PolicyRule {
         verbs,
         api_groups,
         resources,
@@ -127,23 +134,24 @@ fn role() -> impl Strategy<Value = Role> {
     })
 }
 
-fn subject() -> impl Strategy<Value = Subject> {
+fn subject() -> impl Strategy<Value = BindingSubject> {
     prop_oneof![
-        pick("u v system:serviceaccount:m:a").prop_map(Subject::User),
-        pick("g h").prop_map(Subject::Group),
+        pick("u v system:serviceaccount:m:a").prop_map(BindingSubject::User),
+        pick("g h").prop_map(BindingSubject::Group),
         (pick("_ m n"), pick("a b"))
-            .prop_map(|(namespace, name)| Subject::ServiceAccount { namespace, name }),
+            .prop_map(|(namespace, name)| BindingSubject::ServiceAccount { namespace, name }),
     ]
 }
 
-fn binding() -> impl Strategy<Value = Binding> {
+fn binding() -> impl Strategy<Value = RoleBinding> {
     let role = prop_oneof![
         pick("r s").prop_map(RoleRef::ClusterRole),
         pick("r s").prop_map(RoleRef::Role)
     ];
     let subjects = prop::collection::vec(subject(), 0..4);
-    (pick("_ m n"), pick("b c d"), role, subjects)
-        .prop_map(|(namespace, name, role, subjects)| Binding { namespace, name, role, subjects })
+    (pick("_ m n"), pick("b c d"), role, subjects).prop_map(|(namespace, name, role, subjects)| {
+        RoleBinding { namespace, name, role, subjects }
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -189,17 +197,17 @@ fn play(steps: &[Step]) -> (Rbac, Model) {
 }
 
 /// Every question that the small worlds can tell apart.
-fn questions() -> Vec<Asked<'static>> {
+fn questions() -> Vec<RequestAttributes<'static>> {
     let mut all = Vec::new();
     for verb in ["get", "create", "other"] {
         for path in ["/x", "/x/1", "/y1", "/z"] {
-            all.push(Asked::Path { verb, path });
+            all.push(RequestAttributes::Path { verb, path });
         }
         for group in ["", "apps"] {
             for (resource, subresource) in [("pods", ""), ("pods", "log"), ("jobs", "scale")] {
                 for namespace in ["", "m", "n", "unknown"] {
                     for name in ["", "a"] {
-                        all.push(Asked::Resource {
+                        all.push(RequestAttributes::Resource {
                             verb,
                             group,
                             resource,
@@ -233,15 +241,15 @@ proptest! {
     ) {
         let (rbac, model) = play(&steps);
         for (user, groups) in everybody() {
-            let who = Who { user, groups: &groups };
+            let who = Requester { user, groups: &groups };
             for asked in questions() {
                 let expected = model.allowing(&who, &asked);
                 match rbac.allows(&who, &asked) {
-                    Decision::Allow(granted) => {
+                    RbacDecision::Allow(granted) => {
                         let by = (granted.namespace.to_owned(), granted.binding.to_owned());
                         prop_assert!(expected.contains(&by), "{user} {asked:?} by {by:?}");
                     }
-                    Decision::NoOpinion => {
+                    RbacDecision::NoOpinion => {
                         prop_assert!(expected.is_empty(), "{user} {asked:?}: {expected:?}");
                     }
                 }
@@ -259,10 +267,10 @@ proptest! {
         let decide = |rbac: &Rbac| {
             let mut all = Vec::new();
             for (user, groups) in everybody() {
-                let who = Who { user, groups: &groups };
-                let by = |asked: &Asked<'_>| match rbac.allows(&who, asked) {
-                    Decision::Allow(granted) => granted.to_string(),
-                    Decision::NoOpinion => String::new(),
+                let who = Requester { user, groups: &groups };
+                let by = |asked: &RequestAttributes<'_>| match rbac.allows(&who, asked) {
+                    RbacDecision::Allow(granted) => granted.to_string(),
+                    RbacDecision::NoOpinion => String::new(),
                 };
                 all.extend(questions().iter().map(by));
             }
@@ -282,13 +290,13 @@ proptest! {
     ) {
         let (rbac, model) = play(&steps);
         for (user, groups) in everybody() {
-            let who = Who { user, groups: &groups };
+            let who = Requester { user, groups: &groups };
             for namespace in ["", "m", "n", "unknown"] {
                 let mut roles: Vec<&Role> =
                     model.applying(&who, namespace).map(|(_, role)| role).collect();
                 roles.sort_by_key(|role| (&role.namespace, &role.name));
                 roles.dedup_by_key(|role| (&role.namespace, &role.name));
-                let expected: Vec<&Rule> = roles.iter().flat_map(|role| &role.rules).collect();
+                let expected: Vec<&PolicyRule> = roles.iter().flat_map(|role| &role.rules).collect();
                 prop_assert_eq!(rbac.rules_for(&who, namespace), expected);
             }
         }

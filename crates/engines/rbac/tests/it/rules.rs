@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tenure_rbac::{Asked, Binding, Decision, Rbac, Role, Subject, Who};
+use tenure_rbac::{
+    BindingSubject, Rbac, RbacDecision, RequestAttributes, Requester, Role, RoleBinding,
+};
 
 use crate::fixture::{binding, holding, may, named, object, role, rule, urls, why};
 
@@ -11,11 +13,11 @@ use crate::fixture::{binding, holding, may, named, object, role, rule, urls, why
 fn r154_the_engine_has_no_opinion_where_no_role_speaks() {
     let rbac = Rbac::new();
     let groups = ["system:masters".to_owned()];
-    let who = Who { user: "root", groups: &groups };
+    let who = Requester { user: "root", groups: &groups };
     assert!(who.is_master());
-    assert!(!Who { user: "system:masters", groups: &[] }.is_master());
-    let asked = Asked::Path { verb: "get", path: "/any" };
-    assert_eq!(rbac.allows(&who, &asked), Decision::NoOpinion);
+    assert!(!Requester { user: "system:masters", groups: &[] }.is_master());
+    let asked = RequestAttributes::Path { verb: "get", path: "/any" };
+    assert_eq!(rbac.allows(&who, &asked), RbacDecision::NoOpinion);
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn r155_recorded_role_allows_what_it_says_and_nothing_else() {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "g"},
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "u"}],
     });
-    rbac.put_binding(Binding::from_object(&object(bound)).expect("a known kind of role"));
+    rbac.put_binding(RoleBinding::from_object(&object(bound)).expect("a known kind of role"));
     assert!(may(&rbac, "u", &[], "list secrets in n"));
     assert!(may(&rbac, "u", &[], "get secrets in n named none"));
     for text in [
@@ -105,7 +107,7 @@ fn r155_resources_and_subresources_are_named_apart() {
     for text in ["get pods", "get services/status", "get anything/scale", "get pods/scale"] {
         assert!(may(&rbac, "u", &[], text), "{text}");
     }
-    let whole = Asked::Resource {
+    let whole = RequestAttributes::Resource {
         verb: "get",
         group: "",
         resource: "services/status",
@@ -113,7 +115,7 @@ fn r155_resources_and_subresources_are_named_apart() {
         namespace: "",
         name: "",
     };
-    let who = Who { user: "u", groups: &[] };
+    let who = Requester { user: "u", groups: &[] };
     assert!(rbac.allows(&who, &whole).is_allowed(), "reviews may write both in one");
     for text in ["get pods/log", "get services", "get scale", "get pods/scaled", "get podss"] {
         assert!(!may(&rbac, "u", &[], text), "{text}");
@@ -198,7 +200,7 @@ fn r159_rules_are_listed_once_for_every_role_that_applies() {
     rbac.put_binding(binding("shop", "c", "Role:local", "Group:devs"));
     rbac.put_binding(binding("bank", "d", "Role:local", "User:u"));
     let groups = ["devs".to_owned()];
-    let who = Who { user: "u", groups: &groups };
+    let who = Requester { user: "u", groups: &groups };
     let in_cluster = [rule("get", "core", "pods"), urls("get", "/x")];
     assert_eq!(rbac.rules_for(&who, ""), in_cluster.iter().collect::<Vec<_>>());
     assert_eq!(rbac.rules_for(&who, "bank"), in_cluster.iter().collect::<Vec<_>>());
@@ -228,8 +230,8 @@ fn what_cannot_be_read_grants_nothing() {
         "metadata": {"name": "b"},
         "roleRef": {"kind": "Pod", "name": "r"},
     });
-    assert_eq!(Binding::from_object(&object(odd)), None);
-    assert_eq!(Subject::from_value(&json!({"kind": "Robot", "name": "x"})), None);
+    assert_eq!(RoleBinding::from_object(&object(odd)), None);
+    assert_eq!(BindingSubject::from_value(&json!({"kind": "Robot", "name": "x"})), None);
     let role = Role::from_object(&object(json!({"rules": [{"verbs": "*"}, 7]})));
     assert!(role.rules.iter().all(|rule| rule.verbs.is_empty()));
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tenure_rbac::bootstrap::{self, Expected};
-use tenure_rbac::{Binding, Rbac, Reconciled, Role, missing, reconcile};
+use tenure_rbac::bootstrap::{self, DefaultRbacObject};
+use tenure_rbac::{Rbac, Reconciled, Role, RoleBinding, missing, reconcile};
 
 use crate::fixture::{may, rule, urls};
 
 fn cluster() -> Rbac {
     let mut rbac = Rbac::new();
     for expected in bootstrap::objects() {
-        match Binding::from_object(&expected.object) {
+        match RoleBinding::from_object(&expected.object) {
             Some(binding) => rbac.put_binding(binding),
             None => rbac.put_role(Role::from_object(&expected.object)),
         }
@@ -19,7 +19,7 @@ fn cluster() -> Rbac {
     rbac
 }
 
-fn expected(resource: &str, name: &str) -> Expected {
+fn expected(resource: &str, name: &str) -> DefaultRbacObject {
     let found = bootstrap::objects()
         .into_iter()
         .find(|object| object.resource == resource && object.name == name);
@@ -50,7 +50,7 @@ fn r156_the_roles_of_the_rule_exist() {
 #[test]
 fn r156_objects_are_labelled_annotated_and_said_once() {
     let mut seen = BTreeSet::new();
-    for Expected { resource, namespace, name, object } in bootstrap::objects() {
+    for DefaultRbacObject { resource, namespace, name, object } in bootstrap::objects() {
         let metadata = &object["metadata"];
         assert_eq!(metadata["labels"][bootstrap::LABEL.0], bootstrap::LABEL.1, "{name}");
         assert_eq!(metadata["annotations"][bootstrap::AUTO_UPDATE.0], "true", "{name}");

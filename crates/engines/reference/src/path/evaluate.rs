@@ -6,11 +6,13 @@ use serde_json::{Map, Number, Value};
 
 use crate::key::same;
 
-use super::{Comparable, Operator, Path, Query, Segment, Selector, Start, Test, VISITED_MAX};
+use super::{
+    Comparable, FilterQuery, JsonPath, Operator, PathStep, Selector, Start, Test, VISITED_MAX,
+};
 
 /// A node a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found<'v> {
+pub struct PathMatch<'v> {
     /// The value there.
     pub value: &'v Value,
     /// What it is a member or element of; the object itself has none.
@@ -30,13 +32,13 @@ pub enum Overflow {
 
 /// What evaluating may still cost.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget {
+pub(crate) struct VisitBudget {
     visits: usize,
 }
 
-impl Budget {
-    pub(crate) fn new() -> Budget {
-        Budget { visits: VISITED_MAX }
+impl VisitBudget {
+    pub(crate) fn new() -> VisitBudget {
+        VisitBudget { visits: VISITED_MAX }
     }
 
     fn visit(&mut self) -> Result<(), Overflow> {
@@ -46,9 +48,9 @@ impl Budget {
 }
 
 /// What is done with a node; an error ends the walk.
-type Sink<'s, 'v> = dyn FnMut(Found<'v>) -> Result<(), Overflow> + 's;
+type Sink<'s, 'v> = dyn FnMut(PathMatch<'v>) -> Result<(), Overflow> + 's;
 
-impl Path {
+impl JsonPath {
     /// Hands every node the path leads to to the sink.
     ///
     /// `current` is where a path that starts with `@` starts.
@@ -56,27 +58,27 @@ impl Path {
         &self,
         root: &'v Value,
         current: &'v Value,
-        budget: &mut Budget,
+        budget: &mut VisitBudget,
         sink: &mut Sink<'_, 'v>,
     ) -> Result<(), Overflow> {
         let value = if self.start == Start::Root { root } else { current };
-        let node = Found { value, parent: None, is_name: false };
+        let node = PathMatch { value, parent: None, is_name: false };
         walk(node, &self.segments, root, budget, sink)
     }
 
     /// The one value of a singular path.
     pub(crate) fn single<'v>(&self, root: &'v Value, current: &'v Value) -> Option<&'v Value> {
         let start = if self.start == Start::Root { root } else { current };
-        follow(start, &self.segments, &mut Budget::new()).ok().flatten()
+        follow(start, &self.segments, &mut VisitBudget::new()).ok().flatten()
     }
 }
 
 /// Depth first, which is the order of the object; as deep as the path has segments.
 fn walk<'v>(
-    node: Found<'v>,
-    segments: &[Segment],
+    node: PathMatch<'v>,
+    segments: &[PathStep],
     root: &'v Value,
-    budget: &mut Budget,
+    budget: &mut VisitBudget,
     sink: &mut Sink<'_, 'v>,
 ) -> Result<(), Overflow> {
     let (mut node, mut segments) = (node, segments);
@@ -91,7 +93,7 @@ fn walk<'v>(
         budget.visit()?;
         let Value::Object(members) = node.value else { return Ok(()) };
         let Some(value) = member(members, name) else { return Ok(()) };
-        node = Found { value, parent: Some(node.value), is_name: **name == *"name" };
+        node = PathMatch { value, parent: Some(node.value), is_name: **name == *"name" };
         segments = rest;
     }
 }
@@ -100,17 +102,17 @@ fn walk<'v>(
 fn step<'v>(
     value: &'v Value,
     selector: &Selector,
-    rest: &[Segment],
+    rest: &[PathStep],
     root: &'v Value,
-    budget: &mut Budget,
+    budget: &mut VisitBudget,
     sink: &mut Sink<'_, 'v>,
 ) -> Result<(), Overflow> {
     budget.visit()?;
-    let child = |child: &'v Value| Found { value: child, parent: Some(value), is_name: false };
-    let mut next = |found, budget: &mut Budget| walk(found, rest, root, budget, sink);
+    let child = |child: &'v Value| PathMatch { value: child, parent: Some(value), is_name: false };
+    let mut next = |found, budget: &mut VisitBudget| walk(found, rest, root, budget, sink);
     match (selector, value) {
         (Selector::Member(name), Value::Object(members)) => match member(members, name) {
-            Some(member) => next(Found { is_name: **name == *"name", ..child(member) }, budget),
+            Some(member) => next(PathMatch { is_name: **name == *"name", ..child(member) }, budget),
             None => Ok(()),
         },
         (Selector::Index(index), Value::Array(elements)) => {
@@ -164,8 +166,8 @@ fn step<'v>(
 /// The one value a singular path leads to, without a walk; it costs what a walk costs.
 fn follow<'v>(
     start: &'v Value,
-    segments: &[Segment],
-    budget: &mut Budget,
+    segments: &[PathStep],
+    budget: &mut VisitBudget,
 ) -> Result<Option<&'v Value>, Overflow> {
     let mut value = start;
     for segment in segments {
@@ -230,7 +232,7 @@ fn holds(
     test: &Test,
     current: &Value,
     root: &Value,
-    budget: &mut Budget,
+    budget: &mut VisitBudget,
 ) -> Result<bool, Overflow> {
     match test {
         Test::Any(tests) => {
@@ -270,16 +272,16 @@ fn holds(
 
 /// The first value of a query. The rest is not looked for.
 fn first<'v>(
-    query: &Query,
+    query: &FilterQuery,
     current: &'v Value,
     root: &'v Value,
-    budget: &mut Budget,
+    budget: &mut VisitBudget,
 ) -> Result<Option<&'v Value>, Overflow> {
     let start = if query.start == Start::Root { root } else { current };
     if query.is_singular() {
         return follow(start, &query.segments, budget);
     }
-    let node = Found { value: start, parent: None, is_name: false };
+    let node = PathMatch { value: start, parent: None, is_name: false };
     let mut only = None;
     let walked = walk(node, &query.segments, root, budget, &mut |found| {
         only = Some(found.value);
@@ -294,7 +296,7 @@ fn first<'v>(
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
-enum Side<'v> {
+enum ComparisonOperand<'v> {
     Nothing,
     Null,
     Bool(bool),
@@ -307,29 +309,29 @@ fn side<'v>(
     comparable: &'v Comparable,
     current: &'v Value,
     root: &'v Value,
-    budget: &mut Budget,
-) -> Result<Side<'v>, Overflow> {
+    budget: &mut VisitBudget,
+) -> Result<ComparisonOperand<'v>, Overflow> {
     Ok(match comparable {
-        Comparable::Null => Side::Null,
-        Comparable::Bool(value) => Side::Bool(*value),
-        Comparable::Number(value) => Side::Number(value),
-        Comparable::Text(value) => Side::Text(value),
+        Comparable::Null => ComparisonOperand::Null,
+        Comparable::Bool(value) => ComparisonOperand::Bool(*value),
+        Comparable::Number(value) => ComparisonOperand::Number(value),
+        Comparable::Text(value) => ComparisonOperand::Text(value),
         Comparable::Query(query) => match first(query, current, root, budget)? {
-            None => Side::Nothing,
-            Some(Value::Null) => Side::Null,
-            Some(Value::Bool(value)) => Side::Bool(*value),
-            Some(Value::Number(value)) => Side::Number(value),
-            Some(Value::String(value)) => Side::Text(value),
-            Some(value) => Side::Whole(value),
+            None => ComparisonOperand::Nothing,
+            Some(Value::Null) => ComparisonOperand::Null,
+            Some(Value::Bool(value)) => ComparisonOperand::Bool(*value),
+            Some(Value::Number(value)) => ComparisonOperand::Number(value),
+            Some(Value::String(value)) => ComparisonOperand::Text(value),
+            Some(value) => ComparisonOperand::Whole(value),
         },
     })
 }
 
 fn compare(
-    left: Side<'_>,
+    left: ComparisonOperand<'_>,
     operator: Operator,
-    right: Side<'_>,
-    budget: &mut Budget,
+    right: ComparisonOperand<'_>,
+    budget: &mut VisitBudget,
 ) -> Result<bool, Overflow> {
     Ok(match operator {
         Operator::Equal => equal(left, right, budget)?,
@@ -341,13 +343,24 @@ fn compare(
     })
 }
 
-fn equal(left: Side<'_>, right: Side<'_>, budget: &mut Budget) -> Result<bool, Overflow> {
+fn equal(
+    left: ComparisonOperand<'_>,
+    right: ComparisonOperand<'_>,
+    budget: &mut VisitBudget,
+) -> Result<bool, Overflow> {
     Ok(match (left, right) {
-        (Side::Nothing, Side::Nothing) | (Side::Null, Side::Null) => true,
-        (Side::Bool(left), Side::Bool(right)) => left == right,
-        (Side::Number(left), Side::Number(right)) => order(left, right) == Some(0),
-        (Side::Text(left), Side::Text(right)) => same(left.as_bytes(), right.as_bytes()),
-        (Side::Whole(left), Side::Whole(right)) => whole_equal(left, right, DEPTH_MAX, budget)?,
+        (ComparisonOperand::Nothing, ComparisonOperand::Nothing)
+        | (ComparisonOperand::Null, ComparisonOperand::Null) => true,
+        (ComparisonOperand::Bool(left), ComparisonOperand::Bool(right)) => left == right,
+        (ComparisonOperand::Number(left), ComparisonOperand::Number(right)) => {
+            order(left, right) == Some(0)
+        }
+        (ComparisonOperand::Text(left), ComparisonOperand::Text(right)) => {
+            same(left.as_bytes(), right.as_bytes())
+        }
+        (ComparisonOperand::Whole(left), ComparisonOperand::Whole(right)) => {
+            whole_equal(left, right, DEPTH_MAX, budget)?
+        }
         _ => false,
     })
 }
@@ -360,7 +373,7 @@ fn whole_equal(
     left: &Value,
     right: &Value,
     depth: usize,
-    budget: &mut Budget,
+    budget: &mut VisitBudget,
 ) -> Result<bool, Overflow> {
     budget.visit()?;
     let depth = depth.checked_sub(1).ok_or(Overflow::Visited)?;
@@ -393,10 +406,12 @@ fn whole_equal(
     }
 }
 
-fn less(left: Side<'_>, right: Side<'_>) -> bool {
+fn less(left: ComparisonOperand<'_>, right: ComparisonOperand<'_>) -> bool {
     match (left, right) {
-        (Side::Number(left), Side::Number(right)) => order(left, right) == Some(-1),
-        (Side::Text(left), Side::Text(right)) => left < right,
+        (ComparisonOperand::Number(left), ComparisonOperand::Number(right)) => {
+            order(left, right) == Some(-1)
+        }
+        (ComparisonOperand::Text(left), ComparisonOperand::Text(right)) => left < right,
         _ => false,
     }
 }

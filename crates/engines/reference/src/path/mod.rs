@@ -19,8 +19,8 @@ use core::fmt;
 use serde_json::{Number, Value};
 use smallvec::SmallVec;
 
-pub(crate) use evaluate::{Budget, member};
-pub use evaluate::{Found, Overflow};
+pub use evaluate::{Overflow, PathMatch};
+pub(crate) use evaluate::{VisitBudget, member};
 
 /// The longest path, in bytes (R72).
 pub const BYTES_MAX: usize = 1024;
@@ -37,30 +37,30 @@ pub const VISITED_MAX: usize = 100_000;
 
 /// A path that parsed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Path {
+pub struct JsonPath {
     text: String,
     start: Start,
-    segments: Vec<Segment>,
+    segments: Vec<PathStep>,
     warnings: Vec<Warning>,
 }
 
-impl Path {
+impl JsonPath {
     /// Reads the path of a reference or of a class; it starts at the object.
     ///
     /// # Errors
     /// Where the text stops being a path, and what was expected there (R23).
-    pub fn parse(text: &str) -> Result<Path, PathError> {
+    pub fn parse(text: &str) -> Result<JsonPath, JsonPathError> {
         parse::parse(text, false)
     }
 
     /// Reads a `namespacePath`: `@…` starts beside the name, `$…` at the object (R78).
     ///
     /// # Errors
-    /// As [`Path::parse`]; one that may yield several values is refused as well.
-    pub fn parse_beside(text: &str) -> Result<Path, PathError> {
+    /// As [`JsonPath::parse`]; one that may yield several values is refused as well.
+    pub fn parse_relative(text: &str) -> Result<JsonPath, JsonPathError> {
         let path = parse::parse(text, true)?;
         if !path.is_singular() {
-            return Err(PathError { offset: 0, expected: "a path that yields one value" });
+            return Err(JsonPathError { offset: 0, expected: "a path that yields one value" });
         }
         Ok(path)
     }
@@ -74,7 +74,7 @@ impl Path {
     /// Whether it yields one value at most: no wildcard, filter, slice or union (R24).
     #[must_use]
     pub fn is_singular(&self) -> bool {
-        self.segments.iter().all(Segment::is_singular)
+        self.segments.iter().all(PathStep::is_singular)
     }
 
     /// What its author should know (R33, R41).
@@ -87,17 +87,17 @@ impl Path {
     ///
     /// # Errors
     /// When the object would take more than [`VISITED_MAX`] nodes or yield more than [`RESULTS_MAX`].
-    pub fn evaluate<'v>(&self, object: &'v Value) -> Result<Vec<Found<'v>>, Overflow> {
+    pub fn evaluate<'v>(&self, object: &'v Value) -> Result<Vec<PathMatch<'v>>, Overflow> {
         self.found(object).map(SmallVec::into_vec)
     }
 
-    /// As [`Path::evaluate`], without an allocation where there are few.
+    /// As [`JsonPath::evaluate`], without an allocation where there are few.
     pub(crate) fn found<'v>(
         &self,
         object: &'v Value,
-    ) -> Result<SmallVec<[Found<'v>; 8]>, Overflow> {
+    ) -> Result<SmallVec<[PathMatch<'v>; 8]>, Overflow> {
         let mut found = SmallVec::new();
-        self.visit(object, object, &mut Budget::new(), &mut |node| {
+        self.visit(object, object, &mut VisitBudget::new(), &mut |node| {
             if found.len() >= RESULTS_MAX {
                 return Err(Overflow::Results);
             }
@@ -119,11 +119,11 @@ enum Start {
 
 /// One step down: all selectors of one bracket, or one member.
 #[derive(Clone, Debug, PartialEq)]
-struct Segment {
+struct PathStep {
     selectors: Vec<Selector>,
 }
 
-impl Segment {
+impl PathStep {
     fn is_singular(&self) -> bool {
         matches!(self.selectors.as_slice(), [Selector::Member(_) | Selector::Index(_)])
     }
@@ -145,7 +145,7 @@ enum Test {
     All(Vec<Test>),
     Not(Box<Test>),
     /// Whether the query yields anything.
-    Exists(Query),
+    Exists(FilterQuery),
     Compare(Comparable, Operator, Comparable),
 }
 
@@ -166,17 +166,17 @@ enum Comparable {
     Bool(bool),
     Null,
     /// A singular query: its value, or nothing.
-    Query(Query),
+    Query(FilterQuery),
 }
 
 /// A path inside a filter.
 #[derive(Clone, Debug, PartialEq)]
-struct Query {
+struct FilterQuery {
     start: Start,
-    segments: Vec<Segment>,
+    segments: Vec<PathStep>,
 }
 
-impl Query {
+impl FilterQuery {
     /// The member of the current value that this asks for, if it asks for no more.
     fn own_member(&self) -> Option<&str> {
         match (self.start, self.segments.as_slice()) {
@@ -189,26 +189,26 @@ impl Query {
     }
 
     fn is_singular(&self) -> bool {
-        self.segments.iter().all(Segment::is_singular)
+        self.segments.iter().all(PathStep::is_singular)
     }
 }
 
 /// Why a text is no path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathError {
+pub struct JsonPathError {
     /// The byte at which it stops being one.
     pub offset: usize,
     /// What was expected there.
     pub expected: &'static str,
 }
 
-impl fmt::Display for PathError {
+impl fmt::Display for JsonPathError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "at byte {}: expected {}", self.offset, self.expected)
     }
 }
 
-impl core::error::Error for PathError {}
+impl core::error::Error for JsonPathError {}
 
 /// What the author of a path should know.
 #[derive(Clone, Debug, PartialEq, Eq)]

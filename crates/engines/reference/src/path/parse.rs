@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use serde_json::Number;
 
 use super::{
-    BYTES_MAX, Comparable, FILTER_DEPTH_MAX, Operator, Path, PathError, Query, SEGMENTS_MAX,
-    Segment, Selector, Start, TERMS_MAX, Test, Warning,
+    BYTES_MAX, Comparable, FILTER_DEPTH_MAX, FilterQuery, JsonPath, JsonPathError, Operator,
+    PathStep, SEGMENTS_MAX, Selector, Start, TERMS_MAX, Test, Warning,
 };
 
 /// How deep parentheses may stand in one another.
@@ -16,11 +16,11 @@ const PARENTHESES_MAX: usize = 16;
 /// Larger numbers cannot be told apart in JSON.
 const INDEX_MAX: i64 = (1 << 53) - 1;
 
-pub(super) fn parse(text: &str, beside: bool) -> Result<Path, PathError> {
+pub(super) fn parse(text: &str, beside: bool) -> Result<JsonPath, JsonPathError> {
     if text.len() > BYTES_MAX {
-        return Err(PathError { offset: BYTES_MAX, expected: "at most 1024 bytes" });
+        return Err(JsonPathError { offset: BYTES_MAX, expected: "at most 1024 bytes" });
     }
-    let mut parser = Parser {
+    let mut parser = JsonPathParser {
         text,
         at: 0,
         dropped: Vec::new(),
@@ -41,10 +41,10 @@ pub(super) fn parse(text: &str, beside: bool) -> Result<Path, PathError> {
     }
     let loose = parser.loose.into_iter();
     warnings.extend(loose.map(|member| Warning::MissingMatches { member }));
-    Ok(Path { text, start, segments, warnings })
+    Ok(JsonPath { text, start, segments, warnings })
 }
 
-struct Parser<'t> {
+struct JsonPathParser<'t> {
     text: &'t str,
     at: usize,
     /// Bytes that are no part of the path as it is read: braces, extra brackets.
@@ -63,10 +63,10 @@ struct Parser<'t> {
     loose: Vec<String>,
 }
 
-type Parsed<T> = Result<T, PathError>;
+type Parsed<T> = Result<T, JsonPathError>;
 
-impl<'t> Parser<'t> {
-    fn whole(&mut self, beside: bool) -> Parsed<(Start, Vec<Segment>)> {
+impl<'t> JsonPathParser<'t> {
+    fn whole(&mut self, beside: bool) -> Parsed<(Start, Vec<PathStep>)> {
         let braced = self.take("{");
         if braced {
             self.dropped.push(0);
@@ -102,7 +102,7 @@ impl<'t> Parser<'t> {
         kept.map(|(_, letter)| letter).collect()
     }
 
-    fn segments(&mut self) -> Parsed<Vec<Segment>> {
+    fn segments(&mut self) -> Parsed<Vec<PathStep>> {
         let mut segments = Vec::new();
         loop {
             let before = self.at;
@@ -121,7 +121,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn dotted(&mut self) -> Parsed<Segment> {
+    fn dotted(&mut self) -> Parsed<PathStep> {
         self.at += 1;
         let selector = match self.peek() {
             Some(b'.') => return Err(self.expected("a member; `..` is not supported")),
@@ -131,7 +131,7 @@ impl<'t> Parser<'t> {
             }
             _ => Selector::Member(self.member()?),
         };
-        Ok(Segment { selectors: Vec::from([selector]) })
+        Ok(PathStep { selectors: Vec::from([selector]) })
     }
 
     /// A member after a dot; a backslash makes the next letter a part of it.
@@ -161,7 +161,7 @@ impl<'t> Parser<'t> {
         Ok(name.into_boxed_str())
     }
 
-    fn bracket(&mut self) -> Parsed<Segment> {
+    fn bracket(&mut self) -> Parsed<PathStep> {
         let doubled = self.rest().starts_with("[[?(");
         if doubled {
             self.drop_byte();
@@ -184,7 +184,7 @@ impl<'t> Parser<'t> {
         if doubled && unclaimed && self.peek() == Some(b']') {
             self.drop_byte();
         }
-        Ok(Segment { selectors })
+        Ok(PathStep { selectors })
     }
 
     /// Leaves an extra bracket out of the path (R71).
@@ -354,7 +354,7 @@ impl<'t> Parser<'t> {
         Ok(Test::Compare(left, operator, right))
     }
 
-    fn test_query(&mut self) -> Parsed<Query> {
+    fn test_query(&mut self) -> Parsed<FilterQuery> {
         self.count_term()?;
         let from = self.at;
         let query = self.query()?;
@@ -409,14 +409,14 @@ impl<'t> Parser<'t> {
         Ok(value)
     }
 
-    fn query(&mut self) -> Parsed<Query> {
+    fn query(&mut self) -> Parsed<FilterQuery> {
         let start = match self.peek() {
             Some(b'@') => Start::Current,
             Some(b'$') => Start::Root,
             _ => return Err(self.expected("`@` or `$`")),
         };
         self.at += 1;
-        Ok(Query { start, segments: self.segments()? })
+        Ok(FilterQuery { start, segments: self.segments()? })
     }
 
     fn number(&mut self) -> Parsed<Number> {
@@ -520,8 +520,8 @@ impl<'t> Parser<'t> {
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
     }
 
-    fn expected(&self, expected: &'static str) -> PathError {
-        PathError { offset: self.at, expected }
+    fn expected(&self, expected: &'static str) -> JsonPathError {
+        JsonPathError { offset: self.at, expected }
     }
 }
 

@@ -2,16 +2,16 @@
 //! after they are gone (R174).
 
 use serde_json::json;
-use tenure_reference::{Event, Index, Need, Obj, Origin, OriginName, Outputs, Strategy};
+use tenure_reference::{Index, IndexEvent, Need, Obj, Origin, OriginName, Outputs, Strategy};
 use tenure_sim::random::Random;
-use tenure_sim::reference::{Change, ORIGINS, Run};
+use tenure_sim::reference::{ORIGINS, ReferenceSimulation, SimulatedChange};
 
 use crate::house::*;
 
 /// The story, with a strategy over three Gateways, and a host that clears away beside events.
 fn story() -> House {
     let mut house = House::new();
-    house.index = std::mem::replace(&mut house.index, Index::new(0)).with_clearing_beside();
+    house.index = std::mem::replace(&mut house.index, Index::new(0)).with_background_clearing();
     house.strategy("gateways", "gateways", Some(".spec.gatewayClassName"), SEED_PATH);
     house.consumer("contour-gateway", CONTOUR, &["contour"], "gateways");
     for name in ["a", "b", "c"] {
@@ -41,7 +41,7 @@ fn feed(house: &mut House, needs: &[Need]) {
             if *kind == resource.resource && *at == version {
                 let name = OriginName { group: &resource.group, resource: kind, namespace, name };
                 let origin = Origin { name, version, object };
-                house.index.apply(Event::PutOrigin(origin), &mut out);
+                house.index.apply(IndexEvent::PutOrigin(origin), &mut out);
             }
         }
     }
@@ -54,7 +54,7 @@ fn r174_r122_a_strategy_that_goes_is_out_of_force_before_anything_is_cleared_awa
     assert!(house.may("prod", "a") && house.may("prod", "shared"));
     let before = house.index.stats();
     house.out = Outputs::default();
-    house.tell(Event::DropStrategy("gateways"));
+    house.tell(IndexEvent::DropStrategy("gateways"));
     let after = house.index.stats();
     assert_eq!((before.origins, before.edges), (after.origins, after.edges));
     assert!(!house.may("prod", "a") && !house.may("prod", "shared"));
@@ -91,7 +91,7 @@ fn r174_what_is_prepared_has_no_effect_until_it_is_stored_and_then_at_once() {
     assert!(house.may("prod", "shared"));
     // What both forms find stays, and what only the old one found is gone, with one event.
     house.out = Outputs::default();
-    house.tell(Event::PutStrategy(strategy.clone()));
+    house.tell(IndexEvent::PutStrategy(strategy.clone()));
     assert!(house.out.needs.iter().all(|need| matches!(need, Need::Stop(..))));
     for name in ["a", "b", "c", "d"] {
         assert!(house.may("prod", name), "{name}");
@@ -128,18 +128,18 @@ fn r174_what_is_given_up_leaves_nothing() {
     let mut out = Outputs::default();
     house.index.prepare(&strategy, &mut out);
     out.needs.clear();
-    house.index.apply(Event::PutStrategy(strategy), &mut out);
+    house.index.apply(IndexEvent::PutStrategy(strategy), &mut out);
     assert!(out.needs.iter().any(|need| matches!(need, Need::Feed(..))));
 }
 
 /// A strategy that waits to be stored, and what it was not told yet.
 struct Waiting {
-    change: Change,
+    change: SimulatedChange,
     left: Vec<(usize, String, String, String)>,
 }
 
-fn prepare(run: &mut Run, change: Change) -> Option<Waiting> {
-    let Change::PutStrategy(plan) = &change else { return None };
+fn prepare(run: &mut ReferenceSimulation, change: SimulatedChange) -> Option<Waiting> {
+    let SimulatedChange::PutStrategy(plan) = &change else { return None };
     let mut out = Outputs::default();
     run.index.prepare(&plan.strategy(), &mut out);
     let mut left = Vec::new();
@@ -152,23 +152,26 @@ fn prepare(run: &mut Run, change: Change) -> Option<Waiting> {
     Some(Waiting { change, left })
 }
 
-fn feed_one(run: &mut Run, (kind, namespace, name, version): &(usize, String, String, String)) {
+fn feed_one(
+    run: &mut ReferenceSimulation,
+    (kind, namespace, name, version): &(usize, String, String, String),
+) {
     let Some(object) = run.truth.object(*kind, namespace, name, version) else { return };
     let (group, resource) = ORIGINS[*kind];
     let name = OriginName { group, resource, namespace, name };
     let origin = Origin { name, version, object: &object };
-    run.index.apply(Event::PutOrigin(origin), &mut Outputs::default());
+    run.index.apply(IndexEvent::PutOrigin(origin), &mut Outputs::default());
 }
 
 /// How many strategies were prepared to the end.
 fn try_beside(seed: u64, steps: usize) -> usize {
-    let (mut random, mut run) = (Random::new(seed), Run::new(seed));
-    run.index = std::mem::replace(&mut run.index, Index::new(0)).with_clearing_beside();
+    let (mut random, mut run) = (Random::new(seed), ReferenceSimulation::new(seed));
+    run.index = std::mem::replace(&mut run.index, Index::new(0)).with_background_clearing();
     let (mut waiting, mut stored): (Option<Waiting>, usize) = (None, 0);
     for step in 0..steps {
         let out = &mut Outputs::default();
-        let change = Change::random(&mut random, &run.truth);
-        let is_strategy = matches!(change, Change::PutStrategy(_));
+        let change = SimulatedChange::random(&mut random, &run.truth);
+        let is_strategy = matches!(change, SimulatedChange::PutStrategy(_));
         if is_strategy && waiting.is_none() && random.once_in(2) {
             waiting = prepare(&mut run, change);
         } else {

@@ -11,7 +11,7 @@ const ACME: (&str, &str) = ("prod-tls", "acme-tls");
 /// The story without its grant.
 fn ungranted() -> House {
     let mut house = House::story();
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     house
 }
 
@@ -31,7 +31,7 @@ fn wrong(field: &str, change: impl FnOnce(&mut Value)) {
     assert!(!house.may("prod-tls", "acme-tls"), "{field}");
     let why = refusal(&house);
     let nearest = why.nearest.unwrap();
-    assert_eq!((why.code, nearest.field, &*nearest.name), (Code::Grant, field, "near"));
+    assert_eq!((why.code, nearest.field, &*nearest.name), (UnmetCondition::Grant, field, "near"));
     let explained = house.explain("prod-tls", "acme-tls");
     assert_eq!(explained.nearest.unwrap().field, field);
 }
@@ -65,7 +65,7 @@ fn r110_local_granted_not_permitted_not_a_reference_unknown() {
     assert!(by(&me).is_allowed());
     assert_eq!(
         by(&you),
-        Verdict::NotPermitted(Box::new(WhyNot { code: Code::Subject, nearest: None }))
+        Verdict::NotPermitted(Box::new(WhyNot { code: UnmetCondition::Subject, nearest: None }))
     );
     let account =
         Subject::ServiceAccount { namespace: "contour-system".into(), name: "contour".into() };
@@ -83,13 +83,13 @@ fn r112_each_reference_that_becomes_allowed_or_denied_is_told_once() {
     house.grant("prod-tls", "one", "prod", &["acme-tls"]);
     assert_eq!(told(&mut house), [("web".into(), "acme-tls".into(), true)]);
     house.grant("prod-tls", "two", "prod", &["acme-tls"]);
-    house.tell(Event::DropGrant("prod-tls", "one"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "one"));
     assert_eq!(told(&mut house), []);
     house.gateway("prod", "second", "contour", &[("acme-tls", "prod-tls")]);
     assert_eq!(told(&mut house), [("second".into(), "acme-tls".into(), true)]);
     house.gateway("prod", "second", "contour", &[("acme-tls", "prod-tls"), ("own", "")]);
     assert_eq!(told(&mut house), [("second".into(), "own".into(), true)]);
-    house.tell(Event::DropGrant("prod-tls", "two"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "two"));
     let mut both = told(&mut house);
     both.sort();
     assert_eq!(
@@ -107,7 +107,10 @@ fn ref_to_missing_namespace() {
     let missing = house.explain("no-such-namespace", "acme-tls");
     house.gateway("prod", "web", "contour", &[("acme-tls", "prod-tls")]);
     let existing = house.explain("prod-tls", "acme-tls");
-    assert_eq!((missing.code, existing.code), (Some(Code::Grant), Some(Code::Grant)));
+    assert_eq!(
+        (missing.code, existing.code),
+        (Some(UnmetCondition::Grant), Some(UnmetCondition::Grant))
+    );
     assert_eq!(missing.message.replace("no-such-namespace", "prod-tls"), existing.message);
 }
 
@@ -125,7 +128,7 @@ fn no_existence_leak() {
 #[test]
 fn ref_without_grant() {
     let mut house = ungranted();
-    assert_eq!(refusal(&house), WhyNot { code: Code::Grant, nearest: None });
+    assert_eq!(refusal(&house), WhyNot { code: UnmetCondition::Grant, nearest: None });
     assert!(!house.may("prod-tls", "acme-tls"));
 }
 
@@ -142,9 +145,9 @@ fn grant_multiple_entries() {
     for name in &names {
         assert!(house.may("prod-tls", name));
     }
-    house.tell(Event::DropGrant("prod-tls", "prod"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod"));
     assert!(house.may("prod-tls", "s15"));
-    house.tell(Event::DropGrant("prod-tls", "test"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "test"));
     assert!(!house.may("prod-tls", "s15"));
 }
 
@@ -152,7 +155,7 @@ fn grant_multiple_entries() {
 fn grant_for_unserved_kinds() {
     let mut house = House::story();
     house.serve(&[]);
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     house.grant("prod-tls", "early", "prod", &["acme-tls"]);
     assert!(!house.may("prod-tls", "acme-tls"));
     house.serve(&["v1"]);
@@ -176,7 +179,7 @@ fn grants_partially_overlap() {
 #[test]
 fn revoke_one_of_overlapping() {
     let mut house = overlapping();
-    house.tell(Event::DropGrant("n", "one"));
+    house.tell(IndexEvent::DropGrant("n", "one"));
     assert!(!house.may("n", "a") && house.may("n", "b") && house.may("n", "c"));
 }
 
@@ -197,7 +200,7 @@ fn grants_overlap_with_and_without_names() {
     house.grant("prod-tls", "empty", "prod", &[]);
     house.gateway("prod", "web", "contour", &[("acme-tls", "prod-tls"), ("other", "prod-tls")]);
     assert!(house.may("prod-tls", "acme-tls") && !house.may("prod-tls", "other"));
-    house.tell(Event::DropGrant("prod-tls", "empty"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "empty"));
     assert!(house.may("prod-tls", "acme-tls"));
 }
 
@@ -261,7 +264,7 @@ fn consumer_wrong_purpose() {
     }));
     assert!(!house.may("prod-tls", "acme-tls"));
     let explained = house.explain("prod-tls", "acme-tls");
-    assert_eq!(explained.code, Some(Code::Triple));
+    assert_eq!(explained.code, Some(UnmetCondition::Triple));
     assert_eq!(explained.nearest.unwrap().field, "purpose");
 }
 

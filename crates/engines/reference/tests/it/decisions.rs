@@ -14,7 +14,7 @@ fn d2_no_type_is_known_beforehand() {
         namespaced: true,
         versions: vec!["v1".into()],
     };
-    house.tell(Event::Served(vec![row("a", "askers", "Asker"), row("b", "things", "Thing")]));
+    house.tell(IndexEvent::Served(vec![row("a", "askers", "Asker"), row("b", "things", "Thing")]));
     let origin = json!({ "group": "a", "resource": "askers" });
     let target = json!({ "group": "b", "resource": "things" });
     house.put_strategy(json!({
@@ -34,7 +34,7 @@ fn d2_no_type_is_known_beforehand() {
     }));
     let object = json!({ "thing": { "name": "t", "namespace": "there" } });
     let name = OriginName { group: "a", resource: "askers", namespace: "here", name: "o" };
-    house.tell(Event::PutOrigin(Origin { name, version: "v1", object: &object }));
+    house.tell(IndexEvent::PutOrigin(Origin { name, version: "v1", object: &object }));
     let asked = Attributes { group: "b", ..get("u", "things", "there", "t") };
     assert!(house.index.decide(&asked).is_allowed());
     assert!(!house.index.decide(&Attributes { name: "u", ..asked }).is_allowed());
@@ -46,7 +46,7 @@ fn d3_a_grant_serves_every_controller_and_belongs_to_none() {
     house.consumer("second", "second", &["contour"], "gateways");
     assert!(house.may("prod-tls", "acme-tls"));
     assert!(house.user_may("second", "prod-tls", "acme-tls"));
-    house.tell(Event::DropConsumer("contour-gateway"));
+    house.tell(IndexEvent::DropConsumer("contour-gateway"));
     assert!(!house.may("prod-tls", "acme-tls"));
     assert!(house.user_may("second", "prod-tls", "acme-tls"));
 }
@@ -59,7 +59,7 @@ fn d5_d6_verbs_that_write_and_verbs_nobody_enforces_get_no_opinion() {
         ["create", "update", "patch", "delete", "deletecollection", "forward", "scale", "use"]
     {
         let decision = house.index.decide(&Attributes { verb, ..asked });
-        assert_eq!(decision, Decision::NoOpinion, "{verb}");
+        assert_eq!(decision, ReferenceDecision::NoOpinion, "{verb}");
     }
 }
 

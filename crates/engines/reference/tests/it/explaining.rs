@@ -29,9 +29,12 @@ fn r131_an_answer_does_not_depend_on_who_else_points_there() {
     let before = house.index.decide(&get("stranger", "secrets", "prod-tls", "acme-tls"));
     let told = house.index.explain(&get("stranger", "secrets", "prod-tls", "acme-tls"));
     let other = house.index.explain(&get("stranger", "secrets", "prod-tls", "nothing"));
-    assert_eq!((before, told), (Decision::NoOpinion, other));
+    assert_eq!((before, told), (ReferenceDecision::NoOpinion, other));
     house.gateway("prod", "envoy", "envoy", &[("hidden", "")]);
-    assert_eq!(house.index.decide(&get(CONTOUR, "secrets", "prod", "hidden")), Decision::NoOpinion);
+    assert_eq!(
+        house.index.decide(&get(CONTOUR, "secrets", "prod", "hidden")),
+        ReferenceDecision::NoOpinion
+    );
 }
 
 #[test]
@@ -46,7 +49,7 @@ fn r132_the_first_condition_not_met_is_told() {
     assert!(allowed.allowed && allowed.code.is_none() && allowed.witnesses.len() == 1);
     assert_eq!(allowed.witnesses[0].class.as_deref(), Some("contour"));
     let verb = explain(&house, |asked| (asked.verb, asked.name) = ("list", ""));
-    assert_eq!(verb.code.map(Code::as_str), Some("VERB"));
+    assert_eq!(verb.code.map(UnmetCondition::as_str), Some("VERB"));
     assert_eq!(
         verb.message,
         "list of a whole namespace is never granted; use a metadata.name field selector"
@@ -54,14 +57,14 @@ fn r132_the_first_condition_not_met_is_told() {
     let subject = explain(&house, |asked| asked.user = "stranger");
     assert_eq!(subject.message, "no ClusterReferenceConsumer names this subject");
     let target = explain(&house, |asked| asked.resource = "configmaps");
-    assert_eq!(target.code, Some(Code::Target));
+    assert_eq!(target.code, Some(UnmetCondition::Target));
     assert_eq!(target.message, "the subject serves no references to configmaps, only to secrets");
     let reference = explain(&house, |asked| asked.name = "acne-tls");
-    assert_eq!(reference.code, Some(Code::Reference));
+    assert_eq!(reference.code, Some(UnmetCondition::Reference));
     assert!(reference.message.ends_with("close names that are pointed at: acme-tls"));
     house.gateway("prod", "web", "envoy", &[("acme-tls", "prod-tls")]);
     let class = explain(&house, |_| {});
-    assert_eq!(class.code, Some(Code::Class));
+    assert_eq!(class.code, Some(UnmetCondition::Class));
     assert_eq!(
         class.message,
         "gateways.gateway.networking.k8s.io prod/web has class `envoy`; consumer `contour-gateway` \
@@ -83,9 +86,9 @@ fn r132_the_first_condition_not_met_is_told() {
 #[test]
 fn r132_a_missing_grant_comes_ready_to_apply() {
     let mut house = House::story();
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     let explained = house.explain("prod-tls", "acme-tls");
-    assert_eq!((explained.code, explained.nearest), (Some(Code::Grant), None));
+    assert_eq!((explained.code, explained.nearest), (Some(UnmetCondition::Grant), None));
     let fix = "apiVersion: reference.authorization.k8s.io/v1alpha1\nkind: ReferenceGrant\nmetadata:\n  \
                name: \"prod-gateways-secrets\"\n  namespace: \"prod-tls\"\norigin:\n  \
                group: \"gateway.networking.k8s.io\"\n  resource: \"gateways\"\n  namespace: \"prod\"\n\
@@ -97,9 +100,9 @@ fn r132_a_missing_grant_comes_ready_to_apply() {
 #[test]
 fn r132_the_candidate_that_comes_furthest_is_told() {
     let mut house = House::story();
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     house.consumer("a-first-by-name", CONTOUR, &["contour"], "httproutes");
-    assert_eq!(house.explain("prod-tls", "acme-tls").code, Some(Code::Grant));
+    assert_eq!(house.explain("prod-tls", "acme-tls").code, Some(UnmetCondition::Grant));
 }
 
 #[test]

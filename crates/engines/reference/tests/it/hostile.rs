@@ -1,7 +1,7 @@
 //! Rules of spec/referential-authorization.md, R179: hostile objects, texts and streams of events.
 
 use serde_json::{Value, json};
-use tenure_reference::path::Path;
+use tenure_reference::path::JsonPath;
 use tenure_reference::*;
 use tenure_sim::random::Random;
 
@@ -37,12 +37,12 @@ fn r179_fuzz_paths_never_panic() {
             let list: &[&str] = if random.once_in(6) { &noise } else { &parts };
             text += list[random.below(list.len())];
         }
-        match Path::parse(&text) {
+        match JsonPath::parse(&text) {
             Ok(path) => {
                 parsed += 1;
                 let _ = path.evaluate(&object);
                 // What it is read as is read as itself.
-                let again = Path::parse(path.text()).unwrap();
+                let again = JsonPath::parse(path.text()).unwrap();
                 assert_eq!(again.text(), path.text(), "{text}");
                 assert_eq!(again.evaluate(&object), path.evaluate(&object), "{text}");
             }
@@ -66,7 +66,7 @@ fn r179_hostile_objects_do_not_disturb_others() {
     for _ in 0..200 {
         deep = Value::Array(vec![deep]);
     }
-    let whole = Path::parse("$[?(@ == $[1])]").unwrap();
+    let whole = JsonPath::parse("$[?(@ == $[1])]").unwrap();
     let twice = Value::Array(vec![deep.clone(), deep.clone()]);
     assert!(whole.evaluate(&twice).is_err(), "deeper than can be sent");
     let long = "n".repeat(100_000);
@@ -123,7 +123,7 @@ fn d20_many_grants_of_one_namespace_do() {
     for number in 0..500 {
         house.grant("prod-tls", &format!("g{number}"), &format!("n{number}"), &["acme-tls"]);
     }
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     assert!(!house.may("prod-tls", "acme-tls"));
     house.gateway("n499", "web", "contour", &[("acme-tls", "prod-tls")]);
     assert!(house.may("prod-tls", "acme-tls"));
@@ -135,7 +135,7 @@ fn unread_versions_and_types_are_ignored() {
     let object: Value = json!({ "spec": { "secret": "s" } });
     for (resource, version) in [("gateways", "v9"), ("nothing", "v1"), ("httproutes", "v1")] {
         let name = OriginName { group: GATEWAYS, resource, namespace: "n", name: "o" };
-        house.tell(Event::PutOrigin(Origin { name, version, object: &object }));
+        house.tell(IndexEvent::PutOrigin(Origin { name, version, object: &object }));
     }
     assert_eq!(house.index.stats().origins, 1);
 }

@@ -54,8 +54,10 @@ impl House {
     /// Everything is served and seen; nothing is stored.
     pub(crate) fn new() -> House {
         let mut house = House::unseen();
-        for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
-            house.tell(Event::Synced(Synced::Kind(kind)));
+        for kind in
+            [ReferenceApiKind::Consumer, ReferenceApiKind::Strategy, ReferenceApiKind::Grant]
+        {
+            house.tell(IndexEvent::Synced(Synced::Kind(kind)));
         }
         house
     }
@@ -67,8 +69,10 @@ impl House {
     /// As [`House::new`], where selectors mean something.
     pub(crate) fn selecting() -> House {
         let mut house = House::with(Index::new(7).with_selectors(Selectors::ALL));
-        for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
-            house.tell(Event::Synced(Synced::Kind(kind)));
+        for kind in
+            [ReferenceApiKind::Consumer, ReferenceApiKind::Strategy, ReferenceApiKind::Grant]
+        {
+            house.tell(IndexEvent::Synced(Synced::Kind(kind)));
         }
         house
     }
@@ -76,7 +80,7 @@ impl House {
     fn with(index: Index) -> House {
         let versions = vec!["v1", "v1beta1"];
         let mut house = House { index, out: Outputs::default(), origins: Vec::new(), versions };
-        house.tell(Event::Served(served(&["v1", "v1beta1"])));
+        house.tell(IndexEvent::Served(served(&["v1", "v1beta1"])));
         house
     }
 
@@ -90,7 +94,7 @@ impl House {
         house
     }
 
-    pub(crate) fn tell(&mut self, event: Event<'_>) {
+    pub(crate) fn tell(&mut self, event: IndexEvent<'_>) {
         let mut out = Outputs::default();
         self.index.apply(event, &mut out);
         let needs = core::mem::take(&mut out.needs);
@@ -115,18 +119,18 @@ impl House {
             if *kind == resource.resource && *at == version {
                 let name = OriginName { group: &resource.group, resource: kind, namespace, name };
                 let origin = Origin { name, version, object };
-                self.index.apply(Event::PutOrigin(origin), &mut out);
+                self.index.apply(IndexEvent::PutOrigin(origin), &mut out);
             }
         }
         let (group, resource) = (&resource.group, &resource.resource);
         let synced = Synced::Origins { group, resource, version };
-        self.index.apply(Event::Synced(synced), &mut out);
+        self.index.apply(IndexEvent::Synced(synced), &mut out);
         self.keep(out);
     }
 
     pub(crate) fn serve(&mut self, versions: &[&'static str]) {
         self.versions = versions.to_vec();
-        self.tell(Event::Served(served(versions)));
+        self.tell(IndexEvent::Served(served(versions)));
     }
 
     /// A strategy for Secrets and `tls-serving` in both versions.
@@ -143,7 +147,7 @@ impl House {
 
     pub(crate) fn put_strategy(&mut self, object: Value) {
         let strategy = Strategy::from_object(object.as_object().unwrap()).unwrap();
-        self.tell(Event::PutStrategy(strategy));
+        self.tell(IndexEvent::PutStrategy(strategy));
     }
 
     pub(crate) fn consumer(&mut self, name: &str, user: &str, classes: &[&str], origin: &str) {
@@ -161,7 +165,7 @@ impl House {
 
     pub(crate) fn put_consumer(&mut self, object: Value) {
         let consumer = Consumer::from_object(object.as_object().unwrap()).unwrap();
-        self.tell(Event::PutConsumer(consumer));
+        self.tell(IndexEvent::PutConsumer(consumer));
     }
 
     pub(crate) fn grant(&mut self, namespace: &str, name: &str, from: &str, names: &[&str]) {
@@ -170,7 +174,7 @@ impl House {
 
     pub(crate) fn put_grant(&mut self, object: Value) {
         let grant = Grant::from_object(object.as_object().unwrap()).unwrap();
-        self.tell(Event::PutGrant(grant));
+        self.tell(IndexEvent::PutGrant(grant));
     }
 
     /// A Gateway with one certificate for each listener: name and namespace, empty for none.
@@ -232,13 +236,13 @@ impl House {
             .retain(|(k, v, ns, n, _)| (*k, *v, &**ns, &**n) != (kind, version, namespace, name));
         self.origins.push((kind, version, namespace.into(), name.into(), object.clone()));
         let name = OriginName { group: group_of(kind), resource: kind, namespace, name };
-        self.tell(Event::PutOrigin(Origin { name, version, object: &object }));
+        self.tell(IndexEvent::PutOrigin(Origin { name, version, object: &object }));
     }
 
     pub(crate) fn drop_origin(&mut self, kind: &str, namespace: &str, name: &str) {
         self.origins.retain(|(k, _, ns, n, _)| (*k, &**ns, &**n) != (kind, namespace, name));
         let name = OriginName { group: group_of(kind), resource: kind, namespace, name };
-        self.tell(Event::DropOrigin(name));
+        self.tell(IndexEvent::DropOrigin(name));
     }
 
     /// Whether contour may get a Secret, on the published view.
@@ -247,7 +251,7 @@ impl House {
     }
 
     pub(crate) fn user_may(&mut self, user: &str, namespace: &str, name: &str) -> bool {
-        let view: Arc<View> = self.index.publish();
+        let view: Arc<CapabilityView> = self.index.publish();
         view.decide(&get(user, "secrets", namespace, name)).is_allowed()
     }
 

@@ -51,10 +51,10 @@ fn many_new_targets_of_one_origin_come_together_and_each_once() {
 #[test]
 fn r51_a_cross_namespace_reference_needs_strategy_reference_consumer_and_grant() {
     let parts: [fn(&mut House); 4] = [
-        |house| house.tell(Event::DropStrategy("gateways")),
+        |house| house.tell(IndexEvent::DropStrategy("gateways")),
         |house| house.drop_origin("gateways", "prod", "web"),
-        |house| house.tell(Event::DropConsumer("contour-gateway")),
-        |house| house.tell(Event::DropGrant("prod-tls", "prod-gateways")),
+        |house| house.tell(IndexEvent::DropConsumer("contour-gateway")),
+        |house| house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways")),
     ];
     assert!(House::story().may("prod-tls", "acme-tls"));
     for part in parts {
@@ -156,7 +156,7 @@ fn class_closed_when_no_classnames() {
     let mut house = House::story();
     house.consumer("contour-gateway", CONTOUR, &[], "gateways");
     assert!(!house.may("prod-tls", "acme-tls"));
-    assert_eq!(house.explain("prod-tls", "acme-tls").code, Some(Code::Class));
+    assert_eq!(house.explain("prod-tls", "acme-tls").code, Some(UnmetCondition::Class));
 }
 
 #[test]
@@ -207,9 +207,9 @@ fn r56_two_purposes_one_object_each_revoked_alone() {
     });
     house.origin("gateways", "prod", "both", spec);
     assert!(house.may("prod", "s"));
-    house.tell(Event::DropConsumer("second"));
+    house.tell(IndexEvent::DropConsumer("second"));
     assert!(house.may("prod", "s"));
-    house.tell(Event::DropConsumer("contour-gateway"));
+    house.tell(IndexEvent::DropConsumer("contour-gateway"));
     assert!(!house.may("prod", "s"));
 }
 
@@ -229,7 +229,7 @@ fn r57_the_target_need_not_exist_and_a_terminating_origin_counts() {
     });
     let name =
         OriginName { group: GATEWAYS, resource: "gateways", namespace: "prod", name: "going" };
-    house.tell(Event::PutOrigin(Origin { name, version: "v1", object: &object }));
+    house.tell(IndexEvent::PutOrigin(Origin { name, version: "v1", object: &object }));
     assert!(house.may("prod", "x"));
 }
 
@@ -265,7 +265,10 @@ fn active_version_preferred() {
     assert!(!house.may("n", "n") && house.may("n", "o"));
     house.serve(&["v2"]);
     assert!(!house.may("n", "n") && !house.may("n", "o"));
-    assert_eq!(house.index.explain(&get(CONTOUR, "secrets", "n", "o")).code, Some(Code::Version));
+    assert_eq!(
+        house.index.explain(&get(CONTOUR, "secrets", "n", "o")).code,
+        Some(UnmetCondition::Version)
+    );
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn r59_version_switch_has_no_gap() {
     house.out = Outputs::default();
     // By hand, to look in between.
     let mut out = Outputs::default();
-    house.index.apply(Event::Served(served(&["v1beta1"])), &mut out);
+    house.index.apply(IndexEvent::Served(served(&["v1beta1"])), &mut out);
     assert_eq!(
         out.needs,
         [
@@ -292,12 +295,12 @@ fn r59_version_switch_has_no_gap() {
     let object = json!({ "spec": { "old": "same" } });
     let name = OriginName { group: GATEWAYS, resource: "gateways", namespace: "n", name: "o" };
     let origin = Origin { name, version: "v1beta1", object: &object };
-    house.index.apply(Event::PutOrigin(origin), &mut out);
+    house.index.apply(IndexEvent::PutOrigin(origin), &mut out);
     // The path of the new version takes the place of the old one within one event, itself first.
     let moved = |out: &Outputs| out.transitions.iter().map(|t| t.live).collect::<Vec<bool>>();
     assert!(house.may("n", "same") && moved(&out) == [true, false]);
     let synced = Synced::Origins { group: GATEWAYS, resource: "gateways", version: "v1beta1" };
-    house.index.apply(Event::Synced(synced), &mut out);
+    house.index.apply(IndexEvent::Synced(synced), &mut out);
     assert!(house.may("n", "same") && !house.may("n", "only-new"));
     assert_eq!(moved(&out), [true, false, false]);
 }
@@ -313,11 +316,11 @@ fn r60_overlap_is_counted() {
     house.strategy("again", "gateways", None, SEED_PATH);
     house.consumer("again", CONTOUR, &["contour"], "gateways");
     house.grant("prod-tls", "again", "prod", &["acme-tls"]);
-    house.tell(Event::DropStrategy("gateways"));
-    house.tell(Event::DropConsumer("contour-gateway"));
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropStrategy("gateways"));
+    house.tell(IndexEvent::DropConsumer("contour-gateway"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     assert!(house.may("prod-tls", "acme-tls"));
-    house.tell(Event::DropGrant("prod-tls", "again"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "again"));
     assert!(!house.may("prod-tls", "acme-tls"));
 }
 
@@ -359,18 +362,23 @@ fn r64_r65_d26_what_authors_and_consumers_can_do_is_found() {
     assert_eq!(
         found,
         [
-            Finding::AuthorsChoose {
+            ReferenceFinding::AuthorsChoose {
                 strategy: "gateways".into(),
                 origin: gateways.clone(),
                 targets: secrets,
             },
-            Finding::SelfReferencing { consumer: "contour-gateway".into(), origin: gateways },
+            ReferenceFinding::SelfReferencing {
+                consumer: "contour-gateway".into(),
+                origin: gateways
+            },
         ]
     );
     let mut house = House::story();
     house.drop_origin("gateways", "prod", "web");
     let found = house.index.findings(&|_, _| false);
-    assert!(matches!(&found[1], Finding::UnusedGrant { name, .. } if name == "prod-gateways"));
+    assert!(
+        matches!(&found[1], ReferenceFinding::UnusedGrant { name, .. } if name == "prod-gateways")
+    );
 }
 
 #[test]
@@ -416,7 +424,7 @@ fn r43_an_api_that_goes_and_returns_revives_what_is_stored() {
     house.serve(&["v1"]);
     assert!(house.may("prod-tls", "acme-tls"));
     let without = served(&["v1"]).into_iter().filter(|row| row.resource.resource != "secrets");
-    house.tell(Event::Served(without.collect()));
+    house.tell(IndexEvent::Served(without.collect()));
     assert!(!house.may("prod-tls", "acme-tls"));
     house.serve(&["v1"]);
     assert!(house.may("prod-tls", "acme-tls"));

@@ -44,9 +44,12 @@ fn index() -> Index {
     let origin = Resource::new("o.io", "origins");
     let targets = resources().map(|(group, resource)| Resource::new(group, resource));
     let served = targets.clone().map(|target| row(target, "Target"));
-    index.apply(Event::Served(served.chain([row(origin.clone(), "Origin")]).collect()), &mut out);
+    index.apply(
+        IndexEvent::Served(served.chain([row(origin.clone(), "Origin")]).collect()),
+        &mut out,
+    );
     let references = targets.clone().map(|target| ReferencePath {
-        finder: Finder::Path(path::Path::parse("$.names[*]").unwrap()),
+        finder: Finder::Path(path::JsonPath::parse("$.names[*]").unwrap()),
         target,
         purpose: "use".into(),
         namespace_path: None,
@@ -58,7 +61,7 @@ fn index() -> Index {
         references: references.collect(),
     }];
     let strategy = Strategy { name: "all".into(), origin: origin.clone(), versions };
-    index.apply(Event::PutStrategy(strategy), &mut out);
+    index.apply(IndexEvent::PutStrategy(strategy), &mut out);
     for user in USERS {
         let references = targets.clone().map(|target| Triple {
             origin: origin.clone(),
@@ -72,19 +75,22 @@ fn index() -> Index {
             class_selector: None,
             references: references.collect(),
         };
-        index.apply(Event::PutConsumer(consumer), &mut out);
+        index.apply(IndexEvent::PutConsumer(consumer), &mut out);
     }
-    for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
-        index.apply(Event::Synced(Synced::Kind(kind)), &mut out);
+    for kind in [ReferenceApiKind::Consumer, ReferenceApiKind::Strategy, ReferenceApiKind::Grant] {
+        index.apply(IndexEvent::Synced(Synced::Kind(kind)), &mut out);
     }
     let names = LENGTHS.map(text);
     let object = json!({ "names": names });
     for namespace in &names {
         let name = OriginName { group: "o.io", resource: "origins", namespace, name: "one" };
-        index.apply(Event::PutOrigin(Origin { name, version: "v1", object: &object }), &mut out);
+        index.apply(
+            IndexEvent::PutOrigin(Origin { name, version: "v1", object: &object }),
+            &mut out,
+        );
     }
     let synced = Synced::Origins { group: "o.io", resource: "origins", version: "v1" };
-    index.apply(Event::Synced(synced), &mut out);
+    index.apply(IndexEvent::Synced(synced), &mut out);
     index
 }
 
@@ -134,6 +140,6 @@ fn r173_parts_of_every_length_are_told_apart() {
     assert_eq!(view.live_targets(USERS[0], &[]).count(), 15 * 9 * 9);
     assert_eq!(view.live_targets("nobody", &[]).count(), 0);
     let in_part = |part| view.live_part(part, USERS[0], &[]).count();
-    assert_eq!((0..View::PARTS).map(in_part).sum::<usize>(), 15 * 9 * 9);
-    assert_eq!(in_part(View::PARTS), 0);
+    assert_eq!((0..CapabilityView::PARTS).map(in_part).sum::<usize>(), 15 * 9 * 9);
+    assert_eq!(in_part(CapabilityView::PARTS), 0);
 }

@@ -1,18 +1,18 @@
 //! Rules of spec/referential-authorization.md, section 3: the path dialect.
 
 use serde_json::{Value, json};
-use tenure_reference::path::{Overflow, Path, PathError, Warning};
+use tenure_reference::path::{JsonPath, JsonPathError, Overflow, Warning};
 use tenure_reference::*;
 
 use crate::house::*;
 
 fn values(path: &str, object: &Value) -> Vec<Value> {
-    let path = Path::parse(path).unwrap_or_else(|error| unreachable!("{path}: {error}"));
+    let path = JsonPath::parse(path).unwrap_or_else(|error| unreachable!("{path}: {error}"));
     path.evaluate(object).unwrap().into_iter().map(|found| found.value.clone()).collect()
 }
 
-fn error(path: &str) -> PathError {
-    Path::parse(path).map(|path| path.text().to_owned()).unwrap_err()
+fn error(path: &str) -> JsonPathError {
+    JsonPath::parse(path).map(|path| path.text().to_owned()).unwrap_err()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn r23_what_does_not_parse_says_where_and_what_was_expected() {
         ("{range .items[*]}", 1, "`$`, `.` or `[`"),
     ];
     for (path, offset, expected) in rows {
-        assert_eq!(error(path), PathError { offset, expected }, "{path}");
+        assert_eq!(error(path), JsonPathError { offset, expected }, "{path}");
     }
     assert_eq!(error("$..x").to_string(), "at byte 2: expected a member; `..` is not supported");
 }
@@ -124,7 +124,7 @@ fn r24_singular_paths_are_told_from_others() {
         (".a['x','y']", false),
         (".a[?(@.x)]", false),
     ] {
-        assert_eq!(Path::parse(path).unwrap().is_singular(), singular, "{path}");
+        assert_eq!(JsonPath::parse(path).unwrap().is_singular(), singular, "{path}");
     }
 }
 
@@ -134,7 +134,7 @@ fn r33_r71_double_bracket_is_normalised() {
     let closed_twice =
         "$.spec.listeners[*].tls.certificateRefs[[?(@.group=='' && @.kind=='Secret')]].name";
     for written in [SEED_PATH, closed_twice] {
-        let path = Path::parse(written).unwrap();
+        let path = JsonPath::parse(written).unwrap();
         assert_eq!(path.text(), plain);
         assert_eq!(path.warnings(), [Warning::ExtraBracket { read_as: plain.into() }]);
         assert_eq!(
@@ -142,10 +142,10 @@ fn r33_r71_double_bracket_is_normalised() {
             format!("the path has an extra `[`; it is read as `{plain}`")
         );
     }
-    assert_eq!(Path::parse(plain).unwrap().warnings(), []);
-    assert_eq!(Path::parse("{$.a[[?(@.b)]}").unwrap().text(), "$.a[?(@.b)]");
-    assert_eq!(Path::parse(".a[?(@.b[[?(@.c)]])].d").unwrap().text(), ".a[?(@.b[?(@.c)])].d");
-    assert_eq!(Path::parse(".a[?@.b[[?(@.c)]].d").unwrap().text(), ".a[?@.b[?(@.c)]].d");
+    assert_eq!(JsonPath::parse(plain).unwrap().warnings(), []);
+    assert_eq!(JsonPath::parse("{$.a[[?(@.b)]}").unwrap().text(), "$.a[?(@.b)]");
+    assert_eq!(JsonPath::parse(".a[?(@.b[[?(@.c)]])].d").unwrap().text(), ".a[?(@.b[?(@.c)])].d");
+    assert_eq!(JsonPath::parse(".a[?@.b[[?(@.c)]].d").unwrap().text(), ".a[?@.b[?(@.c)]].d");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn double_bracket_is_normalised() {
 
 #[test]
 fn r41_an_inequality_without_a_test_of_existence_is_told() {
-    let member = |path: &str| match Path::parse(path).unwrap().warnings() {
+    let member = |path: &str| match JsonPath::parse(path).unwrap().warnings() {
         [Warning::MissingMatches { member }] => Some(member.clone()),
         [] => None,
         other => unreachable!("{other:?}"),
@@ -170,26 +170,26 @@ fn r41_an_inequality_without_a_test_of_existence_is_told() {
 #[test]
 fn r72_limits_hold() {
     let long = format!(".{}", "a".repeat(1023));
-    assert!(Path::parse(&long).is_ok());
+    assert!(JsonPath::parse(&long).is_ok());
     assert_eq!(error(&format!("{long}a")).expected, "at most 1024 bytes");
-    assert!(Path::parse(&".a".repeat(32)).is_ok());
+    assert!(JsonPath::parse(&".a".repeat(32)).is_ok());
     assert_eq!(error(&".a".repeat(33)).expected, "at most 32 segments");
     let terms = |count: usize| format!("$[?({})]", vec!["@ == 1"; count].join("||"));
-    assert!(Path::parse(&terms(16)).is_ok());
+    assert!(JsonPath::parse(&terms(16)).is_ok());
     assert_eq!(error(&terms(17)).expected, "at most 16 terms in filters");
-    assert!(Path::parse(&format!("$[?{}@.a{}]", "(".repeat(200), ")".repeat(200))).is_err());
+    assert!(JsonPath::parse(&format!("$[?{}@.a{}]", "(".repeat(200), ")".repeat(200))).is_err());
     // 64 listeners with 64 certificates each are allowed; ten thousand are not.
     let listener = |count: usize| json!({ "refs": vec![json!({ "name": "s" }); count] });
-    let path = Path::parse(".spec[*].refs[*].name").unwrap();
+    let path = JsonPath::parse(".spec[*].refs[*].name").unwrap();
     assert_eq!(path.evaluate(&json!({ "spec": vec![listener(64); 64] })).unwrap().len(), 4096);
     let many = json!({ "spec": [listener(10_000)] });
     assert_eq!(path.evaluate(&many).unwrap_err(), Overflow::Results);
     let wide = json!(vec![vec![1; 400]; 400]);
-    let explode = Path::parse("$[*][*].x").unwrap();
+    let explode = JsonPath::parse("$[*][*].x").unwrap();
     assert_eq!(explode.evaluate(&wide).unwrap_err(), Overflow::Visited);
     let union = format!("$[{}][*].x", vec!["*"; 400].join(","));
-    assert_eq!(Path::parse(&union).unwrap().evaluate(&wide).unwrap_err(), Overflow::Visited);
-    let whole = Path::parse("$[?(@ == $[0])]").unwrap();
+    assert_eq!(JsonPath::parse(&union).unwrap().evaluate(&wide).unwrap_err(), Overflow::Visited);
+    let whole = JsonPath::parse("$[?(@ == $[0])]").unwrap();
     assert_eq!(whole.evaluate(&wide).unwrap_err(), Overflow::Visited);
 }
 
@@ -360,7 +360,7 @@ fn r78_a_namespace_may_be_elsewhere() {
     assert_eq!(with("$.spec.place"), [("s".into(), "r".into())]);
     assert_eq!(with("@.missing"), [("s".into(), "local".into())]);
     assert_eq!(with("$.spec.odd"), [("s".into(), "local".into())]);
-    assert!(Path::parse_beside(".a").is_err() && Path::parse_beside("@[*]").is_err());
+    assert!(JsonPath::parse_relative(".a").is_err() && JsonPath::parse_relative("@[*]").is_err());
 }
 
 struct Canned(Result<Value, String>);
@@ -396,10 +396,11 @@ fn r79_expressions_give_names_or_maps_flattened_once() {
     assert!(run(Err("no such key".into())).is_empty());
     let mut index = Index::new(1).with_expressions(std::sync::Arc::new(Canned(Err("no".into()))));
     let mut out = Outputs::default();
-    index.apply(Event::Served(served(&["v1"])), &mut out);
-    index.apply(Event::PutStrategy(strategy[0].clone()), &mut out);
+    index.apply(IndexEvent::Served(served(&["v1"])), &mut out);
+    index.apply(IndexEvent::PutStrategy(strategy[0].clone()), &mut out);
     let name = OriginName { group: GATEWAYS, resource: "gateways", namespace: "n", name: "o" };
-    index.apply(Event::PutOrigin(Origin { name, version: "v1", object: &json!({}) }), &mut out);
+    index
+        .apply(IndexEvent::PutOrigin(Origin { name, version: "v1", object: &json!({}) }), &mut out);
     assert_eq!(out.reports[0].failed, Failed::Expression("no".into()));
 }
 

@@ -86,9 +86,9 @@ fn two_purposes() -> House {
 fn poc_a_second_purpose_overwrites_nothing_and_takes_nothing_along() {
     for (first, second) in [("tls-serving", "other"), ("other", "tls-serving")] {
         let mut house = two_purposes();
-        house.tell(Event::DropStrategy(first));
+        house.tell(IndexEvent::DropStrategy(first));
         assert!(house.may("prod", "shared"), "{first} went, {second} stays");
-        house.tell(Event::DropStrategy(second));
+        house.tell(IndexEvent::DropStrategy(second));
         assert!(!house.may("prod", "shared"));
     }
 }
@@ -101,9 +101,9 @@ fn poc_rebuilding_one_origin_type_erases_nothing_of_another() {
     house.origin("httproutes", "prod-tls", "r", json!({ "secret": "acme-tls" }));
     house.drop_origin("gateways", "prod", "web");
     assert!(house.may("prod-tls", "acme-tls"));
-    house.tell(Event::DropStrategy("gateways"));
+    house.tell(IndexEvent::DropStrategy("gateways"));
     assert!(house.may("prod-tls", "acme-tls"));
-    house.tell(Event::DropStrategy("routes"));
+    house.tell(IndexEvent::DropStrategy("routes"));
     assert!(!house.may("prod-tls", "acme-tls"));
 }
 

@@ -3,7 +3,9 @@
 
 use tenure_reference::Attributes;
 use tenure_sim::random::Random;
-use tenure_sim::reference::{Access, Change, GROUPS, Run, TARGETS, USERS, try_seed};
+use tenure_sim::reference::{
+    ExpectedAccess, GROUPS, ReferenceSimulation, SimulatedChange, TARGETS, USERS, try_seed,
+};
 
 /// The index equals the model after every random change; a rebuild in any order and an emptied index too.
 fn seeds(seeds: std::ops::Range<u64>, steps: usize) {
@@ -53,7 +55,7 @@ fn pick<T: Copy>(random: &mut Random, list: &[T]) -> T {
 }
 
 /// Whom the truth must name for this request to be allowed: its user, then its groups.
-fn rights(asked: &Attributes<'_>, target: usize) -> Vec<Access> {
+fn rights(asked: &Attributes<'_>, target: usize) -> Vec<ExpectedAccess> {
     let known = |list: &[&'static str], name: &str| list.iter().copied().find(|of| *of == name);
     let place = known(&["", "a", "b", "c"], asked.namespace);
     let name = known(&["s0", "s1", "s2"], asked.name);
@@ -70,11 +72,11 @@ fn no_sequence_of_changes_lets_anybody_read_what_no_rule_grants() {
     let groups = [vec![], vec!["g0".to_owned()], vec!["g1".to_owned(), "g0".to_owned()]];
     let (mut allowed, mut refused) = (0, 0);
     for seed in 6_000..6_040 {
-        let (mut random, mut run) = (Random::new(seed), Run::new(seed));
+        let (mut random, mut run) = (Random::new(seed), ReferenceSimulation::new(seed));
         for _ in 0..100 {
-            let change = Change::random(&mut random, &run.truth);
+            let change = SimulatedChange::random(&mut random, &run.truth);
             run.apply(&change);
-            let granted: Vec<Access> = run.truth.allowed().into_iter().collect();
+            let granted: Vec<ExpectedAccess> = run.truth.allowed().into_iter().collect();
             for _ in 0..50 {
                 // Something that is granted or could be, and then a word or two of it replaced.
                 let target = random.below(TARGETS.len());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ScopedJoinHandle;
 
-use tenure_reference::View;
+use tenure_reference::CapabilityView;
 
 use crate::house::*;
 
@@ -28,7 +28,7 @@ fn name(number: usize) -> String {
 }
 
 /// What was published: the view, and every name that it allows.
-type Published = Mutex<(Arc<View>, Arc<BTreeSet<usize>>)>;
+type Published = Mutex<(Arc<CapabilityView>, Arc<BTreeSet<usize>>)>;
 
 fn read(published: &Published, reader: usize, looks: &AtomicUsize, is_over: &AtomicBool) {
     let names: Vec<String> = (0..NAMES).map(name).collect();

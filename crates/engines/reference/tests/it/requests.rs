@@ -77,10 +77,10 @@ fn r83_what_cannot_be_understood_is_set_aside_and_poisons_nothing() {
     let read = Consumer::from_object(object.as_object().unwrap());
     assert_eq!(read, Err(Unusable::SubjectKind("Robot".into())));
     let mut house = House::story();
-    house.tell(Event::Unusable(Kind::Consumer, "", "robot"));
+    house.tell(IndexEvent::Unusable(ReferenceApiKind::Consumer, "", "robot"));
     assert_eq!(house.index.stats().unusable, 1);
     assert!(house.may("prod-tls", "acme-tls"));
-    house.tell(Event::Unusable(Kind::Consumer, "", "contour-gateway"));
+    house.tell(IndexEvent::Unusable(ReferenceApiKind::Consumer, "", "contour-gateway"));
     assert!(!house.may("prod-tls", "acme-tls"));
     house.consumer("contour-gateway", CONTOUR, &["*"], "gateways");
     assert_eq!(house.index.stats().unusable, 1);

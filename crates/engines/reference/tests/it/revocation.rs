@@ -8,12 +8,12 @@ use crate::house::*;
 #[test]
 fn r120_access_ends_when_any_leg_ends() {
     let legs: [fn(&mut House); 9] = [
-        |house| house.tell(Event::DropGrant("prod-tls", "prod-gateways")),
+        |house| house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways")),
         |house| house.grant("prod-tls", "prod-gateways", "prod", &["other"]),
         |house| house.drop_origin("gateways", "prod", "web"),
         |house| house.gateway("prod", "web", "contour", &[]),
         |house| house.gateway("prod", "web", "envoy", &[("acme-tls", "prod-tls")]),
-        |house| house.tell(Event::DropStrategy("gateways")),
+        |house| house.tell(IndexEvent::DropStrategy("gateways")),
         |house| house.strategy("gateways", "gateways", None, ".spec.other"),
         |house| house.consumer("contour-gateway", CONTOUR, &["contour"], "httproutes"),
         |house| house.serve(&[]),
@@ -45,7 +45,7 @@ fn origin_delete_revokes() {
 fn strategy_delete_revokes_all() {
     let mut house = House::story();
     house.gateway("prod", "own", "contour", &[("own", "")]);
-    house.tell(Event::DropStrategy("gateways"));
+    house.tell(IndexEvent::DropStrategy("gateways"));
     assert!(!house.may("prod-tls", "acme-tls") && !house.may("prod", "own"));
     let stopped = Need::Stop(Resource::new(GATEWAYS, "gateways"), "v1".into());
     assert_eq!(house.out.needs.last(), Some(&stopped));
@@ -55,7 +55,7 @@ fn strategy_delete_revokes_all() {
 #[test]
 fn consumer_delete_revokes_all() {
     let mut house = House::story();
-    house.tell(Event::DropConsumer("contour-gateway"));
+    house.tell(IndexEvent::DropConsumer("contour-gateway"));
     assert!(!house.may("prod-tls", "acme-tls"));
     assert_eq!(house.out.subjects.last(), Some(&(false, CONTOUR.into())));
 }
@@ -66,7 +66,7 @@ fn r121_r175_a_batch_is_seen_whole_and_a_reader_keeps_what_it_sees() {
     let asked = |name| get(CONTOUR, "secrets", "prod-tls", name);
     let before = house.index.publish();
     // An older removal and a newer addition of one stream.
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     house.gateway("prod", "web", "contour", &[("next", "prod-tls")]);
     house.grant("prod-tls", "next", "prod", &["next"]);
     assert!(before.decide(&asked("acme-tls")).is_allowed());
@@ -77,7 +77,7 @@ fn r121_r175_a_batch_is_seen_whole_and_a_reader_keeps_what_it_sees() {
     assert!(before.decide(&asked("acme-tls")).is_allowed(), "a view does not change");
     // A reader of the older one does not keep the writer.
     assert!(!house.index.is_free());
-    house.tell(Event::DropGrant("prod-tls", "next"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "next"));
     let last = house.index.publish();
     assert!(!last.decide(&asked("next")).is_allowed());
     drop((before, after));
@@ -90,7 +90,7 @@ fn r123_r170_targets_that_become_live_or_dead_are_told_with_their_names() {
     let mut house = House::story();
     house.index.publish();
     house.out = Outputs::default();
-    house.tell(Event::DropGrant("prod-tls", "prod-gateways"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "prod-gateways"));
     house.drop_origin("gateways", "prod", "web");
     let [transition] = house.out.transitions[..] else { unreachable!("one") };
     assert!(!transition.live);
@@ -115,14 +115,14 @@ fn r125_nothing_is_live_before_everything_was_seen() {
     house.strategy("gateways", "gateways", None, SEED_PATH);
     house.consumer("c", CONTOUR, &[], "gateways");
     house.gateway("prod", "web", "contour", &[("own", "")]);
-    for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
+    for kind in [ReferenceApiKind::Consumer, ReferenceApiKind::Strategy, ReferenceApiKind::Grant] {
         assert!(!house.may("prod", "own"));
         assert!(!house.index.view().is_ready());
         assert_eq!(
             house.index.explain(&get(CONTOUR, "secrets", "prod", "own")).message,
             "index not synced"
         );
-        house.tell(Event::Synced(Synced::Kind(kind)));
+        house.tell(IndexEvent::Synced(Synced::Kind(kind)));
     }
     assert!(house.may("prod", "own") && house.index.view().is_ready());
     // A type that is not seen to the end is closed; others are not.
@@ -133,12 +133,12 @@ fn r125_nothing_is_live_before_everything_was_seen() {
         "versions": [{ "version": "v1", "references": [secret_path(".spec.s")] }],
     });
     let strategy = Strategy::from_object(strategy.as_object().unwrap()).unwrap();
-    house.index.apply(Event::PutStrategy(strategy), &mut out);
+    house.index.apply(IndexEvent::PutStrategy(strategy), &mut out);
     house.consumer("r", CONTOUR, &[], "httproutes");
     house.origin("httproutes", "prod", "r", json!({ "s": "routed" }));
     assert!(!house.may("prod", "routed") && house.may("prod", "own"));
     let synced = Synced::Origins { group: GATEWAYS, resource: "httproutes", version: "v1" };
-    house.tell(Event::Synced(synced));
+    house.tell(IndexEvent::Synced(synced));
     assert!(house.may("prod", "routed"));
 }
 
@@ -151,7 +151,7 @@ fn r170_every_event_may_be_repeated() {
     house.consumer("contour-gateway", CONTOUR, &["contour"], "gateways");
     house.gateway("prod", "web", "contour", &[("acme-tls", "prod-tls")]);
     house.grant("prod-tls", "prod-gateways", "prod", &["acme-tls"]);
-    house.tell(Event::Served(served(&["v1", "v1beta1"])));
+    house.tell(IndexEvent::Served(served(&["v1", "v1beta1"])));
     assert!(house.out.needs.is_empty() && house.out.transitions.is_empty());
     assert!(house.out.subjects.is_empty());
     assert!(std::sync::Arc::ptr_eq(&view, &house.index.publish()));
@@ -162,9 +162,12 @@ fn r171_the_handle_of_an_allow_and_no_opinion() {
     let house = House::story();
     assert!(matches!(
         house.index.decide(&get(CONTOUR, "secrets", "prod-tls", "acme-tls")),
-        Decision::Allow(_)
+        ReferenceDecision::Allow(_)
     ));
-    assert_eq!(house.index.decide(&get(CONTOUR, "secrets", "prod-tls", "x")), Decision::NoOpinion);
+    assert_eq!(
+        house.index.decide(&get(CONTOUR, "secrets", "prod-tls", "x")),
+        ReferenceDecision::NoOpinion
+    );
 }
 
 #[test]

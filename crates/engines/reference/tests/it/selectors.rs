@@ -63,12 +63,12 @@ fn d9_namespaces_are_asked_for_while_a_grant_selects() {
     assert!(may(&mut house), "what was there before is told when it is asked for");
     house.put_grant(selecting("others", team("mail")));
     assert_eq!(asked(&house), 1, "one grant more that selects asks for nothing more");
-    house.tell(Event::DropGrant("prod-tls", "teams"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "teams"));
     assert!(!may(&mut house));
     house.put_grant(grant("prod-tls", "others", "other", &["acme-tls"]));
     assert_eq!(house.out.needs.last(), Some(&Need::Stop(namespaces(), "v1".into())));
     // Nothing of it is left that a later grant would go by.
-    house.tell(Event::DropGrant("prod-tls", "others"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "others"));
     assert_eq!((house.index.stats().grants, house.index.stats().targets), (0, 1));
 }
 
@@ -81,7 +81,7 @@ fn d9_a_strategy_and_a_selector_may_look_at_the_same_type() {
         "origin": { "group": "", "resource": "namespaces" },
         "versions": [{ "version": "v1", "references": [secret_path(".spec.secret")] }],
     }));
-    house.tell(Event::DropStrategy("namespaces"));
+    house.tell(IndexEvent::DropStrategy("namespaces"));
     let stopped = Need::Stop(Resource::new("", "namespaces"), "v1".into());
     assert!(!house.out.needs.contains(&stopped), "the grant still selects");
     house.namespace("prod", json!({}));
@@ -181,13 +181,13 @@ fn d9_namespaces_that_overlap_are_counted() {
     house.grant("prod-tls", "named", "prod", &["acme-tls"]);
     house.put_grant(selecting("all", json!({})));
     for gone in ["named", "teams"] {
-        house.tell(Event::DropGrant("prod-tls", gone));
+        house.tell(IndexEvent::DropGrant("prod-tls", gone));
         assert!(may(&mut house), "{gone}");
     }
     house.namespace("staging", json!({ "team": "web" }));
     house.drop_origin("namespaces", "", "staging");
     assert!(may(&mut house));
-    house.tell(Event::DropGrant("prod-tls", "all"));
+    house.tell(IndexEvent::DropGrant("prod-tls", "all"));
     assert!(!may(&mut house));
 }
 
@@ -207,7 +207,7 @@ fn d9_the_labels_that_do_not_match_are_the_nearest_miss() {
     let mut house = street(House::selecting());
     house.namespace("prod", json!({ "team": "mail" }));
     let said = house.explain("prod-tls", "acme-tls");
-    assert_eq!(said.code, Some(Code::Grant));
+    assert_eq!(said.code, Some(UnmetCondition::Grant));
     assert_eq!(
         said.message,
         "ReferenceGrant `prod-tls/teams` differs in `origin.namespaceSelector`: the labels of \
@@ -320,7 +320,7 @@ fn d13_class_objects_are_asked_for_at_the_preferred_version() {
     house.serve(&[]);
     house.serve(&["v1"]);
     assert!(!house.may("prod", "own"), "at this version it is not there");
-    house.tell(Event::DropConsumer("contour-gateway"));
+    house.tell(IndexEvent::DropConsumer("contour-gateway"));
     assert_eq!(house.out.needs.last(), Some(&Need::Stop(classes(), "v1".into())));
 }
 

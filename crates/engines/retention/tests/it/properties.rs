@@ -52,7 +52,7 @@ fn tell(desk: &mut Desk, fact: &Fact) {
                 (0..3).filter(|bit| mentions & (1 << bit) != 0).map(|bit| NAMES[bit]).collect();
             let pod = kind(*uid) == UserKind::Pod;
             let controller = controller.filter(|_| pod).map(|uid| UIDS[uid]);
-            let user = User { terminating: *terminating, controller, ..plain() };
+            let user = RetentionUser { terminating: *terminating, controller, ..plain() };
             desk.user_as(kind(*uid), UIDS[*uid], &refs, user);
         }
         Fact::Subject { name, opted_in: opted, owners } => {
@@ -68,7 +68,7 @@ fn tell(desk: &mut Desk, fact: &Fact) {
             desk.subject_as(
                 NAMES[*name],
                 &uids,
-                Subject { uid: &own, opted_in: *opted, ..opted_in() },
+                RetentionSubject { uid: &own, opted_in: *opted, ..opted_in() },
             );
         }
     }
@@ -93,7 +93,7 @@ proptest! {
     ) {
         let mut desk = Desk::new();
         facts.iter().for_each(|fact| tell(&mut desk, fact));
-        let subject = |at: &Key| last(&facts).into_iter().find_map(|fact| match fact {
+        let subject = |at: &SubjectKey| last(&facts).into_iter().find_map(|fact| match fact {
             Fact::Subject { name, opted_in, owners } if NAMES[name] == &*at.name => {
                 Some((opted_in, owners))
             }
@@ -101,18 +101,18 @@ proptest! {
         });
         for intent in desk.intents() {
             match intent {
-                Intent::Edit { key, add, remove, .. } => {
+                RetentionIntent::Edit { key, add, remove, .. } => {
                     let (opted, owners) = subject(&key).unwrap();
                     prop_assert!(opted, "I2");
                     let managed: Vec<String> =
                         owners.iter().filter(|(_, managed)| *managed).map(|(o, _)| uid(*o)).collect();
                     prop_assert!(remove.iter().all(|uid| managed.iter().any(|m| **m == **uid)), "I3");
                     prop_assert!(owners.len() + add.len() > remove.len(), "I4");
-                    let has = |named: &Named| owners.iter().any(|(o, _)| uid(*o) == *named.uid);
+                    let has = |named: &SubjectHolder| owners.iter().any(|(o, _)| uid(*o) == *named.uid);
                     prop_assert!(!add.iter().any(has), "added twice");
                     prop_assert!(add.iter().all(|named| named.kind.is_holder()));
                 }
-                Intent::Delete { key, .. } => {
+                RetentionIntent::Delete { key, .. } => {
                     prop_assert!(subject(&key).unwrap().0, "I2");
                     let bit = NAMES.iter().position(|name| *name == &*key.name).unwrap();
                     let needs = |fact: &Fact| matches!(fact,

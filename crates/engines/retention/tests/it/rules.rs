@@ -31,8 +31,8 @@ fn r12_r14_one_entry_for_each_holder_and_none_across_namespaces() {
     desk.subject("a", &[]);
     desk.set("s", &["a", "a", "b"]);
     let references = [(SubjectKind::ConfigMap, "a"), (SubjectKind::Secret, "a")];
-    let other = User { kind: UserKind::ReplicaSet, name: "o", uid: "o", ..plain() };
-    desk.engine.put_user("elsewhere", &User { references: &references, ..other });
+    let other = RetentionUser { kind: UserKind::ReplicaSet, name: "o", uid: "o", ..plain() };
+    desk.engine.put_user("elsewhere", &RetentionUser { references: &references, ..other });
     assert_eq!(desk.plan(), ["edit a +s"]);
 }
 
@@ -52,9 +52,14 @@ fn r27_an_entry_names_its_holder_and_nothing_else() {
     desk.subject("a", &[]);
     desk.set("s", &["a"]);
     let intents = desk.intents();
-    let [Intent::Edit { key: at, uid, revision, add, remove }] = &intents[..] else { panic!() };
+    let [RetentionIntent::Edit { key: at, uid, revision, add, remove }] = &intents[..] else {
+        panic!()
+    };
     assert_eq!((at, &**uid, *revision), (&key("a"), "uid-a", Revision(1)));
-    assert_eq!(add[..], [Named { kind: UserKind::ReplicaSet, name: "s".into(), uid: "s".into() }]);
+    assert_eq!(
+        add[..],
+        [SubjectHolder { kind: UserKind::ReplicaSet, name: "s".into(), uid: "s".into() }]
+    );
     assert_eq!((add[0].kind.api_version(), add[0].kind.as_str()), ("apps/v1", "ReplicaSet"));
     assert_eq!(UserKind::ReplicationController.api_version(), "v1");
     assert!(remove.is_empty());
@@ -146,12 +151,12 @@ fn r41_r42_another_uid_is_another_subject() {
     let mut desk = Desk::new();
     desk.set("s", &["a"]);
     desk.subject("a", &["s"]);
-    desk.subject_as("a", &[], Subject { uid: "again", ..opted_in() });
+    desk.subject_as("a", &[], RetentionSubject { uid: "again", ..opted_in() });
     assert_eq!(desk.plan(), ["edit a +s"]);
     let (at, now) = (key("a"), desk.now);
-    desk.engine.outcome(&at, "uid-a", Outcome::Failed, now);
+    desk.engine.outcome(&at, "uid-a", IntentOutcome::Failed, now);
     assert_eq!(desk.plan(), ["edit a +s"], "news of the old one mean nothing");
-    desk.subject_as("a", &[], Subject { uid: "out", opted_in: false, ..opted_in() });
+    desk.subject_as("a", &[], RetentionSubject { uid: "out", opted_in: false, ..opted_in() });
     assert_eq!(desk.plan(), Vec::<String>::new());
     assert_eq!(desk.engine.subjects_in(NAMESPACE), 0);
 }
@@ -163,15 +168,15 @@ fn r43_a_holder_of_the_same_name_is_another_holder() {
     desk.subject("a", &["s"]);
     desk.gone("s");
     let references = [(SubjectKind::ConfigMap, "a")];
-    let again = User { kind: UserKind::ReplicaSet, name: "s", uid: "s2", ..plain() };
-    desk.engine.put_user(NAMESPACE, &User { references: &references, ..again });
+    let again = RetentionUser { kind: UserKind::ReplicaSet, name: "s", uid: "s2", ..plain() };
+    desk.engine.put_user(NAMESPACE, &RetentionUser { references: &references, ..again });
     assert_eq!(desk.plan(), ["edit a +s2"]);
 }
 
 #[test]
 fn r46_r47_what_is_going_is_neither_written_nor_added() {
     let mut desk = Desk::new();
-    desk.subject_as("a", &[], Subject { uid: "uid-a", terminating: true, ..opted_in() });
+    desk.subject_as("a", &[], RetentionSubject { uid: "uid-a", terminating: true, ..opted_in() });
     desk.set("s", &["a", "b"]);
     desk.going("t", &["b"]);
     desk.subject("b", &["t"]);
@@ -185,12 +190,12 @@ fn r46_r47_what_is_going_is_neither_written_nor_added() {
 fn r16_what_only_pulls_images_keeps_an_owner_and_makes_none() {
     let mut desk = Desk::new();
     let pull = [(SubjectKind::ConfigMap, "a")];
-    let pod = User { controller: Some("s"), pulls: &pull, ..plain() };
+    let pod = RetentionUser { controller: Some("s"), pulls: &pull, ..plain() };
     desk.set("s", &[]);
     desk.subject("a", &[]);
     desk.user_as(UserKind::Pod, "p", &["a"], pod);
     assert_eq!(desk.plan(), Vec::<String>::new());
-    assert!(matches!(desk.ask("a"), Verdict::Hold { count: 1, .. }));
+    assert!(matches!(desk.ask("a"), CollectionVerdict::Hold { count: 1, .. }));
     desk.subject("a", &["s", "!x"]);
     assert_eq!(desk.plan(), Vec::<String>::new(), "its pod still pulls with it");
     desk.gone("p");
@@ -213,13 +218,13 @@ fn r50_r51_r52_who_holds_and_who_does_not() {
     for (kind, terminating, holds) in rows {
         let mut desk = Desk::new();
         desk.subject("a", &["dead"]);
-        desk.user_as(kind, "u", &["a"], User { terminating, ..plain() });
-        assert_eq!(desk.ask("a") != Verdict::Clear, holds, "{kind:?} {terminating}");
+        desk.user_as(kind, "u", &["a"], RetentionUser { terminating, ..plain() });
+        assert_eq!(desk.ask("a") != CollectionVerdict::Clear, holds, "{kind:?} {terminating}");
     }
     let mut desk = Desk::new();
-    assert_ne!(desk.ask("a"), Verdict::Clear, "who is not known is not collected");
+    assert_ne!(desk.ask("a"), CollectionVerdict::Clear, "who is not known is not collected");
     desk.subject("a", &["dead"]);
-    assert_eq!(desk.ask("a"), Verdict::Clear);
+    assert_eq!(desk.ask("a"), CollectionVerdict::Clear);
 }
 
 #[test]
@@ -249,13 +254,13 @@ fn r57_a_denied_collection_is_released_when_the_last_use_ends() {
     desk.subject("a", &["dead"]);
     desk.pod("p", None, &["a"]);
     desk.pod("q", None, &["a"]);
-    assert!(matches!(desk.ask("a"), Verdict::Hold { count: 2, .. }));
+    assert!(matches!(desk.ask("a"), CollectionVerdict::Hold { count: 2, .. }));
     desk.gone("p");
     assert_eq!(desk.plan(), Vec::<String>::new());
     desk.gone("q");
     assert_eq!(desk.plan(), ["release uid-a"]);
     assert_eq!(desk.plan(), Vec::<String>::new());
-    assert_eq!(desk.ask("a"), Verdict::Clear);
+    assert_eq!(desk.ask("a"), CollectionVerdict::Clear);
 }
 
 #[test]
@@ -263,16 +268,19 @@ fn r54_a_denial_repairs_a_missing_entry() {
     let mut desk = Desk::new();
     desk.subject("a", &["dead"]);
     desk.set("s", &["a"]);
-    assert!(matches!(desk.ask("a"), Verdict::Hold { .. }));
+    assert!(matches!(desk.ask("a"), CollectionVerdict::Hold { .. }));
     assert_eq!(desk.plan(), ["edit a +s"]);
 }
 
 #[test]
 fn r58_without_a_guard_the_owner_list_decides_alone() {
-    let mut desk = Desk::with(Settings { guarded: false, ..Settings::default() });
+    let mut desk = Desk::with(RetentionEngineSettings {
+        guarded: false,
+        ..RetentionEngineSettings::default()
+    });
     desk.subject("a", &["dead"]);
     desk.pod("p", None, &["a"]);
-    assert_eq!(desk.ask("a"), Verdict::Clear);
+    assert_eq!(desk.ask("a"), CollectionVerdict::Clear);
 }
 
 #[test]
@@ -292,7 +300,10 @@ fn r62_owner_lists_that_grow_past_a_mark_are_told_once() {
 
 #[test]
 fn r63_r66_a_full_list_takes_no_more_and_says_so_once() {
-    let mut desk = Desk::with(Settings { entries_max: 2, ..Settings::default() });
+    let mut desk = Desk::with(RetentionEngineSettings {
+        entries_max: 2,
+        ..RetentionEngineSettings::default()
+    });
     desk.subject("a", &[]);
     for uid in ["s1", "s2", "s3", "s4"] {
         desk.set(uid, &["a"]);
@@ -318,7 +329,7 @@ fn r65_what_moved_is_decided_anew_and_what_failed_later() {
     assert_eq!(out.len(), 1);
     desk.set("t", &["a"]);
     assert_eq!(desk.plan(), Vec::<String>::new(), "one is under way");
-    desk.engine.outcome(&key("a"), "uid-a", Outcome::Failed, desk.now);
+    desk.engine.outcome(&key("a"), "uid-a", IntentOutcome::Failed, desk.now);
     assert_eq!(desk.plan(), Vec::<String>::new());
     desk.now = desk.engine.due().unwrap();
     assert_eq!(desk.plan(), ["edit a +s +t"]);
@@ -331,7 +342,7 @@ fn r67_edits_of_one_subject_are_a_second_apart_and_carry_all() {
     desk.set("s", &["a"]);
     let mut out = Vec::new();
     desk.engine.plan(desk.now, &mut out);
-    desk.engine.outcome(&key("a"), "uid-a", Outcome::Applied(Revision(2)), desk.now);
+    desk.engine.outcome(&key("a"), "uid-a", IntentOutcome::Applied(Revision(2)), desk.now);
     desk.revision = 1;
     desk.subject("a", &["s"]);
     desk.set("t", &["a"]);
@@ -361,14 +372,17 @@ fn r68_what_was_told_twice_leads_to_nothing() {
 
 #[test]
 fn r70_r72_a_drain_takes_what_was_added_and_nothing_else() {
-    let mut desk = Desk::with(Settings { draining: true, ..Settings::default() });
+    let mut desk = Desk::with(RetentionEngineSettings {
+        draining: true,
+        ..RetentionEngineSettings::default()
+    });
     desk.subject("a", &["s", "!f", "dead"]);
     desk.subject("b", &["s"]);
     desk.subject("c", &["!f"]);
     desk.set("s", &["a", "b", "c"]);
-    assert_ne!(desk.ask("b"), Verdict::Clear, "not while an entry is left");
+    assert_ne!(desk.ask("b"), CollectionVerdict::Clear, "not while an entry is left");
     assert_eq!(desk.plan(), ["edit a -s -dead", "edit b -s"]);
     desk.subject("b", &[]);
-    assert_eq!(desk.ask("c"), Verdict::Clear, "others' owners are the collector's");
+    assert_eq!(desk.ask("c"), CollectionVerdict::Clear, "others' owners are the collector's");
     assert!(desk.plan().iter().all(|said| !said.starts_with("orphaned")));
 }

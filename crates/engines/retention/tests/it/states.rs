@@ -5,35 +5,43 @@ use tenure_retention::*;
 use crate::words::*;
 
 /// A subject in a state: `t` is a holder that lives, `d` one that is dead, `p` a pod that uses it.
-fn desk(state: State) -> Desk {
+fn desk(state: SubjectState) -> Desk {
     let mut desk = Desk::new();
     let owners: &[&str] = match state {
-        State::S1 => &[],
-        State::S2 => &["t"],
-        State::S3 => &["t", "d"],
-        State::S4 | State::S5 => &["d"],
-        State::S6 => &["t"],
+        SubjectState::S1 => &[],
+        SubjectState::S2 => &["t"],
+        SubjectState::S3 => &["t", "d"],
+        SubjectState::S4 | SubjectState::S5 => &["d"],
+        SubjectState::S6 => &["t"],
     };
-    if matches!(state, State::S2 | State::S3 | State::S6) {
+    if matches!(state, SubjectState::S2 | SubjectState::S3 | SubjectState::S6) {
         desk.set("t", &["a"]);
     }
-    if state == State::S5 {
+    if state == SubjectState::S5 {
         desk.pod("p", None, &["a"]);
     }
-    let terminating = state == State::S6;
-    desk.subject_as("a", owners, Subject { uid: "uid-a", terminating, ..opted_in() });
+    let terminating = state == SubjectState::S6;
+    desk.subject_as("a", owners, RetentionSubject { uid: "uid-a", terminating, ..opted_in() });
     desk.plan();
     assert_eq!(now(&desk), Some(state));
     desk
 }
 
-fn now(desk: &Desk) -> Option<State> {
-    let all = [State::S1, State::S2, State::S3, State::S4, State::S5, State::S6];
+fn now(desk: &Desk) -> Option<SubjectState> {
+    let all = [
+        SubjectState::S1,
+        SubjectState::S2,
+        SubjectState::S3,
+        SubjectState::S4,
+        SubjectState::S5,
+        SubjectState::S6,
+    ];
     let at = desk.engine.states().iter().position(|count| *count == 1)?;
     Some(all[at])
 }
 
-const OWNED: [State; 5] = [State::S1, State::S2, State::S3, State::S4, State::S5];
+const OWNED: [SubjectState; 5] =
+    [SubjectState::S1, SubjectState::S2, SubjectState::S3, SubjectState::S4, SubjectState::S5];
 
 #[test]
 fn r30_a_holder_that_references_it_appears() {
@@ -41,11 +49,11 @@ fn r30_a_holder_that_references_it_appears() {
         let mut desk = desk(state);
         desk.set("h", &["a"]);
         assert_eq!(desk.plan(), ["edit a +h"], "{state:?}");
-        let (owners, then): (&[&str], State) = match state {
-            State::S1 => (&["h"], State::S2),
-            State::S2 => (&["t", "h"], State::S2),
-            State::S3 => (&["t", "d", "h"], State::S3),
-            _ => (&["d", "h"], State::S3),
+        let (owners, then): (&[&str], SubjectState) = match state {
+            SubjectState::S1 => (&["h"], SubjectState::S2),
+            SubjectState::S2 => (&["t", "h"], SubjectState::S2),
+            SubjectState::S3 => (&["t", "d", "h"], SubjectState::S3),
+            _ => (&["d", "h"], SubjectState::S3),
         };
         desk.subject("a", owners);
         assert_eq!(desk.plan(), Vec::<String>::new(), "{state:?}");
@@ -56,10 +64,10 @@ fn r30_a_holder_that_references_it_appears() {
 #[test]
 fn r33_a_holder_that_references_it_is_deleted() {
     for (state, pod, then) in [
-        (State::S2, false, State::S4),
-        (State::S2, true, State::S5),
-        (State::S3, false, State::S4),
-        (State::S3, true, State::S5),
+        (SubjectState::S2, false, SubjectState::S4),
+        (SubjectState::S2, true, SubjectState::S5),
+        (SubjectState::S3, false, SubjectState::S4),
+        (SubjectState::S3, true, SubjectState::S5),
     ] {
         let mut desk = desk(state);
         if pod {
@@ -69,28 +77,28 @@ fn r33_a_holder_that_references_it_is_deleted() {
         assert_eq!(desk.plan(), Vec::<String>::new(), "{state:?}");
         assert_eq!(now(&desk), Some(then), "{state:?}");
     }
-    let mut desk = desk(State::S2);
+    let mut desk = desk(SubjectState::S2);
     desk.set("h", &["a"]);
     desk.subject("a", &["t", "h"]);
     desk.gone("t");
     desk.plan();
-    assert_eq!(now(&desk), Some(State::S3), "not the last");
+    assert_eq!(now(&desk), Some(SubjectState::S3), "not the last");
 }
 
 #[test]
 fn r38_a_holder_is_deleted_and_leaves_it_behind() {
-    let mut desk = desk(State::S2);
+    let mut desk = desk(SubjectState::S2);
     desk.going("t", &["a"]);
     desk.subject("a", &[]);
     desk.gone("t");
     assert_eq!(desk.plan(), ["orphaned a"]);
-    assert_eq!(now(&desk), Some(State::S1));
+    assert_eq!(now(&desk), Some(SubjectState::S1));
 }
 
 #[test]
 fn r31_a_holder_drops_the_reference() {
     // Its pods still use it.
-    for state in [State::S2, State::S3] {
+    for state in [SubjectState::S2, SubjectState::S3] {
         let mut desk = desk(state);
         desk.pod("q", Some("t"), &["a"]);
         desk.set("t", &[]);
@@ -101,7 +109,7 @@ fn r31_a_holder_drops_the_reference() {
         assert_eq!(desk.plan(), ["delete a"], "{state:?}");
     }
     // Others own it as well.
-    let mut desk = desk(State::S2);
+    let mut desk = desk(SubjectState::S2);
     desk.set("h", &["a"]);
     desk.subject("a", &["t", "h"]);
     desk.set("t", &[]);
@@ -110,13 +118,13 @@ fn r31_a_holder_drops_the_reference() {
 
 #[test]
 fn r50_the_collector_looks() {
-    assert_eq!(desk(State::S4).ask("a"), Verdict::Clear);
-    assert!(matches!(desk(State::S5).ask("a"), Verdict::Hold { count: 1, .. }));
-    let mut waiting = desk(State::S5);
+    assert_eq!(desk(SubjectState::S4).ask("a"), CollectionVerdict::Clear);
+    assert!(matches!(desk(SubjectState::S5).ask("a"), CollectionVerdict::Hold { count: 1, .. }));
+    let mut waiting = desk(SubjectState::S5);
     waiting.ask("a");
     waiting.gone("p");
     assert_eq!(waiting.plan(), ["release uid-a"], "the last use ends");
-    assert_eq!(now(&waiting), Some(State::S4));
+    assert_eq!(now(&waiting), Some(SubjectState::S4));
 }
 
 #[test]
@@ -131,20 +139,20 @@ fn r40_a_client_deletes_it() {
 
 #[test]
 fn r30_a_client_strips_all_owners() {
-    for state in [State::S2, State::S3] {
+    for state in [SubjectState::S2, SubjectState::S3] {
         let mut desk = desk(state);
         desk.subject("a", &[]);
         assert_eq!(desk.plan(), ["edit a +t"], "{state:?}");
     }
-    let mut desk = desk(State::S4);
+    let mut desk = desk(SubjectState::S4);
     desk.subject("a", &[]);
     assert_eq!(desk.plan(), ["orphaned a"]);
-    assert_eq!(now(&desk), Some(State::S1));
+    assert_eq!(now(&desk), Some(SubjectState::S1));
 }
 
 #[test]
 fn r46_one_that_is_going_is_left_alone() {
-    let mut desk = desk(State::S6);
+    let mut desk = desk(SubjectState::S6);
     desk.set("h", &["a"]);
     desk.set("t", &[]);
     assert_eq!(desk.plan(), Vec::<String>::new());
@@ -154,7 +162,7 @@ fn r46_one_that_is_going_is_left_alone() {
 fn r1_one_that_did_not_opt_in_is_in_no_state() {
     let mut desk = Desk::new();
     desk.set("h", &["a"]);
-    desk.subject_as("a", &["h"], Subject { uid: "uid-a", opted_in: false, ..opted_in() });
+    desk.subject_as("a", &["h"], RetentionSubject { uid: "uid-a", opted_in: false, ..opted_in() });
     desk.set("h", &[]);
     assert_eq!(desk.plan(), Vec::<String>::new());
     assert_eq!(now(&desk), None);

@@ -9,7 +9,7 @@ pub const NAMESPACE: &str = "n";
 /// An engine and a clock that stands still until it is moved.
 #[derive(Clone)]
 pub struct Desk {
-    pub engine: Engine,
+    pub engine: RetentionEngine,
     pub now: u64,
     pub revision: u64,
 }
@@ -19,17 +19,17 @@ pub type Owners<'a> = &'a [&'a str];
 
 impl Desk {
     pub fn new() -> Desk {
-        Desk::with(Settings::default())
+        Desk::with(RetentionEngineSettings::default())
     }
 
-    pub fn with(settings: Settings) -> Desk {
-        Desk { engine: Engine::new(settings), now: 10_000, revision: 0 }
+    pub fn with(settings: RetentionEngineSettings) -> Desk {
+        Desk { engine: RetentionEngine::new(settings), now: 10_000, revision: 0 }
     }
 
-    pub fn user_as(&mut self, kind: UserKind, uid: &str, refs: &[&str], user: User<'_>) {
+    pub fn user_as(&mut self, kind: UserKind, uid: &str, refs: &[&str], user: RetentionUser<'_>) {
         let references: Vec<(SubjectKind, &str)> =
             refs.iter().map(|name| (SubjectKind::ConfigMap, *name)).collect();
-        let user = User { kind, name: uid, uid, references: &references, ..user };
+        let user = RetentionUser { kind, name: uid, uid, references: &references, ..user };
         self.engine.put_user(NAMESPACE, &user);
     }
 
@@ -42,11 +42,16 @@ impl Desk {
     }
 
     pub fn going(&mut self, uid: &str, refs: &[&str]) {
-        self.user_as(UserKind::ReplicaSet, uid, refs, User { terminating: true, ..plain() });
+        self.user_as(
+            UserKind::ReplicaSet,
+            uid,
+            refs,
+            RetentionUser { terminating: true, ..plain() },
+        );
     }
 
     pub fn pod(&mut self, uid: &str, controller: Option<&str>, refs: &[&str]) {
-        self.user_as(UserKind::Pod, uid, refs, User { controller, ..plain() });
+        self.user_as(UserKind::Pod, uid, refs, RetentionUser { controller, ..plain() });
     }
 
     pub fn gone(&mut self, uid: &str) {
@@ -54,23 +59,23 @@ impl Desk {
     }
 
     /// A subject whose uid is its name.
-    pub fn subject_as(&mut self, name: &str, owners: Owners<'_>, subject: Subject<'_>) {
+    pub fn subject_as(&mut self, name: &str, owners: Owners<'_>, subject: RetentionSubject<'_>) {
         self.revision += 1;
-        let owners: Vec<Owner<'_>> = owners
+        let owners: Vec<OwnerEntry<'_>> = owners
             .iter()
             .map(|uid| match uid.strip_prefix('!') {
-                Some(uid) => Owner { uid, managed: false },
-                None => Owner { uid, managed: true },
+                Some(uid) => OwnerEntry { uid, managed: false },
+                None => OwnerEntry { uid, managed: true },
             })
             .collect();
         let revision = Revision(self.revision);
-        let subject = Subject { name, owners: &owners, revision, ..subject };
+        let subject = RetentionSubject { name, owners: &owners, revision, ..subject };
         self.engine.put_subject(NAMESPACE, &subject);
     }
 
     pub fn subject(&mut self, name: &str, owners: Owners<'_>) {
         let uid = format!("uid-{name}");
-        self.subject_as(name, owners, Subject { uid: &uid, ..opted_in() });
+        self.subject_as(name, owners, RetentionSubject { uid: &uid, ..opted_in() });
     }
 
     /// Plans, and takes it that nothing came of it.
@@ -79,29 +84,31 @@ impl Desk {
         intents.iter().map(say).collect()
     }
 
-    pub fn intents(&mut self) -> Vec<Intent> {
+    pub fn intents(&mut self) -> Vec<RetentionIntent> {
         let mut out = Vec::new();
         self.engine.plan(self.now, &mut out);
         for intent in &out {
-            if let Intent::Edit { key, uid, .. } | Intent::Delete { key, uid, .. } = intent {
-                self.engine.outcome(key, uid, Outcome::Moved, self.now);
+            if let RetentionIntent::Edit { key, uid, .. }
+            | RetentionIntent::Delete { key, uid, .. } = intent
+            {
+                self.engine.outcome(key, uid, IntentOutcome::Moved, self.now);
             }
         }
         out
     }
 
-    pub fn ask(&mut self, name: &str) -> Verdict {
+    pub fn ask(&mut self, name: &str) -> CollectionVerdict {
         let uid = format!("uid-{name}");
         self.engine.ask(&key(name), &uid, self.now)
     }
 }
 
-pub fn key(name: &str) -> Key {
-    Key { namespace: NAMESPACE.into(), kind: SubjectKind::ConfigMap, name: name.into() }
+pub fn key(name: &str) -> SubjectKey {
+    SubjectKey { namespace: NAMESPACE.into(), kind: SubjectKind::ConfigMap, name: name.into() }
 }
 
-pub fn plain() -> User<'static> {
-    User {
+pub fn plain() -> RetentionUser<'static> {
+    RetentionUser {
         kind: UserKind::Pod,
         name: "",
         uid: "",
@@ -112,8 +119,8 @@ pub fn plain() -> User<'static> {
     }
 }
 
-pub fn opted_in() -> Subject<'static> {
-    Subject {
+pub fn opted_in() -> RetentionSubject<'static> {
+    RetentionSubject {
         kind: SubjectKind::ConfigMap,
         name: "",
         uid: "",
@@ -124,24 +131,24 @@ pub fn opted_in() -> Subject<'static> {
     }
 }
 
-pub fn say(intent: &Intent) -> String {
+pub fn say(intent: &RetentionIntent) -> String {
     match intent {
-        Intent::Edit { key, add, remove, .. } => {
+        RetentionIntent::Edit { key, add, remove, .. } => {
             let mut words = format!("edit {}", key.name);
             add.iter().for_each(|named| words += &format!(" +{}", named.uid));
             remove.iter().for_each(|uid| words += &format!(" -{uid}"));
             words
         }
-        Intent::Delete { key, .. } => format!("delete {}", key.name),
-        Intent::Release { uid } => format!("release {uid}"),
-        Intent::Report(finding) => match &finding.about {
-            About::Held { users, count } => {
+        RetentionIntent::Delete { key, .. } => format!("delete {}", key.name),
+        RetentionIntent::Release { uid } => format!("release {uid}"),
+        RetentionIntent::Report(finding) => match &finding.about {
+            RetentionIssue::Held { users, count } => {
                 let names: Vec<&str> = users.iter().map(|user| &*user.uid).collect();
                 format!("held {} by {count}: {}", finding.key.name, names.join(" "))
             }
-            About::Orphaned => format!("orphaned {}", finding.key.name),
-            About::ManyOwners(count) => format!("many {} {count}", finding.key.name),
-            About::OwnerListFull(count) => format!("full {} {count}", finding.key.name),
+            RetentionIssue::Orphaned => format!("orphaned {}", finding.key.name),
+            RetentionIssue::ManyOwners(count) => format!("many {} {count}", finding.key.name),
+            RetentionIssue::OwnerListFull(count) => format!("full {} {count}", finding.key.name),
         },
     }
 }

@@ -5,34 +5,34 @@ use alloc::vec::Vec;
 
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::intent::{Ending, Intent, Propagation, Subject};
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::intent::{ControllerIntent, IntentPropagation, InvolvedObject, MessageSuffix};
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 use crate::{job, owner, time};
 
 /// Deletes a Job with its pods.
-pub(super) fn deletion(job: &Seen, about: &Subject) -> Intent {
+pub(super) fn deletion(job: &VersionedObject, about: &InvolvedObject) -> ControllerIntent {
     let done = about.normal("SuccessfulDelete", format!("Deleted job {}", job.name()));
-    let refused = about.warning("FailedDelete", "Deleted job: ").ending(Ending::Error);
-    Intent::delete(Resource::Jobs, job)
-        .propagating(Propagation::Background)
+    let refused = about.warning("FailedDelete", "Deleted job: ").ending(MessageSuffix::Error);
+    ControllerIntent::delete(BuiltinResource::Jobs, job)
+        .propagating(IntentPropagation::Background)
         .when_done(done)
         .when_refused(refused)
         .independent()
 }
 
 /// The finished Jobs that are too many, oldest first.
-pub(super) fn surplus(cron: &Object, jobs: &[Seen]) -> Vec<Seen> {
+pub(super) fn surplus(cron: &Object, jobs: &[VersionedObject]) -> Vec<VersionedObject> {
     let mut surplus = Vec::new();
     for (end, limit) in
         [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")]
     {
         let Some(limit) = cron.int_at(&["spec", limit]) else { continue };
-        let ended = |job: &&Seen| {
+        let ended = |job: &&VersionedObject| {
             let how = job::finished(job).and_then(|condition| condition.str_at(&["type"]));
             how == Some(end) && !owner::deleting(job)
         };
-        let mut old: Vec<Seen> = jobs.iter().filter(ended).cloned().collect();
+        let mut old: Vec<VersionedObject> = jobs.iter().filter(ended).cloned().collect();
         old.sort_by_key(|job| {
             let start = time::at(job, &["status", "startTime"]);
             // What never started comes last.

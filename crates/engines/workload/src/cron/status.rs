@@ -8,24 +8,24 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::intent::{Door, Intent, Note, Subject};
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::intent::{ControllerIntent, EventReport, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{job, owner, time};
 
 /// The status as it should be, and what to tell once it is written.
-pub(super) struct Status {
+pub(super) struct CronJobStatus {
     known: Object,
     pub(super) active: Vec<Value>,
     pub(super) last_start: Option<Timestamp>,
     last_success: Option<Timestamp>,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<EventReport>,
 }
 
-impl Status {
+impl CronJobStatus {
     /// What the status says.
-    pub(super) fn of(cron: &Object) -> Status {
-        Status {
+    pub(super) fn of(cron: &Object) -> CronJobStatus {
+        CronJobStatus {
             known: cron.map_at(&["status"]).cloned().unwrap_or_default(),
             active: cron.list_at(&["status", "active"]).to_vec(),
             last_start: time::at(cron, &["status", "lastScheduleTime"]),
@@ -40,10 +40,10 @@ impl Status {
     }
 
     /// Adds a Job to those that run.
-    pub(super) fn start(&mut self, job: &Seen) {
+    pub(super) fn start(&mut self, job: &VersionedObject) {
         self.active.push(json!({
-            "kind": Resource::Jobs.kind(),
-            "apiVersion": Resource::Jobs.api_version(),
+            "kind": BuiltinResource::Jobs.kind(),
+            "apiVersion": BuiltinResource::Jobs.api_version(),
             "name": job.name(),
             "namespace": job.namespace(),
             "uid": owner::uid(job),
@@ -57,7 +57,7 @@ impl Status {
     }
 
     /// Takes note of a Job that has ended.
-    pub(super) fn end(&mut self, job: &Object, about: &Subject) {
+    pub(super) fn end(&mut self, job: &Object, about: &InvolvedObject) {
         let Some(condition) = job::finished(job) else { return };
         let how = condition.str_at(&["type"]).unwrap_or_default();
         if self.runs(job) {
@@ -71,11 +71,11 @@ impl Status {
     }
 
     /// Takes those that run and are no longer there from the list.
-    pub(super) fn miss(&mut self, view: &dyn View, about: &Subject) {
+    pub(super) fn miss(&mut self, view: &dyn ClusterView, about: &InvolvedObject) {
         let mut notes = Vec::new();
         self.active.retain(|entry| {
             let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-            let found = view.get(Resource::Jobs, text("namespace"), text("name"));
+            let found = view.get(BuiltinResource::Jobs, text("namespace"), text("name"));
             let there = found.is_some_and(|job| owner::uid(&job) == text("uid"));
             if !there {
                 let message = format!("Active job went missing: {}", text("name"));
@@ -87,7 +87,7 @@ impl Status {
     }
 
     /// Writes the status if it differs, then tells.
-    pub(super) fn write(self, cron: &Seen) -> Vec<Intent> {
+    pub(super) fn write(self, cron: &VersionedObject) -> Vec<ControllerIntent> {
         let mut status = self.known.clone();
         if self.active.is_empty() {
             status.remove("active");
@@ -106,8 +106,13 @@ impl Status {
         }
         let mut object = Object::clone(&cron.object);
         object.insert("status".to_string(), Value::Object(status));
-        let write = Intent::update(Resource::CronJobs, object, Door::Status, cron.revision);
-        [write].into_iter().chain(self.notes.into_iter().map(Intent::tell)).collect()
+        let write = ControllerIntent::update(
+            BuiltinResource::CronJobs,
+            object,
+            UpdateEndpoint::Status,
+            cron.revision,
+        );
+        [write].into_iter().chain(self.notes.into_iter().map(ControllerIntent::tell)).collect()
     }
 }
 

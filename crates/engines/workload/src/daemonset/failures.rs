@@ -7,7 +7,7 @@ use core::time::Duration;
 use jiff::Timestamp;
 use tenure_machinery::{Object, ObjectExt};
 
-use crate::controller::Memory;
+use crate::controller::ReconcileMemory;
 use crate::time;
 
 const FIRST_SECONDS: i64 = 1;
@@ -15,31 +15,33 @@ const LONGEST_SECONDS: i64 = 15 * 60;
 
 /// What a DaemonSet remembers of failed pods, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failures {
+pub struct PodFailures {
     /// The generation these failures belong to; another one starts afresh.
     generation: i64,
-    nodes: BTreeMap<String, Failure>,
+    nodes: BTreeMap<String, FailureBackoff>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Failure {
+struct FailureBackoff {
     last: Timestamp,
     wait_seconds: i64,
 }
 
-impl Failures {
+impl PodFailures {
     /// What the last pass left, unless the set has changed since.
-    pub(super) fn recall(memory: &Memory, set: &Object) -> Failures {
+    pub(super) fn recall(memory: &ReconcileMemory, set: &Object) -> PodFailures {
         let generation = set.int_at(&["status", "observedGeneration"]).unwrap_or_default();
         match memory {
-            Memory::Failures(failures) if failures.generation == generation => failures.clone(),
-            _ => Failures { generation, nodes: BTreeMap::new() },
+            ReconcileMemory::Failures(failures) if failures.generation == generation => {
+                failures.clone()
+            }
+            _ => PodFailures { generation, nodes: BTreeMap::new() },
         }
     }
 
     /// Counts a failure, or says how long to wait before it may be counted.
     pub(super) fn count(&mut self, node: &str, now: Timestamp) -> Result<(), Duration> {
-        let old = |failure: &Failure| time::after(failure.last, 2 * LONGEST_SECONDS) < now;
+        let old = |failure: &FailureBackoff| time::after(failure.last, 2 * LONGEST_SECONDS) < now;
         self.nodes.retain(|_, failure| !old(failure));
         let wait_seconds = match self.nodes.get(node) {
             Some(known) => {
@@ -51,21 +53,25 @@ impl Failures {
             }
             None => FIRST_SECONDS,
         };
-        self.nodes.insert(node.to_string(), Failure { last: now, wait_seconds });
+        self.nodes.insert(node.to_string(), FailureBackoff { last: now, wait_seconds });
         Ok(())
     }
 
     /// What to leave for the next pass.
-    pub(super) fn memory(self) -> Memory {
-        if self.nodes.is_empty() { Memory::Nothing } else { Memory::Failures(self) }
+    pub(super) fn memory(self) -> ReconcileMemory {
+        if self.nodes.is_empty() {
+            ReconcileMemory::Nothing
+        } else {
+            ReconcileMemory::Failures(self)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     //! Rules of spec/workload-controllers.md.
-    use super::Failures;
-    use crate::controller::Memory;
+    use super::PodFailures;
+    use crate::controller::ReconcileMemory;
     use core::time::Duration;
     use jiff::Timestamp;
     use tenure_machinery::Object;
@@ -76,7 +82,7 @@ mod tests {
 
     #[test]
     fn ds5_each_failure_on_a_node_doubles_the_wait() {
-        let mut failures = Failures::recall(&Memory::Nothing, &Object::new());
+        let mut failures = PodFailures::recall(&ReconcileMemory::Nothing, &Object::new());
         let mut now = 1_000;
         for wait in [1_u64, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900] {
             assert_eq!(failures.count("n1", at(now)), Ok(()));

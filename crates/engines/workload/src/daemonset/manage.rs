@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use tenure_machinery::ObjectExt;
 
 use super::update::max_surge;
-use super::{Failures, Land, Set, pods};
-use crate::controller::{Outcome, Pass};
+use super::{DaemonSetContext, Land, PodFailures, pods};
+use crate::controller::{Pass, ReconcileResult};
 use crate::history::REVISION_LABEL;
-use crate::intent::Intent;
-use crate::view::Seen;
+use crate::intent::ControllerIntent;
+use crate::view::VersionedObject;
 use crate::{owner, pod};
 
 /// How many pods one pass creates, and how many it deletes, at most (PT4).
@@ -19,21 +19,21 @@ const BURST: usize = 250;
 
 /// What is to be done about pods.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct DaemonPodPlan {
     /// Nodes that need a pod.
     pub(super) nodes: Vec<String>,
     /// Pods that have to go.
-    pub(super) pods: Vec<Seen>,
+    pub(super) pods: Vec<VersionedObject>,
 }
 
-impl Work {
+impl DaemonPodPlan {
     /// Adds it to a pass, and says whether there was anything (PT2, PT4).
     pub(super) fn order(
         &self,
-        set: &Set<'_>,
+        set: &DaemonSetContext<'_>,
         hash: &str,
         pass: &Pass<'_>,
-        out: &mut Outcome,
+        out: &mut ReconcileResult,
     ) -> bool {
         let new = pods::new(set, hash).filter(|_| !pod::namespace_closed(pass));
         let wanted = self.nodes.iter().take(BURST).filter_map(|node| Some((node, new.clone()?)));
@@ -51,14 +51,14 @@ impl Work {
 
 /// Adds what every node needs or has too much to a pass, and says whether there was anything.
 pub(super) fn plan(
-    set: &Set<'_>,
+    set: &DaemonSetContext<'_>,
     land: &Land,
     hash: &str,
     pass: &Pass<'_>,
-    mut failures: Failures,
-    out: &mut Outcome,
+    mut failures: PodFailures,
+    out: &mut ReconcileResult,
 ) -> bool {
-    let mut work = Work::default();
+    let mut work = DaemonPodPlan::default();
     for (node, place) in &land.places {
         let here = land.on(node);
         if place.run && here.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn plan(
 }
 
 /// Pods aimed at nodes that are no more: nobody would ever bind or end them (DS9).
-fn lost(land: &Land) -> Vec<Seen> {
+fn lost(land: &Land) -> Vec<VersionedObject> {
     let gone = land.pods.iter().filter(|(node, _)| !land.places.contains_key(*node));
     gone.flat_map(|(_, pods)| pods)
         .filter(|pod| pod::node(pod).is_empty() && !owner::deleting(pod))
@@ -86,13 +86,13 @@ fn lost(land: &Land) -> Vec<Seen> {
 
 /// Marks pods that have ended for removal, and gives the others (DS5).
 fn ended(
-    set: &Set<'_>,
+    set: &DaemonSetContext<'_>,
     node: &str,
-    here: &[Seen],
-    failures: &mut Failures,
-    work: &mut Work,
-    out: &mut Outcome,
-) -> Vec<Seen> {
+    here: &[VersionedObject],
+    failures: &mut PodFailures,
+    work: &mut DaemonPodPlan,
+    out: &mut ReconcileResult,
+) -> Vec<VersionedObject> {
     let mut running = Vec::new();
     for pod in here.iter().filter(|pod| !owner::deleting(pod)) {
         let name = format!("{}/{}", pod.namespace(), pod.name());
@@ -102,7 +102,7 @@ fn ended(
                     let words = format!(
                         "Found failed daemon pod {name} on node {node}, will try to kill it"
                     );
-                    out.push(Intent::tell(set.about.warning("FailedDaemonPod", words)));
+                    out.push(ControllerIntent::tell(set.about.warning("FailedDaemonPod", words)));
                     work.pods.push(pod.clone());
                 }
                 Err(wait) => out.wake_after(wait),
@@ -111,7 +111,7 @@ fn ended(
                 let words = format!(
                     "Found succeeded daemon pod {name} on node {node}, will try to delete it"
                 );
-                out.push(Intent::tell(set.about.normal("SucceededDaemonPod", words)));
+                out.push(ControllerIntent::tell(set.about.normal("SucceededDaemonPod", words)));
                 work.pods.push(pod.clone());
             }
             _ => running.push(pod.clone()),
@@ -121,7 +121,14 @@ fn ended(
 }
 
 /// Leaves one pod on a node, or with surge an old one and a new one (DS5).
-fn settle(set: &Set<'_>, node: &str, run: bool, running: Vec<Seen>, hash: &str, work: &mut Work) {
+fn settle(
+    set: &DaemonSetContext<'_>,
+    node: &str,
+    run: bool,
+    running: Vec<VersionedObject>,
+    hash: &str,
+    work: &mut DaemonPodPlan,
+) {
     if max_surge(set, 1) == 0 {
         // The pods come oldest first.
         work.pods.extend(running.into_iter().skip(1));
@@ -133,10 +140,11 @@ fn settle(set: &Set<'_>, node: &str, run: bool, running: Vec<Seen>, hash: &str, 
     if running.len() <= 1 {
         return;
     }
-    let is_new = |pod: &&Seen| owner::label(pod, REVISION_LABEL) == Some(hash);
+    let is_new = |pod: &&VersionedObject| owner::label(pod, REVISION_LABEL) == Some(hash);
     let new = running.iter().find(is_new);
     let old = running.iter().find(|pod| !is_new(pod));
-    let kept = |pod: &Seen| [new, old].into_iter().flatten().any(|k| k.name() == pod.name());
+    let kept =
+        |pod: &VersionedObject| [new, old].into_iter().flatten().any(|k| k.name() == pod.name());
     work.pods.extend(running.iter().filter(|pod| !kept(pod)).cloned());
     if let (Some(new), Some(old)) = (new, old)
         && (!pod::ready(old) || set.available(new))

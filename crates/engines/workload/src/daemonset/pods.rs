@@ -7,9 +7,9 @@ use core::cmp::Ordering;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::Set;
+use super::DaemonSetContext;
 use crate::history::REVISION_LABEL;
-use crate::resource::Resource;
+use crate::resource::BuiltinResource;
 use crate::{owner, pod, time};
 
 const GENERATION_LABEL: &str = "pod-template-generation";
@@ -68,9 +68,9 @@ pub(super) fn updated(set: &Object, pod: &Object, hash: &str) -> bool {
 }
 
 /// A pod for any node; `None` when the template has no labels.
-pub(super) fn new(set: &Set<'_>, hash: &str) -> Option<Object> {
+pub(super) fn new(set: &DaemonSetContext<'_>, hash: &str) -> Option<Object> {
     let template = set.object.map_at(&["spec", "template"])?;
-    let mut pod = pod::from_template(template, Resource::DaemonSets, set.object)?;
+    let mut pod = pod::from_template(template, BuiltinResource::DaemonSets, set.object)?;
     let labels = pod.map_mut("metadata").map_mut("labels");
     if let Some(generation) = generation(set.object) {
         labels.insert(GENERATION_LABEL.to_string(), generation.to_string().into());

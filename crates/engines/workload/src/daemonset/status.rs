@@ -5,13 +5,17 @@ use alloc::string::ToString;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::{Land, Set, pods};
-use crate::intent::{Door, Intent};
-use crate::resource::Resource;
+use super::{DaemonSetContext, Land, pods};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::{owner, pod};
 
 /// The write of a status that differs from the stored one.
-pub(super) fn changed(set: &Set<'_>, land: &Land, hash: &str) -> Option<Intent> {
+pub(super) fn changed(
+    set: &DaemonSetContext<'_>,
+    land: &Land,
+    hash: &str,
+) -> Option<ControllerIntent> {
     let known = set.object.map_at(&["status"]).cloned().unwrap_or_default();
     let status = new(set, &known, land, hash);
     if status == known {
@@ -19,10 +23,15 @@ pub(super) fn changed(set: &Set<'_>, land: &Land, hash: &str) -> Option<Intent> 
     }
     let mut object = Object::clone(&set.object.object);
     object.insert("status".to_string(), Value::Object(status));
-    Some(Intent::update(Resource::DaemonSets, object, Door::Status, set.object.revision))
+    Some(ControllerIntent::update(
+        BuiltinResource::DaemonSets,
+        object,
+        UpdateEndpoint::Status,
+        set.object.revision,
+    ))
 }
 
-fn new(set: &Set<'_>, known: &Object, land: &Land, hash: &str) -> Object {
+fn new(set: &DaemonSetContext<'_>, known: &Object, land: &Land, hash: &str) -> Object {
     let (mut current, mut misplaced, mut ready, mut updated, mut available) = (0, 0, 0, 0, 0);
     for (node, place) in &land.places {
         // Of several pods on a node the first one counts.

@@ -10,19 +10,19 @@ use alloc::vec::Vec;
 
 use tenure_machinery::ObjectExt;
 
-use super::manage::Work;
-use super::{Land, Set, pods};
-use crate::controller::{Outcome, Pass};
+use super::manage::DaemonPodPlan;
+use super::{DaemonSetContext, Land, pods};
+use crate::controller::{Pass, ReconcileResult};
 use crate::owner;
 use crate::share::{self, Round};
-use crate::view::Seen;
+use crate::view::VersionedObject;
 
 /// How many nodes may have two pods; zero unless the strategy says so.
-pub(super) fn max_surge(set: &Set<'_>, wanted: i64) -> i64 {
+pub(super) fn max_surge(set: &DaemonSetContext<'_>, wanted: i64) -> i64 {
     amount(set, "maxSurge", wanted)
 }
 
-fn amount(set: &Set<'_>, name: &str, wanted: i64) -> i64 {
+fn amount(set: &DaemonSetContext<'_>, name: &str, wanted: i64) -> i64 {
     if !set.rolls() {
         return 0;
     }
@@ -31,7 +31,13 @@ fn amount(set: &Set<'_>, name: &str, wanted: i64) -> i64 {
 }
 
 /// Adds the replacement of old pods to a pass.
-pub(super) fn plan(set: &Set<'_>, land: &Land, hash: &str, pass: &Pass<'_>, out: &mut Outcome) {
+pub(super) fn plan(
+    set: &DaemonSetContext<'_>,
+    land: &Land,
+    hash: &str,
+    pass: &Pass<'_>,
+    out: &mut ReconcileResult,
+) {
     let wanted = land.wanted();
     let surge = max_surge(set, wanted);
     let unavailable = amount(set, "maxUnavailable", wanted);
@@ -46,10 +52,10 @@ pub(super) fn plan(set: &Set<'_>, land: &Land, hash: &str, pass: &Pass<'_>, out:
 
 /// The new and the old pod of a node; `None` when there are several of either.
 fn pair<'a>(
-    set: &Set<'_>,
-    here: &'a [Seen],
+    set: &DaemonSetContext<'_>,
+    here: &'a [VersionedObject],
     hash: &str,
-) -> Option<(Option<&'a Seen>, Option<&'a Seen>)> {
+) -> Option<(Option<&'a VersionedObject>, Option<&'a VersionedObject>)> {
     let (mut new, mut old) = (None, None);
     for pod in here.iter().filter(|pod| !owner::deleting(pod)) {
         let slot = if pods::updated(set.object, pod, hash) { &mut new } else { &mut old };
@@ -61,16 +67,22 @@ fn pair<'a>(
 }
 
 /// All nodes that should have a pod or have one.
-fn nodes(land: &Land) -> impl Iterator<Item = (&String, &[Seen])> {
+fn nodes(land: &Land) -> impl Iterator<Item = (&String, &[VersionedObject])> {
     let empty = land.places.iter().filter(|(node, place)| place.run && land.on(node).is_empty());
     let empty = empty.map(|(node, _)| (node, &[][..]));
     land.pods.iter().map(|(node, pods)| (node, pods.as_slice())).chain(empty)
 }
 
 /// Ends old pods so that no more than so many nodes are without an available one.
-fn replace(set: &Set<'_>, land: &Land, hash: &str, max_unavailable: i64) -> Work {
+fn replace(
+    set: &DaemonSetContext<'_>,
+    land: &Land,
+    hash: &str,
+    max_unavailable: i64,
+) -> DaemonPodPlan {
     let mut unavailable = 0_i64;
-    let (mut must_go, mut may_go): (Vec<Seen>, Vec<Seen>) = (Vec::new(), Vec::new());
+    let (mut must_go, mut may_go): (Vec<VersionedObject>, Vec<VersionedObject>) =
+        (Vec::new(), Vec::new());
     for (_, here) in nodes(land) {
         match pair(set, here, hash) {
             Some((Some(new), None)) => unavailable += i64::from(!set.available(new)),
@@ -85,15 +97,21 @@ fn replace(set: &Set<'_>, land: &Land, hash: &str, max_unavailable: i64) -> Work
     }
     let budget = usize::try_from(max_unavailable.saturating_sub(unavailable)).unwrap_or_default();
     must_go.extend(may_go.into_iter().take(budget));
-    Work { nodes: Vec::new(), pods: must_go }
+    DaemonPodPlan { nodes: Vec::new(), pods: must_go }
 }
 
 /// Makes new pods beside old ones, and ends old ones that are no longer needed.
-fn surpass(set: &Set<'_>, land: &Land, hash: &str, max_surge: i64, wanted: i64) -> Work {
-    let mut work = Work::default();
+fn surpass(
+    set: &DaemonSetContext<'_>,
+    land: &Land,
+    hash: &str,
+    max_surge: i64,
+    wanted: i64,
+) -> DaemonPodPlan {
+    let mut work = DaemonPodPlan::default();
     let (mut surged, mut available) = (0_i64, 0_i64);
     let mut candidates: Vec<String> = Vec::new();
-    let mut leaving: Vec<Seen> = Vec::new();
+    let mut leaving: Vec<VersionedObject> = Vec::new();
     for (node, here) in nodes(land) {
         let Some((new, old)) = pair(set, here, hash) else {
             surged += 1;

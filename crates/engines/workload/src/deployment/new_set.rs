@@ -9,10 +9,10 @@ use tenure_machinery::{Object, ObjectExt};
 use super::annotations;
 use super::math::grown;
 use super::rollout::Rollout;
-use super::sets::Set;
+use super::sets::ReplicaSetDraft;
 use super::status::PROGRESSING;
-use crate::intent::{Refused, Verb};
-use crate::resource::Resource;
+use crate::intent::{FailedIntent, Verb};
+use crate::resource::BuiltinResource;
 use crate::template::HASH_LABEL;
 use crate::{condition, owner, template};
 
@@ -20,7 +20,7 @@ use crate::{condition, owner, template};
 const NAME_CHARS_MAX: usize = 253;
 
 /// The oldest ReplicaSet whose template is the Deployment's (DP3); they come oldest first.
-pub(super) fn find(deployment: &Object, sets: &[Set]) -> Option<usize> {
+pub(super) fn find(deployment: &Object, sets: &[ReplicaSetDraft]) -> Option<usize> {
     let wanted = deployment.map_at(&["spec", "template"])?;
     sets.iter().position(|set| set.template().is_some_and(|has| template::same(has, wanted)))
 }
@@ -28,7 +28,8 @@ pub(super) fn find(deployment: &Object, sets: &[Set]) -> Option<usize> {
 impl Rollout<'_> {
     /// One more than the highest number of the old ReplicaSets.
     fn next_revision(&self) -> i64 {
-        let highest = self.old_sets().filter_map(Set::revision).max().unwrap_or_default().max(0);
+        let highest =
+            self.old_sets().filter_map(ReplicaSetDraft::revision).max().unwrap_or_default().max(0);
         highest.saturating_add(1)
     }
 
@@ -60,10 +61,10 @@ impl Rollout<'_> {
             return true;
         }
         let revision = self.next_revision();
-        let Some(mut set) = self.composed(revision).map(Set::new) else { return false };
+        let Some(mut set) = self.composed(revision).map(ReplicaSetDraft::new) else { return false };
         let name = set.name().to_string();
         let namespace = &self.pass.key.namespace;
-        if self.pass.view.get(Resource::ReplicaSets, namespace, &name).is_some() {
+        if self.pass.view.get(BuiltinResource::ReplicaSets, namespace, &name).is_some() {
             self.count_collision();
             return false;
         }
@@ -105,13 +106,13 @@ impl Rollout<'_> {
         let min_ready = deployment.int_at(&["spec", "minReadySeconds"]).unwrap_or_default();
         set_min_ready(spec.as_object_mut()?, min_ready);
         let mut set = json!({
-            "apiVersion": Resource::ReplicaSets.api_version(),
-            "kind": Resource::ReplicaSets.kind(),
+            "apiVersion": BuiltinResource::ReplicaSets.api_version(),
+            "kind": BuiltinResource::ReplicaSets.kind(),
             "metadata": {
                 "name": named(deployment.name(), &hash),
                 "namespace": deployment.namespace(),
                 "labels": labels,
-                "ownerReferences": [owner::entry(Resource::Deployments, deployment)],
+                "ownerReferences": [owner::entry(BuiltinResource::Deployments, deployment)],
             },
             "spec": spec,
         });
@@ -132,10 +133,10 @@ impl Rollout<'_> {
     }
 
     /// Why creating this ReplicaSet failed in the pass before, unless the name was taken.
-    fn refused_before(&self, name: &str) -> Option<Refused> {
-        let ours = |refused: &&Refused| {
+    fn refused_before(&self, name: &str) -> Option<FailedIntent> {
+        let ours = |refused: &&FailedIntent| {
             refused.verb == Verb::Create
-                && refused.resource == Some(Resource::ReplicaSets)
+                && refused.resource == Some(BuiltinResource::ReplicaSets)
                 && refused.name == name
                 && refused.reason != "AlreadyExists"
         };
@@ -143,7 +144,7 @@ impl Rollout<'_> {
     }
 
     /// Says that creating failed, then tries again; the rest of the pass waits for that.
-    fn try_again(&mut self, set: Set, refused: &Refused) {
+    fn try_again(&mut self, set: ReplicaSetDraft, refused: &FailedIntent) {
         let name = set.name();
         let words = format!("Failed to create new replica set \"{name}\": {}", refused.message);
         if self.has_deadline() {

@@ -11,13 +11,13 @@ use tenure_machinery::{Object, ObjectExt};
 
 use super::annotations::{self, ROLLBACK};
 use super::rollout::Rollout;
-use super::sets::Set;
-use crate::intent::{Door, Intent, Note};
-use crate::resource::Resource;
+use super::sets::ReplicaSetDraft;
+use crate::intent::{ControllerIntent, EventReport, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::template::{self, HASH_LABEL};
 
 /// The revision that is asked for; zero means the one before the current.
-pub(super) fn asked(deployment: &Object) -> Option<i64> {
+pub(super) fn requested_revision(deployment: &Object) -> Option<i64> {
     crate::owner::annotation(deployment, ROLLBACK)?.parse().ok()
 }
 
@@ -25,7 +25,7 @@ impl Rollout<'_> {
     /// Changes the template, or gives up; in either case the annotation goes.
     pub(super) fn roll_back(&mut self, asked: i64) {
         self.sync_revision();
-        let waiting = self.new.is_none() || self.sets.iter().any(Set::is_changed);
+        let waiting = self.new.is_none() || self.sets.iter().any(ReplicaSetDraft::is_changed);
         if waiting || self.revision_differs() {
             // The numbers must be right before one of them is looked for; the next pass sees them.
             if self.make_new_set() {
@@ -37,8 +37,13 @@ impl Rollout<'_> {
         let revision = if asked == 0 { self.last_revision() } else { asked };
         let (object, note) = self.restored(asked, revision);
         let seen = self.deployment.revision;
-        let update = Intent::update(Resource::Deployments, object, Door::Main, seen);
-        self.out.intents.extend([update, Intent::tell(note)]);
+        let update = ControllerIntent::update(
+            BuiltinResource::Deployments,
+            object,
+            UpdateEndpoint::Main,
+            seen,
+        );
+        self.out.intents.extend([update, ControllerIntent::tell(note)]);
     }
 
     fn revision_differs(&self) -> bool {
@@ -48,13 +53,14 @@ impl Rollout<'_> {
 
     /// The second highest number of all ReplicaSets, or zero.
     fn last_revision(&self) -> i64 {
-        let mut numbers: Vec<i64> = self.sets.iter().filter_map(Set::revision).collect();
+        let mut numbers: Vec<i64> =
+            self.sets.iter().filter_map(ReplicaSetDraft::revision).collect();
         numbers.sort_unstable();
         numbers.iter().rev().nth(1).copied().unwrap_or_default().max(0)
     }
 
     /// The Deployment as it should be, and what is told about it.
-    fn restored(&self, asked: i64, revision: i64) -> (Object, Note) {
+    fn restored(&self, asked: i64, revision: i64) -> (Object, EventReport) {
         let mut object = Object::clone(&self.deployment.object);
         object.map_mut("metadata").map_mut("annotations").remove(ROLLBACK);
         let about = &self.about;

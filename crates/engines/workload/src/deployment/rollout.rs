@@ -9,25 +9,25 @@ use tenure_machinery::{Object, ObjectExt};
 use super::annotations::REVISION;
 use super::math::Slack;
 use super::new_set::find;
-use super::sets::Set;
-use crate::controller::{Outcome, Pass};
-use crate::intent::{Door, Intent, Subject};
+use super::sets::ReplicaSetDraft;
+use crate::controller::{Pass, ReconcileResult};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
 use crate::owner;
 use crate::replicas::wanted;
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 
 /// What a pass knows and has changed so far.
 pub(super) struct Rollout<'a> {
     pub(super) pass: Pass<'a>,
-    pub(super) deployment: Seen,
-    pub(super) about: Subject,
+    pub(super) deployment: VersionedObject,
+    pub(super) about: InvolvedObject,
     /// The wanted size.
     pub(super) wanted: i64,
     pub(super) slack: Slack,
     pub(super) paused: bool,
     /// All ReplicaSets, oldest first.
-    pub(super) sets: Vec<Set>,
+    pub(super) sets: Vec<ReplicaSetDraft>,
     /// Where among them the one with the Deployment's template is.
     pub(super) new: Option<usize>,
     /// The conditions as this pass has changed them.
@@ -37,17 +37,22 @@ pub(super) struct Rollout<'a> {
     /// The status that this pass ends with.
     pub(super) status: Option<Object>,
     /// Deletions, after all other writes of ReplicaSets.
-    pub(super) deletions: Vec<Intent>,
+    pub(super) deletions: Vec<ControllerIntent>,
     /// What comes after everything else, and when to look again.
-    pub(super) out: Outcome,
+    pub(super) out: ReconcileResult,
 }
 
 impl<'a> Rollout<'a> {
-    pub(super) fn new(pass: &Pass<'a>, deployment: Seen, sets: Vec<Seen>) -> Rollout<'a> {
-        let mut sets: Vec<Set> = sets.into_iter().map(Set::stored).collect();
+    pub(super) fn new(
+        pass: &Pass<'a>,
+        deployment: VersionedObject,
+        sets: Vec<VersionedObject>,
+    ) -> Rollout<'a> {
+        let mut sets: Vec<ReplicaSetDraft> =
+            sets.into_iter().map(ReplicaSetDraft::stored).collect();
         sets.sort_by(|one, other| one.age().cmp(&other.age()));
         let size = wanted(&deployment);
-        let about = Subject::of(Resource::Deployments, &deployment);
+        let about = InvolvedObject::of(BuiltinResource::Deployments, &deployment);
         Rollout {
             pass: *pass,
             wanted: size,
@@ -60,13 +65,13 @@ impl<'a> Rollout<'a> {
             revision: None,
             status: None,
             deletions: Vec::new(),
-            out: Outcome::default(),
+            out: ReconcileResult::default(),
             deployment,
         }
     }
 
     /// Everything that is to be written, in order: ReplicaSets, deletions, the Deployment's status.
-    pub(super) fn finish(mut self) -> Outcome {
+    pub(super) fn finish(mut self) -> ReconcileResult {
         let status = self.status_write();
         let mut out = self.out;
         let mut intents = Vec::new();
@@ -81,7 +86,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// One write for status, conditions and the revision annotation, if any of them differs (DP7).
-    fn status_write(&mut self) -> Option<Intent> {
+    fn status_write(&mut self) -> Option<ControllerIntent> {
         let seen = &self.deployment;
         let known = owner::annotation(seen, REVISION);
         let revision = self.revision.take().filter(|revision| known != Some(revision));
@@ -96,11 +101,16 @@ impl<'a> Rollout<'a> {
         if let Some(status) = status {
             object.insert("status".to_string(), Value::Object(status));
         }
-        Some(Intent::update(Resource::Deployments, object, Door::Status, seen.revision))
+        Some(ControllerIntent::update(
+            BuiltinResource::Deployments,
+            object,
+            UpdateEndpoint::Status,
+            seen.revision,
+        ))
     }
 
     /// The ReplicaSet with the Deployment's template.
-    pub(super) fn new_set(&self) -> Option<&Set> {
+    pub(super) fn new_set(&self) -> Option<&ReplicaSetDraft> {
         self.sets.get(self.new?)
     }
 
@@ -111,19 +121,19 @@ impl<'a> Rollout<'a> {
     }
 
     /// All other ReplicaSets, oldest first.
-    pub(super) fn old_sets(&self) -> impl Iterator<Item = &Set> {
+    pub(super) fn old_sets(&self) -> impl Iterator<Item = &ReplicaSetDraft> {
         let new = self.new;
         self.sets.iter().enumerate().filter(move |(at, _)| Some(*at) != new).map(|(_, set)| set)
     }
 
     /// How many pods all ReplicaSets want together.
     pub(super) fn total(&self) -> i64 {
-        self.sets.iter().map(Set::replicas).sum()
+        self.sets.iter().map(ReplicaSetDraft::replicas).sum()
     }
 
     /// How many pods of all ReplicaSets are available.
     pub(super) fn available(&self) -> i64 {
-        self.sets.iter().map(Set::available).sum()
+        self.sets.iter().map(ReplicaSetDraft::available).sum()
     }
 
     /// Sets the size of one ReplicaSet; says whether that changed it.

@@ -7,12 +7,13 @@ use tenure_machinery::ObjectExt as _;
 use super::annotations::{DESIRED, MAX};
 use super::math::{part, recreates};
 use super::rollout::Rollout;
-use super::sets::Set;
+use super::sets::ReplicaSetDraft;
 
 impl Rollout<'_> {
     /// Whether an active ReplicaSet was last scaled for another size of the Deployment (DP2).
     pub(super) fn size_changed(&self) -> bool {
-        let differs = |set: &Set| set.noted_size(DESIRED).is_some_and(|size| size != self.wanted);
+        let differs =
+            |set: &ReplicaSetDraft| set.noted_size(DESIRED).is_some_and(|size| size != self.wanted);
         self.sets.iter().any(|set| set.active() && differs(set))
     }
 
@@ -58,7 +59,7 @@ impl Rollout<'_> {
         let limit = if self.wanted > 0 { self.wanted.saturating_add(self.slack.surge) } else { 0 };
         let to_add = limit - self.total();
         let mut places: Vec<usize> = (0..self.sets.len()).collect();
-        places.retain(|place| self.sets.get(*place).is_some_and(Set::active));
+        places.retain(|place| self.sets.get(*place).is_some_and(ReplicaSetDraft::active));
         self.by_size(&mut places, to_add > 0);
         let mut sizes: Vec<(usize, i64)> = Vec::new();
         let mut added = 0;
@@ -81,8 +82,8 @@ impl Rollout<'_> {
 
     /// Largest first; of the same size newer first when growing, older first when shrinking.
     fn by_size(&self, places: &mut [usize], growing: bool) {
-        let size = |place: usize| self.sets.get(place).map_or(0, Set::replicas);
-        let age = |place: usize| self.sets.get(place).map(Set::age);
+        let size = |place: usize| self.sets.get(place).map_or(0, ReplicaSetDraft::replicas);
+        let age = |place: usize| self.sets.get(place).map(ReplicaSetDraft::age);
         places.sort_by(|one, other| {
             let ages = age(*one).cmp(&age(*other));
             let ages = if growing { ages.reverse() } else { ages };
@@ -91,7 +92,7 @@ impl Rollout<'_> {
     }
 
     /// The part of one ReplicaSet, never more than what is left to share out.
-    fn part(&self, set: &Set, to_add: i64, added: i64) -> i64 {
+    fn part(&self, set: &ReplicaSetDraft, to_add: i64, added: i64) -> i64 {
         if to_add == 0 || to_add == added {
             return 0;
         }

@@ -8,29 +8,29 @@ use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::annotations::{DESIRED, MAX, REVISION};
-use crate::intent::{Door, Ending, Intent, Note, Subject};
+use crate::intent::{ControllerIntent, EventReport, InvolvedObject, MessageSuffix, UpdateEndpoint};
 use crate::replicas::wanted;
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 use crate::{owner, time};
 
 /// A ReplicaSet, the changes this pass made to it, and what to tell once they are written.
-pub(super) struct Set {
+pub(super) struct ReplicaSetDraft {
     /// As stored; of one still to be created, as it will be.
-    stored: Seen,
+    stored: VersionedObject,
     changed: Option<Object>,
     exists: bool,
-    notes: Vec<Note>,
+    notes: Vec<EventReport>,
 }
 
-impl Set {
-    pub(super) fn stored(stored: Seen) -> Set {
-        Set { stored, changed: None, exists: true, notes: Vec::new() }
+impl ReplicaSetDraft {
+    pub(super) fn stored(stored: VersionedObject) -> ReplicaSetDraft {
+        ReplicaSetDraft { stored, changed: None, exists: true, notes: Vec::new() }
     }
 
-    pub(super) fn new(object: Object) -> Set {
-        let stored = Seen { object: object.into(), revision: Revision::ZERO };
-        Set { stored, changed: None, exists: false, notes: Vec::new() }
+    pub(super) fn new(object: Object) -> ReplicaSetDraft {
+        let stored = VersionedObject { object: object.into(), revision: Revision::ZERO };
+        ReplicaSetDraft { stored, changed: None, exists: false, notes: Vec::new() }
     }
 
     /// As it will be after this pass.
@@ -39,7 +39,7 @@ impl Set {
     }
 
     /// As it was before this pass.
-    pub(super) fn before(&self) -> &Seen {
+    pub(super) fn before(&self) -> &VersionedObject {
         &self.stored
     }
 
@@ -91,7 +91,7 @@ impl Set {
     }
 
     /// Sets the size and the annotations that say for which Deployment size it was meant.
-    pub(super) fn resize(&mut self, size: i64, desired: i64, max: i64, about: &Subject) {
+    pub(super) fn resize(&mut self, size: i64, desired: i64, max: i64, about: &InvolvedObject) {
         let old = self.replicas();
         let (desired, max) = (desired.to_string(), max.to_string());
         let noted = |key| owner::annotation(self.object(), key);
@@ -116,27 +116,33 @@ impl Set {
     }
 
     /// The writes that this pass wants, each followed by what it tells (DP19).
-    pub(super) fn intents(self, about: &Subject) -> Vec<Intent> {
+    pub(super) fn intents(self, about: &InvolvedObject) -> Vec<ControllerIntent> {
         let mut intents = Vec::new();
         if !self.exists {
             let object = self.changed.unwrap_or_else(|| Object::clone(&self.stored.object));
             let words = alloc::format!("Failed to create new replica set \"{}\": ", object.name());
-            let refused = about.warning("ReplicaSetCreateError", words).ending(Ending::Error);
+            let refused =
+                about.warning("ReplicaSetCreateError", words).ending(MessageSuffix::Error);
             intents.push(
-                Intent::create(Resource::ReplicaSets, object)
+                ControllerIntent::create(BuiltinResource::ReplicaSets, object)
                     .relying_on(about.living())
                     .when_refused(refused),
             );
         } else if let Some(object) = self.changed {
             let revision = self.stored.revision;
-            intents.push(Intent::update(Resource::ReplicaSets, object, Door::Main, revision));
+            intents.push(ControllerIntent::update(
+                BuiltinResource::ReplicaSets,
+                object,
+                UpdateEndpoint::Main,
+                revision,
+            ));
         }
-        intents.extend(self.notes.into_iter().map(Intent::tell));
+        intents.extend(self.notes.into_iter().map(ControllerIntent::tell));
         intents
     }
 
     /// Tells that it was created with some pods wanted.
-    pub(super) fn tell_created(&mut self, about: &Subject) {
+    pub(super) fn tell_created(&mut self, about: &InvolvedObject) {
         if self.replicas() > 0 {
             let note = scaled(about, self.name(), 0, self.replicas());
             self.notes.push(note);
@@ -157,7 +163,7 @@ impl Set {
     }
 }
 
-fn scaled(about: &Subject, name: &str, from: i64, to: i64) -> Note {
+fn scaled(about: &InvolvedObject, name: &str, from: i64, to: i64) -> EventReport {
     let way = if from < to { "up" } else { "down" };
     let words = alloc::format!("Scaled {way} replica set {name} from {from} to {to}");
     about.normal("ScalingReplicaSet", words)

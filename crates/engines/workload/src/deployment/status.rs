@@ -8,7 +8,7 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::rollout::Rollout;
-use super::sets::Set;
+use super::sets::ReplicaSetDraft;
 use crate::{condition, owner, time};
 
 /// Whether the rollout moves on.
@@ -117,7 +117,7 @@ impl Rollout<'_> {
             }
         }
         // A ReplicaSet that does not say makes the sum unknown.
-        let terminating: Option<i64> = self.sets.iter().map(Set::terminating).sum();
+        let terminating: Option<i64> = self.sets.iter().map(ReplicaSetDraft::terminating).sum();
         if let Some(terminating) = terminating {
             status.insert("terminatingReplicas".to_string(), terminating.into());
         }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::math::grown;
 use super::rollout::Rollout;
-use super::sets::Set;
-use crate::resource::Resource;
+use super::sets::ReplicaSetDraft;
+use crate::resource::BuiltinResource;
 use crate::{owner, pod};
 
 impl Rollout<'_> {
@@ -22,7 +22,7 @@ impl Rollout<'_> {
 
     /// Scales the new ReplicaSet towards the wanted size; says whether that changed it.
     fn grow_new(&mut self) -> bool {
-        let Some((place, own)) = self.new.zip(self.new_set().map(Set::replicas)) else {
+        let Some((place, own)) = self.new.zip(self.new_set().map(ReplicaSetDraft::replicas)) else {
             return false;
         };
         let size = if own > self.wanted {
@@ -38,7 +38,7 @@ impl Rollout<'_> {
         let min_available = self.wanted - self.slack.unavailable;
         let new_unavailable = self.new_set().map_or(0, |set| set.replicas() - set.available());
         let budget = self.total() - min_available - new_unavailable;
-        if budget <= 0 || !self.old_sets().any(Set::active) {
+        if budget <= 0 || !self.old_sets().any(ReplicaSetDraft::active) {
             return false;
         }
         // A ReplicaSet that has yet to act on its last size counts pods that are about to go.
@@ -48,18 +48,18 @@ impl Rollout<'_> {
         let unhealthy = self.shrink_by(budget, |set| set.replicas() - set.available());
         // What is gone was not available, so the count of available pods still holds.
         let spare = self.active_available() - min_available;
-        let healthy = if spare > 0 { self.shrink_by(spare, Set::replicas) } else { 0 };
+        let healthy = if spare > 0 { self.shrink_by(spare, ReplicaSetDraft::replicas) } else { 0 };
         unhealthy + healthy > 0
     }
 
     /// The available pods of the new ReplicaSet and of the old ones that still had some to begin with.
     fn active_available(&self) -> i64 {
         let old = self.old_sets().filter(|set| crate::replicas::wanted(set.before()) > 0);
-        old.chain(self.new_set()).map(Set::available).sum()
+        old.chain(self.new_set()).map(ReplicaSetDraft::available).sum()
     }
 
     /// Takes away up to `budget` pods, oldest ReplicaSet first, from each as much as `from` it allows.
-    fn shrink_by(&mut self, budget: i64, from: impl Fn(&Set) -> i64) -> i64 {
+    fn shrink_by(&mut self, budget: i64, from: impl Fn(&ReplicaSetDraft) -> i64) -> i64 {
         let mut taken = 0;
         let old: Vec<usize> = self.old().collect();
         for place in old {
@@ -104,7 +104,7 @@ impl Rollout<'_> {
                 || self
                     .pass
                     .view
-                    .owned_by(uid, Resource::Pods)
+                    .owned_by(uid, BuiltinResource::Pods)
                     .iter()
                     .any(|pod| owner::controlled_by(pod, uid) && !pod::terminal(pod))
         })

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::sight::Sight;
-use crate::controller::Memory;
-use crate::view::Seen;
+use super::job_view::JobView;
+use crate::controller::ReconcileMemory;
+use crate::view::VersionedObject;
 use crate::{condition, owner, time};
 
 const FIRST_SECONDS: i64 = 10;
@@ -18,7 +18,7 @@ const LONGEST_SECONDS: i64 = 10 * 60;
 
 /// What a Job remembers of failures since the last success.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Backoff {
+pub struct JobBackoff {
     /// The Job it is about; another one under its name starts afresh.
     job: String,
     failures: i64,
@@ -27,15 +27,15 @@ pub struct Backoff {
     heard: BTreeSet<String>,
 }
 
-impl Backoff {
+impl JobBackoff {
     /// What the last pass left, with the ends that are new since.
-    pub(super) fn recall(memory: &Memory, sight: &Sight<'_>) -> Backoff {
+    pub(super) fn recall(memory: &ReconcileMemory, sight: &JobView<'_>) -> JobBackoff {
         let job = owner::uid(sight.job);
         let known = match memory {
-            Memory::Backoff(known) if known.job == job => known.clone(),
-            _ => Backoff { job: job.to_string(), ..Backoff::default() },
+            ReconcileMemory::Backoff(known) if known.job == job => known.clone(),
+            _ => JobBackoff { job: job.to_string(), ..JobBackoff::default() },
         };
-        let unheard = |pod: &&Seen| !known.heard.contains(owner::uid(pod));
+        let unheard = |pod: &&VersionedObject| !known.heard.contains(owner::uid(pod));
         let success = sight.newly_succeeded.iter().filter(unheard).map(|pod| ended(pod)).max();
         let failed = sight.newly_failed.iter().filter(unheard).map(|pod| ended(pod));
         let mut next = known.clone();

@@ -15,21 +15,21 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::finish::Finish;
-use super::sight::{self, Sight};
+use super::job_view::{self, JobView};
 use super::{BURST, backoff, policy, tracked};
-use crate::view::Seen;
+use crate::view::VersionedObject;
 use crate::{owner, pod};
 
 /// The numbers of a status, and which pods may be let go of once it is written.
-pub(super) struct Tally {
+pub(super) struct JobPodCounts {
     pub(super) succeeded: i64,
     pub(super) failed: i64,
     pub(super) uncounted_succeeded: Vec<String>,
     pub(super) uncounted_failed: Vec<String>,
-    pub(super) strip: Vec<Seen>,
+    pub(super) strip: Vec<VersionedObject>,
 }
 
-impl Tally {
+impl JobPodCounts {
     /// Whether everything that ended is in a number.
     pub(super) fn settled(&self) -> bool {
         self.uncounted_succeeded.is_empty()
@@ -43,7 +43,7 @@ impl Tally {
     }
 }
 
-pub(super) fn tally(sight: &Sight<'_>, finish: Option<&Finish>) -> Tally {
+pub(super) fn tally(sight: &JobView<'_>, finish: Option<&Finish>) -> JobPodCounts {
     let mut tally = moved(sight);
     let waiting = waiting(sight);
     for pod in sight.pods.iter().filter(|pod| tracked(pod)) {
@@ -75,7 +75,7 @@ pub(super) fn tally(sight: &Sight<'_>, finish: Option<&Finish>) -> Tally {
 }
 
 /// The numbers with those pods that were named before and have let go since.
-fn moved(sight: &Sight<'_>) -> Tally {
+fn moved(sight: &JobView<'_>) -> JobPodCounts {
     let held: BTreeSet<&str> =
         sight.pods.iter().filter(|pod| tracked(pod)).map(|pod| owner::uid(pod)).collect();
     let number = |name: &str| sight.job.int_at(&["status", name]).unwrap_or_default();
@@ -91,12 +91,12 @@ fn moved(sight: &Sight<'_>) -> Tally {
     };
     let (succeeded, uncounted_succeeded) = split("succeeded");
     let (failed, uncounted_failed) = split("failed");
-    Tally { succeeded, failed, uncounted_succeeded, uncounted_failed, strip: Vec::new() }
+    JobPodCounts { succeeded, failed, uncounted_succeeded, uncounted_failed, strip: Vec::new() }
 }
 
 /// Whether a pod may be let go of: it has ended, or the whole Job has.
 fn may_go(
-    sight: &Sight<'_>,
+    sight: &JobView<'_>,
     finish: Option<&Finish>,
     waiting: &BTreeSet<&str>,
     pod: &Object,
@@ -109,17 +109,17 @@ fn may_go(
 
 /// With a limit for each piece the last failed pod of a piece stays until its successor is there,
 /// because the successor takes over its count of failures.
-fn waiting<'a>(sight: &'a Sight<'_>) -> BTreeSet<&'a str> {
+fn waiting<'a>(sight: &'a JobView<'_>) -> BTreeSet<&'a str> {
     predecessors(sight).into_iter().map(|(_, pod)| owner::uid(pod)).collect()
 }
 
 /// The last failed pod of each piece that is neither done nor given up nor worked on.
-pub(super) fn predecessors<'a>(sight: &'a Sight<'_>) -> Vec<(i64, &'a Seen)> {
+pub(super) fn predecessors<'a>(sight: &'a JobView<'_>) -> Vec<(i64, &'a VersionedObject)> {
     let Some(lost) = &sight.lost else { return Vec::new() };
-    let busy: BTreeSet<i64> = sight.active.iter().filter_map(|pod| sight::index(pod)).collect();
-    let mut last: Vec<(i64, &Seen)> = Vec::new();
+    let busy: BTreeSet<i64> = sight.active.iter().filter_map(|pod| job_view::index(pod)).collect();
+    let mut last: Vec<(i64, &VersionedObject)> = Vec::new();
     for pod in &sight.pods {
-        let Some(index) = sight::index(pod) else { continue };
+        let Some(index) = job_view::index(pod) else { continue };
         let open = !sight.done.has(index) && !lost.has(index) && !busy.contains(&index);
         if !open || !tracked(pod) || !sight.has_piece(pod) || !sight.failed(pod) {
             continue;
@@ -142,5 +142,5 @@ fn rank(pod: &Object) -> (i64, jiff::Timestamp) {
 
 /// How often a piece failed before this pod, counted or not.
 pub(super) fn absolute_failures(pod: &Object) -> i64 {
-    sight::failures(pod, sight::FAILURES) + sight::failures(pod, sight::IGNORED)
+    job_view::failures(pod, job_view::FAILURES) + job_view::failures(pod, job_view::IGNORED)
 }

@@ -5,8 +5,8 @@ use alloc::string::{String, ToString};
 use serde_json::Value;
 use tenure_machinery::ObjectExt;
 
+use super::job_view::JobView;
 use super::policy::{self, Judgement};
-use super::sight::Sight;
 use crate::condition;
 
 /// That a Job is over: told in the status at once, made final when its pods are gone and counted.
@@ -39,7 +39,7 @@ impl Finish {
 }
 
 /// What was decided before holds; then failures are looked at, then successes.
-pub(super) fn of(sight: &Sight<'_>) -> Option<Finish> {
+pub(super) fn of(sight: &JobView<'_>) -> Option<Finish> {
     known(sight, true)
         .or_else(|| known(sight, false))
         .or_else(|| by_policy(sight))
@@ -48,7 +48,7 @@ pub(super) fn of(sight: &Sight<'_>) -> Option<Finish> {
         .or_else(|| by_completions(sight))
 }
 
-fn known(sight: &Sight<'_>, success: bool) -> Option<Finish> {
+fn known(sight: &JobView<'_>, success: bool) -> Option<Finish> {
     let mut finish = Finish { known: true, ..Finish::new(success, "", "") };
     let conditions = sight.job.list_at(&["status", "conditions"]);
     let told = condition::find(conditions, finish.target())?;
@@ -60,7 +60,7 @@ fn known(sight: &Sight<'_>, success: bool) -> Option<Finish> {
     Some(finish)
 }
 
-fn by_policy(sight: &Sight<'_>) -> Option<Finish> {
+fn by_policy(sight: &JobView<'_>) -> Option<Finish> {
     let failed = sight.pods.iter().filter(|pod| sight.failed(pod));
     let mut judged = failed.map(|pod| policy::judge(sight.job, pod));
     judged.find_map(|judgement| match judgement {
@@ -69,7 +69,7 @@ fn by_policy(sight: &Sight<'_>) -> Option<Finish> {
     })
 }
 
-fn by_limits(sight: &Sight<'_>) -> Option<Finish> {
+fn by_limits(sight: &JobView<'_>) -> Option<Finish> {
     if sight.failures() > sight.spec.backoff_limit || restarted_too_often(sight) {
         let message = "Job has reached the specified backoff limit";
         return Some(Finish::failure("BackoffLimitExceeded", message));
@@ -81,7 +81,7 @@ fn by_limits(sight: &Sight<'_>) -> Option<Finish> {
 }
 
 /// Pods that restart in place are limited by their restarts.
-fn restarted_too_often(sight: &Sight<'_>) -> bool {
+fn restarted_too_often(sight: &JobView<'_>) -> bool {
     let policy = sight.job.str_at(&["spec", "template", "spec", "restartPolicy"]);
     if policy != Some("OnFailure") {
         return false;
@@ -99,7 +99,7 @@ fn restarted_too_often(sight: &Sight<'_>) -> bool {
     restarts > 0 && restarts >= sight.spec.backoff_limit
 }
 
-fn by_pieces(sight: &Sight<'_>) -> Option<Finish> {
+fn by_pieces(sight: &JobView<'_>) -> Option<Finish> {
     if !sight.spec.indexed {
         return None;
     }
@@ -117,7 +117,7 @@ fn by_pieces(sight: &Sight<'_>) -> Option<Finish> {
 }
 
 /// Without a number of completions one success is enough, once the others have ended too.
-fn by_completions(sight: &Sight<'_>) -> Option<Finish> {
+fn by_completions(sight: &JobView<'_>) -> Option<Finish> {
     let wanted = sight.spec.completions.unwrap_or(1);
     let met = sight.active.is_empty() && sight.succeeded() >= wanted;
     let message = "Reached expected number of succeeded pods";

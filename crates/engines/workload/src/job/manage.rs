@@ -10,12 +10,12 @@ use core::time::Duration;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::sight::{self, Sight};
+use super::job_view::{self, JobView};
 use super::{BURST, TRACKING, backoff, count, policy, release_and_delete};
-use crate::controller::{Outcome, Pass};
-use crate::intent::{Intent, Subject};
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::controller::{Pass, ReconcileResult};
+use crate::intent::{ControllerIntent, InvolvedObject};
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 use crate::{owner, pod, time};
 
 /// The longest `generateName` that leaves room for what the server adds.
@@ -24,10 +24,10 @@ const PREFIX_MAX: usize = 58;
 /// Deletes what is too much, or else makes what is missing.
 pub(super) fn manage(
     pass: &Pass<'_>,
-    sight: &Sight<'_>,
-    waits: &backoff::Backoff,
-    about: &Subject,
-    out: &mut Outcome,
+    sight: &JobView<'_>,
+    waits: &backoff::JobBackoff,
+    about: &InvolvedObject,
+    out: &mut ReconcileResult,
 ) {
     let wanted = wanted(sight);
     let mut surplus = surplus(sight, sight.active.len().saturating_sub(wanted));
@@ -54,7 +54,7 @@ pub(super) fn manage(
 }
 
 /// How many pods should be active.
-fn wanted(sight: &Sight<'_>) -> usize {
+fn wanted(sight: &JobView<'_>) -> usize {
     let (parallelism, succeeded) = (sight.spec.parallelism, sight.succeeded());
     let wanted = match sight.spec.completions {
         _ if sight.spec.suspended => 0,
@@ -68,15 +68,17 @@ fn wanted(sight: &Sight<'_>) -> usize {
 
 /// At least so many active pods that may go, those that lose least first; of an indexed Job also all
 /// without a piece and all but one of each piece.
-fn surplus(sight: &Sight<'_>, least: usize) -> Vec<Seen> {
+fn surplus(sight: &JobView<'_>, least: usize) -> Vec<VersionedObject> {
     let mut pods = sight.active.clone();
     pods.sort_by_key(|pod| Reverse(worth(pod)));
     let mut surplus = Vec::new();
     if sight.spec.indexed {
         // The pods that are worth most come first and take their pieces.
         let mut taken = BTreeSet::new();
-        let keeps = |pod: &Seen| sight.has_piece(pod) && taken.insert(sight::index(pod));
-        let (kept, rest): (Vec<Seen>, Vec<Seen>) = pods.into_iter().partition(keeps);
+        let keeps =
+            |pod: &VersionedObject| sight.has_piece(pod) && taken.insert(job_view::index(pod));
+        let (kept, rest): (Vec<VersionedObject>, Vec<VersionedObject>) =
+            pods.into_iter().partition(keeps);
         (pods, surplus) = (kept, rest);
     }
     while surplus.len() < least {
@@ -108,8 +110,8 @@ fn worth(pod: &Object) -> impl Ord + use<> {
 
 /// Pods of a Job without pieces: all the same.
 fn alone(
-    sight: &Sight<'_>,
-    waits: &backoff::Backoff,
+    sight: &JobView<'_>,
+    waits: &backoff::JobBackoff,
     missing: usize,
 ) -> Result<Vec<Object>, Duration> {
     if let Some(wait) = waits.left(sight.now) {
@@ -120,21 +122,21 @@ fn alone(
 
 /// Pods for the lowest pieces that nobody works on (JB5).
 fn pieces(
-    sight: &Sight<'_>,
-    waits: &backoff::Backoff,
+    sight: &JobView<'_>,
+    waits: &backoff::JobBackoff,
     missing: usize,
 ) -> Result<Vec<Object>, Duration> {
     let mut taken = sight.done.clone();
-    taken.extend(sight.active.iter().filter_map(|pod| sight::index(pod)));
+    taken.extend(sight.active.iter().filter_map(|pod| job_view::index(pod)));
     if sight.spec.replaces_failed_only {
         let going = sight.pods.iter().filter(|pod| pod::terminating(pod));
-        taken.extend(going.filter_map(|pod| sight::index(pod)));
+        taken.extend(going.filter_map(|pod| job_view::index(pod)));
     }
     if let Some(lost) = &sight.lost {
         taken.merge(lost);
     }
     let mut open = taken.missing(missing, sight.spec.pieces());
-    let before: BTreeMap<i64, &Seen> = count::predecessors(sight).into_iter().collect();
+    let before: BTreeMap<i64, &VersionedObject> = count::predecessors(sight).into_iter().collect();
     if sight.spec.per_index.is_none() {
         if let Some(wait) = waits.left(sight.now) {
             return Err(wait);
@@ -157,33 +159,38 @@ fn pieces(
 }
 
 /// A pod as the template says, held until it is counted.
-fn template(sight: &Sight<'_>) -> Option<Object> {
+fn template(sight: &JobView<'_>) -> Option<Object> {
     let template = sight.job.map_at(&["spec", "template"])?;
-    let mut pod = pod::from_template(template, Resource::Jobs, sight.job)?;
+    let mut pod = pod::from_template(template, BuiltinResource::Jobs, sight.job)?;
     owner::add_finalizer(&mut pod, TRACKING);
     Some(pod)
 }
 
 /// The pod of one piece, which takes over the failures of the one before it.
-fn piece(sight: &Sight<'_>, made: &Object, index: i64, before: Option<&&Seen>) -> Object {
+fn piece(
+    sight: &JobView<'_>,
+    made: &Object,
+    index: i64,
+    before: Option<&&VersionedObject>,
+) -> Object {
     let mut pod = made.clone();
     let (number, job) = (index.to_string(), sight.job.name());
-    owner::annotate(&mut pod, sight::INDEX, &number);
+    owner::annotate(&mut pod, job_view::INDEX, &number);
     if sight.spec.per_index.is_some() {
-        let known = |name: &str| before.map_or(0, |before| sight::failures(before, name));
-        let (mut failures, mut ignored) = (known(sight::FAILURES), known(sight::IGNORED));
+        let known = |name: &str| before.map_or(0, |before| job_view::failures(before, name));
+        let (mut failures, mut ignored) = (known(job_view::FAILURES), known(job_view::IGNORED));
         if let Some(before) = before {
             let counts = policy::judge(sight.job, before).counts();
             *(if counts { &mut failures } else { &mut ignored }) += 1;
         }
-        owner::annotate(&mut pod, sight::FAILURES, &failures.to_string());
+        owner::annotate(&mut pod, job_view::FAILURES, &failures.to_string());
         if ignored > 0 {
-            owner::annotate(&mut pod, sight::IGNORED, &ignored.to_string());
+            owner::annotate(&mut pod, job_view::IGNORED, &ignored.to_string());
         }
     }
     let metadata = pod.map_mut("metadata");
     metadata.insert("generateName".to_string(), prefix(job, index).into());
-    metadata.map_mut("labels").insert(sight::INDEX.to_string(), number.into());
+    metadata.map_mut("labels").insert(job_view::INDEX.to_string(), number.into());
     let spec = pod.map_mut("spec");
     spec.insert("hostname".to_string(), format!("{job}-{index}").into());
     for list in ["initContainers", "containers"] {
@@ -209,13 +216,13 @@ fn tell_index(container: &mut Object) {
     if variables.iter().any(|variable| variable.get("name") == Some(&NAME.into())) {
         return;
     }
-    let path = format!("metadata.labels['{}']", sight::INDEX);
+    let path = format!("metadata.labels['{}']", job_view::INDEX);
     variables.push(json!({"name": NAME, "valueFrom": {"fieldRef": {"fieldPath": path}}}));
     container.insert("env".to_string(), Value::Array(variables));
 }
 
 /// Creates pods in growing batches (PT4).
-fn creations(pods: Vec<Object>, about: &Subject) -> Vec<Intent> {
+fn creations(pods: Vec<Object>, about: &InvolvedObject) -> Vec<ControllerIntent> {
     let numbered = pods.into_iter().enumerate();
     numbered
         .map(|(place, pod)| {

@@ -6,25 +6,29 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::count::Tally;
+use super::count::JobPodCounts;
 use super::finish::Finish;
-use super::sight::Sight;
-use crate::intent::{Door, Intent, Note, Subject};
-use crate::resource::Resource;
+use super::job_view::JobView;
+use crate::intent::{ControllerIntent, EventReport, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::{condition, owner, pod, time};
 
 /// A status that differs from the stored one, and what to tell once it is written.
-pub(super) struct Written {
-    pub(super) write: Option<Intent>,
-    pub(super) notes: Vec<Note>,
+pub(super) struct JobStatusUpdate {
+    pub(super) write: Option<ControllerIntent>,
+    pub(super) notes: Vec<EventReport>,
 }
 
-pub(super) fn change(sight: &Sight<'_>, tally: &Tally, finish: Option<&Finish>) -> Written {
+pub(super) fn change(
+    sight: &JobView<'_>,
+    tally: &JobPodCounts,
+    finish: Option<&Finish>,
+) -> JobStatusUpdate {
     let known = sight.job.map_at(&["status"]).cloned().unwrap_or_default();
     let mut status = known.clone();
     counts(&mut status, sight, tally);
     let mut notes = Vec::new();
-    let about = Subject::of(Resource::Jobs, sight.job);
+    let about = InvolvedObject::of(BuiltinResource::Jobs, sight.job);
     match finish {
         Some(finish) => end(&mut status, sight, tally, finish, &about, &mut notes),
         None if !owner::deleting(sight.job) => pause(&mut status, sight, &about, &mut notes),
@@ -33,12 +37,17 @@ pub(super) fn change(sight: &Sight<'_>, tally: &Tally, finish: Option<&Finish>) 
     let write = (status != known).then(|| {
         let mut object = Object::clone(&sight.job.object);
         object.insert("status".to_string(), Value::Object(status));
-        Intent::update(Resource::Jobs, object, Door::Status, sight.job.revision)
+        ControllerIntent::update(
+            BuiltinResource::Jobs,
+            object,
+            UpdateEndpoint::Status,
+            sight.job.revision,
+        )
     });
-    Written { write, notes }
+    JobStatusUpdate { write, notes }
 }
 
-fn counts(status: &mut Object, sight: &Sight<'_>, tally: &Tally) {
+fn counts(status: &mut Object, sight: &JobView<'_>, tally: &JobPodCounts) {
     put(status, "active", sight.active.len() as i64);
     put(status, "succeeded", tally.succeeded);
     put(status, "failed", tally.failed);
@@ -81,11 +90,11 @@ fn put(status: &mut Object, name: &str, count: i64) {
 /// First that it is over; in a later pass, when no pod is left to wait for, how it ended.
 fn end(
     status: &mut Object,
-    sight: &Sight<'_>,
-    tally: &Tally,
+    sight: &JobView<'_>,
+    tally: &JobPodCounts,
     finish: &Finish,
-    about: &Subject,
-    notes: &mut Vec<Note>,
+    about: &InvolvedObject,
+    notes: &mut Vec<EventReport>,
 ) {
     if !finish.known {
         set(status, finish.target(), "True", &finish.reason, &finish.message, sight);
@@ -108,7 +117,12 @@ fn end(
 }
 
 /// Whether it is suspended; a Job that never was says nothing. The clock starts anew on resuming.
-fn pause(status: &mut Object, sight: &Sight<'_>, about: &Subject, notes: &mut Vec<Note>) {
+fn pause(
+    status: &mut Object,
+    sight: &JobView<'_>,
+    about: &InvolvedObject,
+    notes: &mut Vec<EventReport>,
+) {
     if sight.spec.suspended {
         if set(status, "Suspended", "True", "JobSuspended", "Job suspended", sight) {
             status.remove("startTime");
@@ -129,7 +143,7 @@ fn set(
     value: &str,
     reason: &str,
     message: &str,
-    sight: &Sight<'_>,
+    sight: &JobView<'_>,
 ) -> bool {
     let now = time::written(sight.now);
     let new = json!({

@@ -16,13 +16,13 @@ use tenure_machinery::{Object, ObjectExt};
 pub(super) const ADDRESSES_MAX: usize = 1000;
 
 /// A slice as it should be.
-pub(super) struct Wanted {
+pub(super) struct DesiredEndpointSlice {
     pub(super) family: &'static str,
     pub(super) ports: Vec<Value>,
     pub(super) endpoints: Vec<Value>,
 }
 
-impl Wanted {
+impl DesiredEndpointSlice {
     /// Whether a slice is for the same ports and addresses of the same family.
     pub(super) fn fits(&self, slice: &Object) -> bool {
         let listed = slice.list_at(&["ports"]);
@@ -33,7 +33,7 @@ impl Wanted {
 
     /// Whether these are the endpoints, in any order.
     pub(super) fn holds(&self, endpoints: &[Value]) -> bool {
-        let known: BTreeMap<Identity, &Value> =
+        let known: BTreeMap<EndpointIdentity, &Value> =
             endpoints.iter().map(|known| (identity(known), known)).collect();
         known.len() == endpoints.len()
             && known.len() == self.endpoints.len()
@@ -48,20 +48,25 @@ type Address = (String, String);
 type Subset<'a> = (Vec<Value>, Vec<(&'a Value, bool)>);
 
 /// What one endpoint is told from another by: address, host name, namespace and name of its target.
-type Identity = [String; 4];
+type EndpointIdentity = [String; 4];
 
 /// The slices for these subsets, and how many addresses were left out.
-pub(super) fn wanted(subsets: &[Value]) -> (Vec<Wanted>, usize) {
-    let mut all: Vec<Wanted> = Vec::new();
+pub(super) fn wanted(subsets: &[Value]) -> (Vec<DesiredEndpointSlice>, usize) {
+    let mut all: Vec<DesiredEndpointSlice> = Vec::new();
     let mut left_out = 0;
     for (ports, addresses) in repacked(subsets) {
         let ports: Vec<Value> = ports.iter().map(port).collect();
         left_out += addresses.len().saturating_sub(ADDRESSES_MAX);
         for (address, ready) in addresses.into_iter().take(ADDRESSES_MAX) {
             let Some((family, endpoint)) = endpoint(address, ready) else { continue };
-            let same = |slice: &Wanted| slice.family == family && slice.ports == ports;
+            let same =
+                |slice: &DesiredEndpointSlice| slice.family == family && slice.ports == ports;
             let place = all.iter().position(same).unwrap_or_else(|| {
-                all.push(Wanted { family, ports: ports.clone(), endpoints: Vec::new() });
+                all.push(DesiredEndpointSlice {
+                    family,
+                    ports: ports.clone(),
+                    endpoints: Vec::new(),
+                });
                 all.len().saturating_sub(1)
             });
             let Some(slice) = all.get_mut(place) else { continue };
@@ -73,7 +78,7 @@ pub(super) fn wanted(subsets: &[Value]) -> (Vec<Wanted>, usize) {
     for slice in &mut all {
         // Two subsets may have told the same endpoint; the later word counts.
         let by_identity = slice.endpoints.drain(..).map(|own| (identity(&own), own));
-        let by_identity: BTreeMap<Identity, Value> = by_identity.collect();
+        let by_identity: BTreeMap<EndpointIdentity, Value> = by_identity.collect();
         slice.endpoints = by_identity.into_values().collect();
     }
     (all, left_out)
@@ -132,7 +137,7 @@ fn key(address: &Value) -> Address {
     (text(address, &["ip"]).to_string(), text(address, &["targetRef", "uid"]).to_string())
 }
 
-fn identity(endpoint: &Value) -> Identity {
+fn identity(endpoint: &Value) -> EndpointIdentity {
     let address = endpoint.as_object().map(|endpoint| endpoint.list_at(&["addresses"]));
     let address = address.and_then(|listed| listed.first()?.as_str()).unwrap_or_default();
     let target = |member: &str| text(endpoint, &["targetRef", member]).to_string();

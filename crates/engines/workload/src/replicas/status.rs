@@ -7,20 +7,20 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::{Counted, Trouble};
-use crate::intent::{Door, Intent};
-use crate::resource::Resource;
-use crate::view::Seen;
+use super::{ObservedPods, ReplicaFailure};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 use crate::{condition, owner, pod};
 
 /// The write of a status that differs from the stored one.
 pub(super) fn changed(
-    resource: Resource,
-    set: &Seen,
-    counted: &Counted,
-    trouble: Option<&Trouble<'_>>,
+    resource: BuiltinResource,
+    set: &VersionedObject,
+    counted: &ObservedPods,
+    trouble: Option<&ReplicaFailure<'_>>,
     now: Timestamp,
-) -> Option<Intent> {
+) -> Option<ControllerIntent> {
     let known = set.map_at(&["status"]).cloned().unwrap_or_default();
     let status = new(resource, set, &known, counted, trouble, now);
     if status == known {
@@ -28,15 +28,15 @@ pub(super) fn changed(
     }
     let mut object = Object::clone(&set.object);
     object.insert("status".to_string(), Value::Object(status));
-    Some(Intent::update(resource, object, Door::Status, set.revision))
+    Some(ControllerIntent::update(resource, object, UpdateEndpoint::Status, set.revision))
 }
 
 fn new(
-    resource: Resource,
-    set: &Seen,
+    resource: BuiltinResource,
+    set: &VersionedObject,
     known: &Object,
-    counted: &Counted,
-    trouble: Option<&Trouble<'_>>,
+    counted: &ObservedPods,
+    trouble: Option<&ReplicaFailure<'_>>,
     now: Timestamp,
 ) -> Object {
     let min_ready = set.int_at(&["spec", "minReadySeconds"]).unwrap_or_default();
@@ -48,7 +48,7 @@ fn new(
     put(&mut status, "readyReplicas", count(&|pod| pod::ready(pod)));
     put(&mut status, "availableReplicas", count(&|pod| pod::available(pod, min_ready, now)));
     status.insert("replicas".to_string(), counted.active.len().into());
-    if resource == Resource::ReplicaSets {
+    if resource == BuiltinResource::ReplicaSets {
         status.insert("terminatingReplicas".to_string(), counted.terminating.into());
     }
     status.insert("observedGeneration".to_string(), owner::generation(set).into());
@@ -72,7 +72,7 @@ fn carries(pod: &Object, labels: Option<&Object>) -> bool {
 }
 
 /// `ReplicaFailure` is there exactly while the passes fail; its first words stay.
-fn failure(status: &mut Object, trouble: Option<&Trouble<'_>>, now: Timestamp) {
+fn failure(status: &mut Object, trouble: Option<&ReplicaFailure<'_>>, now: Timestamp) {
     const FAILURE: &str = "ReplicaFailure";
     let mut conditions: Vec<Value> = status.list_at(&["conditions"]).to_vec();
     match trouble {

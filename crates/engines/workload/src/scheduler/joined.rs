@@ -4,9 +4,9 @@
 use tenure_machinery::{Object, ObjectExt};
 
 use super::{NAME, Scheduler};
-use crate::controller::{Change, Controller, Key, Outcome, Pass};
-use crate::resource::Resource;
-use crate::view::View;
+use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::resource::BuiltinResource;
+use crate::view::ClusterView;
 
 /// The scheduler, silent while no node has an agent.
 ///
@@ -27,23 +27,28 @@ impl Controller for JoinedScheduler {
     fn comes_first(&self) -> bool {
         true
     }
-    fn watches(&self) -> &'static [Resource] {
+    fn watches(&self) -> &'static [BuiltinResource] {
         Scheduler.watches()
     }
-    fn wake(&self, change: &Change<'_>, view: &dyn View, wake: &mut dyn FnMut(Key)) {
-        let arrived = change.resource == Resource::Nodes
+    fn wake(
+        &self,
+        change: &ObjectChange<'_>,
+        view: &dyn ClusterView,
+        wake: &mut dyn FnMut(ReconcileKey),
+    ) {
+        let arrived = change.resource == BuiltinResource::Nodes
             && change.after.is_some_and(|node| has_agent(node))
             && !change.before.is_some_and(|node| has_agent(node));
         if arrived {
-            wake(Key::new("", ""));
+            wake(ReconcileKey::new("", ""));
         }
         Scheduler.wake(change, view, wake);
     }
-    fn reconcile(&self, pass: &Pass<'_>) -> Outcome {
-        if pass.view.list(Resource::Nodes, None).iter().any(|node| has_agent(node)) {
+    fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
+        if pass.view.list(BuiltinResource::Nodes, None).iter().any(|node| has_agent(node)) {
             return Scheduler.reconcile(pass);
         }
-        Outcome::default()
+        ReconcileResult::default()
     }
 }
 

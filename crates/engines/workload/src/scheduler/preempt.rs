@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::{Place, cordoned, priority};
-use crate::intent::{Door, Intent, Subject};
-use crate::resource::Resource;
-use crate::view::Seen;
+use super::{CandidateNode, cordoned, priority};
+use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 use crate::{condition, owner, placement};
 
 /// The node where room is made, and the deletions that make it; nothing where none can be made.
 ///
 /// Each victim is told first why it goes, in a condition (SC3).
 pub(super) fn make_room(
-    pod: &Seen,
-    places: &[Place],
+    pod: &VersionedObject,
+    places: &[CandidateNode],
     now: Timestamp,
-) -> (Option<String>, Vec<Intent>) {
+) -> (Option<String>, Vec<ControllerIntent>) {
     let none = (None, Vec::new());
     if pod.str_at(&["spec", "preemptionPolicy"]) == Some("Never") {
         return none;
@@ -38,16 +38,20 @@ pub(super) fn make_room(
     });
     let Some((victims, place)) = best else { return none };
     let words = format!("Preempted by pod {} on node {}", owner::uid(pod), place.node.name());
-    let told = victims.iter().map(|victim| told(victim, now));
+    let told = victims.iter().map(|victim| mark_disrupted(victim, now));
     let deletions = victims.iter().enumerate().map(|(at, victim)| {
-        let note = Subject::of(Resource::Pods, victim).normal("Preempted", words.clone());
+        let note =
+            InvolvedObject::of(BuiltinResource::Pods, victim).normal("Preempted", words.clone());
         // The first waits until all are told.
-        Intent::delete(Resource::Pods, victim).when_done(note).independent().together(at > 0)
+        ControllerIntent::delete(BuiltinResource::Pods, victim)
+            .when_done(note)
+            .independent()
+            .together(at > 0)
     });
     (Some(place.node.name().to_string()), told.chain(deletions).collect())
 }
 
-fn told(victim: &Seen, now: Timestamp) -> Intent {
+fn mark_disrupted(victim: &VersionedObject, now: Timestamp) -> ControllerIntent {
     let mut object = Object::clone(&victim.object);
     let status = object.map_mut("status");
     let mut conditions: Vec<Value> = status.list_at(&["conditions"]).to_vec();
@@ -55,16 +59,21 @@ fn told(victim: &Seen, now: Timestamp) -> Intent {
     let why = condition::new("DisruptionTarget", "True", "PreemptionByScheduler", why, now);
     condition::set(&mut conditions, why);
     status.insert("conditions".to_string(), Value::Array(conditions));
-    let intent = Intent::update(Resource::Pods, object, Door::Status, victim.revision);
+    let intent = ControllerIntent::update(
+        BuiltinResource::Pods,
+        object,
+        UpdateEndpoint::Status,
+        victim.revision,
+    );
     intent.independent().together(true)
 }
 
-fn leaving(pod: &Object, place: &Place) -> bool {
+fn leaving(pod: &Object, place: &CandidateNode) -> bool {
     place.pods.iter().any(|other| owner::deleting(other) && priority(other) < priority(pod))
 }
 
 /// The fewest weaker pods, weakest first, whose going makes the pod fit.
-fn victims<'a>(pod: &Object, place: &'a Place) -> Option<Vec<&'a Seen>> {
+fn victims<'a>(pod: &Object, place: &'a CandidateNode) -> Option<Vec<&'a VersionedObject>> {
     let tolerations = pod.list_at(&["spec", "tolerations"]);
     let spec = pod.map_at(&["spec"])?;
     if cordoned(&place.node, tolerations)
@@ -74,7 +83,7 @@ fn victims<'a>(pod: &Object, place: &'a Place) -> Option<Vec<&'a Seen>> {
     {
         return None;
     }
-    let mut weaker: Vec<&Seen> =
+    let mut weaker: Vec<&VersionedObject> =
         place.pods.iter().filter(|other| priority(other) < priority(pod)).collect();
     weaker.sort_by_key(|other| (priority(other), other.name().to_string()));
     let mut room = place.room.clone();

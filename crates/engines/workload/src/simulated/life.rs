@@ -27,7 +27,7 @@ const MOMENT_SECONDS: i64 = 1;
 const REST_SECONDS: (i64, i64) = (10, 300);
 
 /// A step in the life of a pod.
-pub(super) struct Step {
+pub(super) struct LifecycleStep {
     /// Its status, if that changes.
     pub(super) status: Option<Object>,
     /// When the next step comes by itself.
@@ -36,7 +36,7 @@ pub(super) struct Step {
 
 /// How a pod will end.
 #[derive(Clone, Copy, PartialEq)]
-enum Outcome {
+enum PodOutcome {
     Succeed,
     Fail,
     Run,
@@ -55,19 +55,19 @@ fn lot(pod: &Object) -> i64 {
     i64::try_from((mixed >> 32) % 100).unwrap_or_default()
 }
 
-fn outcome(pod: &Object) -> Outcome {
+fn outcome(pod: &Object) -> PodOutcome {
     if number(pod, FAILURES).is_some_and(|failures| lot(pod) < failures) {
-        return Outcome::Fail;
+        return PodOutcome::Fail;
     }
     match number(pod, EXIT_CODE) {
-        Some(0) => return Outcome::Succeed,
-        Some(_) => return Outcome::Fail,
+        Some(0) => return PodOutcome::Succeed,
+        Some(_) => return PodOutcome::Fail,
         None => {}
     }
     match owner::annotation(pod, OUTCOME) {
-        Some("succeed") => return Outcome::Succeed,
-        Some("fail") => return Outcome::Fail,
-        Some("run") => return Outcome::Run,
+        Some("succeed") => return PodOutcome::Succeed,
+        Some("fail") => return PodOutcome::Fail,
+        Some("run") => return PodOutcome::Run,
         _ => {}
     }
     let restarts = matches!(pod.str_at(&["spec", "restartPolicy"]), None | Some("" | "Always"));
@@ -75,13 +75,18 @@ fn outcome(pod: &Object) -> Outcome {
     let mut containers = pod.list_at(&["spec", "containers"]).iter();
     let told = containers.any(|c| c.get("command").is_some() || c.get("args").is_some());
     // Who runs something to its end, ends well unless it says otherwise.
-    if !restarts && (job || told) { Outcome::Succeed } else { Outcome::Run }
+    if !restarts && (job || told) { PodOutcome::Succeed } else { PodOutcome::Run }
 }
 
 /// The next step of a pod that has not ended; `address` is what it gets if it has none.
-pub(super) fn step(pod: &Object, host: &str, address: Option<String>, now: Timestamp) -> Step {
+pub(super) fn step(
+    pod: &Object,
+    host: &str,
+    address: Option<String>,
+    now: Timestamp,
+) -> LifecycleStep {
     if address.is_none() && runs_on(pod) {
-        return Step { status: None, wait: None };
+        return LifecycleStep { status: None, wait: None };
     }
     let known = pod.map_at(&["status"]).cloned().unwrap_or_default();
     let mut status = known.clone();
@@ -93,15 +98,15 @@ pub(super) fn step(pod: &Object, host: &str, address: Option<String>, now: Times
         status.set_default("startTime", time::written(now));
     } else if status.str_at(&["podIP"]).is_none_or(str::is_empty) {
         // No address is left: the pod waits until one is.
-        return Step { status: None, wait: Some(Duration::from_secs(1)) };
+        return LifecycleStep { status: None, wait: Some(Duration::from_secs(1)) };
     }
     let began = time::at(&status, &["startTime"]).unwrap_or(now);
     let ends = outcome(pod);
     let due = time::after(began, moment(pod));
     let ready = time::after(began, number(pod, READY_AFTER).unwrap_or_default());
     let mut wait = None;
-    if ends == Outcome::Run || due > now {
-        if ends != Outcome::Run {
+    if ends == PodOutcome::Run || due > now {
+        if ends != PodOutcome::Run {
             wait = Some(time::until(due, now));
         }
         if ready > now {
@@ -109,14 +114,14 @@ pub(super) fn step(pod: &Object, host: &str, address: Option<String>, now: Times
             wait = Some(wait.map_or(until, |wait| wait.min(until)));
         }
         running(pod, &mut status, ready <= now, now);
-    } else if ends == Outcome::Succeed {
+    } else if ends == PodOutcome::Succeed {
         finished(pod, &mut status, "Succeeded", ("Completed", 0), now);
     } else if pod.str_at(&["spec", "restartPolicy"]) == Some("Never") {
         finished(pod, &mut status, "Failed", ("Error", code(pod)), now);
     } else {
         wait = Some(failing(pod, &mut status, began, now));
     }
-    Step { status: (status != known).then_some(status), wait }
+    LifecycleStep { status: (status != known).then_some(status), wait }
 }
 
 /// How long a pod runs that ends by itself, in seconds.
@@ -141,7 +146,7 @@ pub(super) fn runs_on(pod: &Object) -> bool {
         && containers.len() == pod.list_at(&["spec", "containers"]).len()
         && containers.iter().all(ready)
         && pod.list_at(&["spec", "readinessGates"]).is_empty()
-        && outcome(pod) == Outcome::Run
+        && outcome(pod) == PodOutcome::Run
 }
 
 /// The status of a pod whose containers were stopped.

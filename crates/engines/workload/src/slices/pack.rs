@@ -11,51 +11,51 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::{Group, TRIGGER, reach};
-use crate::intent::{Door, Ending, Intent, Note, Subject};
+use super::{EndpointGroup, TRIGGER, reach};
+use crate::intent::{ControllerIntent, EventReport, InvolvedObject, MessageSuffix, UpdateEndpoint};
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 
 /// How many endpoints a slice holds at most.
 const ENDPOINTS_MAX: usize = 100;
 
 /// What all slices of a Service share.
-pub(super) struct Frame<'a> {
-    pub(super) service: &'a Seen,
+pub(super) struct SliceTemplate<'a> {
+    pub(super) service: &'a VersionedObject,
     pub(super) labels: Object,
     pub(super) trigger: Option<String>,
 }
 
 /// A slice as it should be: over a known one, or new.
-struct Draft<'a> {
-    over: Option<&'a Seen>,
+struct SliceDraft<'a> {
+    over: Option<&'a VersionedObject>,
     ports: Vec<Value>,
     endpoints: Vec<Value>,
 }
 
 /// What makes the slices of one family hold these groups.
 pub(super) fn intents(
-    frame: &Frame<'_>,
+    frame: &SliceTemplate<'_>,
     family: &str,
-    groups: Vec<Group>,
-    known: &[&Seen],
-) -> Vec<Intent> {
-    let mut spare: Vec<&Seen> = known.to_vec();
-    let mut drafts: Vec<Draft<'_>> = Vec::new();
+    groups: Vec<EndpointGroup>,
+    known: &[&VersionedObject],
+) -> Vec<ControllerIntent> {
+    let mut spare: Vec<&VersionedObject> = known.to_vec();
+    let mut drafts: Vec<SliceDraft<'_>> = Vec::new();
     for group in groups {
         place(group, &mut spare, &mut drafts);
     }
     if drafts.is_empty() {
         // One empty slice says that nobody is there.
-        drafts.push(Draft { over: None, ports: Vec::new(), endpoints: Vec::new() });
+        drafts.push(SliceDraft { over: None, ports: Vec::new(), endpoints: Vec::new() });
     }
     for draft in drafts.iter_mut().filter(|draft| draft.over.is_none()) {
         if !spare.is_empty() {
             draft.over = Some(spare.remove(0));
         }
     }
-    let mut intents: Vec<Intent> = spare.iter().map(|slice| removal(slice)).collect();
+    let mut intents: Vec<ControllerIntent> = spare.iter().map(|slice| removal(slice)).collect();
     for draft in drafts {
         intents.extend(written(frame, family, draft));
     }
@@ -63,13 +63,17 @@ pub(super) fn intents(
 }
 
 /// Removes a slice.
-pub(super) fn removal(slice: &Seen) -> Intent {
-    Intent::delete(Resource::EndpointSlices, slice).unless_changed(slice.revision)
+pub(super) fn removal(slice: &VersionedObject) -> ControllerIntent {
+    ControllerIntent::delete(BuiltinResource::EndpointSlices, slice).unless_changed(slice.revision)
 }
 
 /// Lays the endpoints of a group into the slices that have its ports, then into new ones.
-fn place<'a>(group: Group, spare: &mut Vec<&'a Seen>, drafts: &mut Vec<Draft<'a>>) {
-    let Group { ports, endpoints: mut left } = group;
+fn place<'a>(
+    group: EndpointGroup,
+    spare: &mut Vec<&'a VersionedObject>,
+    drafts: &mut Vec<SliceDraft<'a>>,
+) {
+    let EndpointGroup { ports, endpoints: mut left } = group;
     let start = drafts.len();
     let mut others = Vec::new();
     for slice in spare.drain(..) {
@@ -81,7 +85,7 @@ fn place<'a>(group: Group, spare: &mut Vec<&'a Seen>, drafts: &mut Vec<Draft<'a>
         if endpoints.is_empty() {
             others.push(slice);
         } else {
-            drafts.push(Draft { over: Some(slice), ports: ports.clone(), endpoints });
+            drafts.push(SliceDraft { over: Some(slice), ports: ports.clone(), endpoints });
         }
     }
     *spare = others;
@@ -95,7 +99,7 @@ fn place<'a>(group: Group, spare: &mut Vec<&'a Seen>, drafts: &mut Vec<Draft<'a>
         if endpoints.is_empty() {
             return;
         }
-        drafts.push(Draft { over: None, ports: ports.clone(), endpoints });
+        drafts.push(SliceDraft { over: None, ports: ports.clone(), endpoints });
     }
 }
 
@@ -107,9 +111,13 @@ fn kept(slice: &Object, left: &mut BTreeMap<String, Value>) -> Vec<Value> {
 }
 
 /// The write of a slice that is new or differs from what is stored.
-fn written(frame: &Frame<'_>, family: &str, draft: Draft<'_>) -> Option<Intent> {
+fn written(
+    frame: &SliceTemplate<'_>,
+    family: &str,
+    draft: SliceDraft<'_>,
+) -> Option<ControllerIntent> {
     let list = |list: Vec<Value>| if list.is_empty() { Value::Null } else { Value::Array(list) };
-    let Draft { over, ports, endpoints } = draft;
+    let SliceDraft { over, ports, endpoints } = draft;
     let Some(old) = over else {
         return (!owner::deleting(frame.service)).then(|| {
             let object = json!({
@@ -119,7 +127,7 @@ fn written(frame: &Frame<'_>, family: &str, draft: Draft<'_>) -> Option<Intent> 
                     "generateName": format!("{}-", frame.service.name()),
                     "namespace": frame.service.namespace(),
                     "labels": frame.labels,
-                    "ownerReferences": [owner::entry(Resource::Services, frame.service)],
+                    "ownerReferences": [owner::entry(BuiltinResource::Services, frame.service)],
                 },
                 "addressType": family,
                 "endpoints": list(endpoints),
@@ -127,10 +135,10 @@ fn written(frame: &Frame<'_>, family: &str, draft: Draft<'_>) -> Option<Intent> 
             });
             let mut object = object.as_object().cloned().unwrap_or_default();
             stamp(&mut object, frame);
-            let about = Subject::of(Resource::Services, frame.service);
+            let about = InvolvedObject::of(BuiltinResource::Services, frame.service);
             let told = in_machine(object.list_at(&["endpoints"]));
-            let create =
-                Intent::create(Resource::EndpointSlices, object).relying_on(about.living());
+            let create = ControllerIntent::create(BuiltinResource::EndpointSlices, object)
+                .relying_on(about.living());
             telling(create, frame, told)
         });
     };
@@ -147,7 +155,12 @@ fn written(frame: &Frame<'_>, family: &str, draft: Draft<'_>) -> Option<Intent> 
     stamp(&mut object, frame);
     let told =
         in_machine(object.list_at(&["endpoints"])) && !in_machine(old.list_at(&["endpoints"]));
-    let update = Intent::update(Resource::EndpointSlices, object, Door::Main, old.revision);
+    let update = ControllerIntent::update(
+        BuiltinResource::EndpointSlices,
+        object,
+        UpdateEndpoint::Main,
+        old.revision,
+    );
     Some(telling(update, frame, told))
 }
 
@@ -157,17 +170,22 @@ fn in_machine(endpoints: &[Value]) -> bool {
 
 /// The write, and what is told of it: why it was refused, and how pods are reached that are in the network
 /// of their machine (ES4a).
-fn telling(intent: Intent, frame: &Frame<'_>, in_machine: bool) -> Intent {
-    let about = Subject::of(Resource::Services, frame.service);
+fn telling(
+    intent: ControllerIntent,
+    frame: &SliceTemplate<'_>,
+    in_machine: bool,
+) -> ControllerIntent {
+    let about = InvolvedObject::of(BuiltinResource::Services, frame.service);
     let refused =
         format!("Error updating Endpoint Slices for Service {}/{}: ", about.namespace, about.name);
-    let refused = about.warning("FailedToUpdateEndpointSlices", refused).ending(Ending::Error);
+    let refused =
+        about.warning("FailedToUpdateEndpointSlices", refused).ending(MessageSuffix::Error);
     let intent = intent.when_refused(refused);
     if in_machine { intent.when_done(not_served(frame.service, &about)) } else { intent }
 }
 
 /// What nobody serves, and what can be used in its place.
-fn not_served(service: &Object, about: &Subject) -> Note {
+fn not_served(service: &Object, about: &InvolvedObject) -> EventReport {
     let what = match service.str_at(&["spec", "clusterIP"]) {
         Some(address) if !reach::headless(service) => format!("the address {address}"),
         _ => format!("the name {}.{}", about.name, about.namespace),
@@ -182,7 +200,7 @@ fn not_served(service: &Object, about: &Subject) -> Note {
     )
 }
 
-fn stamp(object: &mut Object, frame: &Frame<'_>) {
+fn stamp(object: &mut Object, frame: &SliceTemplate<'_>) {
     if let Some(trigger) = &frame.trigger {
         owner::annotate(object, TRIGGER, trigger);
     }

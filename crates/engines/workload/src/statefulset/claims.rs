@@ -15,11 +15,11 @@ use alloc::vec::Vec;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::Set;
-use crate::intent::{Door, Ending, Intent, Note};
+use super::StatefulSetContext;
+use crate::intent::{ControllerIntent, EventReport, MessageSuffix, UpdateEndpoint};
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 
 /// The templates of a set's claims.
 pub(super) fn templates(set: &Object) -> impl Iterator<Item = &Object> {
@@ -27,29 +27,33 @@ pub(super) fn templates(set: &Object) -> impl Iterator<Item = &Object> {
 }
 
 /// The name of the claim for the pod with this number.
-pub(super) fn name(set: &Set<'_>, template: &Object, ordinal: i64) -> String {
+pub(super) fn name(set: &StatefulSetContext<'_>, template: &Object, ordinal: i64) -> String {
     format!("{}-{}-{ordinal}", template.name(), set.object.name())
 }
 
 /// What a set's policy says for one of two occasions.
-fn deletes(set: &Set<'_>, occasion: &str) -> bool {
+fn deletes(set: &StatefulSetContext<'_>, occasion: &str) -> bool {
     let path = ["spec", "persistentVolumeClaimRetentionPolicy", occasion];
     set.object.str_at(&path) == Some("Delete")
 }
 
 /// The claims that a pod lacks, each to be made before the pod is.
 pub(super) struct Missing {
-    pub(super) intents: Vec<Intent>,
+    pub(super) intents: Vec<ControllerIntent>,
     /// A claim that is being deleted: the pod has to wait for a new one.
     pub(super) waits_for: Option<String>,
 }
 
 /// The claims that the pod with this number lacks (SS12).
-pub(super) fn missing(set: &Set<'_>, ordinal: i64, view: &dyn View) -> Missing {
+pub(super) fn missing(
+    set: &StatefulSetContext<'_>,
+    ordinal: i64,
+    view: &dyn ClusterView,
+) -> Missing {
     let mut missing = Missing { intents: Vec::new(), waits_for: None };
     for template in templates(set.object) {
         let name = name(set, template, ordinal);
-        match view.get(Resource::PersistentVolumeClaims, set.object.namespace(), &name) {
+        match view.get(BuiltinResource::PersistentVolumeClaims, set.object.namespace(), &name) {
             None => missing.intents.push(creation(set, template, ordinal, name)),
             Some(claim) if owner::deleting(&claim) => missing.waits_for = Some(name),
             Some(_) => {}
@@ -58,19 +62,24 @@ pub(super) fn missing(set: &Set<'_>, ordinal: i64, view: &dyn View) -> Missing {
     missing
 }
 
-fn creation(set: &Set<'_>, template: &Object, ordinal: i64, name: String) -> Intent {
+fn creation(
+    set: &StatefulSetContext<'_>,
+    template: &Object,
+    ordinal: i64,
+    name: String,
+) -> ControllerIntent {
     let (pod, about) = (super::identity::name(set, ordinal), set.object.name());
     let done = format!("Create Claim {name} Pod {pod} in StatefulSet {about} success");
     let refused =
         format!("Create Claim {name} for Pod {pod} in StatefulSet {about} failed error: ");
-    Intent::create(Resource::PersistentVolumeClaims, new(set, template, name))
+    ControllerIntent::create(BuiltinResource::PersistentVolumeClaims, new(set, template, name))
         .relying_on(set.about.living())
         .when_done(set.about.normal("SuccessfulCreate", done))
-        .when_refused(set.about.warning("FailedCreate", refused).ending(Ending::Error))
+        .when_refused(set.about.warning("FailedCreate", refused).ending(MessageSuffix::Error))
 }
 
 /// A claim made from its template; its owner is there from the start.
-fn new(set: &Set<'_>, template: &Object, name: String) -> Object {
+fn new(set: &StatefulSetContext<'_>, template: &Object, name: String) -> Object {
     let mut metadata = Object::new();
     for part in ["annotations", "finalizers"] {
         if let Some(value) = template.at(&["metadata", part]) {
@@ -86,7 +95,7 @@ fn new(set: &Set<'_>, template: &Object, name: String) -> Object {
     metadata.insert("name".to_string(), name.into());
     metadata.insert("namespace".to_string(), set.object.namespace().into());
     if deletes(set, "whenDeleted") {
-        let entry = owner::entry(Resource::StatefulSets, set.object);
+        let entry = owner::entry(BuiltinResource::StatefulSets, set.object);
         metadata.insert("ownerReferences".to_string(), Value::Array([entry].to_vec()));
     }
     let mut claim = Object::new();
@@ -98,30 +107,31 @@ fn new(set: &Set<'_>, template: &Object, name: String) -> Object {
 }
 
 /// Whether a claim still belongs to an earlier pod of this number, which goes with it (SS21).
-pub(super) fn stale(set: &Set<'_>, ordinal: i64, view: &dyn View) -> bool {
+pub(super) fn stale(set: &StatefulSetContext<'_>, ordinal: i64, view: &dyn ClusterView) -> bool {
     if !deletes(set, "whenScaled") {
         return false;
     }
     let pod = super::identity::name(set, ordinal);
     templates(set.object).any(|template| {
         let claim = name(set, template, ordinal);
-        view.get(Resource::PersistentVolumeClaims, set.object.namespace(), &claim)
-            .is_some_and(|claim| entries(&claim).any(|e| names(e, Resource::Pods, &pod)))
+        view.get(BuiltinResource::PersistentVolumeClaims, set.object.namespace(), &claim)
+            .is_some_and(|claim| entries(&claim).any(|e| names(e, BuiltinResource::Pods, &pod)))
     })
 }
 
 /// Puts the owners of a pod's claims right (SS20 to SS23).
 pub(super) fn own(
-    set: &Set<'_>,
-    pod: &Seen,
+    set: &StatefulSetContext<'_>,
+    pod: &VersionedObject,
     ordinal: i64,
-    view: &dyn View,
-    troubles: &mut Vec<Note>,
-) -> Vec<Intent> {
+    view: &dyn ClusterView,
+    troubles: &mut Vec<EventReport>,
+) -> Vec<ControllerIntent> {
     let mut intents = Vec::new();
     for template in templates(set.object) {
         let name = name(set, template, ordinal);
-        let found = view.get(Resource::PersistentVolumeClaims, set.object.namespace(), &name);
+        let found =
+            view.get(BuiltinResource::PersistentVolumeClaims, set.object.namespace(), &name);
         let Some(claim) = found else { continue };
         let owners = owners(set, pod, ordinal, &claim);
         if owners.conflict {
@@ -135,10 +145,10 @@ pub(super) fn own(
             } else {
                 metadata.insert("ownerReferences".to_string(), Value::Array(entries));
             }
-            let update = Intent::update(
-                Resource::PersistentVolumeClaims,
+            let update = ControllerIntent::update(
+                BuiltinResource::PersistentVolumeClaims,
                 object,
-                Door::Main,
+                UpdateEndpoint::Main,
                 claim.revision,
             );
             intents.push(update.relying_on(set.about.living()));
@@ -147,7 +157,7 @@ pub(super) fn own(
     intents
 }
 
-fn conflict(set: &Set<'_>, claim: &str) -> Note {
+fn conflict(set: &StatefulSetContext<'_>, claim: &str) -> EventReport {
     let message = format!(
         "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as a manging \
          controller, the retention policy is ignored for this claim"
@@ -164,11 +174,11 @@ struct Owners {
     conflict: bool,
 }
 
-fn owners(set: &Set<'_>, pod: &Object, ordinal: i64, claim: &Object) -> Owners {
+fn owners(set: &StatefulSetContext<'_>, pod: &Object, ordinal: i64, claim: &Object) -> Owners {
     let (set_name, pod_name) = (set.object.name(), pod.name());
     let (set_uid, pod_uid) = (owner::uid(set.object), owner::uid(pod));
-    let is_set = |entry: &Object| names(entry, Resource::StatefulSets, set_name);
-    let is_pod = |entry: &Object| names(entry, Resource::Pods, pod_name);
+    let is_set = |entry: &Object| names(entry, BuiltinResource::StatefulSets, set_name);
+    let is_pod = |entry: &Object| names(entry, BuiltinResource::Pods, pod_name);
     let stale = |entry: &Object| {
         (is_set(entry) && !has_uid(entry, set_uid)) || (is_pod(entry) && !has_uid(entry, pod_uid))
     };
@@ -194,10 +204,10 @@ fn owners(set: &Set<'_>, pod: &Object, ordinal: i64, claim: &Object) -> Owners {
     let others = entries(claim).filter(|entry| !ours(entry)).cloned().map(Value::Object);
     let mut wanted: Vec<Value> = others.collect();
     if wants_set {
-        wanted.push(owner::entry(Resource::StatefulSets, set.object));
+        wanted.push(owner::entry(BuiltinResource::StatefulSets, set.object));
     }
     if wants_pod {
-        wanted.push(owner::entry(Resource::Pods, pod));
+        wanted.push(owner::entry(BuiltinResource::Pods, pod));
     }
     Owners { wanted: Some(wanted), conflict }
 }
@@ -207,7 +217,7 @@ fn entries(claim: &Object) -> impl Iterator<Item = &Object> {
 }
 
 /// Whether an entry names an object of this kind and name, whatever its uid is.
-fn names(entry: &Object, resource: Resource, name: &str) -> bool {
+fn names(entry: &Object, resource: BuiltinResource, name: &str) -> bool {
     entry.str_at(&["apiVersion"]) == Some(resource.api_version())
         && entry.str_at(&["kind"]) == Some(resource.kind())
         && entry.str_at(&["name"]) == Some(name)
@@ -221,16 +231,19 @@ fn has_uid(entry: &Object, uid: &str) -> bool {
 mod tests {
     //! Rules of spec/workload-controllers.md.
     use super::{Owners, owners};
-    use crate::statefulset::Set;
-    use crate::view::Seen;
+    use crate::statefulset::StatefulSetContext;
+    use crate::view::VersionedObject;
     use alloc::sync::Arc;
     use alloc::vec::Vec;
     use jiff::Timestamp;
     use serde_json::{Value, json};
     use tenure_core::Revision;
 
-    fn seen(value: Value) -> Seen {
-        Seen { object: Arc::new(value.as_object().unwrap().clone()), revision: Revision(1) }
+    fn seen(value: Value) -> VersionedObject {
+        VersionedObject {
+            object: Arc::new(value.as_object().unwrap().clone()),
+            revision: Revision(1),
+        }
     }
 
     fn entry(kind: &str, uid: &str, controller: bool) -> Value {
@@ -254,7 +267,7 @@ mod tests {
         }));
         let pod = seen(json!({"metadata": {"name": "web-1", "uid": "p"}}));
         let claim = seen(json!({"metadata": {"ownerReferences": has}}));
-        owners(&Set::read(&set, Timestamp::UNIX_EPOCH), &pod, 1, &claim)
+        owners(&StatefulSetContext::read(&set, Timestamp::UNIX_EPOCH), &pod, 1, &claim)
     }
 
     fn wanted(scaled: &str, deleted: &str, replicas: i64, has: &[Value]) -> Option<Vec<Value>> {

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::{Set, claims};
+use super::{StatefulSetContext, claims};
 use crate::history::REVISION_LABEL;
-use crate::resource::Resource;
+use crate::resource::BuiltinResource;
 use crate::{owner, pod};
 
 const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
@@ -30,7 +30,7 @@ pub(super) fn ordinal(name: &str) -> Option<i64> {
 }
 
 /// The name of the pod with this number.
-pub(super) fn name(set: &Set<'_>, ordinal: i64) -> String {
+pub(super) fn name(set: &StatefulSetContext<'_>, ordinal: i64) -> String {
     format!("{}-{ordinal}", set.object.name())
 }
 
@@ -41,12 +41,12 @@ pub(super) fn revision(pod: &Object) -> &str {
 
 /// A new pod with this number, made from a revision (SS2, SS12).
 pub(super) fn pod(
-    set: &Set<'_>,
+    set: &StatefulSetContext<'_>,
     ordinal: i64,
     template: &Object,
     revision: &str,
 ) -> Option<Object> {
-    let mut pod = pod::from_template(template, Resource::StatefulSets, set.object)?;
+    let mut pod = pod::from_template(template, BuiltinResource::StatefulSets, set.object)?;
     let own_name = name(set, ordinal);
     let metadata = pod.map_mut("metadata");
     metadata.insert("name".to_string(), own_name.clone().into());
@@ -71,7 +71,7 @@ fn identify(pod: &mut Object, ordinal: i64) {
 }
 
 /// Puts the claims of a pod before its other volumes, in place of any with their names (SS12).
-fn mount(set: &Set<'_>, pod: &mut Object, ordinal: i64) {
+fn mount(set: &StatefulSetContext<'_>, pod: &mut Object, ordinal: i64) {
     let mut volumes: Vec<Value> = claims::templates(set.object)
         .map(|template| {
             let claim = claims::name(set, template, ordinal);
@@ -95,7 +95,7 @@ pub(super) fn identified(pod: &Object) -> bool {
 }
 
 /// Whether a pod mounts all its claims.
-pub(super) fn mounted(set: &Set<'_>, pod: &Object, ordinal: i64) -> bool {
+pub(super) fn mounted(set: &StatefulSetContext<'_>, pod: &Object, ordinal: i64) -> bool {
     claims::templates(set.object).all(|template| {
         let claim = claims::name(set, template, ordinal);
         pod.list_at(&["spec", "volumes"]).iter().filter_map(Value::as_object).any(|volume| {
@@ -106,7 +106,7 @@ pub(super) fn mounted(set: &Set<'_>, pod: &Object, ordinal: i64) -> bool {
 }
 
 /// The pod with its labels and claims put right; hostname and subdomain stay as they were made (SS2).
-pub(super) fn corrected(set: &Set<'_>, pod: &Object, ordinal: i64) -> Object {
+pub(super) fn corrected(set: &StatefulSetContext<'_>, pod: &Object, ordinal: i64) -> Object {
     let mut pod = pod.clone();
     if !identified(&pod) {
         identify(&mut pod, ordinal);

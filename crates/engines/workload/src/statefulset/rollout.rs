@@ -12,12 +12,12 @@ use tenure_machinery::{Object, ObjectExt};
 
 use super::revisions::Revisions;
 use super::status::running;
-use super::{Members, Set, claims, identity};
-use crate::controller::{Outcome, Pass};
-use crate::intent::{Door, Ending, Intent, Note};
-use crate::resource::Resource;
+use super::{Members, StatefulSetContext, claims, identity};
+use crate::controller::{Pass, ReconcileResult};
+use crate::intent::{ControllerIntent, EventReport, MessageSuffix, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::share::{self, Round};
-use crate::view::Seen;
+use crate::view::VersionedObject;
 use crate::{owner, pod};
 
 /// How many pods one pass creates or deletes at most (PT4).
@@ -25,7 +25,7 @@ const BURST: usize = 500;
 
 /// Whether the pass goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum RolloutFlow {
     /// Nothing stands in the way.
     On,
     /// Whoever goes in order waits here.
@@ -36,18 +36,18 @@ enum Step {
 
 /// Adds what is to be done about pods and claims to a pass.
 pub(super) fn plan(
-    set: &Set<'_>,
+    set: &StatefulSetContext<'_>,
     members: &Members,
     revisions: &Revisions,
     pass: &Pass<'_>,
-    out: &mut Outcome,
-    troubles: &mut Vec<Note>,
+    out: &mut ReconcileResult,
+    troubles: &mut Vec<EventReport>,
 ) {
-    let mut work = Work { set, pass, revisions, out, troubles, claims: 0, pods: 0 };
-    if work.replicas(members) != Step::On {
+    let mut work = RolloutContext { set, pass, revisions, out, troubles, claims: 0, pods: 0 };
+    if work.replicas(members) != RolloutFlow::On {
         return;
     }
-    if work.condemned(members) != Step::On {
+    if work.condemned(members) != RolloutFlow::On {
         return;
     }
     if set.strategy() != "OnDelete" {
@@ -55,20 +55,20 @@ pub(super) fn plan(
     }
 }
 
-struct Work<'a, 'b> {
-    set: &'a Set<'b>,
+struct RolloutContext<'a, 'b> {
+    set: &'a StatefulSetContext<'b>,
     pass: &'a Pass<'b>,
     revisions: &'a Revisions,
-    out: &'a mut Outcome,
-    troubles: &'a mut Vec<Note>,
+    out: &'a mut ReconcileResult,
+    troubles: &'a mut Vec<EventReport>,
     /// How many claims and pods are to be made so far.
     claims: usize,
     pods: usize,
 }
 
-impl Work<'_, '_> {
+impl RolloutContext<'_, '_> {
     /// Goes through the numbers that the set should have (SS4, SS5).
-    fn replicas(&mut self, members: &Members) -> Step {
+    fn replicas(&mut self, members: &Members) -> RolloutFlow {
         if self.set.ordered {
             let end = self.set.start.saturating_add(self.set.replicas);
             for ordinal in self.set.start..end {
@@ -76,27 +76,27 @@ impl Work<'_, '_> {
                     Some(pod) => self.living(pod, ordinal),
                     None => self.missing(ordinal).max_wait(),
                 };
-                if step != Step::On {
+                if step != RolloutFlow::On {
                     return step;
                 }
             }
-            return Step::On;
+            return RolloutFlow::On;
         }
         let mut stopped = false;
         for (ordinal, pod) in &members.replicas {
-            stopped |= self.living(pod, *ordinal) == Step::Stop;
+            stopped |= self.living(pod, *ordinal) == RolloutFlow::Stop;
         }
-        stopped |= self.all_missing(members) == Step::Stop;
-        if stopped { Step::Stop } else { Step::On }
+        stopped |= self.all_missing(members) == RolloutFlow::Stop;
+        if stopped { RolloutFlow::Stop } else { RolloutFlow::On }
     }
 
     /// Makes pods for all numbers that have none; claims go before pods.
-    fn all_missing(&mut self, members: &Members) -> Step {
+    fn all_missing(&mut self, members: &Members) -> RolloutFlow {
         let end = self.set.start.saturating_add(self.set.replicas);
         let absent = (self.set.start..end).filter(|n| !members.replicas.contains_key(n));
-        let (mut pods, mut step) = (Vec::new(), Step::On);
+        let (mut pods, mut step) = (Vec::new(), RolloutFlow::On);
         if pod::namespace_closed(self.pass) {
-            return Step::Stop;
+            return RolloutFlow::Stop;
         }
         let most = pod::room_to_wait(members.replicas.values()).min(BURST);
         // The number of tries is bounded too: any number may be asked for, and none may succeed.
@@ -116,43 +116,43 @@ impl Work<'_, '_> {
     }
 
     /// Makes the pod of a number that has none.
-    fn missing(&mut self, ordinal: i64) -> Step {
+    fn missing(&mut self, ordinal: i64) -> RolloutFlow {
         match self.new_pod(ordinal) {
             Ok(Some(pod)) => {
                 self.create(ordinal, pod);
-                Step::On
+                RolloutFlow::On
             }
-            Ok(None) => Step::Wait,
+            Ok(None) => RolloutFlow::Wait,
             Err(step) => step,
         }
     }
 
     /// Makes the claims of a new pod and gives the pod, unless something stands in the way.
-    fn new_pod(&mut self, ordinal: i64) -> Result<Option<Object>, Step> {
+    fn new_pod(&mut self, ordinal: i64) -> Result<Option<Object>, RolloutFlow> {
         let view = self.pass.view;
         let name = identity::name(self.set, ordinal);
         if claims::stale(self.set, ordinal, view) {
             return Ok(None);
         }
-        if view.get(Resource::Pods, self.set.object.namespace(), &name).is_some() {
+        if view.get(BuiltinResource::Pods, self.set.object.namespace(), &name).is_some() {
             let why = format!("pods \"{name}\" already exists");
             self.trouble(ordinal, &why);
-            return Err(Step::Stop);
+            return Err(RolloutFlow::Stop);
         }
         if pod::namespace_closed(self.pass) {
-            return Err(Step::Stop);
+            return Err(RolloutFlow::Stop);
         }
         let missing = claims::missing(self.set, ordinal, view);
         self.make_claims(missing.intents);
         if let Some(claim) = missing.waits_for {
             self.trouble(ordinal, &format!("pvc {claim} is being deleted"));
-            return Err(Step::Stop);
+            return Err(RolloutFlow::Stop);
         }
         let revision = self.revisions.of_new_pod(self.set, ordinal);
         Ok(identity::pod(self.set, ordinal, &revision.template, &revision.name))
     }
 
-    fn make_claims(&mut self, intents: Vec<Intent>) {
+    fn make_claims(&mut self, intents: Vec<ControllerIntent>) {
         for intent in intents {
             // Batches of 1, 2, 4 …: what fails once will probably fail again.
             let together = !(self.claims + 1).is_power_of_two();
@@ -165,7 +165,7 @@ impl Work<'_, '_> {
         let (done, refused) = self.notes("Create", ordinal);
         let together = !(self.pods + 1).is_power_of_two();
         self.pods += 1;
-        let intent = Intent::create(Resource::Pods, pod)
+        let intent = ControllerIntent::create(BuiltinResource::Pods, pod)
             .relying_on(self.set.about.living())
             .when_done(done)
             .when_refused(refused)
@@ -174,13 +174,13 @@ impl Work<'_, '_> {
     }
 
     /// Looks after a pod whose number is wanted.
-    fn living(&mut self, pod: &Seen, ordinal: i64) -> Step {
+    fn living(&mut self, pod: &VersionedObject, ordinal: i64) -> RolloutFlow {
         let ordered = self.set.ordered;
         if pod::terminal(pod) {
             if !owner::deleting(pod) {
                 self.delete(pod, ordinal);
             }
-            return Step::Wait;
+            return RolloutFlow::Wait;
         }
         let pending = matches!(pod::phase(pod), "Pending" | "");
         if pending {
@@ -189,31 +189,31 @@ impl Work<'_, '_> {
                 self.make_claims(missing.intents);
             }
             if missing.waits_for.is_some() {
-                return Step::Stop;
+                return RolloutFlow::Stop;
             }
             self.own_claims(pod, ordinal);
         }
         if ordered && (owner::deleting(pod) || !running(pod) || !self.set.available(pod)) {
-            return Step::Wait;
+            return RolloutFlow::Wait;
         }
         if !pending {
             self.own_claims(pod, ordinal);
         }
         if identity::identified(pod) && identity::mounted(self.set, pod, ordinal) {
-            return Step::On;
+            return RolloutFlow::On;
         }
         self.correct(pod, ordinal);
         // The pod is written; whether it has to go as well is for the next pass.
-        Step::Stop
+        RolloutFlow::Stop
     }
 
-    fn own_claims(&mut self, pod: &Seen, ordinal: i64) {
+    fn own_claims(&mut self, pod: &VersionedObject, ordinal: i64) {
         let view = self.pass.view;
         let intents = claims::own(self.set, pod, ordinal, view, self.troubles);
         self.out.intents.extend(intents);
     }
 
-    fn correct(&mut self, pod: &Seen, ordinal: i64) {
+    fn correct(&mut self, pod: &VersionedObject, ordinal: i64) {
         let pending = matches!(pod::phase(pod), "Pending" | "");
         if !pending && !identity::mounted(self.set, pod, ordinal) {
             let missing = claims::missing(self.set, ordinal, self.pass.view);
@@ -221,14 +221,19 @@ impl Work<'_, '_> {
         }
         let object = identity::corrected(self.set, pod, ordinal);
         let (done, refused) = self.notes("Update", ordinal);
-        let intent = Intent::update(Resource::Pods, object, Door::Main, pod.revision)
-            .when_done(done)
-            .when_refused(refused);
+        let intent = ControllerIntent::update(
+            BuiltinResource::Pods,
+            object,
+            UpdateEndpoint::Main,
+            pod.revision,
+        )
+        .when_done(done)
+        .when_refused(refused);
         self.out.push(intent);
     }
 
     /// Ends pods whose numbers are no longer wanted, highest first (SS6).
-    fn condemned(&mut self, members: &Members) -> Step {
+    fn condemned(&mut self, members: &Members) -> RolloutFlow {
         for pod in &members.condemned {
             self.own_claims(pod, identity::ordinal(pod.name()).unwrap_or_default());
         }
@@ -247,14 +252,14 @@ impl Work<'_, '_> {
             if !owner::deleting(pod) && (healthy || first) {
                 self.delete(pod, ordinal);
             }
-            return Step::Wait;
+            return RolloutFlow::Wait;
         }
-        Step::On
+        RolloutFlow::On
     }
 
     /// The lowest pod that is not healthy, if it is one of those that have to go anyway.
-    fn first_sick<'m>(&self, members: &'m Members) -> Option<&'m Seen> {
-        let sick = |pod: &Seen| owner::deleting(pod) || !self.set.available(pod);
+    fn first_sick<'m>(&self, members: &'m Members) -> Option<&'m VersionedObject> {
+        let sick = |pod: &VersionedObject| owner::deleting(pod) || !self.set.available(pod);
         let complete = i64::try_from(members.replicas.len()) == Ok(self.set.replicas);
         if !complete || members.replicas.values().any(sick) {
             return None;
@@ -265,19 +270,19 @@ impl Work<'_, '_> {
     /// Ends pods of an older revision, highest number first (SS7).
     fn outdated(&mut self, members: &Members) {
         let from = self.set.start.saturating_add(self.set.partition().unwrap_or_default());
-        let outdated = |pod: &Seen| {
+        let outdated = |pod: &VersionedObject| {
             identity::revision(pod) != self.revisions.update.name
                 && !owner::deleting(pod)
                 && !pod::terminal(pod)
         };
-        let old: Vec<(i64, &Seen)> = members
+        let old: Vec<(i64, &VersionedObject)> = members
             .replicas
             .range(from..)
             .rev()
             .filter(|(_, pod)| outdated(pod))
             .map(|(ordinal, pod)| (*ordinal, pod))
             .collect();
-        let sound = |pod: &Seen| !owner::deleting(pod) && self.set.available(pod);
+        let sound = |pod: &VersionedObject| !owner::deleting(pod) && self.set.available(pod);
         let available = members.replicas.values().filter(|pod| sound(pod)).count();
         let unavailable = self.set.replicas.saturating_sub(i64::try_from(available).unwrap_or(0));
         let budget = self.max_unavailable().saturating_sub(unavailable).max(0);
@@ -301,21 +306,21 @@ impl Work<'_, '_> {
         said.and_then(|said| share::of(said, self.set.replicas, Round::Down)).unwrap_or(1).max(1)
     }
 
-    fn delete(&mut self, pod: &Seen, ordinal: i64) {
+    fn delete(&mut self, pod: &VersionedObject, ordinal: i64) {
         let (done, refused) = self.notes("Delete", ordinal);
-        let intent = Intent::delete(Resource::Pods, pod);
+        let intent = ControllerIntent::delete(BuiltinResource::Pods, pod);
         self.out.push(intent.when_done(done).when_refused(refused));
     }
 
     /// What is told about a pod when something was done or refused (SS11).
-    fn notes(&self, verb: &str, ordinal: i64) -> (Note, Note) {
+    fn notes(&self, verb: &str, ordinal: i64) -> (EventReport, EventReport) {
         let (pod, set) = (identity::name(self.set, ordinal), self.set.object.name());
         let about = &self.set.about;
         let done = format!("{verb} Pod {pod} in StatefulSet {set} successful");
         let refused = format!("{verb} Pod {pod} in StatefulSet {set} failed error: ");
         (
             about.normal(&format!("Successful{verb}"), done),
-            about.warning(&format!("Failed{verb}"), refused).ending(Ending::Error),
+            about.warning(&format!("Failed{verb}"), refused).ending(MessageSuffix::Error),
         )
     }
 
@@ -323,13 +328,13 @@ impl Work<'_, '_> {
     fn trouble(&mut self, ordinal: i64, why: &str) {
         let (_, mut note) = self.notes("Create", ordinal);
         note.message.push_str(why);
-        self.troubles.push(note.ending(Ending::Nothing));
+        self.troubles.push(note.ending(MessageSuffix::Nothing));
     }
 }
 
-impl Step {
+impl RolloutFlow {
     /// A pod that was only now made has to become available first.
-    fn max_wait(self) -> Step {
-        if self == Step::On { Step::Wait } else { self }
+    fn max_wait(self) -> RolloutFlow {
+        if self == RolloutFlow::On { RolloutFlow::Wait } else { self }
     }
 }

@@ -6,26 +6,40 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::revisions::Revisions;
-use super::{Members, Set, identity};
-use crate::intent::{Door, Intent};
-use crate::resource::Resource;
+use super::{Members, StatefulSetContext, identity};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
+use crate::resource::BuiltinResource;
 use crate::{owner, pod};
 
 /// The write of a status that differs from the stored one.
-pub(super) fn changed(set: &Set<'_>, members: &Members, revisions: &Revisions) -> Option<Intent> {
+pub(super) fn changed(
+    set: &StatefulSetContext<'_>,
+    members: &Members,
+    revisions: &Revisions,
+) -> Option<ControllerIntent> {
     let known = set.object.map_at(&["status"]).cloned().unwrap_or_default();
     let status = new(set, &known, members, revisions);
     (status != known).then(|| write(set, status))
 }
 
 /// The write of this status.
-pub(super) fn write(set: &Set<'_>, status: Object) -> Intent {
+pub(super) fn write(set: &StatefulSetContext<'_>, status: Object) -> ControllerIntent {
     let mut object = Object::clone(&set.object.object);
     object.insert("status".to_string(), Value::Object(status));
-    Intent::update(Resource::StatefulSets, object, Door::Status, set.object.revision)
+    ControllerIntent::update(
+        BuiltinResource::StatefulSets,
+        object,
+        UpdateEndpoint::Status,
+        set.object.revision,
+    )
 }
 
-fn new(set: &Set<'_>, known: &Object, members: &Members, revisions: &Revisions) -> Object {
+fn new(
+    set: &StatefulSetContext<'_>,
+    known: &Object,
+    members: &Members,
+    revisions: &Revisions,
+) -> Object {
     let count = |holds: &dyn Fn(&Object) -> bool| -> i64 {
         i64::try_from(members.all().filter(|pod| holds(pod)).count()).unwrap_or(i64::MAX)
     };

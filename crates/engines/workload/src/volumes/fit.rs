@@ -8,13 +8,13 @@ use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::names;
-use crate::resource::Resource;
-use crate::view::{Seen, View};
+use crate::resource::BuiltinResource;
+use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, selector};
 
 /// The best free volume for a claim; one that was promised to it comes before all others.
-pub(super) fn best(view: &dyn View, claim: &Seen) -> Option<Seen> {
-    let volumes = view.list(Resource::PersistentVolumes, None).into_iter();
+pub(super) fn best(view: &dyn ClusterView, claim: &VersionedObject) -> Option<VersionedObject> {
+    let volumes = view.list(BuiltinResource::PersistentVolumes, None).into_iter();
     let fitting = volumes.filter(|volume| !owner::deleting(volume) && fits(volume, claim));
     fitting.min_by_key(|volume| {
         let size = size(volume, &["spec", "capacity", "storage"]).map_or(0, Quantity::value);

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 
 use super::{PROVISIONED_BY, PROVISIONER, names, volume_of};
-use crate::controller::{Outcome, Pass};
-use crate::intent::{Door, Intent};
+use crate::controller::{Pass, ReconcileResult};
+use crate::intent::{ControllerIntent, UpdateEndpoint};
 use crate::owner;
-use crate::resource::Resource;
-use crate::view::Seen;
+use crate::resource::BuiltinResource;
+use crate::view::VersionedObject;
 
 /// Brings the phase of a volume right; removes one that nobody needs any more.
-pub(super) fn volume(pass: &Pass<'_>) -> Outcome {
-    let mut out = Outcome::default();
-    let Some(volume) = pass.view.get(Resource::PersistentVolumes, "", &pass.key.name) else {
+pub(super) fn volume(pass: &Pass<'_>) -> ReconcileResult {
+    let mut out = ReconcileResult::default();
+    let Some(volume) = pass.view.get(BuiltinResource::PersistentVolumes, "", &pass.key.name) else {
         return out;
     };
     let phase = phase(pass, &volume);
@@ -24,21 +24,26 @@ pub(super) fn volume(pass: &Pass<'_>) -> Outcome {
     if volume.str_at(&["status", "phase"]) != Some(phase) {
         let mut object = Object::clone(&volume.object);
         object.map_mut("status").insert("phase".to_string(), phase.into());
-        let door = Door::Status;
-        out.push(Intent::update(Resource::PersistentVolumes, object, door, volume.revision));
+        let door = UpdateEndpoint::Status;
+        out.push(ControllerIntent::update(
+            BuiltinResource::PersistentVolumes,
+            object,
+            door,
+            volume.revision,
+        ));
     } else if phase == "Released" && ours && deletes && !owner::deleting(&volume) {
-        out.push(Intent::delete(Resource::PersistentVolumes, &volume));
+        out.push(ControllerIntent::delete(BuiltinResource::PersistentVolumes, &volume));
     }
     out
 }
 
-fn phase(pass: &Pass<'_>, volume: &Seen) -> &'static str {
+fn phase(pass: &Pass<'_>, volume: &VersionedObject) -> &'static str {
     let Some(entry) = volume.map_at(&["spec", "claimRef"]) else { return "Available" };
     let text = |name: &str| entry.str_at(&[name]).unwrap_or_default();
     if text("uid").is_empty() {
         return "Available";
     }
-    let claims = Resource::PersistentVolumeClaims;
+    let claims = BuiltinResource::PersistentVolumeClaims;
     let claim = pass.view.get(claims, text("namespace"), text("name"));
     match claim.filter(|claim| owner::uid(claim) == text("uid")) {
         None => "Released",
@@ -49,8 +54,8 @@ fn phase(pass: &Pass<'_>, volume: &Seen) -> &'static str {
 }
 
 /// The status of a claim whose binding is complete.
-pub(super) fn claim(pass: &Pass<'_>, claim: &Seen) -> Option<Intent> {
-    let volume = pass.view.get(Resource::PersistentVolumes, "", volume_of(claim)?);
+pub(super) fn claim(pass: &Pass<'_>, claim: &VersionedObject) -> Option<ControllerIntent> {
+    let volume = pass.view.get(BuiltinResource::PersistentVolumes, "", volume_of(claim)?);
     let known = claim.map_at(&["status"]).cloned().unwrap_or_default();
     let mut status = known.clone();
     match volume.filter(|volume| names(volume, claim)) {
@@ -69,6 +74,11 @@ pub(super) fn claim(pass: &Pass<'_>, claim: &Seen) -> Option<Intent> {
     (status != known).then(|| {
         let mut object = Object::clone(&claim.object);
         object.insert("status".to_string(), Value::Object(status));
-        Intent::update(Resource::PersistentVolumeClaims, object, Door::Status, claim.revision)
+        ControllerIntent::update(
+            BuiltinResource::PersistentVolumeClaims,
+            object,
+            UpdateEndpoint::Status,
+            claim.revision,
+        )
     })
 }

@@ -1,7 +1,7 @@
 //! Rules of spec/downward-api.md: certificates for what nodes serve.
 
 use serde_json::{Value, json};
-use tenure_workload::Resource;
+use tenure_workload::BuiltinResource;
 
 use crate::world::World;
 
@@ -24,7 +24,7 @@ fn request(user: &str, group: &str, usages: &[&str], text: &str) -> Value {
 }
 
 fn status(world: &World) -> Value {
-    world.json(Resource::CertificateSigningRequests, "csr")["status"].clone()
+    world.json(BuiltinResource::CertificateSigningRequests, "csr")["status"].clone()
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn r133_what_was_approved_here_is_signed_after_a_restart_and_what_others_decided
     {
         let mut world = World::of(&["csrsigning"]);
         world.create(request("system:node:a", "system:nodes", &USAGES, text));
-        world.edit_status(Resource::CertificateSigningRequests, "csr", |status| {
+        world.edit_status(BuiltinResource::CertificateSigningRequests, "csr", |status| {
             *status = approved(reason);
         });
         world.create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}));

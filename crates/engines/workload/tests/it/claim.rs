@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Act, Propagation, Resource, owner};
+use tenure_workload::{Act, BuiltinResource, IntentPropagation, owner};
 
 use crate::replicas::set;
 use crate::world::World;
@@ -12,7 +12,7 @@ fn orphan(name: &str, labels: Value) -> Value {
 }
 
 fn controller(world: &World, pod: &str) -> Option<String> {
-    let pod = world.get(Resource::Pods, pod);
+    let pod = world.get(BuiltinResource::Pods, pod);
     owner::controller_of(&pod).and_then(|e| e.str_at(&["name"])).map(str::to_owned)
 }
 
@@ -27,7 +27,7 @@ fn updates_of(world: &mut World, code: u16) -> std::rc::Rc<std::cell::RefCell<Ve
     let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let noted = std::rc::Rc::clone(&seen);
     world.refuse(move |intent| match &intent.act {
-        Act::Update { resource: Resource::Pods, object, .. } => {
+        Act::Update { resource: BuiltinResource::Pods, object, .. } => {
             noted.borrow_mut().push(Value::Object(tenure_machinery::Object::clone(object)));
             Some((code, "Refused", "no"))
         }
@@ -53,7 +53,11 @@ fn cr1_candidates_are_all_that_name_it_and_all_that_nobody_controls() {
     world.settle();
     assert_eq!(controller(&world, "stray"), None, "released");
     assert_eq!(controller(&world, "lone").as_deref(), Some("web"), "adopted");
-    assert_eq!(world.owned(owner::uid(&set), Resource::Pods), ["lone"], "of its namespace only");
+    assert_eq!(
+        world.owned(owner::uid(&set), BuiltinResource::Pods),
+        ["lone"],
+        "of its namespace only"
+    );
 }
 
 #[test]
@@ -63,13 +67,13 @@ fn cr3_what_it_controls_and_selects_is_its_own_even_while_it_goes() {
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
     world.create(held);
     world.settle();
-    let pod = world.names(Resource::Pods)[0].clone();
-    world.delete(Resource::ReplicaSets, "web", None);
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
+    world.delete(BuiltinResource::ReplicaSets, "web", None);
     world.settle();
     world.ready(&pod);
     world.settle();
     assert_eq!(controller(&world, &pod).as_deref(), Some("web"));
-    assert_eq!(world.json(Resource::ReplicaSets, "web")["status"]["readyReplicas"], 1);
+    assert_eq!(world.json(BuiltinResource::ReplicaSets, "web")["status"]["readyReplicas"], 1);
 }
 
 #[test]
@@ -86,9 +90,9 @@ fn cr7_adoption_adds_one_complete_entry_and_is_tried_again_when_refused() {
     );
     assert_eq!(
         wanted.borrow()[0]["metadata"]["uid"],
-        *owner::uid(&world.get(Resource::Pods, "lone"))
+        *owner::uid(&world.get(BuiltinResource::Pods, "lone"))
     );
-    assert_eq!(world.names(Resource::Pods), ["lone"], "no pod is made while a claim fails");
+    assert_eq!(world.names(BuiltinResource::Pods), ["lone"], "no pod is made while a claim fails");
     world.advance(1);
     assert!(wanted.borrow().len() > 1, "422 is no success of an adoption");
     world.allow();
@@ -101,17 +105,17 @@ fn cr8_cr9_release_takes_its_entry_only_and_gone_or_invalid_is_as_good() {
     let mut world = World::new();
     world.create(set(1));
     world.settle();
-    let pod = world.names(Resource::Pods)[0].clone();
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
     let keeper = world.create(json!({"kind": "ConfigMap", "metadata": {"name": "keeper"}}));
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "keeper",
         "uid": owner::uid(&keeper)});
-    world.edit(Resource::Pods, &pod, |pod| {
+    world.edit(BuiltinResource::Pods, &pod, |pod| {
         pod["metadata"]["labels"]["app"] = "db".into();
         pod["metadata"]["ownerReferences"].as_array_mut().unwrap().push(other.clone());
     });
     world.create(orphan("lone", json!({"app": "web"})));
     world.refuse(|intent| {
-        if let Act::Update { resource: Resource::Pods, object, .. } = &intent.act {
+        if let Act::Update { resource: BuiltinResource::Pods, object, .. } = &intent.act {
             let adopts = object.name() == "lone";
             let codes: &[u16] = if adopts { &[404] } else { &[404, 422] };
             assert_eq!((intent.forgiven, intent.independent), (codes, true));
@@ -119,7 +123,10 @@ fn cr8_cr9_release_takes_its_entry_only_and_gone_or_invalid_is_as_good() {
         None
     });
     world.settle();
-    assert_eq!(world.json(Resource::Pods, &pod)["metadata"]["ownerReferences"], json!([other]));
+    assert_eq!(
+        world.json(BuiltinResource::Pods, &pod)["metadata"]["ownerReferences"],
+        json!([other])
+    );
     assert_eq!(controller(&world, "lone").as_deref(), Some("web"));
 }
 
@@ -131,8 +138,8 @@ fn cr2_another_controller_is_never_robbed() {
     world.create(named("b", 2));
     world.settle();
     let owned = |name: &str| {
-        let uid = owner::uid(&world.get(Resource::ReplicaSets, name)).to_owned();
-        world.owned(&uid, Resource::Pods).len()
+        let uid = owner::uid(&world.get(BuiltinResource::ReplicaSets, name)).to_owned();
+        world.owned(&uid, BuiltinResource::Pods).len()
     };
     assert_eq!((owned("a"), owned("b")), (2, 2));
 }
@@ -142,12 +149,12 @@ fn cr4_release_on_label_change() {
     let mut world = World::new();
     world.create(set(1));
     world.settle();
-    let pod = world.names(Resource::Pods)[0].clone();
-    world.edit(Resource::Pods, &pod, |pod| pod["metadata"]["labels"]["app"] = "db".into());
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
+    world.edit(BuiltinResource::Pods, &pod, |pod| pod["metadata"]["labels"]["app"] = "db".into());
     world.settle();
     assert_eq!(controller(&world, &pod), None);
-    assert!(world.json(Resource::Pods, &pod)["metadata"]["ownerReferences"].is_null());
-    assert_eq!(world.names(Resource::Pods).len(), 2, "a replacement was made");
+    assert!(world.json(BuiltinResource::Pods, &pod)["metadata"]["ownerReferences"].is_null());
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2, "a replacement was made");
 }
 
 #[test]
@@ -157,9 +164,9 @@ fn cr4_no_release_while_terminating() {
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
     world.create(held);
     world.settle();
-    world.delete(Resource::ReplicaSets, "web", None);
-    let pod = world.names(Resource::Pods)[0].clone();
-    world.edit(Resource::Pods, &pod, |pod| pod["metadata"]["labels"]["app"] = "db".into());
+    world.delete(BuiltinResource::ReplicaSets, "web", None);
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
+    world.edit(BuiltinResource::Pods, &pod, |pod| pod["metadata"]["labels"]["app"] = "db".into());
     world.settle();
     assert_eq!(controller(&world, &pod).as_deref(), Some("web"));
 }
@@ -174,9 +181,9 @@ fn cr5_adopts_orphans_and_keeps_their_other_owners() {
     world.create(pod);
     world.create(set(1));
     world.settle();
-    assert_eq!(world.names(Resource::Pods), ["lone"]);
+    assert_eq!(world.names(BuiltinResource::Pods), ["lone"]);
     assert_eq!(controller(&world, "lone").as_deref(), Some("web"));
-    let pod = world.json(Resource::Pods, "lone");
+    let pod = world.json(BuiltinResource::Pods, "lone");
     assert_eq!(pod["metadata"]["ownerReferences"].as_array().unwrap().len(), 2);
     assert_eq!(pod["metadata"]["ownerReferences"][0]["name"], "web", "as in the recordings");
     assert_eq!(pod["metadata"]["ownerReferences"][1]["name"], "keeper");
@@ -190,7 +197,7 @@ fn cr5_excess_orphans_are_adopted_then_deleted() {
     }
     world.create(set(1));
     world.settle();
-    assert_eq!(world.names(Resource::Pods).len(), 1);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 1);
 }
 
 #[test]
@@ -199,11 +206,11 @@ fn cr5_a_terminating_orphan_is_left() {
     let mut pod = orphan("going", json!({"app": "web"}));
     pod["metadata"]["finalizers"] = json!(["example.test/hold"]);
     world.create(pod);
-    world.delete(Resource::Pods, "going", None);
+    world.delete(BuiltinResource::Pods, "going", None);
     world.create(set(1));
     world.settle();
     assert_eq!(controller(&world, "going"), None);
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
 }
 
 #[test]
@@ -211,13 +218,13 @@ fn cr6_no_adoption_by_a_controller_that_is_gone() {
     let mut world = World::new();
     world.create(set(2));
     world.settle();
-    world.delete(Resource::ReplicaSets, "web", Some(Propagation::Orphan));
+    world.delete(BuiltinResource::ReplicaSets, "web", Some(IntentPropagation::Orphan));
     world.settle();
-    assert!(world.names(Resource::Pods).iter().all(|pod| controller(&world, pod).is_none()));
+    assert!(world.names(BuiltinResource::Pods).iter().all(|pod| controller(&world, pod).is_none()));
     // The guard itself: every adoption relies on its controller being alive.
     let mut watched = World::new();
     watched.refuse(|intent| {
-        if let Act::Update { resource: Resource::Pods, .. } = &intent.act {
+        if let Act::Update { resource: BuiltinResource::Pods, .. } = &intent.act {
             assert_eq!(intent.relies_on.len(), 1);
             assert!(intent.independent);
         }
@@ -241,7 +248,7 @@ fn cr9_one_refused_adoption_does_not_stop_the_others() {
     world.create(set(2));
     world.settle();
     assert_eq!(controller(&world, "b").as_deref(), Some("web"));
-    assert_eq!(world.names(Resource::Pods).len(), 2, "no pod is made while a claim fails");
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2, "no pod is made while a claim fails");
     world.allow();
     world.advance(1);
     assert_eq!(controller(&world, "a").as_deref(), Some("web"));
@@ -258,7 +265,7 @@ fn cr10_a_new_controller_of_the_same_name_inherits_nothing_by_name() {
     world.create(pod);
     world.create(set(1));
     world.settle();
-    assert_eq!(world.names(Resource::Pods).len(), 2, "its own pod was made");
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2, "its own pod was made");
 }
 
 #[test]
@@ -270,13 +277,13 @@ fn cr11_relabelling_moves_a_pod_from_one_to_the_other() {
     other["spec"]["template"]["metadata"]["labels"]["app"] = "db".into();
     world.create(other);
     world.settle();
-    let uid = owner::uid(&world.get(Resource::ReplicaSets, "web")).to_owned();
-    let pod = world.owned(&uid, Resource::Pods)[0].clone();
-    world.edit(Resource::Pods, &pod, |pod| pod["metadata"]["labels"]["app"] = "db".into());
+    let uid = owner::uid(&world.get(BuiltinResource::ReplicaSets, "web")).to_owned();
+    let pod = world.owned(&uid, BuiltinResource::Pods)[0].clone();
+    world.edit(BuiltinResource::Pods, &pod, |pod| pod["metadata"]["labels"]["app"] = "db".into());
     world.settle();
-    assert_eq!(world.names(Resource::Pods).len(), 2, "one too many was deleted");
-    let uid = owner::uid(&world.get(Resource::ReplicaSets, "db")).to_owned();
-    assert_eq!(world.owned(&uid, Resource::Pods).len(), 1);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2, "one too many was deleted");
+    let uid = owner::uid(&world.get(BuiltinResource::ReplicaSets, "db")).to_owned();
+    assert_eq!(world.owned(&uid, BuiltinResource::Pods).len(), 1);
 }
 
 #[test]
@@ -287,9 +294,10 @@ fn cr11_a_label_that_comes_later_wakes_who_can_adopt() {
     world.create(orphan("late", json!({"other": "x"})));
     world.settle();
     assert_eq!(controller(&world, "late"), None);
-    world.edit(Resource::Pods, "late", |pod| pod["metadata"]["labels"]["app"] = "web".into());
+    world
+        .edit(BuiltinResource::Pods, "late", |pod| pod["metadata"]["labels"]["app"] = "web".into());
     world.settle();
-    assert_eq!(world.names(Resource::Pods).len(), 1, "adopted, then one of two deleted");
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 1, "adopted, then one of two deleted");
 }
 
 #[test]
@@ -297,7 +305,7 @@ fn cr12_entries_are_complete() {
     let mut world = World::new();
     world.create(set(1));
     world.settle();
-    let pod = &world.list(Resource::Pods)[0];
+    let pod = &world.list(BuiltinResource::Pods)[0];
     let entry = owner::controller_of(pod).unwrap();
     for member in ["apiVersion", "kind", "name", "uid"] {
         assert!(entry.str_at(&[member]).is_some_and(|text| !text.is_empty()), "{member}");

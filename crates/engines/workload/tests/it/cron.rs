@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Act, Resource, owner};
+use tenure_workload::{Act, BuiltinResource, owner};
 
 use crate::world::World;
 
@@ -38,7 +38,7 @@ fn world(schedule: &str, more: Value) -> World {
 }
 
 fn status(world: &World) -> Value {
-    world.json(Resource::CronJobs, "tick")["status"].clone()
+    world.json(BuiltinResource::CronJobs, "tick")["status"].clone()
 }
 
 fn active(world: &World) -> Vec<String> {
@@ -50,7 +50,7 @@ fn active(world: &World) -> Vec<String> {
 /// Ends a Job with a condition.
 fn end(world: &mut World, name: &str, how: &str) {
     let now = world.now.to_string();
-    world.edit_status(Resource::Jobs, name, |status| {
+    world.edit_status(BuiltinResource::Jobs, name, |status| {
         *status = json!({"startTime": now, "conditions": [
             {"type": how, "status": "True", "lastTransitionTime": now}]});
         if how == "Complete" {
@@ -73,11 +73,11 @@ fn minute(after: i64) -> String {
 fn cj1_a_job_starts_at_its_time() {
     let mut world = world("*/5 * * * *", json!({}));
     world.advance(299);
-    assert!(world.names(Resource::Jobs).is_empty());
+    assert!(world.names(BuiltinResource::Jobs).is_empty());
     world.advance(2);
-    assert_eq!(world.names(Resource::Jobs), [minute(5)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(5)]);
     world.advance(300);
-    assert_eq!(world.names(Resource::Jobs), [minute(5), minute(10)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(5), minute(10)]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn cj1_every_counts_from_the_last_start() {
     let mut world = world("@every 90s", json!({}));
     world.advance(600);
     let expected = [1, 3, 4, 6, 7, 9].map(minute);
-    assert_eq!(world.names(Resource::Jobs), expected);
+    assert_eq!(world.names(BuiltinResource::Jobs), expected);
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn cj1_zones_shift_the_clock() {
     let mut world = world("30 9 * * *", json!({"timeZone": "Asia/Kolkata"}));
     world.advance(86_400);
     // 09:30 in Kolkata is 04:00 in UTC.
-    assert_eq!(world.names(Resource::Jobs), [minute(240)]);
-    let job = world.json(Resource::Jobs, &minute(240));
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(240)]);
+    let job = world.json(BuiltinResource::Jobs, &minute(240));
     assert_eq!(job["metadata"]["annotations"][SCHEDULED], "2026-01-01T09:30:00+05:30");
 }
 
@@ -102,9 +102,11 @@ fn cj1_zones_shift_the_clock() {
 fn cj1_an_unknown_zone_starts_nothing_and_is_told_once() {
     let mut world = world("* * * * *", json!({"timeZone": "Nowhere/Land"}));
     world.advance(600);
-    world.edit(Resource::CronJobs, "tick", |cron| cron["metadata"]["labels"] = json!({"x": "y"}));
+    world.edit(BuiltinResource::CronJobs, "tick", |cron| {
+        cron["metadata"]["labels"] = json!({"x": "y"})
+    });
     world.settle();
-    assert!(world.names(Resource::Jobs).is_empty());
+    assert!(world.names(BuiltinResource::Jobs).is_empty());
     let words = "Warning UnknownTimeZone invalid timeZone: \"Nowhere/Land\": unknown time zone Nowhere/Land";
     assert_eq!(world.events, [words]);
 }
@@ -113,7 +115,7 @@ fn cj1_an_unknown_zone_starts_nothing_and_is_told_once() {
 fn cj1_a_zone_in_the_schedule_works_and_is_warned_of() {
     let mut world = world("TZ=Asia/Kolkata 30 9 * * *", json!({}));
     world.advance(86_400);
-    assert_eq!(world.names(Resource::Jobs), [minute(240)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(240)]);
     assert_eq!(told(&world, "UnsupportedSchedule"), 1);
 }
 
@@ -134,8 +136,8 @@ fn cj1_what_cannot_be_read_or_never_comes_is_told() {
 fn cj2_the_job_is_made_from_the_template() {
     let mut world = world("* * * * *", json!({}));
     world.advance(61);
-    let uid = owner::uid(&world.get(Resource::CronJobs, "tick")).to_owned();
-    let job = world.json(Resource::Jobs, &minute(1));
+    let uid = owner::uid(&world.get(BuiltinResource::CronJobs, "tick")).to_owned();
+    let job = world.json(BuiltinResource::Jobs, &minute(1));
     assert_eq!(job["metadata"]["labels"], json!({"l": "1"}));
     assert_eq!(
         job["metadata"]["annotations"],
@@ -154,16 +156,18 @@ fn cj2_the_job_is_made_from_the_template() {
 fn cj2_a_crash_after_the_creation_starts_nothing_twice() {
     let mut world = world("* * * * *", json!({}));
     world.refuse(|intent| match &intent.act {
-        Act::Update { resource: Resource::CronJobs, .. } => Some((500, "InternalError", "crash")),
+        Act::Update { resource: BuiltinResource::CronJobs, .. } => {
+            Some((500, "InternalError", "crash"))
+        }
         _ => None,
     });
     world.advance(61);
-    assert_eq!(world.names(Resource::Jobs), [minute(1)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(1)]);
     assert!(status(&world)["lastScheduleTime"].is_null());
     world.allow();
     world.restart();
     world.settle();
-    assert_eq!(world.names(Resource::Jobs), [minute(1)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(1)]);
     assert_eq!(active(&world), [minute(1)]);
     assert_eq!(status(&world)["lastScheduleTime"], "2026-01-01T00:01:00Z");
 }
@@ -173,17 +177,17 @@ fn cj2_the_name_of_somebody_else_is_left_alone() {
     let mut world = world("* * * * *", json!({}));
     world.create(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": minute(1)}}));
     world.advance(61);
-    assert_eq!(world.names(Resource::Jobs), [minute(1)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(1)]);
     assert!(active(&world).is_empty());
     world.advance(60);
-    assert_eq!(world.names(Resource::Jobs), [minute(1), minute(2)], "the next one starts");
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(1), minute(2)], "the next one starts");
 }
 
 #[test]
 fn cj2_a_refused_job_is_tried_again() {
     let mut world = world("0 * * * *", json!({}));
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Jobs, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Jobs, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     world.advance(3601);
@@ -191,7 +195,7 @@ fn cj2_a_refused_job_is_tried_again() {
     assert_eq!(world.events[0], "Warning FailedCreate Error creating job: quota");
     world.allow();
     world.advance(1);
-    assert_eq!(world.names(Resource::Jobs), [minute(60)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(60)]);
     assert_eq!(active(&world), [minute(60)]);
 }
 
@@ -199,9 +203,9 @@ fn cj2_a_refused_job_is_tried_again() {
 fn cj3_only_the_most_recent_missed_time_is_started() {
     let mut world = world("0 * * * *", json!({"suspend": true}));
     world.advance(5 * 3600 + 60);
-    world.edit(Resource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
+    world.edit(BuiltinResource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
     world.settle();
-    assert_eq!(world.names(Resource::Jobs), [minute(300)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(300)]);
     assert_eq!(told(&world, "TooManyMissedTimes"), 0);
 }
 
@@ -209,9 +213,9 @@ fn cj3_only_the_most_recent_missed_time_is_started() {
 fn cj3_too_many_missed_times_are_told_and_one_is_started() {
     let mut world = world("* * * * *", json!({"suspend": true}));
     world.advance(200 * 60 + 1);
-    world.edit(Resource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
+    world.edit(BuiltinResource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
     world.settle();
-    assert_eq!(world.names(Resource::Jobs), [minute(200)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(200)]);
     assert_eq!(told(&world, "TooManyMissedTimes"), 1);
 }
 
@@ -219,18 +223,18 @@ fn cj3_too_many_missed_times_are_told_and_one_is_started() {
 fn cj3_irregular_schedules_start_their_most_recent_time_too() {
     let mut world = world("*/10 0 1 1 *", json!({"suspend": true}));
     world.advance(20 * 86_400);
-    world.edit(Resource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
+    world.edit(BuiltinResource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
     world.settle();
-    assert_eq!(world.names(Resource::Jobs), [minute(50)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(50)]);
 }
 
 #[test]
 fn cj3_what_is_too_late_is_not_started() {
     let mut world = world("0 * * * *", json!({"suspend": true, "startingDeadlineSeconds": 60}));
     world.advance(3600 + 61);
-    world.edit(Resource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
+    world.edit(BuiltinResource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = false.into());
     world.settle();
-    assert!(world.names(Resource::Jobs).is_empty());
+    assert!(world.names(BuiltinResource::Jobs).is_empty());
     assert_eq!(
         world.events,
         [
@@ -238,7 +242,7 @@ fn cj3_what_is_too_late_is_not_started() {
         ]
     );
     world.advance(3600);
-    assert_eq!(world.names(Resource::Jobs), [minute(120)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(120)]);
 }
 
 #[test]
@@ -252,7 +256,7 @@ fn cj4_allow_runs_side_by_side() {
 fn cj4_forbid_waits_for_the_one_that_runs() {
     let mut world = world("* * * * *", json!({"concurrencyPolicy": "Forbid"}));
     world.advance(185);
-    assert_eq!(world.names(Resource::Jobs), [minute(1)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(1)]);
     assert_eq!(told(&world, "JobAlreadyActive"), 2, "once for each time");
     end(&mut world, &minute(1), "Complete");
     assert_eq!(active(&world), [minute(3)], "the most recent one starts late");
@@ -262,7 +266,7 @@ fn cj4_forbid_waits_for_the_one_that_runs() {
 fn cj4_replace_deletes_the_one_that_runs() {
     let mut world = world("* * * * *", json!({"concurrencyPolicy": "Replace"}));
     world.advance(121);
-    assert_eq!(world.names(Resource::Jobs), [minute(2)]);
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(2)]);
     assert_eq!(active(&world), [minute(2)]);
     assert_eq!(world.events[1], format!("Normal SuccessfulDelete Deleted job {}", minute(1)));
     assert_eq!(told(&world, "MissingJob"), 0);
@@ -272,7 +276,7 @@ fn cj4_replace_deletes_the_one_that_runs() {
 fn cj5_active_holds_references() {
     let mut world = world("* * * * *", json!({}));
     world.advance(61);
-    let job = world.get(Resource::Jobs, &minute(1));
+    let job = world.get(BuiltinResource::Jobs, &minute(1));
     assert_eq!(
         status(&world),
         json!({"lastScheduleTime": "2026-01-01T00:01:00Z", "active": [
@@ -291,7 +295,7 @@ fn cj5_ends_and_losses_leave_the_list() {
     world.advance(1);
     end(&mut world, &minute(2), "Failed");
     assert_eq!(status(&world)["lastSuccessfulTime"], success);
-    world.delete(Resource::Jobs, &minute(3), None);
+    world.delete(BuiltinResource::Jobs, &minute(3), None);
     world.settle();
     assert!(active(&world).is_empty());
     let saw = |name: String, how: &str| {
@@ -305,7 +309,7 @@ fn cj5_ends_and_losses_leave_the_list() {
 #[test]
 fn cj5_a_job_made_by_hand_is_not_active_but_its_success_counts() {
     let mut world = world("* * * * *", json!({"suspend": true}));
-    let uid = owner::uid(&world.get(Resource::CronJobs, "tick")).to_owned();
+    let uid = owner::uid(&world.get(BuiltinResource::CronJobs, "tick")).to_owned();
     world.create(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "hand",
         "ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick",
                              "uid": uid, "controller": true}]}}));
@@ -329,7 +333,7 @@ fn cj6_old_jobs_go_by_their_end() {
         world.advance(60);
         end(&mut world, &minute(round), "Failed");
     }
-    assert_eq!(world.names(Resource::Jobs), [3, 4, 6].map(minute));
+    assert_eq!(world.names(BuiltinResource::Jobs), [3, 4, 6].map(minute));
     assert_eq!(told(&world, "SuccessfulDelete"), 3);
 }
 
@@ -340,16 +344,16 @@ fn cj7_jobs_of_others_do_not_count() {
         "metadata": {"name": "free", "labels": {"l": "1"}}}));
     end(&mut world, "free", "Complete");
     world.advance(30);
-    assert_eq!(world.names(Resource::Jobs), ["free"]);
+    assert_eq!(world.names(BuiltinResource::Jobs), ["free"]);
     assert!(status(&world).is_null());
-    assert!(world.json(Resource::Jobs, "free")["metadata"]["ownerReferences"].is_null());
+    assert!(world.json(BuiltinResource::Jobs, "free")["metadata"]["ownerReferences"].is_null());
 }
 
 #[test]
 fn cj7_suspended_and_terminating_start_nothing() {
     let mut suspended = world("* * * * *", json!({"suspend": true}));
     suspended.advance(600);
-    assert!(suspended.names(Resource::Jobs).is_empty() && suspended.events.is_empty());
+    assert!(suspended.names(BuiltinResource::Jobs).is_empty() && suspended.events.is_empty());
     let mut world = World::new().only(&["cronjob"]);
     let mut held = cron("* * * * *", json!({"successfulJobsHistoryLimit": 0}));
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
@@ -357,12 +361,12 @@ fn cj7_suspended_and_terminating_start_nothing() {
     world.advance(61);
     world.settle();
     world.advance(61);
-    let names = world.names(Resource::Jobs);
-    world.delete(Resource::CronJobs, "tick", None);
+    let names = world.names(BuiltinResource::Jobs);
+    world.delete(BuiltinResource::CronJobs, "tick", None);
     world.settle();
     end(&mut world, &names[0], "Complete");
     world.advance(300);
-    assert_eq!(world.names(Resource::Jobs), names, "none comes and none goes");
+    assert_eq!(world.names(BuiltinResource::Jobs), names, "none comes and none goes");
     assert!(status(&world)["lastSuccessfulTime"].is_string(), "but the status is kept");
 }
 
@@ -370,11 +374,13 @@ fn cj7_suspended_and_terminating_start_nothing() {
 fn cj8_the_next_look_is_just_after_the_time() {
     let mut world = world("* * * * *", json!({}));
     world.advance(60);
-    assert!(world.names(Resource::Jobs).is_empty());
+    assert!(world.names(BuiltinResource::Jobs).is_empty());
     world.advance(1);
-    assert_eq!(world.names(Resource::Jobs), [minute(1)]);
-    let created =
-        world.get(Resource::Jobs, &minute(1)).at(&["metadata", "creationTimestamp"]).cloned();
+    assert_eq!(world.names(BuiltinResource::Jobs), [minute(1)]);
+    let created = world
+        .get(BuiltinResource::Jobs, &minute(1))
+        .at(&["metadata", "creationTimestamp"])
+        .cloned();
     assert_eq!(created, Some("2026-01-01T00:01:00.1Z".into()));
 }
 
@@ -387,9 +393,9 @@ fn pu4_a_whole_day_of_runs_stays_tidy() {
     world.create(nightly);
     world.settle();
     world.advance(2 * 86_400 + 1_000);
-    let jobs = world.list(Resource::Jobs);
+    let jobs = world.list(BuiltinResource::Jobs);
     assert!(jobs.iter().all(|job| tenure_workload::job::finished(job).is_some()));
-    assert!(jobs.len() <= 4, "{:?}", world.names(Resource::Jobs));
+    assert!(jobs.len() <= 4, "{:?}", world.names(BuiltinResource::Jobs));
     assert!(active(&world).is_empty());
     assert_eq!(told(&world, "UnexpectedJob"), 0);
 }
@@ -419,7 +425,7 @@ proptest! {
             world.settle();
             world.advance(wait);
         }
-        world.edit(Resource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = true.into());
+        world.edit(BuiltinResource::CronJobs, "tick", |cron| cron["spec"]["suspend"] = true.into());
         world.settle();
         world.advance(7_200);
         let made: Vec<&String> =
@@ -427,7 +433,7 @@ proptest! {
         let distinct: std::collections::BTreeSet<&&String> = made.iter().collect();
         prop_assert_eq!(distinct.len(), made.len(), "{:?}", made);
         prop_assert!(active(&world).is_empty());
-        let kept = i64::try_from(world.names(Resource::Jobs).len()).unwrap();
+        let kept = i64::try_from(world.names(BuiltinResource::Jobs).len()).unwrap();
         prop_assert!(kept <= limits.0 + limits.1);
     }
 }

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
-use tenure_workload::{Act, Resource};
+use tenure_workload::{Act, BuiltinResource};
 
 use crate::world::{LEASES, World};
 
-const CRDS: Resource = Resource::CustomResourceDefinitions;
+const CRDS: BuiltinResource = BuiltinResource::CustomResourceDefinitions;
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 fn condition(kind: &str, status: &str) -> Value {
@@ -53,9 +53,10 @@ fn r160_instances_go_first_and_then_the_definition() {
     world.create(lease("held", &["a/b"]));
     world.delete(CRDS, LEASES, None);
     world.settle();
-    assert_eq!(world.names(Resource::Leases), ["held"]);
+    assert_eq!(world.names(BuiltinResource::Leases), ["held"]);
     assert_eq!(terminating(&world, LEASES)["reason"], "InstanceDeletionInProgress");
-    world.edit(Resource::Leases, "held", |lease| lease["metadata"]["finalizers"] = json!([]));
+    world
+        .edit(BuiltinResource::Leases, "held", |lease| lease["metadata"]["finalizers"] = json!([]));
     world.settle();
     assert!(world.names(CRDS).is_empty());
 }
@@ -101,9 +102,9 @@ fn r141_a_definition_waits_until_what_its_instances_owned_is_collected() {
     world.delete(CRDS, LEASES, None);
     world.settle();
     world.advance(1);
-    assert!(world.names(Resource::Leases).is_empty());
+    assert!(world.names(BuiltinResource::Leases).is_empty());
     assert_eq!(world.names(CRDS), [LEASES], "the collector has not seen the end of the lease");
-    world.edit(Resource::ConfigMaps, "collected", |map| map["revision"] = json!(1_000));
+    world.edit(BuiltinResource::ConfigMaps, "collected", |map| map["revision"] = json!(1_000));
     world.advance(1);
     assert!(world.names(CRDS).is_empty());
 }

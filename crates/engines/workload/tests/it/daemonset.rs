@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Act, Propagation, Resource, owner};
+use tenure_workload::{Act, BuiltinResource, IntentPropagation, owner};
 
 use crate::replicas::template;
 use crate::world::World;
 
-const SETS: Resource = Resource::DaemonSets;
+const SETS: BuiltinResource = BuiltinResource::DaemonSets;
 
 /// A DaemonSet `web`, with the defaults that a server gives it.
 pub(crate) fn set() -> Value {
@@ -49,7 +49,7 @@ fn all_ready(nodes: usize, set: Value) -> World {
 }
 
 fn make_ready(world: &mut World) {
-    for pod in world.list(Resource::Pods) {
+    for pod in world.list(BuiltinResource::Pods) {
         if !owner::deleting(&pod) && pod.str_at(&["status", "phase"]) == Some("Pending") {
             world.ready(pod.name());
         }
@@ -58,7 +58,7 @@ fn make_ready(world: &mut World) {
 }
 
 fn let_go(world: &mut World) {
-    for pod in world.list(Resource::Pods) {
+    for pod in world.list(BuiltinResource::Pods) {
         if owner::deleting(&pod) {
             world.let_go(pod.name());
         }
@@ -91,7 +91,7 @@ fn target(pod: &Value) -> String {
 /// Node, version and a dash where it is being deleted, of every pod, by node.
 fn pods(world: &World) -> String {
     let mut all: Vec<String> = world
-        .list(Resource::Pods)
+        .list(BuiltinResource::Pods)
         .iter()
         .map(|pod| {
             let going = if owner::deleting(pod) { "-" } else { "" };
@@ -105,7 +105,7 @@ fn pods(world: &World) -> String {
 
 fn taint(world: &mut World, name: &str, effect: &str) {
     let taints = json!([{"key": "own", "value": "x", "effect": effect}]);
-    world.edit(Resource::Nodes, name, |node| node["spec"]["taints"] = taints);
+    world.edit(BuiltinResource::Nodes, name, |node| node["spec"]["taints"] = taints);
     world.settle();
 }
 
@@ -138,11 +138,11 @@ fn ds1_no_schedule_keeps_running_pods_and_makes_none() {
         (&json!(1), &json!(0)),
         "the status follows at once"
     );
-    world.delete(Resource::Pods, &world.names(Resource::Pods)[0].clone(), None);
+    world.delete(BuiltinResource::Pods, &world.names(BuiltinResource::Pods)[0].clone(), None);
     world.settle();
     let_go(&mut world);
     assert_eq!(pods(&world), "");
-    world.edit(Resource::Nodes, "n1", |node| node["spec"] = json!({}));
+    world.edit(BuiltinResource::Nodes, "n1", |node| node["spec"] = json!({}));
     world.settle();
     assert_eq!(pods(&world), "n1:1");
 }
@@ -155,7 +155,7 @@ fn ds1_no_execute_and_other_labels_end_pods() {
     let mut wanted = set();
     wanted["spec"]["template"]["spec"]["nodeSelector"] = json!({"t": "x"});
     let mut world = all_ready(1, wanted);
-    world.edit(Resource::Nodes, "n1", |node| node["metadata"]["labels"] = json!({}));
+    world.edit(BuiltinResource::Nodes, "n1", |node| node["metadata"]["labels"] = json!({}));
     world.settle();
     assert_eq!(pods(&world), "n1:1-");
     assert_eq!(
@@ -180,7 +180,7 @@ fn ds2_tolerations_are_added_after_those_of_the_template() {
     );
     world.create(wanted);
     world.settle();
-    let pod = Value::Object((*world.list(Resource::Pods)[0].object).clone());
+    let pod = Value::Object((*world.list(BuiltinResource::Pods)[0].object).clone());
     let toleration = |key: &str, effect: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect});
     assert_eq!(
         pod["spec"]["tolerations"],
@@ -194,7 +194,7 @@ fn ds2_tolerations_are_added_after_those_of_the_template() {
 #[test]
 fn ds3_pods_are_aimed_not_bound() {
     let world = world(1, set());
-    let pod = Value::Object((*world.list(Resource::Pods)[0].object).clone());
+    let pod = Value::Object((*world.list(BuiltinResource::Pods)[0].object).clone());
     assert_eq!(pod["spec"]["nodeName"], json!(null));
     assert_eq!(
         pod.pointer(AIM).unwrap(),
@@ -209,9 +209,9 @@ fn ds4_pods_carry_the_hash_and_the_old_count() {
     let mut wanted = set();
     wanted["metadata"]["annotations"] = json!({"deprecated.daemonset.template.generation": "7"});
     let world = world(1, wanted);
-    let revision = &world.list(Resource::ControllerRevisions)[0];
+    let revision = &world.list(BuiltinResource::ControllerRevisions)[0];
     let hash = owner::label(revision, "controller-revision-hash").unwrap();
-    let pod = Value::Object((*world.list(Resource::Pods)[0].object).clone());
+    let pod = Value::Object((*world.list(BuiltinResource::Pods)[0].object).clone());
     assert_eq!(
         pod["metadata"]["labels"],
         json!({"app": "web", "v": "1", "controller-revision-hash": hash,
@@ -222,44 +222,44 @@ fn ds4_pods_carry_the_hash_and_the_old_count() {
 #[test]
 fn ds5_the_oldest_pod_of_a_node_stays() {
     let mut world = all_ready(1, set());
-    let first = world.list(Resource::Pods)[0].clone();
+    let first = world.list(BuiltinResource::Pods)[0].clone();
     let mut second = Value::Object((*first.object).clone());
     second["metadata"]["name"] = "web-0".into();
     second["spec"].as_object_mut().unwrap().remove("nodeName");
     world.create(second);
     world.settle();
-    assert_eq!(world.names(Resource::Pods), [first.name()], "bound before unbound");
+    assert_eq!(world.names(BuiltinResource::Pods), [first.name()], "bound before unbound");
 }
 
 #[test]
 fn ds5_ended_pods_are_replaced_later_each_time() {
     let mut world = world(1, set());
     let fail = |world: &mut World| {
-        let name = world.names(Resource::Pods)[0].clone();
+        let name = world.names(BuiltinResource::Pods)[0].clone();
         world.end(&name, "Failed");
         world.settle();
         name
     };
     let first = fail(&mut world);
-    assert!(!world.names(Resource::Pods).contains(&first), "at once");
+    assert!(!world.names(BuiltinResource::Pods).contains(&first), "at once");
     let told = format!(
         "Warning FailedDaemonPod Found failed daemon pod default/{first} on node n1, \
          will try to kill it"
     );
     assert!(world.events.contains(&told));
     let second = fail(&mut world);
-    assert!(world.names(Resource::Pods).contains(&second), "not within a second");
+    assert!(world.names(BuiltinResource::Pods).contains(&second), "not within a second");
     world.advance(1);
-    assert!(!world.names(Resource::Pods).contains(&second));
+    assert!(!world.names(BuiltinResource::Pods).contains(&second));
     let third = fail(&mut world);
     world.advance(1);
-    assert!(world.names(Resource::Pods).contains(&third), "now it takes two");
+    assert!(world.names(BuiltinResource::Pods).contains(&third), "now it takes two");
     world.advance(1);
-    assert!(!world.names(Resource::Pods).contains(&third));
-    let name = world.names(Resource::Pods)[0].clone();
+    assert!(!world.names(BuiltinResource::Pods).contains(&third));
+    let name = world.names(BuiltinResource::Pods)[0].clone();
     world.end(&name, "Succeeded");
     world.settle();
-    assert!(!world.names(Resource::Pods).contains(&name), "success does not wait");
+    assert!(!world.names(BuiltinResource::Pods).contains(&name), "success does not wait");
     assert!(world.events.iter().any(|event| event.starts_with("Normal SucceededDaemonPod ")));
 }
 
@@ -281,7 +281,7 @@ fn ds6_old_pods_go_one_by_one() {
 #[test]
 fn ds6_unavailable_pods_are_replaced_at_once() {
     let mut world = all_ready(3, set());
-    for pod in world.list(Resource::Pods).iter().skip(1) {
+    for pod in world.list(BuiltinResource::Pods).iter().skip(1) {
         world.set_ready(pod.name(), false);
     }
     update(&mut world, "2");
@@ -295,7 +295,8 @@ fn ds6_percentages_round_up_and_nothing_means_one() {
         wanted["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = said.clone();
         let mut world = all_ready(5, wanted);
         update(&mut world, "2");
-        let going = world.list(Resource::Pods).iter().filter(|pod| owner::deleting(pod)).count();
+        let going =
+            world.list(BuiltinResource::Pods).iter().filter(|pod| owner::deleting(pod)).count();
         assert_eq!(going, many, "{said}");
     }
 }
@@ -316,7 +317,7 @@ fn ds6_surge_makes_the_new_pod_first() {
 #[test]
 fn ds6_with_surge_an_unready_old_pod_gets_its_successor_at_once() {
     let mut world = all_ready(2, surging(json!(1)));
-    for pod in world.list(Resource::Pods) {
+    for pod in world.list(BuiltinResource::Pods) {
         world.set_ready(pod.name(), false);
     }
     update(&mut world, "2");
@@ -326,7 +327,7 @@ fn ds6_with_surge_an_unready_old_pod_gets_its_successor_at_once() {
 #[test]
 fn ds6_with_surge_a_leaving_node_waits_for_the_others() {
     let mut world = all_ready(2, surging(json!(1)));
-    for pod in world.list(Resource::Pods) {
+    for pod in world.list(BuiltinResource::Pods) {
         let here = target(&Value::Object((*pod.object).clone()));
         world.set_ready(pod.name(), here == "n2");
     }
@@ -351,7 +352,7 @@ fn ds6_on_delete_leaves_pods_to_others() {
         json!({"currentNumberScheduled": 1, "desiredNumberScheduled": 1, "numberMisscheduled": 0,
             "numberReady": 0, "numberUnavailable": 1, "observedGeneration": 2})
     );
-    world.delete(Resource::Pods, &world.names(Resource::Pods)[0].clone(), None);
+    world.delete(BuiltinResource::Pods, &world.names(BuiltinResource::Pods)[0].clone(), None);
     world.settle();
     assert_eq!(pods(&world), "n1:2");
 }
@@ -363,7 +364,7 @@ fn ds7_a_terminating_set_does_nothing() {
     let mut world = all_ready(1, held);
     world.delete(SETS, "web", None);
     let before = status(&world);
-    world.delete(Resource::Pods, &world.names(Resource::Pods)[0].clone(), None);
+    world.delete(BuiltinResource::Pods, &world.names(BuiltinResource::Pods)[0].clone(), None);
     let_go(&mut world);
     node(&mut world, "n2");
     world.settle();
@@ -379,7 +380,7 @@ fn ds8_status_counts_nodes() {
             "numberReady": 0, "numberUnavailable": 2, "observedGeneration": 1,
             "updatedNumberScheduled": 2})
     );
-    world.ready(&world.names(Resource::Pods)[0].clone());
+    world.ready(&world.names(BuiltinResource::Pods)[0].clone());
     world.settle();
     assert_eq!(
         status(&world),
@@ -407,7 +408,7 @@ fn ds8_status_is_kept_while_pods_are_refused() {
     let mut world = World::new();
     node(&mut world, "n1");
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Pods, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Pods, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     world.create(set());
@@ -420,13 +421,13 @@ fn ds8_status_is_kept_while_pods_are_refused() {
 fn ds9_pods_aimed_at_nodes_that_are_gone_go() {
     let mut world = world(2, set());
     let bound = world
-        .list(Resource::Pods)
+        .list(BuiltinResource::Pods)
         .into_iter()
         .find(|pod| target(&Value::Object((*pod.object).clone())) == "n2");
     world.ready(bound.unwrap().name());
     world.settle();
-    world.delete(Resource::Nodes, "n1", None);
-    world.delete(Resource::Nodes, "n2", None);
+    world.delete(BuiltinResource::Nodes, "n1", None);
+    world.delete(BuiltinResource::Nodes, "n2", None);
     world.settle();
     assert_eq!(pods(&world), "n2:1", "a bound pod is left to others");
     assert_eq!(
@@ -444,7 +445,7 @@ fn ds1_an_empty_selector_is_told_once() {
     world.restart();
     world.create(json!({"kind": "Pod", "metadata": {"name": "stray", "labels": {"app": "web"}}}));
     world.settle();
-    assert!(owner::controller_of(&world.get(Resource::Pods, "stray")).is_none());
+    assert!(owner::controller_of(&world.get(BuiltinResource::Pods, "stray")).is_none());
     let told = world.events.iter().filter(|event| event.starts_with("Warning SelectingAll "));
     assert_eq!(told.count(), 2, "once, and once more after the host began anew");
 }
@@ -452,14 +453,14 @@ fn ds1_an_empty_selector_is_told_once() {
 #[test]
 fn cr5_orphans_are_adopted_again() {
     let mut world = all_ready(1, set());
-    let before = world.names(Resource::Pods);
-    world.delete(SETS, "web", Some(Propagation::Orphan));
+    let before = world.names(BuiltinResource::Pods);
+    world.delete(SETS, "web", Some(IntentPropagation::Orphan));
     world.settle();
-    assert!(owner::controller_of(&world.list(Resource::Pods)[0]).is_none());
+    assert!(owner::controller_of(&world.list(BuiltinResource::Pods)[0]).is_none());
     world.create(set());
     world.settle();
-    assert_eq!(world.names(Resource::Pods), before);
-    assert!(owner::controller_of(&world.list(Resource::Pods)[0]).is_some());
+    assert_eq!(world.names(BuiltinResource::Pods), before);
+    assert!(owner::controller_of(&world.list(BuiltinResource::Pods)[0]).is_some());
 }
 
 #[derive(Clone, Debug)]
@@ -491,11 +492,12 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn take(world: &mut World, step: &Step) {
     let living = |world: &World, place: usize| {
-        let pods = world.list(Resource::Pods).into_iter();
+        let pods = world.list(BuiltinResource::Pods).into_iter();
         pods.filter(|pod| !owner::deleting(pod)).nth(place).map(|pod| pod.name().to_owned())
     };
-    let there =
-        |world: &World, number: u8| world.names(Resource::Nodes).contains(&format!("n{number}"));
+    let there = |world: &World, number: u8| {
+        world.names(BuiltinResource::Nodes).contains(&format!("n{number}"))
+    };
     match step {
         Step::Template(version) => {
             world.edit(SETS, "web", |set| set["spec"]["template"] = template(&version.to_string()));
@@ -507,11 +509,11 @@ fn take(world: &mut World, step: &Step) {
         Step::Join(number) if !there(world, *number) => node(world, &format!("n{number}")),
         Step::Leave(number) if there(world, *number) => {
             let name = format!("n{number}");
-            world.delete(Resource::Nodes, &name, None);
+            world.delete(BuiltinResource::Nodes, &name, None);
             // Pods bound to a node that is gone are taken away by others.
-            for pod in world.list(Resource::Pods) {
+            for pod in world.list(BuiltinResource::Pods) {
                 if pod.str_at(&["spec", "nodeName"]) == Some(name.as_str()) {
-                    world.delete(Resource::Pods, pod.name(), None);
+                    world.delete(BuiltinResource::Pods, pod.name(), None);
                 }
             }
         }
@@ -521,11 +523,11 @@ fn take(world: &mut World, step: &Step) {
                 effect => json!([{"key": "own", "effect": effect}]),
             };
             let name = format!("n{number}");
-            world.edit(Resource::Nodes, &name, |node| node["spec"]["taints"] = taints);
+            world.edit(BuiltinResource::Nodes, &name, |node| node["spec"]["taints"] = taints);
         }
         Step::DeletePod(place) => {
             if let Some(name) = living(world, *place) {
-                world.delete(Resource::Pods, &name, None);
+                world.delete(BuiltinResource::Pods, &name, None);
             }
         }
         Step::FailPod(place) => {
@@ -560,10 +562,10 @@ proptest! {
         // A node with NoSchedule may still have a pod, but need not.
         let found = world.json(SETS, "web");
         let version = found["spec"]["template"]["metadata"]["labels"]["v"].as_str().unwrap();
-        for node in world.list(Resource::Nodes) {
+        for node in world.list(BuiltinResource::Nodes) {
             let taints = node.list_at(&["spec", "taints"]);
             let effect = taints.first().and_then(|taint| taint["effect"].as_str());
-            let here: Vec<String> = world.list(Resource::Pods).iter()
+            let here: Vec<String> = world.list(BuiltinResource::Pods).iter()
                 .filter(|pod| pod.str_at(&["spec", "nodeName"]) == Some(node.name()))
                 .map(|pod| owner::label(pod, "v").unwrap().to_owned())
                 .collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Act, Propagation, Resource, owner, template as templates};
+use tenure_workload::{Act, BuiltinResource, IntentPropagation, owner, template as templates};
 
 use crate::replicas::template;
 use crate::world::World;
@@ -34,7 +34,7 @@ pub(crate) fn world(deployment: Value) -> World {
 }
 
 pub(crate) fn edit(world: &mut World, edit: impl FnOnce(&mut Value)) {
-    world.edit(Resource::Deployments, "web", edit);
+    world.edit(BuiltinResource::Deployments, "web", edit);
     world.settle();
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn update(world: &mut World, version: &str) {
 }
 
 pub(crate) fn status(world: &World) -> Value {
-    world.json(Resource::Deployments, "web")["status"].clone()
+    world.json(BuiltinResource::Deployments, "web")["status"].clone()
 }
 
 pub(crate) fn condition(world: &World, kind: &str) -> Value {
@@ -55,7 +55,7 @@ pub(crate) fn condition(world: &World, kind: &str) -> Value {
 
 /// The ReplicaSet whose template has a version.
 pub(crate) fn set_of(world: &World, version: &str) -> Value {
-    let sets = world.list(Resource::ReplicaSets);
+    let sets = world.list(BuiltinResource::ReplicaSets);
     let found = sets
         .iter()
         .find(|set| set.str_at(&["spec", "template", "metadata", "labels", "v"]) == Some(version));
@@ -75,7 +75,7 @@ fn dp1_selecting_everything_is_warned_about_once() {
     let mut everything = deployment(1);
     everything["spec"]["selector"] = json!({});
     let mut world = world(everything);
-    assert!(world.names(Resource::ReplicaSets).is_empty());
+    assert!(world.names(BuiltinResource::ReplicaSets).is_empty());
     assert_eq!(status(&world), json!({"observedGeneration": 1}));
     world.settle();
     assert_eq!(
@@ -91,17 +91,17 @@ fn dp1_terminating_writes_status_only() {
     let mut held = deployment(2);
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
     let mut world = world(held);
-    world.delete(Resource::Deployments, "web", None);
-    world.edit(Resource::Deployments, "web", |web| web["spec"]["template"] = template("2"));
+    world.delete(BuiltinResource::Deployments, "web", None);
+    world.edit(BuiltinResource::Deployments, "web", |web| web["spec"]["template"] = template("2"));
     world.settle();
-    assert_eq!(world.names(Resource::ReplicaSets).len(), 1);
+    assert_eq!(world.names(BuiltinResource::ReplicaSets).len(), 1);
     assert_eq!(status(&world)["observedGeneration"], 2);
 }
 
 #[test]
 fn dp4_new_set_carries_hash_selector_and_owner() {
     let world = world(deployment(2));
-    let web = world.json(Resource::Deployments, "web");
+    let web = world.json(BuiltinResource::Deployments, "web");
     let set = set_of(&world, "1");
     let hash = templates::hash(web["spec"]["template"].as_object().unwrap(), None);
     assert_eq!(name(&set), format!("web-{hash}"));
@@ -125,7 +125,7 @@ fn dp4_new_set_carries_hash_selector_and_owner() {
         json!({"deployment.kubernetes.io/desired-replicas": "2",
                "deployment.kubernetes.io/max-replicas": "3", REVISION: "1"})
     );
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn dp4_long_names_are_cut_to_fit() {
     let mut world = World::new();
     world.create(long);
     world.settle();
-    let name = world.names(Resource::ReplicaSets)[0].clone();
+    let name = world.names(BuiltinResource::ReplicaSets)[0].clone();
     assert_eq!(name.len(), 253);
     assert!(name.starts_with("xxx") && name.contains('-'));
 }
@@ -192,14 +192,14 @@ fn dp6_rollback_bumps_the_old_set_and_remembers_its_number() {
     assert_eq!(set["metadata"]["annotations"][REVISION], "3");
     assert_eq!(set["metadata"]["annotations"]["deployment.kubernetes.io/revision-history"], "1");
     assert_eq!((size(&world, "1"), size(&world, "2")), (1, 0));
-    let web = world.json(Resource::Deployments, "web");
+    let web = world.json(BuiltinResource::Deployments, "web");
     assert_eq!(web["metadata"]["annotations"][REVISION], "3");
 }
 
 #[test]
 fn dp7_the_revision_is_written_through_the_status_door() {
     let world = world(deployment(1));
-    let web = world.json(Resource::Deployments, "web");
+    let web = world.json(BuiltinResource::Deployments, "web");
     assert_eq!(web["metadata"]["annotations"][REVISION], "1");
     assert_eq!(web["metadata"]["generation"], 1, "a write to the main door would have counted");
     assert!(!world.writes.contains(&"update deployments/web ".to_owned()));
@@ -214,7 +214,7 @@ fn dp12_history_limit() {
     for version in ["2", "3", "4", "5"] {
         update(&mut world, version);
     }
-    let sets = world.list(Resource::ReplicaSets);
+    let sets = world.list(BuiltinResource::ReplicaSets);
     let mut kept: Vec<&str> =
         sets.iter().map(|set| owner::annotation(set, REVISION).unwrap()).collect();
     kept.sort_unstable();
@@ -230,7 +230,7 @@ fn dp12_limit_zero_keeps_none_and_the_largest_keeps_all() {
         world.pods_run = true;
         update(&mut world, "2");
         update(&mut world, "3");
-        assert_eq!(world.names(Resource::ReplicaSets).len(), left, "limit {limit}");
+        assert_eq!(world.names(BuiltinResource::ReplicaSets).len(), left, "limit {limit}");
     }
 }
 
@@ -240,15 +240,15 @@ fn dp12_sets_with_pods_are_not_pruned() {
     limited["spec"]["revisionHistoryLimit"] = 0.into();
     limited["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 1, "maxUnavailable": 0});
     let mut world = world(limited);
-    for pod in world.names(Resource::Pods) {
+    for pod in world.names(BuiltinResource::Pods) {
         world.ready(&pod);
     }
     world.settle();
     update(&mut world, "2");
-    assert_eq!(world.names(Resource::ReplicaSets).len(), 2, "the new pod is not ready");
+    assert_eq!(world.names(BuiltinResource::ReplicaSets).len(), 2, "the new pod is not ready");
     world.pods_run = true;
     world.settle();
-    assert_eq!(world.names(Resource::ReplicaSets).len(), 1);
+    assert_eq!(world.names(BuiltinResource::ReplicaSets).len(), 1);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn dp13_complete_when_all_pods_are_new_and_available() {
 #[test]
 fn dp15_availability_comes_and_goes() {
     let mut world = world(deployment(4));
-    let pods = world.names(Resource::Pods);
+    let pods = world.names(BuiltinResource::Pods);
     for pod in &pods[..3] {
         world.ready(pod);
     }
@@ -323,7 +323,7 @@ fn dp15_progress_refreshes_the_update_time_only() {
     let mut world = world(deployment(2));
     let before = condition(&world, "Progressing");
     world.advance(60);
-    let pod = world.names(Resource::Pods)[0].clone();
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
     world.ready(&pod);
     world.settle();
     let after = condition(&world, "Progressing");
@@ -336,7 +336,7 @@ fn dp15_progress_refreshes_the_update_time_only() {
 fn dp15_replica_failure_is_copied() {
     let mut world = World::new();
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Pods, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Pods, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     world.create(deployment(1));
@@ -357,7 +357,9 @@ fn dp15_replica_failure_is_copied() {
 fn dp15_a_set_that_cannot_be_created_is_told() {
     let mut world = World::new();
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::ReplicaSets, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::ReplicaSets, .. } => {
+            Some((403, "Forbidden", "quota"))
+        }
         _ => None,
     });
     world.create(deployment(1));
@@ -373,7 +375,7 @@ fn dp15_a_set_that_cannot_be_created_is_told() {
     world.allow();
     world.advance(1);
     assert_eq!(condition(&world, "Progressing")["status"], "True");
-    assert_eq!(world.names(Resource::Pods).len(), 1);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 1);
 }
 
 #[test]
@@ -392,7 +394,7 @@ fn dp16_deadline_passes_one_second_later() {
     let writes = world.writes.len();
     world.advance(1000);
     assert_eq!(world.writes.len(), writes, "nothing is tried again");
-    let pod = world.names(Resource::Pods)[0].clone();
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
     world.ready(&pod);
     world.settle();
     assert_eq!(condition(&world, "Progressing")["reason"], "NewReplicaSetAvailable");
@@ -403,7 +405,7 @@ fn dp16_never_after_completion() {
     let mut slow = deployment(1);
     slow["spec"]["progressDeadlineSeconds"] = 10.into();
     let mut world = world(slow);
-    let pod = world.names(Resource::Pods)[0].clone();
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
     world.ready(&pod);
     world.settle();
     world.set_ready(&pod, false);
@@ -426,7 +428,7 @@ fn dp17_paused_creates_nothing_but_scales() {
     let mut paused = deployment(2);
     paused["spec"]["paused"] = true.into();
     let mut world = world(paused);
-    assert!(world.names(Resource::ReplicaSets).is_empty());
+    assert!(world.names(BuiltinResource::ReplicaSets).is_empty());
     let progressing = condition(&world, "Progressing");
     assert_eq!(progressing["status"], "Unknown");
     assert_eq!(progressing["reason"], "DeploymentPaused");
@@ -435,7 +437,7 @@ fn dp17_paused_creates_nothing_but_scales() {
     assert_eq!(size(&world, "1"), 2);
     edit(&mut world, |web| web["spec"]["paused"] = true.into());
     update(&mut world, "2");
-    assert_eq!(world.names(Resource::ReplicaSets).len(), 1, "the new template waits");
+    assert_eq!(world.names(BuiltinResource::ReplicaSets).len(), 1, "the new template waits");
     edit(&mut world, |web| web["spec"]["replicas"] = 5.into());
     assert_eq!(size(&world, "1"), 5);
 }
@@ -450,7 +452,7 @@ fn dp17_paused_still_prunes() {
         web["spec"]["paused"] = true.into();
         web["spec"]["revisionHistoryLimit"] = 1.into();
     });
-    assert_eq!(world.names(Resource::ReplicaSets).len(), 2);
+    assert_eq!(world.names(BuiltinResource::ReplicaSets).len(), 2);
 }
 
 #[test]
@@ -475,7 +477,7 @@ fn roll_back(world: &mut World, revision: &str) {
     edit(world, |web| {
         web["metadata"]["annotations"]["deprecated.deployment.rollback.to"] = revision.into();
     });
-    let web = world.json(Resource::Deployments, "web");
+    let web = world.json(BuiltinResource::Deployments, "web");
     assert!(web["metadata"]["annotations"]["deprecated.deployment.rollback.to"].is_null());
 }
 
@@ -490,7 +492,7 @@ fn dp18_the_rollback_annotation_restores_template_and_annotations() {
         web["metadata"]["annotations"]["cause"] = "second".into();
     });
     roll_back(&mut world, "0");
-    let web = world.json(Resource::Deployments, "web");
+    let web = world.json(BuiltinResource::Deployments, "web");
     assert_eq!(web["spec"]["template"], template("1"));
     assert_eq!(web["metadata"]["annotations"]["cause"], "first");
     assert_eq!(web["metadata"]["annotations"][REVISION], "3");
@@ -552,10 +554,10 @@ fn dp3_the_oldest_equal_set_is_the_new_one() {
     world.create(deployment(1));
     world.pods_run = true;
     world.settle();
-    assert_eq!(world.names(Resource::ReplicaSets), ["a", "b"], "both adopted, none made");
-    assert_eq!(world.json(Resource::ReplicaSets, "b")["spec"]["replicas"], 1);
-    assert_eq!(world.json(Resource::ReplicaSets, "a")["spec"]["replicas"], 0);
-    let adopted = world.json(Resource::ReplicaSets, "b")["metadata"]["annotations"].clone();
+    assert_eq!(world.names(BuiltinResource::ReplicaSets), ["a", "b"], "both adopted, none made");
+    assert_eq!(world.json(BuiltinResource::ReplicaSets, "b")["spec"]["replicas"], 1);
+    assert_eq!(world.json(BuiltinResource::ReplicaSets, "a")["spec"]["replicas"], 0);
+    let adopted = world.json(BuiltinResource::ReplicaSets, "b")["metadata"]["annotations"].clone();
     assert_eq!(adopted, json!({REVISION: "1"}), "no sizes are noted on one of the right size");
 }
 
@@ -563,25 +565,31 @@ fn dp3_the_oldest_equal_set_is_the_new_one() {
 fn cr5_orphaned_sets_are_adopted_again() {
     let mut world = world(deployment(2));
     let set = name(&set_of(&world, "1"));
-    world.delete(Resource::Deployments, "web", Some(Propagation::Orphan));
+    world.delete(BuiltinResource::Deployments, "web", Some(IntentPropagation::Orphan));
     world.settle();
-    assert!(world.json(Resource::ReplicaSets, &set)["metadata"]["ownerReferences"].is_null());
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert!(
+        world.json(BuiltinResource::ReplicaSets, &set)["metadata"]["ownerReferences"].is_null()
+    );
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
     world.create(deployment(2));
     world.settle();
-    assert_eq!(world.names(Resource::ReplicaSets), [set.as_str()]);
-    let web = owner::uid(&world.get(Resource::Deployments, "web")).to_owned();
-    assert_eq!(world.owned(&web, Resource::ReplicaSets), [set]);
-    assert_eq!(world.names(Resource::Pods).len(), 2, "no pod was replaced");
+    assert_eq!(world.names(BuiltinResource::ReplicaSets), [set.as_str()]);
+    let web = owner::uid(&world.get(BuiltinResource::Deployments, "web")).to_owned();
+    assert_eq!(world.owned(&web, BuiltinResource::ReplicaSets), [set]);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2, "no pod was replaced");
 }
 
 #[test]
 fn cr4_a_relabelled_set_is_released_and_replaced() {
     let mut world = world(deployment(1));
     let set = name(&set_of(&world, "1"));
-    world.edit(Resource::ReplicaSets, &set, |set| set["metadata"]["labels"]["app"] = "x".into());
+    world.edit(BuiltinResource::ReplicaSets, &set, |set| {
+        set["metadata"]["labels"]["app"] = "x".into()
+    });
     world.settle();
-    assert!(world.json(Resource::ReplicaSets, &set)["metadata"]["ownerReferences"].is_null());
+    assert!(
+        world.json(BuiltinResource::ReplicaSets, &set)["metadata"]["ownerReferences"].is_null()
+    );
     assert_eq!(status(&world)["collisionCount"], 1, "its name is taken");
-    assert_eq!(world.names(Resource::ReplicaSets).len(), 2);
+    assert_eq!(world.names(BuiltinResource::ReplicaSets).len(), 2);
 }

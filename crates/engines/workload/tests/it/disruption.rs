@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: PodDisruptionBudgets.
 
 use serde_json::{Value, json};
-use tenure_workload::{Resource, owner};
+use tenure_workload::{BuiltinResource, owner};
 
 use crate::replicas::set;
 use crate::world::World;
@@ -18,7 +18,7 @@ fn world(pods: i64, ready: usize, spec: Value) -> World {
     let mut world = World::of(&["replicaset", "disruption"]);
     world.create(set(pods));
     world.settle();
-    for name in world.names(Resource::Pods).into_iter().take(ready) {
+    for name in world.names(BuiltinResource::Pods).into_iter().take(ready) {
         world.ready(&name);
     }
     world.create(budget(spec));
@@ -27,7 +27,7 @@ fn world(pods: i64, ready: usize, spec: Value) -> World {
 }
 
 fn status(world: &World) -> Value {
-    world.json(Resource::PodDisruptionBudgets, "b")["status"].clone()
+    world.json(BuiltinResource::PodDisruptionBudgets, "b")["status"].clone()
 }
 
 fn numbers(world: &World) -> [i64; 4] {
@@ -87,9 +87,9 @@ fn pd1_a_pod_of_an_unknown_controller_stops_everything() {
 #[test]
 fn pd1_an_eviction_counts_until_the_pod_goes_or_two_minutes_pass() {
     let mut world = world(2, 2, json!({"minAvailable": 1}));
-    let name = world.names(Resource::Pods).remove(0);
+    let name = world.names(BuiltinResource::Pods).remove(0);
     let now = world.now.to_string();
-    world.edit_status(Resource::PodDisruptionBudgets, "b", |status| {
+    world.edit_status(BuiltinResource::PodDisruptionBudgets, "b", |status| {
         status["disruptionsAllowed"] = 0.into();
         status["disruptedPods"] = json!({name.clone(): now});
     });

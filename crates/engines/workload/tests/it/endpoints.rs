@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Resource, owner};
+use tenure_workload::{BuiltinResource, owner};
 
 use crate::world::World;
 
@@ -42,7 +42,7 @@ fn world() -> World {
 /// Gives a pod an address, ready or not.
 fn reach(world: &mut World, name: &str, ip: &str, ready: bool) {
     world.set_ready(name, ready);
-    world.edit_status(Resource::Pods, name, |status| {
+    world.edit_status(BuiltinResource::Pods, name, |status| {
         status["podIP"] = ip.into();
         status["podIPs"] = json!([{"ip": ip}]);
     });
@@ -50,7 +50,7 @@ fn reach(world: &mut World, name: &str, ip: &str, ready: bool) {
 }
 
 fn slices(world: &World) -> Vec<Value> {
-    let all = world.list(Resource::EndpointSlices);
+    let all = world.list(BuiltinResource::EndpointSlices);
     all.iter().map(|slice| Value::Object((*slice.object).clone())).collect()
 }
 
@@ -64,7 +64,7 @@ fn es1_a_service_without_pods_has_one_empty_slice() {
         json!({"team": "a", "kubernetes.io/service-name": "svc",
                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"})
     );
-    let service = world.get(Resource::Services, "svc");
+    let service = world.get(BuiltinResource::Services, "svc");
     assert_eq!(
         slice["metadata"]["ownerReferences"],
         json!([{"apiVersion": "v1", "kind": "Service", "name": "svc",
@@ -76,14 +76,14 @@ fn es1_a_service_without_pods_has_one_empty_slice() {
 #[test]
 fn es1_labels_follow_and_a_deleted_slice_comes_back() {
     let mut world = world();
-    world.edit(Resource::Services, "svc", |s| s["metadata"]["labels"]["team"] = "b".into());
+    world.edit(BuiltinResource::Services, "svc", |s| s["metadata"]["labels"]["team"] = "b".into());
     world.settle();
     assert_eq!(slices(&world)[0]["metadata"]["labels"]["team"], "b");
-    let name = world.names(Resource::EndpointSlices).remove(0);
-    world.delete(Resource::EndpointSlices, &name, None);
+    let name = world.names(BuiltinResource::EndpointSlices).remove(0);
+    world.delete(BuiltinResource::EndpointSlices, &name, None);
     world.settle();
-    assert_eq!(world.names(Resource::EndpointSlices).len(), 1);
-    assert_ne!(world.names(Resource::EndpointSlices)[0], name);
+    assert_eq!(world.names(BuiltinResource::EndpointSlices).len(), 1);
+    assert_ne!(world.names(BuiltinResource::EndpointSlices)[0], name);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn es1_a_slice_holds_a_hundred_endpoints() {
     let sizes: Vec<usize> =
         slices(&world).iter().map(|slice| slice["endpoints"].as_array().unwrap().len()).collect();
     assert_eq!(sizes, [100, 50]);
-    let services = world.get(Resource::Endpoints, "svc");
+    let services = world.get(BuiltinResource::Endpoints, "svc");
     let ready = services.list_at(&["subsets"])[0]["addresses"].as_array().unwrap().len();
     assert_eq!(ready, 150);
 }
@@ -120,7 +120,7 @@ fn es2_a_ready_pod_is_a_ready_endpoint() {
     world.settle();
     assert_eq!(slices(&world)[0]["endpoints"], Value::Null, "no address, no endpoint");
     reach(&mut world, "p1", "10.1.0.7", true);
-    let uid = owner::uid(&world.get(Resource::Pods, "p1")).to_owned();
+    let uid = owner::uid(&world.get(BuiltinResource::Pods, "p1")).to_owned();
     let slice = slices(&world).remove(0);
     assert_eq!(
         slice["endpoints"],
@@ -138,7 +138,7 @@ fn es2_terminating_serves_but_is_not_ready_and_an_ended_pod_is_out() {
     world.create(pod("p2"));
     reach(&mut world, "p1", "10.1.0.7", true);
     reach(&mut world, "p2", "10.1.0.8", true);
-    world.delete(Resource::Pods, "p1", None);
+    world.delete(BuiltinResource::Pods, "p1", None);
     world.end("p2", "Succeeded");
     world.settle();
     let endpoints = &slices(&world)[0]["endpoints"];
@@ -161,7 +161,7 @@ fn es2_unready_pods_can_be_published_even_without_a_node() {
     world.create(stray);
     reach(&mut world, "p1", "10.1.0.7", false);
     assert_eq!(slices(&world)[0]["endpoints"], Value::Null, "its node is not there");
-    world.edit(Resource::Services, "svc", |s| {
+    world.edit(BuiltinResource::Services, "svc", |s| {
         s["spec"]["publishNotReadyAddresses"] = true.into();
     });
     world.settle();
@@ -180,7 +180,7 @@ fn es3_endpoints_stay_in_their_slice() {
         reach(&mut world, &name, &format!("10.1.0.{number}"), true);
     }
     world.writes.clear();
-    world.delete(Resource::Pods, "p050", None);
+    world.delete(BuiltinResource::Pods, "p050", None);
     world.let_go("p050");
     world.settle();
     let written = world.writes.iter().filter(|write| write.contains("endpointslices/")).count();
@@ -199,7 +199,7 @@ fn es4_a_service_without_selector_is_left_alone() {
     world.settle();
     assert!(slices(&world).is_empty());
     assert_eq!(
-        world.json(Resource::Endpoints, "svc")["subsets"][0]["addresses"][0]["ip"],
+        world.json(BuiltinResource::Endpoints, "svc")["subsets"][0]["addresses"][0]["ip"],
         "10.9.9.9"
     );
 }
@@ -211,14 +211,14 @@ fn es4_endpoints_tell_ready_and_unready_apart_and_go_with_the_service() {
     world.create(pod("p2"));
     reach(&mut world, "p1", "10.1.0.7", true);
     reach(&mut world, "p2", "10.1.0.8", false);
-    let endpoints = world.json(Resource::Endpoints, "svc");
+    let endpoints = world.json(BuiltinResource::Endpoints, "svc");
     let ip = |list: &str| endpoints["subsets"][0][list][0]["ip"].clone();
     assert_eq!((ip("addresses"), ip("notReadyAddresses")), ("10.1.0.7".into(), "10.1.0.8".into()));
     assert_eq!(endpoints["subsets"][0]["ports"], json!([{"port": 8080, "protocol": "TCP"}]));
     assert_eq!(endpoints["metadata"]["ownerReferences"], Value::Null);
-    world.delete(Resource::Services, "svc", None);
+    world.delete(BuiltinResource::Services, "svc", None);
     world.settle();
-    assert!(world.names(Resource::Endpoints).is_empty());
+    assert!(world.names(BuiltinResource::Endpoints).is_empty());
     assert!(slices(&world).is_empty());
 }
 
@@ -234,7 +234,7 @@ fn es4a_pods_in_the_network_of_their_machine_are_shown_and_what_is_not_served_is
         slice["endpoints"].as_array().unwrap().iter().map(|one| &one["addresses"][0]).collect();
     // An address of the node itself cannot be shown, and does not keep the others from it.
     assert_eq!(shown, ["127.64.0.7", "127.100.0.8"]);
-    let endpoints = world.get(Resource::Endpoints, "svc");
+    let endpoints = world.get(BuiltinResource::Endpoints, "svc");
     assert_eq!(endpoints.list_at(&["subsets"])[0]["addresses"].as_array().unwrap().len(), 2);
     let told: Vec<&String> =
         world.events.iter().filter(|event| event.contains("NotServed")).collect();

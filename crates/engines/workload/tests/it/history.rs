@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Propagation, Resource, history, owner};
+use tenure_workload::{BuiltinResource, IntentPropagation, history, owner};
 
 use crate::replicas::template;
 use crate::statefulset::{all_ready, let_go, make_ready, set};
 use crate::world::World;
 use crate::{daemonset, statefulset};
 
-const REVISIONS: Resource = Resource::ControllerRevisions;
-const BOTH: [Resource; 2] = [Resource::StatefulSets, Resource::DaemonSets];
+const REVISIONS: BuiltinResource = BuiltinResource::ControllerRevisions;
+const BOTH: [BuiltinResource; 2] = [BuiltinResource::StatefulSets, BuiltinResource::DaemonSets];
 
 /// A world with one set of the kind and no pods.
-fn world(kind: Resource, limit: i64) -> World {
+fn world(kind: BuiltinResource, limit: i64) -> World {
     let mut wanted = wanted(kind);
     wanted["spec"]["revisionHistoryLimit"] = limit.into();
     let mut world = World::new();
@@ -22,11 +22,11 @@ fn world(kind: Resource, limit: i64) -> World {
     world
 }
 
-fn wanted(kind: Resource) -> Value {
-    if kind == Resource::StatefulSets { statefulset::set(0) } else { daemonset::set() }
+fn wanted(kind: BuiltinResource) -> Value {
+    if kind == BuiltinResource::StatefulSets { statefulset::set(0) } else { daemonset::set() }
 }
 
-fn update(world: &mut World, kind: Resource, version: &str) {
+fn update(world: &mut World, kind: BuiltinResource, version: &str) {
     world.edit(kind, "web", |set| set["spec"]["template"] = template(version));
     world.settle();
 }
@@ -45,8 +45,8 @@ fn numbers(world: &World) -> String {
 #[test]
 fn hi1_hi2_hi3_hi4_hi5_a_revision_of_either_kind() {
     for (kind, label) in [
-        (Resource::StatefulSets, "controller.kubernetes.io/hash"),
-        (Resource::DaemonSets, "controller-revision-hash"),
+        (BuiltinResource::StatefulSets, "controller.kubernetes.io/hash"),
+        (BuiltinResource::DaemonSets, "controller-revision-hash"),
     ] {
         let mut world = World::new();
         let mut wanted = wanted(kind);
@@ -101,7 +101,7 @@ fn hi6_several_revisions_of_one_template_become_one() {
     world.create(twin);
     world.settle();
     assert_eq!(world.names(REVISIONS), ["web-twin"], "the highest stays");
-    let pods = world.list(Resource::Pods);
+    let pods = world.list(BuiltinResource::Pods);
     assert_eq!(owner::label(&pods[0], "controller-revision-hash"), Some("twin"));
     assert_eq!(pods.len(), 1, "the pod is told, not replaced");
 }
@@ -109,7 +109,7 @@ fn hi6_several_revisions_of_one_template_become_one() {
 #[test]
 fn hi7_new_defaults_restart_nothing() {
     let mut world = all_ready(set(1));
-    world.edit(Resource::StatefulSets, "web", |set| {
+    world.edit(BuiltinResource::StatefulSets, "web", |set| {
         set["spec"]["template"]["spec"]["schedulerName"] = "default-scheduler".into();
     });
     world.settle();
@@ -169,7 +169,7 @@ fn hi9_revisions_of_pods_live_on_beside_the_limit() {
     wanted["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 1.into();
     let mut world = all_ready(wanted);
     for version in ["2", "3"] {
-        update(&mut world, Resource::StatefulSets, version);
+        update(&mut world, BuiltinResource::StatefulSets, version);
         let_go(&mut world);
         make_ready(&mut world);
     }
@@ -186,7 +186,7 @@ fn hi9_in_a_daemonset_revisions_of_pods_count_against_the_limit() {
     world.create(wanted);
     world.settle();
     for version in ["2", "3", "4"] {
-        update(&mut world, Resource::DaemonSets, version);
+        update(&mut world, BuiltinResource::DaemonSets, version);
     }
     assert_eq!(numbers(&world), "1:1 4:4", "one old one is kept, and it is the pod's");
 }
@@ -208,7 +208,7 @@ fn hi11_revisions_left_behind_are_adopted() {
     for kind in BOTH {
         let mut world = world(kind, 10);
         let uid = owner::uid(&world.list(REVISIONS)[0]).to_owned();
-        world.delete(kind, "web", Some(Propagation::Orphan));
+        world.delete(kind, "web", Some(IntentPropagation::Orphan));
         world.settle();
         assert!(owner::controller_of(&world.list(REVISIONS)[0]).is_none());
         world.create(wanted(kind));
@@ -227,7 +227,7 @@ fn hi11_only_a_daemonset_lets_go_of_revisions() {
         world.edit(REVISIONS, &name, |r| r["metadata"]["labels"]["app"] = "other".into());
         world.settle();
         let held = owner::controller_of(&world.get(REVISIONS, &name)).is_some();
-        assert_eq!(held, kind == Resource::StatefulSets);
+        assert_eq!(held, kind == BuiltinResource::StatefulSets);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Act, Propagation, Resource, owner};
+use tenure_workload::{Act, BuiltinResource, IntentPropagation, owner};
 
 use crate::world::World;
 
@@ -37,12 +37,12 @@ pub(crate) fn world(more: Value) -> World {
 }
 
 pub(crate) fn status(world: &World) -> Value {
-    world.json(Resource::Jobs, "web")["status"].clone()
+    world.json(BuiltinResource::Jobs, "web")["status"].clone()
 }
 
 /// The pods that have not ended and are not being deleted.
 pub(crate) fn active(world: &World) -> Vec<String> {
-    let pods = world.list(Resource::Pods);
+    let pods = world.list(BuiltinResource::Pods);
     let active = pods.iter().filter(|pod| tenure_workload::pod::active(pod));
     active.map(|pod| pod.name().to_owned()).collect()
 }
@@ -67,14 +67,14 @@ pub(crate) fn conditions(world: &World) -> Vec<String> {
 }
 
 fn spec(world: &mut World, edit: impl FnOnce(&mut Value)) {
-    world.edit(Resource::Jobs, "web", |job| edit(&mut job["spec"]));
+    world.edit(BuiltinResource::Jobs, "web", |job| edit(&mut job["spec"]));
     world.settle();
 }
 
 #[test]
 fn jb2_pods_carry_the_finalizer() {
     let world = world(json!({}));
-    let pod = Value::Object((*world.list(Resource::Pods)[0].object).clone());
+    let pod = Value::Object((*world.list(BuiltinResource::Pods)[0].object).clone());
     assert_eq!(pod["metadata"]["finalizers"], json!([TRACKING]));
     assert_eq!(pod["metadata"]["generateName"], "web-");
     assert_eq!(pod["metadata"]["ownerReferences"][0]["kind"], "Job");
@@ -88,11 +88,18 @@ fn jb2_adoption_brings_the_finalizer_and_release_takes_it() {
         "labels": {"batch.kubernetes.io/controller-uid": "u"}}}));
     world.create(job(json!({})));
     world.settle();
-    assert_eq!(world.names(Resource::Pods), ["stray"], "the orphan is the one that was wanted");
-    assert_eq!(world.json(Resource::Pods, "stray")["metadata"]["finalizers"], json!([TRACKING]));
-    world.edit(Resource::Pods, "stray", |pod| pod["metadata"]["labels"] = json!({"x": "y"}));
+    assert_eq!(
+        world.names(BuiltinResource::Pods),
+        ["stray"],
+        "the orphan is the one that was wanted"
+    );
+    assert_eq!(
+        world.json(BuiltinResource::Pods, "stray")["metadata"]["finalizers"],
+        json!([TRACKING])
+    );
+    world.edit(BuiltinResource::Pods, "stray", |pod| pod["metadata"]["labels"] = json!({"x": "y"}));
     world.settle();
-    let stray = world.json(Resource::Pods, "stray");
+    let stray = world.json(BuiltinResource::Pods, "stray");
     assert!(stray["metadata"]["finalizers"].is_null());
     assert!(stray["metadata"]["ownerReferences"].is_null());
     assert_eq!(active(&world).len(), 2, "another takes its place");
@@ -103,7 +110,7 @@ fn jb2_adoption_brings_the_finalizer_and_release_takes_it() {
 fn jb3_the_status_names_a_pod_before_it_goes_and_counts_it_after() {
     let mut world = world(json!({"completions": 2}));
     let name = active(&world)[0].clone();
-    let uid = owner::uid(&world.get(Resource::Pods, &name)).to_owned();
+    let uid = owner::uid(&world.get(BuiltinResource::Pods, &name)).to_owned();
     world.writes.clear();
     world.check = Some(|world| {
         // A pod that has ended and let go is named or counted.
@@ -111,14 +118,14 @@ fn jb3_the_status_names_a_pod_before_it_goes_and_counts_it_after() {
         let uncounted = &status["uncountedTerminatedPods"]["succeeded"];
         let named = uncounted.as_array().map_or(0, Vec::len);
         let counted = usize::try_from(status["succeeded"].as_u64().unwrap_or_default()).unwrap();
-        let pods = world.list(Resource::Pods);
+        let pods = world.list(BuiltinResource::Pods);
         let ended = pods.iter().filter(|p| p.str_at(&["status", "phase"]) == Some("Succeeded"));
         let gone = ended.filter(|pod| !owner::has_finalizer(pod, TRACKING)).count();
         assert!(named + counted >= gone && counted <= gone, "{status}");
     });
     // The finalizer cannot be removed: the pod stays named and is not counted.
     world.refuse(|intent| match &intent.act {
-        Act::Update { resource: Resource::Pods, .. } => Some((500, "InternalError", "no")),
+        Act::Update { resource: BuiltinResource::Pods, .. } => Some((500, "InternalError", "no")),
         _ => None,
     });
     world.end(&name, "Succeeded");
@@ -163,7 +170,7 @@ fn jb4_parallelism_and_completions_bound_the_active() {
     }
     end(&mut world, "Succeeded");
     assert_eq!(status(&world)["succeeded"], 5);
-    assert_eq!(world.list(Resource::Pods).len(), 5);
+    assert_eq!(world.list(BuiltinResource::Pods).len(), 5);
 }
 
 #[test]
@@ -192,7 +199,7 @@ fn jb4_surplus_goes_without_failures_and_the_unready_first() {
     world.settle();
     spec(&mut world, |spec| spec["parallelism"] = 1.into());
     assert_eq!(active(&world), [all[0].clone()]);
-    assert_eq!(world.names(Resource::Pods), [all[0].clone()]);
+    assert_eq!(world.names(BuiltinResource::Pods), [all[0].clone()]);
     assert!(status(&world)["failed"].is_null());
     assert_eq!(world.events.iter().filter(|e| e.contains("SuccessfulDelete")).count(), 2);
 }
@@ -228,7 +235,7 @@ fn jb6_restarts_count_where_pods_restart_in_place() {
         world.create(wanted);
         world.settle();
         let name = active(&world)[0].clone();
-        world.edit_status(Resource::Pods, &name, |status| {
+        world.edit_status(BuiltinResource::Pods, &name, |status| {
             *status = json!({"phase": "Running", "containerStatuses": [
                 {"name": "c", "restartCount": restarts}]});
         });
@@ -248,7 +255,7 @@ fn jb6_the_deadline_ends_the_job() {
         ["FailureTarget True DeadlineExceeded", "Failed True DeadlineExceeded"]
     );
     assert_eq!(status(&world)["failed"], 1);
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
 }
 
 #[test]
@@ -257,7 +264,7 @@ fn jb6_a_deleted_pod_has_failed_unless_only_failed_ones_are_replaced() {
         let mut world = world(json!({"podReplacementPolicy": policy}));
         let name = active(&world)[0].clone();
         world.ready(&name);
-        world.delete(Resource::Pods, &name, None);
+        world.delete(BuiltinResource::Pods, &name, None);
         world.settle();
         world.advance(10);
         assert_eq!(status(&world)["failed"] == 1, failed, "{policy}");
@@ -267,7 +274,7 @@ fn jb6_a_deleted_pod_has_failed_unless_only_failed_ones_are_replaced() {
         world.advance(10);
         assert_eq!(status(&world)["failed"], 1, "{policy}");
         assert_eq!(active(&world).len(), 1, "{policy}");
-        assert!(!world.names(Resource::Pods).contains(&name));
+        assert!(!world.names(BuiltinResource::Pods).contains(&name));
     }
 }
 
@@ -277,7 +284,7 @@ fn with_policy(rules: Value) -> World {
 
 fn exit(world: &mut World, code: i64) -> String {
     let name = active(world)[0].clone();
-    world.edit_status(Resource::Pods, &name, |status| {
+    world.edit_status(BuiltinResource::Pods, &name, |status| {
         *status = json!({"phase": "Failed", "containerStatuses": [
             {"name": "c", "state": {"terminated": {"exitCode": code}}}]});
     });
@@ -316,7 +323,7 @@ fn jb6_a_policy_looks_at_conditions() {
         "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]);
     let mut world = with_policy(rules);
     let name = active(&world)[0].clone();
-    world.edit_status(Resource::Pods, &name, |status| {
+    world.edit_status(BuiltinResource::Pods, &name, |status| {
         *status = json!({"phase": "Failed",
             "conditions": [{"type": "DisruptionTarget", "status": "True"}]});
     });
@@ -333,7 +340,7 @@ fn jb7_each_failure_doubles_the_wait_and_a_success_forgets_it() {
     for wait in [10, 20, 40] {
         let name = active(&world)[0].clone();
         let now = world.now.to_string();
-        world.edit_status(Resource::Pods, &name, |status| {
+        world.edit_status(BuiltinResource::Pods, &name, |status| {
             *status = json!({"phase": "Failed", "conditions": [
                 {"type": "Ready", "status": "False", "lastTransitionTime": now}]});
         });
@@ -371,7 +378,7 @@ fn jb8_suspending_deletes_pods_and_resuming_starts_the_clock_anew() {
     let mut world = world(json!({"parallelism": 2, "completions": 2}));
     world.advance(100);
     spec(&mut world, |spec| spec["suspend"] = true.into());
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
     assert_eq!(conditions(&world), ["Suspended True JobSuspended"]);
     let suspended = status(&world);
     assert!(suspended["startTime"].is_null() && suspended["failed"].is_null());
@@ -387,7 +394,7 @@ fn jb8_suspending_deletes_pods_and_resuming_starts_the_clock_anew() {
 #[test]
 fn jb8_suspended_from_the_start() {
     let world = world(json!({"suspend": true, "activeDeadlineSeconds": 1}));
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
     let status = status(&world);
     assert!(status["startTime"].is_null());
     assert_eq!(status["conditions"].as_array().unwrap().len(), 1);
@@ -411,19 +418,19 @@ fn jb9_zero_counts_are_left_out_but_for_two() {
     world.ready(&name);
     world.settle();
     assert_eq!(status(&world)["ready"], 1);
-    world.delete(Resource::Pods, &name, None);
+    world.delete(BuiltinResource::Pods, &name, None);
     world.settle();
     assert_eq!(status(&world)["terminating"], 1);
 }
 
 #[test]
 fn jb10_pods_of_a_deleted_job_are_let_go() {
-    for how in [None, Some(Propagation::Background), Some(Propagation::Orphan)] {
+    for how in [None, Some(IntentPropagation::Background), Some(IntentPropagation::Orphan)] {
         let mut world = world(json!({"parallelism": 2, "completions": 2}));
-        world.delete(Resource::Jobs, "web", how);
+        world.delete(BuiltinResource::Jobs, "web", how);
         world.settle();
-        let left = world.list(Resource::Pods);
-        if how == Some(Propagation::Orphan) {
+        let left = world.list(BuiltinResource::Pods);
+        if how == Some(IntentPropagation::Orphan) {
             assert_eq!(left.len(), 2);
             assert!(left.iter().all(|pod| !owner::has_finalizer(pod, TRACKING)));
             assert!(left.iter().all(|pod| !owner::deleting(pod)));
@@ -440,10 +447,10 @@ fn jb10_a_terminating_job_lets_go_and_makes_no_more() {
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
     world.create(held);
     world.settle();
-    world.delete(Resource::Jobs, "web", None);
+    world.delete(BuiltinResource::Jobs, "web", None);
     world.settle();
-    assert_eq!(world.names(Resource::Pods).len(), 2);
-    let pods = world.list(Resource::Pods);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
+    let pods = world.list(BuiltinResource::Pods);
     assert!(pods.iter().all(|pod| !owner::has_finalizer(pod, TRACKING)));
 }
 
@@ -464,7 +471,7 @@ fn jb10_strays_are_let_go_and_pods_of_others_are_not() {
     world.create(pod("jobless", entry("batch/v1", "Job")));
     world.create(pod("foreign", entry("example.test/v1", "Job")));
     world.settle();
-    let held = |name: &str| owner::has_finalizer(&world.get(Resource::Pods, name), TRACKING);
+    let held = |name: &str| owner::has_finalizer(&world.get(BuiltinResource::Pods, name), TRACKING);
     assert_eq!(["alone", "jobless", "foreign"].map(held), [false, false, true]);
 }
 
@@ -472,9 +479,11 @@ fn jb10_strays_are_let_go_and_pods_of_others_are_not() {
 fn jb10_a_finished_job_lets_go_of_what_it_still_holds() {
     let mut world = world(json!({}));
     let name = end(&mut world, "Succeeded");
-    world.edit(Resource::Pods, &name, |pod| pod["metadata"]["finalizers"] = json!([TRACKING]));
+    world.edit(BuiltinResource::Pods, &name, |pod| {
+        pod["metadata"]["finalizers"] = json!([TRACKING])
+    });
     world.settle();
-    assert!(!owner::has_finalizer(&world.get(Resource::Pods, &name), TRACKING));
+    assert!(!owner::has_finalizer(&world.get(BuiltinResource::Pods, &name), TRACKING));
     assert_eq!(status(&world)["succeeded"], 1);
 }
 
@@ -482,31 +491,31 @@ fn jb10_a_finished_job_lets_go_of_what_it_still_holds() {
 fn jb11_a_finished_job_goes_when_its_time_is_over() {
     let mut world = world(json!({"ttlSecondsAfterFinished": 30}));
     world.advance(100);
-    assert_eq!(world.names(Resource::Jobs), ["web"], "it has not finished");
+    assert_eq!(world.names(BuiltinResource::Jobs), ["web"], "it has not finished");
     end(&mut world, "Succeeded");
     world.advance(29);
-    assert_eq!(world.names(Resource::Jobs), ["web"]);
+    assert_eq!(world.names(BuiltinResource::Jobs), ["web"]);
     // More time counts from the end as well.
     spec(&mut world, |spec| spec["ttlSecondsAfterFinished"] = 40.into());
     world.advance(10);
-    assert_eq!(world.names(Resource::Jobs), ["web"]);
+    assert_eq!(world.names(BuiltinResource::Jobs), ["web"]);
     world.advance(1);
-    assert!(world.names(Resource::Jobs).is_empty());
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Jobs).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
 }
 
 #[test]
 fn jb11_zero_seconds_are_at_once() {
     let mut world = world(json!({"ttlSecondsAfterFinished": 0, "backoffLimit": 0}));
     end(&mut world, "Failed");
-    assert!(world.names(Resource::Jobs).is_empty());
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Jobs).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
 }
 
 #[test]
 fn jb12_another_manager_is_left_alone() {
     let world = world(json!({"managedBy": "example.test/mine"}));
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
     assert!(status(&world).is_null());
     let ours = self::world(json!({"managedBy": "kubernetes.io/job-controller"}));
     assert_eq!(active(&ours).len(), 1);
@@ -518,7 +527,7 @@ fn jb14_events_tell_of_pods_and_of_too_many_successes() {
     let all = active(&world);
     assert_eq!(world.events[0], format!("Normal SuccessfulCreate Created pod: {}", all[0]));
     // Both end before the Job is looked at again, and one of them is not needed any more.
-    world.edit(Resource::Jobs, "web", |job| job["spec"]["completions"] = 1.into());
+    world.edit(BuiltinResource::Jobs, "web", |job| job["spec"]["completions"] = 1.into());
     for pod in &all {
         world.end(pod, "Succeeded");
     }
@@ -539,7 +548,7 @@ fn jb14_events_tell_of_pods_and_of_too_many_successes() {
 fn pt4_refused_pods_do_not_keep_the_status_from_being_written() {
     let mut world = World::new();
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Pods, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Pods, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     world.create(job(json!({"parallelism": 3, "completions": 3})));

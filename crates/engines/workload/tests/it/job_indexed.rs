@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Resource, owner, pod};
+use tenure_workload::{BuiltinResource, owner, pod};
 
 use crate::job::{conditions, job, status};
 use crate::world::World;
@@ -20,7 +20,7 @@ fn world(more: Value) -> World {
 
 /// The pieces that active pods work on.
 fn busy(world: &World) -> Vec<i64> {
-    let pods = world.list(Resource::Pods);
+    let pods = world.list(BuiltinResource::Pods);
     let active = pods.iter().filter(|pod| pod::active(pod));
     let mut busy: Vec<i64> =
         active.map(|pod| owner::annotation(pod, INDEX).unwrap().parse().unwrap()).collect();
@@ -30,7 +30,7 @@ fn busy(world: &World) -> Vec<i64> {
 
 /// The active pod of a piece.
 fn of(world: &World, index: i64) -> String {
-    let pods = world.list(Resource::Pods);
+    let pods = world.list(BuiltinResource::Pods);
     let mut active = pods.iter().filter(|pod| pod::active(pod));
     let found = active.find(|pod| owner::annotation(pod, INDEX) == Some(&index.to_string()));
     found.unwrap().name().to_owned()
@@ -38,7 +38,7 @@ fn of(world: &World, index: i64) -> String {
 
 fn end(world: &mut World, index: i64, phase: &str) {
     let (name, now) = (of(world, index), world.now.to_string());
-    world.edit_status(Resource::Pods, &name, |status| {
+    world.edit_status(BuiltinResource::Pods, &name, |status| {
         *status = json!({"phase": phase, "conditions": [
             {"type": "Ready", "status": "False", "lastTransitionTime": now}]});
     });
@@ -48,7 +48,7 @@ fn end(world: &mut World, index: i64, phase: &str) {
 #[test]
 fn jb5_pods_know_their_piece() {
     let world = world(json!({"completions": 2, "parallelism": 2}));
-    let pod = world.json(Resource::Pods, &of(&world, 1));
+    let pod = world.json(BuiltinResource::Pods, &of(&world, 1));
     assert_eq!(pod["metadata"]["generateName"], "web-1-");
     assert_eq!(pod["metadata"]["annotations"], json!({INDEX: "1"}));
     assert_eq!(pod["metadata"]["labels"][INDEX], "1");
@@ -67,7 +67,7 @@ fn jb5_a_long_name_leaves_room_for_the_piece() {
     let mut world = World::new();
     world.create(long);
     world.settle();
-    let prefix = world.list(Resource::Pods)[0].at(&["metadata", "generateName"]).cloned();
+    let prefix = world.list(BuiltinResource::Pods)[0].at(&["metadata", "generateName"]).cloned();
     assert_eq!(prefix, Some(format!("{}-0-", "x".repeat(55)).into()));
 }
 
@@ -94,7 +94,7 @@ fn jb5_the_lowest_open_piece_is_next() {
 #[test]
 fn jb5_duplicates_and_strangers_go() {
     let mut world = world(json!({"completions": 3, "parallelism": 3}));
-    let uid = owner::uid(&world.get(Resource::Jobs, "web")).to_owned();
+    let uid = owner::uid(&world.get(BuiltinResource::Jobs, "web")).to_owned();
     for (name, index) in [("again", json!("1")), ("far", json!("9")), ("none", Value::Null)] {
         let annotations = if index.is_null() { json!({}) } else { json!({INDEX: index}) };
         world.create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
@@ -105,7 +105,7 @@ fn jb5_duplicates_and_strangers_go() {
     }
     world.settle();
     assert_eq!(busy(&world), [0, 1, 2]);
-    assert_eq!(world.names(Resource::Pods).len(), 3);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 3);
     assert!(status(&world)["failed"].is_null());
 }
 
@@ -113,7 +113,7 @@ fn jb5_duplicates_and_strangers_go() {
 fn jb5_fewer_pieces_forget_those_beyond() {
     let mut world = world(json!({"completions": 4, "parallelism": 4}));
     end(&mut world, 3, "Succeeded");
-    world.edit(Resource::Jobs, "web", |job| {
+    world.edit(BuiltinResource::Jobs, "web", |job| {
         job["spec"]["completions"] = 2.into();
         job["spec"]["parallelism"] = 2.into();
     });
@@ -142,7 +142,7 @@ fn jb8_a_success_policy_ends_the_job_early() {
     let status = status(&world);
     assert!(status["failed"].is_null(), "those that had to stop did not fail: {status}");
     assert_eq!(status["succeeded"], 2);
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
 }
 
 fn with_limit(more: Value) -> World {
@@ -161,10 +161,10 @@ fn jb6_each_piece_has_its_own_limit() {
     let first = of(&world, 1);
     end(&mut world, 1, "Failed");
     assert_eq!(busy(&world), [0, 2]);
-    assert!(owner::has_finalizer(&world.get(Resource::Pods, &first), crate::job::TRACKING));
+    assert!(owner::has_finalizer(&world.get(BuiltinResource::Pods, &first), crate::job::TRACKING));
     world.advance(10);
     assert_eq!(busy(&world), [0, 1, 2]);
-    let second = world.json(Resource::Pods, &of(&world, 1));
+    let second = world.json(BuiltinResource::Pods, &of(&world, 1));
     let count = &second["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"];
     assert_eq!(count, "1");
     assert_eq!(status(&world)["failed"], 1);
@@ -200,7 +200,7 @@ fn jb6_a_policy_gives_up_a_piece_or_ignores_its_failure() {
         "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": rules}}));
     for (index, code) in [(0, 42), (1, 7)] {
         let (name, now) = (of(&world, index), world.now.to_string());
-        world.edit_status(Resource::Pods, &name, |status| {
+        world.edit_status(BuiltinResource::Pods, &name, |status| {
             *status = json!({"phase": "Failed", "containerStatuses": [
                 {"name": "c", "state": {"terminated": {"exitCode": code, "finishedAt": now}}}]});
         });
@@ -209,7 +209,8 @@ fn jb6_a_policy_gives_up_a_piece_or_ignores_its_failure() {
     world.advance(1_000);
     assert_eq!(status(&world)["failedIndexes"], "0");
     assert_eq!(busy(&world), [1, 2]);
-    let annotations = world.json(Resource::Pods, &of(&world, 1))["metadata"]["annotations"].clone();
+    let annotations =
+        world.json(BuiltinResource::Pods, &of(&world, 1))["metadata"]["annotations"].clone();
     assert_eq!(annotations["batch.kubernetes.io/job-index-failure-count"], "0");
     assert_eq!(annotations["batch.kubernetes.io/job-index-ignored-failure-count"], "1");
     assert_eq!(status(&world)["failed"], 1);

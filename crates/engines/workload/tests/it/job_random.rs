@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
 use tenure_workload::job::finished;
-use tenure_workload::{Resource, Seen, owner, pod};
+use tenure_workload::{BuiltinResource, VersionedObject, owner, pod};
 
 use crate::job::{TRACKING, conditions, job, status};
 use crate::world::World;
@@ -33,21 +33,23 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn take(world: &mut World, step: &Step) {
-    let over = finished(&world.get(Resource::Jobs, "web")).is_some();
+    let over = finished(&world.get(BuiltinResource::Jobs, "web")).is_some();
     let running = |world: &World, place: usize| {
-        let pods = world.list(Resource::Pods).into_iter();
+        let pods = world.list(BuiltinResource::Pods).into_iter();
         pods.filter(runs).nth(place).map(|pod| pod.name().to_owned())
     };
     match step {
         Step::Parallelism(size) if !over => {
-            world.edit(Resource::Jobs, "web", |job| job["spec"]["parallelism"] = (*size).into());
+            world.edit(BuiltinResource::Jobs, "web", |job| {
+                job["spec"]["parallelism"] = (*size).into()
+            });
         }
         Step::Suspend(on) if !over => {
-            world.edit(Resource::Jobs, "web", |job| job["spec"]["suspend"] = (*on).into());
+            world.edit(BuiltinResource::Jobs, "web", |job| job["spec"]["suspend"] = (*on).into());
         }
         Step::DeletePod(place) => {
             if let Some(name) = running(world, *place) {
-                world.delete(Resource::Pods, &name, None);
+                world.delete(BuiltinResource::Pods, &name, None);
             }
         }
         Step::EndPod(place, well) => {
@@ -62,14 +64,14 @@ fn take(world: &mut World, step: &Step) {
     }
 }
 
-fn runs(pod: &Seen) -> bool {
+fn runs(pod: &VersionedObject) -> bool {
     pod::active(pod)
 }
 
 /// What must hold after every single write (JB3, JB8).
 fn invariants(world: &World) {
-    let Some(web) = world.list(Resource::Jobs).into_iter().next() else { return };
-    let pods = world.list(Resource::Pods);
+    let Some(web) = world.list(BuiltinResource::Jobs).into_iter().next() else { return };
+    let pods = world.list(BuiltinResource::Pods);
     let counts = |phase: &str| {
         let ended = pods.iter().filter(|p| p.str_at(&["status", "phase"]) == Some(phase));
         let (held, free): (Vec<_>, Vec<_>) =
@@ -110,7 +112,7 @@ fn numbers(text: &str) -> Vec<i64> {
 
 /// Lets the Job run to its end.
 fn run_to_end(world: &mut World) {
-    world.edit(Resource::Jobs, "web", |job| {
+    world.edit(BuiltinResource::Jobs, "web", |job| {
         if job["spec"]["parallelism"] == 0 {
             job["spec"]["parallelism"] = 1.into();
         }
@@ -125,7 +127,7 @@ fn run_to_end(world: &mut World) {
 /// Lets the Job run to its end and looks at what is left.
 fn finish(world: &mut World, wanted: &Value) {
     run_to_end(world);
-    let web = world.get(Resource::Jobs, "web");
+    let web = world.get(BuiltinResource::Jobs, "web");
     let end = finished(&web).unwrap_or_else(|| panic!("{} {:#?}", status(world), world.writes));
     let complete = end.str_at(&["type"]) == Some("Complete");
     let (status, completions) = (status(world), wanted["completions"].as_i64().unwrap());
@@ -135,7 +137,7 @@ fn finish(world: &mut World, wanted: &Value) {
     if !complete {
         assert!(failed > wanted["backoffLimit"].as_i64().unwrap(), "{status}");
     }
-    let pods = world.list(Resource::Pods);
+    let pods = world.list(BuiltinResource::Pods);
     assert!(pods.iter().all(|pod| !owner::has_finalizer(pod, TRACKING) && !owner::deleting(pod)));
     let kept = pods.iter().filter(|p| p.str_at(&["status", "phase"]) == Some("Succeeded")).count();
     if status["completedIndexes"].is_null() {
@@ -207,10 +209,10 @@ proptest! {
         for step in &steps {
             take(&mut world, step);
         }
-        world.delete(Resource::Jobs, "web", None);
+        world.delete(BuiltinResource::Jobs, "web", None);
         world.settle();
         world.restart();
         world.settle();
-        prop_assert!(world.names(Resource::Pods).is_empty());
+        prop_assert!(world.names(BuiltinResource::Pods).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: slices of Endpoints that somebody writes by hand.
 
 use serde_json::{Value, json};
-use tenure_workload::{Resource, owner};
+use tenure_workload::{BuiltinResource, owner};
 
 use crate::world::World;
 
@@ -31,7 +31,7 @@ fn world(subsets: Value) -> World {
 }
 
 fn slices(world: &World) -> Vec<Value> {
-    let all = world.list(Resource::EndpointSlices);
+    let all = world.list(BuiltinResource::EndpointSlices);
     all.iter().map(|slice| Value::Object((*slice.object).clone())).collect()
 }
 
@@ -51,7 +51,7 @@ fn es5_endpoints_of_a_service_without_a_selector_are_mirrored() {
             "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io"})
     );
     assert_eq!(slice["metadata"]["annotations"], json!({"kept": "yes"}));
-    let uid = owner::uid(&world.get(Resource::Endpoints, "svc")).to_owned();
+    let uid = owner::uid(&world.get(BuiltinResource::Endpoints, "svc")).to_owned();
     assert_eq!(
         slice["metadata"]["ownerReferences"],
         json!([{"apiVersion": "v1", "kind": "Endpoints", "name": "svc", "uid": uid,
@@ -87,18 +87,18 @@ fn es5_one_slice_per_family_and_set_of_ports() {
 #[test]
 fn es5_a_slice_follows_and_is_left_alone_when_nothing_changed() {
     let mut world = world(json!([subset(&["10.1.0.7"], 80)]));
-    let name = world.names(Resource::EndpointSlices).remove(0);
+    let name = world.names(BuiltinResource::EndpointSlices).remove(0);
     let writes = world.writes.len();
-    world.edit(Resource::Services, "svc", |service| service["spec"]["x"] = 1.into());
+    world.edit(BuiltinResource::Services, "svc", |service| service["spec"]["x"] = 1.into());
     world.settle();
     assert_eq!(world.writes.len(), writes + 1, "only the edit itself");
-    world.edit(Resource::Endpoints, "svc", |own| {
+    world.edit(BuiltinResource::Endpoints, "svc", |own| {
         own["subsets"] = json!([subset(&["10.1.0.8"], 81)])
     });
     world.settle();
-    assert_eq!(world.names(Resource::EndpointSlices).first(), Some(&name), "written over");
+    assert_eq!(world.names(BuiltinResource::EndpointSlices).first(), Some(&name), "written over");
     assert_eq!(slices(&world)[0]["endpoints"][0]["addresses"], json!(["10.1.0.8"]));
-    world.delete(Resource::EndpointSlices, &name, None);
+    world.delete(BuiltinResource::EndpointSlices, &name, None);
     world.settle();
     assert_eq!(slices(&world).len(), 1, "it comes back");
 }
@@ -117,16 +117,18 @@ fn es5_slices_go_with_what_they_mirror() {
         slices(&world).iter().filter(kept).count()
     };
     assert_eq!(left(&|_| {}), 1);
-    assert_eq!(left(&|world| world.delete(Resource::Services, "svc", None)), 0);
-    assert_eq!(left(&|world| world.delete(Resource::Endpoints, "svc", None)), 0);
+    assert_eq!(left(&|world| world.delete(BuiltinResource::Services, "svc", None)), 0);
+    assert_eq!(left(&|world| world.delete(BuiltinResource::Endpoints, "svc", None)), 0);
     let picks = json!({"app": "web"});
     let selector = |world: &mut World| {
-        world.edit(Resource::Services, "svc", |own| own["spec"]["selector"] = picks.clone());
+        world.edit(BuiltinResource::Services, "svc", |own| own["spec"]["selector"] = picks.clone());
     };
     assert_eq!(left(&selector), 0);
     let metadata = |list: &'static str, key: &'static str, value: &'static str| {
         move |world: &mut World| {
-            world.edit(Resource::Endpoints, "svc", |own| own["metadata"][list][key] = value.into());
+            world.edit(BuiltinResource::Endpoints, "svc", |own| {
+                own["metadata"][list][key] = value.into()
+            });
         }
     };
     let skip = "endpointslice.kubernetes.io/skip-mirror";
@@ -134,7 +136,7 @@ fn es5_slices_go_with_what_they_mirror() {
     assert_eq!(left(&metadata("labels", skip, "yes")), 1);
     assert_eq!(left(&metadata("annotations", "control-plane.alpha.kubernetes.io/leader", "{}")), 0);
     let emptied = |world: &mut World| {
-        world.edit(Resource::Endpoints, "svc", |own| own["subsets"] = json!([]));
+        world.edit(BuiltinResource::Endpoints, "svc", |own| own["subsets"] = json!([]));
     };
     assert_eq!(left(&emptied), 0);
 }

@@ -1,7 +1,7 @@
 //! Rules of spec/ownership.md: how a namespace goes.
 
 use serde_json::{Value, json};
-use tenure_workload::{Act, Resource};
+use tenure_workload::{Act, BuiltinResource};
 
 use crate::world::World;
 
@@ -25,7 +25,7 @@ fn pod(name: &str) -> Value {
 }
 
 fn condition(world: &World, kind: &str) -> Value {
-    let namespace = world.json(Resource::Namespaces, "default");
+    let namespace = world.json(BuiltinResource::Namespaces, "default");
     let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
 }
@@ -36,10 +36,12 @@ fn r153_r157_everything_goes_and_then_the_namespace() {
     world.create(map("a", &[]));
     world.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}));
     world.settle();
-    assert_eq!(world.names(Resource::ConfigMaps), ["a"]);
-    world.delete(Resource::Namespaces, "default", None);
+    assert_eq!(world.names(BuiltinResource::ConfigMaps), ["a"]);
+    world.delete(BuiltinResource::Namespaces, "default", None);
     world.settle();
-    for resource in [Resource::ConfigMaps, Resource::Secrets, Resource::Namespaces] {
+    for resource in
+        [BuiltinResource::ConfigMaps, BuiltinResource::Secrets, BuiltinResource::Namespaces]
+    {
         assert!(world.names(resource).is_empty(), "{resource:?}");
     }
 }
@@ -49,29 +51,29 @@ fn r154_pods_go_first() {
     let mut world = world(&[]);
     world.create(map("a", &[]));
     world.create(pod("p"));
-    world.delete(Resource::Namespaces, "default", None);
+    world.delete(BuiltinResource::Namespaces, "default", None);
     world.settle();
-    assert_eq!(world.names(Resource::ConfigMaps), ["a"], "nothing else while a pod remains");
+    assert_eq!(world.names(BuiltinResource::ConfigMaps), ["a"], "nothing else while a pod remains");
     assert_eq!(condition(&world, "NamespaceContentRemaining")["status"], "True");
     world.let_go("p");
     world.settle();
-    assert!(world.names(Resource::Namespaces).is_empty());
+    assert!(world.names(BuiltinResource::Namespaces).is_empty());
 }
 
 #[test]
 fn r155_what_is_held_is_told_and_waited_for() {
     let mut world = world(&[]);
     world.create(map("h", &["a/b"]));
-    world.delete(Resource::Namespaces, "default", None);
+    world.delete(BuiltinResource::Namespaces, "default", None);
     world.settle();
     world.advance(1);
     let held = condition(&world, "NamespaceFinalizersRemaining");
     let wanted =
         "Some content in the namespace has finalizers remaining: a/b in 1 resource instances";
     assert_eq!(held["message"], wanted);
-    world.edit(Resource::ConfigMaps, "h", |map| map["metadata"]["finalizers"] = json!([]));
+    world.edit(BuiltinResource::ConfigMaps, "h", |map| map["metadata"]["finalizers"] = json!([]));
     world.settle();
-    assert!(world.names(Resource::Namespaces).is_empty());
+    assert!(world.names(BuiltinResource::Namespaces).is_empty());
 }
 
 #[test]
@@ -81,7 +83,7 @@ fn r155_what_cannot_be_deleted_is_told_and_tried_again() {
     world.refuse(|intent| {
         matches!(intent.act, Act::Remove { .. }).then_some((413, "TooLarge", "too large"))
     });
-    world.delete(Resource::Namespaces, "default", None);
+    world.delete(BuiltinResource::Namespaces, "default", None);
     world.settle();
     world.advance(2);
     let failing = condition(&world, "NamespaceDeletionContentFailure");
@@ -92,21 +94,21 @@ fn r155_what_cannot_be_deleted_is_told_and_tried_again() {
     assert!(failing["message"].as_str().unwrap().ends_with("1 failing: too large"), "{failing}");
     world.allow();
     world.advance(2);
-    assert!(world.names(Resource::Namespaces).is_empty());
+    assert!(world.names(BuiltinResource::Namespaces).is_empty());
 }
 
 #[test]
 fn r157_a_namespace_that_others_hold_says_that_it_is_empty() {
     let mut world = world(&["own/one"]);
     world.create(map("a", &[]));
-    world.delete(Resource::Namespaces, "default", None);
+    world.delete(BuiltinResource::Namespaces, "default", None);
     world.settle();
-    let left = world.json(Resource::Namespaces, "default");
+    let left = world.json(BuiltinResource::Namespaces, "default");
     assert_eq!(left["spec"], json!({}));
     assert_eq!(condition(&world, "NamespaceContentRemaining")["reason"], "ContentRemoved");
-    world.edit(Resource::Namespaces, "default", |namespace| {
+    world.edit(BuiltinResource::Namespaces, "default", |namespace| {
         namespace["metadata"]["finalizers"] = json!([]);
     });
     world.settle();
-    assert!(world.names(Resource::Namespaces).is_empty());
+    assert!(world.names(BuiltinResource::Namespaces).is_empty());
 }

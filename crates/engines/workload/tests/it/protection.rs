@@ -1,7 +1,7 @@
 //! Rules of spec/ownership.md: volumes, claims and classes in use.
 
 use serde_json::{Value, json};
-use tenure_workload::Resource;
+use tenure_workload::BuiltinResource;
 
 use crate::world::World;
 
@@ -31,19 +31,19 @@ fn r163_what_lacks_its_protection_gets_it_unless_it_goes() {
     world.create(claim("c", &[]));
     world.settle();
     assert_eq!(
-        world.json(Resource::PersistentVolumeClaims, "c")["metadata"]["finalizers"],
+        world.json(BuiltinResource::PersistentVolumeClaims, "c")["metadata"]["finalizers"],
         json!([CLAIM])
     );
-    world.edit(Resource::PersistentVolumeClaims, "c", |claim| {
+    world.edit(BuiltinResource::PersistentVolumeClaims, "c", |claim| {
         claim["metadata"]["finalizers"] = json!(["a/b"]);
     });
     world.settle();
     let protected = json!(["a/b", CLAIM]);
-    let claim = world.json(Resource::PersistentVolumeClaims, "c");
+    let claim = world.json(BuiltinResource::PersistentVolumeClaims, "c");
     assert_eq!(claim["metadata"]["finalizers"], protected);
-    world.delete(Resource::PersistentVolumeClaims, "c", None);
+    world.delete(BuiltinResource::PersistentVolumeClaims, "c", None);
     world.settle();
-    let claim = world.json(Resource::PersistentVolumeClaims, "c");
+    let claim = world.json(BuiltinResource::PersistentVolumeClaims, "c");
     assert_eq!(claim["metadata"]["finalizers"], json!(["a/b"]));
 }
 
@@ -53,17 +53,17 @@ fn r164_a_volume_stays_while_it_is_bound() {
     world
         .create(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}}));
     world.settle();
-    world.edit_status(Resource::PersistentVolumes, "v", |status| {
+    world.edit_status(BuiltinResource::PersistentVolumes, "v", |status| {
         *status = json!({"phase": "Bound"});
     });
-    world.delete(Resource::PersistentVolumes, "v", None);
+    world.delete(BuiltinResource::PersistentVolumes, "v", None);
     world.settle();
-    assert_eq!(world.names(Resource::PersistentVolumes), ["v"]);
-    world.edit_status(Resource::PersistentVolumes, "v", |status| {
+    assert_eq!(world.names(BuiltinResource::PersistentVolumes), ["v"]);
+    world.edit_status(BuiltinResource::PersistentVolumes, "v", |status| {
         *status = json!({"phase": "Released"});
     });
     world.settle();
-    assert!(world.names(Resource::PersistentVolumes).is_empty());
+    assert!(world.names(BuiltinResource::PersistentVolumes).is_empty());
 }
 
 #[test]
@@ -73,13 +73,13 @@ fn r165_r166_a_claim_waits_for_pods_with_a_node_finished_or_not() {
     world.create(pod("never", "", by_name("c")));
     world.create(pod("done", "n", by_name("c")));
     world.end("done", "Succeeded");
-    world.delete(Resource::PersistentVolumeClaims, "c", None);
+    world.delete(BuiltinResource::PersistentVolumeClaims, "c", None);
     world.settle();
-    assert_eq!(world.names(Resource::PersistentVolumeClaims), ["c"]);
-    world.delete(Resource::Pods, "done", None);
+    assert_eq!(world.names(BuiltinResource::PersistentVolumeClaims), ["c"]);
+    world.delete(BuiltinResource::Pods, "done", None);
     world.settle();
-    assert!(world.names(Resource::PersistentVolumeClaims).is_empty());
-    assert_eq!(world.names(Resource::Pods), ["never"]);
+    assert!(world.names(BuiltinResource::PersistentVolumeClaims).is_empty());
+    assert_eq!(world.names(BuiltinResource::Pods), ["never"]);
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn r165_an_ephemeral_volume_holds_only_the_claim_of_its_own_pod() {
         own["metadata"]["ownerReferences"] = json!([
             {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": controller}]);
         world.create(own.clone());
-        world.delete(Resource::PersistentVolumeClaims, "p-v", None);
+        world.delete(BuiltinResource::PersistentVolumeClaims, "p-v", None);
         world.settle();
-        assert_eq!(world.names(Resource::PersistentVolumeClaims).len(), usize::from(held));
+        assert_eq!(world.names(BuiltinResource::PersistentVolumeClaims).len(), usize::from(held));
     }
 }
 
@@ -107,10 +107,10 @@ fn r163_a_class_waits_for_whoever_names_it() {
     user["spec"]["volumeAttributesClassName"] = "fast".into();
     world.create(user);
     world.settle();
-    world.delete(Resource::VolumeAttributesClasses, "fast", None);
+    world.delete(BuiltinResource::VolumeAttributesClasses, "fast", None);
     world.settle();
-    assert_eq!(world.names(Resource::VolumeAttributesClasses), ["fast"]);
-    world.delete(Resource::PersistentVolumeClaims, "c", None);
+    assert_eq!(world.names(BuiltinResource::VolumeAttributesClasses), ["fast"]);
+    world.delete(BuiltinResource::PersistentVolumeClaims, "c", None);
     world.settle();
-    assert!(world.names(Resource::VolumeAttributesClasses).is_empty());
+    assert!(world.names(BuiltinResource::VolumeAttributesClasses).is_empty());
 }

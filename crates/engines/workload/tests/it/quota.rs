@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: the status of ResourceQuotas.
 
 use serde_json::json;
-use tenure_workload::Resource;
+use tenure_workload::BuiltinResource;
 
 use crate::world::World;
 
@@ -12,7 +12,8 @@ fn qu1_what_is_used_stands_in_the_status() {
         "spec": {"hard": {"pods": "5", "requests.cpu": "2", "configmaps": "9",
                           "count/deployments.apps": "3", "example.test/odd": "1"}}}));
     world.settle();
-    let used = |world: &World| world.json(Resource::ResourceQuotas, "q")["status"]["used"].clone();
+    let used =
+        |world: &World| world.json(BuiltinResource::ResourceQuotas, "q")["status"]["used"].clone();
     assert_eq!(
         used(&world),
         json!({"pods": "0", "requests.cpu": "0", "configmaps": "0", "count/deployments.apps": "0"})

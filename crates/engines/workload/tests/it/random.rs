@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Resource, owner, pod};
+use tenure_workload::{BuiltinResource, owner, pod};
 
 use crate::deployment::{deployment, status};
 use crate::replicas::template;
@@ -39,10 +39,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn take(world: &mut World, step: &Step) {
-    let nth = |world: &World, resource: Resource, place: usize| {
+    let nth = |world: &World, resource: BuiltinResource, place: usize| {
         world.list(resource).into_iter().filter(|o| !owner::deleting(o)).nth(place)
     };
-    let web = Resource::Deployments;
+    let web = BuiltinResource::Deployments;
     match step {
         Step::Template(version) => {
             world.edit(web, "web", |web| web["spec"]["template"] = template(&version.to_string()));
@@ -54,25 +54,25 @@ fn take(world: &mut World, step: &Step) {
                 json!({"maxSurge": surge, "maxUnavailable": less});
         }),
         Step::Relabel(place) => {
-            if let Some(pod) = nth(world, Resource::Pods, *place) {
+            if let Some(pod) = nth(world, BuiltinResource::Pods, *place) {
                 let name = pod.name().to_owned();
-                world.edit(Resource::Pods, &name, |pod| {
+                world.edit(BuiltinResource::Pods, &name, |pod| {
                     pod["metadata"]["labels"] = json!({"app": "stray"});
                 });
             }
         }
         Step::DeletePod(place) => {
-            if let Some(pod) = nth(world, Resource::Pods, *place) {
-                world.delete(Resource::Pods, pod.name(), None);
+            if let Some(pod) = nth(world, BuiltinResource::Pods, *place) {
+                world.delete(BuiltinResource::Pods, pod.name(), None);
             }
         }
         Step::DeleteSet(place) => {
-            if let Some(set) = nth(world, Resource::ReplicaSets, *place) {
-                world.delete(Resource::ReplicaSets, set.name(), None);
+            if let Some(set) = nth(world, BuiltinResource::ReplicaSets, *place) {
+                world.delete(BuiltinResource::ReplicaSets, set.name(), None);
             }
         }
         Step::FailPod(place) => {
-            if let Some(pod) = nth(world, Resource::Pods, *place) {
+            if let Some(pod) = nth(world, BuiltinResource::Pods, *place) {
                 world.end(pod.name(), "Failed");
             }
         }
@@ -83,7 +83,7 @@ fn take(world: &mut World, step: &Step) {
 
 /// What must hold after every single write.
 fn invariants(world: &World) {
-    for pod in world.list(Resource::Pods) {
+    for pod in world.list(BuiltinResource::Pods) {
         let controllers = pod
             .list_at(&["metadata", "ownerReferences"])
             .iter()
@@ -95,10 +95,10 @@ fn invariants(world: &World) {
 
 /// What must hold when nothing more happens.
 fn converged(world: &World) {
-    let web = world.json(Resource::Deployments, "web");
+    let web = world.json(BuiltinResource::Deployments, "web");
     let wanted = web["spec"]["replicas"].as_i64().unwrap();
     let living = world
-        .list(Resource::Pods)
+        .list(BuiltinResource::Pods)
         .iter()
         .filter(|pod| pod::active(pod) && owner::controller_of(pod).is_some())
         .count();
@@ -109,7 +109,7 @@ fn converged(world: &World) {
     }
     assert_eq!(status(world)["observedGeneration"], web["metadata"]["generation"]);
     let revisions: Vec<i64> = world
-        .list(Resource::ReplicaSets)
+        .list(BuiltinResource::ReplicaSets)
         .iter()
         .filter_map(|set| owner::annotation(set, crate::deployment::REVISION)?.parse().ok())
         .collect();
@@ -151,7 +151,7 @@ proptest! {
         world.settle();
         world.check = Some(within_limits);
         for version in ["2", "3", "1"] {
-            world.edit(Resource::Deployments, "web", |web| web["spec"]["template"] = template(version));
+            world.edit(BuiltinResource::Deployments, "web", |web| web["spec"]["template"] = template(version));
             world.settle();
         }
         converged(&world);
@@ -163,16 +163,16 @@ proptest! {
 /// Pods themselves may be more for a moment: nobody waits for an old one to be gone.
 fn within_limits(world: &World) {
     invariants(world);
-    let web = world.json(Resource::Deployments, "web");
+    let web = world.json(BuiltinResource::Deployments, "web");
     let limit = |name: &str| web["spec"]["strategy"]["rollingUpdate"][name].as_i64().unwrap();
     let size = web["spec"]["replicas"].as_i64().unwrap();
     let (surge, mut less) = (limit("maxSurge"), limit("maxUnavailable"));
     if surge == 0 && less == 0 {
         less = 1;
     }
-    let pods = world.list(Resource::Pods);
+    let pods = world.list(BuiltinResource::Pods);
     let wanted: i64 = world
-        .list(Resource::ReplicaSets)
+        .list(BuiltinResource::ReplicaSets)
         .iter()
         .filter_map(|set| set.int_at(&["spec", "replicas"]))
         .sum();
@@ -189,11 +189,12 @@ fn told(seed: u64) -> (Vec<String>, Vec<String>, String) {
     {
         take(&mut world, &step);
     }
-    let left: Vec<String> = [Resource::Deployments, Resource::ReplicaSets, Resource::Pods]
-        .into_iter()
-        .flat_map(|resource| world.list(resource))
-        .map(|seen| serde_json::to_string(&*seen.object).unwrap())
-        .collect();
+    let left: Vec<String> =
+        [BuiltinResource::Deployments, BuiltinResource::ReplicaSets, BuiltinResource::Pods]
+            .into_iter()
+            .flat_map(|resource| world.list(resource))
+            .map(|seen| serde_json::to_string(&*seen.object).unwrap())
+            .collect();
     (world.writes, world.events, left.concat())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Act, Propagation, Resource, owner};
+use tenure_workload::{Act, BuiltinResource, IntentPropagation, owner};
 
 use crate::world::World;
 
@@ -28,11 +28,12 @@ pub(crate) fn template(version: &str) -> Value {
 }
 
 fn status(world: &World) -> Value {
-    world.json(Resource::ReplicaSets, "web")["status"].clone()
+    world.json(BuiltinResource::ReplicaSets, "web")["status"].clone()
 }
 
 fn scale(world: &mut World, replicas: i64) {
-    world.edit(Resource::ReplicaSets, "web", |set| set["spec"]["replicas"] = replicas.into());
+    world
+        .edit(BuiltinResource::ReplicaSets, "web", |set| set["spec"]["replicas"] = replicas.into());
     world.settle();
 }
 
@@ -46,8 +47,8 @@ fn world(replicas: i64) -> World {
 #[test]
 fn rs1_creates_what_is_missing() {
     let world = world(3);
-    let uid = owner::uid(&world.get(Resource::ReplicaSets, "web")).to_owned();
-    assert_eq!(world.owned(&uid, Resource::Pods).len(), 3);
+    let uid = owner::uid(&world.get(BuiltinResource::ReplicaSets, "web")).to_owned();
+    assert_eq!(world.owned(&uid, BuiltinResource::Pods).len(), 3);
     assert_eq!(
         status(&world),
         json!({"replicas": 3, "fullyLabeledReplicas": 3, "terminatingReplicas": 0,
@@ -61,9 +62,9 @@ fn rs1_not_while_terminating() {
     let mut held = set(2);
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
     world.create(held);
-    world.delete(Resource::ReplicaSets, "web", None);
+    world.delete(BuiltinResource::ReplicaSets, "web", None);
     world.settle();
-    assert_eq!(world.names(Resource::Pods), Vec::<String>::new());
+    assert_eq!(world.names(BuiltinResource::Pods), Vec::<String>::new());
     assert_eq!(status(&world)["observedGeneration"], 1, "status is kept");
 }
 
@@ -75,7 +76,7 @@ fn pt1_pods_are_made_from_the_template() {
     wanted["spec"]["template"]["metadata"]["finalizers"] = json!(["example.test/f"]);
     let uid = owner::uid(&world.create(wanted)).to_owned();
     world.settle();
-    let pod = Value::Object((*world.list(Resource::Pods)[0].object).clone());
+    let pod = Value::Object((*world.list(BuiltinResource::Pods)[0].object).clone());
     assert_eq!(pod["metadata"]["generateName"], "web-");
     assert_eq!(pod["metadata"]["labels"], json!({"app": "web", "v": "1"}));
     assert_eq!(pod["metadata"]["annotations"], json!({"note": "x"}));
@@ -97,13 +98,13 @@ fn pt1_a_template_without_labels_makes_no_pods() {
         json!({"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]});
     world.create(wanted);
     world.settle();
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
 }
 
 #[test]
 fn pt2_events_name_the_pods() {
     let mut world = world(1);
-    let name = world.names(Resource::Pods)[0].clone();
+    let name = world.names(BuiltinResource::Pods)[0].clone();
     assert_eq!(world.events, [format!("Normal SuccessfulCreate Created pod: {name}")]);
     scale(&mut world, 0);
     assert_eq!(world.events[1], format!("Normal SuccessfulDelete Deleted pod: {name}"));
@@ -113,7 +114,7 @@ fn pt2_events_name_the_pods() {
 fn pt4_first_refusal_ends_the_batches() {
     let mut world = World::new();
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Pods, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Pods, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     world.create(set(100));
@@ -126,7 +127,7 @@ fn pt4_first_refusal_ends_the_batches() {
 fn rs5_failure_is_a_condition_while_it_lasts() {
     let mut world = World::new();
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Pods, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Pods, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     world.create(set(2));
@@ -142,7 +143,7 @@ fn rs5_failure_is_a_condition_while_it_lasts() {
     assert_eq!(world.writes.len(), writes, "the same failure is not written again");
     world.allow();
     world.advance(5);
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
     assert!(status(&world)["conditions"].is_null());
 }
 
@@ -150,11 +151,11 @@ fn rs5_failure_is_a_condition_while_it_lasts() {
 fn rs5_what_is_replaced_at_once_is_never_told_as_missing() {
     let mut world = world(1);
     let writes = world.writes.len();
-    let pod = world.names(Resource::Pods)[0].clone();
-    world.edit(Resource::Pods, &pod, |pod| pod["spec"]["nodeName"] = "n".into());
-    world.delete(Resource::Pods, &pod, None);
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
+    world.edit(BuiltinResource::Pods, &pod, |pod| pod["spec"]["nodeName"] = "n".into());
+    world.delete(BuiltinResource::Pods, &pod, None);
     world.settle();
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
     assert_eq!(status(&world)["replicas"], 1);
     assert_eq!(status(&world)["terminatingReplicas"], 1);
     let told = world.writes[writes..].iter().filter(|write| write.contains("replicasets"));
@@ -180,11 +181,11 @@ fn pu7_a_terminating_namespace_is_no_failure() {
     let mut world = World::new();
     world.create(json!({"kind": "Namespace",
                         "metadata": {"name": "default", "finalizers": ["example.test/hold"]}}));
-    world.delete(Resource::Namespaces, "default", None);
+    world.delete(BuiltinResource::Namespaces, "default", None);
     world.create(set(2));
     world.settle();
     world.advance(60);
-    assert!(world.events.is_empty() && world.names(Resource::Pods).is_empty());
+    assert!(world.events.is_empty() && world.names(BuiltinResource::Pods).is_empty());
     assert!(status(&world)["conditions"].is_null());
 }
 
@@ -195,7 +196,7 @@ fn rs1_a_template_that_the_selector_misses_makes_no_pods() {
     barren["spec"]["selector"]["matchLabels"]["app"] = "other".into();
     world.create(barren);
     world.settle();
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
     assert_eq!(status(&world)["conditions"][0]["reason"], "FailedCreate");
 }
 
@@ -206,11 +207,11 @@ fn rs5_counts_ready_available_and_labelled_pods() {
     wanted["spec"]["minReadySeconds"] = 10.into();
     world.create(wanted);
     world.settle();
-    let pods = world.names(Resource::Pods);
+    let pods = world.names(BuiltinResource::Pods);
     world.ready(&pods[0]);
     world.advance(4);
     world.ready(&pods[1]);
-    world.edit(Resource::Pods, &pods[2], |pod| pod["metadata"]["labels"]["v"] = "2".into());
+    world.edit(BuiltinResource::Pods, &pods[2], |pod| pod["metadata"]["labels"]["v"] = "2".into());
     world.settle();
     assert_eq!(
         status(&world),
@@ -230,7 +231,7 @@ fn pt3_availability_begins_on_the_second() {
     wanted["spec"]["minReadySeconds"] = 10.into();
     world.create(wanted);
     world.settle();
-    world.ready(&world.names(Resource::Pods)[0].clone());
+    world.ready(&world.names(BuiltinResource::Pods)[0].clone());
     world.settle();
     world.advance(9);
     assert!(status(&world)["availableReplicas"].is_null());
@@ -241,9 +242,9 @@ fn pt3_availability_begins_on_the_second() {
 #[test]
 fn rs5_terminating_pods_are_counted_apart() {
     let mut world = world(2);
-    let pods = world.names(Resource::Pods);
+    let pods = world.names(BuiltinResource::Pods);
     world.ready(&pods[0]);
-    world.delete(Resource::Pods, &pods[0], None);
+    world.delete(BuiltinResource::Pods, &pods[0], None);
     world.settle();
     assert_eq!(status(&world)["terminatingReplicas"], 1);
     assert_eq!(status(&world)["replicas"], 2, "a replacement was made");
@@ -255,21 +256,21 @@ fn rs5_terminating_pods_are_counted_apart() {
 #[test]
 fn rs3_a_failed_pod_is_replaced_and_left() {
     let mut world = world(1);
-    let failed = world.names(Resource::Pods)[0].clone();
+    let failed = world.names(BuiltinResource::Pods)[0].clone();
     world.end(&failed, "Failed");
     world.settle();
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
     assert_eq!(status(&world)["replicas"], 1);
-    assert!(world.names(Resource::Pods).contains(&failed));
+    assert!(world.names(BuiltinResource::Pods).contains(&failed));
 }
 
 #[test]
 fn rs4_a_new_template_is_for_new_pods_only() {
     let mut world = world(1);
-    world.edit(Resource::ReplicaSets, "web", |set| set["spec"]["template"] = template("2"));
+    world.edit(BuiltinResource::ReplicaSets, "web", |set| set["spec"]["template"] = template("2"));
     scale(&mut world, 2);
     let labels: Vec<String> = world
-        .list(Resource::Pods)
+        .list(BuiltinResource::Pods)
         .iter()
         .map(|pod| owner::label(pod, "v").unwrap().to_owned())
         .collect();
@@ -288,14 +289,14 @@ fn victim(world: &mut World, pods: &[Value]) -> String {
         pod["metadata"]["annotations"] = facts["annotations"].clone();
         world.create(pod);
         let status = facts["status"].clone();
-        world.edit_status(Resource::Pods, &format!("p{index}"), |old| *old = status);
+        world.edit_status(BuiltinResource::Pods, &format!("p{index}"), |old| *old = status);
         world.advance(facts["then"].as_i64().unwrap_or_default());
     }
-    let names = world.names(Resource::Pods);
+    let names = world.names(BuiltinResource::Pods);
     world.create(set(i64::try_from(pods.len()).unwrap() - 1));
     world.settle();
     let left: Vec<String> = world
-        .list(Resource::Pods)
+        .list(BuiltinResource::Pods)
         .iter()
         .filter(|pod| !owner::deleting(pod))
         .map(|pod| pod.name().to_owned())
@@ -357,13 +358,13 @@ fn rs2_ages_count_in_powers_of_two() {
 #[test]
 fn rs7_dependents_follow_the_propagation() {
     let mut gone = world(2);
-    gone.delete(Resource::ReplicaSets, "web", None);
+    gone.delete(BuiltinResource::ReplicaSets, "web", None);
     gone.settle();
-    assert!(gone.names(Resource::Pods).is_empty());
+    assert!(gone.names(BuiltinResource::Pods).is_empty());
     let mut kept = world(2);
-    kept.delete(Resource::ReplicaSets, "web", Some(Propagation::Orphan));
+    kept.delete(BuiltinResource::ReplicaSets, "web", Some(IntentPropagation::Orphan));
     kept.settle();
-    assert_eq!(kept.names(Resource::Pods).len(), 2);
+    assert_eq!(kept.names(BuiltinResource::Pods).len(), 2);
 }
 
 #[test]
@@ -375,12 +376,12 @@ fn rs5_a_replication_controller_has_no_terminating_count() {
     wanted["spec"]["selector"] = json!({"app": "web"});
     let uid = owner::uid(&world.create(wanted)).to_owned();
     world.settle();
-    let found = world.json(Resource::ReplicationControllers, "web");
+    let found = world.json(BuiltinResource::ReplicationControllers, "web");
     assert_eq!(
         found["status"],
         json!({"replicas": 2, "fullyLabeledReplicas": 2, "observedGeneration": 1})
     );
-    let pod = &world.list(Resource::Pods)[0];
+    let pod = &world.list(BuiltinResource::Pods)[0];
     let entry = owner::controller_of(pod).unwrap();
     assert_eq!(entry.str_at(&["kind"]), Some("ReplicationController"));
     assert_eq!(entry.str_at(&["apiVersion"]), Some("v1"));
@@ -390,8 +391,8 @@ fn rs5_a_replication_controller_has_no_terminating_count() {
 #[test]
 fn rs1_huge_and_negative_sizes_do_no_harm() {
     let mut world = world(-5);
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
     scale(&mut world, 1_200);
-    assert_eq!(world.names(Resource::Pods).len(), 1_200);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 1_200);
     assert_eq!(status(&world)["replicas"], 1_200);
 }

@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: the course of a rollout, step by step.
 
 use serde_json::{Value, json};
-use tenure_workload::{Resource, owner};
+use tenure_workload::{BuiltinResource, owner};
 
 use crate::deployment::{condition, deployment, edit, set_of, size, status, update, world};
 use crate::world::World;
@@ -16,7 +16,7 @@ fn rolling(replicas: i64, surge: Value, unavailable: Value) -> Value {
 /// Readies all pods of a version, or so many of them.
 fn ready(world: &mut World, version: &str, count: usize) {
     let uid = set_of(world, version)["metadata"]["uid"].as_str().unwrap().to_owned();
-    let pods = world.owned(&uid, Resource::Pods);
+    let pods = world.owned(&uid, BuiltinResource::Pods);
     for pod in pods.iter().take(count) {
         world.ready(pod);
     }
@@ -25,7 +25,7 @@ fn ready(world: &mut World, version: &str, count: usize) {
 
 /// Ends all deletions that nodes wait for.
 fn let_go(world: &mut World) {
-    for pod in world.list(Resource::Pods) {
+    for pod in world.list(BuiltinResource::Pods) {
         if owner::deleting(&pod) {
             world.let_go(pod["metadata"]["name"].as_str().unwrap());
         }
@@ -83,10 +83,10 @@ fn dp9_unready_old_pods_go_first() {
     let mut world = world(rolling(4, json!(1), json!(1)));
     ready(&mut world, "1", 3);
     let uid = set_of(&world, "1")["metadata"]["uid"].as_str().unwrap().to_owned();
-    let before = world.owned(&uid, Resource::Pods);
+    let before = world.owned(&uid, BuiltinResource::Pods);
     update(&mut world, "2");
     assert_eq!(sizes(&world), (3, 2));
-    let after = world.owned(&uid, Resource::Pods);
+    let after = world.owned(&uid, BuiltinResource::Pods);
     let gone: Vec<&String> = before.iter().filter(|pod| !after.contains(pod)).collect();
     assert_eq!(gone, [&before[3]], "the one that never became ready");
 }
@@ -119,11 +119,15 @@ fn dp10_recreate_waits_for_the_last_old_pod() {
     let mut world = world(web);
     ready(&mut world, "1", 2);
     update(&mut world, "2");
-    assert_eq!(world.names(Resource::ReplicaSets).len(), 1, "old pods are still terminating");
+    assert_eq!(
+        world.names(BuiltinResource::ReplicaSets).len(),
+        1,
+        "old pods are still terminating"
+    );
     assert_eq!(size(&world, "1"), 0);
     let_go(&mut world);
     assert_eq!(sizes(&world), (0, 2));
-    assert_eq!(world.names(Resource::Pods).len(), 2);
+    assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn dp10_recreate_ignores_old_pods_that_have_ended() {
     let mut web = deployment(1);
     web["spec"]["strategy"] = json!({"type": "Recreate"});
     let mut world = world(web);
-    let pod = world.names(Resource::Pods)[0].clone();
+    let pod = world.names(BuiltinResource::Pods)[0].clone();
     world.end(&pod, "Failed");
     world.settle();
     update(&mut world, "2");

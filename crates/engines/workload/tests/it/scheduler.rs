@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::Resource;
+use tenure_workload::BuiltinResource;
 use tenure_workload::scheduler::JoinedScheduler;
 
 use crate::world::World;
@@ -39,12 +39,12 @@ fn world(nodes: &[Value]) -> World {
 }
 
 fn place(world: &World, name: &str) -> String {
-    let pod = world.get(Resource::Pods, name);
+    let pod = world.get(BuiltinResource::Pods, name);
     pod.str_at(&["spec", "nodeName"]).unwrap_or_default().to_owned()
 }
 
 fn why(world: &World, name: &str) -> String {
-    let pod = world.json(Resource::Pods, name);
+    let pod = world.json(BuiltinResource::Pods, name);
     let condition = &pod["status"]["conditions"][0];
     assert_eq!(condition["type"], "PodScheduled", "{pod}");
     assert_eq!(
@@ -74,7 +74,7 @@ fn sc1_other_schedulers_and_gates_are_respected() {
     world.create(gated);
     world.settle();
     assert_eq!((place(&world, "other"), place(&world, "gated")), (String::new(), String::new()));
-    world.edit(Resource::Pods, "gated", |pod| {
+    world.edit(BuiltinResource::Pods, "gated", |pod| {
         pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
     });
     world.settle();
@@ -114,7 +114,7 @@ fn sc1_without_nodes_of_its_own_a_server_waits_for_the_first_that_joins() {
     world.create(pod("p"));
     world.create(node("by-hand"));
     world.settle();
-    let waits = world.json(Resource::Pods, "p");
+    let waits = world.json(BuiltinResource::Pods, "p");
     assert_eq!((place(&world, "p"), &waits["status"]["conditions"]), (String::new(), &Value::Null));
     assert!(world.events.is_empty(), "{:?}", world.events);
     let mut joined = node("joined");
@@ -123,7 +123,7 @@ fn sc1_without_nodes_of_its_own_a_server_waits_for_the_first_that_joins() {
     world.settle();
     assert_eq!(place(&world, "p"), "");
     // Its agent tells its version in the status, and nothing else changes.
-    world.edit_status(Resource::Nodes, "joined", |status| {
+    world.edit_status(BuiltinResource::Nodes, "joined", |status| {
         status["nodeInfo"] = json!({"kubeletVersion": "v1.38.0"});
     });
     world.settle();
@@ -191,7 +191,7 @@ fn sc1_a_claim_is_bound_before_its_pod() {
         "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
                  "resources": {"requests": {"storage": "1Gi"}}}}));
     world.settle();
-    let claim = world.json(Resource::PersistentVolumeClaims, "data");
+    let claim = world.json(BuiltinResource::PersistentVolumeClaims, "data");
     assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "n1");
     assert_eq!(claim["status"]["phase"], "Bound");
     assert_eq!(place(&world, "p"), "n1");
@@ -261,12 +261,12 @@ fn sc3_a_stronger_pod_takes_the_place_of_a_weaker_one() {
     strong["spec"]["priority"] = 100.into();
     world.create(strong);
     world.settle();
-    let going = world.get(Resource::Pods, "weak");
+    let going = world.get(BuiltinResource::Pods, "weak");
     assert!(going.str_at(&["metadata", "deletionTimestamp"]).is_some());
     let conditions = going.list_at(&["status", "conditions"]);
     let why = conditions.iter().find(|condition| condition["type"] == "DisruptionTarget").unwrap();
     assert_eq!((&why["status"], &why["reason"]), (&"True".into(), &"PreemptionByScheduler".into()));
-    let nominated = &world.json(Resource::Pods, "strong")["status"]["nominatedNodeName"];
+    let nominated = &world.json(BuiltinResource::Pods, "strong")["status"]["nominatedNodeName"];
     assert_eq!(nominated, "n1");
     world.let_go("weak");
     world.settle();

@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: what service accounts need in every namespace, and their tokens.
 
 use serde_json::{Value, json};
-use tenure_workload::Resource;
+use tenure_workload::BuiltinResource;
 
 use crate::world::World;
 
@@ -36,20 +36,20 @@ fn secret(uid: Option<&str>) -> Value {
 fn sa1_an_active_namespace_has_an_account_and_the_authority() {
     let mut world = world();
     for _ in 0..2 {
-        assert_eq!(world.names(Resource::ServiceAccounts), ["default"]);
-        let map = world.json(Resource::ConfigMaps, "kube-root-ca.crt");
+        assert_eq!(world.names(BuiltinResource::ServiceAccounts), ["default"]);
+        let map = world.json(BuiltinResource::ConfigMaps, "kube-root-ca.crt");
         assert_eq!(map["data"], json!({"ca.crt": "the authority"}));
         // Both come back.
-        world.delete(Resource::ServiceAccounts, "default", None);
-        world.delete(Resource::ConfigMaps, "kube-root-ca.crt", None);
+        world.delete(BuiltinResource::ServiceAccounts, "default", None);
+        world.delete(BuiltinResource::ConfigMaps, "kube-root-ca.crt", None);
         world.settle();
     }
-    world.edit(Resource::ConfigMaps, "kube-root-ca.crt", |map| {
+    world.edit(BuiltinResource::ConfigMaps, "kube-root-ca.crt", |map| {
         map["data"] = json!({"ca.crt": "x", "more": "y"});
         map["binaryData"] = json!({"z": ""});
     });
     world.settle();
-    let map = world.json(Resource::ConfigMaps, "kube-root-ca.crt");
+    let map = world.json(BuiltinResource::ConfigMaps, "kube-root-ca.crt");
     assert_eq!(map["data"], json!({"ca.crt": "the authority"}));
     assert_eq!(map["binaryData"], Value::Null);
 }
@@ -57,15 +57,15 @@ fn sa1_an_active_namespace_has_an_account_and_the_authority() {
 #[test]
 fn sa1_a_namespace_that_goes_is_left_alone() {
     let mut world = world();
-    world.edit(Resource::Namespaces, "default", |namespace| {
+    world.edit(BuiltinResource::Namespaces, "default", |namespace| {
         namespace["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         namespace["metadata"]["finalizers"] = json!(["a/b"]);
     });
-    world.delete(Resource::ServiceAccounts, "default", None);
-    world.delete(Resource::ConfigMaps, "kube-root-ca.crt", None);
+    world.delete(BuiltinResource::ServiceAccounts, "default", None);
+    world.delete(BuiltinResource::ConfigMaps, "kube-root-ca.crt", None);
     world.settle();
-    assert!(world.names(Resource::ServiceAccounts).is_empty());
-    assert!(world.names(Resource::ConfigMaps).is_empty());
+    assert!(world.names(BuiltinResource::ServiceAccounts).is_empty());
+    assert!(world.names(BuiltinResource::ConfigMaps).is_empty());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn sa2_a_token_secret_is_filled_and_goes_with_its_account() {
     let bob = world.create(account("bob"));
     world.create(secret(None));
     world.settle();
-    let filled = world.json(Resource::Secrets, "t");
+    let filled = world.json(BuiltinResource::Secrets, "t");
     assert_eq!(
         filled["data"],
         json!({"ca.crt": "dGhlIGF1dGhvcml0eQ==", "namespace": "ZGVmYXVsdA==", "token": "for bob"})
@@ -82,16 +82,16 @@ fn sa2_a_token_secret_is_filled_and_goes_with_its_account() {
     let uid = &filled["metadata"]["annotations"]["kubernetes.io/service-account.uid"];
     assert_eq!(uid, &bob.object["metadata"]["uid"]);
     // What it is told to hold stays, what it lacks comes back.
-    world.edit(Resource::Secrets, "t", |secret| secret["data"] = json!({"token": "other"}));
+    world.edit(BuiltinResource::Secrets, "t", |secret| secret["data"] = json!({"token": "other"}));
     world.settle();
-    let filled = world.json(Resource::Secrets, "t");
+    let filled = world.json(BuiltinResource::Secrets, "t");
     assert_eq!(
         (&filled["data"]["token"], filled["data"].as_object().unwrap().len()),
         (&json!("other"), 3)
     );
-    world.delete(Resource::ServiceAccounts, "bob", None);
+    world.delete(BuiltinResource::ServiceAccounts, "bob", None);
     world.settle();
-    assert!(world.names(Resource::Secrets).is_empty());
+    assert!(world.names(BuiltinResource::Secrets).is_empty());
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn sa2_a_token_secret_of_nobody_or_of_somebody_else_goes() {
     let mut world = world();
     world.create(secret(None));
     world.settle();
-    assert!(world.names(Resource::Secrets).is_empty(), "of nobody");
+    assert!(world.names(BuiltinResource::Secrets).is_empty(), "of nobody");
     world.create(account("bob"));
     world.create(secret(Some("another")));
     world.settle();
-    assert!(world.names(Resource::Secrets).is_empty(), "of somebody else");
+    assert!(world.names(BuiltinResource::Secrets).is_empty(), "of somebody else");
 }

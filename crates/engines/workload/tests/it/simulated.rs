@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Resource, owner, simulated};
+use tenure_workload::{BuiltinResource, owner, simulated};
 
 use crate::world::World;
 
@@ -25,7 +25,7 @@ fn world(nodes: u16) -> World {
 }
 
 fn status(world: &World, name: &str) -> Value {
-    world.json(Resource::Pods, name)["status"].clone()
+    world.json(BuiltinResource::Pods, name)["status"].clone()
 }
 
 fn condition(world: &World, name: &str, kind: &str) -> Value {
@@ -37,16 +37,16 @@ fn condition(world: &World, name: &str, kind: &str) -> Value {
 #[test]
 fn a_node_has_a_lease_that_it_renews() {
     let mut world = world(1);
-    let lease = world.list(Resource::Leases).remove(0);
+    let lease = world.list(BuiltinResource::Leases).remove(0);
     assert_eq!((lease.namespace(), lease.name()), ("kube-node-lease", "node-1"));
-    let uid = owner::uid(&world.get(Resource::Nodes, "node-1")).to_owned();
+    let uid = owner::uid(&world.get(BuiltinResource::Nodes, "node-1")).to_owned();
     assert_eq!(
         lease.list_at(&["metadata", "ownerReferences"]),
         [json!({"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": uid})]
     );
     world.advance(300);
-    assert!(world.get(Resource::Nodes, "node-1").at(&["spec", "taints"]).is_none());
-    let renewed = world.list(Resource::Leases).remove(0);
+    assert!(world.get(BuiltinResource::Nodes, "node-1").at(&["spec", "taints"]).is_none());
+    let renewed = world.list(BuiltinResource::Leases).remove(0);
     assert_ne!(renewed.at(&["spec", "renewTime"]), lease.at(&["spec", "renewTime"]));
 }
 
@@ -76,9 +76,9 @@ fn a_deleted_pod_goes_at_once() {
     let mut world = world(1);
     world.create(pod("a"));
     world.settle();
-    world.delete(Resource::Pods, "a", None);
+    world.delete(BuiltinResource::Pods, "a", None);
     world.settle();
-    assert!(world.names(Resource::Pods).is_empty());
+    assert!(world.names(BuiltinResource::Pods).is_empty());
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_deleted_pod_that_is_held_has_ended() {
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
     world.create(held);
     world.settle();
-    world.delete(Resource::Pods, "a", None);
+    world.delete(BuiltinResource::Pods, "a", None);
     world.settle();
     assert_eq!(status(&world, "a")["phase"], "Failed");
 }
@@ -140,7 +140,7 @@ fn readiness_gates_keep_a_pod_unready() {
     world.settle();
     assert_eq!(condition(&world, "a", "Ready")["reason"], "ReadinessGatesNotReady");
     assert_eq!(condition(&world, "a", "ContainersReady")["status"], "True");
-    world.edit_status(Resource::Pods, "a", |status| {
+    world.edit_status(BuiltinResource::Pods, "a", |status| {
         let open = json!({"type": "example.test/open", "status": "True"});
         status["conditions"].as_array_mut().unwrap().push(open);
     });
@@ -205,7 +205,7 @@ fn r163_many_pods_of_many_nodes_are_one_loop() {
     world.settle();
     let running = (0..250).filter(|n| status(&world, &format!("p{n}"))["phase"] == "Running");
     assert_eq!(running.count(), 250);
-    assert_eq!(world.list(Resource::Leases).len(), 50);
+    assert_eq!(world.list(BuiltinResource::Leases).len(), 50);
 }
 
 #[test]
@@ -213,19 +213,19 @@ fn r164_a_node_may_play_dead() {
     let mut world = world(2);
     world.create(pod("a"));
     world.settle();
-    world.edit(Resource::Nodes, "node-1", |node| {
+    world.edit(BuiltinResource::Nodes, "node-1", |node| {
         node["metadata"]["annotations"] = json!({"tenure.dev/lease": "stopped"});
     });
     world.settle();
     let tainted = |world: &World, name: &str| {
-        let node = world.json(Resource::Nodes, name);
+        let node = world.json(BuiltinResource::Nodes, name);
         let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
         taints.iter().any(|taint| taint["key"] == "node.kubernetes.io/unreachable")
     };
     assert!(!tainted(&world, "node-1"));
     world.advance(120);
     assert!(tainted(&world, "node-1") && !tainted(&world, "node-2"));
-    world.edit(Resource::Nodes, "node-1", |node| {
+    world.edit(BuiltinResource::Nodes, "node-1", |node| {
         node["metadata"]["annotations"] = json!({});
     });
     world.advance(120);

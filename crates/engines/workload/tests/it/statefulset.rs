@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Act, Resource, owner};
+use tenure_workload::{Act, BuiltinResource, owner};
 
 use crate::replicas::template;
 use crate::world::World;
 
-pub(crate) const SETS: Resource = Resource::StatefulSets;
+pub(crate) const SETS: BuiltinResource = BuiltinResource::StatefulSets;
 
 /// A StatefulSet `web` of so many pods, with the defaults that a server gives it.
 pub(crate) fn set(replicas: i64) -> Value {
@@ -52,7 +52,7 @@ pub(crate) fn all_ready(set: Value) -> World {
 /// Readies pods, one after another, until there is none left that is not.
 pub(crate) fn make_ready(world: &mut World) {
     loop {
-        let pending = world.list(Resource::Pods).into_iter().find(|pod| {
+        let pending = world.list(BuiltinResource::Pods).into_iter().find(|pod| {
             !owner::deleting(pod) && pod.str_at(&["status", "phase"]) == Some("Pending")
         });
         let Some(pending) = pending else { return };
@@ -63,7 +63,7 @@ pub(crate) fn make_ready(world: &mut World) {
 
 /// Ends the deletion of all pods that are being deleted.
 pub(crate) fn let_go(world: &mut World) {
-    for pod in world.list(Resource::Pods) {
+    for pod in world.list(BuiltinResource::Pods) {
         if owner::deleting(&pod) {
             world.let_go(pod.name());
         }
@@ -77,12 +77,12 @@ pub(crate) fn change(world: &mut World, edit: impl FnOnce(&mut Value)) {
 }
 
 pub(crate) fn pods(world: &World) -> Vec<String> {
-    world.names(Resource::Pods)
+    world.names(BuiltinResource::Pods)
 }
 
 /// The names of the pods that are being deleted.
 pub(crate) fn going(world: &World) -> Vec<String> {
-    let going = world.list(Resource::Pods).into_iter().filter(|pod| owner::deleting(pod));
+    let going = world.list(BuiltinResource::Pods).into_iter().filter(|pod| owner::deleting(pod));
     going.map(|pod| pod.name().to_owned()).collect()
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn status(world: &World) -> Value {
 
 pub(crate) fn versions(world: &World) -> String {
     let all: Vec<String> = world
-        .list(Resource::Pods)
+        .list(BuiltinResource::Pods)
         .iter()
         .map(|pod| owner::label(pod, "v").unwrap_or("-").to_owned())
         .collect();
@@ -100,7 +100,7 @@ pub(crate) fn versions(world: &World) -> String {
 }
 
 fn revision(world: &World) -> String {
-    let revisions = world.names(Resource::ControllerRevisions);
+    let revisions = world.names(BuiltinResource::ControllerRevisions);
     assert_eq!(revisions.len(), 1);
     revisions[0].clone()
 }
@@ -129,10 +129,10 @@ fn ss1_pods_with_other_names_are_left_alone() {
     world.create(set(1));
     world.settle();
     for name in ["webby-0", "web-x", "web"] {
-        assert!(owner::controller_of(&world.get(Resource::Pods, name)).is_none(), "{name}");
+        assert!(owner::controller_of(&world.get(BuiltinResource::Pods, name)).is_none(), "{name}");
     }
     // The prefix is ours, the number is none: claimed, and otherwise ignored.
-    assert!(owner::controller_of(&world.get(Resource::Pods, "web-99999999999")).is_some());
+    assert!(owner::controller_of(&world.get(BuiltinResource::Pods, "web-99999999999")).is_some());
     assert_eq!(status(&world)["replicas"], 1);
     assert!(pods(&world).contains(&"web-0".to_owned()));
 }
@@ -140,32 +140,34 @@ fn ss1_pods_with_other_names_are_left_alone() {
 #[test]
 fn ss1_a_deleted_pod_comes_back_under_its_name() {
     let mut world = world(set(1));
-    let before = owner::uid(&world.get(Resource::Pods, "web-0")).to_owned();
-    world.delete(Resource::Pods, "web-0", None);
+    let before = owner::uid(&world.get(BuiltinResource::Pods, "web-0")).to_owned();
+    world.delete(BuiltinResource::Pods, "web-0", None);
     world.settle();
-    assert_ne!(owner::uid(&world.get(Resource::Pods, "web-0")), before);
+    assert_ne!(owner::uid(&world.get(BuiltinResource::Pods, "web-0")), before);
 }
 
 #[test]
 fn ss1_a_name_that_somebody_else_holds_is_waited_for() {
     let mut world = world(set(1));
-    world.edit(Resource::Pods, "web-0", |pod| pod["metadata"]["labels"]["app"] = "other".into());
+    world.edit(BuiltinResource::Pods, "web-0", |pod| {
+        pod["metadata"]["labels"]["app"] = "other".into()
+    });
     world.settle();
-    assert!(owner::controller_of(&world.get(Resource::Pods, "web-0")).is_none(), "released");
+    assert!(owner::controller_of(&world.get(BuiltinResource::Pods, "web-0")).is_none(), "released");
     let told = "Warning FailedCreate Create Pod web-0 in StatefulSet web failed error: \
                 pods \"web-0\" already exists";
     assert_eq!(world.events.iter().filter(|event| *event == told).count(), 1);
     world.advance(3_600);
     assert_eq!(world.events.iter().filter(|event| *event == told).count(), 1, "told once");
-    world.delete(Resource::Pods, "web-0", None);
+    world.delete(BuiltinResource::Pods, "web-0", None);
     world.settle();
-    assert_eq!(owner::label(&world.get(Resource::Pods, "web-0"), "app"), Some("web"));
+    assert_eq!(owner::label(&world.get(BuiltinResource::Pods, "web-0"), "app"), Some("web"));
 }
 
 #[test]
 fn ss2_pods_say_who_they_are() {
     let world = world(set(1));
-    let pod = world.json(Resource::Pods, "web-0");
+    let pod = world.json(BuiltinResource::Pods, "web-0");
     assert_eq!(
         pod["metadata"]["labels"],
         json!({"app": "web", "v": "1", "apps.kubernetes.io/pod-index": "0",
@@ -225,7 +227,7 @@ fn ss4_ordered_pods_wait_for_availability_and_for_terminating_ones() {
     change(&mut world, |set| set["spec"]["replicas"] = 3.into());
     make_ready(&mut world);
     world.advance(10);
-    world.delete(Resource::Pods, "web-0", None);
+    world.delete(BuiltinResource::Pods, "web-0", None);
     change(&mut world, |set| set["spec"]["replicas"] = 4.into());
     assert_eq!(pods(&world).len(), 3, "web-0 is terminating, so web-3 has to wait");
 }
@@ -241,7 +243,7 @@ fn ss4_parallel_pods_come_all_at_once() {
 fn ss4_a_huge_number_is_made_in_bounded_passes() {
     let mut world = World::new();
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Pods, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Pods, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     world.create(parallel(i64::from(i32::MAX)));
@@ -258,10 +260,10 @@ fn ss5_an_ended_pod_is_made_again() {
     for phase in ["Failed", "Succeeded"] {
         for wanted in [set(2), parallel(2)] {
             let mut world = all_ready(wanted);
-            let before = owner::uid(&world.get(Resource::Pods, "web-0")).to_owned();
+            let before = owner::uid(&world.get(BuiltinResource::Pods, "web-0")).to_owned();
             world.end("web-0", phase);
             world.settle();
-            assert_ne!(owner::uid(&world.get(Resource::Pods, "web-0")), before, "{phase}");
+            assert_ne!(owner::uid(&world.get(BuiltinResource::Pods, "web-0")), before, "{phase}");
             assert_eq!(pods(&world), ["web-0", "web-1"]);
         }
     }
@@ -337,14 +339,18 @@ fn ss9_a_terminating_set_only_counts() {
     held["metadata"]["finalizers"] = json!(["example.test/hold"]);
     let mut world = all_ready(held);
     world.delete(SETS, "web", None);
-    world.delete(Resource::Pods, "web-1", None);
+    world.delete(BuiltinResource::Pods, "web-1", None);
     world.let_go("web-1");
     world.settle();
     assert_eq!(pods(&world), ["web-0"], "nothing is made again");
     assert_eq!(status(&world)["replicas"], 1);
     world.edit(SETS, "web", |set| set["spec"]["template"] = template("2"));
     world.settle();
-    assert_eq!(world.names(Resource::ControllerRevisions).len(), 1, "no more history either");
+    assert_eq!(
+        world.names(BuiltinResource::ControllerRevisions).len(),
+        1,
+        "no more history either"
+    );
 }
 
 #[test]
@@ -362,7 +368,7 @@ fn ss10_status_when_everything_is_ready() {
 #[test]
 fn ss10_terminating_pods_count_as_replicas_only() {
     let mut world = all_ready(set(1));
-    world.delete(Resource::Pods, "web-0", None);
+    world.delete(BuiltinResource::Pods, "web-0", None);
     world.settle();
     let found = status(&world);
     assert_eq!((&found["replicas"], &found["readyReplicas"]), (&json!(1), &json!(1)));
@@ -385,7 +391,7 @@ fn ss11_events_name_pod_and_set() {
         "Normal SuccessfulDelete Delete Pod web-0 in StatefulSet web successful"
     );
     world.refuse(|intent| match &intent.act {
-        Act::Create { resource: Resource::Pods, .. } => Some((403, "Forbidden", "quota")),
+        Act::Create { resource: BuiltinResource::Pods, .. } => Some((403, "Forbidden", "quota")),
         _ => None,
     });
     let_go(&mut world);
@@ -403,10 +409,10 @@ fn cr5_a_named_orphan_is_adopted_as_it_is_and_replaced_once_ready() {
         {"name": "web-0", "labels": {"app": "web", "v": "1"}}}));
     world.create(set(1));
     world.settle();
-    let orphan = world.get(Resource::Pods, "web-0");
+    let orphan = world.get(BuiltinResource::Pods, "web-0");
     assert!(owner::controller_of(&orphan).is_some());
     assert_eq!(
-        world.json(Resource::Pods, "web-0")["metadata"]["labels"],
+        world.json(BuiltinResource::Pods, "web-0")["metadata"]["labels"],
         json!({"app": "web", "v": "1"}),
         "it keeps its labels while it is pending"
     );
@@ -417,7 +423,7 @@ fn cr5_a_named_orphan_is_adopted_as_it_is_and_replaced_once_ready() {
     assert!(world.events.iter().any(|event| event == updated));
     assert_eq!(going(&world), ["web-0"], "it carries no revision");
     let_go(&mut world);
-    let pod = world.json(Resource::Pods, "web-0");
+    let pod = world.json(BuiltinResource::Pods, "web-0");
     assert_ne!(pod["metadata"]["uid"], owner::uid(&orphan));
     assert_eq!(pod["spec"]["hostname"], "web-0");
     assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], revision(&world));

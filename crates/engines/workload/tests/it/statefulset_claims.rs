@@ -1,14 +1,14 @@
 //! Rules of spec/workload-controllers.md: StatefulSet, its claims and who owns them.
 
 use serde_json::{Value, json};
-use tenure_workload::{Resource, owner};
+use tenure_workload::{BuiltinResource, owner};
 
 use crate::statefulset::{
     SETS, all_ready, change, going, let_go, make_ready, parallel, pods, set, world,
 };
 use crate::world::World;
 
-const CLAIMS: Resource = Resource::PersistentVolumeClaims;
+const CLAIMS: BuiltinResource = BuiltinResource::PersistentVolumeClaims;
 
 fn claimed(mut set: Value, scaled: &str, deleted: &str) -> Value {
     set["spec"]["volumeClaimTemplates"] = json!([{
@@ -44,7 +44,7 @@ fn ss12_claims_come_before_their_pod() {
     assert_eq!(claim["spec"], json!({"accessModes": ["ReadWriteOnce"]}));
     assert_eq!(claim["metadata"]["ownerReferences"], json!(null));
     assert_eq!(
-        world.json(Resource::Pods, "web-0")["spec"]["volumes"],
+        world.json(BuiltinResource::Pods, "web-0")["spec"]["volumes"],
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
             {"name": "tmp", "emptyDir": {}}])
     );
@@ -147,7 +147,7 @@ fn ss21_a_claim_of_an_earlier_pod_holds_its_successor_back() {
     let stale = json!({"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "earlier",
         "controller": true, "blockOwnerDeletion": true});
     world.create(json!({"kind": "Pod", "metadata": {"name": "earlier"}}));
-    let earlier = world.get(Resource::Pods, "earlier");
+    let earlier = world.get(BuiltinResource::Pods, "earlier");
     let mut entry = stale;
     entry["uid"] = owner::uid(&earlier).into();
     world.create(json!({"kind": "PersistentVolumeClaim",
@@ -156,7 +156,7 @@ fn ss21_a_claim_of_an_earlier_pod_holds_its_successor_back() {
     world.settle();
     assert_eq!(pods(&world), ["earlier"], "web-0 waits");
     assert_eq!(owners(&world, "data-web-0"), ["Pod web-0"], "and does not touch the claim");
-    world.delete(Resource::Pods, "earlier", None);
+    world.delete(BuiltinResource::Pods, "earlier", None);
     world.settle();
     assert_eq!(pods(&world), ["web-0"]);
     assert_eq!(owners(&world, "data-web-0"), Vec::<String>::new());

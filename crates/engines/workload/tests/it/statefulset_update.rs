@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 use tenure_machinery::ObjectExt as _;
-use tenure_workload::{Resource, owner};
+use tenure_workload::{BuiltinResource, owner};
 
 use crate::replicas::template;
 use crate::statefulset::{
@@ -24,7 +24,7 @@ fn ss3_a_new_pod_below_the_partition_gets_the_current_revision() {
     let_go(&mut world);
     assert_eq!(versions(&world), "1 2");
     make_ready(&mut world);
-    world.delete(Resource::Pods, "web-0", None);
+    world.delete(BuiltinResource::Pods, "web-0", None);
     world.settle();
     let_go(&mut world);
     assert_eq!(versions(&world), "1 2", "still from the current revision");
@@ -37,7 +37,7 @@ fn ss3_without_a_block_the_status_says_how_many_keep_the_current_revision() {
     let mut world = all_ready(wanted);
     // Before anything is updated both pods count as current, so one that is lost comes back old.
     world.edit(SETS, "web", |set| set["spec"]["template"] = template("2"));
-    world.delete(Resource::Pods, "web-0", None);
+    world.delete(BuiltinResource::Pods, "web-0", None);
     world.let_go("web-0");
     world.settle();
     assert_eq!(versions(&world), "1 1");
@@ -115,7 +115,7 @@ fn ss7_on_delete_leaves_pods_to_others() {
     let found = status(&world);
     assert_eq!((&found["currentRevision"], &found["updatedReplicas"]), (&before, &json!(null)));
     assert_eq!((&found["observedGeneration"], &found["currentReplicas"]), (&json!(2), &json!(1)));
-    world.delete(Resource::Pods, "web-0", None);
+    world.delete(BuiltinResource::Pods, "web-0", None);
     world.settle();
     let_go(&mut world);
     assert_eq!(versions(&world), "2");
@@ -125,7 +125,7 @@ fn ss7_on_delete_leaves_pods_to_others() {
 fn ss7_recreate_is_not_known_and_told_once() {
     let mut world = all_ready(set(1));
     change(&mut world, |set| set["spec"]["updateStrategy"] = json!({"type": "Recreate"}));
-    world.delete(Resource::Pods, "web-0", None);
+    world.delete(BuiltinResource::Pods, "web-0", None);
     world.settle();
     let told = world.events.iter().filter(|e| e.starts_with("Warning UnknownStrategy ")).count();
     assert_eq!(told, 1);
@@ -142,7 +142,7 @@ fn ss8_a_stuck_update_stays_stuck() {
     update(&mut world, "1");
     assert_eq!(versions(&world), "1 bad", "going back does not replace the pod that hangs");
     assert_eq!(going(&world), Vec::<String>::new());
-    world.delete(Resource::Pods, "web-1", None);
+    world.delete(BuiltinResource::Pods, "web-1", None);
     world.settle();
     let_go(&mut world);
     make_ready(&mut world);
@@ -202,7 +202,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn take(world: &mut World, step: &Step) {
     let living = |world: &World, place: usize| {
-        let pods = world.list(Resource::Pods).into_iter();
+        let pods = world.list(BuiltinResource::Pods).into_iter();
         pods.filter(|pod| !owner::deleting(pod)).nth(place).map(|pod| pod.name().to_owned())
     };
     match step {
@@ -224,19 +224,19 @@ fn take(world: &mut World, step: &Step) {
         }),
         Step::Relabel(place) => {
             if let Some(name) = living(world, *place) {
-                world.edit(Resource::Pods, &name, |pod| {
+                world.edit(BuiltinResource::Pods, &name, |pod| {
                     pod["metadata"]["labels"] = json!({"app": "stray"});
                 });
                 world.settle();
                 // Whoever took the pod gives its name back.
-                if world.names(Resource::Pods).contains(&name) {
-                    world.delete(Resource::Pods, &name, None);
+                if world.names(BuiltinResource::Pods).contains(&name) {
+                    world.delete(BuiltinResource::Pods, &name, None);
                 }
             }
         }
         Step::DeletePod(place) => {
             if let Some(name) = living(world, *place) {
-                world.delete(Resource::Pods, &name, None);
+                world.delete(BuiltinResource::Pods, &name, None);
             }
         }
         Step::FailPod(place) => {
@@ -278,14 +278,14 @@ proptest! {
         let names: Vec<String> = (start..start + size).map(|n| format!("web-{n}")).collect();
         prop_assert_eq!(pods(&world), names);
         // Claims of pods that somebody else took away stay; every pod has its own.
-        let claims = world.names(Resource::PersistentVolumeClaims);
+        let claims = world.names(BuiltinResource::PersistentVolumeClaims);
         for number in start..start + size {
             prop_assert!(claims.contains(&format!("data-web-{number}")), "{number}");
         }
         let partition =
             found["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap();
         let update = found["status"]["updateRevision"].as_str().unwrap();
-        for (index, pod) in world.list(Resource::Pods).iter().enumerate() {
+        for (index, pod) in world.list(BuiltinResource::Pods).iter().enumerate() {
             if i64::try_from(index).unwrap() >= partition {
                 prop_assert_eq!(owner::label(pod, "controller-revision-hash"), Some(update));
             }

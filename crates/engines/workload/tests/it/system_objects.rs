@@ -1,7 +1,7 @@
 //! Rules of spec/api-server.md: what every cluster has.
 
 use serde_json::json;
-use tenure_workload::Resource;
+use tenure_workload::BuiltinResource;
 
 use crate::world::World;
 
@@ -9,9 +9,9 @@ use crate::world::World;
 fn r79_what_every_cluster_has_comes_back() {
     let mut world = World::of(&["system-objects"]);
     for (resource, name) in [
-        (Resource::Namespaces, "default"),
-        (Resource::Services, "kubernetes"),
-        (Resource::Endpoints, "kubernetes"),
+        (BuiltinResource::Namespaces, "default"),
+        (BuiltinResource::Services, "kubernetes"),
+        (BuiltinResource::Endpoints, "kubernetes"),
     ] {
         if world.names(resource).is_empty() {
             world.create(
@@ -30,13 +30,13 @@ fn r79_endpoints_are_put_right_and_the_service_may_be_edited() {
     world.create(json!({"apiVersion": "v1", "kind": "Endpoints",
         "metadata": {"name": "kubernetes", "labels": {"a": "b"}}, "subsets": []}));
     world.settle();
-    let endpoints = world.json(Resource::Endpoints, "kubernetes");
+    let endpoints = world.json(BuiltinResource::Endpoints, "kubernetes");
     assert_eq!(endpoints["subsets"], json!([{"addresses": []}]));
     assert_eq!(endpoints["metadata"]["labels"]["a"], "b", "the rest is left alone");
-    world.edit(Resource::Services, "kubernetes", |service| {
+    world.edit(BuiltinResource::Services, "kubernetes", |service| {
         service["spec"]["type"] = json!("NodePort");
     });
     world.settle();
-    let service = world.json(Resource::Services, "kubernetes");
+    let service = world.json(BuiltinResource::Services, "kubernetes");
     assert_eq!(service["spec"]["type"], "NodePort");
 }

@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: taints of nodes and what they do to pods.
 
 use serde_json::{Value, json};
-use tenure_workload::Resource;
+use tenure_workload::BuiltinResource;
 
 use crate::world::World;
 
@@ -17,19 +17,21 @@ fn world(tolerations: Value) -> World {
 }
 
 fn set_ready(world: &mut World, status: &str) {
-    world.edit_status(Resource::Nodes, "n1", |s| s["conditions"][0]["status"] = status.into());
+    world.edit_status(BuiltinResource::Nodes, "n1", |s| {
+        s["conditions"][0]["status"] = status.into()
+    });
     world.settle();
 }
 
 fn taints(world: &World) -> Vec<String> {
-    let node = world.json(Resource::Nodes, "n1");
+    let node = world.json(BuiltinResource::Nodes, "n1");
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let text = |taint: &Value, name: &str| taint[name].as_str().unwrap().to_owned();
     taints.iter().map(|taint| format!("{}:{}", text(taint, "key"), text(taint, "effect"))).collect()
 }
 
 fn leaves(world: &World) -> bool {
-    world.json(Resource::Pods, "p")["metadata"].get("deletionTimestamp").is_some()
+    world.json(BuiltinResource::Pods, "p")["metadata"].get("deletionTimestamp").is_some()
 }
 
 #[test]
@@ -40,7 +42,7 @@ fn tn1_conditions_become_taints_and_go_again() {
     assert_eq!(taints(&world), [format!("{key}:NoSchedule"), format!("{key}:NoExecute")]);
     set_ready(&mut world, "True");
     assert_eq!(taints(&world), Vec::<String>::new());
-    world.edit(Resource::Nodes, "n1", |node| node["spec"]["unschedulable"] = true.into());
+    world.edit(BuiltinResource::Nodes, "n1", |node| node["spec"]["unschedulable"] = true.into());
     world.settle();
     assert_eq!(taints(&world), ["node.kubernetes.io/unschedulable:NoSchedule"]);
     assert!(!leaves(&world));
@@ -52,7 +54,7 @@ fn tn1_a_pod_without_toleration_leaves_at_once() {
     set_ready(&mut world, "False");
     assert!(leaves(&world));
     assert_eq!(world.events, ["Normal TaintManagerEviction Marking for deletion Pod default/p"]);
-    let conditions = &world.json(Resource::Pods, "p")["status"]["conditions"];
+    let conditions = &world.json(BuiltinResource::Pods, "p")["status"]["conditions"];
     assert_eq!(conditions[0]["reason"], "DeletionByTaintManager");
 }
 

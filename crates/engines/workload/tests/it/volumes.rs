@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: claims, volumes, and claims of ephemeral volumes.
 
 use serde_json::{Value, json};
-use tenure_workload::{Resource, owner};
+use tenure_workload::{BuiltinResource, owner};
 
 use crate::world::World;
 
@@ -26,7 +26,7 @@ fn world() -> World {
     World::of(&["persistentvolume-binder", "ephemeral-volume"])
 }
 
-fn phase(world: &World, resource: Resource, name: &str) -> Value {
+fn phase(world: &World, resource: BuiltinResource, name: &str) -> Value {
     world.json(resource, name)["status"]["phase"].clone()
 }
 
@@ -38,15 +38,15 @@ fn pv2_a_claim_takes_the_smallest_volume_that_fits() {
     }
     world.create(claim("a", "2Gi"));
     world.settle();
-    let bound = world.json(Resource::PersistentVolumeClaims, "a");
+    let bound = world.json(BuiltinResource::PersistentVolumeClaims, "a");
     assert_eq!(bound["spec"]["volumeName"], "right");
     assert_eq!(bound["status"]["phase"], "Bound");
     assert_eq!(bound["status"]["capacity"], json!({"storage": "2Gi"}));
     assert_eq!(bound["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"], "yes");
-    let taken = world.json(Resource::PersistentVolumes, "right");
+    let taken = world.json(BuiltinResource::PersistentVolumes, "right");
     assert_eq!(taken["spec"]["claimRef"]["uid"], bound["metadata"]["uid"]);
     assert_eq!(taken["status"]["phase"], "Bound");
-    assert_eq!(phase(&world, Resource::PersistentVolumes, "big"), "Available");
+    assert_eq!(phase(&world, BuiltinResource::PersistentVolumes, "big"), "Available");
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn pv2_a_claim_that_names_a_volume_waits_for_it() {
     named["spec"]["volumeName"] = "mine".into();
     world.create(named);
     world.settle();
-    assert_eq!(world.json(Resource::PersistentVolumeClaims, "a")["status"], Value::Null);
+    assert_eq!(world.json(BuiltinResource::PersistentVolumeClaims, "a")["status"], Value::Null);
     world.create(volume("mine", "1Gi"));
     world.settle();
-    assert_eq!(phase(&world, Resource::PersistentVolumeClaims, "a"), "Bound");
-    assert_eq!(phase(&world, Resource::PersistentVolumes, "other"), "Available");
+    assert_eq!(phase(&world, BuiltinResource::PersistentVolumeClaims, "a"), "Bound");
+    assert_eq!(phase(&world, BuiltinResource::PersistentVolumes, "other"), "Available");
 }
 
 #[test]
@@ -73,14 +73,15 @@ fn pv2_a_volume_is_released_and_kept_or_deleted() {
     world.create(class("Immediate"));
     world.create(claim("b", "1Gi"));
     world.settle();
-    let made = world.json(Resource::PersistentVolumeClaims, "b")["spec"]["volumeName"].clone();
+    let made =
+        world.json(BuiltinResource::PersistentVolumeClaims, "b")["spec"]["volumeName"].clone();
     let made = made.as_str().unwrap().to_owned();
     assert!(made.starts_with("pvc-"));
-    world.delete(Resource::PersistentVolumeClaims, "a", None);
-    world.delete(Resource::PersistentVolumeClaims, "b", None);
+    world.delete(BuiltinResource::PersistentVolumeClaims, "a", None);
+    world.delete(BuiltinResource::PersistentVolumeClaims, "b", None);
     world.settle();
-    assert_eq!(phase(&world, Resource::PersistentVolumes, "kept"), "Released");
-    assert_eq!(world.names(Resource::PersistentVolumes), ["kept"]);
+    assert_eq!(phase(&world, BuiltinResource::PersistentVolumes, "kept"), "Released");
+    assert_eq!(world.names(BuiltinResource::PersistentVolumes), ["kept"]);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn pv2_a_claim_without_volume_is_told_once_and_a_lost_one_says_so() {
     let mut world = world();
     world.create(claim("a", "1Gi"));
     world.settle();
-    world.edit(Resource::PersistentVolumeClaims, "a", |claim| {
+    world.edit(BuiltinResource::PersistentVolumeClaims, "a", |claim| {
         claim["metadata"]["labels"] = json!({"x": "y"});
     });
     world.settle();
@@ -98,9 +99,9 @@ fn pv2_a_claim_without_volume_is_told_once_and_a_lost_one_says_so() {
     );
     world.create(volume("v", "1Gi"));
     world.settle();
-    world.delete(Resource::PersistentVolumes, "v", None);
+    world.delete(BuiltinResource::PersistentVolumes, "v", None);
     world.settle();
-    assert_eq!(phase(&world, Resource::PersistentVolumeClaims, "a"), "Lost");
+    assert_eq!(phase(&world, BuiltinResource::PersistentVolumeClaims, "a"), "Lost");
 }
 
 #[test]
@@ -109,12 +110,12 @@ fn pv2_binding_may_wait_for_a_pod() {
     world.create(class("WaitForFirstConsumer"));
     world.create(claim("a", "1Gi"));
     world.settle();
-    assert!(world.names(Resource::PersistentVolumes).is_empty());
-    world.edit(Resource::PersistentVolumeClaims, "a", |claim| {
+    assert!(world.names(BuiltinResource::PersistentVolumes).is_empty());
+    world.edit(BuiltinResource::PersistentVolumeClaims, "a", |claim| {
         claim["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": "n1"});
     });
     world.settle();
-    assert_eq!(phase(&world, Resource::PersistentVolumeClaims, "a"), "Bound");
+    assert_eq!(phase(&world, BuiltinResource::PersistentVolumeClaims, "a"), "Bound");
 }
 
 fn user() -> Value {
@@ -129,16 +130,16 @@ fn ev1_the_pod_owns_the_claim_of_its_ephemeral_volume() {
     let mut world = world();
     let uid = owner::uid(&world.create(user())).to_owned();
     world.settle();
-    let claim = world.json(Resource::PersistentVolumeClaims, "p-data");
+    let claim = world.json(BuiltinResource::PersistentVolumeClaims, "p-data");
     assert_eq!(
         claim["metadata"]["ownerReferences"],
         json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid,
                 "controller": true, "blockOwnerDeletion": true}])
     );
     assert_eq!(claim["metadata"]["labels"], json!({"x": "y"}));
-    world.delete(Resource::Pods, "p", None);
+    world.delete(BuiltinResource::Pods, "p", None);
     world.settle();
-    assert!(world.names(Resource::PersistentVolumeClaims).is_empty());
+    assert!(world.names(BuiltinResource::PersistentVolumeClaims).is_empty());
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn ev1_a_claim_of_somebody_else_is_never_taken() {
     world.create(claim("p-data", "1Gi"));
     world.create(user());
     world.settle();
-    let claim = world.json(Resource::PersistentVolumeClaims, "p-data");
+    let claim = world.json(BuiltinResource::PersistentVolumeClaims, "p-data");
     assert_eq!(claim["metadata"]["ownerReferences"], Value::Null);
     assert!(world.events.iter().any(|event| event.contains("pod is not owner")));
 }

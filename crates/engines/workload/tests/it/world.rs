@@ -14,9 +14,10 @@ use tenure_machinery::{Object, ObjectExt};
 use tenure_workload::intent::UNSIGNED;
 use tenure_workload::system_objects::SystemObject;
 use tenure_workload::{
-    API_SERVER, Act, CONTROLLERS, Change, Controller, CustomKind, Departure, Door, Intent, Key,
-    Memory, Note, ObjectHeader, Outcome, Pass, Propagation, Refused, Reliance, Resource, Seen,
-    Verb, View, owner, pod,
+    API_SERVER, Act, BuiltinResource, CONTROLLERS, ClusterView, Controller, ControllerIntent,
+    CustomKind, Departure, EventReport, FailedIntent, IntentPropagation, ObjectChange,
+    ObjectHeader, Pass, ReconcileKey, ReconcileMemory, ReconcileResult, Reliance, UpdateEndpoint,
+    Verb, VersionedObject, owner, pod,
 };
 
 /// How many passes a scenario may take before it counts as a hot loop.
@@ -25,18 +26,23 @@ const PASSES_MAX: usize = 5_000;
 /// A definition whose objects are Leases.
 pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
 
-type Place = (Resource, String, String);
-type Job = (usize, Key);
+type Place = (BuiltinResource, String, String);
+type Job = (usize, ReconcileKey);
 
 /// Objects at one moment.
 #[derive(Clone, Default)]
-pub(crate) struct Objects(BTreeMap<Place, Seen>);
+pub(crate) struct Objects(BTreeMap<Place, VersionedObject>);
 
-impl View for Objects {
-    fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Seen> {
+impl ClusterView for Objects {
+    fn get(
+        &self,
+        resource: BuiltinResource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<VersionedObject> {
         self.0.get(&(resource, namespace.to_owned(), name.to_owned())).cloned()
     }
-    fn list(&self, resource: Resource, namespace: Option<&str>) -> Vec<Seen> {
+    fn list(&self, resource: BuiltinResource, namespace: Option<&str>) -> Vec<VersionedObject> {
         let from = (resource, namespace.unwrap_or_default().to_owned(), String::new());
         self.0
             .range(from..)
@@ -49,15 +55,17 @@ impl View for Objects {
         (definition == LEASES).then_some(CustomKind { overlaps_builtin: false })
     }
     fn each_instance(&self, definition: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
-        for lease in self.list(Resource::Leases, None).iter().filter(|_| definition == LEASES) {
-            visit(ObjectHeader::of(Resource::Leases, lease, &[]));
+        for lease in
+            self.list(BuiltinResource::Leases, None).iter().filter(|_| definition == LEASES)
+        {
+            visit(ObjectHeader::of(BuiltinResource::Leases, lease, &[]));
         }
     }
     fn revision(&self) -> Revision {
         self.0.values().map(|seen| seen.revision).max().unwrap_or_default()
     }
     fn collected(&self) -> Revision {
-        match self.get(Resource::ConfigMaps, "default", "collected") {
+        match self.get(BuiltinResource::ConfigMaps, "default", "collected") {
             Some(map) => Revision(map.int_at(&["revision"]).unwrap().try_into().unwrap()),
             None => Revision(u64::MAX),
         }
@@ -65,7 +73,7 @@ impl View for Objects {
     fn system_objects(&self) -> &[SystemObject] {
         static OBJECTS: OnceLock<Vec<SystemObject>> = OnceLock::new();
         OBJECTS.get_or_init(|| {
-            let system = |resource: Resource, kept: bool, object: Value| SystemObject {
+            let system = |resource: BuiltinResource, kept: bool, object: Value| SystemObject {
                 resource,
                 namespace: if resource.namespaced() { "default".into() } else { String::new() },
                 object: object.as_object().unwrap().clone(),
@@ -75,16 +83,20 @@ impl View for Objects {
             let service = json!({"metadata": metadata, "spec": {"type": "ClusterIP"}});
             let endpoints = json!({"metadata": metadata, "subsets": [{"addresses": []}]});
             vec![
-                system(Resource::Namespaces, false, json!({"metadata": {"name": "default"}})),
-                system(Resource::Services, false, service),
-                system(Resource::Endpoints, true, endpoints),
+                system(
+                    BuiltinResource::Namespaces,
+                    false,
+                    json!({"metadata": {"name": "default"}}),
+                ),
+                system(BuiltinResource::Services, false, service),
+                system(BuiltinResource::Endpoints, true, endpoints),
             ]
         })
     }
     fn authority(&self) -> &str {
         "the authority"
     }
-    fn owned_by(&self, uid: &str, resource: Resource) -> Vec<Seen> {
+    fn owned_by(&self, uid: &str, resource: BuiltinResource) -> Vec<VersionedObject> {
         let mut all = self.list(resource, None);
         all.retain(|object| owners(object).any(|owner| owner == uid));
         all
@@ -99,7 +111,7 @@ fn owners(object: &Object) -> impl Iterator<Item = &str> {
 }
 
 /// What a scenario may say against an intent.
-type Objection = Box<dyn Fn(&Intent) -> Option<(u16, &'static str, &'static str)>>;
+type Objection = Box<dyn Fn(&ControllerIntent) -> Option<(u16, &'static str, &'static str)>>;
 
 /// The server, its clock, and the queues of all controllers.
 pub(crate) struct World {
@@ -118,8 +130,8 @@ pub(crate) struct World {
     numbers: u64,
     queue: BTreeSet<Job>,
     timers: BTreeMap<Job, Timestamp>,
-    memory: BTreeMap<Job, Memory>,
-    refused: BTreeMap<Job, Vec<Refused>>,
+    memory: BTreeMap<Job, ReconcileMemory>,
+    refused: BTreeMap<Job, Vec<FailedIntent>>,
     objection: Option<Objection>,
     chance: Option<u64>,
     /// The uids of all objects.
@@ -178,25 +190,30 @@ impl World {
     // ---- what users do -------------------------------------------------------------------------
 
     /// Creates an object as a user would; its resource follows from its kind.
-    pub(crate) fn create(&mut self, object: Value) -> Seen {
+    pub(crate) fn create(&mut self, object: Value) -> VersionedObject {
         let object = object.as_object().unwrap().clone();
         let resource = resource_of(&object);
         self.put_new(resource, object).unwrap()
     }
 
     /// Changes an object as a user would, through the main door; a status written here is ignored.
-    pub(crate) fn edit(&mut self, resource: Resource, name: &str, edit: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(
+        &mut self,
+        resource: BuiltinResource,
+        name: &str,
+        edit: impl FnOnce(&mut Value),
+    ) {
         let seen = self.get(resource, name);
         let mut value = Value::Object(Object::clone(&seen.object));
         edit(&mut value);
         let object = value.as_object().unwrap().clone();
-        self.put(resource, object, Door::Main, seen.revision).unwrap();
+        self.put(resource, object, UpdateEndpoint::Main, seen.revision).unwrap();
     }
 
     /// Changes the status of an object.
     pub(crate) fn edit_status(
         &mut self,
-        resource: Resource,
+        resource: BuiltinResource,
         name: &str,
         edit: impl FnOnce(&mut Value),
     ) {
@@ -204,11 +221,16 @@ impl World {
         let mut value = Value::Object(Object::clone(&seen.object));
         edit(&mut value["status"]);
         let object = value.as_object().unwrap().clone();
-        self.put(resource, object, Door::Status, seen.revision).unwrap();
+        self.put(resource, object, UpdateEndpoint::Status, seen.revision).unwrap();
     }
 
     /// Deletes an object as a user would.
-    pub(crate) fn delete(&mut self, resource: Resource, name: &str, how: Option<Propagation>) {
+    pub(crate) fn delete(
+        &mut self,
+        resource: BuiltinResource,
+        name: &str,
+        how: Option<IntentPropagation>,
+    ) {
         let seen = self.get(resource, name);
         self.remove(resource, &seen, how);
         self.collect();
@@ -216,7 +238,7 @@ impl World {
 
     /// Binds, starts and readies a pod.
     pub(crate) fn ready(&mut self, name: &str) {
-        self.edit(Resource::Pods, name, |pod| {
+        self.edit(BuiltinResource::Pods, name, |pod| {
             if pod["spec"]["nodeName"].is_null() {
                 // A pod of a DaemonSet says where it wants to be.
                 let term = "/spec/affinity/nodeAffinity\
@@ -231,7 +253,7 @@ impl World {
     /// Starts a pod, ready or not.
     pub(crate) fn set_ready(&mut self, name: &str, ready: bool) {
         let (now, status) = (self.now.to_string(), if ready { "True" } else { "False" });
-        self.edit_status(Resource::Pods, name, |old| {
+        self.edit_status(BuiltinResource::Pods, name, |old| {
             *old = json!({"phase": "Running", "conditions": [
                 {"type": "Ready", "status": status, "lastTransitionTime": now}]});
         });
@@ -239,20 +261,20 @@ impl World {
 
     /// Ends a pod in a phase.
     pub(crate) fn end(&mut self, name: &str, phase: &str) {
-        self.edit_status(Resource::Pods, name, |status| *status = json!({"phase": phase}));
+        self.edit_status(BuiltinResource::Pods, name, |status| *status = json!({"phase": phase}));
     }
 
     /// Ends the deletion of a pod that a node has let go of.
     pub(crate) fn let_go(&mut self, name: &str) {
-        let seen = self.get(Resource::Pods, name);
+        let seen = self.get(BuiltinResource::Pods, name);
         assert!(owner::deleting(&seen), "{name} is not being deleted");
         self.end_deletion(&seen);
     }
 
     /// A node stops a pod: it goes, or has failed where a finalizer holds it. Says whether it moved.
-    fn end_deletion(&mut self, pod: &Seen) -> bool {
+    fn end_deletion(&mut self, pod: &VersionedObject) -> bool {
         if pod.list_at(&["metadata", "finalizers"]).is_empty() {
-            self.take(Resource::Pods, pod);
+            self.take(BuiltinResource::Pods, pod);
             return true;
         }
         let runs = !pod::terminal(pod);
@@ -265,7 +287,7 @@ impl World {
     /// Refuses intents from now on with a code, a reason and a message.
     pub(crate) fn refuse(
         &mut self,
-        objection: impl Fn(&Intent) -> Option<(u16, &'static str, &'static str)> + 'static,
+        objection: impl Fn(&ControllerIntent) -> Option<(u16, &'static str, &'static str)> + 'static,
     ) {
         self.objection = Some(Box::new(objection));
     }
@@ -278,29 +300,29 @@ impl World {
     // ---- what there is -------------------------------------------------------------------------
 
     /// An object in the namespace `default`, or without one.
-    pub(crate) fn get(&self, resource: Resource, name: &str) -> Seen {
+    pub(crate) fn get(&self, resource: BuiltinResource, name: &str) -> VersionedObject {
         let namespace = if resource.namespaced() { "default" } else { "" };
         let found = self.objects.get(resource, namespace, name);
         found.unwrap_or_else(|| panic!("no {} {name}", resource.plural()))
     }
 
     /// An object as JSON.
-    pub(crate) fn json(&self, resource: Resource, name: &str) -> Value {
+    pub(crate) fn json(&self, resource: BuiltinResource, name: &str) -> Value {
         Value::Object(Object::clone(&self.get(resource, name).object))
     }
 
     /// All objects of a resource.
-    pub(crate) fn list(&self, resource: Resource) -> Vec<Seen> {
+    pub(crate) fn list(&self, resource: BuiltinResource) -> Vec<VersionedObject> {
         self.objects.list(resource, None)
     }
 
     /// The names of all objects of a resource.
-    pub(crate) fn names(&self, resource: Resource) -> Vec<String> {
+    pub(crate) fn names(&self, resource: BuiltinResource) -> Vec<String> {
         self.list(resource).iter().map(|object| object.name().to_owned()).collect()
     }
 
     /// The names of the objects that an owner controls.
-    pub(crate) fn owned(&self, owner_uid: &str, resource: Resource) -> Vec<String> {
+    pub(crate) fn owned(&self, owner_uid: &str, resource: BuiltinResource) -> Vec<String> {
         let mut owned = self.objects.owned_by(owner_uid, resource);
         owned.retain(|object| owner::controlled_by(object, owner_uid));
         owned.iter().map(|object| object.name().to_owned()).collect()
@@ -346,7 +368,7 @@ impl World {
         self.timers.clear();
         self.memory.clear();
         self.refused.clear();
-        let all: Vec<(Resource, Seen)> =
+        let all: Vec<(BuiltinResource, VersionedObject)> =
             self.objects.0.iter().map(|((r, _, _), seen)| (*r, seen.clone())).collect();
         for (resource, seen) in all {
             self.wake(resource, None, Some(&seen));
@@ -369,8 +391,8 @@ impl World {
         usize::try_from(*state >> 33).unwrap() % below.max(1)
     }
 
-    fn reconcile(&self, job: &Job) -> Outcome {
-        let nothing = Memory::default();
+    fn reconcile(&self, job: &Job) -> ReconcileResult {
+        let nothing = ReconcileMemory::default();
         self.controllers[job.0].reconcile(&Pass {
             key: &job.1,
             view: &self.objects,
@@ -410,7 +432,7 @@ impl World {
         self.refused.insert(job.clone(), refused);
     }
 
-    fn carry_out_all(&mut self, intents: &[Intent]) -> Vec<Refused> {
+    fn carry_out_all(&mut self, intents: &[ControllerIntent]) -> Vec<FailedIntent> {
         let (mut refused, mut failed) = (Vec::new(), false);
         for intent in intents {
             // A run of intents that go out together ends before a failure is looked at.
@@ -425,7 +447,7 @@ impl World {
         refused
     }
 
-    fn carry_out(&mut self, intent: &Intent) -> Result<(), Refused> {
+    fn carry_out(&mut self, intent: &ControllerIntent) -> Result<(), FailedIntent> {
         let done = self.act(intent);
         if done.as_ref().is_err_and(|why| intent.forgiven.contains(&why.code)) {
             return Ok(());
@@ -444,12 +466,12 @@ impl World {
         done.map(|_| ())
     }
 
-    fn tell(&mut self, note: &Note, name: &str, error: &str) {
+    fn tell(&mut self, note: &EventReport, name: &str, error: &str) {
         let kind = if note.warning { "Warning" } else { "Normal" };
         self.events.push(format!("{kind} {} {}", note.reason, note.words(name, error)));
     }
 
-    fn act(&mut self, intent: &Intent) -> Result<String, Refused> {
+    fn act(&mut self, intent: &ControllerIntent) -> Result<String, FailedIntent> {
         if let Some((code, reason, message)) = self.objection.as_ref().and_then(|o| o(intent)) {
             return Err(refusal(&intent.act, code, reason, message));
         }
@@ -492,13 +514,13 @@ impl World {
             Act::IssueToken { object, revision, account, .. } => {
                 let mut object = Object::clone(object);
                 object.map_mut("data").insert("token".into(), format!("for {account}").into());
-                self.put(Resource::Secrets, object.clone(), Door::Main, *revision)
+                self.put(BuiltinResource::Secrets, object.clone(), UpdateEndpoint::Main, *revision)
                     .map(|()| object.name().to_owned())
                     .map_err(|reason| stale(409, reason))
             }
             Act::Apply { .. } => panic!("nothing that is tested here applies"),
             Act::Remove { object, .. } => {
-                let at = Resource::find(&object.group, &object.resource).unwrap();
+                let at = BuiltinResource::find(&object.group, &object.resource).unwrap();
                 let found = self.objects.get(at, &object.namespace, &object.name);
                 let found = found.filter(|found| owner::uid(found) == object.uid);
                 if let Some(found) = found {
@@ -510,11 +532,11 @@ impl World {
                 Err(refusal(&intent.act, 422, UNSIGNED, "no request"))
             }
             Act::SignCertificate { approved, revision, node, request } => {
-                let at = Resource::CertificateSigningRequests;
+                let at = BuiltinResource::CertificateSigningRequests;
                 let mut object = Object::clone(approved);
                 let certificate = format!("{request} for {node}");
                 object.map_mut("status").insert("certificate".into(), certificate.into());
-                self.put(at, object, Door::Status, *revision)
+                self.put(at, object, UpdateEndpoint::Status, *revision)
                     .map(|()| approved.name().to_owned())
                     .map_err(|reason| stale(409, reason))
             }
@@ -551,7 +573,7 @@ impl World {
     /// Moves every pod one step: bind and ready it, or end its deletion. Says whether any moved.
     fn run_pods(&mut self) -> bool {
         let mut moved = false;
-        for seen in self.list(Resource::Pods) {
+        for seen in self.list(BuiltinResource::Pods) {
             if owner::deleting(&seen) {
                 moved |= self.end_deletion(&seen);
             } else if pod::phase(&seen) == "Pending" {
@@ -586,9 +608,14 @@ impl World {
 
     // ---- the server ----------------------------------------------------------------------------
 
-    fn woken(&self, resource: Resource, before: Option<&Seen>, after: Option<&Seen>) -> Vec<Job> {
+    fn woken(
+        &self,
+        resource: BuiltinResource,
+        before: Option<&VersionedObject>,
+        after: Option<&VersionedObject>,
+    ) -> Vec<Job> {
         let mut jobs = Vec::new();
-        let change = Change { resource, before, after };
+        let change = ObjectChange { resource, before, after };
         for (place, controller) in self.controllers.iter().enumerate() {
             if controller.watches().contains(&resource) {
                 controller.wake(&change, &self.objects, &mut |key| jobs.push((place, key)));
@@ -606,7 +633,12 @@ impl World {
         jobs
     }
 
-    fn wake(&mut self, resource: Resource, before: Option<&Seen>, after: Option<&Seen>) {
+    fn wake(
+        &mut self,
+        resource: BuiltinResource,
+        before: Option<&VersionedObject>,
+        after: Option<&VersionedObject>,
+    ) {
         let jobs = self.woken(resource, before, after);
         self.queue.extend(jobs);
     }
@@ -616,7 +648,11 @@ impl World {
         self.numbers
     }
 
-    fn put_new(&mut self, resource: Resource, mut object: Object) -> Result<Seen, &'static str> {
+    fn put_new(
+        &mut self,
+        resource: BuiltinResource,
+        mut object: Object,
+    ) -> Result<VersionedObject, &'static str> {
         let number = self.number();
         let now = self.now.to_string();
         let metadata = object.map_mut("metadata");
@@ -632,12 +668,14 @@ impl World {
         metadata.insert("uid".to_owned(), format!("uid-{number:05}").into());
         metadata.insert("creationTimestamp".to_owned(), now.into());
         metadata.insert("generation".to_owned(), 1.into());
-        if resource != Resource::Nodes {
+        if resource != BuiltinResource::Nodes {
             object.remove("status");
         }
         match resource {
-            Resource::Pods => object.insert("status".to_owned(), json!({"phase": "Pending"})),
-            Resource::ReplicaSets | Resource::ReplicationControllers => {
+            BuiltinResource::Pods => {
+                object.insert("status".to_owned(), json!({"phase": "Pending"}))
+            }
+            BuiltinResource::ReplicaSets | BuiltinResource::ReplicationControllers => {
                 object.insert("status".to_owned(), json!({"replicas": 0}))
             }
             _ => None,
@@ -651,9 +689,9 @@ impl World {
 
     fn put(
         &mut self,
-        resource: Resource,
+        resource: BuiltinResource,
         mut object: Object,
-        door: Door,
+        door: UpdateEndpoint,
         revision: Revision,
     ) -> Result<(), &'static str> {
         let stored = self.objects.get(resource, object.namespace(), object.name());
@@ -661,7 +699,7 @@ impl World {
         if stored.revision != revision {
             return Err("Conflict");
         }
-        if door == Door::Binding {
+        if door == UpdateEndpoint::Binding {
             if !pod::node(&stored).is_empty() {
                 return Err("Conflict");
             }
@@ -670,24 +708,24 @@ impl World {
             object.map_mut("spec").insert("nodeName".to_owned(), node);
         }
         match door {
-            Door::Status | Door::Approval => {
+            UpdateEndpoint::Status | UpdateEndpoint::Approval => {
                 let mut whole = Object::clone(&stored.object);
                 whole.insert("status".to_owned(), object.remove("status").unwrap_or(json!({})));
-                if resource == Resource::Deployments
+                if resource == BuiltinResource::Deployments
                     && let Some(annotations) = object.at(&["metadata", "annotations"])
                 {
                     whole.map_mut("metadata").insert("annotations".into(), annotations.clone());
                 }
-                if resource == Resource::CustomResourceDefinitions
+                if resource == BuiltinResource::CustomResourceDefinitions
                     && let Some(finalizers) = object.at(&["metadata", "finalizers"])
                 {
                     whole.map_mut("metadata").insert("finalizers".into(), finalizers.clone());
-                } else if resource == Resource::CustomResourceDefinitions {
+                } else if resource == BuiltinResource::CustomResourceDefinitions {
                     whole.map_mut("metadata").remove("finalizers");
                 }
                 object = whole;
             }
-            Door::Finalize => {
+            UpdateEndpoint::Finalize => {
                 let mut whole = Object::clone(&stored.object);
                 whole.insert("spec".to_owned(), object.remove("spec").unwrap_or(json!({})));
                 object = whole;
@@ -697,7 +735,7 @@ impl World {
                     Some(status) => object.insert("status".to_owned(), status.clone()),
                     None => object.remove("status"),
                 };
-                let annotated = resource == Resource::Deployments
+                let annotated = resource == BuiltinResource::Deployments
                     && object.at(&["metadata", "annotations"])
                         != stored.at(&["metadata", "annotations"]);
                 if object.get("spec") != stored.get("spec") || annotated {
@@ -716,7 +754,7 @@ impl World {
                 && object.list_at(&["spec", "finalizers"]).is_empty()
         };
         // A pod on a node stays until the node lets go of it.
-        let stopped = resource != Resource::Pods
+        let stopped = resource != BuiltinResource::Pods
             || (!free(&stored) && (pod::node(&object).is_empty() || pod::terminal(&object)));
         if owner::deleting(&object) && free(&object) && stopped {
             self.take(resource, &stored);
@@ -726,12 +764,12 @@ impl World {
         Ok(())
     }
 
-    fn store(&mut self, resource: Resource, mut object: Object) -> Seen {
+    fn store(&mut self, resource: BuiltinResource, mut object: Object) -> VersionedObject {
         self.revision += 1;
         let revision = Revision(self.revision);
         object.map_mut("metadata").insert("resourceVersion".into(), revision.to_string().into());
         let place = (resource, object.namespace().to_owned(), object.name().to_owned());
-        let seen = Seen { object: Arc::new(object), revision };
+        let seen = VersionedObject { object: Arc::new(object), revision };
         self.living.insert(owner::uid(&seen).to_owned());
         self.untidy |= owners(&seen).any(|owner| !self.living.contains(owner));
         let before = self.objects.0.insert(place, seen.clone());
@@ -740,10 +778,15 @@ impl World {
     }
 
     /// Begins a deletion, or ends it where nothing has to be waited for.
-    fn remove(&mut self, resource: Resource, seen: &Seen, how: Option<Propagation>) {
+    fn remove(
+        &mut self,
+        resource: BuiltinResource,
+        seen: &VersionedObject,
+        how: Option<IntentPropagation>,
+    ) {
         self.writes.push(format!("delete {}/{}", resource.plural(), seen.name()));
-        if how == Some(Propagation::Orphan) {
-            for kind in Resource::ALL {
+        if how == Some(IntentPropagation::Orphan) {
+            for kind in BuiltinResource::ALL {
                 for dependent in self.objects.owned_by(owner::uid(seen), *kind) {
                     let free = owner::released(&dependent, owner::uid(seen));
                     self.store(*kind, free);
@@ -753,7 +796,7 @@ impl World {
         let held = [["metadata", "finalizers"], ["spec", "finalizers"]]
             .iter()
             .any(|path| !seen.list_at(path).is_empty());
-        let on_node = resource == Resource::Pods && !pod::node(seen).is_empty();
+        let on_node = resource == BuiltinResource::Pods && !pod::node(seen).is_empty();
         let waits = held || (on_node && !pod::terminal(seen));
         if !waits {
             self.take(resource, seen);
@@ -766,7 +809,7 @@ impl World {
     }
 
     /// Lets an object that is being deleted wait for nothing but its finalizers.
-    fn end_grace(&mut self, resource: Resource, namespace: &str, name: &str) {
+    fn end_grace(&mut self, resource: BuiltinResource, namespace: &str, name: &str) {
         let Some(seen) = self.objects.get(resource, namespace, name) else { return };
         if seen.list_at(&["metadata", "finalizers"]).is_empty() {
             self.take(resource, &seen);
@@ -778,7 +821,7 @@ impl World {
     }
 
     /// Takes an object away for good.
-    fn take(&mut self, resource: Resource, seen: &Seen) {
+    fn take(&mut self, resource: BuiltinResource, seen: &VersionedObject) {
         let place = (resource, seen.namespace().to_owned(), seen.name().to_owned());
         if let Some(before) = self.objects.0.remove(&place) {
             self.revision += 1;
@@ -815,12 +858,12 @@ fn workloads() -> Vec<&'static dyn Controller> {
         .collect()
 }
 
-fn resource_of(object: &Object) -> Resource {
+fn resource_of(object: &Object) -> BuiltinResource {
     let kind = object.str_at(&["kind"]).unwrap();
-    *Resource::ALL.iter().find(|resource| resource.kind() == kind).unwrap()
+    *BuiltinResource::ALL.iter().find(|resource| resource.kind() == kind).unwrap()
 }
 
-fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> Refused {
+fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> FailedIntent {
     let (verb, resource, name) = match act {
         Act::Create { resource, object } => {
             let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
@@ -834,20 +877,20 @@ fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> Refused {
             (Verb::Update, Some(*resource), config.name().to_owned())
         }
         Act::IssueToken { object, .. } => {
-            (Verb::Update, Some(Resource::Secrets), object.name().to_owned())
+            (Verb::Update, Some(BuiltinResource::Secrets), object.name().to_owned())
         }
         Act::SignCertificate { approved, .. } => {
-            let resource = Resource::CertificateSigningRequests;
+            let resource = BuiltinResource::CertificateSigningRequests;
             (Verb::Update, Some(resource), approved.name().to_owned())
         }
         Act::Delete { resource, name, .. } => (Verb::Delete, Some(*resource), name.clone()),
         Act::Remove { object, .. } => {
-            let resource = Resource::find(&object.group, &object.resource);
+            let resource = BuiltinResource::find(&object.group, &object.resource);
             (Verb::Delete, resource, object.name.clone())
         }
         Act::Tell(note) => (Verb::Create, Some(note.about.resource), note.about.name.clone()),
     };
-    Refused {
+    FailedIntent {
         verb,
         resource,
         name,

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn access(server: &str) -> Access<'_> {
-    Access {
+fn access(server: &str) -> KubeconfigEntries<'_> {
+    KubeconfigEntries {
         user: "tenure-admin",
         server,
         authority_pem: "CA",
@@ -103,14 +103,14 @@ fn r179a_others_stay_and_the_context_becomes_current_once() {
 #[test]
 fn r179a_what_was_put_in_is_taken_out() {
     let merged = put(OTHERS, access("https://a")).unwrap();
-    let Taken::Left(left) = take(&merged, None).unwrap() else { panic!("{merged}") };
+    let EntryRemoval::Left(left) = take(&merged, None).unwrap() else { panic!("{merged}") };
     let mut expected = read(OTHERS);
     expected["current-context"] = json!("");
     assert_eq!(read(&left), expected);
-    assert_eq!(take(&left, None), Ok(Taken::NotThere));
-    assert_eq!(take(&render(access("https://a")), None), Ok(Taken::NothingLeft));
-    assert_eq!(take(&merged, Some("https://b")), Ok(Taken::AnotherServer));
-    assert_eq!(take("", None), Ok(Taken::NotThere));
+    assert_eq!(take(&left, None), Ok(EntryRemoval::NotThere));
+    assert_eq!(take(&render(access("https://a")), None), Ok(EntryRemoval::NothingLeft));
+    assert_eq!(take(&merged, Some("https://b")), Ok(EntryRemoval::AnotherServer));
+    assert_eq!(take("", None), Ok(EntryRemoval::NotThere));
 }
 
 #[test]
@@ -157,7 +157,10 @@ fn r179a_what_others_call_tenure_is_neither_overwritten_nor_taken_out() {
         assert_eq!(put(&text, access("https://a")), Err(NotAKubeconfig::Taken(taken.to_owned())));
         for server in [None, Some("https://a")] {
             let left = take(&text, server);
-            assert!(matches!(left, Ok(Taken::NotThere | Taken::AnotherServer)), "{left:?}");
+            assert!(
+                matches!(left, Ok(EntryRemoval::NotThere | EntryRemoval::AnotherServer)),
+                "{left:?}"
+            );
         }
     }
     // An older release marked nothing: its authority or its server says whose it is.
@@ -170,10 +173,10 @@ fn r179a_what_others_call_tenure_is_neither_overwritten_nor_taken_out() {
     }
     let former = tenure_yaml::from_json(&former);
     assert!(put(&former, access("https://b")).unwrap().contains("tenure.dev"));
-    assert!(matches!(take(&former, Some("https://a")), Ok(Taken::Left(_))));
+    assert!(matches!(take(&former, Some("https://a")), Ok(EntryRemoval::Left(_))));
     let whole = render(access("https://a"));
     assert_eq!(put(&whole.replace(mark, ""), access("https://b")), Ok(render(access("https://b"))));
     // Another server of ours on this machine gives way, as it always did.
-    let other = Access { authority_pem: "ANOTHER", ..access("https://b") };
+    let other = KubeconfigEntries { authority_pem: "ANOTHER", ..access("https://b") };
     assert!(put(&put(OTHERS, access("https://a")).unwrap(), other).is_ok());
 }

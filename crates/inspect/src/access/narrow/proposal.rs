@@ -10,22 +10,22 @@ use tenure_references::migrate::NAMES_MAX;
 use tenure_references::strategies::UNPARTITIONED;
 use tenure_references::{Identity, Reference, grant_object};
 
-use super::{NarrowQuestion, Outcome, Reach};
-use crate::access::{Rights, Roles, Via};
+use super::{NarrowOutcome, NarrowQuestion, Reach};
+use crate::access::{ClusterAccess, Roles, Via};
 
 /// The longest name that a consumer is given here.
 const NAME_MAX: usize = 63;
 
 /// What is missing, and what is reached with it.
-pub(super) struct Proposal {
+pub(super) struct NarrowProposal {
     pub(super) references: Vec<Reach>,
     pub(super) objects: Vec<Value>,
     pub(super) notes: Vec<String>,
 }
 
-impl Rights {
+impl ClusterAccess {
     /// What would have to be applied so that the subject reaches all that its origins point at.
-    pub(super) fn proposal(&self, question: &NarrowQuestion<'_>) -> Proposal {
+    pub(super) fn proposal(&self, question: &NarrowQuestion<'_>) -> NarrowProposal {
         let mut notes = Vec::new();
         let (strategies, more) = self.candidates(question, &mut notes);
         let references = self.references_by(&strategies, question.resource);
@@ -56,11 +56,11 @@ impl Rights {
                     .to_owned(),
             );
         }
-        let reach = |outcome: Outcome| move |via: Via| Reach { outcome, via };
-        let mut references: Vec<Reach> = kept.into_iter().map(reach(Outcome::Kept)).collect();
-        references.extend(new.into_iter().map(reach(Outcome::KeptWithObjects)));
+        let reach = |outcome: NarrowOutcome| move |via: Via| Reach { outcome, via };
+        let mut references: Vec<Reach> = kept.into_iter().map(reach(NarrowOutcome::Kept)).collect();
+        references.extend(new.into_iter().map(reach(NarrowOutcome::KeptWithObjects)));
         references.sort();
-        Proposal { references, objects, notes }
+        NarrowProposal { references, objects, notes }
     }
 
     /// The strategies in force, and those that could be applied, for origins that the subject serves: it has a
@@ -197,7 +197,7 @@ impl Rights {
         after.objects.extend(more.iter().map(|(_, object)| object.clone()));
         after.objects.extend(grants.iter().cloned());
         after.objects.push(consumer);
-        let after = Rights::new(after, Roles::default(), Arc::clone(&self.expressions));
+        let after = ClusterAccess::new(after, Roles::default(), Arc::clone(&self.expressions));
         let mut all = after.reached(question.who, question.resource);
         all.retain(|via| {
             let class = via.class.as_deref();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::access::{Link, Map, Place};
+use crate::access::{NamespacedName, ReachMap, ReferenceState};
 use crate::finding::count;
 use crate::render::Paint;
 use crate::render::draw::{graph, quoted};
@@ -16,7 +16,7 @@ const GREEN: &str = "#2e7d32";
 const AMBER: &str = "#b26a00";
 
 /// One row of a map.
-struct Row {
+struct MapRow {
     depth: usize,
     last: bool,
     kind: &'static str,
@@ -26,10 +26,10 @@ struct Row {
 }
 
 /// The map as rows: subject, consumer, origin, grant, target. What stands above is not repeated.
-fn rows(map: &Map) -> Vec<Row> {
+fn rows(map: &ReachMap) -> Vec<MapRow> {
     // Subject, consumer, origin and grants are the way; notes of a target are joined.
-    type Way = Vec<(&'static str, String, String)>;
-    let mut ways: Vec<(Way, bool)> = Vec::new();
+    type AccessPath = Vec<(&'static str, String, String)>;
+    let mut ways: Vec<(AccessPath, bool)> = Vec::new();
     for chain in &map.chains {
         let via = &chain.via;
         let class = match via.class.as_deref() {
@@ -37,14 +37,14 @@ fn rows(map: &Map) -> Vec<Row> {
             Some("") => "no class".to_owned(),
             Some(class) => format!("class {class}"),
         };
-        let mut way: Way = vec![
+        let mut way: AccessPath = vec![
             ("subject", chain.subject.to_string(), String::new()),
             ("consumer", format!("consumer {}", via.consumer), String::new()),
             ("origin", via.origin.to_string(), class),
         ];
-        let waiting = chain.state == Link::Waiting;
+        let waiting = chain.state == ReferenceState::Waiting;
         if !via.grants.is_empty() {
-            let names: Vec<String> = via.grants.iter().map(Place::to_string).collect();
+            let names: Vec<String> = via.grants.iter().map(NamespacedName::to_string).collect();
             way.push(("grant", format!("grant {}", names.join(", ")), String::new()));
         }
         let note = match waiting {
@@ -63,17 +63,18 @@ fn rows(map: &Map) -> Vec<Row> {
         ways.push((way, false));
     }
     ways.sort_by(|(one, _), (two, _)| {
-        let names = |way: &Way| way.iter().map(|(_, name, _)| name.clone()).collect::<Vec<_>>();
+        let names =
+            |way: &AccessPath| way.iter().map(|(_, name, _)| name.clone()).collect::<Vec<_>>();
         names(one).cmp(&names(two))
     });
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<MapRow> = Vec::new();
     let mut above: Vec<String> = Vec::new();
     for (way, waiting) in ways {
         let names: Vec<String> = way.iter().map(|(_, name, _)| name.clone()).collect();
         let shared = names.iter().zip(&above).take_while(|(one, two)| one == two).count();
         for (depth, (kind, name, note)) in way.into_iter().enumerate() {
             if depth >= shared {
-                rows.push(Row { depth, last: true, kind, name, note, waiting });
+                rows.push(MapRow { depth, last: true, kind, name, note, waiting });
             } else if kind == "target"
                 && let Some(row) = rows.last_mut()
             {
@@ -88,7 +89,7 @@ fn rows(map: &Map) -> Vec<Row> {
 }
 
 /// A row is not the last one where another of its depth follows before a row above.
-fn mark_last(rows: &mut [Row]) {
+fn mark_last(rows: &mut [MapRow]) {
     let mut follows: Vec<bool> = Vec::new();
     for row in rows.iter_mut().rev() {
         follows.resize(follows.len().max(row.depth + 1), false);
@@ -102,7 +103,7 @@ fn mark_last(rows: &mut [Row]) {
 
 /// The map as a tree with branches. That nobody is on it is said only where everything was read.
 #[must_use]
-pub fn map(map: &Map, paint: Paint) -> String {
+pub fn map(map: &ReachMap, paint: Paint) -> String {
     let rows = rows(map);
     let mut text = String::new();
     if rows.is_empty() {
@@ -114,7 +115,8 @@ pub fn map(map: &Map, paint: Paint) -> String {
     let mut open = Vec::new();
     let branches: Vec<String> =
         rows.iter().map(|row| branch(row.depth, row.last, &mut open)).collect();
-    let length = |(row, branch): (&Row, &String)| row.name.chars().count() + branch.chars().count();
+    let length =
+        |(row, branch): (&MapRow, &String)| row.name.chars().count() + branch.chars().count();
     let width = rows.iter().zip(&branches).map(length).max().unwrap_or(0);
     for (row, branch) in rows.iter().zip(&branches) {
         let space = " ".repeat(width - length((row, branch)) + 2);
@@ -134,7 +136,7 @@ pub fn map(map: &Map, paint: Paint) -> String {
 
 /// The map as a picture.
 #[must_use]
-pub fn map_svg(map: &Map) -> String {
+pub fn map_svg(map: &ReachMap) -> String {
     let boxes = rows(map).into_iter().map(|row| {
         let name = row.name.strip_prefix(row.kind).map_or(row.name.as_str(), str::trim_start);
         let waits = row.waiting && row.kind == "target";
@@ -158,7 +160,7 @@ pub fn map_svg(map: &Map) -> String {
         0 => String::new(),
         number => format!(" · {} could not be read, so there may be more", count(number, "kind")),
     };
-    let live = map.chains.iter().filter(|chain| chain.state == Link::Live).count();
+    let live = map.chains.iter().filter(|chain| chain.state == ReferenceState::Live).count();
     let waiting = map.chains.len() - live;
     Picture {
         title: "who reaches what by reference".to_owned(),
@@ -178,7 +180,7 @@ pub fn map_svg(map: &Map) -> String {
 
 /// The map for Graphviz: every object once.
 #[must_use]
-pub fn map_dot(map: &Map) -> String {
+pub fn map_dot(map: &ReachMap) -> String {
     let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
     let (mut lines, mut edges) = (String::new(), Vec::new());
     let mut node = |name: String, color: &str| {
@@ -196,13 +198,13 @@ pub fn map_dot(map: &Map) -> String {
         let subject = node(chain.subject.to_string(), GREY);
         let consumer = node(format!("consumer {}", via.consumer), GREY);
         let origin = node(via.origin.to_string(), BLUE);
-        let color = if chain.state == Link::Live { GREEN } else { AMBER };
+        let color = if chain.state == ReferenceState::Live { GREEN } else { AMBER };
         let target = node(via.target.to_string(), color);
         edges.push((subject, consumer, String::new(), true));
         edges.push((consumer, origin, String::new(), true));
         let purpose = via.purpose.clone();
         if via.grants.is_empty() {
-            edges.push((origin, target, purpose, chain.state == Link::Live));
+            edges.push((origin, target, purpose, chain.state == ReferenceState::Live));
             continue;
         }
         for grant in &via.grants {

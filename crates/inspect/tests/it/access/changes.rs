@@ -1,16 +1,16 @@
 //! What a change gives and takes. Rules of spec/referential-authorization.md.
 
 use serde_json::{Value, json};
-use tenure_inspect::access::{Change, Edit, NotApplied};
+use tenure_inspect::access::{AccessChange, Edit, NotApplied};
 use tenure_inspect::render::{Paint, access};
 
 use super::*;
 
-fn change(town: &Town, objects: &[Value], edit: Edit) -> Change {
+fn change(town: &Town, objects: &[Value], edit: Edit) -> AccessChange {
     town.rights().change(objects, edit, "default").unwrap()
 }
 
-fn text(change: &Change) -> String {
+fn text(change: &AccessChange) -> String {
     access::change(change, Paint::Plain)
 }
 

@@ -9,7 +9,7 @@ mod selectors;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenure_inspect::access::{Question, Rights, Roles, identity};
+use tenure_inspect::access::{AccessRequest, ClusterAccess, Roles, identity};
 use tenure_references::live::Snapshot;
 use tenure_references::{NoExpressions, ObjectName, Resource, ServedType};
 
@@ -124,9 +124,9 @@ impl Town {
         }));
     }
 
-    pub(crate) fn rights(&self) -> Rights {
+    pub(crate) fn rights(&self) -> ClusterAccess {
         let roles = Roles::new(&self.roles);
-        Rights::new(self.snapshot.clone(), roles, Arc::new(NoExpressions))
+        ClusterAccess::new(self.snapshot.clone(), roles, Arc::new(NoExpressions))
     }
 }
 
@@ -216,8 +216,8 @@ pub(crate) fn secrets() -> Resource {
     Resource::new("", "secrets")
 }
 
-pub(crate) fn asks(user: &str, verb: &str, namespace: &str, name: &str) -> Question {
-    Question {
+pub(crate) fn asks(user: &str, verb: &str, namespace: &str, name: &str) -> AccessRequest {
+    AccessRequest {
         who: identity(user, &[]),
         verb: verb.to_owned(),
         object: ObjectName::new(&secrets(), namespace, name),

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 use tenure_inspect::access::{
-    FilteredLists, Narrow, NarrowQuestion, Outcome, Records, Verdict, WrongLine, identity,
+    FilteredLists, Narrow, NarrowOutcome, NarrowQuestion, NarrowVerdict, Records, WrongLine,
+    identity,
 };
 use tenure_inspect::render::{Paint, access};
 use tenure_references::Strategy;
@@ -84,12 +85,12 @@ fn r135_the_objects_that_would_replace_broad_access_are_told_and_do() {
     assert_eq!(told.objects[1]["metadata"]["name"], "edge");
     let reached: Vec<String> = told.references.iter().map(|it| it.via.target.place()).collect();
     assert_eq!(reached, ["shop/web-tls"]);
-    assert_eq!(told.references[0].outcome, Outcome::KeptWithObjects);
+    assert_eq!(told.references[0].outcome, NarrowOutcome::KeptWithObjects);
     // Once they are applied nothing is missing any more.
     town.snapshot.objects.extend(told.objects);
     let told = narrow(&town, &["nginx"], None);
     assert!(told.objects.is_empty(), "{:?}", told.objects);
-    assert_eq!(told.references[0].outcome, Outcome::Kept);
+    assert_eq!(told.references[0].outcome, NarrowOutcome::Kept);
 }
 
 #[test]
@@ -123,21 +124,21 @@ fn r135_r155_a_whole_collection_is_read_where_the_server_filters_it() {
     let reads = log(&[start(), event("list", "", "", ""), event("watch", "", "", "?watch=1")]);
     let told = |town: &Town, lists| {
         let told = narrow_with(town, &["nginx"], Some(&reads), lists);
-        let outcomes: Vec<(Outcome, bool)> =
+        let outcomes: Vec<(NarrowOutcome, bool)> =
             told.reads.iter().map(|read| (read.outcome, read.filtered)).collect();
         let asks = told.notes.iter().any(|note| note.contains("--filtered-lists"));
         (outcomes, told.verdict, told.verdict_with_objects, asks)
     };
-    let broken = vec![(Outcome::Breaks, false); 2];
-    let (would_break, safe) = (Verdict::WouldBreak, Verdict::Safe);
+    let broken = vec![(NarrowOutcome::Breaks, false); 2];
+    let (would_break, safe) = (NarrowVerdict::WouldBreak, NarrowVerdict::Safe);
     assert_eq!(told(&town, FilteredLists::Off), (broken.clone(), would_break, would_break, false));
     assert_eq!(told(&town, FilteredLists::Unknown), (broken, would_break, would_break, true));
     // It becomes a consumer by the objects, and then is one.
-    let with = vec![(Outcome::KeptWithObjects, true); 2];
+    let with = vec![(NarrowOutcome::KeptWithObjects, true); 2];
     assert_eq!(told(&town, FilteredLists::On), (with, would_break, safe, false));
     let objects = narrow(&town, &["nginx"], None).objects;
     town.snapshot.objects.extend(objects);
-    let kept = vec![(Outcome::Kept, true); 2];
+    let kept = vec![(NarrowOutcome::Kept, true); 2];
     assert_eq!(told(&town, FilteredLists::On), (kept, safe, safe, false));
 }
 
@@ -155,15 +156,15 @@ fn r135_what_was_read_is_kept_lost_or_breaks() {
     ];
     let told = narrow(&town, &["nginx"], Some(&log(&reads)));
     same("access-narrow.txt", &access::narrow(&told, Paint::Plain));
-    let outcomes: Vec<(&str, Outcome, usize)> =
+    let outcomes: Vec<(&str, NarrowOutcome, usize)> =
         told.reads.iter().map(|it| (it.verb.as_str(), it.outcome, it.times)).collect();
     assert_eq!(
         outcomes,
         [
-            ("get", Outcome::Lost, 1),
-            ("get", Outcome::KeptWithObjects, 2),
-            ("list", Outcome::Breaks, 1),
-            ("watch", Outcome::KeptWithObjects, 1),
+            ("get", NarrowOutcome::Lost, 1),
+            ("get", NarrowOutcome::KeptWithObjects, 2),
+            ("list", NarrowOutcome::Breaks, 1),
+            ("watch", NarrowOutcome::KeptWithObjects, 1),
         ]
     );
     assert_eq!(told.reads[2].user_agents, ["edge/1.0"]);
@@ -178,15 +179,21 @@ fn r135_what_was_read_is_kept_lost_or_breaks() {
     );
     assert_eq!(
         (told.verdict, told.verdict_with_objects),
-        (Verdict::WouldBreak, Verdict::WouldBreak)
+        (NarrowVerdict::WouldBreak, NarrowVerdict::WouldBreak)
     );
     // Without what nobody points at, the objects are enough.
     let told = narrow(&town, &["nginx"], Some(&log(&reads[..4])));
-    assert_eq!((told.verdict, told.verdict_with_objects), (Verdict::WouldBreak, Verdict::Safe));
+    assert_eq!(
+        (told.verdict, told.verdict_with_objects),
+        (NarrowVerdict::WouldBreak, NarrowVerdict::Safe)
+    );
     assert_eq!(told.bindings[0].loses, ["get shop/web-tls", "watch shop/web-tls"]);
     town.snapshot.objects.extend(objects);
     let told = narrow(&town, &["nginx"], Some(&log(&reads[..4])));
-    assert_eq!((told.verdict, told.verdict_with_objects), (Verdict::Safe, Verdict::Safe));
+    assert_eq!(
+        (told.verdict, told.verdict_with_objects),
+        (NarrowVerdict::Safe, NarrowVerdict::Safe)
+    );
     assert!(told.bindings[0].loses.is_empty());
 }
 
@@ -195,17 +202,17 @@ fn r135_nothing_is_called_safe_without_a_restart_in_the_records() {
     let mut town = today();
     town.snapshot.objects.extend(narrow(&town, &["nginx"], None).objects);
     let told = narrow(&town, &["nginx"], None);
-    assert_eq!(told.verdict, Verdict::NotShown);
+    assert_eq!(told.verdict, NarrowVerdict::NotShown);
     assert!(told.notes.iter().any(|note| note.contains("judged by references alone")));
     let read = event("get", "shop", "web-tls", "/web-tls");
     let told = narrow(&town, &["nginx"], Some(&log(std::slice::from_ref(&read))));
-    assert_eq!(told.verdict, Verdict::NotShown);
+    assert_eq!(told.verdict, NarrowVerdict::NotShown);
     assert!(told.notes.iter().any(|note| note.contains("no restart was recorded")));
     let told = narrow(&town, &["nginx"], Some(&log(&[start(), read])));
-    assert_eq!(told.verdict, Verdict::Safe);
+    assert_eq!(told.verdict, NarrowVerdict::Safe);
     assert!(told.window.unwrap().restart_seen);
     // An empty log shows nothing either.
-    assert_eq!(narrow(&town, &["nginx"], Some(&log(&[]))).verdict, Verdict::NotShown);
+    assert_eq!(narrow(&town, &["nginx"], Some(&log(&[]))).verdict, NarrowVerdict::NotShown);
 }
 
 #[test]
@@ -252,11 +259,11 @@ fn r135_without_broad_access_there_is_nothing_to_take_away() {
     let mut town = Town::story();
     town.bind("", "edge-ingresses", edge_account(), reads(NETWORKING, "ingresses"));
     let told = narrow(&town, &[], None);
-    assert_eq!(told.verdict, Verdict::Safe);
+    assert_eq!(told.verdict, NarrowVerdict::Safe);
     assert!(told.notes.iter().any(|note| note.starts_with("no binding gives")));
     // Where roles could not be read, nothing of the kind is said.
     town.roles.clear();
-    assert_eq!(narrow(&town, &[], None).verdict, Verdict::NotShown);
+    assert_eq!(narrow(&town, &[], None).verdict, NarrowVerdict::NotShown);
     let mut nothing = Town::empty();
     nothing.bind("", "all", edge_account(), reads("", "secrets"));
     let told = narrow(&nothing, &[], None);
@@ -322,14 +329,14 @@ fn r135_the_recorder_of_a_server_is_as_good_as_a_log() {
         narrow(&town, &["nginx"], Some(&records))
     };
     let told = judged(&answer);
-    assert_eq!(told.verdict, Verdict::Safe);
+    assert_eq!(told.verdict, NarrowVerdict::Safe);
     let times: Vec<usize> = told.reads.iter().map(|it| it.times).collect();
     assert_eq!(times, [3, 1]);
     assert_eq!(told.window.unwrap().from.unwrap().to_string(), "2026-11-15T11:00:00Z");
     // What did not fit may have been anything.
     answer["dropped"] = json!(7);
     let told = judged(&answer);
-    assert_eq!(told.verdict, Verdict::NotShown);
+    assert_eq!(told.verdict, NarrowVerdict::NotShown);
     assert!(told.notes.iter().any(|note| note.contains("no room for 7 requests")));
     let other = Records::of_server(&answer, "alice").unwrap();
     assert!(other.requests.is_empty());

@@ -2,7 +2,7 @@
 //! Rules of spec/referential-authorization.md.
 
 use serde_json::{Value, json};
-use tenure_inspect::access::{MapScope, Review, State, identity};
+use tenure_inspect::access::{ConditionState, MapScope, Review, identity};
 use tenure_inspect::render::{self, Paint, access};
 
 use super::*;
@@ -57,13 +57,13 @@ fn r81_a_service_account_is_in_its_groups_as_when_it_is_impersonated() {
 fn r132_the_eight_conditions_are_told_and_the_first_that_is_missing() {
     let codes = ["VERB", "SUBJECT", "TARGET", "TRIPLE", "VERSION", "REFERENCE", "CLASS", "GRANT"];
     let mut town = Town::story();
-    let services = |rights: &Rights| {
+    let services = |rights: &ClusterAccess| {
         let mut question = asks(EDGE, "get", "shop", "web");
         question.object = ObjectName::new(&Resource::new("", "services"), "shop", "web");
         rights.explain(&question)
     };
     let rights = town.rights();
-    let explain = |rights: &Rights, verb: &str, user: &str, namespace: &str, name: &str| {
+    let explain = |rights: &ClusterAccess, verb: &str, user: &str, namespace: &str, name: &str| {
         rights.explain(&asks(user, verb, namespace, name))
     };
     let mut told = vec![
@@ -91,9 +91,9 @@ fn r132_the_eight_conditions_are_told_and_the_first_that_is_missing() {
         );
         for (number, condition) in explained.conditions.iter().enumerate() {
             let state = match number.cmp(&at) {
-                std::cmp::Ordering::Less => State::Met,
-                std::cmp::Ordering::Equal => State::Missing,
-                std::cmp::Ordering::Greater => State::Unknown,
+                std::cmp::Ordering::Less => ConditionState::Met,
+                std::cmp::Ordering::Equal => ConditionState::Missing,
+                std::cmp::Ordering::Greater => ConditionState::Unknown,
             };
             assert_eq!((condition.code, condition.state), (codes[number], state), "{code}");
         }
@@ -107,7 +107,7 @@ fn r132_an_explanation_reads_like_this() {
     let rights = Town::story().rights();
     let refused = rights.answer(&asks(EDGE, "get", "prod-tls", "api-tls"), review(false, ""));
     same("access-explain-refused.txt", &access::explain(&refused, Paint::Plain));
-    let json: Value = serde_json::from_str(&render::json(&refused.told())).unwrap();
+    let json: Value = serde_json::from_str(&render::json(&refused.report())).unwrap();
     assert_eq!((&json["allowed"], &json["code"]), (&json!(false), &json!("GRANT")));
     assert_eq!(json["witnesses"], json!([]));
     assert_eq!(json["nearest"]["kind"], "ReferenceGrant");
@@ -117,7 +117,7 @@ fn r132_an_explanation_reads_like_this() {
     let reason = rights.explain(&question).message;
     let allowed = rights.answer(&question, review(true, &reason));
     same("access-explain-allowed.txt", &access::explain(&allowed, Paint::Plain));
-    let json: Value = serde_json::from_str(&render::json(&allowed.told())).unwrap();
+    let json: Value = serde_json::from_str(&render::json(&allowed.report())).unwrap();
     assert_eq!(
         (&json["allowed"], &json["code"], &json["fix"]),
         (&json!(true), &Value::Null, &Value::Null)

@@ -21,18 +21,18 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// A way to the runtime.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(super) struct CriClient {
     channel: Channel,
 }
 
-impl Client {
+impl CriClient {
     /// A way to the socket; nobody need be there yet.
-    pub(super) fn new(socket: &Path) -> Result<Client, RuntimeError> {
+    pub(super) fn new(socket: &Path) -> Result<CriClient, RuntimeError> {
         let address = format!("unix://{}", socket.display());
         let endpoint = Endpoint::from_shared(address)
             .map_err(|error| RuntimeError::Refused(format!("`{}`: {error}", socket.display())))?;
         let endpoint = endpoint.connect_timeout(Duration::from_secs(5));
-        Ok(Client { channel: endpoint.connect_lazy() })
+        Ok(CriClient { channel: endpoint.connect_lazy() })
     }
 
     /// One question, one answer.

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::messages as cri;
 use crate::runtime::{
-    Container, ContainerConfig, ContainerState, Dns, Image, ImageUser, Limits, Mount, PodKey,
-    RuntimeError, SandboxConfig, Security,
+    Container, ContainerConfig, ContainerLimits, ContainerState, Dns, Image, ImageUser, Mount,
+    PodKey, RuntimeError, SandboxConfig, Security,
 };
 
 /// Labels by which every kubelet finds its pods again.
@@ -84,7 +84,7 @@ pub(super) fn sandbox(
     node: &str,
     cgroup_parent: &str,
     node_network: bool,
-) -> Result<cri::SandboxConfig, RuntimeError> {
+) -> Result<cri::PodSandboxConfig, RuntimeError> {
     let whole = serde_json::to_string(config).map_err(|error| {
         RuntimeError::Failed(format!("the sandbox cannot be written down: {error}"))
     })?;
@@ -94,7 +94,7 @@ pub(super) fn sandbox(
     annotations.insert(SANDBOX.to_owned(), whole);
     let on_node = config.host_network || node_network;
     let security = &config.security;
-    Ok(cri::SandboxConfig {
+    Ok(cri::PodSandboxConfig {
         metadata: Some(cri::SandboxMetadata {
             name: config.pod.name.clone(),
             uid: config.pod.uid.clone(),
@@ -130,20 +130,20 @@ pub(super) fn container(
     sandbox: &SandboxConfig,
     node: &str,
     node_network: bool,
-) -> cri::ContainerConfig {
+) -> cri::CriContainerConfig {
     let mut labels = pod_labels(&sandbox.pod, node);
     labels.insert(CONTAINER_NAME.to_owned(), config.name.clone());
     let annotations = [
         (IMAGE_NAME, config.image_name.clone()),
         ("io.kubernetes.container.restartCount", config.attempt.to_string()),
     ];
-    let mut mounts: Vec<cri::Mount> = config.mounts.iter().map(mount).collect();
+    let mut mounts: Vec<cri::CriMount> = config.mounts.iter().map(mount).collect();
     if let Some((at, from)) = &config.termination {
         let from = Mount { at: at.clone(), from: from.clone(), ..Mount::default() };
         mounts.push(mount(&from));
     }
     let image = config.image.clone();
-    cri::ContainerConfig {
+    cri::CriContainerConfig {
         metadata: Some(cri::ContainerMetadata {
             name: config.name.clone(),
             attempt: config.attempt,
@@ -217,7 +217,7 @@ fn state(status: &cri::ContainerStatus) -> ContainerState {
 }
 
 /// Whose sandbox it is, by its labels; nobody's if they are missing.
-pub(super) fn pod(labels: &cri::Words) -> Option<PodKey> {
+pub(super) fn pod(labels: &cri::StringMap) -> Option<PodKey> {
     let label = |key: &str| labels.get(key).cloned();
     Some(PodKey { namespace: label(POD_NAMESPACE)?, name: label(POD_NAME)?, uid: label(POD_UID)? })
 }
@@ -228,7 +228,7 @@ pub(super) fn addresses(network: &cri::SandboxNetwork) -> Vec<IpAddr> {
     all.filter_map(|text| text.parse().ok()).collect()
 }
 
-fn pod_labels(pod: &PodKey, node: &str) -> cri::Words {
+fn pod_labels(pod: &PodKey, node: &str) -> cri::StringMap {
     let pairs = [
         (POD_NAME, &*pod.name),
         (POD_NAMESPACE, &*pod.namespace),
@@ -273,8 +273,8 @@ fn port((port, host_port, protocol): &(u16, u16, String)) -> cri::PortMapping {
     }
 }
 
-fn mount(mount: &Mount) -> cri::Mount {
-    cri::Mount {
+fn mount(mount: &Mount) -> cri::CriMount {
+    cri::CriMount {
         container_path: mount.at.clone(),
         host_path: mount.from.to_string_lossy().into_owned(),
         readonly: mount.read_only,
@@ -287,7 +287,7 @@ fn mount(mount: &Mount) -> cri::Mount {
     }
 }
 
-fn resources(limits: &Limits) -> cri::Resources {
+fn resources(limits: &ContainerLimits) -> cri::Resources {
     cri::Resources {
         cpu_period: limits.cpu_quota.map_or(0, |_| CPU_PERIOD),
         cpu_quota: limits.cpu_quota.unwrap_or_default(),
@@ -322,7 +322,7 @@ fn security(security: &Security, namespaces: cri::NamespaceOption) -> cri::Conta
 }
 
 /// Names the user that the image asks for; without one it is root.
-pub(super) fn set_user(container: &mut cri::ContainerConfig, user: Option<ImageUser>) {
+pub(super) fn set_user(container: &mut cri::CriContainerConfig, user: Option<ImageUser>) {
     let security = container.linux.as_mut().and_then(|linux| linux.security.as_mut());
     let Some(security) = security else { return };
     match user {
@@ -333,7 +333,7 @@ pub(super) fn set_user(container: &mut cri::ContainerConfig, user: Option<ImageU
 }
 
 /// An image of the runtime.
-pub(super) fn image(image: cri::Image, pulled: bool) -> Image {
+pub(super) fn image(image: cri::CriImage, pulled: bool) -> Image {
     Image {
         id: image.repo_digests.first().unwrap_or(&image.id).clone(),
         uid: match image.uid {
@@ -372,7 +372,7 @@ fn time(nanoseconds: i64) -> Timestamp {
 mod tests {
     //! Rules of spec/downward-api.md.
     use super::*;
-    use crate::runtime::Hidden;
+    use crate::runtime::RedactedValue;
 
     fn of_pod() -> SandboxConfig {
         SandboxConfig {
@@ -427,7 +427,7 @@ mod tests {
             image_name: "busybox".into(),
             command: vec!["sh".into()],
             args: vec!["-c".into(), "true".into()],
-            env: vec![("KEY".into(), Hidden(vec![0xff]))],
+            env: vec![("KEY".into(), RedactedValue(vec![0xff]))],
             mounts: vec![Mount {
                 at: "/etc/podinfo".into(),
                 from: "/volumes/podinfo".into(),
@@ -437,7 +437,11 @@ mod tests {
             log: "c/3.log".into(),
             termination: Some(("/dev/termination-log".into(), "/messages/c".into())),
             stop_signal: Some("SIGUSR1".into()),
-            limits: Limits { cpu_quota: Some(50_000), memory: Some(1 << 20), ..Limits::default() },
+            limits: ContainerLimits {
+                cpu_quota: Some(50_000),
+                memory: Some(1 << 20),
+                ..ContainerLimits::default()
+            },
             security: Security {
                 uid: Some(7),
                 add: vec!["NET_ADMIN".into()],
@@ -511,8 +515,11 @@ mod tests {
     fn r143b_a_user_that_an_image_names_is_not_taken_for_root() {
         let of = |uid: Option<i64>, name: &str| {
             let uid = uid.map(|value| cri::Int64Value { value });
-            image(cri::Image { uid, user_name: name.to_owned(), ..cri::Image::default() }, false)
-                .uid
+            image(
+                cri::CriImage { uid, user_name: name.to_owned(), ..cri::CriImage::default() },
+                false,
+            )
+            .uid
         };
         assert_eq!(of(Some(7), ""), Some(ImageUser::Number(7)));
         assert_eq!(of(None, "app"), Some(ImageUser::Name("app".to_owned())));
@@ -520,7 +527,7 @@ mod tests {
         let made = |user| {
             let security = Some(cri::ContainerSecurity::default());
             let linux = Some(cri::LinuxContainer { security, ..cri::LinuxContainer::default() });
-            let mut made = cri::ContainerConfig { linux, ..cri::ContainerConfig::default() };
+            let mut made = cri::CriContainerConfig { linux, ..cri::CriContainerConfig::default() };
             set_user(&mut made, user);
             let security = made.linux.unwrap().security.unwrap();
             (security.user.map(|user| user.value), security.user_name)

@@ -25,7 +25,7 @@ pub(super) const PROFILE_UNCONFINED: i32 = 1;
 pub(super) const PROFILE_LOCALHOST: i32 = 2;
 
 /// Labels, annotations and other pairs of words.
-pub(super) type Words = BTreeMap<String, String>;
+pub(super) type StringMap = BTreeMap<String, String>;
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Nothing {}
@@ -89,7 +89,7 @@ pub(super) struct PortMapping {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Mount {
+pub(super) struct CriMount {
     #[prost(string, tag = "1")]
     pub(super) container_path: String,
     #[prost(string, tag = "2")]
@@ -149,7 +149,7 @@ pub(super) struct LinuxSandbox {
     #[prost(message, optional, tag = "2")]
     pub(super) security: Option<SandboxSecurity>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub(super) sysctls: Words,
+    pub(super) sysctls: StringMap,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -165,7 +165,7 @@ pub(super) struct SandboxMetadata {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SandboxConfig {
+pub(super) struct PodSandboxConfig {
     #[prost(message, optional, tag = "1")]
     pub(super) metadata: Option<SandboxMetadata>,
     #[prost(string, tag = "2")]
@@ -177,9 +177,9 @@ pub(super) struct SandboxConfig {
     #[prost(message, repeated, tag = "5")]
     pub(super) ports: Vec<PortMapping>,
     #[prost(btree_map = "string, string", tag = "6")]
-    pub(super) labels: Words,
+    pub(super) labels: StringMap,
     #[prost(btree_map = "string, string", tag = "7")]
-    pub(super) annotations: Words,
+    pub(super) annotations: StringMap,
     #[prost(message, optional, tag = "8")]
     pub(super) linux: Option<LinuxSandbox>,
 }
@@ -187,7 +187,7 @@ pub(super) struct SandboxConfig {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RunSandboxRequest {
     #[prost(message, optional, tag = "1")]
-    pub(super) config: Option<SandboxConfig>,
+    pub(super) config: Option<PodSandboxConfig>,
     #[prost(string, tag = "2")]
     pub(super) runtime_handler: String,
 }
@@ -224,9 +224,9 @@ pub(super) struct SandboxStatus {
     #[prost(message, optional, tag = "5")]
     pub(super) network: Option<SandboxNetwork>,
     #[prost(btree_map = "string, string", tag = "7")]
-    pub(super) labels: Words,
+    pub(super) labels: StringMap,
     #[prost(btree_map = "string, string", tag = "8")]
-    pub(super) annotations: Words,
+    pub(super) annotations: StringMap,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -238,7 +238,7 @@ pub(super) struct SandboxStatusResponse {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SandboxFilter {
     #[prost(btree_map = "string, string", tag = "3")]
-    pub(super) labels: Words,
+    pub(super) labels: StringMap,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -256,7 +256,7 @@ pub(super) struct ListedSandbox {
     #[prost(int32, tag = "3")]
     pub(super) state: i32,
     #[prost(btree_map = "string, string", tag = "5")]
-    pub(super) labels: Words,
+    pub(super) labels: StringMap,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -356,7 +356,7 @@ pub(super) struct ContainerMetadata {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct ContainerConfig {
+pub(super) struct CriContainerConfig {
     #[prost(message, optional, tag = "1")]
     pub(super) metadata: Option<ContainerMetadata>,
     #[prost(message, optional, tag = "2")]
@@ -370,11 +370,11 @@ pub(super) struct ContainerConfig {
     #[prost(message, repeated, tag = "6")]
     pub(super) envs: Vec<KeyValue>,
     #[prost(message, repeated, tag = "7")]
-    pub(super) mounts: Vec<Mount>,
+    pub(super) mounts: Vec<CriMount>,
     #[prost(btree_map = "string, string", tag = "9")]
-    pub(super) labels: Words,
+    pub(super) labels: StringMap,
     #[prost(btree_map = "string, string", tag = "10")]
-    pub(super) annotations: Words,
+    pub(super) annotations: StringMap,
     #[prost(string, tag = "11")]
     pub(super) log_path: String,
     #[prost(bool, tag = "12")]
@@ -394,9 +394,9 @@ pub(super) struct CreateContainerRequest {
     #[prost(string, tag = "1")]
     pub(super) sandbox: String,
     #[prost(message, optional, tag = "2")]
-    pub(super) config: Option<ContainerConfig>,
+    pub(super) config: Option<CriContainerConfig>,
     #[prost(message, optional, tag = "3")]
-    pub(super) sandbox_config: Option<SandboxConfig>,
+    pub(super) sandbox_config: Option<PodSandboxConfig>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -410,7 +410,7 @@ pub(super) struct StopContainerRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ContainerFilter {
     #[prost(btree_map = "string, string", tag = "4")]
-    pub(super) labels: Words,
+    pub(super) labels: StringMap,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -458,9 +458,9 @@ pub(super) struct ContainerStatus {
     #[prost(string, tag = "11")]
     pub(super) message: String,
     #[prost(btree_map = "string, string", tag = "12")]
-    pub(super) labels: Words,
+    pub(super) labels: StringMap,
     #[prost(btree_map = "string, string", tag = "13")]
-    pub(super) annotations: Words,
+    pub(super) annotations: StringMap,
     #[prost(string, tag = "15")]
     pub(super) log_path: String,
 }
@@ -536,7 +536,7 @@ pub(super) struct ImageRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Image {
+pub(super) struct CriImage {
     #[prost(string, tag = "1")]
     pub(super) id: String,
     #[prost(string, repeated, tag = "3")]
@@ -550,7 +550,7 @@ pub(super) struct Image {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ImageStatusResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) image: Option<Image>,
+    pub(super) image: Option<CriImage>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn a_value_that_may_be_a_secret_is_never_shown() {
         let pair = KeyValue { key: "PASSWORD".into(), value: b"swordfish".to_vec() };
-        let config = ContainerConfig { envs: vec![pair], ..ContainerConfig::default() };
+        let config = CriContainerConfig { envs: vec![pair], ..CriContainerConfig::default() };
         let shown = format!("{config:?}");
         assert!(shown.contains("PASSWORD=(9 bytes)") && !shown.contains("swordfish"));
     }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::client::{Client, USUAL, failed};
+use super::client::{CriClient, USUAL, failed};
 use super::messages as cri;
 use crate::runtime::RuntimeError;
 
@@ -29,7 +29,7 @@ impl Default for LogLimits {
 }
 
 /// Looks after the logs of running containers, for as long as anybody lets it run.
-pub(super) async fn rotate(client: Client, labels: cri::Words, limits: LogLimits) {
+pub(super) async fn rotate(client: CriClient, labels: cri::StringMap, limits: LogLimits) {
     let mut paths: HashMap<String, PathBuf> = HashMap::new();
     loop {
         tokio::time::sleep(limits.every).await;
@@ -43,7 +43,7 @@ pub(super) async fn rotate(client: Client, labels: cri::Words, limits: LogLimits
             };
             // A container that is gone has no log to look after.
             let Ok(path) = known else { continue };
-            if let Err(error) = put_aside(&client, &listed.id, &path, limits).await {
+            if let Err(error) = rotate_if_long(&client, &listed.id, &path, limits).await {
                 tracing::warn!(
                     %error, log = %path.display(),
                     "a full log cannot be put aside"
@@ -55,7 +55,7 @@ pub(super) async fn rotate(client: Client, labels: cri::Words, limits: LogLimits
     }
 }
 
-async fn path(client: &Client, container: &str) -> Result<PathBuf, RuntimeError> {
+async fn path(client: &CriClient, container: &str) -> Result<PathBuf, RuntimeError> {
     let question = cri::Id { id: container.to_owned() };
     let path = "/runtime.v1.RuntimeService/ContainerStatus";
     let answer: cri::ContainerStatusResponse =
@@ -63,8 +63,8 @@ async fn path(client: &Client, container: &str) -> Result<PathBuf, RuntimeError>
     Ok(answer.status.unwrap_or_default().log_path.into())
 }
 
-async fn put_aside(
-    client: &Client,
+async fn rotate_if_long(
+    client: &CriClient,
     container: &str,
     log: &Path,
     limits: LogLimits,

@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tenure_streams::outcome::Outcome;
+use tenure_streams::outcome::CommandOutcome;
 use tenure_streams::spdy::Headers;
 use tokio::io::{
     AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf,
@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::runtime::{Duplex, RuntimeError, Session, Streams};
-use crate::spdy::{Connection, Role, Stream, StreamReader, StreamWriter};
+use crate::spdy::{SpdyConnection, SpdyRole, SpdyStream, StreamReader, StreamWriter};
 
 /// What a pipe holds before its writer waits.
 const PIPE: usize = 64 * 1024;
@@ -36,7 +36,7 @@ const WORDS_MAX: usize = 64 * 1024;
 
 /// Opens the streams of a process.
 pub(super) async fn session(address: &str, streams: Streams) -> Result<Session, RuntimeError> {
-    let mut wire = Wire::open(address, "v4.channel.k8s.io").await?;
+    let mut wire = StreamingConnection::open(address, "v4.channel.k8s.io").await?;
     let error = wire.stream(&[("streamType", "error")]).await?;
     let stdin = wire.wanted(streams.stdin, "stdin").await?;
     let stdout = wire.wanted(streams.stdout, "stdout").await?;
@@ -61,7 +61,7 @@ pub(super) async fn session(address: &str, streams: Streams) -> Result<Session, 
 
 /// Opens a connection to a port of a sandbox.
 pub(super) async fn forward(address: &str, port: u16) -> Result<Box<dyn Duplex>, RuntimeError> {
-    let mut wire = Wire::open(address, "portforward.k8s.io").await?;
+    let mut wire = StreamingConnection::open(address, "portforward.k8s.io").await?;
     let port = port.to_string();
     let kind = |kind| [("streamType", kind), ("port", &*port), ("requestID", "0")];
     let error = wire.stream(&kind("error")).await?;
@@ -74,17 +74,17 @@ pub(super) async fn forward(address: &str, port: u16) -> Result<Box<dyn Duplex>,
 }
 
 /// How a process ended, by what the runtime says last.
-async fn exit(error: StreamReader, guard: Guard) -> Result<i32, RuntimeError> {
+async fn exit(error: StreamReader, guard: AbortGuard) -> Result<i32, RuntimeError> {
     let words = read_words(error).await;
     // What is still on its way to the other pipes arrives without us.
     guard.leave();
     if words.is_empty() {
         return Err(RuntimeError::Away("the runtime closed the streams before the end".into()));
     }
-    match Outcome::read(&words) {
-        Outcome::Success => Ok(0),
-        Outcome::Code(code) => Ok(code),
-        Outcome::Failed(why) => Err(RuntimeError::Failed(why)),
+    match CommandOutcome::read(&words) {
+        CommandOutcome::Success => Ok(0),
+        CommandOutcome::Code(code) => Ok(code),
+        CommandOutcome::Failed(why) => Err(RuntimeError::Failed(why)),
     }
 }
 
@@ -112,16 +112,16 @@ async fn write_sizes(mut sizes: mpsc::Receiver<(u16, u16)>, to: StreamWriter) {
 }
 
 /// Ends a connection when its user is gone.
-struct Guard(Option<AbortHandle>);
+struct AbortGuard(Option<AbortHandle>);
 
-impl Guard {
+impl AbortGuard {
     /// Lets it come to its own end.
     fn leave(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Guard {
+impl Drop for AbortGuard {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -134,7 +134,7 @@ struct Forward {
     read: DuplexStream,
     write: DuplexStream,
     why: BoxFuture<'static, String>,
-    _guard: Guard,
+    _guard: AbortGuard,
 }
 
 impl AsyncRead for Forward {
@@ -174,25 +174,32 @@ impl AsyncWrite for Forward {
 }
 
 /// A connection whose streams are opened before bytes are carried.
-struct Wire {
-    connection: Connection,
+struct StreamingConnection {
+    connection: SpdyConnection,
     /// What carries bytes between pipes and streams.
     pumps: Vec<BoxFuture<'static, ()>>,
 }
 
-impl Wire {
-    async fn open(address: &str, protocol: &str) -> Result<Wire, RuntimeError> {
+impl StreamingConnection {
+    async fn open(address: &str, protocol: &str) -> Result<StreamingConnection, RuntimeError> {
         let socket = upgrade(address, protocol).await?;
-        Ok(Wire { connection: Connection::start(socket, Role::Client), pumps: Vec::new() })
+        Ok(StreamingConnection {
+            connection: SpdyConnection::start(socket, SpdyRole::Client),
+            pumps: Vec::new(),
+        })
     }
 
-    async fn stream(&mut self, headers: &[(&str, &str)]) -> Result<Stream, RuntimeError> {
+    async fn stream(&mut self, headers: &[(&str, &str)]) -> Result<SpdyStream, RuntimeError> {
         let opened = self.connection.open(Headers::new(headers)).await;
         opened.map_err(|gone| RuntimeError::Away(gone.to_string()))
     }
 
     /// A stream of a kind, if it is wanted.
-    async fn wanted(&mut self, wanted: bool, kind: &str) -> Result<Option<Stream>, RuntimeError> {
+    async fn wanted(
+        &mut self,
+        wanted: bool,
+        kind: &str,
+    ) -> Result<Option<SpdyStream>, RuntimeError> {
         if wanted { self.stream(&[("streamType", kind)]).await.map(Some) } else { Ok(None) }
     }
 
@@ -228,13 +235,13 @@ impl Wire {
     }
 
     /// Carries bytes until the runtime closes the connection or the guard says so.
-    fn run(self) -> Guard {
+    fn run(self) -> AbortGuard {
         let task = tokio::spawn(async move {
             let gone = self.connection.gone();
             // When all pipes are at their end, the runtime closes.
             tokio::join!(futures::future::join_all(self.pumps), gone);
         });
-        Guard(Some(task.abort_handle()))
+        AbortGuard(Some(task.abort_handle()))
     }
 }
 

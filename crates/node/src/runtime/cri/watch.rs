@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tonic::{Code, Status, Streaming};
 
-use super::client::{Client, USUAL, failed};
+use super::client::{CriClient, USUAL, failed};
 use super::messages as cri;
 use crate::runtime::RuntimeError;
 
@@ -18,8 +18,8 @@ const LOOK_DESPITE_EVENTS: Duration = Duration::from_secs(30);
 
 /// Sandboxes and containers with these labels.
 pub(super) async fn list(
-    client: &Client,
-    labels: &cri::Words,
+    client: &CriClient,
+    labels: &cri::StringMap,
 ) -> Result<(Vec<cri::ListedSandbox>, Vec<cri::ListedContainer>), RuntimeError> {
     let question =
         cri::ListSandboxesRequest { filter: Some(cri::SandboxFilter { labels: labels.clone() }) };
@@ -36,8 +36,12 @@ pub(super) async fn list(
 }
 
 /// Tells which sandboxes changed, for as long as anybody lets it run.
-pub(super) async fn watch(client: Client, labels: cri::Words, changes: broadcast::Sender<String>) {
-    let mut seen = Seen::default();
+pub(super) async fn watch(
+    client: CriClient,
+    labels: cri::StringMap,
+    changes: broadcast::Sender<String>,
+) {
+    let mut seen = SandboxStates::default();
     let mut has_events = true;
     loop {
         if has_events {
@@ -53,16 +57,16 @@ pub(super) async fn watch(client: Client, labels: cri::Words, changes: broadcast
     }
 }
 
-async fn subscribe(client: &Client) -> Result<Streaming<cri::ContainerEvent>, Status> {
+async fn subscribe(client: &CriClient) -> Result<Streaming<cri::ContainerEvent>, Status> {
     client.stream("/runtime.v1.RuntimeService/GetContainerEvents", cri::Nothing {}).await
 }
 
 /// Passes events on until they end.
 async fn follow(
     mut events: Streaming<cri::ContainerEvent>,
-    client: &Client,
-    labels: &cri::Words,
-    seen: &mut Seen,
+    client: &CriClient,
+    labels: &cri::StringMap,
+    seen: &mut SandboxStates,
     changes: &broadcast::Sender<String>,
 ) {
     loop {
@@ -81,9 +85,9 @@ async fn follow(
 /// Compares with what was there before, and says whether the runtime is there: one that is away changes
 /// nothing.
 async fn look(
-    client: &Client,
-    labels: &cri::Words,
-    seen: &mut Seen,
+    client: &CriClient,
+    labels: &cri::StringMap,
+    seen: &mut SandboxStates,
     changes: &broadcast::Sender<String>,
 ) -> bool {
     let (sandboxes, containers) = match list(client, labels).await {
@@ -102,9 +106,9 @@ async fn look(
 
 /// Sandbox and state of everything, by id.
 #[derive(Default)]
-struct Seen(BTreeMap<String, (String, i32)>);
+struct SandboxStates(BTreeMap<String, (String, i32)>);
 
-impl Seen {
+impl SandboxStates {
     /// Takes a new look and says which sandboxes changed.
     fn replace(
         &mut self,
@@ -139,7 +143,7 @@ mod tests {
             state,
         };
         let told = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join(" ");
-        let mut seen = Seen::default();
+        let mut seen = SandboxStates::default();
         let both = [sandbox("a", 0), sandbox("b", 0)];
         assert_eq!(told(seen.replace(&both, &[container("x", "a", 1)])), "a b");
         assert_eq!(told(seen.replace(&both, &[container("x", "a", 1)])), "");

@@ -1,26 +1,26 @@
 //! Control groups: where a container's limits are written, in both versions of the kernel's
 //! interface, and whether the kernel ended somebody for want of memory. Where the folders cannot be
-//! written there are no limits, and [`Groups::find`] says why.
+//! written there are no limits, and [`CgroupHierarchy::find`] says why.
 
 use std::path::{Path, PathBuf};
 
-use crate::runtime::Limits;
+use crate::runtime::ContainerLimits;
 
 /// A group's folder and what is written to its files.
-pub(super) type Group = (PathBuf, Vec<(String, String)>);
+pub(super) type CgroupSettings = (PathBuf, Vec<(String, String)>);
 
 /// Where groups can be made on this node.
 #[derive(Debug, Clone)]
-pub(super) enum Groups {
+pub(super) enum CgroupHierarchy {
     /// One tree for all.
     Unified(PathBuf),
     /// A tree for memory, one for processors and one for the number of processes.
     Split { memory: Option<PathBuf>, cpu: Option<PathBuf>, pids: Result<PathBuf, String> },
 }
 
-impl Groups {
+impl CgroupHierarchy {
     /// Looks for folders that can be written.
-    pub(super) fn find() -> Result<Groups, String> {
+    pub(super) fn find() -> Result<CgroupHierarchy, String> {
         let own = std::fs::read_to_string("/proc/self/cgroup").map_err(|e| e.to_string())?;
         let root = Path::new("/sys/fs/cgroup");
         if root.join("cgroup.controllers").exists() {
@@ -32,32 +32,38 @@ impl Groups {
         let pids = split(&mounts, "pids", &own);
         match (memory, cpu, pids) {
             (Err(why), Err(_), Err(_)) => Err(why),
-            (memory, cpu, pids) => Ok(Groups::Split { memory: memory.ok(), cpu: cpu.ok(), pids }),
+            (memory, cpu, pids) => {
+                Ok(CgroupHierarchy::Split { memory: memory.ok(), cpu: cpu.ok(), pids })
+            }
         }
     }
 
     /// Whether memory and processors can be limited; why not.
     pub(super) fn limit_resources(&self) -> Result<(), String> {
         match self {
-            Groups::Split { memory: None, .. } => Err("memory cannot be limited".to_owned()),
-            Groups::Split { cpu: None, .. } => Err("processors cannot be limited".to_owned()),
-            Groups::Unified(_) | Groups::Split { .. } => Ok(()),
+            CgroupHierarchy::Split { memory: None, .. } => {
+                Err("memory cannot be limited".to_owned())
+            }
+            CgroupHierarchy::Split { cpu: None, .. } => {
+                Err("processors cannot be limited".to_owned())
+            }
+            CgroupHierarchy::Unified(_) | CgroupHierarchy::Split { .. } => Ok(()),
         }
     }
 
     /// Whether the number of processes can be limited; why not.
     pub(super) fn limit_processes(&self) -> Result<(), String> {
         match self {
-            Groups::Unified(_) => Ok(()),
-            Groups::Split { pids, .. } => pids.as_ref().map(drop).map_err(Clone::clone),
+            CgroupHierarchy::Unified(_) => Ok(()),
+            CgroupHierarchy::Split { pids, .. } => pids.as_ref().map(drop).map_err(Clone::clone),
         }
     }
 
     /// Removes the groups of a container whose shim could not.
     pub(super) fn clear(&self, id: &str) {
         let roots = match self {
-            Groups::Unified(root) => vec![root],
-            Groups::Split { memory, cpu, pids } => {
+            CgroupHierarchy::Unified(root) => vec![root],
+            CgroupHierarchy::Split { memory, cpu, pids } => {
                 memory.iter().chain(cpu).chain(pids.as_ref().ok()).collect()
             }
         };
@@ -67,14 +73,19 @@ impl Groups {
     }
 
     /// The groups of one container: all are limited in their number of processes.
-    pub(super) fn of(&self, id: &str, limits: &Limits, processes_max: u64) -> Vec<Group> {
+    pub(super) fn of(
+        &self,
+        id: &str,
+        limits: &ContainerLimits,
+        processes_max: u64,
+    ) -> Vec<CgroupSettings> {
         let processes = ("pids.max".to_owned(), processes_max.to_string());
         match self {
-            Groups::Unified(root) => {
+            CgroupHierarchy::Unified(root) => {
                 let settings = [vec![processes], unified_settings(limits)].concat();
                 vec![(root.join(id), settings)]
             }
-            Groups::Split { memory, cpu, pids } => {
+            CgroupHierarchy::Split { memory, cpu, pids } => {
                 let memory = memory.as_ref().map(|root| (root, memory_settings(limits)));
                 let cpu = cpu.as_ref().map(|root| (root, cpu_settings(limits)));
                 let pids = pids.as_ref().ok().map(|root| (root, vec![processes]));
@@ -92,7 +103,7 @@ impl Groups {
 
 /// Where one version rules, a group with members has no groups below it: ours are beside the
 /// agent's own, or at the top for root.
-fn unified(root: &Path, own: &str) -> Result<Groups, String> {
+fn unified(root: &Path, own: &str) -> Result<CgroupHierarchy, String> {
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     let near = root.join(own);
     let beside = near.parent().filter(|_| !own.is_empty()).unwrap_or(root);
@@ -104,7 +115,7 @@ fn unified(root: &Path, own: &str) -> Result<Groups, String> {
         match made.and_then(|()| {
             std::fs::write(ours.join("cgroup.subtree_control"), "+memory +cpu +pids")
         }) {
-            Ok(()) => return Ok(Groups::Unified(ours)),
+            Ok(()) => return Ok(CgroupHierarchy::Unified(ours)),
             Err(error) => why = format!("{}: {error}", ours.display()),
         }
     }
@@ -143,7 +154,7 @@ fn mounted(mounts: &str, kind: &str) -> Option<PathBuf> {
     })
 }
 
-fn unified_settings(limits: &Limits) -> Vec<(String, String)> {
+fn unified_settings(limits: &ContainerLimits) -> Vec<(String, String)> {
     let mut all = Vec::new();
     if let Some(memory) = limits.memory.filter(|memory| *memory > 0) {
         all.push(("memory.max".to_owned(), memory.to_string()));
@@ -161,7 +172,7 @@ fn unified_settings(limits: &Limits) -> Vec<(String, String)> {
     all
 }
 
-fn memory_settings(limits: &Limits) -> Vec<(String, String)> {
+fn memory_settings(limits: &ContainerLimits) -> Vec<(String, String)> {
     match limits.memory.filter(|memory| *memory > 0) {
         Some(memory) => vec![
             ("memory.limit_in_bytes".to_owned(), memory.to_string()),
@@ -171,7 +182,7 @@ fn memory_settings(limits: &Limits) -> Vec<(String, String)> {
     }
 }
 
-fn cpu_settings(limits: &Limits) -> Vec<(String, String)> {
+fn cpu_settings(limits: &ContainerLimits) -> Vec<(String, String)> {
     let mut all = Vec::new();
     if let Some(quota) = limits.cpu_quota.filter(|quota| *quota > 0) {
         all.push(("cpu.cfs_period_us".to_owned(), "100000".to_owned()));
@@ -184,7 +195,7 @@ fn cpu_settings(limits: &Limits) -> Vec<(String, String)> {
 }
 
 /// Whether the kernel ended a process of these groups because memory ran out.
-pub(super) fn out_of_memory(groups: &[Group]) -> bool {
+pub(super) fn out_of_memory(groups: &[CgroupSettings]) -> bool {
     groups.iter().any(|(folder, _)| {
         ["memory.events", "memory.oom_control"].iter().any(|file| {
             let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
@@ -201,36 +212,38 @@ mod tests {
 
     #[test]
     fn r141_limits_become_settings_of_either_version() {
-        let limits = Limits {
+        let limits = ContainerLimits {
             cpu_shares: Some(1024),
             cpu_quota: Some(50_000),
             memory: Some(1 << 20),
             oom_score: None,
         };
-        let unified = Groups::Unified("/g".into()).of("c", &limits, 4096);
+        let unified = CgroupHierarchy::Unified("/g".into()).of("c", &limits, 4096);
         assert_eq!(unified[0].0, Path::new("/g/c"));
         assert!(unified[0].1.contains(&("memory.max".to_owned(), "1048576".to_owned())));
         assert!(unified[0].1.contains(&("cpu.max".to_owned(), "50000 100000".to_owned())));
         assert!(unified[0].1.contains(&("cpu.weight".to_owned(), "39".to_owned())));
         let pids = Ok("/p".into());
-        let split = Groups::Split { memory: Some("/m".into()), cpu: Some("/c".into()), pids };
+        let split =
+            CgroupHierarchy::Split { memory: Some("/m".into()), cpu: Some("/c".into()), pids };
         assert_eq!(split.of("c", &limits, 4096).len(), 3);
     }
 
     #[test]
     fn r141_processes_are_limited_where_nothing_else_is() {
         let wanted = vec![("pids.max".to_owned(), "4096".to_owned())];
-        let best = Limits { cpu_shares: Some(2), ..Limits::default() };
-        for limits in [Limits::default(), best] {
-            let unified = Groups::Unified("/g".into()).of("c", &limits, 4096);
+        let best = ContainerLimits { cpu_shares: Some(2), ..ContainerLimits::default() };
+        for limits in [ContainerLimits::default(), best] {
+            let unified = CgroupHierarchy::Unified("/g".into()).of("c", &limits, 4096);
             assert_eq!(unified, [("/g/c".into(), wanted.clone())]);
             let pids = Ok("/p".into());
-            let split = Groups::Split { memory: Some("/m".into()), cpu: None, pids };
+            let split = CgroupHierarchy::Split { memory: Some("/m".into()), cpu: None, pids };
             assert_eq!(split.of("c", &limits, 4096), [("/p/c".into(), wanted.clone())]);
             assert_eq!(split.limit_processes(), Ok(()));
         }
-        let none = Groups::Split { memory: Some("/m".into()), cpu: None, pids: Err("no".into()) };
-        assert!(none.of("c", &Limits::default(), 4096).is_empty());
+        let none =
+            CgroupHierarchy::Split { memory: Some("/m".into()), cpu: None, pids: Err("no".into()) };
+        assert!(none.of("c", &ContainerLimits::default(), 4096).is_empty());
         assert_eq!(none.limit_processes(), Err("no".to_owned()));
     }
 

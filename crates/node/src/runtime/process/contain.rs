@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 
-use super::keep::Held;
-use super::link::Link;
+use super::link::ShimClient;
+use super::registry::ProcessContainer;
 use super::state::{self, ContainerRecord, SandboxRecord};
-use super::wire::{self, Ask, Exited, Tell, Wanted};
+use super::wire::{self, Exited, ShimRequest, ShimResponse, StreamOptions};
 use super::{ProcessRuntime, entries, listening, session, signal};
 use crate::runtime::{ContainerState, Duplex, Ran, RuntimeError};
 
@@ -41,7 +41,7 @@ impl ProcessRuntime {
     pub(super) async fn make_container(
         &self,
         record: ContainerRecord,
-        order: wire::Order,
+        order: wire::LaunchSpec,
     ) -> Result<String, RuntimeError> {
         let folder = order.folder.clone();
         let id = record.id.clone();
@@ -51,7 +51,7 @@ impl ProcessRuntime {
             .map_err(|error| RuntimeError::Failed(format!("{}: {error}", folder.display())))?;
         match self.make(&folder, order, &title).await {
             Ok((link, init)) => {
-                self.keep.add(Held::made(record, folder, link, init));
+                self.keep.add(ProcessContainer::made(record, folder, link, init));
                 Ok(id)
             }
             Err(error) => {
@@ -64,14 +64,14 @@ impl ProcessRuntime {
     pub(super) async fn start_container(&self, id: &str) -> Result<(), RuntimeError> {
         let link = self.keep.link(id)?;
         let failed = |error: std::io::Error| RuntimeError::Failed(format!("start: {error}"));
-        link.ask(&Ask::Go).await.map_err(failed)?;
+        link.ask(&ShimRequest::Go).await.map_err(failed)?;
         match link.hear().await.map_err(failed)? {
-            Some(Tell::Running(running)) => {
+            Some(ShimResponse::Running(running)) => {
                 self.keep.runs(id, &running);
                 self.keep.follow(id, link);
                 Ok(())
             }
-            Some(Tell::Failed { command, message }) => {
+            Some(ShimResponse::Failed { command, message }) => {
                 let now = jiff::Timestamp::now();
                 let exited = Exited {
                     started: now,
@@ -134,13 +134,13 @@ impl ProcessRuntime {
         Err(RuntimeError::Failed(format!("container {id:.12} does not end")))
     }
 
-    pub(super) fn session_link(&self, container: &str) -> Result<Link, RuntimeError> {
+    pub(super) fn session_link(&self, container: &str) -> Result<ShimClient, RuntimeError> {
         let (record, state) = self.keep.look(container)?;
         if !matches!(state, ContainerState::Running { .. }) {
             return Err(RuntimeError::Failed(format!("container {} is not running", record.name)));
         }
         let folder = self.keep.folder(container)?;
-        Link::connect(&folder).map_err(|error| RuntimeError::Away(error.to_string()))
+        ShimClient::connect(&folder).map_err(|error| RuntimeError::Away(error.to_string()))
     }
 
     /// A connection to a port on which a process of the pod listens, and to no other of the node (R148).
@@ -186,8 +186,8 @@ impl ProcessRuntime {
         timeout: Duration,
     ) -> Result<Ran, RuntimeError> {
         let link = self.session_link(container)?;
-        let wanted = Wanted { stdout: true, joined: true, ..Wanted::default() };
-        let ask = Ask::Exec { command: command.to_vec(), wanted };
+        let wanted = StreamOptions { stdout: true, joined: true, ..StreamOptions::default() };
+        let ask = ShimRequest::Exec { command: command.to_vec(), wanted };
         let mut session = session::open(link, &ask, false).await?;
         let mut output = Vec::new();
         let mut rest = Vec::new();

@@ -12,16 +12,16 @@ pub(super) fn check(digest: &str, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Bytes whose digest is looked at when they were read to the end.
-pub(super) struct Checked<R> {
+pub(super) struct DigestReader<R> {
     bytes: R,
     digest: String,
     context: Context,
 }
 
-impl<R: Read> Checked<R> {
-    pub(super) fn new(digest: &str, bytes: R) -> io::Result<Checked<R>> {
+impl<R: Read> DigestReader<R> {
+    pub(super) fn new(digest: &str, bytes: R) -> io::Result<DigestReader<R>> {
         let context = Context::new(algorithm(digest)?);
-        Ok(Checked { bytes, digest: digest.to_owned(), context })
+        Ok(DigestReader { bytes, digest: digest.to_owned(), context })
     }
 
     /// Reads what is left; an error if all of it together is something else.
@@ -31,7 +31,7 @@ impl<R: Read> Checked<R> {
     }
 }
 
-impl<R: Read> Read for Checked<R> {
+impl<R: Read> Read for DigestReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.bytes.read(buffer)?;
         self.context.update(buffer.get(..count).unwrap_or_default());
@@ -75,11 +75,11 @@ mod tests {
     fn r140a_a_digest_is_of_all_bytes_also_of_those_nobody_read() {
         let digest = sha256(b"some bytes");
         assert!(check(&digest, b"some bytes").is_ok() && check(&digest, b"some byte").is_err());
-        let mut checked = Checked::new(&digest, b"some bytes".as_slice()).unwrap();
+        let mut checked = DigestReader::new(&digest, b"some bytes".as_slice()).unwrap();
         checked.read_exact(&mut [0; 4]).unwrap();
         assert!(checked.finish().is_ok());
-        assert!(Checked::new(&digest, b"some bytes!".as_slice()).unwrap().finish().is_err());
-        assert!(Checked::new("md5:00", b"".as_slice()).is_err());
+        assert!(DigestReader::new(&digest, b"some bytes!".as_slice()).unwrap().finish().is_err());
+        assert!(DigestReader::new("md5:00", b"".as_slice()).is_err());
         assert!(check("sha256", b"").is_err());
     }
 }

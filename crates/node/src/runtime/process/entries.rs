@@ -32,7 +32,7 @@ pub(super) fn get(
 ) -> io::Result<PathBuf> {
     let entry = cache.join(digest.replace(':', "-"));
     let root = entry.join("root");
-    let _turn = Turn::take(&entry);
+    let _turn = EntryGuard::take(&entry);
     let complete = is_complete(&entry, digest);
     let damaged = if complete { damage(&entry) } else { None };
     if complete && damaged.is_none() {
@@ -120,20 +120,20 @@ impl Drop for Fresh {
 }
 
 /// The right to make an entry, until this is dropped.
-struct Turn(PathBuf);
+struct EntryGuard(PathBuf);
 
-impl Turn {
-    fn take(entry: &Path) -> Turn {
+impl EntryGuard {
+    fn take(entry: &Path) -> EntryGuard {
         let mut making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         while making.contains(entry) {
             making = MADE.wait(making).unwrap_or_else(PoisonError::into_inner);
         }
         making.insert(entry.to_owned());
-        Turn(entry.to_owned())
+        EntryGuard(entry.to_owned())
     }
 }
 
-impl Drop for Turn {
+impl Drop for EntryGuard {
     fn drop(&mut self) {
         MAKING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
         MADE.notify_all();

@@ -39,7 +39,7 @@ pub struct Images {
 
 /// An image as this runtime sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ResolvedImage {
     pub(super) root: Root,
     pub(super) entrypoint: Vec<String>,
     pub(super) command: Vec<String>,
@@ -66,15 +66,15 @@ impl Images {
         name: &str,
         cache: &Path,
         pulling: &Pulling,
-    ) -> Result<Found, RuntimeError> {
+    ) -> Result<ResolvedImage, RuntimeError> {
         let plain = check(name)?;
         if plain == "host" {
-            return Ok(Found::default());
+            return Ok(ResolvedImage::default());
         }
         if let Some((_, command)) =
             self.map.iter().find(|(pattern, _)| matches(pattern, name) || matches(pattern, plain))
         {
-            return Ok(Found { command: command.clone(), ..Found::default() });
+            return Ok(ResolvedImage { command: command.clone(), ..ResolvedImage::default() });
         }
         if let Some(found) = self.in_folders(name, plain, cache, pulling)? {
             return Ok(found);
@@ -82,7 +82,7 @@ impl Images {
         let usual = USUAL.iter().find(|(usual, _)| !self.bare && *usual == plain);
         if let Some((_, command)) = usual {
             let command = command.iter().map(|&part| part.to_owned()).collect();
-            return Ok(Found { command, ..Found::default() });
+            return Ok(ResolvedImage { command, ..ResolvedImage::default() });
         }
         Err(RuntimeError::Image {
             reason: "ErrImagePull",
@@ -100,7 +100,7 @@ impl Images {
         plain: &str,
         cache: &Path,
         pulling: &Pulling,
-    ) -> Result<Option<Found>, RuntimeError> {
+    ) -> Result<Option<ResolvedImage>, RuntimeError> {
         for (image, folder) in &self.folders {
             match image {
                 Some(image) if matches(image, name) || matches(image, plain) => {
@@ -188,7 +188,10 @@ mod tests {
             ..Images::default()
         };
         let cache = Path::new("/nowhere");
-        assert_eq!(images.find("host", cache, &Pulling::default()).unwrap(), Found::default());
+        assert_eq!(
+            images.find("host", cache, &Pulling::default()).unwrap(),
+            ResolvedImage::default()
+        );
         assert_eq!(
             images.find("nginx:1.27", cache, &Pulling::default()).unwrap().command,
             ["sleep", "5"]

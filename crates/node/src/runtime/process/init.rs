@@ -9,18 +9,18 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use serde::{Deserialize, Serialize};
 
-use super::launch::{self, Streams};
+use super::launch::{self, ProcessStreams};
 use super::raw::{self, Alone};
 use super::root::{self, Entered};
 use super::users;
-use super::wire::{self, Inbox, Order, Process};
+use super::wire::{self, Inbox, LaunchSpec, Process};
 
 /// The signal by which a shim asks for the end of all, where killing this process would not do.
 pub(super) const END_ALL: i32 = 64;
 
 /// What the first process says to its shim.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Report {
+pub(super) enum InitReport {
     /// All is set up; the folder of terminals, if there is one, and the terminal, if one was asked
     /// for, come along.
     Ready { devices: bool, terminal: bool },
@@ -33,8 +33,8 @@ pub(super) enum Report {
 /// The whole life of the first process.
 pub(super) fn live(
     alone: Alone,
-    order: &Order,
-    streams: Option<Streams>,
+    order: &LaunchSpec,
+    streams: Option<ProcessStreams>,
     users: Option<&OwnedFd>,
     shim: &UnixStream,
 ) -> ! {
@@ -63,12 +63,12 @@ pub(super) fn live(
     // Orphans of the command come here, as they do to the first process of a namespace.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     if order.command.is_empty() {
-        let _ = wire::send(shim, &Report::Running, &[]);
+        let _ = wire::send(shim, &InitReport::Running, &[]);
         raw::exit(wait(None));
     }
     match start(alone, order, streams) {
         Ok(command) => {
-            let _ = wire::send(shim, &Report::Running, &[]);
+            let _ = wire::send(shim, &InitReport::Running, &[]);
             raw::exit(wait(Some(command)))
         }
         Err((command, message)) => fail(shim, command, message),
@@ -81,16 +81,16 @@ fn end_with_shim() {
 }
 
 fn fail(shim: &UnixStream, command: bool, message: String) -> ! {
-    let _ = wire::send(shim, &Report::Failed { command, message }, &[]);
+    let _ = wire::send(shim, &InitReport::Failed { command, message }, &[]);
     raw::exit(128)
 }
 
 fn set_up(
-    order: &Order,
-    streams: Option<Streams>,
+    order: &LaunchSpec,
+    streams: Option<ProcessStreams>,
     users: Option<&OwnedFd>,
     shim: &UnixStream,
-) -> Result<(Streams, Option<Entered>), String> {
+) -> Result<(ProcessStreams, Option<Entered>), String> {
     let walls = &order.walls;
     let mut flags = UnshareFlags::empty();
     flags.set(UnshareFlags::NEWNS, walls.mount);
@@ -130,7 +130,7 @@ fn set_up(
         (None, None) => return Err("there are no terminals here".to_owned()),
     };
     let descriptors: Vec<_> = devices.iter().chain(&ours).map(|held| held.as_fd()).collect();
-    let ready = Report::Ready { devices: devices.is_some(), terminal: ours.is_some() };
+    let ready = InitReport::Ready { devices: devices.is_some(), terminal: ours.is_some() };
     wire::send(shim, &ready, &descriptors).map_err(|error| format!("tell the shim: {error}"))?;
     Ok((streams, entered))
 }
@@ -147,7 +147,7 @@ fn open_terminals() -> Option<OwnedFd> {
     rustix::fs::open("/dev/pts", flags, Mode::empty()).ok()
 }
 
-fn start(alone: Alone, order: &Order, streams: Streams) -> Result<Pid, (bool, String)> {
+fn start(alone: Alone, order: &LaunchSpec, streams: ProcessStreams) -> Result<Pid, (bool, String)> {
     let ours = |error: io::Error| (false, format!("start the command: {error}"));
     match spawn(alone, order, &order.command, streams, || Ok(())).map_err(ours)? {
         Ok(pid) => Ok(pid),
@@ -158,9 +158,9 @@ fn start(alone: Alone, order: &Order, streams: Streams) -> Result<Pid, (bool, St
 /// Makes a process that becomes a command. The outer failure is ours, the inner the command's.
 pub(super) fn spawn(
     alone: Alone,
-    order: &Order,
+    order: &LaunchSpec,
     command: &[String],
-    streams: Streams,
+    streams: ProcessStreams,
     before: impl FnOnce() -> Result<(), String>,
 ) -> io::Result<Result<Pid, String>> {
     // Closed by the kernel when the command is there; what is written to it is why it is not.

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 
 /// One thing of an inventory.
 #[derive(Debug, PartialEq, Eq)]
-struct Item {
+struct InventoryEntry {
     kind: u8,
     length: u64,
     path: PathBuf,
 }
 
-impl Item {
+impl InventoryEntry {
     /// What is at a path now; a length counts for files and links only.
-    fn at(root: &Path, path: PathBuf) -> io::Result<Item> {
+    fn at(root: &Path, path: PathBuf) -> io::Result<InventoryEntry> {
         let seen = std::fs::symlink_metadata(root.join(&path))?;
         let kind = seen.file_type();
         let (kind, length) = match (kind.is_dir(), kind.is_file(), kind.is_symlink()) {
@@ -31,7 +31,7 @@ impl Item {
             (.., true) => (b'l', seen.len()),
             _ => (b'o', 0),
         };
-        Ok(Item { kind, length, path })
+        Ok(InventoryEntry { kind, length, path })
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn take(root: &Path) -> io::Result<Vec<u8>> {
 
 fn walk(root: &Path, within: &Path, text: &mut Vec<u8>) -> io::Result<()> {
     for entry in std::fs::read_dir(root.join(within))? {
-        let item = Item::at(root, within.join(entry?.file_name()))?;
+        let item = InventoryEntry::at(root, within.join(entry?.file_name()))?;
         text.push(item.kind);
         text.extend(format!("{} ", item.length).bytes());
         text.extend(item.path.as_os_str().as_bytes());
@@ -56,13 +56,13 @@ fn walk(root: &Path, within: &Path, text: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn read(text: &[u8]) -> impl Iterator<Item = Item> {
+fn read(text: &[u8]) -> impl Iterator<Item = InventoryEntry> {
     text.split(|byte| *byte == 0).filter_map(|line| {
         let (kind, rest) = line.split_first()?;
         let blank = rest.iter().position(|byte| *byte == b' ')?;
         let length = std::str::from_utf8(rest.get(..blank)?).ok()?.parse().ok()?;
         let path = std::ffi::OsString::from_vec(rest.get(blank + 1..)?.to_owned());
-        Some(Item { kind: *kind, length, path: path.into() })
+        Some(InventoryEntry { kind: *kind, length, path: path.into() })
     })
 }
 
@@ -71,8 +71,8 @@ pub(super) fn is_whole(root: &Path, inventory: &[u8]) -> bool {
     read(inventory).all(|item| is_there(root, &item))
 }
 
-fn is_there(root: &Path, item: &Item) -> bool {
-    Item::at(root, item.path.clone()).is_ok_and(|now| {
+fn is_there(root: &Path, item: &InventoryEntry) -> bool {
+    InventoryEntry::at(root, item.path.clone()).is_ok_and(|now| {
         // Agents before this one did not tell who may be run.
         let former = item.kind == b'f' && now.kind == b'x' && now.length == item.length;
         now == *item || former

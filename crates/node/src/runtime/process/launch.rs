@@ -15,21 +15,21 @@ use rustix::fs::FileType;
 use rustix::process::{DumpableBehavior, Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::wire::Order;
+use super::wire::LaunchSpec;
 use super::{raw, seccomp};
 
 /// What a process has as input, output and error.
-pub(super) struct Streams {
+pub(super) struct ProcessStreams {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     pub(super) tty: bool,
 }
 
-impl Streams {
+impl ProcessStreams {
     /// Gives them to the user of the command, so that it can open `/dev/stdout` again. Whoever calls has
     /// a name for that user. Only pipes and terminals are the command's own: `/dev/null` is the node's.
-    pub(super) fn give(&self, order: &Order) {
+    pub(super) fn give(&self, order: &LaunchSpec) {
         let uid = order.walls.first_id().unwrap_or(0).saturating_add(order.uid);
         for stream in [&self.stdin, &self.stdout, &self.stderr] {
             let is_pipe = rustix::fs::fstat(stream)
@@ -43,14 +43,18 @@ impl Streams {
 
 /// Sets how likely the kernel ends this process first. To ask to be spared takes a privilege of the
 /// node; to do without it is no reason to fail.
-pub(super) fn set_oom_score(order: &Order) {
+pub(super) fn set_oom_score(order: &LaunchSpec) {
     if let Some(score) = order.oom_score {
         let _ = std::fs::write("/proc/self/oom_score_adj", score.to_string());
     }
 }
 
 /// Becomes the command; comes back only with the reason why not.
-pub(super) fn become_command(order: &Order, command: &[String], streams: &Streams) -> String {
+pub(super) fn become_command(
+    order: &LaunchSpec,
+    command: &[String],
+    streams: &ProcessStreams,
+) -> String {
     if let Err(error) = raw::close_others_on_exec() {
         return format!("keep descriptors of the node from the command: {error}");
     }
@@ -66,24 +70,24 @@ pub(super) fn become_command(order: &Order, command: &[String], streams: &Stream
     }
 }
 
-fn prepare(order: &Order, streams: &Streams) -> Result<(), String> {
+fn prepare(order: &LaunchSpec, streams: &ProcessStreams) -> Result<(), String> {
     // A process that leads a session already keeps it.
     let _ = rustix::process::setsid();
     if streams.tty {
-        told("take the terminal", rustix::process::ioctl_tiocsctty(&streams.stdin))?;
+        with_context("take the terminal", rustix::process::ioctl_tiocsctty(&streams.stdin))?;
     }
-    told("standard input", rustix::stdio::dup2_stdin(&streams.stdin))?;
-    told("standard output", rustix::stdio::dup2_stdout(&streams.stdout))?;
-    told("standard error", rustix::stdio::dup2_stderr(&streams.stderr))?;
-    told("let signals through", raw::release_signals())?;
+    with_context("standard input", rustix::stdio::dup2_stdin(&streams.stdin))?;
+    with_context("standard output", rustix::stdio::dup2_stdout(&streams.stdout))?;
+    with_context("standard error", rustix::stdio::dup2_stderr(&streams.stderr))?;
+    with_context("let signals through", raw::release_signals())?;
     become_user(order)
 }
 
-fn told<T>(what: &str, done: Result<T, impl std::fmt::Display>) -> Result<T, String> {
+fn with_context<T>(what: &str, done: Result<T, impl std::fmt::Display>) -> Result<T, String> {
     done.map_err(|error| format!("{what}: {error}"))
 }
 
-fn become_user(order: &Order) -> Result<(), String> {
+fn become_user(order: &LaunchSpec) -> Result<(), String> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     limit_processes(order)?;
     if !order.no_new_privileges {
@@ -104,44 +108,44 @@ fn become_user(order: &Order) -> Result<(), String> {
     // With one user in the namespace there is nothing to change to.
     if !order.walls.single {
         let groups: Vec<Gid> = order.groups.iter().copied().map(Gid::from_raw).collect();
-        told("set groups", rustix::thread::set_thread_groups(&groups))?;
+        with_context("set groups", rustix::thread::set_thread_groups(&groups))?;
         let gid = Gid::from_raw(gid);
-        told("set the group", rustix::thread::set_thread_res_gid(gid, gid, gid))?;
+        with_context("set the group", rustix::thread::set_thread_res_gid(gid, gid, gid))?;
         let uid = Uid::from_raw(order.uid);
-        told("set the user", rustix::thread::set_thread_res_uid(uid, uid, uid))?;
+        with_context("set the user", rustix::thread::set_thread_res_uid(uid, uid, uid))?;
     }
     if let (0, Some(bits)) = (order.uid, order.capabilities) {
-        let have = told("read capabilities", rustix::thread::capabilities(None))?;
+        let have = with_context("read capabilities", rustix::thread::capabilities(None))?;
         let keep = CapabilitySet::from_bits_retain(bits) & have.permitted;
         let inheritable = CapabilitySet::empty();
         let sets = CapabilitySets { effective: keep, permitted: keep, inheritable };
-        told("set capabilities", rustix::thread::set_capabilities(None, sets))?;
+        with_context("set capabilities", rustix::thread::set_capabilities(None, sets))?;
     }
     if order.no_new_privileges {
-        told("give up new privileges", rustix::thread::set_no_new_privs(true))?;
+        with_context("give up new privileges", rustix::thread::set_no_new_privs(true))?;
     }
     // A change of user forgets this, so it comes last: no command outlives who started it.
     let signal = Some(rustix::process::Signal::KILL);
-    told("end with the shim", rustix::process::set_parent_process_death_signal(signal))
+    with_context("end with the shim", rustix::process::set_parent_process_death_signal(signal))
 }
 
 /// Counted by the kernel for each user of each user namespace, so that pods do not share it.
-fn limit_processes(order: &Order) -> Result<(), String> {
+fn limit_processes(order: &LaunchSpec) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit};
     let Some(max) = order.processes_max else { return Ok(()) };
     let had = rustix::process::getrlimit(Resource::Nproc).maximum;
     let max = had.map_or(max, |had| had.min(max));
     let limit = Rlimit { current: Some(max), maximum: Some(max) };
-    told("limit processes", rustix::process::setrlimit(Resource::Nproc, limit))
+    with_context("limit processes", rustix::process::setrlimit(Resource::Nproc, limit))
 }
 
-fn filter_calls(order: &Order) -> Result<(), String> {
+fn filter_calls(order: &LaunchSpec) -> Result<(), String> {
     if !order.filter_calls {
         return Ok(());
     }
     let all = CapabilitySet::all();
     let capabilities = order.capabilities.map_or(all, CapabilitySet::from_bits_retain);
-    told("filter calls to the kernel", seccomp::restrict(capabilities))
+    with_context("filter calls to the kernel", seccomp::restrict(capabilities))
 }
 
 /// The group of a user by the container's own list of users; 0 if it has no entry.
@@ -175,7 +179,7 @@ fn user_entry(users: &str, uid: u32) -> Option<Vec<&str>> {
         .find(|fields| fields.get(2).is_some_and(|field| *field == uid))
 }
 
-fn run(order: &Order, command: &[String]) -> String {
+fn run(order: &LaunchSpec, command: &[String]) -> String {
     let Some((name, arguments)) = command.split_first() else {
         return "no command".to_owned();
     };
@@ -212,7 +216,7 @@ fn home(uid: u32) -> OsString {
 }
 
 /// Where the command is, by the container's own `PATH`.
-fn find(name: &str, order: &Order) -> Result<PathBuf, String> {
+fn find(name: &str, order: &LaunchSpec) -> Result<PathBuf, String> {
     if name.contains('/') {
         return match std::fs::metadata(name) {
             Err(error) => Err(format!("exec: {name:?}: {}", plain(&error))),
@@ -260,10 +264,10 @@ pub(super) fn terminal(devices: BorrowedFd<'_>) -> io::Result<(OwnedFd, OwnedFd)
 }
 
 /// The same stream three times: a terminal.
-pub(super) fn terminal_streams(theirs: OwnedFd) -> io::Result<Streams> {
+pub(super) fn terminal_streams(theirs: OwnedFd) -> io::Result<ProcessStreams> {
     let stdout = rustix::io::fcntl_dupfd_cloexec(theirs.as_fd(), 3)?;
     let stderr = rustix::io::fcntl_dupfd_cloexec(theirs.as_fd(), 3)?;
-    Ok(Streams { stdin: theirs, stdout, stderr, tty: true })
+    Ok(ProcessStreams { stdin: theirs, stdout, stderr, tty: true })
 }
 
 #[cfg(test)]
@@ -279,8 +283,8 @@ mod tests {
 
     #[test]
     fn r144_a_command_is_found_by_the_containers_path_or_named_in_the_error() {
-        let path = ("PATH".to_owned(), crate::runtime::Hidden(b"/nowhere:/bin".to_vec()));
-        let order = Order { env: vec![path], ..Order::default() };
+        let path = ("PATH".to_owned(), crate::runtime::RedactedValue(b"/nowhere:/bin".to_vec()));
+        let order = LaunchSpec { env: vec![path], ..LaunchSpec::default() };
         assert_eq!(find("sh", &order).unwrap(), Path::new("/bin/sh"));
         let problem = find("no-such-command", &order).unwrap_err();
         assert_eq!(problem, "exec: \"no-such-command\": executable file not found in $PATH");

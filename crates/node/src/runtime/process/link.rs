@@ -9,28 +9,28 @@ use std::sync::{Mutex, PoisonError};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use super::wire::{self, Ask, Inbox, Tell};
+use super::wire::{self, Inbox, ShimRequest, ShimResponse};
 
 /// A connection to a shim.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ShimClient {
     socket: UnixStream,
     inbox: Mutex<Inbox>,
 }
 
-impl Link {
-    pub(super) fn new(socket: Plain) -> io::Result<Link> {
+impl ShimClient {
+    pub(super) fn new(socket: Plain) -> io::Result<ShimClient> {
         socket.set_nonblocking(true)?;
-        Ok(Link { socket: UnixStream::from_std(socket)?, inbox: Mutex::default() })
+        Ok(ShimClient { socket: UnixStream::from_std(socket)?, inbox: Mutex::default() })
     }
 
     /// Finds the shim of a container by its folder.
-    pub(super) fn connect(folder: &Path) -> io::Result<Link> {
+    pub(super) fn connect(folder: &Path) -> io::Result<ShimClient> {
         let held = std::fs::File::open(folder)?;
-        Link::new(Plain::connect(super::socket_name(&held))?)
+        ShimClient::new(Plain::connect(super::socket_name(&held))?)
     }
 
-    pub(super) async fn ask(&self, ask: &Ask) -> io::Result<()> {
+    pub(super) async fn ask(&self, ask: &ShimRequest) -> io::Result<()> {
         let bytes = wire::frame(ask)?;
         let mut rest: &[u8] = &bytes;
         while !rest.is_empty() {
@@ -45,7 +45,7 @@ impl Link {
     }
 
     /// The next thing the shim says; nothing when it is gone.
-    pub(super) async fn hear(&self) -> io::Result<Option<Tell>> {
+    pub(super) async fn hear(&self) -> io::Result<Option<ShimResponse>> {
         loop {
             if let Some(tell) = self.inbox().next()? {
                 return Ok(Some(tell));

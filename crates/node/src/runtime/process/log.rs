@@ -19,7 +19,7 @@ const LINE_MAX: usize = 16 << 10;
 
 /// Which stream a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum OutputStream {
     /// Standard output, or the terminal.
     Out,
     /// Standard error.
@@ -28,7 +28,7 @@ pub(super) enum Stream {
 
 /// The log of one container. It holds the folder, so a change of mounts does not lead it astray.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct ContainerLog {
     folder: OwnedFd,
     name: OsString,
     file: OwnedFd,
@@ -39,9 +39,9 @@ pub(super) struct Log {
     err: Vec<u8>,
 }
 
-impl Log {
+impl ContainerLog {
     /// Opens the log, made if it is not there.
-    pub(super) fn open(path: &Path, size_max: u64, files_max: usize) -> io::Result<Log> {
+    pub(super) fn open(path: &Path, size_max: u64, files_max: usize) -> io::Result<ContainerLog> {
         let parent = path.parent().ok_or_else(|| io::Error::other("a log needs a folder"))?;
         let name = path.file_name().ok_or_else(|| io::Error::other("a log needs a name"))?;
         std::fs::create_dir_all(parent)?;
@@ -49,14 +49,23 @@ impl Log {
         let folder = rustix::fs::open(parent, flags, Mode::empty())?;
         let (file, size) = open_file(&folder, name)?;
         let (out, err) = (Vec::new(), Vec::new());
-        Ok(Log { folder, name: name.to_owned(), file, size, size_max, files_max, out, err })
+        Ok(ContainerLog {
+            folder,
+            name: name.to_owned(),
+            file,
+            size,
+            size_max,
+            files_max,
+            out,
+            err,
+        })
     }
 
     /// Writes what a stream said at this time; a line that is not whole waits for its end.
-    pub(super) fn write(&mut self, stream: Stream, bytes: &[u8], now: jiff::Timestamp) {
+    pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], now: jiff::Timestamp) {
         let held = match stream {
-            Stream::Out => &mut self.out,
-            Stream::Err => &mut self.err,
+            OutputStream::Out => &mut self.out,
+            OutputStream::Err => &mut self.err,
         };
         let mut text = Vec::with_capacity(bytes.len() + 64);
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -67,10 +76,10 @@ impl Log {
     }
 
     /// Writes what is left of a stream that ended. Its last line had no end, so it gets none here either.
-    pub(super) fn finish(&mut self, stream: Stream, now: jiff::Timestamp) {
+    pub(super) fn finish(&mut self, stream: OutputStream, now: jiff::Timestamp) {
         let held = match stream {
-            Stream::Out => std::mem::take(&mut self.out),
-            Stream::Err => std::mem::take(&mut self.err),
+            OutputStream::Out => std::mem::take(&mut self.out),
+            OutputStream::Err => std::mem::take(&mut self.err),
         };
         if !held.is_empty() {
             let mut text = Vec::with_capacity(held.len() + 64);
@@ -101,7 +110,7 @@ impl Log {
         aside.push(now.strftime(".%Y%m%d-%H%M%S.%9f").to_string());
         rustix::fs::renameat(&self.folder, &self.name, &self.folder, &aside)?;
         (self.file, self.size) = open_file(&self.folder, &self.name)?;
-        let mut old = self.put_aside()?;
+        let mut old = self.rotated_files()?;
         let keep = self.files_max.saturating_sub(1);
         let surplus = old.len().saturating_sub(keep);
         for name in old.drain(..surplus) {
@@ -111,7 +120,7 @@ impl Log {
     }
 
     /// Files put aside, oldest first.
-    fn put_aside(&self) -> io::Result<Vec<OsString>> {
+    fn rotated_files(&self) -> io::Result<Vec<OsString>> {
         use std::os::unix::ffi::OsStrExt as _;
         let mut prefix = self.name.clone();
         prefix.push(".");
@@ -137,7 +146,7 @@ fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(OwnedFd, u64)> {
 }
 
 /// Moves whole lines, and the parts of a line that is too long, from `held` to `text`.
-fn take_lines(held: &mut Vec<u8>, stream: Stream, now: jiff::Timestamp, text: &mut Vec<u8>) {
+fn take_lines(held: &mut Vec<u8>, stream: OutputStream, now: jiff::Timestamp, text: &mut Vec<u8>) {
     let whole = held.last() == Some(&b'\n');
     if whole {
         held.pop();
@@ -157,10 +166,10 @@ fn take_lines(held: &mut Vec<u8>, stream: Stream, now: jiff::Timestamp, text: &m
     }
 }
 
-fn put_line(text: &mut Vec<u8>, stream: Stream, tag: u8, line: &[u8], now: jiff::Timestamp) {
+fn put_line(text: &mut Vec<u8>, stream: OutputStream, tag: u8, line: &[u8], now: jiff::Timestamp) {
     let name: &[u8] = match stream {
-        Stream::Out => b"stdout",
-        Stream::Err => b"stderr",
+        OutputStream::Out => b"stdout",
+        OutputStream::Err => b"stderr",
     };
     text.extend_from_slice(format!("{now:.9}").as_bytes());
     text.push(b' ');
@@ -195,12 +204,12 @@ mod tests {
     #[test]
     fn r115_a_line_has_time_stream_tag_and_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(&folder.path().join("0.log"), 1 << 20, 5).unwrap();
-        log.write(Stream::Out, b"one\ntw", now());
-        log.write(Stream::Err, b"bad\n", now());
-        log.write(Stream::Out, b"o\n\nlast", now());
-        log.finish(Stream::Out, now());
-        log.finish(Stream::Err, now());
+        let mut log = ContainerLog::open(&folder.path().join("0.log"), 1 << 20, 5).unwrap();
+        log.write(OutputStream::Out, b"one\ntw", now());
+        log.write(OutputStream::Err, b"bad\n", now());
+        log.write(OutputStream::Out, b"o\n\nlast", now());
+        log.finish(OutputStream::Out, now());
+        log.finish(OutputStream::Err, now());
         let text = &files(folder.path())[0].1;
         let at = "2026-11-15T14:30:00.500000000Z";
         assert_eq!(
@@ -214,12 +223,12 @@ mod tests {
     #[test]
     fn r115_a_long_line_is_split_and_marked_partial() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(&folder.path().join("0.log"), 1 << 20, 5).unwrap();
+        let mut log = ContainerLog::open(&folder.path().join("0.log"), 1 << 20, 5).unwrap();
         let long = "x".repeat(LINE_MAX * 2 + 5);
         for piece in long.as_bytes().chunks(1000) {
-            log.write(Stream::Out, piece, now());
+            log.write(OutputStream::Out, piece, now());
         }
-        log.write(Stream::Out, b"\n", now());
+        log.write(OutputStream::Out, b"\n", now());
         let text = &files(folder.path())[0].1;
         let tags: Vec<(&str, usize)> = text
             .lines()
@@ -234,10 +243,14 @@ mod tests {
     #[test]
     fn r115_full_files_are_put_aside_and_the_oldest_goes() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(&folder.path().join("0.log"), 100, 3).unwrap();
+        let mut log = ContainerLog::open(&folder.path().join("0.log"), 100, 3).unwrap();
         for number in 0..10_i64 {
             let later = now().checked_add(jiff::SignedDuration::from_millis(number)).unwrap();
-            log.write(Stream::Out, format!("line {number} {}\n", "y".repeat(30)).as_bytes(), later);
+            log.write(
+                OutputStream::Out,
+                format!("line {number} {}\n", "y".repeat(30)).as_bytes(),
+                later,
+            );
         }
         let all = files(folder.path());
         let lines: String = all.iter().map(|(_, text)| text.as_str()).collect();

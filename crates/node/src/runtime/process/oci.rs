@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::digest::{self, Checked};
-use super::image::Found;
+use super::digest::{self, DigestReader};
+use super::image::ResolvedImage;
 use super::wire::Root;
 use super::{entries, tar};
 use crate::runtime::{Pulling, RuntimeError};
@@ -40,16 +40,19 @@ pub(super) fn open(
     name: Option<&str>,
     cache: &Path,
     pulling: &Pulling,
-) -> Result<Found, RuntimeError> {
+) -> Result<ResolvedImage, RuntimeError> {
     if !is_layout(folder) {
         let path = folder.to_owned();
-        return Ok(Found { root: Root::Folder { path, read_only: false }, ..Found::default() });
+        return Ok(ResolvedImage {
+            root: Root::Folder { path, read_only: false },
+            ..ResolvedImage::default()
+        });
     }
     let failed = |error: io::Error| RuntimeError::Image {
         reason: "ErrImagePull",
         message: format!("image folder {}: {error}", folder.display()),
     };
-    let layout = Layout { folder };
+    let layout = OciLayout { folder };
     let (digest, manifest) = layout.manifest(name).map_err(failed)?;
     let config = layout.config(&manifest).map_err(failed)?;
     let unpack = |root: &Path| {
@@ -62,7 +65,7 @@ pub(super) fn open(
         list.filter_map(|word| word.as_str().map(str::to_owned)).collect()
     };
     let word = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(Found {
+    Ok(ResolvedImage {
         root: Root::Folder { path: root, read_only: false },
         entrypoint: words("Entrypoint"),
         command: words("Cmd"),
@@ -72,11 +75,11 @@ pub(super) fn open(
     })
 }
 
-struct Layout<'a> {
+struct OciLayout<'a> {
     folder: &'a Path,
 }
 
-impl Layout<'_> {
+impl OciLayout<'_> {
     fn blob(&self, digest: &str) -> io::Result<PathBuf> {
         let (kind, number) = digest.split_once(':').unwrap_or_default();
         let fits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -126,7 +129,7 @@ impl Layout<'_> {
             if kind.ends_with("zstd") {
                 return Err(io::Error::other("layers packed with zstd are not read"));
             }
-            let mut packed = Checked::new(digest, std::fs::File::open(self.blob(digest)?)?)?;
+            let mut packed = DigestReader::new(digest, std::fs::File::open(self.blob(digest)?)?)?;
             let file = io::BufReader::new(&mut packed);
             let unpacked = if kind.ends_with("gzip") {
                 tar::unpack(flate2::bufread::MultiGzDecoder::new(file), root)

@@ -23,28 +23,28 @@ use rustix::mount::{
 };
 
 use super::raw::{self, Restrict};
-use super::wire::{Order, Root};
+use super::wire::{LaunchSpec, Root};
 use crate::runtime::Mount;
 
 /// A link that leads to a link that leads to a link: more than this and it is a circle.
 const LINKS_MAX: usize = 16;
 
 /// What went wrong, and where.
-type Outcome<T> = Result<T, String>;
+type RootResult<T> = Result<T, String>;
 
-fn at<T>(what: impl std::fmt::Display, done: Result<T, impl std::fmt::Display>) -> Outcome<T> {
+fn at<T>(what: impl std::fmt::Display, done: Result<T, impl std::fmt::Display>) -> RootResult<T> {
     done.map_err(|error| format!("{what}: {error}"))
 }
 
 /// Builds the root of a container and moves this process there. `users` are those it will be entered
 /// with.
-pub(super) fn enter(order: &Order, users: Option<&OwnedFd>) -> Outcome<Entered> {
+pub(super) fn enter(order: &LaunchSpec, users: Option<&OwnedFd>) -> RootResult<Entered> {
     let slave = order.mounts.iter().any(|mount| mount.propagation.as_deref() != Some("None"));
     let slave = slave && order.mounts.iter().any(|mount| mount.propagation.is_some());
     let kind =
         if slave { MountPropagationFlags::DOWNSTREAM } else { MountPropagationFlags::PRIVATE };
     at("make mounts private", rustix::mount::mount_change("/", kind | MountPropagationFlags::REC))?;
-    let mut stage = Stage::begin(order, users)?;
+    let mut stage = RootBuilder::begin(order, users)?;
     stage.base(order)?;
     stage.kernel(order)?;
     stage.files(order)?;
@@ -59,7 +59,7 @@ pub(super) fn enter(order: &Order, users: Option<&OwnedFd>) -> Outcome<Entered> 
 
 /// Lets go of the node's files after [`enter`]: no command may run before. The kernel takes its time
 /// for this, and the agent need not wait for it.
-pub(super) fn let_go(entered: Entered) -> Outcome<()> {
+pub(super) fn let_go(entered: Entered) -> RootResult<()> {
     if entered == Entered::Stacked {
         at("leave the node", rustix::mount::unmount(".", UnmountFlags::DETACH))?;
     }
@@ -76,7 +76,7 @@ pub(super) enum Entered {
 }
 
 /// Without mounts of its own a container finds its volumes as links below a private folder.
-pub(super) fn link_all(order: &Order) -> Outcome<()> {
+pub(super) fn link_all(order: &LaunchSpec) -> RootResult<()> {
     let base = order.folder.join("root");
     at(base.display(), std::fs::create_dir_all(&base))?;
     for mount in &order.mounts {
@@ -91,7 +91,7 @@ pub(super) fn link_all(order: &Order) -> Outcome<()> {
 }
 
 /// A root in the making.
-struct Stage {
+struct RootBuilder {
     /// Where it is mounted until it is the root.
     path: PathBuf,
     /// The same, held.
@@ -110,8 +110,8 @@ struct Stage {
     privileged: bool,
 }
 
-impl Stage {
-    fn begin(order: &Order, users: Option<&OwnedFd>) -> Outcome<Stage> {
+impl RootBuilder {
+    fn begin(order: &LaunchSpec, users: Option<&OwnedFd>) -> RootResult<RootBuilder> {
         let path = order.folder.join("root");
         let scratch = order.folder.join("scratch");
         for folder in [&path, &scratch] {
@@ -139,7 +139,7 @@ impl Stage {
             }
         }
         let root = at(path.display(), open_folder(&path))?;
-        Ok(Stage {
+        Ok(RootBuilder {
             path,
             root,
             scratch,
@@ -151,7 +151,7 @@ impl Stage {
         })
     }
 
-    fn volume(&mut self, mount: &Mount) -> Outcome<()> {
+    fn volume(&mut self, mount: &Mount) -> RootResult<()> {
         let name = &mount.at;
         // A name that was resolved when the volume was looked at must not have become a link since.
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -180,7 +180,7 @@ impl Stage {
     }
 
     /// Closes what was open only while mounts found their places.
-    fn finish(&mut self, order: &Order) -> Outcome<()> {
+    fn finish(&mut self, order: &LaunchSpec) -> RootResult<()> {
         for cover in &self.covers {
             let path = at("a path", CString::new(link(cover)))?;
             at("close a layer", raw::restrict_recursive(&path, Restrict::CLOSED))?;
@@ -195,7 +195,7 @@ impl Stage {
         Ok(())
     }
 
-    fn pivot(self) -> Outcome<Entered> {
+    fn pivot(self) -> RootResult<Entered> {
         at("enter the root", rustix::process::fchdir(&self.root))?;
         if rustix::process::pivot_root(".", ".").is_ok() {
             return Ok(Entered::Stacked);
@@ -214,11 +214,11 @@ impl Stage {
     }
 
     /// The place of a mount, made if it is not there.
-    fn place(&mut self, path: &Path, folder: bool) -> Outcome<OwnedFd> {
+    fn place(&mut self, path: &Path, folder: bool) -> RootResult<OwnedFd> {
         self.place_within(path, folder, 0)
     }
 
-    fn place_within(&mut self, path: &Path, folder: bool, depth: usize) -> Outcome<OwnedFd> {
+    fn place_within(&mut self, path: &Path, folder: bool, depth: usize) -> RootResult<OwnedFd> {
         if depth > LINKS_MAX {
             return Err(format!("{}: too many links", path.display()));
         }
@@ -255,7 +255,7 @@ impl Stage {
         held: &OwnedFd,
         name: &OsStr,
         folder: bool,
-    ) -> Outcome<OwnedFd> {
+    ) -> RootResult<OwnedFd> {
         let owner = self.owner;
         let make = |held: &OwnedFd| {
             let made = if folder { folder_in(held, name) } else { file_in(held, name) }?;
@@ -407,7 +407,7 @@ fn populate(from: &Path, to: &Path, except: &[&str]) -> io::Result<()> {
 }
 
 /// The names of a path; a path that climbs is refused.
-fn normal(path: &Path) -> Outcome<Vec<&OsStr>> {
+fn normal(path: &Path) -> RootResult<Vec<&OsStr>> {
     let mut names = Vec::new();
     for component in path.components() {
         match component {

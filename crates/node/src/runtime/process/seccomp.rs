@@ -187,12 +187,13 @@ fn programs(capabilities: CapabilitySet) -> Result<[BpfProgram; 2], String> {
     make().map_err(|error: seccompiler::BackendError| error.to_string())
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn refused(capabilities: CapabilitySet) -> Result<Rules, seccompiler::BackendError> {
+fn refused(capabilities: CapabilitySet) -> Result<SeccompRules, seccompiler::BackendError> {
     let with = WITH_CAPABILITY.iter().chain(WITH_CAPABILITY_HERE);
     let missing = with.filter(|(one, _)| !one.intersects(capabilities)).flat_map(|(_, all)| *all);
-    let mut rules: Rules = NEVER.iter().chain(NEVER_HERE).chain(missing).map(whole).collect();
+    let mut rules: SeccompRules =
+        NEVER.iter().chain(NEVER_HERE).chain(missing).map(whole).collect();
     if !capabilities.contains(CapabilitySet::SYS_ADMIN) {
         let flags = NAMESPACES.iter().map(|flag| u64::from(flag.unsigned_abs()));
         let flags = flags.map(|flag| when(0, [(SeccompCmpOp::MaskedEq(flag), flag)]));
@@ -209,7 +210,7 @@ fn refused(capabilities: CapabilitySet) -> Result<Rules, seccompiler::BackendErr
     Ok(rules)
 }
 
-fn known() -> Rules {
+fn known() -> SeccompRules {
     // Its flags are in memory, where no filter looks; libraries fall back to `clone`.
     let calls = KNOWN.into_iter().flatten().filter(|call| *call != libc::SYS_clone3);
     calls.map(|call| whole(&call)).collect()

@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::link::Link;
+use super::link::ShimClient;
 use super::raw;
-use super::wire::{Ask, Tell};
-use crate::runtime::{Reader, RuntimeError, Session, Writer};
+use super::wire::{ShimRequest, ShimResponse};
+use crate::runtime::{OutputReader, RuntimeError, Session, StdinWriter};
 
 /// A terminal that somebody holds.
 #[derive(Clone)]
@@ -77,27 +77,31 @@ impl AsyncWrite for Terminal {
 }
 
 /// Asks a shim for streams and wraps what it sends.
-pub(super) async fn open(link: Link, ask: &Ask, stdin: bool) -> Result<Session, RuntimeError> {
+pub(super) async fn open(
+    link: ShimClient,
+    ask: &ShimRequest,
+    stdin: bool,
+) -> Result<Session, RuntimeError> {
     let failed = |error: io::Error| RuntimeError::Failed(format!("open streams: {error}"));
     link.ask(ask).await.map_err(failed)?;
     let (has_in, has_out, has_err, tty) = match link.hear().await.map_err(failed)? {
-        Some(Tell::Opened { stdin, stdout, stderr, tty }) => (stdin, stdout, stderr, tty),
-        Some(Tell::Failed { command: true, message }) => {
+        Some(ShimResponse::Opened { stdin, stdout, stderr, tty }) => (stdin, stdout, stderr, tty),
+        Some(ShimResponse::Failed { command: true, message }) => {
             return Err(RuntimeError::CannotRun(message));
         }
-        Some(Tell::Failed { message, .. }) => return Err(RuntimeError::Failed(message)),
+        Some(ShimResponse::Failed { message, .. }) => return Err(RuntimeError::Failed(message)),
         _ => return Err(RuntimeError::NotFound("the container".to_owned())),
     };
     let missing = || failed(io::Error::other("a stream is missing"));
     let next = || link.descriptor().ok_or_else(missing);
     let terminal = if tty { Some(Terminal::new(next()?).map_err(failed)?) } else { None };
-    let mut writer: Option<Writer> = None;
+    let mut writer: Option<StdinWriter> = None;
     if has_in {
         writer = Some(Box::new(pipe::Sender::from_owned_fd(next()?).map_err(failed)?));
     } else if let Some(terminal) = terminal.clone().filter(|_| stdin) {
         writer = Some(Box::new(terminal));
     }
-    let receiver = |held: OwnedFd| -> Result<Reader, RuntimeError> {
+    let receiver = |held: OwnedFd| -> Result<OutputReader, RuntimeError> {
         Ok(Box::new(pipe::Receiver::from_owned_fd(held).map_err(failed)?))
     };
     let mut stdout = if has_out { Some(receiver(next()?)?) } else { None };
@@ -108,10 +112,10 @@ pub(super) async fn open(link: Link, ask: &Ask, stdin: bool) -> Result<Session, 
     Ok(Session { stdin: writer, stdout, stderr, resize: resizer(terminal), exit: exit(link) })
 }
 
-fn exit(link: Link) -> futures::future::BoxFuture<'static, Result<i32, RuntimeError>> {
+fn exit(link: ShimClient) -> futures::future::BoxFuture<'static, Result<i32, RuntimeError>> {
     Box::pin(async move {
         match link.hear().await {
-            Ok(Some(Tell::Ended(code))) => Ok(code),
+            Ok(Some(ShimResponse::Ended(code))) => Ok(code),
             Ok(_) => Err(RuntimeError::Failed("the container's shim is gone".to_owned())),
             Err(error) => Err(RuntimeError::Failed(error.to_string())),
         }

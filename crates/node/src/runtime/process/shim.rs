@@ -23,12 +23,14 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use self::make::make;
-use super::init::Report;
-use super::log::{Log, Stream};
+use super::init::InitReport;
+use super::log::{ContainerLog, OutputStream};
 use super::raw::{self, Alone};
 use super::state;
 use super::tap::Tap;
-use super::wire::{self, Ask, Inbox, Order, Process, Running, Tell};
+use super::wire::{
+    self, ContainerProcesses, Inbox, LaunchSpec, Process, ShimRequest, ShimResponse,
+};
 
 /// The argument that makes this program hold containers.
 pub const ARGUMENT: &str = "__container";
@@ -44,7 +46,7 @@ pub fn take_over() -> Option<ExitCode> {
     if arguments.nth(1)? != ARGUMENT {
         return None;
     }
-    Some(match nurse() {
+    Some(match run_fork_server() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     })
@@ -52,7 +54,7 @@ pub fn take_over() -> Option<ExitCode> {
 
 /// The agent is at the other end of standard input. One process makes all shims of an agent: a fork
 /// of a small process is faster than a start of the whole program, and shares its memory.
-fn nurse() -> io::Result<()> {
+fn run_fork_server() -> io::Result<()> {
     let alone = Alone::prove()?;
     let agent = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -72,7 +74,7 @@ fn nurse() -> io::Result<()> {
         if !inbox.fill(&agent)? {
             return Ok(());
         }
-        while let Some(Ask::Begin { title }) = inbox.next()? {
+        while let Some(ShimRequest::Begin { title }) = inbox.next()? {
             let socket = inbox.descriptor().ok_or_else(|| io::Error::other("no descriptor"))?;
             if raw::fork(alone)?.is_none() {
                 drop((agent, inbox));
@@ -92,11 +94,11 @@ fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
     // Without a process namespace, orphans of the container come here and are ended here.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut inbox = Inbox::default();
-    let Some(Ask::Make(order)) = wire::receive(&agent, &mut inbox)? else { return Ok(()) };
+    let Some(ShimRequest::Make(order)) = wire::receive(&agent, &mut inbox)? else { return Ok(()) };
     let mut made = match make(alone, *order) {
         Ok(made) => made,
         Err(message) => {
-            return wire::send(&agent, &Tell::Failed { command: false, message }, &[]);
+            return wire::send(&agent, &ShimResponse::Failed { command: false, message }, &[]);
         }
     };
     let init = match Process::of(made.init.as_raw_nonzero().get()) {
@@ -104,11 +106,11 @@ fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
         Err(error) => {
             made.abandon();
             let message = format!("look at the first process: {error}");
-            return wire::send(&agent, &Tell::Failed { command: false, message }, &[]);
+            return wire::send(&agent, &ShimResponse::Failed { command: false, message }, &[]);
         }
     };
-    wire::send(&agent, &Tell::Made(init), &[])?;
-    let Some(Ask::Go) = wire::receive(&agent, &mut inbox)? else {
+    wire::send(&agent, &ShimResponse::Made(init), &[])?;
+    let Some(ShimRequest::Go) = wire::receive(&agent, &mut inbox)? else {
         // An agent that went away before the start left nothing to run.
         made.abandon();
         return Ok(());
@@ -116,14 +118,14 @@ fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
     match made.go() {
         Ok(running) => {
             // An agent that is gone by now finds the container again by its record.
-            let _ = wire::send(&agent, &Tell::Running(running), &[]);
-            made.connections.push(Connection { socket: agent, inbox, role: Role::Agent });
+            let _ = wire::send(&agent, &ShimResponse::Running(running), &[]);
+            made.connections.push(PeerConnection { socket: agent, inbox, role: ShimPeer::Agent });
             made.serve();
             Ok(())
         }
         Err((command, message)) => {
             made.abandon();
-            wire::send(&agent, &Tell::Failed { command, message }, &[])
+            wire::send(&agent, &ShimResponse::Failed { command, message }, &[])
         }
     }
 }
@@ -131,32 +133,32 @@ fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
 /// A container and everything its shim holds for it.
 struct Shim {
     alone: Alone,
-    order: Order,
+    order: LaunchSpec,
     init: Pid,
     init_held: OwnedFd,
     /// The user namespace of the pod, if it has a range of users.
     users: Option<OwnedFd>,
     channel: UnixStream,
     inbox: Inbox,
-    log: Option<Log>,
+    log: Option<ContainerLog>,
     stdin: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
-    outputs: Vec<(Stream, OwnedFd)>,
+    outputs: Vec<(OutputStream, OwnedFd)>,
     devices: Option<OwnedFd>,
     listener: Option<UnixListener>,
-    connections: Vec<Connection>,
+    connections: Vec<PeerConnection>,
     /// When it is killed, once its agent is gone and it is to end with it.
     kill_at: Option<Instant>,
     started: jiff::Timestamp,
 }
 
-struct Connection {
+struct PeerConnection {
     socket: UnixStream,
     inbox: Inbox,
-    role: Role,
+    role: ShimPeer,
 }
 
-enum Role {
+enum ShimPeer {
     /// Ordered the container, and waits for its end.
     Agent,
     /// Asks, or waits for the end.
@@ -164,12 +166,12 @@ enum Role {
     /// Runs a command.
     Command { pid: Pid, held: OwnedFd },
     /// Reads the streams.
-    Reader { taps: Vec<(Stream, Tap)>, stdin: bool },
+    Reader { taps: Vec<(OutputStream, Tap)>, stdin: bool },
 }
 impl Shim {
     fn ready(&mut self) -> Result<(), String> {
         match wire::receive(&self.channel, &mut self.inbox) {
-            Ok(Some(Report::Ready { devices, terminal })) => {
+            Ok(Some(InitReport::Ready { devices, terminal })) => {
                 if devices {
                     self.devices = self.inbox.descriptor();
                 }
@@ -178,32 +180,32 @@ impl Shim {
                 }
                 Ok(())
             }
-            Ok(Some(Report::Failed { message, .. })) => Err(message),
+            Ok(Some(InitReport::Failed { message, .. })) => Err(message),
             Ok(_) => Err("the first process ended early".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
 
     /// Lets the command run.
-    fn go(&mut self) -> Result<Running, (bool, String)> {
+    fn go(&mut self) -> Result<ContainerProcesses, (bool, String)> {
         let ours = |error: io::Error| (false, error.to_string());
         self.listener = Some(listen(&self.order.folder).map_err(ours)?);
         wire::send(&self.channel, &true, &[]).map_err(ours)?;
         match wire::receive(&self.channel, &mut self.inbox) {
-            Ok(Some(Report::Running)) => {}
-            Ok(Some(Report::Failed { command, message })) => return Err((command, message)),
+            Ok(Some(InitReport::Running)) => {}
+            Ok(Some(InitReport::Failed { command, message })) => return Err((command, message)),
             Ok(_) => return Err((false, "the first process ended early".to_owned())),
             Err(error) => return Err(ours(error)),
         }
         self.started = jiff::Timestamp::now();
         if let Some(terminal) = &self.terminal {
             let output = rustix::io::fcntl_dupfd_cloexec(terminal, 3);
-            self.outputs.push((Stream::Out, output.map_err(|error| ours(error.into()))?));
+            self.outputs.push((OutputStream::Out, output.map_err(|error| ours(error.into()))?));
         }
         for (_, output) in &self.outputs {
             let _ = rustix::io::ioctl_fionbio(output, true);
         }
-        let running = Running {
+        let running = ContainerProcesses {
             shim: Process::of(rustix::process::getpid().as_raw_nonzero().get()).map_err(ours)?,
             init: Process::of(self.init.as_raw_nonzero().get()).map_err(ours)?,
             started: self.started,

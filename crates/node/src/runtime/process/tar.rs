@@ -16,7 +16,7 @@ const HEADER_MAX: u64 = 1 << 20;
 
 /// One entry's head.
 #[derive(Debug, Default)]
-struct Head {
+struct TarHeader {
     path: String,
     link: String,
     kind: u8,
@@ -63,7 +63,7 @@ pub(super) fn unpack(mut packed: impl Read, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn next_head(packed: &mut impl Read) -> io::Result<Option<Head>> {
+fn next_head(packed: &mut impl Read) -> io::Result<Option<TarHeader>> {
     let mut block = Vec::with_capacity(BLOCK);
     loop {
         block.clear();
@@ -87,7 +87,7 @@ fn next_head(packed: &mut impl Read) -> io::Result<Option<Head>> {
     let mode = u32::from_str_radix(text(100, 8).trim(), 8).unwrap_or(0o644);
     let size = number(block.get(124..136).unwrap_or_default())?;
     let kind = block.get(156).copied().unwrap_or_default();
-    Ok(Some(Head { path, link: text(157, 100), kind, mode, size }))
+    Ok(Some(TarHeader { path, link: text(157, 100), kind, mode, size }))
 }
 
 /// Octal digits, or for large numbers the bytes themselves.
@@ -130,7 +130,7 @@ fn pairs(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-fn place(root: &OwnedFd, head: &Head, body: &mut impl Read) -> io::Result<()> {
+fn place(root: &OwnedFd, head: &TarHeader, body: &mut impl Read) -> io::Result<()> {
     let path = inside(&head.path)?;
     let Some(name) = path.file_name().map(std::ffi::OsStr::to_owned) else { return Ok(()) };
     let parent = make_folders(root, path.parent().unwrap_or(Path::new("")))?;

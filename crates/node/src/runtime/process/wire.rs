@@ -18,14 +18,14 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::{Hidden, Mount};
+use crate::runtime::{Mount, RedactedValue};
 
 /// The largest frame: an environment may be long, nothing else is.
 const FRAME_MAX: usize = 64 << 20;
 
 /// What the agent asks.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Ask {
+pub(super) enum ShimRequest {
     /// Make another process that holds a container, for whoever is at the other end of the descriptor
     /// that comes along.
     Begin {
@@ -33,7 +33,7 @@ pub(super) enum Ask {
         title: String,
     },
     /// Make the container; it waits. First and once.
-    Make(Box<Order>),
+    Make(Box<LaunchSpec>),
     /// Let it run.
     Go,
     /// Send a signal to its process; 9 ends all of it.
@@ -45,19 +45,19 @@ pub(super) enum Ask {
         /// The command and its arguments.
         command: Vec<String>,
         /// Which streams.
-        wanted: Wanted,
+        wanted: StreamOptions,
     },
     /// Open its streams.
     Attach {
         /// Which streams.
-        wanted: Wanted,
+        wanted: StreamOptions,
     },
 }
 
 /// Which streams somebody wants.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each stream is wanted or is not")]
-pub(super) struct Wanted {
+pub(super) struct StreamOptions {
     /// Standard input.
     pub(super) stdin: bool,
     /// Standard output.
@@ -72,11 +72,11 @@ pub(super) struct Wanted {
 
 /// What a shim answers.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Tell {
+pub(super) enum ShimResponse {
     /// It is made and waits; its first process.
     Made(Process),
     /// It runs.
-    Running(Running),
+    Running(ContainerProcesses),
     /// It could not be made or run.
     Failed {
         /// Whether the command was at fault rather than the surroundings.
@@ -103,7 +103,7 @@ pub(super) enum Tell {
 
 /// The processes of a container, as they can be found again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Running {
+pub(super) struct ContainerProcesses {
     /// The shim.
     pub(super) shim: Process,
     /// The first process of the container.
@@ -141,13 +141,13 @@ pub(super) struct Exited {
 
 /// A container to be made: every decision is already taken.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct LaunchSpec {
     /// The folder of this container: socket, records.
     pub(super) folder: PathBuf,
     /// The command and its arguments; none: wait for a signal and nothing else.
     pub(super) command: Vec<String>,
     /// The whole environment.
-    pub(super) env: Vec<(String, Hidden)>,
+    pub(super) env: Vec<(String, RedactedValue)>,
     /// Where it begins.
     pub(super) directory: String,
     /// What it sees as `/`.
@@ -382,16 +382,16 @@ mod tests {
     fn a_message_arrives_with_its_descriptor_and_split_frames_are_joined() {
         let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
-        send(&here, &Tell::Ended(3), &[writer.as_fd()]).unwrap();
-        let bytes = frame(&Tell::Ended(4)).unwrap();
+        send(&here, &ShimResponse::Ended(3), &[writer.as_fd()]).unwrap();
+        let bytes = frame(&ShimResponse::Ended(4)).unwrap();
         rustix::io::write(&here, &bytes[..5]).unwrap();
         let mut inbox = Inbox::default();
-        assert!(matches!(receive(&there, &mut inbox).unwrap(), Some(Tell::Ended(3))));
+        assert!(matches!(receive(&there, &mut inbox).unwrap(), Some(ShimResponse::Ended(3))));
         assert!(inbox.descriptor().is_some());
-        assert!(inbox.next::<Tell>().unwrap().is_none());
+        assert!(inbox.next::<ShimResponse>().unwrap().is_none());
         rustix::io::write(&here, &bytes[5..]).unwrap();
-        assert!(matches!(receive(&there, &mut inbox).unwrap(), Some(Tell::Ended(4))));
+        assert!(matches!(receive(&there, &mut inbox).unwrap(), Some(ShimResponse::Ended(4))));
         drop(here);
-        assert!(receive::<Tell>(&there, &mut inbox).unwrap().is_none());
+        assert!(receive::<ShimResponse>(&there, &mut inbox).unwrap().is_none());
     }
 }

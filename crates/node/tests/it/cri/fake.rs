@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tempfile::TempDir;
 use tenure_node::runtime::cri::{Cri, CriSettings};
-use tenure_node::runtime::{Runtime as _, RuntimeError};
+use tenure_node::runtime::{ContainerRuntime as _, RuntimeError};
 
 type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 

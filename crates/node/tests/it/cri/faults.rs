@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use tenure_containerd::Containerd;
-use tenure_node::runtime::{ContainerState, Runtime as _, RuntimeError};
+use tenure_node::runtime::{ContainerRuntime as _, ContainerState, RuntimeError};
 
 use super::house::{House, agent, ended, shell, words};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tenure_containerd::{BUSYBOX, Containerd};
 use tenure_node::runtime::cri::{Cri, CriSettings, LogLimits};
 use tenure_node::runtime::{
-    ContainerConfig, ContainerState, ImageWanted, PodKey, Runtime as _, Sandbox, SandboxConfig,
+    ContainerConfig, ContainerRuntime as _, ContainerState, ImageWanted, PodKey, Sandbox,
+    SandboxConfig,
 };
 
 /// Where pods in the node's network are said to be.

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_node::runtime::{ContainerConfig, Runtime as _, RuntimeError, Session, Streams};
+use tenure_node::runtime::{
+    ContainerConfig, ContainerRuntime as _, RuntimeError, Session, Streams,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::house::{House, shell, words};
@@ -13,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Reads both outputs to their end, and the exit code.
 async fn finish(session: Session) -> (String, String, Result<i32, RuntimeError>) {
     let Session { stdout, stderr, exit, .. } = session;
-    let read = async |stream: Option<tenure_node::runtime::Reader>| {
+    let read = async |stream: Option<tenure_node::runtime::OutputReader>| {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
             stream.read_to_end(&mut bytes).await.unwrap();

@@ -6,7 +6,7 @@ use tenure_machinery::{Object, ObjectExt};
 use tenure_schema::facts;
 
 use super::{Application, ApplyError, LAST_APPLIED, apply};
-use crate::managed::{Writer, update};
+use crate::managed::{FieldManager, update};
 use crate::merge::without_nulls;
 use crate::schema::TypeSchema;
 
@@ -54,7 +54,7 @@ impl Server {
 
     fn try_apply(&mut self, manager: &str, config: Value, force: bool) -> Result<(), ApplyError> {
         let now = self.now();
-        let who = Writer { manager, api_version: "v1", subresource: "", now: &now };
+        let who = FieldManager { manager, api_version: "v1", subresource: "", now: &now };
         let config = object(config);
         let request = Application { config: &config, who, reset: &[&["status"]], force };
         let object = apply(&self.schema, self.live.as_mut(), &request)?;
@@ -68,7 +68,7 @@ impl Server {
 
     fn put(&mut self, manager: &str, body: Value) {
         let now = self.now();
-        let who = Writer { manager, api_version: "v1", subresource: "", now: &now };
+        let who = FieldManager { manager, api_version: "v1", subresource: "", now: &now };
         let mut new = object(body);
         update(&self.schema, self.live.as_ref(), &mut new, &who, &[&["status"]]);
         self.store(new);

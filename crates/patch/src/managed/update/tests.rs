@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt};
 use tenure_schema::facts;
 
-use super::{Writer, keep_times, update};
+use super::{FieldManager, keep_times, update};
 use crate::managed::{FieldSet, typed};
-use crate::schema::{Deduced, Schema, Structural, TypeSchema};
+use crate::schema::{Deduced, MergeSchema, Structural, TypeSchema};
 
 fn schema(name: &str) -> TypeSchema<'static> {
     TypeSchema::new(facts(), facts().type_id(name).expect("a known type"))
@@ -22,8 +22,8 @@ fn object(json: Value) -> Object {
     object
 }
 
-fn writer<'w>(manager: &'w str, now: &'w str) -> Writer<'w> {
-    Writer { manager, api_version: "v1", subresource: "", now }
+fn writer<'w>(manager: &'w str, now: &'w str) -> FieldManager<'w> {
+    FieldManager { manager, api_version: "v1", subresource: "", now }
 }
 
 fn managed(object: &Object) -> Value {
@@ -40,7 +40,7 @@ fn managers(object: &Object) -> Vec<String> {
 }
 
 /// Writes `new` over `old` and returns it with its managers.
-fn write<S: Schema>(schema: &S, old: Option<&Object>, new: Value, manager: &str) -> Object {
+fn write<S: MergeSchema>(schema: &S, old: Option<&Object>, new: Value, manager: &str) -> Object {
     let mut new = object(new);
     update(schema, old, &mut new, &writer(manager, "2026-01-01T00:00:00Z"), &[]);
     new
@@ -238,7 +238,7 @@ fn r92_no_name_is_unknown_and_subresources_are_apart() {
     let old = write(&config_map(), None, json!({"metadata": {}, "data": {"a": "1"}}), "");
     assert_eq!(managers(&old), ["unknown"]);
     let mut new = object(json!({"metadata": {}, "data": {"a": "1", "b": "1"}}));
-    let who = Writer { subresource: "status", ..writer("", "2026-01-02T00:00:00Z") };
+    let who = FieldManager { subresource: "status", ..writer("", "2026-01-02T00:00:00Z") };
     update(&config_map(), Some(&old), &mut new, &who, &[]);
     assert_eq!(managers(&new), ["unknown", "unknown"]);
     assert_eq!(managed(&new)[1]["subresource"], "status");
@@ -306,7 +306,7 @@ fn r99_resetting_and_omitting() {
     assert_eq!(managed(&kept), managed(&old));
 
     let mut new = object(body(json!([])));
-    let who = Writer { subresource: "status", ..writer("m2", "2026-01-02T00:00:00Z") };
+    let who = FieldManager { subresource: "status", ..writer("m2", "2026-01-02T00:00:00Z") };
     update(&config_map(), Some(&old), &mut new, &who, &[]);
     assert_eq!(managers(&new), ["m1", "m2"], "a subresource cannot reset");
 }
@@ -362,7 +362,7 @@ fn r95_duplicate_items_are_one_unit() {
 }
 
 /// Every field of the set must be found in the object.
-fn exists<S: Schema>(schema: &S, object: &Object, set: &FieldSet) -> bool {
+fn exists<S: MergeSchema>(schema: &S, object: &Object, set: &FieldSet) -> bool {
     let all = typed::compare(schema, None, object).changed();
     let zero = typed::fields(schema, object);
     set.clone().difference(&all).difference(&zero).is_empty()

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 use tenure_machinery::Object;
-use tenure_schema::{Shape, Type, TypeId, decode, facts, protobuf};
+use tenure_schema::{ApiType, TypeId, ValueType, decode, facts, protobuf};
 
 use super::every_type;
 use crate::random::{Dice, members};
@@ -38,54 +38,56 @@ fn seconds_and_nanoseconds(said: &str) -> Vec<u8> {
     out
 }
 
-fn one(tag: u32, shape: &Shape, value: &Value, out: &mut Vec<u8>) {
+fn one(tag: u32, shape: &ValueType, value: &Value, out: &mut Vec<u8>) {
     use base64::Engine as _;
     let mut inner = Vec::new();
     match (shape, value) {
-        (Shape::String, _) => inner.extend(value.as_str().unwrap().bytes()),
-        (Shape::Bytes, _) => {
+        (ValueType::String, _) => inner.extend(value.as_str().unwrap().bytes()),
+        (ValueType::Bytes, _) => {
             let text = value.as_str().unwrap();
             inner = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
         }
-        (Shape::Bool, _) => return number(tag, value.as_bool().unwrap().into(), out),
-        (Shape::Int32 | Shape::Int64, _) => return number(tag, value.as_i64().unwrap(), out),
-        (Shape::Double, _) => {
+        (ValueType::Bool, _) => return number(tag, value.as_bool().unwrap().into(), out),
+        (ValueType::Int32 | ValueType::Int64, _) => {
+            return number(tag, value.as_i64().unwrap(), out);
+        }
+        (ValueType::Double, _) => {
             varint((u64::from(tag) << 3) | 1, out);
             return out.extend(value.as_f64().unwrap().to_le_bytes());
         }
-        (Shape::Time | Shape::MicroTime, Value::Null) => {}
-        (Shape::Time | Shape::MicroTime, _) => {
+        (ValueType::Time | ValueType::MicroTime, Value::Null) => {}
+        (ValueType::Time | ValueType::MicroTime, _) => {
             inner = seconds_and_nanoseconds(value.as_str().unwrap());
         }
-        (Shape::Quantity, _) => bytes(1, value.as_str().unwrap().as_bytes(), &mut inner),
-        (Shape::IntOrString, Value::String(text)) => {
+        (ValueType::Quantity, _) => bytes(1, value.as_str().unwrap().as_bytes(), &mut inner),
+        (ValueType::IntOrString, Value::String(text)) => {
             number(1, 1, &mut inner);
             bytes(3, text.as_bytes(), &mut inner);
         }
-        (Shape::IntOrString, _) => number(2, value.as_i64().unwrap(), &mut inner),
-        (Shape::Any, _) => bytes(1, value.to_string().as_bytes(), &mut inner),
-        (Shape::Struct(id), _) => {
+        (ValueType::IntOrString, _) => number(2, value.as_i64().unwrap(), &mut inner),
+        (ValueType::Any, _) => bytes(1, value.to_string().as_bytes(), &mut inner),
+        (ValueType::Struct(id), _) => {
             inner = written(facts().get(*id).unwrap(), value.as_object().unwrap());
         }
-        (Shape::List(each), _) => {
+        (ValueType::List(each), _) => {
             value.as_array().into_iter().flatten().for_each(|item| one(1, each, item, &mut inner));
         }
-        (Shape::Map(_), _) => panic!("a map inside a list or a map"),
+        (ValueType::Map(_), _) => panic!("a map inside a list or a map"),
     }
     bytes(tag, &inner, out);
 }
 
 /// The message that says the object.
-fn written(of: &Type, object: &Object) -> Vec<u8> {
+fn written(of: &ApiType, object: &Object) -> Vec<u8> {
     let mut out = Vec::new();
     for field in of.fields.iter().filter(|field| field.tag > 0) {
         match (&field.shape, object.get(field.json)) {
             (_, None | Some(Value::Null)) => {}
-            (Shape::List(each), Some(value)) => {
+            (ValueType::List(each), Some(value)) => {
                 let items = value.as_array().unwrap();
                 items.iter().for_each(|item| one(field.tag, each, item, &mut out));
             }
-            (Shape::Map(each), Some(value)) => {
+            (ValueType::Map(each), Some(value)) => {
                 for (key, value) in value.as_object().unwrap() {
                     let mut entry = Vec::new();
                     bytes(1, key.as_bytes(), &mut entry);
@@ -104,7 +106,7 @@ fn written(of: &Type, object: &Object) -> Vec<u8> {
 
 /// Takes out what protobuf cannot say: members without a tag, and those of more than one form, which have
 /// tests of their own. A list that is null inside a map comes back empty.
-fn prune(of: &Type, object: &mut Object) {
+fn prune(of: &ApiType, object: &mut Object) {
     object.retain(|name, _| {
         of.field(name).is_some_and(|field| field.object.is_none()) && reachable(of, name)
     });
@@ -113,27 +115,27 @@ fn prune(of: &Type, object: &mut Object) {
     }
 }
 
-fn reachable(of: &Type, name: &str) -> bool {
+fn reachable(of: &ApiType, name: &str) -> bool {
     of.field(name).is_some_and(|field| field.tag > 0)
         || of.inlines.iter().any(|(_, inner)| reachable(facts().get(*inner).unwrap(), name))
 }
 
-fn prune_value(shape: &Shape, value: &mut Value) {
+fn prune_value(shape: &ValueType, value: &mut Value) {
     match (shape, value) {
-        (Shape::Struct(id), Value::Object(object)) => prune(facts().get(*id).unwrap(), object),
-        (Shape::List(each), Value::Array(items)) => {
+        (ValueType::Struct(id), Value::Object(object)) => prune(facts().get(*id).unwrap(), object),
+        (ValueType::List(each), Value::Array(items)) => {
             items.iter_mut().for_each(|item| prune_value(each, item));
         }
-        (Shape::Map(each), Value::Object(entries)) => {
+        (ValueType::Map(each), Value::Object(entries)) => {
             for value in entries.values_mut() {
-                if matches!(**each, Shape::List(_)) && value.is_null() {
+                if matches!(**each, ValueType::List(_)) && value.is_null() {
                     *value = Value::Array(Vec::new());
                 }
                 prune_value(each, value);
             }
         }
         // Go writes a number without a fraction as an integer.
-        (Shape::Double, Value::Number(number)) => {
+        (ValueType::Double, Value::Number(number)) => {
             if let Some(whole) = number.as_f64().filter(|number| number.fract() == 0.0) {
                 *number = (whole as i64).into();
             }
@@ -179,7 +181,7 @@ fn r22_no_two_members_of_a_type_share_a_tag() {
 
 #[test]
 fn r22_no_type_lies_open_in_itself() {
-    fn depth(of: &Type, steps: usize) -> usize {
+    fn depth(of: &ApiType, steps: usize) -> usize {
         assert!(steps < 8, "{}", of.name);
         let inner = of.inlines.iter().map(|(_, id)| depth(facts().get(*id).unwrap(), steps + 1));
         inner.max().unwrap_or(steps)

@@ -2,16 +2,16 @@
 //! who is refused (api-server R161a).
 
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_rbac::Asked;
+use tenure_rbac::RequestAttributes;
 
-use crate::api::Api;
-use crate::request::Request;
+use crate::api::ApiServer;
+use crate::request::ResourceRequest;
 
 /// Stands for every name and namespace, as roles understand it.
 const ALL: &str = "*";
 
 /// A right to read that is asked for.
-struct Reading<'a> {
+struct ParameterRead<'a> {
     verb: &'static str,
     group: &'a str,
     resource: &'a str,
@@ -21,8 +21,8 @@ struct Reading<'a> {
 
 /// Refuses parameters that the writer may not read.
 pub(in crate::admit) fn may_read_parameters(
-    api: &Api,
-    request: &Request,
+    api: &ApiServer,
+    request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ pub(in crate::admit) fn may_read_parameters(
         "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
             let Some(of) = new.map_at(&["spec", "paramKind"]) else { return Ok(()) };
             let (group, resource) = resource(api, of);
-            let reading = Reading {
+            let reading = ParameterRead {
                 verb: "get",
                 group: &group,
                 resource: &resource,
@@ -54,7 +54,7 @@ pub(in crate::admit) fn may_read_parameters(
             let (group, resource) = parameters_of(api, kind.kind.as_ref(), policy)
                 .map_or_else(|| (ALL.to_owned(), ALL.to_owned()), |of| resource(api, &of));
             let name = chosen.str_at(&["name"]).unwrap_or_default();
-            let reading = Reading {
+            let reading = ParameterRead {
                 verb: if name.is_empty() { "list" } else { "get" },
                 group: &group,
                 resource: &resource,
@@ -76,14 +76,15 @@ pub(in crate::admit) fn may_read_parameters(
 }
 
 /// What is readable only because something refers to it is not handed on.
-fn may_read(api: &Api, request: &Request, reading: &Reading<'_>) -> bool {
-    let Reading { verb, group, resource, namespace, name } = *reading;
-    let asked = Asked::Resource { verb, group, resource, subresource: "", namespace, name };
+fn may_read(api: &ApiServer, request: &ResourceRequest, reading: &ParameterRead<'_>) -> bool {
+    let ParameterRead { verb, group, resource, namespace, name } = *reading;
+    let asked =
+        RequestAttributes::Resource { verb, group, resource, subresource: "", namespace, name };
     api.access.may_without_references(&request.user, &asked).is_some()
 }
 
 /// The group and resource of a `paramKind`; all of them where it is not served.
-fn resource(api: &Api, of: &Object) -> (String, String) {
+fn resource(api: &ApiServer, of: &Object) -> (String, String) {
     let version = of.str_at(&["apiVersion"]).unwrap_or_default();
     let kind = of.str_at(&["kind"]).unwrap_or_default();
     let (group, _) = version.split_once('/').unwrap_or(("", version));
@@ -95,7 +96,7 @@ fn resource(api: &Api, of: &Object) -> (String, String) {
 }
 
 /// The `paramKind` of the policy that a binding names.
-fn parameters_of(api: &Api, binding: &str, policy: &str) -> Option<Object> {
+fn parameters_of(api: &ApiServer, binding: &str, policy: &str) -> Option<Object> {
     let plural = match binding {
         "MutatingAdmissionPolicyBinding" => "mutatingadmissionpolicies",
         _ => "validatingadmissionpolicies",

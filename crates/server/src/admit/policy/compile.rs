@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
-use tenure_cel::{CompileError, Env, Opaque, Program, Shape, Type, compile};
+use tenure_cel::{CompileError, DeclaredType, Env, Opaque, Program, Type, compile};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
 
@@ -22,7 +22,7 @@ pub(super) const AUTHORIZER: &str = "authorizer";
 pub(super) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
 /// A policy, ready to run.
-pub(super) struct Policy {
+pub(super) struct CompiledPolicy {
     pub(super) name: String,
     /// Whether a policy that fails is passed over.
     pub(super) ignores_failures: bool,
@@ -30,7 +30,7 @@ pub(super) struct Policy {
     /// The version and kind of its parameters.
     pub(super) param_kind: Option<(String, String)>,
     pub(super) conditions: Vec<Expression>,
-    pub(super) variables: Vec<Variable>,
+    pub(super) variables: Vec<PolicyVariable>,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<(String, Expression)>,
     /// Why it cannot run; a policy that is refused when it is written never gets here.
@@ -46,7 +46,7 @@ pub(super) struct Expression {
 }
 
 /// A variable of a policy: computed when an expression needs it, once.
-pub(super) struct Variable {
+pub(super) struct PolicyVariable {
     /// As expressions name it.
     pub(super) name: Arc<str>,
     pub(super) expression: Expression,
@@ -62,7 +62,7 @@ pub(super) struct Validation {
 }
 
 /// What is wrong with an expression, and where it stands in the spec.
-struct Fault {
+struct ExpressionError {
     list: &'static str,
     index: usize,
     member: &'static str,
@@ -80,8 +80,8 @@ pub(in crate::admit) fn check(object: &Object, errors: &mut Errors) {
     }
 }
 
-impl Policy {
-    pub(super) fn new(object: &Object) -> Policy {
+impl CompiledPolicy {
+    pub(super) fn new(object: &Object) -> CompiledPolicy {
         let (mut policy, faults) = Compiler::run(object);
         policy.fault = faults.into_iter().next().map(|fault| fault.why);
         policy
@@ -90,23 +90,23 @@ impl Policy {
 
 /// What expressions may answer.
 #[derive(Clone, Copy)]
-enum Answer {
+enum ResultType {
     Truth,
     Text,
     TextOrNull,
     Anything,
 }
 
-impl Answer {
+impl ResultType {
     fn fault(self, found: &Type) -> Option<String> {
         let wanted = match (self, found) {
-            (Answer::Anything, _)
-            | (Answer::Truth, Type::Bool)
-            | (Answer::Text | Answer::TextOrNull, Type::String)
-            | (Answer::TextOrNull, Type::Null) => return None,
-            (Answer::Truth, _) => "bool",
-            (Answer::Text, _) => "string",
-            (Answer::TextOrNull, _) => "one of [string null_type]",
+            (ResultType::Anything, _)
+            | (ResultType::Truth, Type::Bool)
+            | (ResultType::Text | ResultType::TextOrNull, Type::String)
+            | (ResultType::TextOrNull, Type::Null) => return None,
+            (ResultType::Truth, _) => "bool",
+            (ResultType::Text, _) => "string",
+            (ResultType::TextOrNull, _) => "one of [string null_type]",
         };
         Some(format!("must evaluate to {wanted} but got {found}"))
     }
@@ -116,21 +116,21 @@ impl Answer {
 struct Compiler {
     env: Env,
     names: Vec<Arc<str>>,
-    faults: Vec<Fault>,
+    faults: Vec<ExpressionError>,
 }
 
 impl Compiler {
-    fn run(object: &Object) -> (Policy, Vec<Fault>) {
+    fn run(object: &Object) -> (CompiledPolicy, Vec<ExpressionError>) {
         let none = Object::new();
         let spec = object.map_at(&["spec"]).unwrap_or(&none);
         let param_kind = spec.map_at(&["paramKind"]);
         let env = env(param_kind.is_some());
         let mut compiler = Compiler { env, names: Vec::new(), faults: Vec::new() };
-        let conditions = compiler.all(spec, "matchConditions", "expression", Answer::Truth);
+        let conditions = compiler.all(spec, "matchConditions", "expression", ResultType::Truth);
         let variables = compiler.variables(spec);
         let validations = compiler.validations(spec);
         let annotations = compiler.annotations(spec);
-        let policy = Policy {
+        let policy = CompiledPolicy {
             name: object.name().to_owned(),
             ignores_failures: text(spec, "failurePolicy") == "Ignore",
             matching: Matching::new(spec.map_at(&["matchConstraints"])),
@@ -150,7 +150,7 @@ impl Compiler {
         spec: &Object,
         list: &'static str,
         member: &'static str,
-        answer: Answer,
+        answer: ResultType,
     ) -> Vec<Expression> {
         let found = objects(spec, list);
         found
@@ -158,18 +158,19 @@ impl Compiler {
             .collect()
     }
 
-    fn variables(&mut self, spec: &Object) -> Vec<Variable> {
+    fn variables(&mut self, spec: &Object) -> Vec<PolicyVariable> {
         let mut made = Vec::new();
         for (index, one) in objects(spec, VARIABLES) {
             let at = (VARIABLES, index, "expression");
-            let Some(expression) = self.one(at, text(one, "expression"), Answer::Anything) else {
+            let Some(expression) = self.one(at, text(one, "expression"), ResultType::Anything)
+            else {
                 continue;
             };
             let name: Arc<str> = format!("{VARIABLES}.{}", text(one, "name")).into();
             let ty = expression.program.result_type().clone();
             self.env = std::mem::take(&mut self.env).with_type(&name, ty);
             self.names.push(Arc::clone(&name));
-            made.push(Variable { name, expression });
+            made.push(PolicyVariable { name, expression });
         }
         made
     }
@@ -178,8 +179,8 @@ impl Compiler {
         let mut made = Vec::new();
         for (index, one) in objects(spec, "validations") {
             let at = |member| ("validations", index, member);
-            let rule = self.one(at("expression"), text(one, "expression"), Answer::Truth);
-            let computed = self.one(at(MESSAGE), text(one, MESSAGE), Answer::Text);
+            let rule = self.one(at("expression"), text(one, "expression"), ResultType::Truth);
+            let computed = self.one(at(MESSAGE), text(one, MESSAGE), ResultType::Text);
             let Some(expression) = rule else { continue };
             let said = text(one, "message").trim();
             let message = if said.is_empty() {
@@ -202,7 +203,7 @@ impl Compiler {
         let mut made = Vec::new();
         for (index, one) in objects(spec, "auditAnnotations") {
             let at = ("auditAnnotations", index, "valueExpression");
-            let expression = self.one(at, text(one, "valueExpression"), Answer::TextOrNull);
+            let expression = self.one(at, text(one, "valueExpression"), ResultType::TextOrNull);
             made.extend(expression.map(|expression| (text(one, "key").to_owned(), expression)));
         }
         made
@@ -213,7 +214,7 @@ impl Compiler {
         &mut self,
         (list, index, member): (&'static str, usize, &'static str),
         text: &str,
-        answer: Answer,
+        answer: ResultType,
     ) -> Option<Expression> {
         if text.trim().is_empty() {
             return None;
@@ -233,7 +234,7 @@ impl Compiler {
                 }
             },
         };
-        self.faults.push(Fault { list, index, member, text: text.to_owned(), why });
+        self.faults.push(ExpressionError { list, index, member, text: text.to_owned(), why });
         None
     }
 }
@@ -263,28 +264,28 @@ fn env(params: bool) -> Env {
 }
 
 /// Data that is looked at as it comes.
-pub(super) static ANY: LazyLock<Arc<Shape>> = LazyLock::new(Shape::any);
-static NOTHING: LazyLock<Arc<Shape>> = LazyLock::new(|| Shape::object(&[]));
+pub(super) static ANY: LazyLock<Arc<DeclaredType>> = LazyLock::new(DeclaredType::any);
+static NOTHING: LazyLock<Arc<DeclaredType>> = LazyLock::new(|| DeclaredType::object(&[]));
 
-fn shape(schema: &Value) -> Arc<Shape> {
-    Shape::from_schema(schema, false).unwrap_or_else(Shape::any)
+fn shape(schema: &Value) -> Arc<DeclaredType> {
+    DeclaredType::from_schema(schema, false).unwrap_or_else(DeclaredType::any)
 }
 
 /// What expressions see of a request.
-pub(super) static REQUEST: LazyLock<Arc<Shape>> = LazyLock::new(|| {
+pub(super) static REQUEST: LazyLock<Arc<DeclaredType>> = LazyLock::new(|| {
     let string = shape(&json!({"type": "string"}));
     let bool = shape(&json!({"type": "boolean"}));
     let texts = json!({"type": "array", "items": {"type": "string"}});
-    let kind = Shape::object(&[("group", &string), ("version", &string), ("kind", &string)]);
+    let kind = DeclaredType::object(&[("group", &string), ("version", &string), ("kind", &string)]);
     let resource =
-        Shape::object(&[("group", &string), ("version", &string), ("resource", &string)]);
-    let user = Shape::object(&[
+        DeclaredType::object(&[("group", &string), ("version", &string), ("resource", &string)]);
+    let user = DeclaredType::object(&[
         ("username", &string),
         ("uid", &string),
         ("groups", &shape(&texts)),
         ("extra", &shape(&json!({"type": "object", "additionalProperties": texts}))),
     ]);
-    Shape::object(&[
+    DeclaredType::object(&[
         ("kind", &kind),
         ("resource", &resource),
         ("subResource", &string),
@@ -301,7 +302,7 @@ pub(super) static REQUEST: LazyLock<Arc<Shape>> = LazyLock::new(|| {
 });
 
 /// What expressions see of the namespace.
-pub(super) static NAMESPACE: LazyLock<Arc<Shape>> = LazyLock::new(|| {
+pub(super) static NAMESPACE: LazyLock<Arc<DeclaredType>> = LazyLock::new(|| {
     let text = json!({"type": "string"});
     let texts = json!({"type": "array", "items": text});
     let map = json!({"type": "object", "additionalProperties": text});

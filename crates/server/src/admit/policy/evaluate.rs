@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tenure_cel::{
-    Access, AccessCheck, Authorize, Bindings, Budget, EvalError, EvalErrorKind, MATCH_COST_MAX,
-    Map, Value,
+    AccessCheck, AccessCheckBuilder, Authorize, Bindings, CostBudget, EvalError, EvalErrorKind,
+    MATCH_COST_MAX, MapValue, Value,
 };
 use tenure_machinery::Object;
 
 use super::compile::{
-    ANY, AUTHORIZER, Expression, NAMESPACE, Policy, REQUEST, REQUEST_RESOURCE, Validation,
+    ANY, AUTHORIZER, CompiledPolicy, Expression, NAMESPACE, REQUEST, REQUEST_RESOURCE, Validation,
     uses_authorizer,
 };
 
@@ -26,25 +26,25 @@ const HASTY_CHECKS_MAX: u64 = 6;
 
 /// What expressions see.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct EvaluationContext<'a> {
     pub(super) new: Option<&'a Object>,
     pub(super) old: Option<&'a Object>,
     pub(super) request: &'a Object,
     pub(super) namespace: Option<&'a Object>,
     pub(super) params: Option<&'a Object>,
-    pub(super) rights: Rights<'a>,
+    pub(super) rights: AuthorizerContext<'a>,
 }
 
 /// Who answers what the user may do, and what the request is about.
 #[derive(Clone, Copy)]
-pub(super) struct Rights<'a> {
+pub(super) struct AuthorizerContext<'a> {
     pub(super) authorizer: &'a dyn Authorize,
     pub(super) request: &'a Arc<AccessCheck>,
 }
 
 /// What a policy has to say against a request.
 #[derive(Default)]
-pub(super) struct Verdict {
+pub(super) struct PolicyVerdict {
     pub(super) denials: Vec<Denial>,
     /// What belongs into the audit log, by key.
     pub(super) annotations: Vec<(String, String)>,
@@ -62,24 +62,28 @@ pub(super) struct Denial {
 }
 
 /// The run would take long: do it again with time.
-pub(super) struct Long;
+pub(super) struct BudgetExceeded;
 
 /// How much time there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(super) enum EvaluationMode {
     Hasty,
     WithTime,
 }
 
 /// Runs a policy.
-pub(super) fn evaluate(policy: &Policy, seen: Seen<'_>, pace: Pace) -> Result<Verdict, Long> {
-    let mut verdict = Verdict::default();
+pub(super) fn evaluate(
+    policy: &CompiledPolicy,
+    seen: EvaluationContext<'_>,
+    pace: EvaluationMode,
+) -> Result<PolicyVerdict, BudgetExceeded> {
+    let mut verdict = PolicyVerdict::default();
     let failed = |message: String| (!policy.ignores_failures).then(|| Denial::of(0, message));
     if let Some(fault) = &policy.fault {
         verdict.denials.extend(failed(fault.clone()));
         return Ok(verdict);
     }
-    let mut run = Run::new(policy, seen, pace);
+    let mut run = PolicyEvaluation::new(policy, seen, pace);
     match run.conditions()? {
         Ok(true) => {}
         Ok(false) => return Ok(verdict),
@@ -97,7 +101,7 @@ pub(super) fn evaluate(policy: &Policy, seen: Seen<'_>, pace: Pace) -> Result<Ve
                 ..Denial::of(index, message)
             }),
             Err(error) => {
-                let message = told(&validation.expression, &error);
+                let message = describe_error(&validation.expression, &error);
                 let denial = failed(message).map(|denial| Denial { index, ..denial });
                 verdict.denials.extend(denial);
                 if run.budget.remaining() == 0 {
@@ -117,7 +121,7 @@ pub(super) fn evaluate(policy: &Policy, seen: Seen<'_>, pace: Pace) -> Result<Ve
                 }
             }
             Err(error) => {
-                let denial = failed(told(expression, &error));
+                let denial = failed(describe_error(expression, &error));
                 verdict.denials.extend(denial.map(|denial| Denial { always: true, ..denial }));
             }
         }
@@ -131,32 +135,36 @@ impl Denial {
     }
 }
 
-fn told(expression: &Expression, error: &EvalError) -> String {
+fn describe_error(expression: &Expression, error: &EvalError) -> String {
     format!("expression '{}' resulted in error: {error}", expression.text)
 }
 
-type Made<'a> = Result<Value<'a>, EvalError>;
+type ExpressionResult<'a> = Result<Value<'a>, EvalError>;
 
 /// One policy, running.
-struct Run<'a> {
-    policy: &'a Policy,
-    seen: Seen<'a>,
-    budget: Budget,
-    pace: Pace,
+struct PolicyEvaluation<'a> {
+    policy: &'a CompiledPolicy,
+    seen: EvaluationContext<'a>,
+    budget: CostBudget,
+    pace: EvaluationMode,
     /// Variables that were needed so far.
-    variables: Vec<Option<Made<'a>>>,
+    variables: Vec<Option<ExpressionResult<'a>>>,
 }
 
-impl<'a> Run<'a> {
-    fn new(policy: &'a Policy, seen: Seen<'a>, pace: Pace) -> Run<'a> {
+impl<'a> PolicyEvaluation<'a> {
+    fn new(
+        policy: &'a CompiledPolicy,
+        seen: EvaluationContext<'a>,
+        pace: EvaluationMode,
+    ) -> PolicyEvaluation<'a> {
         let variables = policy.variables.iter().map(|_| None).collect();
-        Run { policy, seen, budget: budget(pace, None), pace, variables }
+        PolicyEvaluation { policy, seen, budget: budget(pace, None), pace, variables }
     }
 
     /// Whether the policy wants to look at the request at all.
     ///
     /// Conditions see no namespace, and one that is false outweighs others that fail.
-    fn conditions(&mut self) -> Result<Result<bool, String>, Long> {
+    fn conditions(&mut self) -> Result<Result<bool, String>, BudgetExceeded> {
         if self.policy.conditions.is_empty() {
             return Ok(Ok(true));
         }
@@ -167,7 +175,7 @@ impl<'a> Run<'a> {
             match self.run(condition)? {
                 Ok(value) if value.as_bool() == Some(false) => return Ok(Ok(false)),
                 Ok(_) => {}
-                Err(error) => faults.push(told(condition, &error)),
+                Err(error) => faults.push(describe_error(condition, &error)),
             }
         }
         (self.budget, self.seen.namespace) = (own, namespace);
@@ -183,7 +191,7 @@ impl<'a> Run<'a> {
     fn validation(
         &mut self,
         validation: &'a Validation,
-    ) -> Result<Result<Option<String>, EvalError>, Long> {
+    ) -> Result<Result<Option<String>, EvalError>, BudgetExceeded> {
         match self.run(&validation.expression)? {
             Err(error) => return Ok(Err(error)),
             Ok(value) if value.as_bool() == Some(true) => return Ok(Ok(None)),
@@ -202,7 +210,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs one expression, after the variables that it needs.
-    fn run(&mut self, expression: &'a Expression) -> Result<Made<'a>, Long> {
+    fn run(&mut self, expression: &'a Expression) -> Result<ExpressionResult<'a>, BudgetExceeded> {
         let policy = self.policy;
         // A variable names only those before it, so this ends; a chain of them may be long.
         let mut wanted = expression.needs.clone();
@@ -230,13 +238,16 @@ impl<'a> Run<'a> {
     }
 
     /// Runs one expression whose variables are there.
-    fn alone(&mut self, expression: &'a Expression) -> Result<Made<'a>, Long> {
+    fn alone(
+        &mut self,
+        expression: &'a Expression,
+    ) -> Result<ExpressionResult<'a>, BudgetExceeded> {
         let mut bindings = self.bindings();
         if uses_authorizer(&expression.program) {
-            let Rights { authorizer, request } = self.seen.rights;
+            let AuthorizerContext { authorizer, request } = self.seen.rights;
             bindings = bindings
-                .bind(AUTHORIZER, Value::Access(Access::new(authorizer)))
-                .bind(REQUEST_RESOURCE, Value::Access(Access::of(authorizer, request)));
+                .bind(AUTHORIZER, Value::Access(AccessCheckBuilder::new(authorizer)))
+                .bind(REQUEST_RESOURCE, Value::Access(AccessCheckBuilder::of(authorizer, request)));
         }
         for place in &expression.needs {
             let variable = self.policy.variables.get(*place);
@@ -251,12 +262,12 @@ impl<'a> Run<'a> {
         }
         let spent = self.budget.remaining() == 0
             || made.as_ref().is_err_and(|error| error.kind == EvalErrorKind::Overspent);
-        if spent && self.pace == Pace::Hasty { Err(Long) } else { Ok(made) }
+        if spent && self.pace == EvaluationMode::Hasty { Err(BudgetExceeded) } else { Ok(made) }
     }
 
     fn bindings(&self) -> Bindings<'a> {
         let data = |object: Option<&'a Object>| {
-            object.map_or(Value::Null, |object| Value::Map(Map::Json(object, &ANY)))
+            object.map_or(Value::Null, |object| Value::Map(MapValue::Json(object, &ANY)))
         };
         let namespace = self.seen.namespace;
         let namespace =
@@ -270,10 +281,10 @@ impl<'a> Run<'a> {
     }
 }
 
-fn budget(pace: Pace, most: Option<u64>) -> Budget {
+fn budget(pace: EvaluationMode, most: Option<u64>) -> CostBudget {
     match (pace, most) {
-        (Pace::Hasty, _) => Budget::hasty(HASTY_COST_MAX, HASTY_CHECKS_MAX),
-        (Pace::WithTime, Some(most)) => Budget::new(most),
-        (Pace::WithTime, None) => Budget::for_object(),
+        (EvaluationMode::Hasty, _) => CostBudget::hasty(HASTY_COST_MAX, HASTY_CHECKS_MAX),
+        (EvaluationMode::WithTime, Some(most)) => CostBudget::new(most),
+        (EvaluationMode::WithTime, None) => CostBudget::for_object(),
     }
 }

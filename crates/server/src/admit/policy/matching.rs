@@ -8,25 +8,25 @@ use tenure_machinery::{Object, ObjectExt};
 /// What a policy or a binding is about; without anything said, everything.
 #[derive(Default)]
 pub(super) struct Matching {
-    rules: Vec<Rule>,
-    excluded: Vec<Rule>,
+    rules: Vec<MatchRule>,
+    excluded: Vec<MatchRule>,
     namespaces: LabelSelector,
     objects: LabelSelector,
     /// Whether the same resource under another group or version counts, too.
     equivalent: bool,
 }
 
-struct Rule {
+struct MatchRule {
     names: Vec<String>,
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
     resources: Vec<String>,
-    scope: Scope,
+    scope: RuleScope,
 }
 
 #[derive(PartialEq, Eq)]
-enum Scope {
+enum RuleScope {
     All,
     Cluster,
     Namespaced,
@@ -34,7 +34,7 @@ enum Scope {
 
 /// A resource under one group and version.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct GroupVersionResource<'a> {
     pub(super) group: &'a str,
     pub(super) version: &'a str,
     pub(super) resource: &'a str,
@@ -44,10 +44,10 @@ pub(super) struct Place<'a> {
 pub(super) type Labels<'a, 'l> = &'a dyn Fn(&str) -> Option<&'l str>;
 
 /// What rules and selectors look at.
-pub(super) struct Question<'a> {
+pub(super) struct MatchContext<'a> {
     pub(super) operation: &'a str,
     /// The resource as it was asked for, and the others it is served as.
-    pub(super) places: &'a [Place<'a>],
+    pub(super) places: &'a [GroupVersionResource<'a>],
     pub(super) subresource: &'a str,
     pub(super) name: &'a str,
     pub(super) namespaced: bool,
@@ -58,7 +58,8 @@ pub(super) struct Question<'a> {
 impl Matching {
     pub(super) fn new(said: Option<&Object>) -> Matching {
         let Some(said) = said else { return Matching::default() };
-        let rules = |list: &str| objects(said, list).map(|(_, rule)| Rule::new(rule)).collect();
+        let rules =
+            |list: &str| objects(said, list).map(|(_, rule)| MatchRule::new(rule)).collect();
         Matching {
             rules: rules("resourceRules"),
             excluded: rules("excludeResourceRules"),
@@ -72,7 +73,7 @@ impl Matching {
     /// are none for what lives in none.
     pub(super) fn place<'l>(
         &self,
-        asked: &Question<'_>,
+        asked: &MatchContext<'_>,
         label: Option<Labels<'_, 'l>>,
     ) -> Option<usize> {
         let here = label.is_none_or(|label| self.namespaces.matches(label));
@@ -83,14 +84,14 @@ impl Matching {
     }
 
     /// Whether the labels of the object fit, as they are or as they were.
-    fn fits(&self, asked: &Question<'_>) -> bool {
+    fn fits(&self, asked: &MatchContext<'_>) -> bool {
         let one = |object: &Object| {
             self.objects.matches(|key| object.str_at(&["metadata", "labels", key]))
         };
         self.objects.is_everything() || asked.new.is_some_and(one) || asked.old.is_some_and(one)
     }
 
-    fn first(&self, rules: &[Rule], asked: &Question<'_>) -> Option<usize> {
+    fn first(&self, rules: &[MatchRule], asked: &MatchContext<'_>) -> Option<usize> {
         let count = if self.equivalent { asked.places.len() } else { 1 };
         let mut places = asked.places.iter().take(count).enumerate();
         places
@@ -99,30 +100,30 @@ impl Matching {
     }
 }
 
-impl Rule {
-    fn new(rule: &Object) -> Rule {
+impl MatchRule {
+    fn new(rule: &Object) -> MatchRule {
         let texts = |list: &str| {
             let values = rule.list_at(&[list]).iter();
             values.filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        Rule {
+        MatchRule {
             names: texts("resourceNames"),
             operations: texts("operations"),
             groups: texts("apiGroups"),
             versions: texts("apiVersions"),
             resources: texts("resources"),
             scope: match text(rule, "scope") {
-                "Cluster" => Scope::Cluster,
-                "Namespaced" => Scope::Namespaced,
-                _ => Scope::All,
+                "Cluster" => RuleScope::Cluster,
+                "Namespaced" => RuleScope::Namespaced,
+                _ => RuleScope::All,
             },
         }
     }
 
-    fn matches(&self, asked: &Question<'_>, place: Place<'_>) -> bool {
+    fn matches(&self, asked: &MatchContext<'_>, place: GroupVersionResource<'_>) -> bool {
         let lists = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
-        let scope = if asked.namespaced { Scope::Namespaced } else { Scope::Cluster };
-        (self.scope == Scope::All || self.scope == scope)
+        let scope = if asked.namespaced { RuleScope::Namespaced } else { RuleScope::Cluster };
+        (self.scope == RuleScope::All || self.scope == scope)
             && lists(&self.operations, asked.operation)
             && lists(&self.groups, place.group)
             && lists(&self.versions, place.version)

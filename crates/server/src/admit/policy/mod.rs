@@ -27,15 +27,15 @@ use tenure_world::{Change, LockStep, Record, World};
 pub(super) use authorize::may_read_parameters;
 pub(super) use compile::check;
 pub(crate) use proxied::proxied_path;
-pub(crate) use subject::Subject;
+pub(crate) use subject::AdmissionAttributes;
 
-use crate::api::Api;
-use crate::registry::{Registry, Served};
-use crate::request::Request;
-use compile::Policy;
-use evaluate::{Denial, Long, Pace, Seen, evaluate};
+use crate::api::ApiServer;
+use crate::registry::{Registry, ServedKind};
+use crate::request::ResourceRequest;
+use compile::CompiledPolicy;
+use evaluate::{BudgetExceeded, Denial, EvaluationContext, EvaluationMode, evaluate};
 use matching::Matching;
-use subject::Asked;
+use subject::AdmissionRequest;
 
 const POLICIES: &str = "/registry/validatingadmissionpolicies/";
 const BINDINGS: &str = "/registry/validatingadmissionpolicybindings/";
@@ -46,26 +46,26 @@ const FAILURES_MAX: usize = 50;
 
 /// The policies that are bound, as they are now.
 #[derive(Default)]
-pub struct Policies {
-    current: ArcSwap<Vec<Arc<Bound>>>,
+pub struct AdmissionPolicies {
+    current: ArcSwap<Vec<Arc<BoundPolicy>>>,
 }
 
 /// A policy with its bindings.
-struct Bound {
-    policy: Source<Policy>,
-    bindings: Vec<Arc<Source<Binding>>>,
+struct BoundPolicy {
+    policy: LazyRecord<CompiledPolicy>,
+    bindings: Vec<Arc<LazyRecord<CompiledBinding>>>,
 }
 
 /// A stored object, and what is made of it when it is first needed: the thread that commits must not
 /// wait for a compiler.
-struct Source<T> {
+struct LazyRecord<T> {
     record: Arc<Record>,
     made: OnceLock<T>,
 }
 
-impl<T> Source<T> {
-    fn new(record: &Arc<Record>) -> Source<T> {
-        Source { record: Arc::clone(record), made: OnceLock::new() }
+impl<T> LazyRecord<T> {
+    fn new(record: &Arc<Record>) -> LazyRecord<T> {
+        LazyRecord { record: Arc::clone(record), made: OnceLock::new() }
     }
 
     fn get(&self, make: impl FnOnce(&Object) -> T) -> &T {
@@ -78,7 +78,7 @@ fn read(record: &Record) -> Object {
 }
 
 /// A binding, ready to use.
-struct Binding {
+struct CompiledBinding {
     name: String,
     matching: Matching,
     params: Option<Params>,
@@ -94,10 +94,10 @@ struct Params {
     required: bool,
 }
 
-impl Binding {
-    fn new(object: &Object) -> Binding {
+impl CompiledBinding {
+    fn new(object: &Object) -> CompiledBinding {
         let actions = object.list_at(&["spec", "validationActions"]).iter();
-        Binding {
+        CompiledBinding {
             name: object.name().to_owned(),
             matching: Matching::new(object.map_at(&["spec", "matchResources"])),
             params: object.map_at(&["spec", "paramRef"]).map(|params| Params {
@@ -111,11 +111,11 @@ impl Binding {
     }
 }
 
-impl Policies {
+impl AdmissionPolicies {
     /// The index that must be handed to the world.
     #[must_use]
-    pub fn feed(self: &Arc<Policies>) -> Box<dyn LockStep> {
-        Box::new(Feed { policies: Arc::clone(self) })
+    pub fn feed(self: &Arc<AdmissionPolicies>) -> Box<dyn LockStep> {
+        Box::new(PolicyUpdater { policies: Arc::clone(self) })
     }
 
     /// Whether no policy is bound, so that nobody has to look further.
@@ -133,7 +133,7 @@ impl Policies {
         let bound = world.range(POLICIES, None).filter_map(|record| {
             let bindings = bindings.iter().filter(|(name, _)| name == record.name());
             let bindings: Vec<&Arc<Record>> = bindings.map(|(_, record)| *record).collect();
-            (!bindings.is_empty()).then(|| Bound::new(&known, record, &bindings))
+            (!bindings.is_empty()).then(|| BoundPolicy::new(&known, record, &bindings))
         });
         self.current.store(Arc::new(bound.collect()));
     }
@@ -143,29 +143,33 @@ fn text_at(record: &Record, path: &[&str]) -> String {
     read(record).str_at(path).unwrap_or_default().to_owned()
 }
 
-impl Bound {
-    fn new(known: &[Arc<Bound>], policy: &Arc<Record>, bindings: &[&Arc<Record>]) -> Arc<Bound> {
+impl BoundPolicy {
+    fn new(
+        known: &[Arc<BoundPolicy>],
+        policy: &Arc<Record>,
+        bindings: &[&Arc<Record>],
+    ) -> Arc<BoundPolicy> {
         let same = |record: &Arc<Record>, other: &Arc<Record>| {
             record.revision() == other.revision() && record.key() == other.key()
         };
-        let unchanged = |bound: &&Arc<Bound>| {
+        let unchanged = |bound: &&Arc<BoundPolicy>| {
             let own = bound.bindings.iter().map(|binding| &binding.record);
             same(&bound.policy.record, policy)
                 && own.clone().count() == bindings.len()
                 && own.zip(bindings).all(|(own, other)| same(own, other))
         };
         known.iter().find(unchanged).cloned().unwrap_or_else(|| {
-            let bindings = bindings.iter().map(|record| Arc::new(Source::new(record)));
-            Arc::new(Bound { policy: Source::new(policy), bindings: bindings.collect() })
+            let bindings = bindings.iter().map(|record| Arc::new(LazyRecord::new(record)));
+            Arc::new(BoundPolicy { policy: LazyRecord::new(policy), bindings: bindings.collect() })
         })
     }
 }
 
-struct Feed {
-    policies: Arc<Policies>,
+struct PolicyUpdater {
+    policies: Arc<AdmissionPolicies>,
 }
 
-impl LockStep for Feed {
+impl LockStep for PolicyUpdater {
     fn start(&mut self, world: &World) {
         self.policies.read(world);
     }
@@ -180,7 +184,7 @@ impl LockStep for Feed {
 
 /// What policies have to tell about a request that they let pass, or not.
 #[derive(Default)]
-struct Told {
+struct PolicyOutcome {
     warnings: Vec<String>,
     annotations: Vec<(String, String)>,
     failures: Vec<Value>,
@@ -192,16 +196,16 @@ struct Told {
 /// # Errors
 /// In the words of the policy, or why it could not be asked.
 pub(crate) async fn enforce(
-    api: &Api,
-    request: &mut Request,
-    subject: Subject<'_>,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+    subject: AdmissionAttributes<'_>,
 ) -> Result<(), Failure> {
     if api.policies.is_empty() {
         return Ok(());
     }
-    let told = match judge(api, request, &subject, Pace::Hasty) {
+    let told = match judge(api, request, &subject, EvaluationMode::Hasty) {
         Ok(told) => told,
-        Err(Long) => Box::pin(aside(api, request, &subject)).await?,
+        Err(BudgetExceeded) => Box::pin(evaluate_offloaded(api, request, &subject)).await?,
     };
     settle(request, told)
 }
@@ -211,18 +215,18 @@ pub(crate) async fn enforce(
 /// # Errors
 /// As [`enforce`].
 pub(crate) fn enforce_now(
-    api: &Api,
-    request: &mut Request,
-    subject: Subject<'_>,
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+    subject: AdmissionAttributes<'_>,
 ) -> Result<(), Failure> {
     if api.policies.is_empty() {
         return Ok(());
     }
-    let told = judge(api, request, &subject, Pace::WithTime).map_err(unfinished)?;
+    let told = judge(api, request, &subject, EvaluationMode::WithTime).map_err(unfinished)?;
     settle(request, told)
 }
 
-fn settle(request: &mut Request, told: Told) -> Result<(), Failure> {
+fn settle(request: &mut ResourceRequest, told: PolicyOutcome) -> Result<(), Failure> {
     for warning in told.warnings {
         request.warn(warning);
     }
@@ -235,26 +239,37 @@ fn settle(request: &mut Request, told: Told) -> Result<(), Failure> {
 }
 
 /// Judges on a thread that may be kept; this happens seldom, so that copies do not matter.
-async fn aside(api: &Api, request: &Request, subject: &Subject<'_>) -> Result<Told, Failure> {
-    let asked = Asked::new(api, request, subject);
+async fn evaluate_offloaded(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    subject: &AdmissionAttributes<'_>,
+) -> Result<PolicyOutcome, Failure> {
+    let asked = AdmissionRequest::new(api, request, subject);
     let cases = cases(api, &asked);
     let owned = asked.into_owned();
     let work = move || {
-        let mut told = Told::default();
+        let mut told = PolicyOutcome::default();
         let mut cases = cases.iter();
-        cases.try_for_each(|case| case.judge(&owned, Pace::WithTime, &mut told)).map(|()| told)
+        cases
+            .try_for_each(|case| case.judge(&owned, EvaluationMode::WithTime, &mut told))
+            .map(|()| told)
     };
     api.aside.run(&request.user, work).await?.map_err(unfinished)
 }
 
 /// With time nothing is too long; whatever is must not pass for allowed.
-fn unfinished(_: Long) -> Failure {
+fn unfinished(_: BudgetExceeded) -> Failure {
     Failure::internal("a policy did not come to an end")
 }
 
-fn judge(api: &Api, request: &Request, subject: &Subject<'_>, pace: Pace) -> Result<Told, Long> {
-    let asked = Asked::new(api, request, subject);
-    let mut told = Told::default();
+fn judge(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    subject: &AdmissionAttributes<'_>,
+    pace: EvaluationMode,
+) -> Result<PolicyOutcome, BudgetExceeded> {
+    let asked = AdmissionRequest::new(api, request, subject);
+    let mut told = PolicyOutcome::default();
     for case in cases(api, &asked) {
         case.judge(&asked, pace, &mut told)?;
     }
@@ -263,15 +278,15 @@ fn judge(api: &Api, request: &Request, subject: &Subject<'_>, pace: Pace) -> Res
 
 /// A policy that applies under one of its bindings.
 struct Case {
-    bound: Arc<Bound>,
-    binding: Arc<Source<Binding>>,
+    bound: Arc<BoundPolicy>,
+    binding: Arc<LazyRecord<CompiledBinding>>,
     /// Under which of its names the resource is looked at.
     place: usize,
     params: Result<Vec<Option<Object>>, String>,
 }
 
 /// What applies to a request, in the order of names.
-fn cases(api: &Api, asked: &Asked<'_>) -> Vec<Case> {
+fn cases(api: &ApiServer, asked: &AdmissionRequest<'_>) -> Vec<Case> {
     if asked.is_exempt() {
         return Vec::new();
     }
@@ -279,10 +294,10 @@ fn cases(api: &Api, asked: &Asked<'_>) -> Vec<Case> {
     let registry = api.kinds.current();
     let mut cases = Vec::new();
     for bound in api.policies.current.load().iter() {
-        let policy = bound.policy.get(Policy::new);
+        let policy = bound.policy.get(CompiledPolicy::new);
         let Some(place) = asked.place(&policy.matching) else { continue };
         for source in &bound.bindings {
-            let binding = source.get(Binding::new);
+            let binding = source.get(CompiledBinding::new);
             if asked.place(&binding.matching).is_some() {
                 let params = params(&state, &registry, policy, binding, asked.namespace());
                 let (bound, binding) = (Arc::clone(bound), Arc::clone(source));
@@ -297,15 +312,16 @@ fn cases(api: &Api, asked: &Asked<'_>) -> Vec<Case> {
 fn params(
     state: &World,
     registry: &Registry,
-    policy: &Policy,
-    binding: &Binding,
+    policy: &CompiledPolicy,
+    binding: &CompiledBinding,
     namespace: &str,
 ) -> Result<Vec<Option<Object>>, String> {
     let (Some((version, kind)), Some(wanted)) = (&policy.param_kind, &binding.params) else {
         return Ok(vec![None]);
     };
-    let known =
-        |served: &&Arc<Served>| served.api_version == *version && served.kind.kind == kind.as_str();
+    let known = |served: &&Arc<ServedKind>| {
+        served.api_version == *version && served.kind.kind == kind.as_str()
+    };
     let served = registry.kinds().iter().find(known);
     let served =
         served.ok_or_else(|| format!("paramKind kind `{version}, Kind={kind}` not known"))?;
@@ -339,9 +355,14 @@ fn params(
 }
 
 impl Case {
-    fn judge(&self, asked: &Asked<'_>, pace: Pace, told: &mut Told) -> Result<(), Long> {
-        let policy = self.bound.policy.get(Policy::new);
-        let binding = self.binding.get(Binding::new);
+    fn judge(
+        &self,
+        asked: &AdmissionRequest<'_>,
+        pace: EvaluationMode,
+        told: &mut PolicyOutcome,
+    ) -> Result<(), BudgetExceeded> {
+        let policy = self.bound.policy.get(CompiledPolicy::new);
+        let binding = self.binding.get(CompiledBinding::new);
         let params = match &self.params {
             Ok(params) => params,
             Err(why) => {
@@ -354,7 +375,7 @@ impl Case {
         };
         let looked_at = asked.at(self.place);
         for params in params {
-            let seen = Seen { params: params.as_ref(), ..looked_at.seen() };
+            let seen = EvaluationContext { params: params.as_ref(), ..looked_at.seen() };
             let verdict = evaluate(policy, seen, pace)?;
             for denial in &verdict.denials {
                 told.denial(asked, policy, binding, denial);
@@ -367,8 +388,14 @@ impl Case {
     }
 }
 
-impl Told {
-    fn denial(&mut self, asked: &Asked<'_>, policy: &Policy, binding: &Binding, denial: &Denial) {
+impl PolicyOutcome {
+    fn denial(
+        &mut self,
+        asked: &AdmissionRequest<'_>,
+        policy: &CompiledPolicy,
+        binding: &CompiledBinding,
+        denial: &Denial,
+    ) {
         let (message, how) = (&denial.message, (denial.reason, denial.code));
         if denial.always {
             self.refuse(asked, policy, binding, message, how);
@@ -393,9 +420,9 @@ impl Told {
     /// Refuses, in the words of the first that does.
     fn refuse(
         &mut self,
-        asked: &Asked<'_>,
-        policy: &Policy,
-        binding: &Binding,
+        asked: &AdmissionRequest<'_>,
+        policy: &CompiledPolicy,
+        binding: &CompiledBinding,
         why: &str,
         (reason, code): (&'static str, u16),
     ) {

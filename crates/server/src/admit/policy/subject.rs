@@ -8,15 +8,15 @@ use tenure_cel::{AccessCheck, AccessDecision, Authorize};
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::Record;
 
-use super::evaluate::{Rights, Seen};
-use super::matching::{Matching, Place, Question};
+use super::evaluate::{AuthorizerContext, EvaluationContext};
+use super::matching::{GroupVersionResource, MatchContext, Matching};
 use super::read;
-use crate::access::Access;
+use crate::access::AuthorizerChain;
 use crate::admit::{Operation, namespace};
-use crate::api::Api;
+use crate::api::ApiServer;
 use crate::authenticate::User;
-use crate::registry::Served;
-use crate::request::Request;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
 use crate::write::scale;
 
 /// Group, version and kind.
@@ -37,7 +37,7 @@ const EXEMPT: [&str; 6] = [
 
 /// What is written.
 #[derive(Clone, Copy)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct AdmissionAttributes<'a> {
     /// What is done.
     pub(crate) operation: Operation,
     /// The object as it was.
@@ -51,10 +51,10 @@ pub(crate) struct Subject<'a> {
 }
 
 /// A request, understood.
-pub(super) struct Asked<'a> {
+pub(super) struct AdmissionRequest<'a> {
     operation: Operation,
     /// The kind as it was asked for, and the others that show the same objects.
-    served: Vec<Arc<Served>>,
+    served: Vec<Arc<ServedKind>>,
     subresource: Cow<'a, str>,
     name: Cow<'a, str>,
     /// Where the object lives; a namespace lives nowhere.
@@ -71,7 +71,7 @@ pub(super) struct Asked<'a> {
 
 /// Answers what the user of a request, or an account, may do.
 struct Authorizer {
-    access: Arc<Access>,
+    access: Arc<AuthorizerChain>,
     user: Arc<User>,
 }
 
@@ -81,7 +81,7 @@ impl Authorize for Authorizer {
             check.account.as_ref().map(|(namespace, name)| User::account(namespace, name));
         let user = account.as_ref().unwrap_or(&*self.user);
         let about = if check.path.is_empty() {
-            tenure_rbac::Asked::Resource {
+            tenure_rbac::RequestAttributes::Resource {
                 verb,
                 group: &check.group,
                 resource: &check.resource,
@@ -90,15 +90,19 @@ impl Authorize for Authorizer {
                 name: &check.name,
             }
         } else {
-            tenure_rbac::Asked::Path { verb, path: &check.path }
+            tenure_rbac::RequestAttributes::Path { verb, path: &check.path }
         };
         let reason = self.access.may(user, &about);
         AccessDecision { allowed: reason.is_some(), reason: reason.unwrap_or_default() }
     }
 }
 
-impl<'a> Asked<'a> {
-    pub(super) fn new(api: &Api, request: &'a Request, subject: &Subject<'a>) -> Asked<'a> {
+impl<'a> AdmissionRequest<'a> {
+    pub(super) fn new(
+        api: &ApiServer,
+        request: &'a ResourceRequest,
+        subject: &AdmissionAttributes<'a>,
+    ) -> AdmissionRequest<'a> {
         let served = &request.served;
         let object = subject.new.or(subject.old);
         let either = |said: &'a str, own: &'a str| if said.is_empty() { own } else { said };
@@ -111,7 +115,7 @@ impl<'a> Asked<'a> {
             _ => Cow::Borrowed(object),
         };
         let user = &request.user;
-        Asked {
+        AdmissionRequest {
             operation: subject.operation,
             served: all_forms(api, request),
             subresource: Cow::Borrowed(&request.subresource),
@@ -131,10 +135,10 @@ impl<'a> Asked<'a> {
     }
 
     /// The same with nothing borrowed, to be taken to another thread.
-    pub(super) fn into_owned(self) -> Asked<'static> {
+    pub(super) fn into_owned(self) -> AdmissionRequest<'static> {
         let object =
             |object: Option<Cow<'a, Object>>| object.map(|object| Cow::Owned(object.into_owned()));
-        Asked {
+        AdmissionRequest {
             operation: self.operation,
             served: self.served,
             subresource: Cow::Owned(self.subresource.into_owned()),
@@ -166,8 +170,9 @@ impl<'a> Asked<'a> {
 
     /// Under which of its names the request is one that a policy or binding is about.
     pub(super) fn place(&self, matching: &Matching) -> Option<usize> {
-        let places: Vec<Place<'_>> = self.served.iter().map(|served| place(served)).collect();
-        let question = Question {
+        let places: Vec<GroupVersionResource<'_>> =
+            self.served.iter().map(|served| place(served)).collect();
+        let question = MatchContext {
             operation: self.verb(),
             places: &places,
             subresource: &self.subresource,
@@ -255,7 +260,7 @@ impl<'a> Asked<'a> {
     }
 
     fn request(&self, place: usize) -> Object {
-        let kind = |served: Option<&Arc<Served>>| match (self.kind, served) {
+        let kind = |served: Option<&Arc<ServedKind>>| match (self.kind, served) {
             (Some((group, version, kind)), _) => {
                 json!({"group": group, "version": version, "kind": kind})
             }
@@ -265,7 +270,7 @@ impl<'a> Asked<'a> {
             }
             (None, None) => Value::Null,
         };
-        let resource = |served: Option<&Arc<Served>>| {
+        let resource = |served: Option<&Arc<ServedKind>>| {
             served.map_or(Value::Null, |served| {
                 let kind = &served.kind;
                 json!({"group": kind.group, "version": kind.version, "resource": kind.plural})
@@ -311,7 +316,7 @@ impl<'a> Asked<'a> {
 }
 
 /// The kind as it was asked for, and the others that show the same objects.
-fn all_forms(api: &Api, request: &Request) -> Vec<Arc<Served>> {
+fn all_forms(api: &ApiServer, request: &ResourceRequest) -> Vec<Arc<ServedKind>> {
     let own = &request.served;
     let registry = api.kinds.current();
     let others = registry.kinds().iter().filter(|other| {
@@ -323,9 +328,9 @@ fn all_forms(api: &Api, request: &Request) -> Vec<Arc<Served>> {
     std::iter::once(own).chain(others).cloned().collect()
 }
 
-fn place(served: &Served) -> Place<'_> {
+fn place(served: &ServedKind) -> GroupVersionResource<'_> {
     let kind = &served.kind;
-    Place { group: &kind.group, version: &kind.version, resource: &kind.plural }
+    GroupVersionResource { group: &kind.group, version: &kind.version, resource: &kind.plural }
 }
 
 /// What expressions see, kept while they run.
@@ -339,14 +344,14 @@ pub(super) struct LookedAt<'a> {
 }
 
 impl LookedAt<'_> {
-    pub(super) fn seen(&self) -> Seen<'_> {
-        Seen {
+    pub(super) fn seen(&self) -> EvaluationContext<'_> {
+        EvaluationContext {
             new: self.new.as_deref(),
             old: self.old.as_deref(),
             request: &self.request,
             namespace: self.namespace,
             params: None,
-            rights: Rights { authorizer: self.authorizer, request: &self.resource },
+            rights: AuthorizerContext { authorizer: self.authorizer, request: &self.resource },
         }
     }
 }

@@ -3,22 +3,22 @@
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::fair::show::{Shown, Which};
+use crate::fair::metrics::{FairnessMetrics, Which};
 
-fn gate(seats: u32) -> Arc<Gate> {
+fn gate(seats: u32) -> Arc<ConcurrencyLimiter> {
     let which = Which { priority_level: "workload", request_kind: "readOnly" };
-    Gate::new(seats, Shown::default().counts(which))
+    ConcurrencyLimiter::new(seats, FairnessMetrics::default().counts(which))
 }
 
 const LONG: Duration = Duration::from_secs(15);
 
-async fn enter(gate: &Arc<Gate>, user: &str) -> Result<Seat, NoSeat> {
+async fn enter(gate: &Arc<ConcurrencyLimiter>, user: &str) -> Result<Seat, NoSeat> {
     gate.enter(Flow::named(user), 1, LONG).await
 }
 
 /// Asks for a seat in a task of its own, and is in line when this returns.
 async fn waits(
-    gate: &Arc<Gate>,
+    gate: &Arc<ConcurrencyLimiter>,
     user: &'static str,
 ) -> tokio::task::JoinHandle<Result<Seat, NoSeat>> {
     let gate = Arc::clone(gate);

@@ -1,10 +1,10 @@
 //! Rules of spec/api-server.md: text that is written in parts is the text that is written whole.
 
 use tenure_core::Revision;
-use tenure_world::Plain;
+use tenure_world::PlainLayout;
 
 use super::*;
-use crate::registry::Kinds;
+use crate::registry::ServedKinds;
 
 fn record(number: usize, object: &Value) -> Arc<Record> {
     let key = format!("/registry/configmaps/default/m-{number}").into();
@@ -13,7 +13,7 @@ fn record(number: usize, object: &Value) -> Arc<Record> {
     let text =
         format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{data}}}"#);
     let bytes = Bytes::from(text);
-    Arc::new(Record::read(key, Revision(7), bytes, &Plain).unwrap())
+    Arc::new(Record::read(key, Revision(7), bytes, &PlainLayout).unwrap())
 }
 
 /// Objects with everything that is hard to lay out.
@@ -46,19 +46,20 @@ fn typeless(mut object: Value) -> Value {
     object
 }
 
-fn parts(objects: &[Value], layout: Layout) -> (Parts, Value) {
-    let registry = Kinds::new(None).current();
+fn parts(objects: &[Value], layout: TextLayout) -> (ListEncoder, Value) {
+    let registry = ServedKinds::new(None).current();
     let served = Arc::clone(registry.find("", "v1", "configmaps").unwrap());
     let records = objects.iter().enumerate().map(|(at, object)| record(at, object)).collect();
     let mut shell = json!({
         "kind": "ConfigMapList", "apiVersion": "v1", "metadata": { "resourceVersion": "7" }, "items": [],
     });
-    let parts = Parts::new((served, records), Shown::Plain, layout, (&shell, "items"));
+    let parts =
+        ListEncoder::new((served, records), ItemRepresentation::Plain, layout, (&shell, "items"));
     shell["items"] = objects.iter().cloned().map(typeless).collect();
     (parts, shell)
 }
 
-fn joined(mut parts: Parts) -> (String, usize) {
+fn joined(mut parts: ListEncoder) -> (String, usize) {
     let (mut text, mut count) = (Vec::new(), 0);
     while let Some(part) = parts.next_part() {
         text.extend_from_slice(&part);
@@ -71,14 +72,14 @@ fn joined(mut parts: Parts) -> (String, usize) {
 fn r242_a_list_in_parts_reads_as_the_list_in_one() {
     for count in [0, 1, 2, 9] {
         let objects = objects(count, 5);
-        let (compact, whole) = parts(&objects, Layout::Compact);
+        let (compact, whole) = parts(&objects, TextLayout::Compact);
         let (size, exact) = compact.size();
         let (text, _) = joined(compact);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), whole, "{text}");
         assert!(exact && size == text.len() as u64, "{size} {text}");
-        let (pretty, _) = joined(parts(&objects, Layout::Pretty).0);
+        let (pretty, _) = joined(parts(&objects, TextLayout::Pretty).0);
         assert_eq!(pretty, serde_json::to_string_pretty(&whole).unwrap() + "\n");
-        let (yaml, _) = joined(parts(&objects, Layout::Yaml).0);
+        let (yaml, _) = joined(parts(&objects, TextLayout::Yaml).0);
         assert_eq!(yaml, tenure_yaml::from_json(&whole));
     }
 }
@@ -86,7 +87,7 @@ fn r242_a_list_in_parts_reads_as_the_list_in_one() {
 #[test]
 fn r242_a_part_has_a_bound() {
     let objects = objects(40, 20_000);
-    for layout in [Layout::Compact, Layout::Pretty, Layout::Yaml] {
+    for layout in [TextLayout::Compact, TextLayout::Pretty, TextLayout::Yaml] {
         let (mut list, _) = parts(&objects, layout);
         while let Some(part) = list.next_part() {
             assert!(part.len() < PART_BYTES + 25_000, "{}", part.len());

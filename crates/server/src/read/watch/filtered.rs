@@ -15,24 +15,24 @@ use std::time::Duration;
 
 use tenure_core::Revision;
 use tenure_machinery::Failure;
-use tenure_world::{At, Handle, Record, Watch, WatchEnded, World};
+use tenure_world::{Record, RevisionError, Watch, WatchEnded, World, WorldHandle};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Asked, BOOKMARK_EVERY, Begun, Event, Stream, starts_after};
+use super::{BOOKMARK_EVERY, WatchEvent, WatchRequest, WatchResponse, WatchStart, starts_after};
 use crate::access::refusal;
 use crate::read::list::expired;
-use crate::reference::{Forgotten, Moved, Sight, Then};
-use crate::registry::Served;
-use crate::select::Selection;
+use crate::reference::{Forgotten, Then, Visibility, VisibilityChange};
+use crate::registry::ServedKind;
+use crate::select::SelectionPredicate;
 
 /// How long a commit may take to be seen.
 const COMMIT_MOST: Duration = Duration::from_secs(1);
 
 /// What a client sees of a collection, and what it was shown.
-pub(super) struct Glass {
-    sight: Sight,
-    world: Handle,
+pub(super) struct FilteredView {
+    sight: Visibility,
+    world: WorldHandle,
     prefix: String,
     shown: BTreeMap<Arc<str>, Arc<Record>>,
     /// What the client may have been shown before this watch, or not.
@@ -49,24 +49,24 @@ pub(super) struct Glass {
 }
 
 /// What there is to tell, and when it happened.
-struct Told {
+struct FilteredEvent {
     at: Revision,
-    event: Event,
+    event: WatchEvent,
 }
 
 /// Begins a watch by one who sees a part.
 pub(super) async fn begin(
-    world: &Handle,
-    asked: &Asked,
-    sight: Sight,
-    selection: &Selection,
-) -> Result<Begun, Failure> {
+    world: &WorldHandle,
+    asked: &WatchRequest,
+    sight: Visibility,
+    selection: &SelectionPredicate,
+) -> Result<WatchStart, Failure> {
     let prefix = asked.served.collection(&asked.namespace);
     let moved = sight.movements();
     let glass = |sight, shown, next, told| {
         let (world, prefix, later) = (world.clone(), prefix.clone(), BTreeSet::new());
         let (doubtful, looked) = (BTreeMap::new(), false);
-        Glass { sight, world, prefix, shown, doubtful, next, moved, later, told, looked }
+        FilteredView { sight, world, prefix, shown, doubtful, next, moved, later, told, looked }
     };
     let Some(after) = starts_after(world, &asked.options) else {
         // The moves are noted first: what changes while the state is looked at is looked at again.
@@ -80,7 +80,7 @@ pub(super) async fn begin(
         let shown = initial.iter().map(|record| (Arc::clone(record.key()), Arc::clone(record)));
         let (shown, after) = (shown.collect(), state.revision());
         let glass = Some(glass(sight, shown, next, after));
-        return Ok(Begun { initial, after, resumes: false, glass });
+        return Ok(WatchStart { initial, after, resumes: false, glass });
     };
     let forgotten = |gone: Forgotten| expired(after, gone.oldest);
     asked.permit.newest(world, Some(after)).await?;
@@ -105,7 +105,7 @@ pub(super) async fn begin(
     if asked.options.revision.is_some() {
         glass.doubt_all_of(after);
     }
-    Ok(Begun { initial: Vec::new(), after, resumes: false, glass: Some(glass) })
+    Ok(WatchStart { initial: Vec::new(), after, resumes: false, glass: Some(glass) })
 }
 
 /// What was seen at some time after the revision that the client names, and not at it.
@@ -113,10 +113,10 @@ pub(super) async fn begin(
 /// An object keeps its version when it comes into sight, so a client may go on from a version that is older than
 /// what it was shown last. It has these, or has them not.
 fn seen_between(
-    world: &Handle,
-    served: &Served,
+    world: &WorldHandle,
+    served: &ServedKind,
     then: &Then,
-    selection: &Selection,
+    selection: &SelectionPredicate,
 ) -> Result<BTreeMap<Arc<str>, Arc<Record>>, Failure> {
     let mut seen = BTreeMap::new();
     for (target, revision) in &then.between {
@@ -129,16 +129,16 @@ fn seen_between(
     Ok(seen)
 }
 
-fn at(world: &Handle, revision: Revision) -> Result<Arc<World>, Failure> {
+fn at(world: &WorldHandle, revision: Revision) -> Result<Arc<World>, Failure> {
     world.at(revision).map_err(|error| match error {
-        At::Compacted(oldest) => expired(revision, oldest),
-        At::Future(current) => expired(revision, current),
+        RevisionError::Compacted(oldest) => expired(revision, oldest),
+        RevisionError::Future(current) => expired(revision, current),
     })
 }
 
-impl Stream {
-    /// As [`Stream::follow`], for one who sees a part.
-    pub(super) async fn follow_filtered(&mut self, cursor: &mut Watch, mut glass: Glass) {
+impl WatchResponse {
+    /// As [`WatchResponse::follow`], for one who sees a part.
+    pub(super) async fn follow_filtered(&mut self, cursor: &mut Watch, mut glass: FilteredView) {
         let mut bookmark_at = Instant::now() + BOOKMARK_EVERY;
         loop {
             let before = glass.told;
@@ -185,7 +185,11 @@ impl Stream {
     }
 
     /// Looks at everything that may have changed, in one state; what there is to tell, oldest first.
-    async fn look(&self, cursor: &mut Watch, glass: &mut Glass) -> Result<Vec<Told>, Failure> {
+    async fn look(
+        &self,
+        cursor: &mut Watch,
+        glass: &mut FilteredView,
+    ) -> Result<Vec<FilteredEvent>, Failure> {
         glass.looked = true;
         let mut keys = std::mem::take(&mut glass.later);
         // A commit moves sights before others see its state: what it takes away is told with its revision.
@@ -196,7 +200,7 @@ impl Stream {
             }
         };
         if !glass.sight.holds() {
-            return Err(refusal(glass.sight.user(), &glass.sight.asked()));
+            return Err(refusal(glass.sight.user(), &glass.sight.request_attributes()));
         }
         glass.told = state.revision();
         let mut told = Vec::new();
@@ -213,7 +217,7 @@ impl Stream {
     fn gather(
         &self,
         cursor: &mut Watch,
-        glass: &mut Glass,
+        glass: &mut FilteredView,
         keys: &mut BTreeSet<Arc<str>>,
     ) -> Result<(Arc<World>, Revision), Failure> {
         // In this order: everything up to the state is then behind the cursor and among the moves.
@@ -236,12 +240,12 @@ impl Stream {
         let forgotten = |gone: Forgotten| expired(glass.told, gone.oldest);
         let (moved, of) = glass.sight.moved(&mut glass.next).map_err(forgotten)?;
         match moved {
-            Moved::Some(targets) => {
+            VisibilityChange::Some(targets) => {
                 let served = &self.encoder.served;
                 let of = targets.iter().map(|to| served.key(&to.namespace, &to.name).into());
                 keys.extend(of);
             }
-            Moved::All => {
+            VisibilityChange::All => {
                 keys.extend(glass.shown.keys().cloned());
                 let all = state.range(&glass.prefix, None);
                 keys.extend(all.map(|record| Arc::clone(record.key())));
@@ -251,7 +255,7 @@ impl Stream {
     }
 }
 
-impl Glass {
+impl FilteredView {
     /// Whether there is nothing to look at yet.
     fn is_current(&self) -> bool {
         let still = |moved: &watch::Receiver<u64>| !moved.has_changed().unwrap_or(false);
@@ -275,16 +279,16 @@ impl Glass {
     }
 
     /// Compares what is seen of an object with what was shown.
-    fn tell(&mut self, key: Arc<str>, is: Option<Arc<Record>>, told: &mut Vec<Told>) {
+    fn tell(&mut self, key: Arc<str>, is: Option<Arc<Record>>, told: &mut Vec<FilteredEvent>) {
         let was = self.shown.get(&key).cloned();
         let doubtful = self.doubtful.remove(&key);
         let shown = |kind, record: &Arc<Record>| {
             let (at, bytes) = (record.revision(), record.bytes().clone());
-            Told { at, event: Event { kind, bytes, record: Arc::clone(record) } }
+            FilteredEvent { at, event: WatchEvent { kind, bytes, record: Arc::clone(record) } }
         };
-        let gone = |record: Arc<Record>, at| Told {
+        let gone = |record: Arc<Record>, at| FilteredEvent {
             at,
-            event: Event { kind: "DELETED", bytes: record.with_revision(at), record },
+            event: WatchEvent { kind: "DELETED", bytes: record.with_revision(at), record },
         };
         match (was, is) {
             (None, None) => told.extend(doubtful.map(|record| gone(record, self.told))),

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::authenticate::User;
-use crate::body::{Body, Chunk, Live};
-use crate::fair::{Charge, Shares};
+use crate::body::{Body, Chunk, StreamingBody};
+use crate::fair::{BudgetGuard, Shares};
 
 /// A client that takes nothing for this long is left; it resumes from its last version.
 const STALLED: Duration = Duration::from_secs(30);
@@ -28,20 +28,20 @@ pub(crate) struct Outlet {
 }
 
 /// Room for something that is not encoded yet.
-pub(crate) struct Room {
+pub(crate) struct SendPermit {
     place: mpsc::OwnedPermit<Chunk>,
-    charge: Option<Charge>,
+    charge: Option<BudgetGuard>,
 }
 
 impl Outlet {
     /// The way, and the body at its end.
     pub(crate) fn new(shares: Arc<Shares>, user: Arc<User>) -> (Outlet, Body) {
-        let (sender, body) = Live::channel();
+        let (sender, body) = StreamingBody::channel();
         (Outlet { sender, shares, user }, body)
     }
 
     /// Room for about so many bytes; none if the client is gone, or takes nothing for long.
-    pub(crate) async fn room(&self, bytes: usize) -> Option<Room> {
+    pub(crate) async fn room(&self, bytes: usize) -> Option<SendPermit> {
         let room = async {
             let place = self.sender.clone().reserve_owned().await.ok()?;
             let charge = loop {
@@ -50,7 +50,7 @@ impl Outlet {
                     Err(_) => tokio::time::sleep(LOOK_EVERY).await,
                 }
             };
-            Some(Room { place, charge })
+            Some(SendPermit { place, charge })
         };
         tokio::time::timeout(STALLED, room).await.ok()?
     }
@@ -61,7 +61,7 @@ impl Outlet {
     }
 }
 
-impl Room {
+impl SendPermit {
     pub(crate) fn send(self, bytes: Bytes) {
         self.place.send(Chunk { bytes, charge: self.charge });
     }

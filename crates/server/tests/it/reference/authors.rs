@@ -1,7 +1,7 @@
 //! Rules of spec/referential-authorization.md: who may write the three kinds (R100–R107).
 
 use serde_json::json;
-use tenure_server::reference::References;
+use tenure_server::reference::ReferenceOptions;
 
 use super::*;
 
@@ -166,7 +166,7 @@ async fn r105_consumers_and_strategies_need_the_whole_cluster() {
 
 #[tokio::test]
 async fn r105_the_check_can_be_switched_off_but_not_that_of_grants() {
-    let settings = References { unchecked_consumers: true, ..References::default() };
+    let settings = ReferenceOptions { unchecked_consumers: true, ..ReferenceOptions::default() };
     let house = furnished(House::referring(settings).await).await;
     let alice = user(&house, "alice", "", &[writes()]).await;
     house.post_as(&alice, CONSUMERS, &consumer("c")).await.with(201);

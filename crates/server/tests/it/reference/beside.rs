@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use tenure_reference::{
-    Consumer, Event, Index, Kind, Need, Origin, OriginName, Outputs, Resource, ServedType,
-    Strategy, Synced,
+    Consumer, Index, IndexEvent, Need, Origin, OriginName, Outputs, ReferenceApiKind, Resource,
+    ServedType, Strategy, Synced,
 };
 use tenure_server::Peer;
-use tenure_server::reference::References;
-use tenure_world::{Draft, Proposal, Write};
+use tenure_server::reference::ReferenceOptions;
+use tenure_world::{Draft, Proposal, WriteOperation};
 
 use super::access::{LOCAL, watched};
 use super::*;
@@ -53,9 +53,12 @@ async fn crowd(house: House, many: usize) -> (House, Peer) {
     let writes = (0..many).map(|number| {
         let object = origin(number, &format!("s{number}"));
         let key: Arc<str> = format!("/registry/configmaps/prod/o{number}").into();
-        Write::Put { key, draft: Draft::encode("ConfigMap", "v1", object.as_object().unwrap()) }
+        WriteOperation::Put {
+            key,
+            draft: Draft::encode("ConfigMap", "v1", object.as_object().unwrap()),
+        }
     });
-    for some in writes.collect::<Vec<Write>>().chunks(1_000) {
+    for some in writes.collect::<Vec<WriteOperation>>().chunks(1_000) {
         let proposal = Proposal { guards: Vec::new(), writes: some.to_vec() };
         house.world.propose(proposal).await.unwrap();
     }
@@ -96,25 +99,25 @@ async fn rebuilt(house: &House) -> BTreeSet<String> {
         versions: vec!["v1".into()],
     };
     let types = vec![served("configmaps", "ConfigMap"), served("secrets", "Secret")];
-    index.apply(Event::Served(types), &mut out);
+    index.apply(IndexEvent::Served(types), &mut out);
     for item in listed(STRATEGIES).await {
         let strategy = Strategy::from_object(item.as_object().unwrap()).unwrap();
-        index.apply(Event::PutStrategy(strategy), &mut out);
+        index.apply(IndexEvent::PutStrategy(strategy), &mut out);
     }
     for item in listed(CONSUMERS).await {
         let consumer = Consumer::from_object(item.as_object().unwrap()).unwrap();
-        index.apply(Event::PutConsumer(consumer), &mut out);
+        index.apply(IndexEvent::PutConsumer(consumer), &mut out);
     }
     for object in &listed("/api/v1/configmaps").await {
         let (namespace, name) = (object["metadata"]["namespace"].as_str().unwrap(), name(object));
         let name = OriginName { group: "", resource: "configmaps", namespace, name };
-        index.apply(Event::PutOrigin(Origin { name, version: "v1", object }), &mut out);
+        index.apply(IndexEvent::PutOrigin(Origin { name, version: "v1", object }), &mut out);
     }
-    for kind in [Kind::Strategy, Kind::Consumer, Kind::Grant] {
-        index.apply(Event::Synced(Synced::Kind(kind)), &mut out);
+    for kind in [ReferenceApiKind::Strategy, ReferenceApiKind::Consumer, ReferenceApiKind::Grant] {
+        index.apply(IndexEvent::Synced(Synced::Kind(kind)), &mut out);
     }
     let synced = Synced::Origins { group: "", resource: "configmaps", version: "v1" };
-    index.apply(Event::Synced(synced), &mut out);
+    index.apply(IndexEvent::Synced(synced), &mut out);
     assert!(out.needs.iter().all(|need| matches!(need, Need::Feed(..))));
     let view = index.publish();
     view.live_targets("contour", &[]).map(|target| target.name.to_owned()).collect()
@@ -283,7 +286,7 @@ async fn r174_what_is_refused_or_only_tried_is_given_up() {
 
 #[tokio::test]
 async fn r155_r174_filtered_watches_see_what_a_strategy_over_thousands_brings_and_takes() {
-    let settings = References { filtered_lists: true, ..References::default() };
+    let settings = ReferenceOptions { filtered_lists: true, ..ReferenceOptions::default() };
     let (house, contour) = crowd(House::referring(settings).await, MANY).await;
     for name in ["s0", "s1", "s9", "e0", "x"] {
         house.made(LOCAL, named(name)).await;
@@ -322,7 +325,7 @@ fn both_ways(number: usize) -> Value {
 
 #[tokio::test]
 async fn r59_r155_r174_a_new_version_over_many_origins_interrupts_nothing_and_is_seen() {
-    let settings = References { filtered_lists: true, ..References::default() };
+    let settings = ReferenceOptions { filtered_lists: true, ..ReferenceOptions::default() };
     let house = furnished(House::referring(settings).await).await;
     serve_gateways(&house, &["v1"]).await;
     let user = json!({ "kind": "User", "name": "contour" });
@@ -392,9 +395,12 @@ async fn r136_unused_grants_are_counted_however_many_there_are() {
         let object = with(grant(&name, &["a"]), "/metadata/namespace", json!("prod-tls"));
         let kind = ("ReferenceGrant", "reference.authorization.k8s.io/v1alpha1");
         let key: Arc<str> = format!("/registry/referencegrants/prod-tls/{name}").into();
-        Write::Put { key, draft: Draft::encode(kind.0, kind.1, object.as_object().unwrap()) }
+        WriteOperation::Put {
+            key,
+            draft: Draft::encode(kind.0, kind.1, object.as_object().unwrap()),
+        }
     });
-    for some in writes.collect::<Vec<Write>>().chunks(1_000) {
+    for some in writes.collect::<Vec<WriteOperation>>().chunks(1_000) {
         let proposal = Proposal { guards: Vec::new(), writes: some.to_vec() };
         house.world.propose(proposal).await.unwrap();
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tenure_server::Peer;
-use tenure_server::reference::References;
+use tenure_server::reference::ReferenceOptions;
 
 use super::access::{LOCAL, TLS, gateways_path, town_in, watched};
 use super::*;
@@ -12,8 +12,11 @@ const ALL: &str = "/api/v1/secrets";
 
 /// The house of the access tests, where collections are filtered.
 async fn town() -> (House, Peer) {
-    town_in(House::referring(References { filtered_lists: true, ..References::default() }).await)
-        .await
+    town_in(
+        House::referring(ReferenceOptions { filtered_lists: true, ..ReferenceOptions::default() })
+            .await,
+    )
+    .await
 }
 
 async fn listed(house: &House, who: &Peer, path: &str) -> (Vec<String>, String) {

@@ -2,19 +2,20 @@
 
 use serde_json::json;
 use tenure_server::Peer;
-use tenure_server::reference::{Authorizer, References};
+use tenure_server::reference::{AuthorizerMode, ReferenceOptions};
 
 use super::access::{LOCAL, TLS, town_in, watched};
 use super::*;
 
-async fn town(authorizer: Authorizer) -> (House, Peer) {
-    let settings = References { authorizer, filtered_lists: true, ..References::default() };
+async fn town(authorizer: AuthorizerMode) -> (House, Peer) {
+    let settings =
+        ReferenceOptions { authorizer, filtered_lists: true, ..ReferenceOptions::default() };
     town_in(House::referring(settings).await).await
 }
 
 #[tokio::test]
 async fn d15_off_and_observe_allow_nothing_and_the_api_is_served() {
-    for authorizer in [Authorizer::Off, Authorizer::Observe] {
+    for authorizer in [AuthorizerMode::Off, AuthorizerMode::Observe] {
         let (house, contour) = town(authorizer).await;
         for path in [
             format!("{LOCAL}/local"),
@@ -41,8 +42,8 @@ async fn d15_off_and_observe_allow_nothing_and_the_api_is_served() {
 
 #[tokio::test]
 async fn d15_on_is_the_default() {
-    assert_eq!(References::default().authorizer, Authorizer::On);
-    let (house, contour) = town(Authorizer::On).await;
+    assert_eq!(ReferenceOptions::default().authorizer, AuthorizerMode::On);
+    let (house, contour) = town(AuthorizerMode::On).await;
     let path = format!("{LOCAL}?watch=1&fieldSelector=metadata.name%3Dlocal");
     watched(&house, &contour, &path).await.expect(&["ADDED local"]).await;
 }

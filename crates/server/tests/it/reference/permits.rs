@@ -3,7 +3,7 @@
 use serde_json::json;
 use tenure_core::Revision;
 use tenure_server::Peer;
-use tenure_server::reference::References;
+use tenure_server::reference::ReferenceOptions;
 
 use super::access::{TLS, town, town_in, watched};
 use super::*;
@@ -117,7 +117,7 @@ async fn r180_a_role_lets_its_holder_read_the_past() {
 
 #[tokio::test]
 async fn r180_a_part_of_a_past_collection_is_what_was_seen_in_it() {
-    let settings = References { filtered_lists: true, ..References::default() };
+    let settings = ReferenceOptions { filtered_lists: true, ..ReferenceOptions::default() };
     let (house, contour) = town_in(House::referring(settings).await).await;
     revoke(&house).await;
     let before = house.revision();

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use tenure_server::Peer;
-use tenure_server::reference::{Authorizer, References};
+use tenure_server::reference::{AuthorizerMode, ReferenceOptions};
 
 use super::access::{LOCAL, TLS, gateway, gateways_path, town, town_in};
 use super::*;
@@ -149,7 +149,7 @@ async fn reads(house: &House, who: &Peer, path: &str) -> u16 {
 
 #[tokio::test]
 async fn r135_reads_of_what_may_be_referenced_are_recorded() {
-    let settings = References { record_access: true, ..References::default() };
+    let settings = ReferenceOptions { record_access: true, ..ReferenceOptions::default() };
     let (house, contour) = town_in(House::referring(settings).await).await;
     let rules = [rule(&["get", "list", "watch"], "", "secrets", &[])];
     user(&house, "contour", "prod", &rules).await;
@@ -201,7 +201,8 @@ async fn r135_reads_of_what_may_be_referenced_are_recorded() {
 async fn r135_nothing_is_recorded_unless_somebody_asked_for_it() {
     let (house, _) = town().await;
     assert_eq!(house.get(RECORDS).await.code, 404);
-    let settings = References { authorizer: Authorizer::Observe, ..References::default() };
+    let settings =
+        ReferenceOptions { authorizer: AuthorizerMode::Observe, ..ReferenceOptions::default() };
     let (house, contour) = town_in(House::referring(settings).await).await;
     assert_eq!(reads(&house, &contour, &format!("{LOCAL}/local")).await, 403);
     let shown = house.get(&format!("{RECORDS}?user=contour")).await.with(200);

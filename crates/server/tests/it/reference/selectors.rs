@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use tenure_server::Peer;
-use tenure_server::reference::{References, Selectors};
+use tenure_server::reference::{ReferenceOptions, Selectors};
 
 use super::access::{LOCAL, TLS, gateway, gateways_path, town, town_in, watched};
 use super::*;
@@ -13,7 +13,8 @@ const CLASSES: &str = "/apis/networking.k8s.io/v1/ingressclasses";
 const CONTROLLER: &str = "example.com/contour";
 
 async fn selecting_house() -> House {
-    House::referring(References { selectors: Selectors::ALL, ..References::default() }).await
+    House::referring(ReferenceOptions { selectors: Selectors::ALL, ..ReferenceOptions::default() })
+        .await
 }
 
 /// The town, where the grant selects namespaces by labels instead of naming one.

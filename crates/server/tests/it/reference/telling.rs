@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use tenure_server::Peer;
-use tenure_server::reference::{Authorizer, References};
+use tenure_server::reference::{AuthorizerMode, ReferenceOptions};
 use tenure_world::{Draft, Proposal};
 
 use super::access::{LOCAL, TLS, gateway, gateways_path, town, town_in, watched};
@@ -95,7 +95,8 @@ async fn r65_r136_a_consumer_that_may_write_its_origins_is_found() {
 
 #[tokio::test]
 async fn d15_r136_observing_counts_what_roles_allow_as_well() {
-    let settings = References { authorizer: Authorizer::Observe, ..References::default() };
+    let settings =
+        ReferenceOptions { authorizer: AuthorizerMode::Observe, ..ReferenceOptions::default() };
     let (house, contour) = town_in(House::referring(settings).await).await;
     user(&house, "contour", "prod", &[rule(&["get"], "", "secrets", &[])]).await;
     assert_eq!(reads(&house, &contour, &format!("{LOCAL}/local"), &[]).await, 200);

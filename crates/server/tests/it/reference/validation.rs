@@ -3,7 +3,7 @@
 //! Each rule by itself is tested beside the rules, in crate `kinds`.
 
 use serde_json::json;
-use tenure_server::reference::References;
+use tenure_server::reference::ReferenceOptions;
 
 use super::*;
 
@@ -158,7 +158,7 @@ async fn r84_everybody_is_refused_unless_it_is_development() {
     let body = with(consumer("c"), "/subject", everybody);
     let strict = house().await;
     assert_eq!(faults(&strict, CONSUMERS, body.clone()).await, ["subject.name Forbidden"]);
-    let settings = References { lets_everybody: true, ..References::default() };
+    let settings = ReferenceOptions { lets_everybody: true, ..ReferenceOptions::default() };
     let lax = furnished(House::referring(settings).await).await;
     let told = lax.told(CONSUMERS, body).await;
     assert!(told[0].starts_with("subject.name: "), "{told:?}");

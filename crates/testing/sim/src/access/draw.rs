@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Attributes, Binding, Model, Role, Rule, Stored};
-use super::{Change, OFFERED, Person, Request, Row};
+use super::model::{Model, ModelAttributes, ModelBinding, ModelRole, ModelRule, RbacObject};
+use super::{OFFERED, Person, RbacWrite, ResourceVerb, SimulatedRequest};
 use crate::random::Random;
 
 /// Label selectors that can be read, and those that cannot.
@@ -162,13 +162,13 @@ impl Draw {
         labels
     }
 
-    fn rule(&mut self, clusterwide: bool) -> Rule {
+    fn rule(&mut self, clusterwide: bool) -> ModelRule {
         if clusterwide && self.once_in(5) {
             let verbs = self.some(&["get", "post", "head", "*"], 2);
-            return Rule { verbs, urls: self.some(&URLS, 2), ..Rule::default() };
+            return ModelRule { verbs, urls: self.some(&URLS, 2), ..ModelRule::default() };
         }
         let names = if self.once_in(4) { self.some(&NAMES, 2) } else { Vec::new() };
-        Rule {
+        ModelRule {
             verbs: self.some(&VERBS, 6),
             groups: if self.once_in(2) { vec!["*".to_owned()] } else { self.some(&GROUPS, 3) },
             resources: self.some(&RESOURCES, 6),
@@ -177,12 +177,12 @@ impl Draw {
         }
     }
 
-    fn rules(&mut self, clusterwide: bool) -> Vec<Rule> {
+    fn rules(&mut self, clusterwide: bool) -> Vec<ModelRule> {
         (0..self.between(0, 4)).map(|_| self.rule(clusterwide)).collect()
     }
 
     /// A role or a binding.
-    pub fn stored(&mut self, model: &Model) -> Stored {
+    pub fn stored(&mut self, model: &Model) -> RbacObject {
         let namespace = self.namespace();
         let labels = self.labels();
         if self.once_in(2) {
@@ -194,17 +194,26 @@ impl Draw {
                 all.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
             });
             let rules = self.rules(cluster);
-            return Stored::Role(Role { namespace, name, labels, upkeep: 0, rules, gathers });
+            return RbacObject::Role(ModelRole {
+                namespace,
+                name,
+                labels,
+                upkeep: 0,
+                rules,
+                gathers,
+            });
         }
         let name = self.pick(&NAMES).to_owned();
         let kind = self.pick(&["ClusterRole", "Role"]).to_owned();
         let role = (kind, self.pick(&ROLE_NAMES).to_owned());
         let subjects = self.subjects();
-        let binding = Binding { namespace, name, labels, upkeep: 0, role, subjects };
+        let binding = ModelBinding { namespace, name, labels, upkeep: 0, role, subjects };
         // The role of a binding never changes.
-        match model.standing(&Stored::Binding(binding.clone())) {
-            Some(Stored::Binding(old)) => Stored::Binding(Binding { role: old.role, ..binding }),
-            _ => Stored::Binding(binding),
+        match model.existing(&RbacObject::Binding(binding.clone())) {
+            Some(RbacObject::Binding(old)) => {
+                RbacObject::Binding(ModelBinding { role: old.role, ..binding })
+            }
+            _ => RbacObject::Binding(binding),
         }
     }
 
@@ -226,18 +235,18 @@ impl Draw {
     }
 
     /// Something that stands.
-    pub fn one_of(&mut self, model: &Model) -> Option<Stored> {
+    pub fn one_of(&mut self, model: &Model) -> Option<RbacObject> {
         let mut all = model.all();
         let at = self.random.below(all.len());
         (!all.is_empty()).then(|| all.swap_remove(at))
     }
 
     /// A write: something new, or something that stands, changed in one way.
-    pub fn change(&mut self, model: &Model) -> Change {
+    pub fn change(&mut self, model: &Model) -> RbacWrite {
         let standing = if self.once_in(3) { None } else { self.one_of(model) };
         let Some(old) = standing else {
             let new = self.stored(model);
-            return Change { old: model.standing(&new), new };
+            return RbacWrite { old: model.existing(&new), new };
         };
         let mut new = old.clone();
         let label = LABELS[self.random.below(LABELS.len())];
@@ -249,34 +258,34 @@ impl Draw {
         let way = self.random.below(5);
         match (&mut new, way) {
             (_, 0) => {}
-            (Stored::Role(role), 1) => role.upkeep += 1,
-            (Stored::Binding(binding), 1) => binding.upkeep += 1,
-            (Stored::Role(role), 2 | 3) => toggle(&mut role.labels),
-            (Stored::Binding(binding), 2) => toggle(&mut binding.labels),
-            (Stored::Role(role), _) if role.namespace.is_empty() && self.once_in(3) => {
+            (RbacObject::Role(role), 1) => role.upkeep += 1,
+            (RbacObject::Binding(binding), 1) => binding.upkeep += 1,
+            (RbacObject::Role(role), 2 | 3) => toggle(&mut role.labels),
+            (RbacObject::Binding(binding), 2) => toggle(&mut binding.labels),
+            (RbacObject::Role(role), _) if role.namespace.is_empty() && self.once_in(3) => {
                 let (key, value) = label;
                 role.gathers = match role.gathers {
                     Some(_) => None,
                     None => Some(vec![(key.to_owned(), value.to_owned())]),
                 };
             }
-            (Stored::Role(role), _) => role.rules = self.rules(role.namespace.is_empty()),
-            (Stored::Binding(binding), _) => binding.subjects = self.subjects(),
+            (RbacObject::Role(role), _) => role.rules = self.rules(role.namespace.is_empty()),
+            (RbacObject::Binding(binding), _) => binding.subjects = self.subjects(),
         }
-        Change { old: Some(old), new }
+        RbacWrite { old: Some(old), new }
     }
 
     /// Something that a role may allow.
-    pub fn probe(&mut self, model: &Model) -> Attributes {
-        let mut rules: Vec<Rule> = Vec::new();
+    pub fn probe(&mut self, model: &Model) -> ModelAttributes {
+        let mut rules: Vec<ModelRule> = Vec::new();
         for stored in model.all() {
-            if let Stored::Role(role) = stored {
+            if let RbacObject::Role(role) = stored {
                 rules.extend(role.rules);
             }
         }
         let at = self.random.below(rules.len());
         let Some(rule) = rules.get(at).cloned() else {
-            return Attributes::Path { verb: "get".into(), path: "/healthz".into() };
+            return ModelAttributes::Path { verb: "get".into(), path: "/healthz".into() };
         };
         let mut word = |list: &[String], star: &str| {
             let list: Vec<&str> = list.iter().map(String::as_str).collect();
@@ -284,14 +293,14 @@ impl Draw {
             word.replace('*', star)
         };
         if !rule.urls.is_empty() {
-            return Attributes::Path {
+            return ModelAttributes::Path {
                 verb: word(&rule.verbs, "get"),
                 path: word(&rule.urls, "/x"),
             };
         }
         let resource = word(&rule.resources, "pods");
         let (resource, subresource) = resource.split_once('/').unwrap_or((&resource, ""));
-        Attributes::Resource {
+        ModelAttributes::Resource {
             verb: word(&rule.verbs, "get"),
             group: word(&rule.groups, ""),
             resource: resource.to_owned(),
@@ -302,12 +311,12 @@ impl Draw {
     }
 
     /// A request: mostly one that the API offers, now and then with something odd about it.
-    pub fn request(&mut self) -> Request {
+    pub fn request(&mut self) -> SimulatedRequest {
         let (applies, exists) = (self.once_in(2), self.once_in(2));
         if self.once_in(12) {
             let method = self.pick(&METHODS).to_owned();
             let target = self.pick(&PATHS).to_owned();
-            return Request { method, target, applies, exists };
+            return SimulatedRequest { method, target, applies, exists };
         }
         let row = if self.once_in(3) {
             OFFERED[self.random.below(OFFERED.len())].clone()
@@ -329,11 +338,11 @@ impl Draw {
             true => path,
             false => format!("{path}?{}", query.join("&")),
         };
-        Request { method, target, applies, exists }
+        SimulatedRequest { method, target, applies, exists }
     }
 
     /// Method, path and query of an offered verb.
-    fn line(&mut self, row: &Row) -> (String, String, Vec<String>) {
+    fn line(&mut self, row: &ResourceVerb) -> (String, String, Vec<String>) {
         let (group, resource, below, verb) = row;
         let mut path = match group.as_str() {
             "" => "/api/v1".to_owned(),

@@ -2,18 +2,18 @@
 //! on purpose without a line of the server's own reading.
 
 use super::draw::{BAD_LABELS, GOOD_LABELS};
-use super::model::Attributes;
+use super::model::ModelAttributes;
 
 /// Reads a request line.
 #[must_use]
-pub(super) fn attributes(method: &str, target: &str) -> Attributes {
+pub(super) fn attributes(method: &str, target: &str) -> ModelAttributes {
     let (raw_path, raw_query) = match target.find('?') {
         Some(at) => (&target[..at], &target[at + 1..]),
         None => (target, ""),
     };
-    let Some(path) = unescape(raw_path, false) else { return Attributes::Malformed };
+    let Some(path) = unescape(raw_path, false) else { return ModelAttributes::Malformed };
     let mut parts: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
-    let other = || Attributes::Path { verb: method.to_lowercase(), path: path.clone() };
+    let other = || ModelAttributes::Path { verb: method.to_lowercase(), path: path.clone() };
 
     // /api/VERSION/RESOURCE…, /apis/GROUP/VERSION/RESOURCE…
     let group = match parts.remove(0).as_str() {
@@ -73,7 +73,14 @@ pub(super) fn attributes(method: &str, target: &str) -> Attributes {
     if name.is_empty() && verb == "delete" {
         verb = "deletecollection";
     }
-    Attributes::Resource { verb: verb.to_owned(), group, resource, subresource, namespace, name }
+    ModelAttributes::Resource {
+        verb: verb.to_owned(),
+        group,
+        resource,
+        subresource,
+        namespace,
+        name,
+    }
 }
 
 /// The pairs of a query; what is not well-formed is not there.

@@ -23,7 +23,7 @@ use tenure_machinery::kind::Verbs;
 
 use crate::random::Random;
 pub use draw::Draw;
-pub use model::{Attributes, Binding, Model, Role, Rule, Stored};
+pub use model::{Model, ModelAttributes, ModelBinding, ModelRole, ModelRule, RbacObject};
 pub use system::{Real, System};
 
 /// How many decisions one world sees.
@@ -46,7 +46,7 @@ pub struct Person {
 
 /// One request, as far as access is concerned.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct SimulatedRequest {
     /// Such as `GET`.
     pub method: String,
     /// Path and query as they stand on the request line.
@@ -59,16 +59,16 @@ pub struct Request {
 
 /// A write of a role or binding by somebody.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct RbacWrite {
     /// What stands.
-    pub old: Option<Stored>,
+    pub old: Option<RbacObject>,
     /// What it becomes.
-    pub new: Stored,
+    pub new: RbacObject,
 }
 
 /// A decision in which the system and the model differ, or that lets a right slip.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct AccessFailure {
     /// The seed.
     pub seed: u64,
     /// What was wrong.
@@ -79,7 +79,7 @@ pub struct Failure {
 
 /// What was decided about.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct AccessCoverage {
     /// Which of the offered ones, by their place.
     pub asked: BTreeSet<usize>,
     /// How many decisions there were.
@@ -92,9 +92,9 @@ pub struct Seen {
     pub writes: u64,
 }
 
-impl Seen {
+impl AccessCoverage {
     /// Takes in what another run has seen.
-    pub fn merge(&mut self, other: Seen) {
+    pub fn merge(&mut self, other: AccessCoverage) {
         self.asked.extend(other.asked);
         self.decisions += other.decisions;
         self.allowed += other.allowed;
@@ -106,7 +106,7 @@ impl Seen {
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let rows = OFFERED.iter().enumerate().filter(|(place, _)| !self.asked.contains(place));
-        let line = |(_, (group, resource, below, verb)): (usize, &Row)| {
+        let line = |(_, (group, resource, below, verb)): (usize, &ResourceVerb)| {
             format!("{verb} {resource}.{group}/{below}")
         };
         rows.map(line).collect()
@@ -114,12 +114,12 @@ impl Seen {
 }
 
 /// Group, resource, subresource and verb.
-type Row = (String, String, String, String);
+type ResourceVerb = (String, String, String, String);
 
 /// Every built-in resource and subresource with every verb it offers, sorted.
-static OFFERED: LazyLock<Vec<Row>> = LazyLock::new(offered);
+static OFFERED: LazyLock<Vec<ResourceVerb>> = LazyLock::new(offered);
 
-fn offered() -> Vec<Row> {
+fn offered() -> Vec<ResourceVerb> {
     let mut rows = Vec::new();
     for kind in builtin() {
         let of = |below: &str, verb: &str| {
@@ -148,7 +148,7 @@ fn offered() -> Vec<Row> {
 ///
 /// # Errors
 /// A decision went wrong.
-pub fn try_seed(seed: u64, decisions: u64) -> Result<Seen, Box<Failure>> {
+pub fn try_seed(seed: u64, decisions: u64) -> Result<AccessCoverage, Box<AccessFailure>> {
     try_system(seed, decisions, &mut Real::default())
 }
 
@@ -160,26 +160,26 @@ pub fn try_system(
     seed: u64,
     decisions: u64,
     system: &mut impl System,
-) -> Result<Seen, Box<Failure>> {
-    let mut run = Run {
+) -> Result<AccessCoverage, Box<AccessFailure>> {
+    let mut run = AccessSimulation {
         draw: Draw::new(Random::new(seed)),
         model: Model::default(),
         system,
-        seen: Seen::default(),
+        seen: AccessCoverage::default(),
     };
     run.live(decisions)
-        .map_err(|what| Box::new(Failure { seed, what, world: run.model.lines() }))?;
+        .map_err(|what| Box::new(AccessFailure { seed, what, world: run.model.lines() }))?;
     Ok(run.seen)
 }
 
-struct Run<'a, S> {
+struct AccessSimulation<'a, S> {
     draw: Draw,
     model: Model,
     system: &'a mut S,
-    seen: Seen,
+    seen: AccessCoverage,
 }
 
-impl<S: System> Run<'_, S> {
+impl<S: System> AccessSimulation<'_, S> {
     fn live(&mut self, decisions: u64) -> Result<(), String> {
         for _ in 0..self.draw.between(15, 30) {
             let stored = self.draw.stored(&self.model);
@@ -197,7 +197,7 @@ impl<S: System> Run<'_, S> {
         Ok(())
     }
 
-    fn put(&mut self, stored: &Stored) {
+    fn put(&mut self, stored: &RbacObject) {
         self.model.put(stored.clone());
         self.system.put(stored);
     }
@@ -230,8 +230,10 @@ impl<S: System> Run<'_, S> {
         self.compare(decided, wanted, || format!("{person:?} {request:?} ({meant:?})"))
     }
 
-    fn note(&mut self, asked: &Attributes) {
-        let Attributes::Resource { verb, group, resource, subresource, .. } = asked else { return };
+    fn note(&mut self, asked: &ModelAttributes) {
+        let ModelAttributes::Resource { verb, group, resource, subresource, .. } = asked else {
+            return;
+        };
         let wanted = [group, resource, subresource, verb];
         let found = OFFERED.binary_search_by(|(group, resource, below, verb)| {
             [group, resource, below, verb].cmp(&wanted)
@@ -264,7 +266,7 @@ impl<S: System> Run<'_, S> {
         if !decided {
             return Ok(());
         }
-        let probes: Vec<(Person, Attributes)> =
+        let probes: Vec<(Person, ModelAttributes)> =
             (0..PROBES).map(|_| (self.draw.person(), self.draw.probe(&self.model))).collect();
         let may = |model: &Model| -> Vec<bool> {
             probes.iter().map(|(person, asked)| model.allows(person, asked)).collect()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Change, Person, Request, line};
+use super::{Person, RbacWrite, SimulatedRequest, line};
 
 /// The kinds of which a PUT makes what is not there (R67).
 const MADE_BY_PUT: [(&str, &str); 11] = [
@@ -25,7 +25,7 @@ const ROLES: &str = "rbac.authorization.k8s.io";
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the words of access rules")]
-pub enum Attributes {
+pub enum ModelAttributes {
     /// Nobody can say.
     Malformed,
     /// A path outside the API.
@@ -41,11 +41,12 @@ pub enum Attributes {
     },
 }
 
-impl Attributes {
+impl ModelAttributes {
     /// Whether such a request makes what it names where that is not there.
     #[must_use]
     pub fn creates_where_absent(&self, applies: bool) -> bool {
-        let Attributes::Resource { verb, group, resource, subresource, name, .. } = self else {
+        let ModelAttributes::Resource { verb, group, resource, subresource, name, .. } = self
+        else {
             return false;
         };
         let whole = subresource.is_empty() && !name.is_empty();
@@ -57,7 +58,7 @@ impl Attributes {
 /// A rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of the API")]
-pub struct Rule {
+pub struct ModelRule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
     pub resources: Vec<String>,
@@ -68,12 +69,12 @@ pub struct Rule {
 /// A Role, or a ClusterRole without a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of the API")]
-pub struct Role {
+pub struct ModelRole {
     pub namespace: String,
     pub name: String,
     pub labels: BTreeMap<String, String>,
     pub upkeep: usize,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ModelRule>,
     /// A label and its value for each role that is gathered; `None` for a role with rules of its own.
     pub gathers: Option<Vec<(String, String)>>,
 }
@@ -81,7 +82,7 @@ pub struct Role {
 /// A RoleBinding, or a ClusterRoleBinding without a namespace. Subjects are a kind, a namespace and a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of the API")]
-pub struct Binding {
+pub struct ModelBinding {
     pub namespace: String,
     pub name: String,
     pub labels: BTreeMap<String, String>,
@@ -92,20 +93,20 @@ pub struct Binding {
 
 /// What is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum RbacObject {
     /// A role.
-    Role(Role),
+    Role(ModelRole),
     /// A binding.
-    Binding(Binding),
+    Binding(ModelBinding),
 }
 
-impl Stored {
+impl RbacObject {
     /// Namespace and name.
     #[must_use]
     pub fn place(&self) -> (&str, &str) {
         match self {
-            Stored::Role(role) => (&role.namespace, &role.name),
-            Stored::Binding(binding) => (&binding.namespace, &binding.name),
+            RbacObject::Role(role) => (&role.namespace, &role.name),
+            RbacObject::Binding(binding) => (&binding.namespace, &binding.name),
         }
     }
 
@@ -114,8 +115,8 @@ impl Stored {
     pub fn to_object(&self) -> Map<String, Value> {
         let (namespace, name) = self.place();
         let (kind, labels, upkeep) = match self {
-            Stored::Role(role) => ("Role", &role.labels, role.upkeep),
-            Stored::Binding(binding) => ("RoleBinding", &binding.labels, binding.upkeep),
+            RbacObject::Role(role) => ("Role", &role.labels, role.upkeep),
+            RbacObject::Binding(binding) => ("RoleBinding", &binding.labels, binding.upkeep),
         };
         let kind = if namespace.is_empty() { format!("Cluster{kind}") } else { kind.to_owned() };
         let mut object = json!({
@@ -126,8 +127,8 @@ impl Stored {
             object["metadata"]["finalizers"] = json!([format!("sim/{upkeep}")]);
         }
         match self {
-            Stored::Role(role) => {
-                object["rules"] = role.rules.iter().map(Rule::to_value).collect();
+            RbacObject::Role(role) => {
+                object["rules"] = role.rules.iter().map(ModelRule::to_value).collect();
                 if let Some(gathers) = &role.gathers {
                     let selector =
                         |(key, value): &(String, String)| json!({ "matchLabels": { key: value } });
@@ -135,7 +136,7 @@ impl Stored {
                     object["aggregationRule"] = json!({ "clusterRoleSelectors": selectors });
                 }
             }
-            Stored::Binding(binding) => {
+            RbacObject::Binding(binding) => {
                 let (kind, name) = &binding.role;
                 object["roleRef"] = json!({ "apiGroup": ROLES, "kind": kind, "name": name });
                 let subject = |(kind, namespace, name): &(String, String, String)| json!({ "kind": kind, "namespace": namespace, "name": name });
@@ -146,16 +147,18 @@ impl Stored {
     }
 
     /// Whether it says the same as another, apart from what collectors change.
-    fn says_the_same(&self, other: &Stored) -> bool {
-        let plain = |stored: &Stored| match stored.clone() {
-            Stored::Role(role) => Stored::Role(Role { upkeep: 0, ..role }),
-            Stored::Binding(binding) => Stored::Binding(Binding { upkeep: 0, ..binding }),
+    fn says_the_same(&self, other: &RbacObject) -> bool {
+        let plain = |stored: &RbacObject| match stored.clone() {
+            RbacObject::Role(role) => RbacObject::Role(ModelRole { upkeep: 0, ..role }),
+            RbacObject::Binding(binding) => {
+                RbacObject::Binding(ModelBinding { upkeep: 0, ..binding })
+            }
         };
         plain(self) == plain(other)
     }
 }
 
-impl Rule {
+impl ModelRule {
     fn to_value(&self) -> Value {
         let mut value = json!({ "verbs": self.verbs });
         for (key, list) in [
@@ -171,18 +174,18 @@ impl Rule {
         value
     }
 
-    fn allows(&self, asked: &Attributes) -> bool {
+    fn allows(&self, asked: &ModelAttributes) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|it| it == "*" || it == wanted);
         match asked {
-            Attributes::Malformed => false,
-            Attributes::Path { verb, path } => {
+            ModelAttributes::Malformed => false,
+            ModelAttributes::Path { verb, path } => {
                 has(&self.verbs, verb)
                     && self.urls.iter().any(|url| match url.strip_suffix('*') {
                         Some(start) => path.starts_with(start),
                         None => url == path,
                     })
             }
-            Attributes::Resource { verb, group, resource, subresource, name, .. } => {
+            ModelAttributes::Resource { verb, group, resource, subresource, name, .. } => {
                 let means = |held: &String| match held.split_once('/') {
                     None if held == "*" => true,
                     None => subresource.is_empty() && held == resource,
@@ -199,26 +202,26 @@ impl Rule {
     }
 
     /// The rule, taken apart into rules of one verb on one thing.
-    fn parts(&self) -> Vec<Rule> {
+    fn parts(&self) -> Vec<ModelRule> {
         let one = |text: &String| vec![text.clone()];
         let mut parts = Vec::new();
         for verb in &self.verbs {
             for url in &self.urls {
-                parts.push(Rule { verbs: one(verb), urls: one(url), ..Rule::default() });
+                parts.push(ModelRule { verbs: one(verb), urls: one(url), ..ModelRule::default() });
             }
             for group in &self.groups {
                 for resource in &self.resources {
-                    let whole = Rule {
+                    let whole = ModelRule {
                         verbs: one(verb),
                         groups: one(group),
                         resources: one(resource),
-                        ..Rule::default()
+                        ..ModelRule::default()
                     };
                     if self.names.is_empty() {
                         parts.push(whole.clone());
                     }
                     for name in &self.names {
-                        parts.push(Rule { names: one(name), ..whole.clone() });
+                        parts.push(ModelRule { names: one(name), ..whole.clone() });
                     }
                 }
             }
@@ -227,7 +230,7 @@ impl Rule {
     }
 
     /// Whether holding this is holding that part: only `*` stands for `*`.
-    fn covers(&self, part: &Rule) -> bool {
+    fn covers(&self, part: &ModelRule) -> bool {
         let has = |held: &[String], wanted: &[String]| {
             wanted.iter().all(|wanted| held.iter().any(|held| held == "*" || held == wanted))
         };
@@ -258,36 +261,36 @@ impl Rule {
 /// Every role and binding.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    roles: BTreeMap<(String, String), Role>,
-    bindings: BTreeMap<(String, String), Binding>,
+    roles: BTreeMap<(String, String), ModelRole>,
+    bindings: BTreeMap<(String, String), ModelBinding>,
 }
 
 impl Model {
     /// Stores something in place of what stands.
-    pub fn put(&mut self, stored: Stored) {
+    pub fn put(&mut self, stored: RbacObject) {
         let (namespace, name) = stored.place();
         let place = (namespace.to_owned(), name.to_owned());
         match stored {
-            Stored::Role(role) => drop(self.roles.insert(place, role)),
-            Stored::Binding(binding) => drop(self.bindings.insert(place, binding)),
+            RbacObject::Role(role) => drop(self.roles.insert(place, role)),
+            RbacObject::Binding(binding) => drop(self.bindings.insert(place, binding)),
         }
     }
 
     /// Removes something.
-    pub fn remove(&mut self, stored: &Stored) {
+    pub fn remove(&mut self, stored: &RbacObject) {
         let (namespace, name) = stored.place();
         let place = (namespace.to_owned(), name.to_owned());
         match stored {
-            Stored::Role(_) => drop(self.roles.remove(&place)),
-            Stored::Binding(_) => drop(self.bindings.remove(&place)),
+            RbacObject::Role(_) => drop(self.roles.remove(&place)),
+            RbacObject::Binding(_) => drop(self.bindings.remove(&place)),
         }
     }
 
     /// Everything that is stored.
     #[must_use]
-    pub fn all(&self) -> Vec<Stored> {
-        let roles = self.roles.values().cloned().map(Stored::Role);
-        roles.chain(self.bindings.values().cloned().map(Stored::Binding)).collect()
+    pub fn all(&self) -> Vec<RbacObject> {
+        let roles = self.roles.values().cloned().map(RbacObject::Role);
+        roles.chain(self.bindings.values().cloned().map(RbacObject::Binding)).collect()
     }
 
     /// Everything that is stored, a line each.
@@ -298,17 +301,17 @@ impl Model {
 
     /// What stands at a place.
     #[must_use]
-    pub fn standing(&self, like: &Stored) -> Option<Stored> {
+    pub fn existing(&self, like: &RbacObject) -> Option<RbacObject> {
         let (namespace, name) = like.place();
         let place = (namespace.to_owned(), name.to_owned());
         match like {
-            Stored::Role(_) => self.roles.get(&place).cloned().map(Stored::Role),
-            Stored::Binding(_) => self.bindings.get(&place).cloned().map(Stored::Binding),
+            RbacObject::Role(_) => self.roles.get(&place).cloned().map(RbacObject::Role),
+            RbacObject::Binding(_) => self.bindings.get(&place).cloned().map(RbacObject::Binding),
         }
     }
 
     /// The rules of a role: its own, or those of every plain role that it leads to.
-    fn rules<'a>(&'a self, role: &'a Role) -> Vec<&'a Rule> {
+    fn rules<'a>(&'a self, role: &'a ModelRole) -> Vec<&'a ModelRule> {
         let mut found = Vec::new();
         let mut met: BTreeSet<&str> = BTreeSet::new();
         let mut ahead = vec![role];
@@ -329,7 +332,7 @@ impl Model {
     }
 
     /// Every rule that somebody holds in a namespace; in the whole cluster if it is empty.
-    fn held(&self, person: &Person, namespace: &str) -> Vec<&Rule> {
+    fn held(&self, person: &Person, namespace: &str) -> Vec<&ModelRule> {
         let mut held = Vec::new();
         for binding in self.bindings.values() {
             let here = binding.namespace.is_empty() || binding.namespace == namespace;
@@ -349,7 +352,7 @@ impl Model {
         held
     }
 
-    fn bound(&self, binding: &Binding) -> Option<&Role> {
+    fn bound(&self, binding: &ModelBinding) -> Option<&ModelRole> {
         let (kind, name) = &binding.role;
         let home = match kind.as_str() {
             "ClusterRole" => "",
@@ -361,30 +364,30 @@ impl Model {
 
     /// Whether somebody may do it.
     #[must_use]
-    pub fn allows(&self, person: &Person, asked: &Attributes) -> bool {
+    pub fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool {
         let namespace = match asked {
-            Attributes::Malformed => return false,
-            Attributes::Path { .. } => "",
-            Attributes::Resource { namespace, .. } => namespace,
+            ModelAttributes::Malformed => return false,
+            ModelAttributes::Path { .. } => "",
+            ModelAttributes::Resource { namespace, .. } => namespace,
         };
         is_master(person) || self.held(person, namespace).iter().any(|rule| rule.allows(asked))
     }
 
     /// Whether a request is let through, and whether it would create by updating.
     #[must_use]
-    pub fn decide(&self, person: &Person, request: &Request) -> (bool, bool) {
+    pub fn decide(&self, person: &Person, request: &SimulatedRequest) -> (bool, bool) {
         let asked = line::attributes(&request.method, &request.target);
         let creates = !request.exists && asked.creates_where_absent(request.applies);
         let mut allowed = self.allows(person, &asked);
         let mut creation = asked;
-        if let (true, Attributes::Resource { verb, .. }) = (creates, &mut creation) {
+        if let (true, ModelAttributes::Resource { verb, .. }) = (creates, &mut creation) {
             "create".clone_into(verb);
             allowed = allowed && self.allows(person, &creation);
         }
         (allowed, creates)
     }
 
-    fn covers(&self, person: &Person, namespace: &str, rules: &[&Rule]) -> bool {
+    fn covers(&self, person: &Person, namespace: &str, rules: &[&ModelRule]) -> bool {
         let held = self.held(person, namespace);
         let mut parts = rules.iter().flat_map(|rule| rule.parts());
         parts.all(|part| held.iter().any(|held| held.covers(&part)))
@@ -392,7 +395,7 @@ impl Model {
 
     /// Whether somebody may write it: only who holds what it hands out, or a verb for just this.
     #[must_use]
-    pub fn may_write(&self, person: &Person, change: &Change) -> bool {
+    pub fn may_write(&self, person: &Person, change: &RbacWrite) -> bool {
         if change.old.as_ref().is_some_and(|old| old.says_the_same(&change.new)) {
             return true;
         }
@@ -400,20 +403,21 @@ impl Model {
             return true;
         }
         match &change.new {
-            Stored::Role(role) => {
-                let aggregated = |role: &Role| role.gathers.as_ref().is_some_and(|g| !g.is_empty());
+            RbacObject::Role(role) => {
+                let aggregated =
+                    |role: &ModelRole| role.gathers.as_ref().is_some_and(|g| !g.is_empty());
                 let was = match &change.old {
-                    Some(Stored::Role(old)) => aggregated(old),
+                    Some(RbacObject::Role(old)) => aggregated(old),
                     _ => false,
                 };
                 if aggregated(role) || was {
                     let [resources, paths] = everything();
                     return self.covers(person, &role.namespace, &[&resources, &paths]);
                 }
-                let rules: Vec<&Rule> = role.rules.iter().collect();
+                let rules: Vec<&ModelRule> = role.rules.iter().collect();
                 self.covers(person, &role.namespace, &rules)
             }
-            Stored::Binding(binding) => self
+            RbacObject::Binding(binding) => self
                 .bound(binding)
                 .is_some_and(|role| self.covers(person, &binding.namespace, &self.rules(role))),
         }
@@ -421,20 +425,20 @@ impl Model {
 
     /// Whether somebody holds `escalate` for the role, or `bind` for the role of the binding.
     #[must_use]
-    pub fn is_licensed(&self, person: &Person, change: &Change) -> bool {
+    pub fn is_licensed(&self, person: &Person, change: &RbacWrite) -> bool {
         let (verb, resource, namespace, name) = match &change.new {
-            Stored::Role(role) => {
+            RbacObject::Role(role) => {
                 let resource = if role.namespace.is_empty() { "clusterroles" } else { "roles" };
                 let name = if change.old.is_some() { role.name.as_str() } else { "" };
                 ("escalate", resource, &role.namespace, name)
             }
-            Stored::Binding(binding) => {
+            RbacObject::Binding(binding) => {
                 let cluster = binding.role.0 == "ClusterRole";
                 let resource = if cluster { "clusterroles" } else { "roles" };
                 ("bind", resource, &binding.namespace, binding.role.1.as_str())
             }
         };
-        let asked = Attributes::Resource {
+        let asked = ModelAttributes::Resource {
             verb: verb.to_owned(),
             group: ROLES.to_owned(),
             resource: resource.to_owned(),
@@ -450,10 +454,10 @@ fn is_master(person: &Person) -> bool {
     person.groups.iter().any(|group| group == "system:masters")
 }
 
-fn everything() -> [Rule; 2] {
+fn everything() -> [ModelRule; 2] {
     let star = || vec!["*".to_owned()];
     [
-        Rule { verbs: star(), groups: star(), resources: star(), ..Rule::default() },
-        Rule { verbs: star(), urls: star(), ..Rule::default() },
+        ModelRule { verbs: star(), groups: star(), resources: star(), ..ModelRule::default() },
+        ModelRule { verbs: star(), urls: star(), ..ModelRule::default() },
     ]
 }

@@ -1,28 +1,28 @@
 //! The parts of the server that decide, put together as the server does.
 
 use tenure_machinery::RequestInfo;
-use tenure_rbac::{Asked, Rbac, RoleChange, RoleWrite, Who};
+use tenure_rbac::{Rbac, RequestAttributes, Requester, RoleChange, RoleWrite};
 
-use super::model::{Attributes, Stored};
-use super::{Change, Person, Request};
+use super::model::{ModelAttributes, RbacObject};
+use super::{Person, RbacWrite, SimulatedRequest};
 
 /// What is compared with the model. Each step is a function of its own, so that a fault can be put into one.
 pub trait System {
     /// A role or binding is stored.
-    fn put(&mut self, stored: &Stored);
+    fn put(&mut self, stored: &RbacObject);
     /// A role or binding is gone.
-    fn remove(&mut self, stored: &Stored);
+    fn remove(&mut self, stored: &RbacObject);
     /// What a request line asks for.
-    fn attributes(&self, method: &str, target: &str) -> Attributes;
+    fn attributes(&self, method: &str, target: &str) -> ModelAttributes;
     /// Whether somebody may do it.
-    fn allows(&self, person: &Person, asked: &Attributes) -> bool;
+    fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool;
     /// What must be allowed beside it when it turns out to create.
-    fn to_create(&self, asked: &Attributes) -> Option<Attributes>;
+    fn to_create(&self, asked: &ModelAttributes) -> Option<ModelAttributes>;
     /// Whether somebody may write a role or binding.
-    fn may_write(&self, person: &Person, change: &Change) -> bool;
+    fn may_write(&self, person: &Person, change: &RbacWrite) -> bool;
 
     /// Whether a request is let through.
-    fn decide(&self, person: &Person, request: &Request) -> bool {
+    fn decide(&self, person: &Person, request: &SimulatedRequest) -> bool {
         let asked = self.attributes(&request.method, &request.target);
         if !self.allows(person, &asked) {
             return false;
@@ -52,12 +52,12 @@ impl Real {
 }
 
 impl System for Real {
-    fn put(&mut self, stored: &Stored) {
+    fn put(&mut self, stored: &RbacObject) {
         let object = stored.to_object();
         match stored {
-            Stored::Role(_) => self.rbac.put_role(tenure_rbac::Role::from_object(&object)),
-            Stored::Binding(_) => {
-                if let Some(binding) = tenure_rbac::Binding::from_object(&object) {
+            RbacObject::Role(_) => self.rbac.put_role(tenure_rbac::Role::from_object(&object)),
+            RbacObject::Binding(_) => {
+                if let Some(binding) = tenure_rbac::RoleBinding::from_object(&object) {
                     self.rbac.put_binding(binding);
                 }
             }
@@ -65,25 +65,25 @@ impl System for Real {
         self.gather();
     }
 
-    fn remove(&mut self, stored: &Stored) {
+    fn remove(&mut self, stored: &RbacObject) {
         let (namespace, name) = stored.place();
         match stored {
-            Stored::Role(_) => self.rbac.remove_role(namespace, name),
-            Stored::Binding(_) => self.rbac.remove_binding(namespace, name),
+            RbacObject::Role(_) => self.rbac.remove_role(namespace, name),
+            RbacObject::Binding(_) => self.rbac.remove_binding(namespace, name),
         }
         self.gather();
     }
 
-    fn attributes(&self, method: &str, target: &str) -> Attributes {
+    fn attributes(&self, method: &str, target: &str) -> ModelAttributes {
         let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
         let info = RequestInfo::new(method, path, query);
         if info.is_malformed {
-            return Attributes::Malformed;
+            return ModelAttributes::Malformed;
         }
         let verb = info.verb.into_owned();
         match info.resource {
-            None => Attributes::Path { verb, path: info.path },
-            Some(of) => Attributes::Resource {
+            None => ModelAttributes::Path { verb, path: info.path },
+            Some(of) => ModelAttributes::Resource {
                 verb,
                 name: of.checked_name().to_owned(),
                 group: of.group,
@@ -94,43 +94,47 @@ impl System for Real {
         }
     }
 
-    fn allows(&self, person: &Person, asked: &Attributes) -> bool {
-        let who = Who { user: &person.user, groups: &person.groups };
+    fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool {
+        let who = Requester { user: &person.user, groups: &person.groups };
         let Some(asked) = question(asked) else { return false };
         who.is_master() || self.rbac.allows(&who, &asked).is_allowed()
     }
 
-    fn to_create(&self, asked: &Attributes) -> Option<Attributes> {
+    fn to_create(&self, asked: &ModelAttributes) -> Option<ModelAttributes> {
         question(asked)?.to_create().map(answer)
     }
 
-    fn may_write(&self, person: &Person, change: &Change) -> bool {
-        let who = Who { user: &person.user, groups: &person.groups };
-        let old = change.old.as_ref().map(Stored::to_object);
+    fn may_write(&self, person: &Person, change: &RbacWrite) -> bool {
+        let who = Requester { user: &person.user, groups: &person.groups };
+        let old = change.old.as_ref().map(RbacObject::to_object);
         let new = change.new.to_object();
         let path_name = if old.is_some() { change.new.place().1 } else { "" };
         let write = RoleWrite { old: old.as_ref(), new: &new, path_name };
-        let may = |asked: &Asked<'_>| who.is_master() || self.rbac.allows(&who, asked).is_allowed();
+        let may = |asked: &RequestAttributes<'_>| {
+            who.is_master() || self.rbac.allows(&who, asked).is_allowed()
+        };
         self.rbac.check_write(&who, &write, may).is_ok()
     }
 }
 
-fn question(asked: &Attributes) -> Option<Asked<'_>> {
+fn question(asked: &ModelAttributes) -> Option<RequestAttributes<'_>> {
     Some(match asked {
-        Attributes::Malformed => return None,
-        Attributes::Path { verb, path } => Asked::Path { verb, path },
-        Attributes::Resource { verb, group, resource, subresource, namespace, name } => {
-            Asked::Resource { verb, group, resource, subresource, namespace, name }
+        ModelAttributes::Malformed => return None,
+        ModelAttributes::Path { verb, path } => RequestAttributes::Path { verb, path },
+        ModelAttributes::Resource { verb, group, resource, subresource, namespace, name } => {
+            RequestAttributes::Resource { verb, group, resource, subresource, namespace, name }
         }
     })
 }
 
-fn answer(asked: Asked<'_>) -> Attributes {
+fn answer(asked: RequestAttributes<'_>) -> ModelAttributes {
     let own = str::to_owned;
     match asked {
-        Asked::Path { verb, path } => Attributes::Path { verb: own(verb), path: own(path) },
-        Asked::Resource { verb, group, resource, subresource, namespace, name } => {
-            Attributes::Resource {
+        RequestAttributes::Path { verb, path } => {
+            ModelAttributes::Path { verb: own(verb), path: own(path) }
+        }
+        RequestAttributes::Resource { verb, group, resource, subresource, namespace, name } => {
+            ModelAttributes::Resource {
                 verb: own(verb),
                 group: own(group),
                 resource: own(resource),

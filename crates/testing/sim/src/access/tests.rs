@@ -33,22 +33,22 @@ enum Fault {
 }
 
 impl System for Faulty {
-    fn put(&mut self, stored: &Stored) {
+    fn put(&mut self, stored: &RbacObject) {
         self.real.put(stored);
     }
 
-    fn remove(&mut self, stored: &Stored) {
+    fn remove(&mut self, stored: &RbacObject) {
         self.real.remove(stored);
     }
 
-    fn attributes(&self, method: &str, target: &str) -> Attributes {
+    fn attributes(&self, method: &str, target: &str) -> ModelAttributes {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if self.fault == Fault::EmptySegments && path != "/" && path != "//" {
             let whole: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
             return self.real.attributes(method, &format!("/{}?{query}", whole.join("/")));
         }
         let mut read = self.real.attributes(method, target);
-        let Attributes::Resource { verb, namespace, name, resource, .. } = &mut read else {
+        let ModelAttributes::Resource { verb, namespace, name, resource, .. } = &mut read else {
             return read;
         };
         let writes = matches!(verb.as_str(), "create" | "deletecollection");
@@ -70,20 +70,20 @@ impl System for Faulty {
         read
     }
 
-    fn allows(&self, person: &Person, asked: &Attributes) -> bool {
+    fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool {
         self.real.allows(person, asked)
     }
 
-    fn to_create(&self, asked: &Attributes) -> Option<Attributes> {
+    fn to_create(&self, asked: &ModelAttributes) -> Option<ModelAttributes> {
         if self.fault == Fault::CreateByUpdate { None } else { self.real.to_create(asked) }
     }
 
-    fn may_write(&self, person: &Person, change: &Change) -> bool {
+    fn may_write(&self, person: &Person, change: &RbacWrite) -> bool {
         let same = match (self.fault, &change.old, &change.new) {
-            (Fault::SameRules, Some(Stored::Role(old)), Stored::Role(new)) => {
+            (Fault::SameRules, Some(RbacObject::Role(old)), RbacObject::Role(new)) => {
                 old.rules == new.rules && old.gathers == new.gathers
             }
-            (Fault::SameSubjects, Some(Stored::Binding(old)), Stored::Binding(new)) => {
+            (Fault::SameSubjects, Some(RbacObject::Binding(old)), RbacObject::Binding(new)) => {
                 old.subjects == new.subjects
             }
             _ => false,
@@ -92,7 +92,7 @@ impl System for Faulty {
     }
 }
 
-fn find(fault: Fault) -> Option<Box<Failure>> {
+fn find(fault: Fault) -> Option<Box<AccessFailure>> {
     (0..WORLDS).find_map(|seed| {
         let mut system = Faulty { real: Real::default(), fault };
         try_system(seed, DECISIONS_EACH, &mut system).err()
@@ -101,7 +101,7 @@ fn find(fault: Fault) -> Option<Box<Failure>> {
 
 #[test]
 fn r158_r160_the_real_system_decides_as_the_model() {
-    let mut seen = Seen::default();
+    let mut seen = AccessCoverage::default();
     for seed in 0..40 {
         match try_seed(seed, DECISIONS_EACH) {
             Ok(more) => seen.merge(more),
@@ -147,31 +147,31 @@ fn r2_r3_neighbours_of_these_faults_are_found() {
 fn r158_what_a_label_hands_on_is_seen_without_asking_who_may_write() {
     let role = |name: &str, labels: &[(&str, &str)], gathers: Option<&str>, verb: &str| {
         let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        Role {
+        ModelRole {
             name: name.to_owned(),
             labels: labels.iter().map(pair).collect(),
             gathers: gathers.map(|key| vec![(key.to_owned(), "true".to_owned())]),
-            rules: vec![Rule {
+            rules: vec![ModelRule {
                 verbs: vec![verb.to_owned()],
                 groups: vec![String::new()],
                 resources: vec!["secrets".to_owned()],
-                ..Rule::default()
+                ..ModelRule::default()
             }],
-            ..Role::default()
+            ..ModelRole::default()
         }
     };
     let mut model = Model::default();
-    model.put(Stored::Role(role("view", &[], Some("to-view"), "get")));
-    model.put(Stored::Role(role("strong", &[], None, "get")));
-    model.put(Stored::Binding(Binding {
+    model.put(RbacObject::Role(role("view", &[], Some("to-view"), "get")));
+    model.put(RbacObject::Role(role("strong", &[], None, "get")));
+    model.put(RbacObject::Binding(ModelBinding {
         name: "b".to_owned(),
         role: ("ClusterRole".to_owned(), "view".to_owned()),
         subjects: vec![("User".to_owned(), String::new(), "u".to_owned())],
-        ..Binding::default()
+        ..ModelBinding::default()
     }));
     let u = Person { user: "u".to_owned(), groups: Vec::new() };
     let asked = line::attributes("GET", "/api/v1/secrets/a");
     assert!(!model.allows(&u, &asked));
-    model.put(Stored::Role(role("strong", &[("to-view", "true")], None, "get")));
+    model.put(RbacObject::Role(role("strong", &[("to-view", "true")], None, "get")));
     assert!(model.allows(&u, &asked));
 }

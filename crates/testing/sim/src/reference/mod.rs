@@ -12,93 +12,115 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tenure_reference::{
-    Attributes, Detached, Event, Index, Kind, Need, NoExpressions, Obj, Origin, OriginName,
-    Outputs, RefQuery, Resource, Selectors, Subject, Synced, Verdict, View, check_detached,
+    Attributes, CapabilityView, Detached, Index, IndexEvent, Need, NoExpressions, Obj, Origin,
+    OriginName, Outputs, RefQuery, ReferenceApiKind, Resource, Selectors, Subject, Synced, Verdict,
+    check_detached,
 };
 
 use crate::random::Random;
 pub use select::{Body, LOOKED_AT};
-pub use truth::{Access, Change, GROUPS, ORIGINS, Pair, TARGETS, Truth, USERS};
+pub use truth::{
+    AllowedReference, ExpectedAccess, GROUPS, ORIGINS, ReferenceModel, SimulatedChange, TARGETS,
+    USERS,
+};
 
 /// A seed whose run went wrong, and where.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct ReferenceFailure {
     /// The seed.
     pub seed: u64,
     /// What was wrong.
     pub what: String,
     /// The changes that lead to it.
-    pub trace: Vec<Change>,
+    pub trace: Vec<SimulatedChange>,
 }
 
 /// The truth and the index that should say the same.
-pub struct Run {
+pub struct ReferenceSimulation {
     /// What is stored.
-    pub truth: Truth,
+    pub truth: ReferenceModel,
     /// What is asked.
     pub index: Index,
     /// The view readers have.
-    pub view: Arc<View>,
+    pub view: Arc<CapabilityView>,
     /// Everything the index told, if somebody follows references.
-    followed: BTreeSet<Pair>,
+    followed: BTreeSet<AllowedReference>,
 }
 
-impl Default for Run {
-    fn default() -> Run {
-        Run::new(7)
+impl Default for ReferenceSimulation {
+    fn default() -> ReferenceSimulation {
+        ReferenceSimulation::new(7)
     }
 }
 
-impl Run {
+impl ReferenceSimulation {
     /// An empty world, seen to the end.
     #[must_use]
-    pub fn new(seed: u64) -> Run {
+    pub fn new(seed: u64) -> ReferenceSimulation {
         let mut index = Index::new(seed).with_selectors(Selectors::ALL);
         index.follow_references();
         let view = index.publish();
-        let mut run = Run { truth: Truth::default(), index, view, followed: BTreeSet::new() };
-        for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
-            run.tell(Event::Synced(Synced::Kind(kind)));
+        let mut run = ReferenceSimulation {
+            truth: ReferenceModel::default(),
+            index,
+            view,
+            followed: BTreeSet::new(),
+        };
+        for kind in
+            [ReferenceApiKind::Consumer, ReferenceApiKind::Strategy, ReferenceApiKind::Grant]
+        {
+            run.tell(IndexEvent::Synced(Synced::Kind(kind)));
         }
-        run.tell(Event::Served(run.truth.served()));
+        run.tell(IndexEvent::Served(run.truth.served()));
         run.publish();
         run
     }
 
     /// Makes a change in both, and hands readers the result.
-    pub fn apply(&mut self, change: &Change) {
+    pub fn apply(&mut self, change: &SimulatedChange) {
         self.truth.apply(change);
         self.change(change);
         self.publish();
     }
 
     /// Makes a change in the index; the truth must have made it.
-    pub fn change(&mut self, change: &Change) {
+    pub fn change(&mut self, change: &SimulatedChange) {
         match change {
-            Change::PutConsumer(consumer) => self.tell(Event::PutConsumer(consumer.clone())),
-            Change::DropConsumer(name) => self.tell(Event::DropConsumer(name)),
-            Change::PutStrategy(plan) => self.tell(Event::PutStrategy(plan.strategy())),
-            Change::DropStrategy(name) => self.tell(Event::DropStrategy(name)),
-            Change::PutGrant(grant) => self.tell(Event::PutGrant(grant.clone())),
-            Change::DropGrant(namespace, name) => self.tell(Event::DropGrant(namespace, name)),
-            Change::PutOrigin(kind, namespace, name, _) => {
+            SimulatedChange::PutConsumer(consumer) => {
+                self.tell(IndexEvent::PutConsumer(consumer.clone()))
+            }
+            SimulatedChange::DropConsumer(name) => self.tell(IndexEvent::DropConsumer(name)),
+            SimulatedChange::PutStrategy(plan) => {
+                self.tell(IndexEvent::PutStrategy(plan.strategy()))
+            }
+            SimulatedChange::DropStrategy(name) => self.tell(IndexEvent::DropStrategy(name)),
+            SimulatedChange::PutGrant(grant) => self.tell(IndexEvent::PutGrant(grant.clone())),
+            SimulatedChange::DropGrant(namespace, name) => {
+                self.tell(IndexEvent::DropGrant(namespace, name))
+            }
+            SimulatedChange::PutOrigin(kind, namespace, name, _) => {
                 self.feed_one(*kind, namespace, name, "v1");
                 self.feed_one(*kind, namespace, name, "v1beta1");
             }
-            Change::DropOrigin(kind, namespace, name) => {
+            SimulatedChange::DropOrigin(kind, namespace, name) => {
                 let (group, resource) = ORIGINS[*kind];
-                self.tell(Event::DropOrigin(OriginName { group, resource, namespace, name }));
+                self.tell(IndexEvent::DropOrigin(OriginName { group, resource, namespace, name }));
             }
-            Change::PutLookedAt(kind, name, body) => {
+            SimulatedChange::PutLookedAt(kind, name, body) => {
                 for version in ["v1", "v1beta1"] {
                     self.feed_looked_at(*kind, name, body, version);
                 }
             }
-            Change::DropLookedAt(kind, name) => {
+            SimulatedChange::DropLookedAt(kind, name) => {
                 let (group, resource) = LOOKED_AT[*kind];
-                self.tell(Event::DropOrigin(OriginName { group, resource, namespace: "", name }));
+                self.tell(IndexEvent::DropOrigin(OriginName {
+                    group,
+                    resource,
+                    namespace: "",
+                    name,
+                }));
             }
-            Change::Serve(_) => self.tell(Event::Served(self.truth.served())),
+            SimulatedChange::Serve(_) => self.tell(IndexEvent::Served(self.truth.served())),
         }
     }
 
@@ -107,7 +129,7 @@ impl Run {
     }
 
     /// Tells an event, and gives what is needed because of it.
-    fn tell(&mut self, event: Event<'_>) {
+    fn tell(&mut self, event: IndexEvent<'_>) {
         let mut out = Outputs::default();
         self.index.apply(event, &mut out);
         self.follow(&out);
@@ -129,7 +151,7 @@ impl Run {
             let (group, resource) = ORIGINS[kind];
             let synced = Synced::Origins { group, resource, version: &version };
             let mut out = Outputs::default();
-            self.index.apply(Event::Synced(synced), &mut out);
+            self.index.apply(IndexEvent::Synced(synced), &mut out);
             // The first time there is nothing to move from: what is allowed is read, not told.
             self.follow(&out);
             self.followed = self.truth.allowed_references();
@@ -141,7 +163,8 @@ impl Run {
         let (group, resource) = ORIGINS[kind];
         let name = OriginName { group, resource, namespace, name };
         let mut out = Outputs::default();
-        self.index.apply(Event::PutOrigin(Origin { name, version, object: &object }), &mut out);
+        self.index
+            .apply(IndexEvent::PutOrigin(Origin { name, version, object: &object }), &mut out);
         self.follow(&out);
     }
 
@@ -149,13 +172,13 @@ impl Run {
         let (group, resource) = LOOKED_AT[kind];
         let name = OriginName { group, resource, namespace: "", name };
         let mut out = Outputs::default();
-        self.index.apply(Event::PutOrigin(Origin { name, version, object }), &mut out);
+        self.index.apply(IndexEvent::PutOrigin(Origin { name, version, object }), &mut out);
         self.follow(&out);
     }
 
     fn follow(&mut self, out: &Outputs) {
         for moved in &out.moved {
-            let pair = Pair {
+            let pair = AllowedReference {
                 origin: moved.origin.clone(),
                 origin_namespace: moved.origin_namespace.clone(),
                 origin_name: moved.origin_name.clone(),
@@ -174,7 +197,7 @@ impl Run {
 
     /// What the published view allows, of everything that can be asked.
     #[must_use]
-    pub fn allowed(&self) -> BTreeSet<Access> {
+    pub fn allowed(&self) -> BTreeSet<ExpectedAccess> {
         allowed_by(&self.view)
     }
 
@@ -252,7 +275,7 @@ impl Run {
 
 /// Everything a view allows, by asking everything.
 #[must_use]
-pub fn allowed_by(view: &View) -> BTreeSet<Access> {
+pub fn allowed_by(view: &CapabilityView) -> BTreeSet<ExpectedAccess> {
     let mut allowed = BTreeSet::new();
     let groups: Vec<[String; 1]> = GROUPS.iter().map(|group| [String::from(*group)]).collect();
     let nobody: &[String] = &[];
@@ -283,13 +306,13 @@ pub fn allowed_by(view: &View) -> BTreeSet<Access> {
 ///
 /// # Errors
 /// The first difference.
-pub fn try_seed(seed: u64, steps: usize) -> Result<(), Box<Failure>> {
+pub fn try_seed(seed: u64, steps: usize) -> Result<(), Box<ReferenceFailure>> {
     let mut random = Random::new(seed);
-    let mut run = Run::new(seed);
+    let mut run = ReferenceSimulation::new(seed);
     let mut trace = Vec::new();
-    let mut held: Option<(Arc<View>, BTreeSet<Access>)> = None;
+    let mut held: Option<(Arc<CapabilityView>, BTreeSet<ExpectedAccess>)> = None;
     for step in 0..steps {
-        let change = Change::random(&mut random, &run.truth);
+        let change = SimulatedChange::random(&mut random, &run.truth);
         trace.push(change.clone());
         run.apply(&change);
         let mut outcome = run.compare();
@@ -307,23 +330,23 @@ pub fn try_seed(seed: u64, steps: usize) -> Result<(), Box<Failure>> {
             held = Some((Arc::clone(&run.view), run.allowed()));
         }
         if let Err(what) = outcome {
-            return Err(Box::new(Failure { seed, what, trace }));
+            return Err(Box::new(ReferenceFailure { seed, what, trace }));
         }
     }
     rebuilt(&run, &mut random)
         .and_then(|()| emptied(&mut run))
-        .map_err(|what| Box::new(Failure { seed, what, trace }))
+        .map_err(|what| Box::new(ReferenceFailure { seed, what, trace }))
 }
 
 /// An index made from what is stored, in any order, allows the same (R61, R62).
-fn rebuilt(run: &Run, random: &mut Random) -> Result<(), String> {
+fn rebuilt(run: &ReferenceSimulation, random: &mut Random) -> Result<(), String> {
     let mut changes = run.truth.changes();
     for at in (1..changes.len()).rev() {
         changes.swap(at, random.below(at + 1));
     }
-    let mut fresh = Run::new(random.next());
+    let mut fresh = ReferenceSimulation::new(random.next());
     fresh.truth = run.truth.clone();
-    fresh.tell(Event::Served(run.truth.served()));
+    fresh.tell(IndexEvent::Served(run.truth.served()));
     changes.iter().for_each(|change| fresh.change(change));
     fresh.publish();
     if fresh.allowed() != run.allowed() {
@@ -333,7 +356,7 @@ fn rebuilt(run: &Run, random: &mut Random) -> Result<(), String> {
 }
 
 /// When everything is gone, nothing is left.
-fn emptied(run: &mut Run) -> Result<(), String> {
+fn emptied(run: &mut ReferenceSimulation) -> Result<(), String> {
     for change in run.truth.removals() {
         run.apply(&change);
     }

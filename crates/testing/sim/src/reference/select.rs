@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use tenure_core::selector::{LabelRequirement, LabelRule, LabelSelector};
-use tenure_reference::path::Path;
+use tenure_reference::path::JsonPath;
 use tenure_reference::{ClassSelector, Consumer, Grant, NamespaceSelector, Resource, ServedType};
 
 use crate::random::Random;
@@ -99,7 +99,7 @@ pub(super) fn namespace_selector(random: &mut Random) -> NamespaceSelector {
 pub(super) fn class_selector(random: &mut Random) -> ClassSelector {
     let (group, resource) = LOOKED_AT[1];
     let text = format!(".spec.{}", MEMBERS[random.below(MEMBERS.len())]);
-    let controller_path = match Path::parse(&text) {
+    let controller_path = match JsonPath::parse(&text) {
         Ok(path) => path,
         Err(error) => unreachable!("{text}: {error}"),
     };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tenure_reference::path::Path;
+use tenure_reference::path::JsonPath;
 use tenure_reference::{
     Consumer, Finder, Grant, ReferencePath, Resource, ServedType, Strategy, Subject, Triple,
     VersionPaths,
@@ -29,12 +29,12 @@ const PURPOSES: [&str; 2] = ["p", "q"];
 const CLASSES: [&str; 3] = ["x", "y", "z"];
 
 /// Whether a group is meant, the subject, the type, namespace and name of the target.
-pub type Access = (bool, &'static str, usize, &'static str, &'static str);
+pub type ExpectedAccess = (bool, &'static str, usize, &'static str, &'static str);
 
 /// One allowed reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the fields are what they are called")]
-pub struct Pair {
+pub struct AllowedReference {
     pub origin: Resource,
     pub origin_namespace: String,
     pub origin_name: String,
@@ -66,7 +66,7 @@ pub(super) fn every_target() -> impl Iterator<Item = (usize, &'static str, &'sta
 
 /// How a strategy of this world finds references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum StrategyPathForm {
     /// The names of references whose kind is the target's.
     ByKind,
     /// References as they are.
@@ -77,8 +77,8 @@ pub enum Way {
 
 /// One path of a strategy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    pub way: Way,
+pub struct StrategyPath {
+    pub way: StrategyPathForm,
     pub target: usize,
     pub purpose: &'static str,
     pub allow_cluster_scoped: bool,
@@ -86,13 +86,13 @@ pub struct Step {
 
 /// A strategy of this world: steps for each version.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct SimulatedStrategy {
     pub name: String,
     pub origin: usize,
-    pub versions: Vec<(&'static str, bool, Vec<Step>)>,
+    pub versions: Vec<(&'static str, bool, Vec<StrategyPath>)>,
 }
 
-impl Plan {
+impl SimulatedStrategy {
     /// The strategy as it would be stored.
     #[must_use]
     pub fn strategy(&self) -> Strategy {
@@ -118,20 +118,22 @@ fn members(version: &str) -> (&'static str, &'static str) {
     if version == "v1" { ("class", "refs") } else { ("className", "references") }
 }
 
-fn parsed(text: &str) -> Path {
-    match Path::parse(text) {
+fn parsed(text: &str) -> JsonPath {
+    match JsonPath::parse(text) {
         Ok(path) => path,
         Err(error) => unreachable!("{text}: {error}"),
     }
 }
 
-impl Step {
+impl StrategyPath {
     fn path(&self, list: &str) -> ReferencePath {
         let (group, resource, _) = TARGETS[self.target];
         let text = match self.way {
-            Way::ByKind => format!(".spec.{list}[?(@.kind=='{}')].name", KINDS[self.target]),
-            Way::Whole => format!("$.spec.{list}[*]"),
-            Way::Plain => ".spec.plain".into(),
+            StrategyPathForm::ByKind => {
+                format!(".spec.{list}[?(@.kind=='{}')].name", KINDS[self.target])
+            }
+            StrategyPathForm::Whole => format!("$.spec.{list}[*]"),
+            StrategyPathForm::Plain => ".spec.plain".into(),
         };
         ReferencePath {
             finder: Finder::Path(parsed(&text)),
@@ -154,10 +156,10 @@ pub struct Content {
 /// One change of the world.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the variants are what they are called")]
-pub enum Change {
+pub enum SimulatedChange {
     PutConsumer(Consumer),
     DropConsumer(String),
-    PutStrategy(Plan),
+    PutStrategy(SimulatedStrategy),
     DropStrategy(String),
     PutGrant(Grant),
     DropGrant(String, String),
@@ -168,34 +170,44 @@ pub enum Change {
     Serve(usize),
 }
 
-impl Change {
+impl SimulatedChange {
     /// A random change, most often to what changes most often.
     #[must_use]
-    pub fn random(random: &mut Random, truth: &Truth) -> Change {
+    pub fn random(random: &mut Random, truth: &ReferenceModel) -> SimulatedChange {
         match random.below(24) {
-            0 | 1 => Change::PutConsumer(consumer(random)),
-            2 => Change::DropConsumer(format!("c{}", random.below(4))),
-            3 | 4 => Change::PutStrategy(plan(random)),
-            5 if random.once_in(2) => Change::DropStrategy(format!("t{}", random.below(4))),
-            5 => Change::Serve((truth.serving + 1 + random.below(3)) % 4),
-            6..=9 => Change::PutGrant(grant(random)),
-            10 | 11 => Change::DropGrant(namespace(random).into(), format!("r{}", random.below(3))),
+            0 | 1 => SimulatedChange::PutConsumer(consumer(random)),
+            2 => SimulatedChange::DropConsumer(format!("c{}", random.below(4))),
+            3 | 4 => SimulatedChange::PutStrategy(plan(random)),
+            5 if random.once_in(2) => {
+                SimulatedChange::DropStrategy(format!("t{}", random.below(4)))
+            }
+            5 => SimulatedChange::Serve((truth.serving + 1 + random.below(3)) % 4),
+            6..=9 => SimulatedChange::PutGrant(grant(random)),
+            10 | 11 => SimulatedChange::DropGrant(
+                namespace(random).into(),
+                format!("r{}", random.below(3)),
+            ),
             20..=22 => {
                 let (kind, name, body) = select::body(random);
-                Change::PutLookedAt(kind, name, body)
+                SimulatedChange::PutLookedAt(kind, name, body)
             }
             23 => {
                 let (kind, name) = select::named(random);
-                Change::DropLookedAt(kind, name)
+                SimulatedChange::DropLookedAt(kind, name)
             }
             12 | 13 => {
                 let kind = random.below(ORIGINS.len());
-                Change::DropOrigin(kind, place(kind, random).into(), origin_name(random))
+                SimulatedChange::DropOrigin(kind, place(kind, random).into(), origin_name(random))
             }
             _ => {
                 let kind = random.below(ORIGINS.len());
                 let content = content(random);
-                Change::PutOrigin(kind, place(kind, random).into(), origin_name(random), content)
+                SimulatedChange::PutOrigin(
+                    kind,
+                    place(kind, random).into(),
+                    origin_name(random),
+                    content,
+                )
             }
         }
     }
@@ -236,14 +248,15 @@ fn consumer(random: &mut Random) -> Consumer {
     Consumer { name, subject, class_names, class_selector, references }
 }
 
-fn plan(random: &mut Random) -> Plan {
+fn plan(random: &mut Random) -> SimulatedStrategy {
     let mut versions = Vec::new();
     for version in ["v1", "v1beta1"] {
         if random.once_in(4) {
             continue;
         }
-        let steps = (0..1 + random.below(5)).map(|_| Step {
-            way: [Way::ByKind, Way::Whole, Way::Plain][random.below(3)],
+        let steps = (0..1 + random.below(5)).map(|_| StrategyPath {
+            way: [StrategyPathForm::ByKind, StrategyPathForm::Whole, StrategyPathForm::Plain]
+                [random.below(3)],
             target: random.below(TARGETS.len()),
             purpose: purpose(random),
             allow_cluster_scoped: random.once_in(2),
@@ -251,7 +264,11 @@ fn plan(random: &mut Random) -> Plan {
         let steps = steps.collect();
         versions.push((version, random.once_in(2), steps));
     }
-    Plan { name: format!("t{}", random.below(4)), origin: random.below(ORIGINS.len()), versions }
+    SimulatedStrategy {
+        name: format!("t{}", random.below(4)),
+        origin: random.below(ORIGINS.len()),
+        versions,
+    }
 }
 
 fn grant(random: &mut Random) -> Grant {
@@ -298,49 +315,49 @@ fn content(random: &mut Random) -> Content {
 
 /// What is stored.
 #[derive(Clone, Debug, Default)]
-pub struct Truth {
+pub struct ReferenceModel {
     consumers: BTreeMap<String, Consumer>,
-    plans: BTreeMap<String, Plan>,
+    plans: BTreeMap<String, SimulatedStrategy>,
     grants: BTreeMap<(String, String), Grant>,
     origins: BTreeMap<(usize, String, String), Content>,
     looked_at: Bodies,
     serving: usize,
 }
 
-impl Truth {
-    pub(super) fn apply(&mut self, change: &Change) {
+impl ReferenceModel {
+    pub(super) fn apply(&mut self, change: &SimulatedChange) {
         match change.clone() {
-            Change::PutConsumer(consumer) => {
+            SimulatedChange::PutConsumer(consumer) => {
                 self.consumers.insert(consumer.name.clone(), consumer);
             }
-            Change::DropConsumer(name) => {
+            SimulatedChange::DropConsumer(name) => {
                 self.consumers.remove(&name);
             }
-            Change::PutStrategy(plan) => {
+            SimulatedChange::PutStrategy(plan) => {
                 self.plans.insert(plan.name.clone(), plan);
             }
-            Change::DropStrategy(name) => {
+            SimulatedChange::DropStrategy(name) => {
                 self.plans.remove(&name);
             }
-            Change::PutGrant(grant) => {
+            SimulatedChange::PutGrant(grant) => {
                 self.grants.insert((grant.namespace.clone(), grant.name.clone()), grant);
             }
-            Change::DropGrant(namespace, name) => {
+            SimulatedChange::DropGrant(namespace, name) => {
                 self.grants.remove(&(namespace, name));
             }
-            Change::PutOrigin(kind, namespace, name, content) => {
+            SimulatedChange::PutOrigin(kind, namespace, name, content) => {
                 self.origins.insert((kind, namespace, name), content);
             }
-            Change::DropOrigin(kind, namespace, name) => {
+            SimulatedChange::DropOrigin(kind, namespace, name) => {
                 self.origins.remove(&(kind, namespace, name));
             }
-            Change::PutLookedAt(kind, name, body) => {
+            SimulatedChange::PutLookedAt(kind, name, body) => {
                 self.looked_at.insert((kind, name), body);
             }
-            Change::DropLookedAt(kind, name) => {
+            SimulatedChange::DropLookedAt(kind, name) => {
                 self.looked_at.remove(&(kind, name));
             }
-            Change::Serve(serving) => self.serving = serving,
+            SimulatedChange::Serve(serving) => self.serving = serving,
         }
     }
 
@@ -437,7 +454,7 @@ impl Truth {
     /// All strategies.
     #[must_use]
     pub fn strategies(&self) -> Vec<Strategy> {
-        self.plans.values().map(Plan::strategy).collect()
+        self.plans.values().map(SimulatedStrategy::strategy).collect()
     }
 
     /// All consumers.
@@ -454,33 +471,37 @@ impl Truth {
 
     /// Changes that make this world from an empty one.
     #[must_use]
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&self) -> Vec<SimulatedChange> {
         let mut all = Vec::new();
-        all.extend(self.consumers.values().cloned().map(Change::PutConsumer));
-        all.extend(self.plans.values().cloned().map(Change::PutStrategy));
-        all.extend(self.grants.values().cloned().map(Change::PutGrant));
+        all.extend(self.consumers.values().cloned().map(SimulatedChange::PutConsumer));
+        all.extend(self.plans.values().cloned().map(SimulatedChange::PutStrategy));
+        all.extend(self.grants.values().cloned().map(SimulatedChange::PutGrant));
         all.extend(self.origins.iter().map(|((kind, namespace, name), content)| {
-            Change::PutOrigin(*kind, namespace.clone(), name.clone(), content.clone())
+            SimulatedChange::PutOrigin(*kind, namespace.clone(), name.clone(), content.clone())
         }));
         all.extend(
-            self.looked_at
-                .iter()
-                .map(|((kind, name), body)| Change::PutLookedAt(*kind, name, body.clone())),
+            self.looked_at.iter().map(|((kind, name), body)| {
+                SimulatedChange::PutLookedAt(*kind, name, body.clone())
+            }),
         );
         all
     }
 
     /// Changes that empty this world.
     #[must_use]
-    pub fn removals(&self) -> Vec<Change> {
+    pub fn removals(&self) -> Vec<SimulatedChange> {
         let removed = self.changes().into_iter().map(|change| match change {
-            Change::PutConsumer(consumer) => Change::DropConsumer(consumer.name),
-            Change::PutStrategy(plan) => Change::DropStrategy(plan.name),
-            Change::PutGrant(grant) => Change::DropGrant(grant.namespace, grant.name),
-            Change::PutOrigin(kind, namespace, name, _) => {
-                Change::DropOrigin(kind, namespace, name)
+            SimulatedChange::PutConsumer(consumer) => SimulatedChange::DropConsumer(consumer.name),
+            SimulatedChange::PutStrategy(plan) => SimulatedChange::DropStrategy(plan.name),
+            SimulatedChange::PutGrant(grant) => {
+                SimulatedChange::DropGrant(grant.namespace, grant.name)
             }
-            Change::PutLookedAt(kind, name, _) => Change::DropLookedAt(kind, name),
+            SimulatedChange::PutOrigin(kind, namespace, name, _) => {
+                SimulatedChange::DropOrigin(kind, namespace, name)
+            }
+            SimulatedChange::PutLookedAt(kind, name, _) => {
+                SimulatedChange::DropLookedAt(kind, name)
+            }
             other => other,
         });
         removed.collect()
@@ -488,7 +509,7 @@ impl Truth {
 
     /// Everything that may be read, by whom (R50 to R55, R58, R80).
     #[must_use]
-    pub fn allowed(&self) -> BTreeSet<Access> {
+    pub fn allowed(&self) -> BTreeSet<ExpectedAccess> {
         let mut allowed = BTreeSet::new();
         self.each_reference(&mut |found| {
             if !self.is_live(found) {
@@ -530,12 +551,12 @@ impl Truth {
 
     /// Every reference that may be followed, whoever reads.
     #[must_use]
-    pub fn allowed_references(&self) -> BTreeSet<Pair> {
+    pub fn allowed_references(&self) -> BTreeSet<AllowedReference> {
         let mut all = BTreeSet::new();
         self.each_reference(&mut |found| {
             if self.is_live(found) {
                 let (origin, target) = (ORIGINS[found.kind], TARGETS[found.target]);
-                all.insert(Pair {
+                all.insert(AllowedReference {
                     origin: Resource::new(origin.0, origin.1),
                     origin_namespace: found.origin_namespace.into(),
                     origin_name: found.origin_name.into(),
@@ -549,7 +570,7 @@ impl Truth {
         all
     }
 
-    fn is_live(&self, found: &Reference<'_>) -> bool {
+    fn is_live(&self, found: &ModelReference<'_>) -> bool {
         if found.namespace.is_empty() || found.namespace == found.origin_namespace {
             return true;
         }
@@ -564,7 +585,7 @@ impl Truth {
         })
     }
 
-    fn each_reference(&self, each: &mut dyn FnMut(&Reference<'_>)) {
+    fn each_reference(&self, each: &mut dyn FnMut(&ModelReference<'_>)) {
         for plan in self.plans.values() {
             let active = self
                 .versions()
@@ -577,7 +598,7 @@ impl Truth {
                 }
                 for step in steps.iter().filter(|step| self.serves(step.target)) {
                     for (name, namespace) in found(step, content, origin_namespace) {
-                        each(&Reference {
+                        each(&ModelReference {
                             kind: *kind,
                             origin_namespace,
                             origin_name,
@@ -594,7 +615,7 @@ impl Truth {
     }
 }
 
-struct Reference<'a> {
+struct ModelReference<'a> {
     kind: usize,
     origin_namespace: &'a str,
     origin_name: &'a str,
@@ -618,13 +639,13 @@ fn accepts(names: &[String], class: Option<&str>) -> bool {
 
 /// Names and namespaces a step finds (R52, R53, R74 to R76).
 fn found<'a>(
-    step: &Step,
+    step: &StrategyPath,
     content: &'a Content,
     origin_namespace: &'a str,
 ) -> Vec<(&'static str, &'a str)> {
     let raw: Vec<(&'static str, &'a str)> = match step.way {
-        Way::Plain => content.plain.into_iter().map(|name| (name, "")).collect(),
-        Way::ByKind | Way::Whole => content
+        StrategyPathForm::Plain => content.plain.into_iter().map(|name| (name, "")).collect(),
+        StrategyPathForm::ByKind | StrategyPathForm::Whole => content
             .references
             .iter()
             .filter(|(target, ..)| *target == step.target)

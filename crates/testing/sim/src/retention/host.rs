@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 
 use tenure_core::Revision;
 use tenure_retention::{
-    Engine, Intent, Key, Outcome, Owner, Settings, Subject, SubjectKind, User, UserKind, Verdict,
+    CollectionVerdict, IntentOutcome, OwnerEntry, RetentionEngine, RetentionEngineSettings,
+    RetentionIntent, RetentionSubject, RetentionUser, SubjectKey, SubjectKind, UserKind,
 };
 
-use super::truth::{self, Change, NAMES, Op, PLACES, Truth};
+use super::truth::{self, NAMES, PLACES, RetentionChange, RetentionModel, RetentionOperation};
 
 /// Long enough for everything that waits for a time.
 const LONG_MS: u64 = 10_000;
 
 /// A write that is not done.
 #[derive(Clone, Debug)]
-struct Write {
-    intent: Intent,
+struct PendingWrite {
+    intent: RetentionIntent,
     /// How far the engine had read when it was decided.
     seen: u64,
     /// Whether the collector wants it: then nobody tells the engine.
@@ -27,13 +28,13 @@ struct Write {
 /// The process and the world around it.
 #[derive(Clone, Debug)]
 pub struct Host {
-    truth: Truth,
-    engine: Engine,
+    truth: RetentionModel,
+    engine: RetentionEngine,
     draining: bool,
     now: u64,
     seen: u64,
-    writes: Vec<Write>,
-    outcomes: Vec<(Key, Box<str>, Outcome)>,
+    writes: Vec<PendingWrite>,
+    outcomes: Vec<(SubjectKey, Box<str>, IntentOutcome)>,
     /// Subjects whose collection was denied and not released.
     denied: BTreeSet<String>,
 }
@@ -45,8 +46,8 @@ impl Host {
         // Some histories find a small cap, some none of the wait between edits.
         let settings = settings(seed, false);
         Host {
-            truth: Truth::default(),
-            engine: Engine::new(settings),
+            truth: RetentionModel::default(),
+            engine: RetentionEngine::new(settings),
             draining: false,
             now: 0,
             seen: 0,
@@ -60,27 +61,27 @@ impl Host {
     ///
     /// # Errors
     /// Something that must never happen has.
-    pub fn step(&mut self, op: &Op) -> Result<(), String> {
+    pub fn step(&mut self, op: &RetentionOperation) -> Result<(), String> {
         match op {
-            Op::Feed(count) => (0..*count).for_each(|_| self.feed()),
-            Op::Plan(wait) => {
+            RetentionOperation::Feed(count) => (0..*count).for_each(|_| self.feed()),
+            RetentionOperation::Plan(wait) => {
                 self.now += wait;
                 self.plan();
             }
-            Op::Act(who, how) => {
+            RetentionOperation::Act(who, how) => {
                 if let Some(at) = who.checked_rem(self.writes.len()) {
                     let write = self.writes.remove(at);
                     return self.act(write, *how);
                 }
             }
-            Op::Tell(who) => {
+            RetentionOperation::Tell(who) => {
                 if let Some(at) = who.checked_rem(self.outcomes.len()) {
                     let (key, uid, outcome) = self.outcomes.remove(at);
                     self.engine.outcome(&key, &uid, outcome, self.now);
                 }
             }
-            Op::Collect(who) => self.collect(*who),
-            Op::Crash(on) => self.crash(!*on),
+            RetentionOperation::Collect(who) => self.collect(*who),
+            RetentionOperation::Crash(on) => self.crash(!*on),
             client => self.truth.client(client),
         }
         Ok(())
@@ -98,11 +99,11 @@ impl Host {
         self.engine.plan(self.now, &mut intents);
         for intent in intents {
             match intent {
-                Intent::Release { uid } => {
+                RetentionIntent::Release { uid } => {
                     self.denied.remove(&*uid);
                 }
-                Intent::Report(_) => {}
-                intent => self.writes.push(Write {
+                RetentionIntent::Report(_) => {}
+                intent => self.writes.push(PendingWrite {
                     intent,
                     seen: self.seen,
                     collector: false,
@@ -113,16 +114,18 @@ impl Host {
     }
 
     /// Carries out a write that is under way, well or badly.
-    fn act(&mut self, write: Write, how: usize) -> Result<(), String> {
+    fn act(&mut self, write: PendingWrite, how: usize) -> Result<(), String> {
         let outcome = match how {
-            6 => Outcome::Failed,
+            6 => IntentOutcome::Failed,
             // Committed, and nobody ever hears of it but through the log.
             _ => self.commit(&write)?,
         };
         if write.collector || !write.awaited {
             return Ok(());
         }
-        let (Intent::Edit { key, uid, .. } | Intent::Delete { key, uid, .. }) = write.intent else {
+        let (RetentionIntent::Edit { key, uid, .. } | RetentionIntent::Delete { key, uid, .. }) =
+            write.intent
+        else {
             return Ok(());
         };
         self.outcomes.push((key, uid, outcome));
@@ -130,22 +133,22 @@ impl Host {
     }
 
     /// What the sequencer does: all guards hold and it is done, or nothing is.
-    fn commit(&mut self, write: &Write) -> Result<Outcome, String> {
-        let (Intent::Edit { key, uid, revision, .. } | Intent::Delete { key, uid, revision }) =
-            &write.intent
+    fn commit(&mut self, write: &PendingWrite) -> Result<IntentOutcome, String> {
+        let (RetentionIntent::Edit { key, uid, revision, .. }
+        | RetentionIntent::Delete { key, uid, revision }) = &write.intent
         else {
-            return Ok(Outcome::Moved);
+            return Ok(IntentOutcome::Moved);
         };
         let at = place_of(key);
         let found = self.truth.subjects.get(&at).cloned();
         let Some(mut subject) = found.filter(|s| *s.uid == **uid && s.revision == revision.0)
         else {
-            return Ok(Outcome::Moved);
+            return Ok(IntentOutcome::Moved);
         };
         if !write.collector && !subject.opted_in {
             return Err(format!("I2: {key:?} never opted in"));
         }
-        if let Intent::Edit { add, remove, .. } = &write.intent {
+        if let RetentionIntent::Edit { add, remove, .. } = &write.intent {
             let foreign = |(_, managed): &&(String, bool)| !*managed;
             let before: Vec<_> = subject.entries.iter().filter(foreign).cloned().collect();
             subject.entries.retain(|(uid, _)| !remove.iter().any(|gone| **gone == **uid));
@@ -166,17 +169,17 @@ impl Host {
                 subject.let_go = true;
             }
             self.truth.put_subject(subject);
-            return Ok(Outcome::Applied(Revision(self.truth.revision())));
+            return Ok(IntentOutcome::Applied(Revision(self.truth.revision())));
         }
         if self.truth.mentioned_since(write.seen, at.0, at.1) {
-            return Ok(Outcome::Moved);
+            return Ok(IntentOutcome::Moved);
         }
         let needed = self.truth.needs(at.0, at.1).filter(|_| subject.opted_in && !self.draining);
         if let Some(user) = needed {
             return Err(format!("I1: {key:?} was deleted and is needed by {user:?}"));
         }
         self.truth.remove_subject(at);
-        Ok(Outcome::Applied(Revision(self.truth.revision())))
+        Ok(IntentOutcome::Applied(Revision(self.truth.revision())))
     }
 
     /// The collector looks at one subject: dead entries go, or it goes, if the engine agrees.
@@ -192,7 +195,7 @@ impl Host {
         let revision = Revision(subject.revision);
         if !left.is_empty() {
             let remove = gone.into_iter().map(|(uid, _)| uid.into()).collect();
-            let intent = Intent::Edit { key, uid, revision, add: Vec::new(), remove };
+            let intent = RetentionIntent::Edit { key, uid, revision, add: Vec::new(), remove };
             self.push_collection(intent);
             // Another wish takes the place of the one that was denied.
             self.denied.remove(&subject.uid);
@@ -201,7 +204,7 @@ impl Host {
         if self.denied.contains(&subject.uid) {
             return;
         }
-        if subject.opted_in && self.engine.ask(&key, &uid, self.now) != Verdict::Clear {
+        if subject.opted_in && self.engine.ask(&key, &uid, self.now) != CollectionVerdict::Clear {
             // One that is not known yet may be asked about again at once.
             if self.engine.knows(&key, &uid) {
                 self.denied.insert(subject.uid);
@@ -209,11 +212,11 @@ impl Host {
             return;
         }
         // What never opted in is not guarded.
-        self.push_collection(Intent::Delete { key, uid, revision });
+        self.push_collection(RetentionIntent::Delete { key, uid, revision });
     }
 
-    fn push_collection(&mut self, intent: Intent) {
-        let write = Write { intent, seen: self.seen, collector: true, awaited: true };
+    fn push_collection(&mut self, intent: RetentionIntent) {
+        let write = PendingWrite { intent, seen: self.seen, collector: true, awaited: true };
         self.writes.push(write);
     }
 
@@ -227,12 +230,12 @@ impl Host {
             self.writes.clear();
         }
         self.draining = draining;
-        self.engine = Engine::new(settings(self.truth.revision(), draining));
+        self.engine = RetentionEngine::new(settings(self.truth.revision(), draining));
         for user in self.truth.users.values() {
-            tell(&mut self.engine, &Change::User(user.clone()));
+            tell(&mut self.engine, &RetentionChange::User(user.clone()));
         }
         for subject in self.truth.subjects.values() {
-            tell(&mut self.engine, &Change::Subject(subject.clone()));
+            tell(&mut self.engine, &RetentionChange::Subject(subject.clone()));
         }
         self.seen = self.truth.revision();
         self.outcomes.clear();
@@ -326,40 +329,40 @@ impl Host {
         Ok(())
     }
 
-    fn was_managed(&self, subject: &truth::Subject) -> bool {
+    fn was_managed(&self, subject: &truth::SimulatedConfigMap) -> bool {
         self.truth.log.iter().any(|change| {
-            matches!(change, Change::Subject(old)
+            matches!(change, RetentionChange::Subject(old)
                 if old.uid == subject.uid && old.entries.iter().any(|(_, managed)| *managed))
         })
     }
 }
 
-fn settings(seed: u64, draining: bool) -> Settings {
+fn settings(seed: u64, draining: bool) -> RetentionEngineSettings {
     let edit_every_ms = if seed.is_multiple_of(3) { 0 } else { 1000 };
-    Settings { draining, edit_every_ms, ..Settings::default() }
+    RetentionEngineSettings { draining, edit_every_ms, ..RetentionEngineSettings::default() }
 }
 
-fn key(subject: &truth::Subject) -> Key {
-    Key {
+fn key(subject: &truth::SimulatedConfigMap) -> SubjectKey {
+    SubjectKey {
         namespace: PLACES[subject.place].into(),
         kind: SubjectKind::ConfigMap,
         name: NAMES[subject.name].into(),
     }
 }
 
-fn place_of(key: &Key) -> (usize, usize) {
+fn place_of(key: &SubjectKey) -> (usize, usize) {
     let place = PLACES.iter().position(|place| *place == &*key.namespace).unwrap_or(0);
     (place, NAMES.iter().position(|name| *name == &*key.name).unwrap_or(0))
 }
 
-fn tell(engine: &mut Engine, change: &Change) {
+fn tell(engine: &mut RetentionEngine, change: &RetentionChange) {
     match change {
-        Change::User(user) => {
+        RetentionChange::User(user) => {
             let names = NAMES.iter().enumerate();
             let mentions = names.filter(|(bit, _)| user.mentions & (1 << bit) != 0);
             let references: Vec<(SubjectKind, &str)> =
                 mentions.map(|(_, name)| (SubjectKind::ConfigMap, *name)).collect();
-            let facts = User {
+            let facts = RetentionUser {
                 kind: user.kind,
                 name: &user.uid,
                 uid: &user.uid,
@@ -370,13 +373,15 @@ fn tell(engine: &mut Engine, change: &Change) {
             };
             engine.put_user(PLACES[user.place], &facts);
         }
-        Change::UserGone(place, uid) => engine.gone_user(PLACES[*place], uid),
-        Change::Subject(subject) => {
+        RetentionChange::UserGone(place, uid) => engine.gone_user(PLACES[*place], uid),
+        RetentionChange::Subject(subject) => {
             let owner = |(uid, managed): &(String, bool)| (uid.clone(), *managed);
             let entries: Vec<(String, bool)> = subject.entries.iter().map(owner).collect();
-            let owners: Vec<Owner<'_>> =
-                entries.iter().map(|(uid, managed)| Owner { uid, managed: *managed }).collect();
-            let facts = Subject {
+            let owners: Vec<OwnerEntry<'_>> = entries
+                .iter()
+                .map(|(uid, managed)| OwnerEntry { uid, managed: *managed })
+                .collect();
+            let facts = RetentionSubject {
                 kind: SubjectKind::ConfigMap,
                 name: NAMES[subject.name],
                 uid: &subject.uid,
@@ -387,7 +392,7 @@ fn tell(engine: &mut Engine, change: &Change) {
             };
             engine.put_subject(PLACES[subject.place], &facts);
         }
-        Change::SubjectGone(place, name, uid) => {
+        RetentionChange::SubjectGone(place, name, uid) => {
             engine.gone_subject(PLACES[*place], SubjectKind::ConfigMap, NAMES[*name], uid);
         }
     }

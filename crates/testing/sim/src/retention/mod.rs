@@ -16,24 +16,24 @@ mod truth;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use host::Host;
-pub use truth::{Op, client};
+pub use truth::{RetentionOperation, client};
 
 use crate::random::Random;
 
 /// A history that went wrong.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct RetentionFailure {
     /// With which seed.
     pub seed: u64,
     /// What went wrong.
     pub what: String,
     /// The steps that are needed for it.
-    pub trace: Vec<Op>,
+    pub trace: Vec<RetentionOperation>,
 }
 
 /// The steps of a seed.
 #[must_use]
-pub fn steps(seed: u64) -> Vec<Op> {
+pub fn steps(seed: u64) -> Vec<RetentionOperation> {
     let mut random = Random::new(seed ^ 0x7e7e);
     let count = 8 + random.below(28);
     let mut ops = Vec::new();
@@ -50,7 +50,7 @@ pub fn steps(seed: u64) -> Vec<Op> {
 ///
 /// # Errors
 /// What went wrong.
-pub fn run(seed: u64, ops: &[Op]) -> Result<(), String> {
+pub fn run(seed: u64, ops: &[RetentionOperation]) -> Result<(), String> {
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let mut host = Host::new(seed);
         ops.iter().try_for_each(|op| host.step(op))?;
@@ -63,7 +63,7 @@ pub fn run(seed: u64, ops: &[Op]) -> Result<(), String> {
 ///
 /// # Errors
 /// The failure, shrunk to the steps that matter.
-pub fn try_seed(seed: u64) -> Result<(), Box<Failure>> {
+pub fn try_seed(seed: u64) -> Result<(), Box<RetentionFailure>> {
     let ops = steps(seed);
     match run(seed, &ops) {
         Ok(()) => Ok(()),
@@ -71,7 +71,7 @@ pub fn try_seed(seed: u64) -> Result<(), Box<Failure>> {
     }
 }
 
-fn shrink(seed: u64, mut ops: Vec<Op>) -> Failure {
+fn shrink(seed: u64, mut ops: Vec<RetentionOperation>) -> RetentionFailure {
     let mut size = ops.len() / 2;
     while size > 0 {
         let (mut at, mut removed) = (0, false);
@@ -90,14 +90,14 @@ fn shrink(seed: u64, mut ops: Vec<Op>) -> Failure {
         }
     }
     let what = run(seed, &ops).err().unwrap_or_default();
-    Failure { seed, what, trace: ops }
+    RetentionFailure { seed, what, trace: ops }
 }
 
 /// Every sequence of so many events over two subjects and three holders, each let run out.
 ///
 /// # Errors
 /// The first that went wrong.
-pub fn exhaust(events: usize) -> Result<u64, Box<Failure>> {
+pub fn exhaust(events: usize) -> Result<u64, Box<RetentionFailure>> {
     let mut tried = 0;
     let mut trace = Vec::new();
     let mut host = Host::new(0);
@@ -111,9 +111,9 @@ pub fn exhaust(events: usize) -> Result<u64, Box<Failure>> {
 fn deeper(
     host: &Host,
     left: usize,
-    trace: &mut Vec<Op>,
+    trace: &mut Vec<RetentionOperation>,
     tried: &mut u64,
-) -> Result<(), Box<Failure>> {
+) -> Result<(), Box<RetentionFailure>> {
     if left == 0 {
         *tried += 1;
         return host.clone().finish().map_err(|what| failed(what, trace));
@@ -128,8 +128,8 @@ fn deeper(
     Ok(())
 }
 
-fn failed(what: String, trace: &[Op]) -> Box<Failure> {
-    Box::new(Failure { seed: 0, what, trace: trace.to_vec() })
+fn failed(what: String, trace: &[RetentionOperation]) -> Box<RetentionFailure> {
+    Box::new(RetentionFailure { seed: 0, what, trace: trace.to_vec() })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) type Mentions = u8;
 
 /// What clients, hosts and misfortune do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum RetentionOperation {
     /// A client makes a subject of a name, opted in or not.
     Subject(usize, usize, bool),
     /// A client deletes a subject.
@@ -52,64 +52,68 @@ pub enum Op {
 }
 
 /// What a client does next.
-pub fn client(random: &mut Random) -> Op {
+pub fn client(random: &mut Random) -> RetentionOperation {
     let who = random.below(1 << 16);
     let mentions = random.below(8) as Mentions;
     match random.below(26) {
-        0..=3 => Op::Subject(random.below(PLACES.len()), random.below(3), !random.once_in(6)),
-        4 => Op::EndSubject(who),
-        5..=9 => Op::User(random.below(PLACES.len()), random.below(7), mentions),
-        10..=12 => Op::Edit(who, mentions),
-        13..=16 => Op::EndUser(who, random.below(5)),
-        17 | 18 => Op::Progress(who),
-        19 | 20 => Op::Pod(who, random.once_in(3).then_some(mentions)),
-        21..=23 => Op::EndPod(who),
-        24 => Op::Strip(who),
-        _ => Op::Foreign(who, random.once_in(2)),
+        0..=3 => RetentionOperation::Subject(
+            random.below(PLACES.len()),
+            random.below(3),
+            !random.once_in(6),
+        ),
+        4 => RetentionOperation::EndSubject(who),
+        5..=9 => RetentionOperation::User(random.below(PLACES.len()), random.below(7), mentions),
+        10..=12 => RetentionOperation::Edit(who, mentions),
+        13..=16 => RetentionOperation::EndUser(who, random.below(5)),
+        17 | 18 => RetentionOperation::Progress(who),
+        19 | 20 => RetentionOperation::Pod(who, random.once_in(3).then_some(mentions)),
+        21..=23 => RetentionOperation::EndPod(who),
+        24 => RetentionOperation::Strip(who),
+        _ => RetentionOperation::Foreign(who, random.once_in(2)),
     }
 }
 
 /// What a host does next.
-pub(super) fn host(random: &mut Random) -> Op {
+pub(super) fn host(random: &mut Random) -> RetentionOperation {
     let who = random.below(1 << 16);
     match random.below(20) {
-        0..=4 => Op::Feed(1 + random.below(4)),
-        5..=8 => Op::Plan([0, 10, 400, 2000][random.below(4)]),
-        9..=12 => Op::Act(who, random.below(8)),
-        13..=15 => Op::Tell(who),
-        16..=18 => Op::Collect(who),
-        _ => Op::Crash(!random.once_in(5)),
+        0..=4 => RetentionOperation::Feed(1 + random.below(4)),
+        5..=8 => RetentionOperation::Plan([0, 10, 400, 2000][random.below(4)]),
+        9..=12 => RetentionOperation::Act(who, random.below(8)),
+        13..=15 => RetentionOperation::Tell(who),
+        16..=18 => RetentionOperation::Collect(who),
+        _ => RetentionOperation::Crash(!random.once_in(5)),
     }
 }
 
 /// What is there before every sequence of [`few`].
-pub(super) fn few_at_first() -> Vec<Op> {
-    vec![Op::Subject(0, 0, true), Op::Subject(0, 1, true)]
+pub(super) fn few_at_first() -> Vec<RetentionOperation> {
+    vec![RetentionOperation::Subject(0, 0, true), RetentionOperation::Subject(0, 1, true)]
 }
 
 /// The few events that sequences are made of: two subjects, three holders.
-pub(super) fn few() -> Vec<Op> {
+pub(super) fn few() -> Vec<RetentionOperation> {
     vec![
-        Op::User(0, 1, 0b01),
-        Op::User(0, 1, 0b11),
-        Op::User(0, 0, 0b10),
-        Op::Edit(0, 0b10),
-        Op::Edit(1, 0),
-        Op::EndUser(0, 0),
-        Op::EndUser(1, 4),
-        Op::Pod(0, None),
-        Op::EndPod(0),
-        Op::Feed(100),
-        Op::Plan(2000),
-        Op::Act(0, 0),
-        Op::Collect(0),
-        Op::Collect(1),
+        RetentionOperation::User(0, 1, 0b01),
+        RetentionOperation::User(0, 1, 0b11),
+        RetentionOperation::User(0, 0, 0b10),
+        RetentionOperation::Edit(0, 0b10),
+        RetentionOperation::Edit(1, 0),
+        RetentionOperation::EndUser(0, 0),
+        RetentionOperation::EndUser(1, 4),
+        RetentionOperation::Pod(0, None),
+        RetentionOperation::EndPod(0),
+        RetentionOperation::Feed(100),
+        RetentionOperation::Plan(2000),
+        RetentionOperation::Act(0, 0),
+        RetentionOperation::Collect(0),
+        RetentionOperation::Collect(1),
     ]
 }
 
 /// A holder, root or pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct User {
+pub(super) struct SimulatedUser {
     pub(super) place: usize,
     pub(super) kind: UserKind,
     pub(super) uid: String,
@@ -123,7 +127,7 @@ pub(super) struct User {
 
 /// A ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Subject {
+pub(super) struct SimulatedConfigMap {
     pub(super) place: usize,
     pub(super) name: usize,
     pub(super) uid: String,
@@ -137,25 +141,25 @@ pub(super) struct Subject {
 
 /// One change.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
-    User(User),
+pub(super) enum RetentionChange {
+    User(SimulatedUser),
     UserGone(usize, String),
-    Subject(Subject),
+    Subject(SimulatedConfigMap),
     SubjectGone(usize, usize, String),
 }
 
 /// Everything that is, and how it came to be.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Truth {
-    pub(super) users: BTreeMap<String, User>,
-    pub(super) subjects: BTreeMap<(usize, usize), Subject>,
+pub(super) struct RetentionModel {
+    pub(super) users: BTreeMap<String, SimulatedUser>,
+    pub(super) subjects: BTreeMap<(usize, usize), SimulatedConfigMap>,
     /// Owners of clients' own that are there.
     pub(super) foreign: BTreeSet<String>,
-    pub(super) log: Vec<Change>,
+    pub(super) log: Vec<RetentionChange>,
     uids: u64,
 }
 
-impl Truth {
+impl RetentionModel {
     /// The revision of the last change.
     pub(super) fn revision(&self) -> u64 {
         self.log.len() as u64
@@ -166,26 +170,26 @@ impl Truth {
         format!("{:04x}-{}", self.uids.wrapping_mul(0x9e37) & 0xffff, self.uids)
     }
 
-    pub(super) fn put_user(&mut self, user: User) {
+    pub(super) fn put_user(&mut self, user: SimulatedUser) {
         self.users.insert(user.uid.clone(), user.clone());
-        self.log.push(Change::User(user));
+        self.log.push(RetentionChange::User(user));
     }
 
     pub(super) fn remove_user(&mut self, uid: &str) {
         if let Some(user) = self.users.remove(uid) {
-            self.log.push(Change::UserGone(user.place, user.uid));
+            self.log.push(RetentionChange::UserGone(user.place, user.uid));
         }
     }
 
-    pub(super) fn put_subject(&mut self, mut subject: Subject) {
+    pub(super) fn put_subject(&mut self, mut subject: SimulatedConfigMap) {
         subject.revision = self.revision() + 1;
         self.subjects.insert((subject.place, subject.name), subject.clone());
-        self.log.push(Change::Subject(subject));
+        self.log.push(RetentionChange::Subject(subject));
     }
 
     pub(super) fn remove_subject(&mut self, at: (usize, usize)) {
         if let Some(subject) = self.subjects.remove(&at) {
-            self.log.push(Change::SubjectGone(subject.place, subject.name, subject.uid));
+            self.log.push(RetentionChange::SubjectGone(subject.place, subject.name, subject.uid));
         }
     }
 
@@ -195,7 +199,7 @@ impl Truth {
     }
 
     /// Whether somebody needs a subject (I1): a living holder or root, or a pod.
-    pub(super) fn needs(&self, place: usize, name: usize) -> Option<&User> {
+    pub(super) fn needs(&self, place: usize, name: usize) -> Option<&SimulatedUser> {
         self.users.values().find(|user| {
             user.place == place
                 && user.mentions & (1 << name) != 0
@@ -206,7 +210,7 @@ impl Truth {
     /// Whether somebody written after a revision mentions a subject: the guard of a deletion.
     pub(super) fn mentioned_since(&self, seen: u64, place: usize, name: usize) -> bool {
         self.log.iter().skip(seen as usize).any(|change| {
-            matches!(change, Change::User(user)
+            matches!(change, RetentionChange::User(user)
                 if user.place == place && user.mentions & (1 << name) != 0)
         })
     }
@@ -239,21 +243,23 @@ impl Truth {
         of.clone().nth(who.checked_rem(count)?)
     }
 
-    fn template(&self, who: usize) -> Option<User> {
+    fn template(&self, who: usize) -> Option<SimulatedUser> {
         let templates = self.users.values().filter(|user| user.kind != UserKind::Pod);
-        Truth::pick(templates, who).cloned()
+        RetentionModel::pick(templates, who).cloned()
     }
 
-    pub(super) fn subject(&self, who: usize) -> Option<Subject> {
-        Truth::pick(self.subjects.values(), who).cloned()
+    pub(super) fn subject(&self, who: usize) -> Option<SimulatedConfigMap> {
+        RetentionModel::pick(self.subjects.values(), who).cloned()
     }
 
     /// Does what a client does.
-    pub(super) fn client(&mut self, op: &Op) {
+    pub(super) fn client(&mut self, op: &RetentionOperation) {
         match op {
-            Op::Subject(place, name, opted_in) if !self.subjects.contains_key(&(*place, *name)) => {
+            RetentionOperation::Subject(place, name, opted_in)
+                if !self.subjects.contains_key(&(*place, *name)) =>
+            {
                 let uid = self.new_uid();
-                self.put_subject(Subject {
+                self.put_subject(SimulatedConfigMap {
                     place: *place,
                     name: *name,
                     uid,
@@ -263,26 +269,28 @@ impl Truth {
                     let_go: false,
                 });
             }
-            Op::EndSubject(who) => {
+            RetentionOperation::EndSubject(who) => {
                 if let Some(subject) = self.subject(*who) {
                     self.remove_subject((subject.place, subject.name));
                 }
             }
-            Op::User(place, kind, mentions) => self.make_user(*place, *kind, *mentions),
-            Op::Edit(who, mentions) => {
-                let editable = |user: &User| user.kind != UserKind::ControllerRevision;
+            RetentionOperation::User(place, kind, mentions) => {
+                self.make_user(*place, *kind, *mentions)
+            }
+            RetentionOperation::Edit(who, mentions) => {
+                let editable = |user: &SimulatedUser| user.kind != UserKind::ControllerRevision;
                 if let Some(mut user) = self.template(*who).filter(editable) {
                     user.mentions = *mentions;
                     self.put_user(user);
                 }
             }
-            Op::EndUser(who, policy) => self.end_user(*who, *policy),
-            Op::Progress(who) => self.progress(*who),
-            Op::Pod(who, was) => {
+            RetentionOperation::EndUser(who, policy) => self.end_user(*who, *policy),
+            RetentionOperation::Progress(who) => self.progress(*who),
+            RetentionOperation::Pod(who, was) => {
                 let holder = self.template(*who).filter(|user| user.kind.is_holder());
                 let Some(holder) = holder else { return };
                 let uid = self.new_uid();
-                self.put_user(User {
+                self.put_user(SimulatedUser {
                     kind: UserKind::Pod,
                     uid,
                     mentions: was.unwrap_or(holder.mentions),
@@ -292,20 +300,20 @@ impl Truth {
                     place: holder.place,
                 });
             }
-            Op::EndPod(who) => {
+            RetentionOperation::EndPod(who) => {
                 let pods = self.users.values().filter(|user| user.kind == UserKind::Pod);
-                if let Some(pod) = Truth::pick(pods, *who).cloned() {
+                if let Some(pod) = RetentionModel::pick(pods, *who).cloned() {
                     self.remove_user(&pod.uid);
                 }
             }
-            Op::Strip(who) => {
+            RetentionOperation::Strip(who) => {
                 if let Some(mut subject) = self.subject(*who) {
                     subject.let_go = true;
                     subject.entries.clear();
                     self.put_subject(subject);
                 }
             }
-            Op::Foreign(who, true) => {
+            RetentionOperation::Foreign(who, true) => {
                 if let Some(mut subject) = self.subject(*who) {
                     let uid = self.new_uid();
                     self.foreign.insert(uid.clone());
@@ -313,8 +321,8 @@ impl Truth {
                     self.put_subject(subject);
                 }
             }
-            Op::Foreign(who, false) => {
-                if let Some(uid) = Truth::pick(self.foreign.iter(), *who).cloned() {
+            RetentionOperation::Foreign(who, false) => {
+                if let Some(uid) = RetentionModel::pick(self.foreign.iter(), *who).cloned() {
                     self.foreign.remove(&uid);
                 }
             }
@@ -333,7 +341,7 @@ impl Truth {
             UserKind::Pod,
         ];
         let uid = self.new_uid();
-        self.put_user(User {
+        self.put_user(SimulatedUser {
             place,
             kind: kinds[kind],
             uid,
@@ -359,10 +367,13 @@ impl Truth {
     /// A deletion that was waiting goes on: dependents are left behind first, then the object goes.
     fn progress(&mut self, who: usize) {
         let going = self.users.values().filter(|user| user.terminating);
-        let Some(user) = Truth::pick(going, who).cloned() else { return };
+        let Some(user) = RetentionModel::pick(going, who).cloned() else { return };
         if user.orphans {
-            let has = |subject: &&Subject| subject.entries.iter().any(|(uid, _)| *uid == user.uid);
-            let left: Vec<Subject> = self.subjects.values().filter(has).cloned().collect();
+            let has = |subject: &&SimulatedConfigMap| {
+                subject.entries.iter().any(|(uid, _)| *uid == user.uid)
+            };
+            let left: Vec<SimulatedConfigMap> =
+                self.subjects.values().filter(has).cloned().collect();
             for mut subject in left {
                 subject.entries.retain(|(uid, _)| *uid != user.uid);
                 subject.let_go |= subject.entries.is_empty();
@@ -377,7 +388,8 @@ impl Truth {
         while self.users.values().any(|user| user.terminating) {
             self.progress(0);
         }
-        let stray = |user: &&User| user.controller.as_ref().is_some_and(|uid| !self.lives(uid));
+        let stray =
+            |user: &&SimulatedUser| user.controller.as_ref().is_some_and(|uid| !self.lives(uid));
         let stray: Vec<String> = self.users.values().filter(stray).map(|u| u.uid.clone()).collect();
         stray.iter().for_each(|uid| self.remove_user(uid));
     }

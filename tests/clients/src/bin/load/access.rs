@@ -7,7 +7,9 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tenure_client_tests::Server;
 use tenure_client_tests::wire::request;
-use tenure_rbac::{Asked, Binding, Rbac, RoleRef, Rule, Subject, Who, bootstrap};
+use tenure_rbac::{
+    BindingSubject, PolicyRule, Rbac, RequestAttributes, Requester, RoleBinding, RoleRef, bootstrap,
+};
 
 use super::measure::{Measure, each, storm};
 
@@ -90,8 +92,8 @@ pub(super) fn decisions() -> Result<Vec<Measure>> {
     let mut slowest = 0;
     for (what, user, team, verb, resource, namespace) in questions {
         let groups = [team, "system:authenticated", "department-3", "everyone"].map(String::from);
-        let who = Who { user, groups: &groups };
-        let asked = Asked::Resource {
+        let who = Requester { user, groups: &groups };
+        let asked = RequestAttributes::Resource {
             verb,
             group: "",
             resource,
@@ -136,11 +138,11 @@ fn world() -> Rbac {
         let role = rbac.role("", &name).cloned().unwrap_or_default();
         rbac.put_role(tenure_rbac::Role { rules, ..role });
     }
-    let nodes = Rule {
+    let nodes = PolicyRule {
         verbs: vec!["get".into(), "list".into()],
         api_groups: vec!["".into()],
         resources: vec!["nodes".into()],
-        ..Rule::default()
+        ..PolicyRule::default()
     };
     for team in 0..20 {
         let name = format!("team-{team}");
@@ -149,14 +151,14 @@ fn world() -> Rbac {
             rules: vec![nodes.clone()],
             ..tenure_rbac::Role::default()
         });
-        rbac.put_binding(bound("", &name, &name, Subject::Group(name.clone())));
+        rbac.put_binding(bound("", &name, &name, BindingSubject::Group(name.clone())));
     }
-    rbac.put_binding(bound("", "admins", "cluster-admin", Subject::User("admin".into())));
+    rbac.put_binding(bound("", "admins", "cluster-admin", BindingSubject::User("admin".into())));
     let standing = bootstrap::bindings();
     for number in standing.len() + 21..BINDINGS {
         let role = if number % 2 == 0 { "view" } else { "edit" };
         let namespace = format!("n-{}", number % NAMESPACES);
-        let subject = Subject::User(format!("user-{}", number % 4_000));
+        let subject = BindingSubject::User(format!("user-{}", number % 4_000));
         rbac.put_binding(bound(&namespace, &format!("b-{number}"), role, subject));
     }
     for binding in standing {
@@ -165,8 +167,8 @@ fn world() -> Rbac {
     rbac
 }
 
-fn bound(namespace: &str, name: &str, role: &str, subject: Subject) -> Binding {
-    Binding {
+fn bound(namespace: &str, name: &str, role: &str, subject: BindingSubject) -> RoleBinding {
+    RoleBinding {
         namespace: namespace.into(),
         name: name.into(),
         role: RoleRef::ClusterRole(role.into()),

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 use tenure_core::FieldPath;
 use tenure_downward::{
-    Form, RuntimeView, Sources, TokenWanted, build_env, owner_envelope, resolve_field,
+    RuntimeView, Sources, TokenWanted, ValueDestination, build_env, owner_envelope, resolve_field,
 };
 
 use super::measure::Measure;
@@ -31,7 +31,7 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
             "labels": { "app": "web", "tier": "front", "pod-template-hash": "5d6f7c8b9" } },
     }))?;
     let runtime = RuntimeView::default();
-    let value = |path: &str, form: Form| -> Result<f64> {
+    let value = |path: &str, form: ValueDestination| -> Result<f64> {
         let path = FieldPath::parse(path)?;
         Ok(each(ROUNDS, || resolve_field(black_box(&path), black_box(&pod), &runtime, form)))
     };
@@ -44,31 +44,31 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
         Measure::at_most(
             "downward: owner references, 1 reference, as a variable",
             1.0,
-            each(ROUNDS, || owner_envelope(black_box(&one), Form::Env)),
+            each(ROUNDS, || owner_envelope(black_box(&one), ValueDestination::Env)),
             "µs",
         ),
         Measure::at_most(
             "downward: owner references, 400 references, as a variable",
             200.0,
-            each(BUILDS, || owner_envelope(black_box(&many), Form::Env)),
+            each(BUILDS, || owner_envelope(black_box(&many), ValueDestination::Env)),
             "µs",
         ),
         Measure::at_most(
             "downward: owner references of a pod, as a file",
             1.0,
-            value("metadata.ownerReferences", Form::File)?,
+            value("metadata.ownerReferences", ValueDestination::File)?,
             "µs",
         ),
         Measure::at_most(
             "downward: labels of a pod, as a file",
             1.0,
-            value("metadata.labels", Form::File)?,
+            value("metadata.labels", ValueDestination::File)?,
             "µs",
         ),
         Measure::at_most(
             "downward: one label, as a variable",
             1.0,
-            value("metadata.labels['app']", Form::Env)?,
+            value("metadata.labels['app']", ValueDestination::Env)?,
             "µs",
         ),
         Measure::at_most(

@@ -8,8 +8,10 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_ownership::{Engine, Finalizers, Object, Order, Owner, Resource, Type};
-use tenure_world::{Plain, Record};
+use tenure_ownership::{
+    ChangeOrder, Finalizers, InternedResource, KindVersion, Object, OwnerView, OwnershipEngine,
+};
+use tenure_world::{PlainLayout, Record};
 
 use super::measure::{Measure, middle, resident};
 
@@ -63,10 +65,10 @@ pub(super) fn engine() -> Result<Vec<Measure>> {
 }
 
 /// An engine that knows ConfigMaps and no object.
-fn empty() -> (Engine, Resource) {
-    let mut engine = Engine::new(Order::Total, 7);
+fn empty() -> (OwnershipEngine, InternedResource) {
+    let mut engine = OwnershipEngine::new(ChangeOrder::Total, 7);
     let resource = engine.resource("", "configmaps");
-    let row = Type {
+    let row = KindVersion {
         api_version: "v1",
         kind: "ConfigMap",
         resource,
@@ -80,8 +82,8 @@ fn empty() -> (Engine, Resource) {
 
 /// Puts every object, each with one owner of a thousand; how many intents came of it.
 fn feed(
-    engine: &mut Engine,
-    resource: Resource,
+    engine: &mut OwnershipEngine,
+    resource: InternedResource,
     objects: &[Named],
     shift: usize,
     revision: u64,
@@ -89,7 +91,7 @@ fn feed(
     let mut out = Vec::new();
     for (number, object) in objects.iter().enumerate() {
         let owner = objects.get((number + shift) % OWNERS).filter(|_| number >= OWNERS);
-        let owner = owner.map(|owner| Owner {
+        let owner = owner.map(|owner| OwnerView {
             api_version: "v1",
             kind: "ConfigMap",
             name: &owner.name,
@@ -125,7 +127,7 @@ fn untouched() -> Result<f64> {
         });
         let metadata = Value::to_string(&metadata);
         let bytes = format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{metadata}}}"#);
-        Ok(Record::read(Arc::from("/k"), Revision(revision), bytes.into(), &Plain)?)
+        Ok(Record::read(Arc::from("/k"), Revision(revision), bytes.into(), &PlainLayout)?)
     };
     let (one, two) = (record("a", 1)?, record("b", 2)?);
     let begin = Instant::now();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tenure_reference::{Attributes, Event, Index, Outputs, View};
+use tenure_reference::{Attributes, CapabilityView, Index, IndexEvent, Outputs};
 
 use super::measure::{Measure, middle, resident};
 use world::{
@@ -133,7 +133,7 @@ fn decisions(index: &mut Index, origins: usize, names: &Names) -> Result<Vec<Mea
 /// written before the clock starts: whoever decides has just read one. Beside a million origins a batch's
 /// targets are so far apart that none is near because of another; the processor may start on a decision
 /// while the one before waits for memory, as it does in a busy server.
-fn median(view: &View, asking: &Asking, many: usize, expected: bool) -> Result<f64> {
+fn median(view: &CapabilityView, asking: &Asking, many: usize, expected: bool) -> Result<f64> {
     let mut mixed = 7_u64;
     let mut times = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
@@ -210,7 +210,7 @@ fn writes(index: &mut Index) -> Result<Vec<Measure>> {
     for number in 0..WRITES {
         let grant = grant(GRANTS + number, 16);
         let begin = Instant::now();
-        index.apply(Event::PutGrant(grant), &mut out);
+        index.apply(IndexEvent::PutGrant(grant), &mut out);
         front = index.publish();
         granted.push(begin.elapsed());
     }

@@ -10,7 +10,10 @@ use anyhow::{Result, ensure};
 use tenure_client_tests::wire::Connection;
 use tenure_client_tests::{Access, Server};
 use tenure_core::Revision;
-use tenure_retention::{Engine, Intent, Owner, Settings, Subject, SubjectKind, User, UserKind};
+use tenure_retention::{
+    OwnerEntry, RetentionEngine, RetentionEngineSettings, RetentionIntent, RetentionSubject,
+    RetentionUser, SubjectKind, UserKind,
+};
 
 use super::measure::{CLIENTS, Measure, OBJECTS, middle, milliseconds, resident};
 
@@ -44,11 +47,15 @@ impl Estate {
         Estate { holders: holders.collect(), subjects: subjects.collect() }
     }
 
-    fn put_holder(&self, engine: &mut Engine, (name, uid, root): &(String, String, usize)) {
+    fn put_holder(
+        &self,
+        engine: &mut RetentionEngine,
+        (name, uid, root): &(String, String, usize),
+    ) {
         let mentioned = self.subjects.iter().skip(root * SUBJECTS).take(SUBJECTS);
         let references: Vec<(SubjectKind, &str)> =
             mentioned.map(|(name, _)| (SubjectKind::ConfigMap, name.as_str())).collect();
-        let user = User {
+        let user = RetentionUser {
             kind: UserKind::ReplicaSet,
             name,
             uid,
@@ -60,12 +67,14 @@ impl Estate {
         engine.put_user("default", &user);
     }
 
-    fn put_subjects(&self, engine: &mut Engine, owned: bool) {
+    fn put_subjects(&self, engine: &mut RetentionEngine, owned: bool) {
         for (number, (name, uid)) in self.subjects.iter().enumerate() {
             let holders = self.holders.iter().skip(number / SUBJECTS * REVISIONS).take(REVISIONS);
-            let owners: Vec<Owner<'_>> =
-                holders.filter(|_| owned).map(|(_, uid, _)| Owner { uid, managed: true }).collect();
-            let subject = Subject {
+            let owners: Vec<OwnerEntry<'_>> = holders
+                .filter(|_| owned)
+                .map(|(_, uid, _)| OwnerEntry { uid, managed: true })
+                .collect();
+            let subject = RetentionSubject {
                 kind: SubjectKind::ConfigMap,
                 name,
                 uid,
@@ -83,22 +92,22 @@ impl Estate {
 pub(super) fn engine() -> Result<Vec<Measure>> {
     let estate = Estate::new();
     let before = resident()?;
-    let mut engine = Engine::new(Settings::default());
+    let mut engine = RetentionEngine::new(RetentionEngineSettings::default());
     estate.holders.iter().for_each(|holder| estate.put_holder(&mut engine, holder));
     estate.put_subjects(&mut engine, false);
     estate.put_subjects(&mut engine, true);
     #[expect(clippy::cast_precision_loss, reason = "bytes need few digits")]
     let bytes = resident()?.saturating_sub(before) as f64 / (ROOTS * REVISIONS * SUBJECTS) as f64;
     engine.plan(1, &mut Vec::new());
-    let mut full = Engine::new(Settings::default());
+    let mut full = RetentionEngine::new(RetentionEngineSettings::default());
     estate.holders.iter().for_each(|holder| estate.put_holder(&mut full, holder));
     estate.put_subjects(&mut full, false);
     let begin = Instant::now();
     let mut out = Vec::new();
     full.plan(0, &mut out);
     let planned = milliseconds(begin.elapsed());
-    let added = |intent: &Intent| match intent {
-        Intent::Edit { add, .. } => add.len(),
+    let added = |intent: &RetentionIntent| match intent {
+        RetentionIntent::Edit { add, .. } => add.len(),
         _ => 0,
     };
     let pairs: usize = out.iter().map(added).sum();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::mount::MountFlags;
 
 use super::super::raw::{self, Restrict};
-use super::super::wire::{Order, Root};
-use super::{Outcome, Stage, at, file_in, link};
+use super::super::wire::{LaunchSpec, Root};
+use super::{RootBuilder, RootResult, at, file_in, link};
 
 /// Folders with programs and libraries, and what those read.
 const SYSTEM: [&str; 9] =
@@ -81,9 +81,9 @@ pub(in super::super) fn shown_folders() -> Vec<PathBuf> {
     all.filter_map(|path| std::fs::canonicalize(path).ok()).collect()
 }
 
-impl Stage {
+impl RootBuilder {
     /// The node's programs and their settings.
-    pub(super) fn base(&mut self, order: &Order) -> Outcome<()> {
+    pub(super) fn base(&mut self, order: &LaunchSpec) -> RootResult<()> {
         if order.root != Root::Host {
             return Ok(());
         }
@@ -124,7 +124,7 @@ impl Stage {
 
     /// Shows one path of the node at its place: a link into a system folder as a link, all else as
     /// it is. What is not on this machine is not shown.
-    fn show(&mut self, path: &Path, system: &[PathBuf]) -> Outcome<()> {
+    fn show(&mut self, path: &Path, system: &[PathBuf]) -> RootResult<()> {
         let Ok(real) = std::fs::canonicalize(path) else { return Ok(()) };
         if path.is_symlink() && system.iter().any(|folder| real.starts_with(folder)) {
             return self.link_to(path, &real);
@@ -134,14 +134,14 @@ impl Stage {
     }
 
     /// Makes a link as the container will see it.
-    fn link_to(&mut self, path: &Path, target: &Path) -> Outcome<()> {
+    fn link_to(&mut self, path: &Path, target: &Path) -> RootResult<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
         let parent = self.place(parent, true)?;
         at(path.display(), rustix::fs::symlinkat(target, &parent, name))
     }
 
     /// `/etc/hosts` and `/etc/resolv.conf`, unless the pod brings its own.
-    pub(super) fn files(&mut self, order: &Order) -> Outcome<()> {
+    pub(super) fn files(&mut self, order: &LaunchSpec) -> RootResult<()> {
         for (name, text) in [("/etc/hosts", &order.hosts), ("/etc/resolv.conf", &order.resolver)] {
             let brought = order.mounts.iter().any(|mount| Path::new(&mount.at) == Path::new(name));
             if brought || text.is_empty() {

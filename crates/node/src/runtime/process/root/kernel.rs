@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::super::raw::Restrict;
-use super::super::wire::Order;
-use super::{Outcome, Stage, at, file_in, folder_in, link};
+use super::super::wire::LaunchSpec;
+use super::{RootBuilder, RootResult, at, file_in, folder_in, link};
 
 /// Devices that are safe to show.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -40,9 +40,9 @@ const MASKED: [&str; 18] = [
     "/sys/kernel/tracing",
 ];
 
-impl Stage {
+impl RootBuilder {
     /// `/proc`, `/sys` and `/dev`.
-    pub(super) fn kernel(&mut self, order: &Order) -> Outcome<()> {
+    pub(super) fn kernel(&mut self, order: &LaunchSpec) -> RootResult<()> {
         self.proc(order)?;
         let sys = self.place(Path::new("/sys"), true)?;
         at("/sys", rustix::mount::mount_bind_recursive("/sys", link(&sys)))?;
@@ -61,7 +61,7 @@ impl Stage {
         Ok(())
     }
 
-    fn proc(&mut self, order: &Order) -> Outcome<()> {
+    fn proc(&mut self, order: &LaunchSpec) -> RootResult<()> {
         let place = self.place(Path::new("/proc"), true)?;
         if order.walls.pid || order.walls.pid_of.is_some() {
             let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -70,7 +70,7 @@ impl Stage {
         at("/proc", rustix::mount::mount_bind_recursive("/proc", link(&place)))
     }
 
-    fn devices(&mut self) -> Outcome<()> {
+    fn devices(&mut self) -> RootResult<()> {
         let dev = self.place(Path::new("/dev"), true)?;
         at("/dev", self.fresh(&dev, "mode=0755,size=64k"))?;
         let dev = at("/dev", self.open(Path::new("/dev")))?;
@@ -108,7 +108,7 @@ impl Stage {
     }
 
     /// Makes a part of the kernel's settings read-only.
-    fn close(&self, path: &Path) -> Outcome<()> {
+    fn close(&self, path: &Path) -> RootResult<()> {
         let Ok(place) = self.open(path) else { return Ok(()) };
         at(path.display(), rustix::mount::mount_bind(link(&place), link(&place)))?;
         at(path.display(), self.restrict(path, Restrict::READ_ONLY))
@@ -116,7 +116,7 @@ impl Stage {
 
     /// Puts nothing in the place of something; what is not there needs no mask, and a mask that
     /// cannot be put on is an error.
-    fn mask(&self, path: &Path) -> Outcome<()> {
+    fn mask(&self, path: &Path) -> RootResult<()> {
         let place = match self.open(path) {
             Ok(place) => place,
             Err(error) if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) => {

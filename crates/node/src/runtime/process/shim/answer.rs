@@ -9,14 +9,14 @@ use rustix::process::{PidfdFlags, Signal, WaitOptions};
 use rustix::thread::ThreadNameSpaceType;
 
 use super::make::sink;
-use super::{Connection, Role, Shim};
+use super::{PeerConnection, Shim, ShimPeer};
 use crate::runtime::process::init;
-use crate::runtime::process::launch::{self, Streams};
-use crate::runtime::process::log::Stream;
+use crate::runtime::process::launch::{self, ProcessStreams};
+use crate::runtime::process::log::OutputStream;
 use crate::runtime::process::raw;
 use crate::runtime::process::tap::Tap;
 use crate::runtime::process::users;
-use crate::runtime::process::wire::{self, Ask, Tell, Wanted};
+use crate::runtime::process::wire::{self, ShimRequest, ShimResponse, StreamOptions};
 
 /// How long a container that ends with its agent may take once that is gone.
 const ALONE_MAX: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ impl Shim {
         }
         loop {
             let Some(connection) = self.connections.get_mut(index) else { return true };
-            match connection.inbox.next::<Ask>() {
+            match connection.inbox.next::<ShimRequest>() {
                 Ok(Some(ask)) => {
                     if self.answer(index, ask).is_err() {
                         return false;
@@ -44,13 +44,16 @@ impl Shim {
         }
     }
 
-    fn answer(&mut self, index: usize, ask: Ask) -> io::Result<()> {
+    fn answer(&mut self, index: usize, ask: ShimRequest) -> io::Result<()> {
         match ask {
-            Ask::Signal(9) => self.kill_all(),
-            Ask::Signal(signal) => raw::kill(self.init, signal),
-            Ask::Follow | Ask::Go | Ask::Make(_) | Ask::Begin { .. } => Ok(()),
-            Ask::Exec { command, wanted } => self.exec(index, &command, wanted),
-            Ask::Attach { wanted } => self.attach(index, wanted),
+            ShimRequest::Signal(9) => self.kill_all(),
+            ShimRequest::Signal(signal) => raw::kill(self.init, signal),
+            ShimRequest::Follow
+            | ShimRequest::Go
+            | ShimRequest::Make(_)
+            | ShimRequest::Begin { .. } => Ok(()),
+            ShimRequest::Exec { command, wanted } => self.exec(index, &command, wanted),
+            ShimRequest::Attach { wanted } => self.attach(index, wanted),
         }
     }
 
@@ -60,13 +63,13 @@ impl Shim {
         raw::kill(self.init, signal)
     }
 
-    fn exec(&mut self, index: usize, command: &[String], wanted: Wanted) -> io::Result<()> {
+    fn exec(&mut self, index: usize, command: &[String], wanted: StreamOptions) -> io::Result<()> {
         let opened = open_streams(self.devices.as_ref(), wanted);
         let (streams, ours) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 let message = format!("open streams: {error}");
-                return self.tell(index, &Tell::Failed { command: false, message }, &[]);
+                return self.tell(index, &ShimResponse::Failed { command: false, message }, &[]);
             }
         };
         let walls = &self.order.walls;
@@ -95,8 +98,8 @@ impl Shim {
         let failed = match spawned {
             Ok(Ok(pid)) => {
                 let held = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-                let Wanted { stdin, stdout, stderr, tty, joined } = wanted;
-                let tell = Tell::Opened {
+                let StreamOptions { stdin, stdout, stderr, tty, joined } = wanted;
+                let tell = ShimResponse::Opened {
                     stdin: stdin && !tty,
                     stdout: stdout && !tty,
                     stderr: stderr && !tty && !joined,
@@ -105,18 +108,18 @@ impl Shim {
                 let descriptors: Vec<_> = ours.iter().map(AsFd::as_fd).collect();
                 let told = self.tell(index, &tell, &descriptors);
                 if let Some(connection) = self.connections.get_mut(index) {
-                    connection.role = Role::Command { pid, held };
+                    connection.role = ShimPeer::Command { pid, held };
                 }
                 return told;
             }
-            Ok(Err(message)) => Tell::Failed { command: true, message },
-            Err(error) => Tell::Failed { command: false, message: error.to_string() },
+            Ok(Err(message)) => ShimResponse::Failed { command: true, message },
+            Err(error) => ShimResponse::Failed { command: false, message: error.to_string() },
         };
         self.tell(index, &failed, &[])
     }
 
-    fn attach(&mut self, index: usize, wanted: Wanted) -> io::Result<()> {
-        let Wanted { stdin, stdout, stderr, .. } = wanted;
+    fn attach(&mut self, index: usize, wanted: StreamOptions) -> io::Result<()> {
+        let StreamOptions { stdin, stdout, stderr, .. } = wanted;
         let tty = self.terminal.is_some();
         let mut given = Vec::new();
         let mut taps = Vec::new();
@@ -130,23 +133,28 @@ impl Shim {
         } else if let Some(held) = self.stdin.as_ref().filter(|_| has_stdin) {
             given.push(rustix::io::fcntl_dupfd_cloexec(held, 3)?);
         }
-        for (wanted, stream) in [(stdout, Stream::Out), (stderr && !tty, Stream::Err)] {
+        for (wanted, stream) in [(stdout, OutputStream::Out), (stderr && !tty, OutputStream::Err)] {
             if wanted {
                 let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
                 given.push(reader);
                 taps.push((stream, Tap::new(writer)?));
             }
         }
-        let tell = Tell::Opened { stdin: has_stdin, stdout, stderr: stderr && !tty, tty };
+        let tell = ShimResponse::Opened { stdin: has_stdin, stdout, stderr: stderr && !tty, tty };
         let descriptors: Vec<_> = given.iter().map(AsFd::as_fd).collect();
         self.tell(index, &tell, &descriptors)?;
         if let Some(connection) = self.connections.get_mut(index) {
-            connection.role = Role::Reader { taps, stdin: has_stdin };
+            connection.role = ShimPeer::Reader { taps, stdin: has_stdin };
         }
         Ok(())
     }
 
-    fn tell(&self, index: usize, tell: &Tell, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn tell(
+        &self,
+        index: usize,
+        tell: &ShimResponse,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
         match self.connections.get(index) {
             Some(connection) => wire::send(&connection.socket, tell, descriptors),
             None => Ok(()),
@@ -155,7 +163,7 @@ impl Shim {
 
     /// A further command ended: say so.
     pub(super) fn ended(&mut self, index: usize) -> bool {
-        let Some(Connection { role: Role::Command { pid, .. }, socket, .. }) =
+        let Some(PeerConnection { role: ShimPeer::Command { pid, .. }, socket, .. }) =
             self.connections.get(index)
         else {
             return false;
@@ -164,31 +172,31 @@ impl Shim {
         else {
             return false;
         };
-        let _ = wire::send(socket, &Tell::Ended(init::code(status)), &[]);
+        let _ = wire::send(socket, &ShimResponse::Ended(init::code(status)), &[]);
         if let Some(connection) = self.connections.get_mut(index) {
-            connection.role = Role::Follower;
+            connection.role = ShimPeer::Follower;
         }
         true
     }
 
     /// What a connection's end means for what it asked for.
-    pub(super) fn leave_by(&mut self, connection: Connection) {
+    pub(super) fn leave_by(&mut self, connection: PeerConnection) {
         match connection.role {
-            Role::Agent if self.order.ends_with_agent => {
+            ShimPeer::Agent if self.order.ends_with_agent => {
                 self.kill_at = Some(Instant::now() + ALONE_MAX);
                 // Whoever holds the processes of the whole pod goes last: all others go with it.
                 if !self.order.command.is_empty() {
                     let _ = raw::kill(self.init, TERMINATE);
                 }
             }
-            Role::Agent | Role::Follower => {}
-            Role::Command { pid, .. } => {
+            ShimPeer::Agent | ShimPeer::Follower => {}
+            ShimPeer::Command { pid, .. } => {
                 // A command leads a process group of its own.
                 let _ = rustix::process::kill_process_group(pid, Signal::KILL);
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
             }
-            Role::Reader { stdin, .. } => {
+            ShimPeer::Reader { stdin, .. } => {
                 if stdin && self.order.stdin_once {
                     self.stdin = None;
                 }
@@ -197,8 +205,11 @@ impl Shim {
     }
 }
 
-/// Streams for a further command: its ends, and ours in the order of [`Tell::Opened`].
-fn open_streams(devices: Option<&OwnedFd>, wanted: Wanted) -> io::Result<(Streams, Vec<OwnedFd>)> {
+/// Streams for a further command: its ends, and ours in the order of [`ShimResponse::Opened`].
+fn open_streams(
+    devices: Option<&OwnedFd>,
+    wanted: StreamOptions,
+) -> io::Result<(ProcessStreams, Vec<OwnedFd>)> {
     if wanted.tty {
         let devices = devices.ok_or_else(|| io::Error::other("there are no terminals here"))?;
         let (ours, theirs) = launch::terminal(devices.as_fd())?;
@@ -226,5 +237,5 @@ fn open_streams(devices: Option<&OwnedFd>, wanted: Wanted) -> io::Result<(Stream
     } else {
         output(wanted.stderr)?
     };
-    Ok((Streams { stdin, stdout, stderr, tty: false }, ours))
+    Ok((ProcessStreams { stdin, stdout, stderr, tty: false }, ours))
 }

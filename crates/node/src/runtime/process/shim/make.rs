@@ -12,18 +12,18 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use super::Shim;
 use crate::runtime::process::init;
 use crate::runtime::process::landlock;
-use crate::runtime::process::launch::Streams;
-use crate::runtime::process::log::{Log, Stream};
+use crate::runtime::process::launch::ProcessStreams;
+use crate::runtime::process::log::{ContainerLog, OutputStream};
 use crate::runtime::process::raw::{self, Alone};
 use crate::runtime::process::users;
-use crate::runtime::process::wire::{Inbox, Order, Users};
+use crate::runtime::process::wire::{Inbox, LaunchSpec, Users};
 
 /// Makes the first process and waits until its surroundings are there.
-pub(super) fn make(alone: Alone, order: Order) -> Result<Shim, String> {
+pub(super) fn make(alone: Alone, order: LaunchSpec) -> Result<Shim, String> {
     let told = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let log = match &order.log {
         Some(path) => Some(
-            Log::open(path, order.log_size, order.log_files)
+            ContainerLog::open(path, order.log_size, order.log_files)
                 .map_err(|error| told("open the log", &error))?,
         ),
         None => None,
@@ -86,7 +86,7 @@ fn join_group(folder: &std::path::Path, pid: Pid) {
 
 /// Leaves the namespaces that concern the shim's children; gives the one of the pod's users, which
 /// they enter later.
-fn leave(alone: Alone, order: &Order) -> Result<Option<OwnedFd>, String> {
+fn leave(alone: Alone, order: &LaunchSpec) -> Result<Option<OwnedFd>, String> {
     let told = |what: &str, error: io::Error| format!("{what}: {error}");
     let walls = &order.walls;
     // Before the process namespace: the process that makes it must not be the first in there.
@@ -112,7 +112,7 @@ fn leave(alone: Alone, order: &Order) -> Result<Option<OwnedFd>, String> {
 }
 
 /// A user namespace with one user: whoever this is.
-fn one_user(order: &Order) -> io::Result<()> {
+fn one_user(order: &LaunchSpec) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     raw::unshare(UnshareFlags::NEWUSER)?;
     std::fs::write("/proc/self/setgroups", "deny")?;
@@ -124,13 +124,13 @@ fn one_user(order: &Order) -> io::Result<()> {
 /// Both ends of a container's streams.
 struct Pipes {
     stdin: Option<OwnedFd>,
-    outputs: Vec<(Stream, OwnedFd)>,
+    outputs: Vec<(OutputStream, OwnedFd)>,
     /// None: the first process makes a terminal.
-    theirs: Option<Streams>,
+    theirs: Option<ProcessStreams>,
 }
 
 impl Pipes {
-    fn make(order: &Order) -> io::Result<Pipes> {
+    fn make(order: &LaunchSpec) -> io::Result<Pipes> {
         if order.tty {
             return Ok(Pipes { stdin: None, outputs: Vec::new(), theirs: None });
         }
@@ -142,14 +142,15 @@ impl Pipes {
             (None, null()?)
         };
         if order.log.is_none() {
-            let theirs = Streams { stdin: theirs_in, stdout: sink()?, stderr: sink()?, tty: false };
+            let theirs =
+                ProcessStreams { stdin: theirs_in, stdout: sink()?, stderr: sink()?, tty: false };
             return Ok(Pipes { stdin, outputs: Vec::new(), theirs: Some(theirs) });
         }
         let (out, stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (err, stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let theirs = Streams { stdin: theirs_in, stdout, stderr, tty: false };
+        let theirs = ProcessStreams { stdin: theirs_in, stdout, stderr, tty: false };
         theirs.give(order);
-        let outputs = vec![(Stream::Out, out), (Stream::Err, err)];
+        let outputs = vec![(OutputStream::Out, out), (OutputStream::Err, err)];
         Ok(Pipes { stdin, outputs, theirs: Some(theirs) })
     }
 }

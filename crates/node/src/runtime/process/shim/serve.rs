@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, WaitOptions};
 
-use super::{Connection, LOOK, Role, Shim};
-use crate::runtime::process::log::Stream;
-use crate::runtime::process::wire::{self, Exited, Inbox, Tell};
+use super::{LOOK, PeerConnection, Shim, ShimPeer};
+use crate::runtime::process::log::OutputStream;
+use crate::runtime::process::wire::{self, Exited, Inbox, ShimResponse};
 use crate::runtime::process::{cgroup, init, state};
 
 /// How long the last output of a container that ended is waited for.
@@ -16,7 +16,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Who has something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum PollSource {
     Init,
     Listener,
     Output(usize),
@@ -33,7 +33,7 @@ impl Shim {
             let left = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
             let ready = self.wait(Some(left.unwrap_or(LOOK).min(LOOK)));
             self.act(&ready);
-            if ready.contains(&Source::Init) {
+            if ready.contains(&PollSource::Init) {
                 break;
             }
             if self.kill_at.is_some_and(|at| at <= Instant::now()) {
@@ -67,8 +67,8 @@ impl Shim {
         let end = Instant::now() + DRAIN;
         while Instant::now() < end && (!self.outputs.is_empty() || self.owes_readers()) {
             let ready = self.wait(Some(Duration::from_millis(20)));
-            let only: Vec<Source> =
-                ready.into_iter().filter(|source| *source != Source::Init).collect();
+            let only: Vec<PollSource> =
+                ready.into_iter().filter(|source| *source != PollSource::Init).collect();
             if only.is_empty() && !self.owes_readers() {
                 break;
             }
@@ -76,14 +76,14 @@ impl Shim {
         }
         let now = jiff::Timestamp::now();
         if let Some(log) = &mut self.log {
-            log.finish(Stream::Out, now);
-            log.finish(Stream::Err, now);
+            log.finish(OutputStream::Out, now);
+            log.finish(OutputStream::Err, now);
         }
     }
 
     fn owes_readers(&self) -> bool {
         self.connections.iter().any(|connection| match &connection.role {
-            Role::Reader { taps, .. } => taps.iter().any(|(_, tap)| tap.owes()),
+            ShimPeer::Reader { taps, .. } => taps.iter().any(|(_, tap)| tap.owes()),
             _ => false,
         })
     }
@@ -106,13 +106,13 @@ impl Shim {
         let _ = std::fs::remove_file(self.order.folder.join("shim"));
         for connection in std::mem::take(&mut self.connections) {
             let told = match connection.role {
-                Role::Command { pid, .. } => {
+                ShimPeer::Command { pid, .. } => {
                     let status = rustix::process::waitpid(Some(pid), WaitOptions::empty());
                     let code = status.ok().flatten().map_or(137, |(_, status)| init::code(status));
-                    Tell::Ended(code)
+                    ShimResponse::Ended(code)
                 }
-                Role::Reader { .. } => Tell::Ended(code),
-                Role::Agent | Role::Follower => Tell::Exited(exited.clone()),
+                ShimPeer::Reader { .. } => ShimResponse::Ended(code),
+                ShimPeer::Agent | ShimPeer::Follower => ShimResponse::Exited(exited.clone()),
             };
             let _ = wire::send(&connection.socket, &told, &[]);
         }
@@ -120,32 +120,32 @@ impl Shim {
     }
 
     /// Waits until somebody has something.
-    fn wait(&self, limit: Option<Duration>) -> Vec<Source> {
-        let mut sources = vec![Source::Init];
+    fn wait(&self, limit: Option<Duration>) -> Vec<PollSource> {
+        let mut sources = vec![PollSource::Init];
         let mut polled = vec![PollFd::new(&self.init_held, PollFlags::IN)];
         if let Some(listener) = &self.listener {
-            sources.push(Source::Listener);
+            sources.push(PollSource::Listener);
             polled.push(PollFd::new(listener, PollFlags::IN));
         }
         for (index, (_, output)) in self.outputs.iter().enumerate() {
-            sources.push(Source::Output(index));
+            sources.push(PollSource::Output(index));
             polled.push(PollFd::new(output, PollFlags::IN));
         }
         for (index, connection) in self.connections.iter().enumerate() {
-            sources.push(Source::Connection(index));
+            sources.push(PollSource::Connection(index));
             polled.push(PollFd::new(&connection.socket, PollFlags::IN));
             match &connection.role {
-                Role::Command { held, .. } => {
-                    sources.push(Source::Command(index));
+                ShimPeer::Command { held, .. } => {
+                    sources.push(PollSource::Command(index));
                     polled.push(PollFd::new(held, PollFlags::IN));
                 }
-                Role::Reader { taps, .. } => {
+                ShimPeer::Reader { taps, .. } => {
                     for (_, tap) in taps.iter().filter(|(_, tap)| tap.owes()) {
-                        sources.push(Source::Tap(index));
+                        sources.push(PollSource::Tap(index));
                         polled.push(PollFd::new(tap.descriptor(), PollFlags::OUT));
                     }
                 }
-                Role::Agent | Role::Follower => {}
+                ShimPeer::Agent | ShimPeer::Follower => {}
             }
         }
         let limit = limit.and_then(|limit| limit.try_into().ok());
@@ -160,13 +160,13 @@ impl Shim {
             .collect()
     }
 
-    fn act(&mut self, ready: &[Source]) {
+    fn act(&mut self, ready: &[PollSource]) {
         let mut gone = Vec::new();
         // Output first: a line is in the log before anybody is told that its writer ended.
         let outputs: Vec<usize> = ready
             .iter()
             .filter_map(
-                |source| if let Source::Output(index) = source { Some(*index) } else { None },
+                |source| if let PollSource::Output(index) = source { Some(*index) } else { None },
             )
             .collect();
         for index in outputs.into_iter().rev() {
@@ -174,10 +174,10 @@ impl Shim {
         }
         for source in ready {
             match *source {
-                Source::Listener => self.accept(),
-                Source::Connection(index) if !self.hear(index) => gone.push(index),
-                Source::Command(index) if self.ended(index) => gone.push(index),
-                Source::Tap(index) => self.flush(index),
+                PollSource::Listener => self.accept(),
+                PollSource::Connection(index) if !self.hear(index) => gone.push(index),
+                PollSource::Command(index) if self.ended(index) => gone.push(index),
+                PollSource::Tap(index) => self.flush(index),
                 _ => {}
             }
         }
@@ -215,16 +215,16 @@ impl Shim {
         }
     }
 
-    fn copy(&mut self, stream: Stream, bytes: &[u8]) {
+    fn copy(&mut self, stream: OutputStream, bytes: &[u8]) {
         for connection in &mut self.connections {
-            if let Role::Reader { taps, .. } = &mut connection.role {
+            if let ShimPeer::Reader { taps, .. } = &mut connection.role {
                 taps.retain_mut(|(of, tap)| *of != stream || tap.write(bytes));
             }
         }
     }
 
     fn flush(&mut self, index: usize) {
-        if let Some(Connection { role: Role::Reader { taps, .. }, .. }) =
+        if let Some(PeerConnection { role: ShimPeer::Reader { taps, .. }, .. }) =
             self.connections.get_mut(index)
         {
             taps.retain_mut(|(_, tap)| tap.write(&[]));
@@ -235,10 +235,10 @@ impl Shim {
         if let Some(listener) = &self.listener
             && let Ok((socket, _)) = listener.accept()
         {
-            self.connections.push(Connection {
+            self.connections.push(PeerConnection {
                 socket,
                 inbox: Inbox::default(),
-                role: Role::Follower,
+                role: ShimPeer::Follower,
             });
         }
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use arc_swap::ArcSwap;
-use tenure_reference::path::Path;
-use tenure_reference::{Event, Finder, Index, Outputs, Strategy, View};
+use tenure_reference::path::JsonPath;
+use tenure_reference::{CapabilityView, Finder, Index, IndexEvent, Outputs, Strategy};
 
 use super::super::measure::Measure;
 use super::world::{four, gateway, place, put, resource, secret, strategy, web, world_of};
@@ -27,7 +27,7 @@ const PATIENCE: usize = 1_000;
 const NOTED: Duration = Duration::from_micros(20);
 
 /// Publishes, and waits a moment for whoever still decides on the view before, as the server does.
-fn publish(index: &mut Index, cell: &ArcSwap<View>) {
+fn publish(index: &mut Index, cell: &ArcSwap<CapabilityView>) {
     cell.store(index.publish());
     for _ in 0..PATIENCE {
         if index.is_free() {
@@ -62,7 +62,7 @@ pub(super) fn events(mut index: Index) -> Result<[Measure; 2]> {
 }
 
 /// Tells origins at a rate until it is over; how many a second that were.
-fn paced(index: &mut Index, cell: &ArcSwap<View>, is_over: &AtomicBool) -> f64 {
+fn paced(index: &mut Index, cell: &ArcSwap<CapabilityView>, is_over: &AtomicBool) -> f64 {
     let mut out = Outputs::default();
     let begin = Instant::now();
     let mut told = 0_u32;
@@ -110,7 +110,7 @@ pub(super) fn strategy_change() -> Result<Vec<Measure>> {
 
 /// Does something while another thread decides; what came of it, and the longest pause of decisions.
 fn beside_reader<T>(
-    cell: &ArcSwap<View>,
+    cell: &ArcSwap<CapabilityView>,
     does: impl FnOnce() -> Result<T>,
 ) -> Result<(T, Duration)> {
     let is_over = AtomicBool::new(false);
@@ -126,14 +126,14 @@ fn beside_reader<T>(
 /// The same strategy with a path that finds the same in another way.
 fn edited() -> Result<Strategy> {
     let mut edited = strategy(0)?;
-    let path = Path::parse("$.spec.listeners[*].tls.certificateRefs[*].name")?;
+    let path = JsonPath::parse("$.spec.listeners[*].tls.certificateRefs[*].name")?;
     let references = edited.versions.iter_mut().flat_map(|version| &mut version.references);
     references.for_each(|reference| reference.finder = Finder::Path(path.clone()));
     Ok(edited)
 }
 
 /// Changes the strategy; how long that took, without making the objects that a host would have.
-fn change(index: &mut Index, cell: &ArcSwap<View>) -> Result<Duration> {
+fn change(index: &mut Index, cell: &ArcSwap<CapabilityView>) -> Result<Duration> {
     let mut out = Outputs::default();
     let edited = edited()?;
     let mut work = Duration::ZERO;
@@ -158,7 +158,7 @@ fn change(index: &mut Index, cell: &ArcSwap<View>) -> Result<Duration> {
     }
     timed(&mut || {
         index.prepared();
-        index.apply(Event::PutStrategy(edited.clone()), &mut out);
+        index.apply(IndexEvent::PutStrategy(edited.clone()), &mut out);
         publish(index, cell);
     });
     let mut has_more = index.has_to_clear();
@@ -176,7 +176,7 @@ fn change(index: &mut Index, cell: &ArcSwap<View>) -> Result<Duration> {
 ///
 /// The time for which the thread could have run, and another process or another machine had the core, is no pause
 /// of the engine and is taken off; time for which it ran, or waited for something, is not.
-fn longest_pause(cell: &ArcSwap<View>, is_over: &AtomicBool) -> Result<Duration> {
+fn longest_pause(cell: &ArcSwap<CapabilityView>, is_over: &AtomicBool) -> Result<Duration> {
     let reader = Asking::reader();
     let (mut longest, mut decisions) = (Duration::ZERO, 0_u64);
     let mut mixed = 7_u64;

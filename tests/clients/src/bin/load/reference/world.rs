@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tenure_reference::path::Path;
+use tenure_reference::path::JsonPath;
 use tenure_reference::{
-    Consumer, Event, Finder, Grant, Index, Kind, Origin, OriginName, Outputs, ReferencePath,
-    Resource, ServedType, Strategy, Subject, Synced, Triple, VersionPaths, View,
+    CapabilityView, Consumer, Finder, Grant, Index, IndexEvent, Origin, OriginName, Outputs,
+    ReferenceApiKind, ReferencePath, Resource, ServedType, Strategy, Subject, Synced, Triple,
+    VersionPaths,
 };
 
 pub(super) const CONSUMERS: usize = 100;
@@ -26,17 +27,17 @@ pub(super) fn world(origins: usize) -> Result<(Index, Duration)> {
 
 /// The same, where the origins are of so many types.
 pub(super) fn world_of(origins: usize, types: usize) -> Result<(Index, Duration)> {
-    let mut index = Index::new(7).with_clearing_beside();
+    let mut index = Index::new(7).with_background_clearing();
     let mut out = Outputs::default();
-    index.apply(Event::Served(served()), &mut out);
+    index.apply(IndexEvent::Served(served()), &mut out);
     for number in 0..STRATEGIES {
-        index.apply(Event::PutStrategy(strategy(number)?), &mut out);
+        index.apply(IndexEvent::PutStrategy(strategy(number)?), &mut out);
     }
     for number in 0..CONSUMERS {
-        index.apply(Event::PutConsumer(consumer(number)), &mut out);
+        index.apply(IndexEvent::PutConsumer(consumer(number)), &mut out);
     }
     for number in 0..GRANTS {
-        index.apply(Event::PutGrant(grant(number, 1)), &mut out);
+        index.apply(IndexEvent::PutGrant(grant(number, 1)), &mut out);
     }
     let mut built = Duration::ZERO;
     for chunk in 0..origins / CHUNK {
@@ -54,15 +55,15 @@ pub(super) fn world_of(origins: usize, types: usize) -> Result<(Index, Duration)
         built += begin.elapsed();
     }
     let begin = Instant::now();
-    for kind in [Kind::Consumer, Kind::Strategy, Kind::Grant] {
-        index.apply(Event::Synced(Synced::Kind(kind)), &mut out);
+    for kind in [ReferenceApiKind::Consumer, ReferenceApiKind::Strategy, ReferenceApiKind::Grant] {
+        index.apply(IndexEvent::Synced(Synced::Kind(kind)), &mut out);
     }
     for number in 0..STRATEGIES {
         let resource = &resource(number);
         let synced = Synced::Origins { group: GROUP, resource, version: "v1" };
-        index.apply(Event::Synced(synced), &mut out);
+        index.apply(IndexEvent::Synced(synced), &mut out);
     }
-    let view: Arc<View> = index.publish();
+    let view: Arc<CapabilityView> = index.publish();
     drop(view);
     built += begin.elapsed();
     Ok((index, built))
@@ -72,7 +73,7 @@ pub(super) fn world_of(origins: usize, types: usize) -> Result<(Index, Duration)
 pub(super) fn put(index: &mut Index, name: &[String; 3], object: &Value, out: &mut Outputs) {
     let [resource, namespace, name] = name;
     let name = OriginName { group: GROUP, resource, namespace, name };
-    index.apply(Event::PutOrigin(Origin { name, version: "v1", object }), out);
+    index.apply(IndexEvent::PutOrigin(Origin { name, version: "v1", object }), out);
 }
 
 pub(super) fn web(number: usize) -> String {
@@ -133,7 +134,7 @@ pub(super) fn strategy(number: usize) -> Result<Strategy> {
     let path = "$.spec.listeners[*].tls.certificateRefs[?(@.group=='' && @.kind=='Secret')].name";
     let Triple { origin, target, purpose } = triple(number);
     let reference = ReferencePath {
-        finder: Finder::Path(Path::parse(path)?),
+        finder: Finder::Path(JsonPath::parse(path)?),
         target,
         purpose,
         namespace_path: None,
@@ -141,7 +142,7 @@ pub(super) fn strategy(number: usize) -> Result<Strategy> {
     };
     let version = VersionPaths {
         version: "v1".into(),
-        class_path: Some(Path::parse(".spec.gatewayClassName")?),
+        class_path: Some(JsonPath::parse(".spec.gatewayClassName")?),
         references: vec![reference],
     };
     Ok(Strategy { name: format!("strategy-{number}"), origin, versions: vec![version] })

@@ -1,0 +1,298 @@
+//! The built-in controllers of this process: who is woken by a change, whose turn it is, what is done.
+//!
+//! Engine `workload` decides one key at a time from one state; its intents are carried out in order,
+//! many keys at once. Nothing here knows what a Deployment is.
+//!
+//! ```text
+//!   Change ──► wake ──► Queue ──► reconcile(state, time, memory) ──► intents ──► act ──► finish
+//! ```
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tenure_core::Revision;
+use tenure_server::internal_writer::{Actor, InternalWriter};
+use tenure_workload::{
+    BuiltinResource, Controller, ControllerIntent, Departure, FailedIntent, Pass, ReconcileKey,
+    ReconcileMemory,
+};
+use tenure_world::{Change, Interest, Record, World};
+
+use crate::clock;
+use crate::event_publisher::EventPublisher;
+use crate::follow::{Follower, Want};
+use crate::intent_executor;
+use crate::progress::{Load, Observer};
+use crate::queue::{Finished, WorkQueue};
+use crate::retry::MOST;
+use crate::view::Lookups;
+
+/// What readiness calls the controllers.
+pub(crate) const NAME: &str = "controllers";
+/// How many keys are worked on at once.
+const TURNS_AT_ONCE: usize = 1_024;
+/// With so many writes under way no further key is taken: what is begun goes first.
+const WRITES_AT_ONCE: usize = 4_096;
+
+/// A key of one of the controllers.
+type WorkItem = (usize, ReconcileKey);
+
+/// The controllers and everything they hold.
+pub(crate) struct Workshop {
+    door: InternalWriter,
+    controllers: Vec<&'static dyn Controller>,
+    lookups: Lookups,
+    queue: WorkQueue<WorkItem>,
+    /// How many times a controller panicked.
+    panics: Arc<AtomicU64>,
+    /// How many keys are worked on.
+    turns: usize,
+    /// How many writes are under way.
+    writes: usize,
+    memories: HashMap<WorkItem, ReconcileMemory>,
+    refused: HashMap<WorkItem, Vec<FailedIntent>>,
+    teller: Arc<EventPublisher>,
+}
+
+/// A turn that wants something done.
+pub(crate) struct Reconciliation {
+    item: WorkItem,
+    requeue_after: Option<Duration>,
+    /// How long the decision took.
+    took: Duration,
+    /// How much of it is to be done.
+    writes: usize,
+    refused: Vec<FailedIntent>,
+    /// Whether the hands broke down, which is a fault of theirs.
+    broke_down: bool,
+}
+
+impl Follower for Workshop {
+    type Ended = Reconciliation;
+    type Message = Infallible;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn start(&mut self, state: &World) -> Vec<Interest> {
+        self.forget();
+        for record in state.range("/registry/", None) {
+            self.wake(state, None, Some(record));
+        }
+        vec![Interest::Prefix("/registry/".into())]
+    }
+
+    fn see(&mut self, state: &World, change: &Change) {
+        self.wake(state, change.before.as_ref(), change.after.as_ref());
+    }
+
+    fn hear(&mut self, message: Infallible) {
+        match message {}
+    }
+
+    fn next(&mut self, now: Instant, _seen: Revision) -> Want<Reconciliation> {
+        while self.has_room() {
+            let Some(item) = self.queue.take(now) else { return Want::Rest(self.queue.due()) };
+            // A turn sees all that was written before it, its own writes too (PU5).
+            let state = self.door.world().current();
+            if let Some((turn, intents)) = self.reconcile(&state, item) {
+                self.turns += 1;
+                self.writes += turn.writes;
+                return Want::Task(Box::pin(self.carry_out(turn, intents)));
+            }
+        }
+        Want::Rest(None)
+    }
+
+    fn ended(&mut self, turn: Reconciliation, _now: Instant) {
+        self.turns -= 1;
+        self.writes -= turn.writes;
+        self.finish(turn);
+    }
+
+    fn load(&self) -> Load {
+        Load { depth: self.queue.depth(), idle: self.queue.is_idle(), ..Load::default() }
+    }
+}
+
+impl Workshop {
+    pub(crate) fn new(
+        door: InternalWriter,
+        controllers: Vec<&'static dyn Controller>,
+        teller: Arc<EventPublisher>,
+        panics: Arc<AtomicU64>,
+        collector: Option<Observer>,
+    ) -> Workshop {
+        let first: Vec<bool> = controllers.iter().map(|c| c.comes_first()).collect();
+        let comes_first =
+            move |(number, _): &WorkItem| first.get(*number).copied().unwrap_or_default();
+        Workshop {
+            lookups: Lookups::new(door.clone(), collector),
+            door,
+            controllers,
+            queue: WorkQueue::new(comes_first),
+            panics,
+            turns: 0,
+            writes: 0,
+            memories: HashMap::new(),
+            refused: HashMap::new(),
+            teller,
+        }
+    }
+
+    /// Forgets everything.
+    fn forget(&mut self) {
+        let controllers = std::mem::take(&mut self.controllers);
+        let (teller, panics) = (Arc::clone(&self.teller), Arc::clone(&self.panics));
+        let collector = self.lookups.collector.take();
+        *self = Workshop::new(self.door.clone(), controllers, teller, panics, collector);
+    }
+
+    fn has_room(&self) -> bool {
+        self.turns < TURNS_AT_ONCE && self.writes < WRITES_AT_ONCE
+    }
+
+    /// Wakes the keys that an object's change concerns.
+    fn wake(&mut self, state: &World, before: Option<&Arc<Record>>, after: Option<&Arc<Record>>) {
+        let Some(record) = after.or(before) else { return };
+        if after.is_none() {
+            self.see_departure(state, record);
+        }
+        let Some(resource) = self.lookups.places.resource(record.key()) else { return };
+        if resource == BuiltinResource::Pods {
+            self.lookups.on_nodes.see(before, after);
+        }
+        if !self.controllers.iter().any(|c| c.watches().contains(&resource)) {
+            return;
+        }
+        let gone = after.is_none();
+        self.lookups.orphans.see(resource, record, !gone);
+        let before = before.and_then(|record| self.lookups.read(record));
+        let after = after.and_then(|record| self.lookups.read(record));
+        if let (BuiltinResource::Pods, Some(pod)) = (resource, &after) {
+            self.lookups.standings.borrow_mut().see(record, pod);
+        }
+        let change = tenure_workload::ObjectChange {
+            resource,
+            before: before.as_ref(),
+            after: after.as_ref(),
+        };
+        let view = self.lookups.view(state);
+        for (number, controller) in self.controllers.iter().enumerate() {
+            if controller.watches().contains(&resource) {
+                let queue = &mut self.queue;
+                controller.wake(&change, &view, &mut |key| queue.wake((number, key)));
+            }
+        }
+        self.lookups.caught_up(record, gone);
+    }
+
+    /// Wakes the keys that wait until objects of any kind are gone.
+    fn see_departure(&mut self, state: &World, record: &Record) {
+        let kinds = self.door.kinds();
+        let Some(served) = kinds.stored_at(record.key()) else { return };
+        let departure = Departure {
+            group: &served.kind.group,
+            resource: &served.kind.plural,
+            namespace: record.namespace(),
+        };
+        let view = self.lookups.view(state);
+        for (number, controller) in self.controllers.iter().enumerate() {
+            let queue = &mut self.queue;
+            let wake = &mut |key| queue.wake((number, key));
+            controller.wake_by_departure(&departure, &view, wake);
+        }
+    }
+
+    /// Decides about a key; `None` when nothing is to be done.
+    fn reconcile(
+        &mut self,
+        state: &World,
+        item: WorkItem,
+    ) -> Option<(Reconciliation, Vec<ControllerIntent>)> {
+        let (number, key) = &item;
+        let controller = *self.controllers.get(*number)?;
+        let memory = self.memories.remove(&item).unwrap_or_default();
+        let refused = self.refused.remove(&item).unwrap_or_default();
+        let view = self.lookups.view(state);
+        let began = clock::instant();
+        let pass =
+            Pass { key, view: &view, now: clock::timestamp(), memory: &memory, refused: &refused };
+        // A fault about one object must not end the work on all others.
+        let decided = catch_unwind(AssertUnwindSafe(|| controller.reconcile(&pass)));
+        let outcome = match decided {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                let (name, why) = (controller.name(), tenure_supervise::message(&*panic));
+                tracing::error!(controller = name, ?key, why, "a controller panicked");
+                self.panics.fetch_add(1, Ordering::Relaxed);
+                let failed = Finished::Failed { within: controller.retries_within() };
+                self.queue.finish(item, failed, began.elapsed(), clock::instant());
+                return None;
+            }
+        };
+        if outcome.memory != ReconcileMemory::Nothing {
+            self.memories.insert(item.clone(), outcome.memory);
+        }
+        let turn = Reconciliation {
+            item,
+            requeue_after: outcome.requeue_after,
+            took: began.elapsed(),
+            writes: outcome.intents.len(),
+            refused: Vec::new(),
+            broke_down: false,
+        };
+        if outcome.intents.is_empty() {
+            self.finish(turn);
+            return None;
+        }
+        Some((turn, outcome.intents))
+    }
+
+    /// Has it done by whoever is free, so that the next decision need not wait for it.
+    fn carry_out(
+        &self,
+        turn: Reconciliation,
+        intents: Vec<ControllerIntent>,
+    ) -> impl Future<Output = Reconciliation> + 'static {
+        let controller = self.controllers.get(turn.item.0).copied();
+        let hands = intent_executor::IntentExecutor {
+            door: self.door.clone(),
+            places: Arc::clone(&self.lookups.places),
+            teller: Arc::clone(&self.teller),
+            component: controller.map_or("", |controller| controller.component()),
+            actor: Actor {
+                account: controller.map_or("", |controller| controller.account()),
+                manager: controller.map_or("", |controller| controller.manager()),
+            },
+        };
+        let done = tokio::spawn(async move { hands.carry_out(intents).await });
+        async move {
+            match done.await {
+                Ok(refused) => Reconciliation { refused, ..turn },
+                Err(error) => {
+                    tracing::error!(%error, key = ?turn.item.1, "a controller's write broke down");
+                    Reconciliation { broke_down: true, ..turn }
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, turn: Reconciliation) {
+        let Reconciliation { item, requeue_after, took, refused, broke_down, .. } = turn;
+        // In a namespace that is going nothing can be made: no reason to try again (PU7).
+        let failed = broke_down || refused.iter().any(|refused| !refused.namespace_terminating);
+        if !refused.is_empty() {
+            self.refused.insert(item.clone(), refused);
+        }
+        let within = self.controllers.get(item.0).map_or(MOST, |c| c.retries_within());
+        let finished =
+            if failed { Finished::Failed { within } } else { Finished::Done(requeue_after) };
+        self.queue.finish(item, finished, took, clock::instant());
+    }
+}

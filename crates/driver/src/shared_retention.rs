@@ -1,0 +1,411 @@
+//! What the retention follower and the collector share: the engine, how far it has read, and the one
+//! question whether a subject may be collected.
+//!
+//! ```text
+//!   follower ──► engine ◄── ask ── collector          (one thread: nobody reads a half-told engine)
+//!                  └── release ──────► collector
+//! ```
+//!
+//! The answer holds for what the engine has read. That nobody began to mention the subject since is a
+//! guard of the deletion itself, so no interleaving loses a subject that is needed (retention R55).
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tenure_core::Revision;
+use tenure_retention::{
+    CollectionVerdict, RetentionEngine, RetentionEngineSettings, RetentionSubject, RetentionUser,
+    SubjectKey, SubjectKind, UserKind,
+};
+use tenure_server::registry::Registry;
+use tenure_world::{Change, Precondition, Record, World};
+use tokio::sync::mpsc;
+
+use crate::clock;
+use crate::collect;
+use crate::retention_facts::{self, RetentionKind, RetentionPrefixes};
+
+/// May a subject be collected?
+pub(crate) enum CollectionDecision {
+    /// It never opted in: nobody asks.
+    Free,
+    /// It may, if this still holds.
+    Clear(Precondition),
+    /// It may not now; a release follows.
+    Held,
+}
+
+/// What happened, for those who measure.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) adds: AtomicU64,
+    pub(crate) removes: AtomicU64,
+    pub(crate) collections: AtomicU64,
+    pub(crate) denials: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+    pub(crate) guesses: AtomicU64,
+    pub(crate) plans: AtomicU64,
+    pub(crate) plan_nanos: AtomicU64,
+    pub(crate) states: [AtomicU64; 6],
+}
+
+impl Counters {
+    /// What a scraper reads.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from(
+            "# HELP tenure_retention_subjects ConfigMaps and Secrets that opted in, by state.\n\
+             # TYPE tenure_retention_subjects gauge\n",
+        );
+        for (number, count) in self.states.iter().enumerate() {
+            let (state, count) = (number + 1, count.load(Ordering::Relaxed));
+            text += &format!("tenure_retention_subjects{{state=\"S{state}\"}} {count}\n");
+        }
+        let counters = [
+            ("owner_adds", "Owner entries that were added.", &self.adds),
+            ("owner_removes", "Owner entries that were removed.", &self.removes),
+            ("collections", "Subjects that were deleted.", &self.collections),
+            ("guard_denials", "Deletions that were denied.", &self.denials),
+            (
+                "patch_conflicts",
+                "Owner lists that moved before they were written.",
+                &self.conflicts,
+            ),
+            ("guessed_references", "Mentions in volume sources of no known kind.", &self.guesses),
+        ];
+        for (name, help, counter) in counters {
+            let count = counter.load(Ordering::Relaxed);
+            let name = format!("tenure_retention_{name}");
+            text += &format!("# HELP {name} {help}\n# TYPE {name} counter\n{name}_total {count}\n");
+        }
+        let seconds = self.plan_nanos.load(Ordering::Relaxed) as f64 / 1e9;
+        let plans = self.plans.load(Ordering::Relaxed);
+        text += &format!(
+            "# HELP tenure_retention_plan_seconds Time spent on plans.\n\
+             # TYPE tenure_retention_plan_seconds summary\n\
+             tenure_retention_plan_seconds_sum {seconds}\n\
+             tenure_retention_plan_seconds_count {plans}\n"
+        );
+        text
+    }
+}
+
+/// Counts some more.
+pub(crate) fn more(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(by as u64, Ordering::Relaxed);
+}
+
+/// The engine and how far it has read.
+pub(crate) struct RetentionState {
+    pub(crate) engine: RetentionEngine,
+    /// Everything up to here was told to the engine.
+    pub(crate) seen: Revision,
+    /// The namespaces that are followed, and the state each was first read at.
+    active: HashMap<Box<str>, Revision>,
+    /// Subjects that were asked about before they were known.
+    early: BTreeSet<Box<str>>,
+    /// Subjects whose collection was denied and not released.
+    denied: BTreeSet<Box<str>>,
+}
+
+/// Says that the follower should look again.
+pub(crate) struct Nudge;
+
+/// The shared part.
+pub(crate) struct SharedRetention {
+    known: RefCell<RetentionState>,
+    pub(crate) shelves: RetentionPrefixes,
+    settings: RetentionEngineSettings,
+    began: Instant,
+    /// To the collector.
+    released: mpsc::UnboundedSender<collect::CollectorMessage>,
+    /// How many releases the collector has not taken yet.
+    releasing: Cell<usize>,
+    /// To the follower.
+    nudges: mpsc::UnboundedSender<Nudge>,
+    /// Whether a nudge is on its way.
+    nudged: Cell<bool>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl SharedRetention {
+    /// A keeper that knows nothing; it speaks to the collector and to the follower.
+    pub(crate) fn new(
+        kinds: &Registry,
+        settings: RetentionEngineSettings,
+        counters: Arc<Counters>,
+        released: mpsc::UnboundedSender<collect::CollectorMessage>,
+        nudges: mpsc::UnboundedSender<Nudge>,
+    ) -> SharedRetention {
+        let known = RetentionState {
+            engine: RetentionEngine::new(settings),
+            seen: Revision::ZERO,
+            active: HashMap::new(),
+            early: BTreeSet::new(),
+            denied: BTreeSet::new(),
+        };
+        SharedRetention {
+            known: RefCell::new(known),
+            shelves: RetentionPrefixes::new(kinds),
+            settings,
+            began: clock::instant(),
+            released,
+            releasing: Cell::new(0),
+            nudges,
+            nudged: Cell::new(false),
+            counters,
+        }
+    }
+
+    /// Something was asked, or a release was taken: the follower looks again.
+    fn nudge(&self) {
+        if !self.nudged.replace(true) {
+            // Without a follower nobody needs to look.
+            let _ = self.nudges.send(Nudge);
+        }
+    }
+
+    /// The follower has heard of it.
+    pub(crate) fn heard(&self) {
+        self.nudged.set(false);
+    }
+
+    pub(crate) fn known(&self) -> RefMut<'_, RetentionState> {
+        self.known.borrow_mut()
+    }
+
+    /// Milliseconds since this keeper began, as the engine is told the time.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(clock::instant().duration_since(self.began).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The moment of a time that the engine names.
+    pub(crate) fn moment(&self, at: u64) -> Option<Instant> {
+        self.began.checked_add(std::time::Duration::from_millis(at))
+    }
+
+    /// Forgets everything, to begin anew.
+    pub(crate) fn clear(&self) {
+        let mut known = self.known();
+        known.engine = RetentionEngine::new(self.settings);
+        known.active.clear();
+        known.seen = Revision::ZERO;
+        // What the old engine would have released is asked about again.
+        let mut denied = std::mem::take(&mut known.denied);
+        known.early.append(&mut denied);
+    }
+
+    /// Asks for the collector whether an object as it is stored may be deleted (retention R50).
+    pub(crate) fn ask(&self, record: &Record) -> CollectionDecision {
+        let Some(RetentionKind::Subject(kind)) = self.shelves.at(record.key()) else {
+            return CollectionDecision::Free;
+        };
+        if !retention_facts::opted_in(record) {
+            return CollectionDecision::Free;
+        }
+        // Whoever reads the log late is waked: the answer holds for what was read.
+        self.nudge();
+        let mut known = self.known();
+        let key = key(kind, record);
+        if known.engine.ask(&key, record.uid(), self.now()) == CollectionVerdict::Clear {
+            return CollectionDecision::Clear(self.unmentioned(&key, known.seen));
+        }
+        if !known.engine.knows(&key, record.uid()) {
+            known.early.insert(record.uid().into());
+        }
+        known.denied.insert(record.uid().into());
+        more(&self.counters.denials, 1);
+        CollectionDecision::Held
+    }
+
+    /// That nobody who was written after a revision mentions a subject.
+    pub(crate) fn unmentioned(&self, key: &SubjectKey, seen: Revision) -> Precondition {
+        let users = |stored: RetentionKind| matches!(stored, RetentionKind::User(_));
+        let prefixes = self.shelves.within(&key.namespace, users).map(|(prefix, _)| prefix.into());
+        Precondition::Unmentioned { prefixes: prefixes.collect(), text: key.name.clone(), seen }
+    }
+
+    /// Lets the collector try again.
+    pub(crate) fn release(&self, uid: Box<str>) {
+        self.known().denied.remove(&uid);
+        if self.released.send(collect::CollectorMessage::Released(uid)).is_ok() {
+            self.releasing.set(self.releasing.get() + 1);
+        }
+    }
+
+    /// The collector has taken some releases.
+    pub(crate) fn taken(&self, count: usize) {
+        if count > 0 {
+            self.releasing.set(self.releasing.get().saturating_sub(count));
+            self.nudge();
+        }
+    }
+
+    /// Whether the collector has yet to hear something.
+    pub(crate) fn is_releasing(&self) -> bool {
+        self.releasing.get() > 0
+    }
+
+    /// Lets the collector ask again about what was not known when it asked.
+    pub(crate) fn release_early(&self) {
+        let early = std::mem::take(&mut self.known().early);
+        early.into_iter().for_each(|uid| self.release(uid));
+    }
+
+    /// Begins to follow a namespace as it is in a state.
+    pub(crate) fn activate(&self, kinds: &Registry, state: &World, namespace: &str) {
+        let users = !self.settings.draining;
+        let mut known = self.known();
+        for (prefix, stored) in self.shelves.within(namespace, |_| true) {
+            for record in state.range(&prefix, None) {
+                match stored {
+                    RetentionKind::Subject(kind) if retention_facts::opted_in(record) => {
+                        put_subject(&mut known.engine, kind, record);
+                    }
+                    RetentionKind::User(kind) if users => {
+                        self.put_user(&mut known, kinds, kind, record)
+                    }
+                    _ => {}
+                }
+            }
+        }
+        known.active.insert(namespace.into(), state.revision());
+    }
+
+    /// Takes in a change; gives back true when its namespace has to be followed from now on.
+    pub(crate) fn see(&self, kinds: &Registry, change: &Change) -> bool {
+        let Some(stored) = self.shelves.at(&change.key) else { return false };
+        let Some(record) = change.after.as_ref().or(change.before.as_ref()) else { return false };
+        let mut known = self.known();
+        match known.active.get(record.namespace()) {
+            Some(since) if change.revision <= *since => return false,
+            Some(_) => {}
+            None => {
+                let opts_in =
+                    || change.after.as_ref().is_some_and(|r| retention_facts::opted_in(r));
+                return matches!(stored, RetentionKind::Subject(_)) && opts_in();
+            }
+        }
+        match stored {
+            RetentionKind::Subject(kind) => see_subject(&mut known, kind, change),
+            RetentionKind::User(_) if self.settings.draining => {}
+            RetentionKind::User(kind) => self.see_user(&mut known, kinds, kind, change),
+        }
+        false
+    }
+
+    fn see_user(
+        &self,
+        known: &mut RetentionState,
+        kinds: &Registry,
+        kind: UserKind,
+        change: &Change,
+    ) {
+        let (before, after) = (change.before.as_ref(), change.after.as_ref());
+        let stands = |record: &&Arc<Record>| {
+            (kind != UserKind::Pod || !retention_facts::has_ended(record))
+                && retention_facts::is_holder(kind, record)
+        };
+        let after = after.filter(stands);
+        if let Some(before) = before.filter(|b| after.is_none_or(|a| a.uid() != b.uid())) {
+            known.engine.gone_user(before.namespace(), before.uid());
+        }
+        let Some(after) = after else { return };
+        // What is counted has the same content under the same number; revisions never change.
+        let same = before.is_some_and(|before| {
+            before.uid() == after.uid()
+                && before.generation() == after.generation()
+                && (after.generation() > 0 || kind == UserKind::ControllerRevision)
+        });
+        let touched = same
+            && known.engine.touch_user(
+                after.namespace(),
+                after.uid(),
+                after.deleting(),
+                controller(kind, after),
+            );
+        if !touched {
+            self.put_user(known, kinds, kind, after);
+        }
+    }
+
+    fn put_user(
+        &self,
+        known: &mut RetentionState,
+        kinds: &Registry,
+        kind: UserKind,
+        record: &Record,
+    ) {
+        let ended = kind == UserKind::Pod && retention_facts::has_ended(record);
+        if ended || !retention_facts::is_holder(kind, record) {
+            return;
+        }
+        let Some(Ok(object)) = kinds.stored_at(record.key()).map(|kind| kind.read(record)) else {
+            return;
+        };
+        let guessed = retention_facts::with_references(kind, &object, |references, pulls| {
+            let user = RetentionUser {
+                kind,
+                name: record.name(),
+                uid: record.uid(),
+                terminating: record.deleting(),
+                controller: controller(kind, record),
+                references,
+                pulls,
+            };
+            known.engine.put_user(record.namespace(), &user);
+        });
+        more(&self.counters.guesses, guessed);
+    }
+}
+
+/// The uid of a pod's controller.
+fn controller(kind: UserKind, record: &Record) -> Option<&str> {
+    let controller = || record.owners().find(|owner| owner.controller);
+    (kind == UserKind::Pod).then(controller).flatten().map(|owner| owner.uid)
+}
+
+fn see_subject(known: &mut RetentionState, kind: SubjectKind, change: &Change) {
+    let after = change.after.as_ref().filter(|record| retention_facts::opted_in(record));
+    match (after, &change.before) {
+        (Some(after), _) => put_subject(&mut known.engine, kind, after),
+        (None, Some(before)) => {
+            let namespace = before.namespace();
+            known.engine.gone_subject(namespace, kind, before.name(), before.uid());
+            known.denied.remove(before.uid());
+            if known.engine.subjects_in(namespace) == 0 {
+                known.engine.forget(namespace);
+                known.active.remove(namespace);
+            }
+        }
+        (None, None) => {}
+    }
+}
+
+fn put_subject(engine: &mut RetentionEngine, kind: SubjectKind, record: &Record) {
+    retention_facts::with_owners(record, |owners| {
+        let subject = RetentionSubject {
+            kind,
+            name: record.name(),
+            uid: record.uid(),
+            revision: record.revision(),
+            terminating: record.deleting(),
+            opted_in: true,
+            owners,
+        };
+        engine.put_subject(record.namespace(), &subject);
+    });
+}
+
+fn key(kind: SubjectKind, record: &Record) -> SubjectKey {
+    SubjectKey { namespace: record.namespace().into(), kind, name: record.name().into() }
+}
+
+impl RetentionState {
+    /// Whether nobody opted in.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.early.is_empty()
+    }
+}

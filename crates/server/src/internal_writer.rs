@@ -1,0 +1,617 @@
+//! The way in for the followers of this process: they read the world and write as their own account.
+//!
+//! A write goes through the same defaults, admission, validation and sequencer as a client's.
+//! It is tried once: whoever decided learns that something moved, and decides again.
+//! Where there is an audit log, each write is a line there like a client's (ownership R148).
+//! Nothing here decides what to write.
+
+mod write_target;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::Value;
+use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_rbac::{PolicyRule, RoleChange};
+use tenure_token::{LegacyClaims, issue_legacy};
+use tenure_world::{
+    Precondition, Proposal, ProposalError, Record, Submission, WorldHandle, WriteOperation,
+};
+use tokio::sync::watch;
+
+use crate::admit::policy::{self, AdmissionAttributes};
+use crate::admit::{self, Operation};
+use crate::api::{ApiServer, no_such_resource};
+use crate::audit::AuditContext;
+use crate::authenticate::User;
+use crate::clock::now;
+use crate::internal::{self, OPTIONS};
+use crate::pods;
+use crate::query::Query;
+use crate::registry::{Registry, ServedKind};
+use crate::request::ResourceRequest;
+use crate::response::ResponseObject;
+use crate::system_objects;
+use crate::write::commit::{Extras, draft, refused_failure};
+use crate::write::decide::{DeletionDecision, decide};
+use crate::write::delete::DeleteOptions;
+use crate::write::managed::{self, ManagedFieldsMode};
+use crate::write::update::{self, StoredObject, UpdateOutcome};
+use crate::write::{apply, create, decode};
+
+pub use write_target::{WriteTarget, owner};
+
+pub use crate::write::delete::RequestedPropagation;
+pub use tenure_kinds::retention::OPTED_IN_TEXT;
+
+/// Who a follower writes as.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor {
+    /// Its account in `kube-system`, such as `generic-garbage-collector`; with a colon in it, a whole user
+    /// name such as `system:apiserver`.
+    pub account: &'static str,
+    /// The name its fields are managed under.
+    pub manager: &'static str,
+}
+
+/// An object that every cluster has.
+#[derive(Debug)]
+pub struct BootstrapObject {
+    /// The API group.
+    pub group: &'static str,
+    /// The resource.
+    pub resource: &'static str,
+    /// Empty where the resource has no namespaces.
+    pub namespace: String,
+    /// The object as it is made.
+    pub object: Object,
+    /// Whether it is put right when somebody edits it.
+    pub kept: bool,
+}
+
+/// What came of a write.
+#[derive(Debug)]
+pub enum InternalWriteOutcome {
+    /// The object is stored so.
+    Stored(Arc<Record>),
+    /// The object is gone.
+    Gone,
+    /// The object, or something the decision relied on, has moved: nothing was written.
+    Moved,
+}
+
+/// What a write leaves of an object.
+enum ResultingObject<'a> {
+    /// This.
+    Object(Object),
+    /// Nothing of this.
+    Nothing(&'a Object),
+}
+
+/// The members of some metadata that other metadata has not, or not so. What is equal belongs to the same
+/// managers before and after an edit, and is most of it.
+fn except(metadata: &Object, other: &Object) -> Object {
+    let differs = |(name, value): &(&String, &Value)| other.get(*name) != Some(value);
+    let copied = |(name, value): (&String, &Value)| (name.clone(), value.clone());
+    metadata.iter().filter(differs).map(copied).collect()
+}
+
+fn within_metadata(metadata: Object) -> Object {
+    Object::from_iter([("metadata".to_owned(), Value::Object(metadata))])
+}
+
+/// A write that can be made now, or not.
+pub enum PrepareOutcome {
+    /// Nothing would change.
+    Nothing,
+    /// It has to wait until the write before it is committed.
+    Early,
+    /// It can be submitted.
+    Ready(PreparedWrite),
+}
+
+/// A write that can be submitted.
+pub struct PreparedWrite {
+    after: Option<Arc<Object>>,
+    proposal: Proposal,
+    trail: AuditContext,
+}
+
+impl PreparedWrite {
+    /// Says why, for the audit log; nothing is asked where there is none.
+    pub fn because(&mut self, why: impl FnOnce() -> String) {
+        self.trail.because(why);
+    }
+
+    /// What the object will be; `None` when it will be gone.
+    #[must_use]
+    pub fn after(&self) -> Option<&Arc<Object>> {
+        self.after.as_ref()
+    }
+}
+
+/// A write on its way.
+pub struct SubmittedWrite {
+    gone: bool,
+    submission: Submission,
+    trail: AuditContext,
+}
+
+impl SubmittedWrite {
+    /// What came of it.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub async fn outcome(self) -> Result<InternalWriteOutcome, Failure> {
+        let came = match self.submission.await {
+            Ok(_) if self.gone => Ok(InternalWriteOutcome::Gone),
+            Ok(committed) => Ok(match committed.record() {
+                Some(record) => InternalWriteOutcome::Stored(Arc::clone(record)),
+                None => InternalWriteOutcome::Gone,
+            }),
+            Err(ProposalError::Guard { .. }) => Ok(InternalWriteOutcome::Moved),
+            Err(refused) => Err(refused_failure(&refused)),
+        };
+        note(self.trail, 200, &came);
+        came
+    }
+}
+
+/// Writes down what came of a write.
+fn note(trail: AuditContext, code: u16, came: &Result<InternalWriteOutcome, Failure>) {
+    match came {
+        Ok(InternalWriteOutcome::Moved) => trail.lost(),
+        Ok(InternalWriteOutcome::Stored(_) | InternalWriteOutcome::Gone) => trail.close(Ok(code)),
+        Err(failure) => trail.close(Err(failure)),
+    }
+}
+
+/// The door.
+#[derive(Clone)]
+pub struct InternalWriter {
+    api: Arc<ApiServer>,
+    /// Whether what is written is no line in the audit log.
+    unaudited: bool,
+}
+
+impl InternalWriter {
+    /// A door into this server.
+    #[must_use]
+    pub fn new(api: Arc<ApiServer>) -> InternalWriter {
+        InternalWriter { api, unaudited: false }
+    }
+
+    /// A door for what the server writes before it is ready: nobody could have asked for that.
+    pub(crate) fn at_start(api: Arc<ApiServer>) -> InternalWriter {
+        InternalWriter { api, unaudited: true }
+    }
+
+    /// The state and its changes.
+    #[must_use]
+    pub fn world(&self) -> &WorldHandle {
+        &self.api.world
+    }
+
+    /// Turns true when the server is asked to end.
+    #[must_use]
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.api.stop.clone()
+    }
+
+    /// The kinds that are served now.
+    #[must_use]
+    pub fn kinds(&self) -> Arc<Registry> {
+        self.api.kinds.current()
+    }
+
+    /// The certificate of the cluster's authority, in PEM form.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.api.authority_pem
+    }
+
+    /// A token for a service account that counts while this Secret of its namespace holds it, as Secrets
+    /// write it (api-server R149).
+    ///
+    /// # Errors
+    /// It cannot be signed.
+    pub fn issue_token(
+        &self,
+        secret: &Record,
+        account: &str,
+        account_uid: &str,
+    ) -> Result<String, Failure> {
+        let subject = tenure_token::TokenSubject {
+            namespace: secret.namespace().to_owned(),
+            name: account.to_owned(),
+            uid: account_uid.to_owned(),
+        };
+        let claims = LegacyClaims { subject, secret: secret.name().to_owned() };
+        let token = issue_legacy(&self.api.tokens.keys, &claims).map_err(Failure::internal)?;
+        Ok(STANDARD.encode(token))
+    }
+
+    /// The certificate that a CertificateSigningRequest asks for, for what this node serves, as its status
+    /// has it; or why there is none. `None` where nobody signs.
+    #[must_use]
+    pub fn sign_certificate(&self, request: &str, node: &str) -> Option<Result<String, String>> {
+        let signer = self.api.signer.get()?;
+        let text = STANDARD.decode(request).map_err(|error| error.to_string());
+        let signed = text.and_then(|text| signer.sign(&String::from_utf8_lossy(&text), node));
+        Some(signed.map(|certificate| STANDARD.encode(certificate)))
+    }
+
+    /// What every cluster has (api-server R79).
+    #[must_use]
+    pub fn system_objects(&self) -> Vec<BootstrapObject> {
+        let namespaces =
+            system_objects::NAMESPACES.map(|name| (system_objects::namespace(name), false));
+        let all = namespaces.into_iter().chain(system_objects::namespaced(&self.api));
+        all.map(|(wanted, kept)| BootstrapObject {
+            group: wanted.group,
+            resource: wanted.resource,
+            namespace: wanted.namespace,
+            object: wanted.object.as_object().cloned().unwrap_or_default(),
+            kept,
+        })
+        .collect()
+    }
+
+    /// The names of the ClusterRoles that do not hold the rules they gather, with those rules (api-server
+    /// R157a).
+    #[must_use]
+    pub fn gathered_rules(&self) -> Vec<(String, Vec<Value>)> {
+        let gathered = self.api.access.rbac().aggregates(RoleChange::None);
+        let values = |rules: Vec<PolicyRule>| rules.iter().map(PolicyRule::to_value).collect();
+        gathered.into_iter().map(|(name, rules)| (name, values(rules))).collect()
+    }
+
+    /// The key that an object of a built-in resource is stored under.
+    ///
+    /// # Errors
+    /// There is no such resource.
+    pub fn key(&self, at: (&str, &str), namespace: &str, name: &str) -> Result<String, Failure> {
+        Ok(internal::find(&self.api, at.0, at.1)?.key(namespace, name))
+    }
+
+    /// What a stored object says.
+    ///
+    /// # Errors
+    /// Nothing of its kind is served.
+    pub fn read(&self, record: &Record) -> Result<Object, Failure> {
+        self.served(record.key())?.read(record)
+    }
+
+    /// Creates an object of a built-in resource, in any version of its group.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn create(
+        &self,
+        actor: Actor,
+        (group, resource): (&str, &str),
+        namespace: &str,
+        object: Object,
+        relied_on: Vec<Precondition>,
+    ) -> Result<Arc<Record>, Failure> {
+        let served = internal::find(&self.api, group, resource)?;
+        let mut request = self.request(actor, &served, namespace, "");
+        request.relied_on = relied_on;
+        let mut trail = self.trail(&request, "create");
+        let made = self.make(&mut request, object).await;
+        if let Ok(record) = &made {
+            record.name().clone_into(&mut request.name);
+            trail.handled(&request);
+        }
+        trail.close(made.as_ref().map(|_| 201));
+        made
+    }
+
+    async fn make(
+        &self,
+        request: &mut ResourceRequest,
+        mut object: Object,
+    ) -> Result<Arc<Record>, Failure> {
+        decode::check_schema(&request.served, &mut object).map_err(Failure::internal)?;
+        decode::settle_namespace(request, &mut object)?;
+        let made =
+            create::from_object(&self.api, request, &OPTIONS, object, ManagedFieldsMode::Written)
+                .await?;
+        match made {
+            ResponseObject::Record(record) => Ok(record),
+            ResponseObject::Object(_) => Err(Failure::internal("a commit without its object")),
+        }
+    }
+
+    /// Replaces an object as it stands in `record`, or one of its subresources, such as `status`;
+    /// through `binding`, `new` is a Binding.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn update(
+        &self,
+        actor: Actor,
+        record: &Arc<Record>,
+        subresource: &str,
+        new: Object,
+        relied_on: Vec<Precondition>,
+    ) -> Result<InternalWriteOutcome, Failure> {
+        let served = self.served(record.key())?;
+        let mut request = self.request(actor, &served, record.namespace(), record.name());
+        subresource.clone_into(&mut request.subresource);
+        if subresource == "binding" {
+            let trail = self.trail(&request, "create");
+            let subject = AdmissionAttributes {
+                operation: Operation::Create,
+                old: None,
+                new: Some(&new),
+                dry_run: false,
+                kind: Some(("", "v1", "Binding")),
+            };
+            if let Err(failure) = policy::enforce(&self.api, &mut request, subject).await {
+                trail.close(Err(&failure));
+                return Err(failure);
+            }
+            let extras = Extras { guards: relied_on, writes: Vec::new() };
+            let bound = pods::assign(&self.api, &served, record, &new, extras, false).await;
+            let came = bound.map(|bound| {
+                bound.map_or(InternalWriteOutcome::Moved, InternalWriteOutcome::Stored)
+            });
+            note(trail, 201, &came);
+            return came;
+        }
+        request.relied_on = relied_on;
+        let trail = self.trail(&request, "update");
+        let came = self.replace(&mut request, record, new).await;
+        note(trail, 200, &came);
+        came
+    }
+
+    async fn replace(
+        &self,
+        request: &mut ResourceRequest,
+        record: &Arc<Record>,
+        new: Object,
+    ) -> Result<InternalWriteOutcome, Failure> {
+        let live = StoredObject::read(&request.served, record)?;
+        let stored =
+            update::store(&self.api, request, &OPTIONS, live, new, ManagedFieldsMode::Written)
+                .await?;
+        Ok(match stored {
+            UpdateOutcome::Done(ResponseObject::Record(record)) => {
+                InternalWriteOutcome::Stored(record)
+            }
+            UpdateOutcome::Done(ResponseObject::Object(_)) => InternalWriteOutcome::Gone,
+            UpdateOutcome::Moved | UpdateOutcome::Again => InternalWriteOutcome::Moved,
+        })
+    }
+
+    /// Applies a configuration of a cluster-wide object by force.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn apply(
+        &self,
+        actor: Actor,
+        (group, resource): (&str, &str),
+        config: Object,
+    ) -> Result<(), Failure> {
+        let served = internal::find(&self.api, group, resource)?;
+        let mut request = self.request(actor, &served, "", config.name());
+        let options = format!("fieldManager={}&force=true", actor.manager);
+        request.query = Query::parse(Some(&options));
+        request.body = Bytes::from(Value::Object(config).to_string());
+        let trail = self.trail(&request, "patch");
+        let applied = apply::apply(&self.api, &mut request).await;
+        trail.close(applied.as_ref().map(|_| 200));
+        applied.map(|_| ())
+    }
+
+    /// Deletes an object as it stands in `record`, if what the decision relied on still holds.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn delete(
+        &self,
+        actor: Actor,
+        record: &Arc<Record>,
+        propagation: Option<RequestedPropagation>,
+        grace_seconds: Option<i64>,
+        relied_on: Vec<Precondition>,
+    ) -> Result<InternalWriteOutcome, Failure> {
+        let standing = WriteTarget::Stored(record);
+        let prepared =
+            self.prepare_delete(actor, &standing, propagation, grace_seconds, relied_on)?;
+        match prepared {
+            PrepareOutcome::Nothing => Ok(InternalWriteOutcome::Stored(Arc::clone(record))),
+            PrepareOutcome::Early => Ok(InternalWriteOutcome::Moved),
+            PrepareOutcome::Ready(ready) => self.submit(ready)?.outcome().await,
+        }
+    }
+
+    /// Makes a deletion ready to be submitted.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub fn prepare_delete(
+        &self,
+        actor: Actor,
+        standing: &WriteTarget<'_>,
+        propagation: Option<RequestedPropagation>,
+        grace_seconds: Option<i64>,
+        relied_on: Vec<Precondition>,
+    ) -> Result<PrepareOutcome, Failure> {
+        let served = self.served(standing.key())?;
+        let old = standing.object(&served)?;
+        let mut request = self.request(actor, &served, old.namespace(), old.name());
+        admit::validate(&self.api, &mut request, Operation::Delete, Some(&old), None)
+            .and_then(|()| {
+                let subject = AdmissionAttributes {
+                    operation: Operation::Delete,
+                    old: Some(&old),
+                    new: None,
+                    dry_run: false,
+                    kind: None,
+                };
+                policy::enforce_now(&self.api, &mut request, subject)
+            })
+            .inspect_err(|failure| self.trail(&request, "delete").close(Err(failure)))?;
+        let options = DeleteOptions { propagation, grace_seconds, ..DeleteOptions::default() };
+        let left = match decide(&served.kind, self.api.collects_garbage, &options, &old) {
+            DeletionDecision::Keep => return Ok(PrepareOutcome::Nothing),
+            DeletionDecision::Mark(object) => ResultingObject::Object(object),
+            DeletionDecision::Remove(_) => ResultingObject::Nothing(&old),
+        };
+        self.ready("delete", &request, standing, left, relied_on)
+    }
+
+    /// Makes an edit of metadata ready to be submitted; an object that waited for its last finalizer
+    /// goes with it (ownership R75).
+    ///
+    /// Nothing but metadata may change, so nothing else is looked at again.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub fn prepare_edit(
+        &self,
+        actor: Actor,
+        standing: &WriteTarget<'_>,
+        relied_on: Vec<Precondition>,
+        edit: impl FnOnce(&mut Object),
+    ) -> Result<PrepareOutcome, Failure> {
+        let served = self.served(standing.key())?;
+        let old = standing.object(&served)?;
+        let mut request = self.request(actor, &served, old.namespace(), old.name());
+        let mut new = old.into_owned();
+        let unchanged = (!self.api.policies.is_empty()).then(|| new.clone());
+        let metadata = new.map_mut("metadata");
+        let managers = metadata.remove("managedFields");
+        let before = metadata.clone();
+        edit(metadata);
+        let (was, mut is) = (except(&before, metadata), except(metadata, &before));
+        if was.is_empty() && is.is_empty() {
+            return Ok(PrepareOutcome::Nothing);
+        }
+        if let Some(old) = &unchanged {
+            let subject = AdmissionAttributes {
+                operation: Operation::Update,
+                old: Some(old),
+                new: Some(&new),
+                dry_run: false,
+                kind: None,
+            };
+            policy::enforce_now(&self.api, &mut request, subject)
+                .inspect_err(|failure| self.trail(&request, "patch").close(Err(failure)))?;
+        }
+        if update::is_finished(&new) {
+            return self.ready(
+                "patch",
+                &request,
+                standing,
+                ResultingObject::Nothing(&new),
+                relied_on,
+            );
+        }
+        if let Some(managers) = managers {
+            is.insert("managedFields".into(), managers);
+            let (was, mut is) = (within_metadata(was), within_metadata(is));
+            managed::record(&served, Some(&was), &mut is, actor.manager, None, &now());
+            if let Some(managers) = is.map_mut("metadata").remove("managedFields") {
+                new.map_mut("metadata").insert("managedFields".into(), managers);
+            }
+        }
+        self.ready("patch", &request, standing, ResultingObject::Object(new), relied_on)
+    }
+
+    fn ready(
+        &self,
+        verb: &'static str,
+        request: &ResourceRequest,
+        standing: &WriteTarget<'_>,
+        left: ResultingObject<'_>,
+        relied_on: Vec<Precondition>,
+    ) -> Result<PrepareOutcome, Failure> {
+        let key = Arc::clone(standing.key());
+        let mut extras = Extras { guards: relied_on, writes: Vec::new() };
+        let (write, after) = match left {
+            // The bytes of an object can only follow bytes that are stored.
+            ResultingObject::Object(_) if matches!(standing, WriteTarget::Ahead { .. }) => {
+                return Ok(PrepareOutcome::Early);
+            }
+            ResultingObject::Object(new) => (
+                WriteOperation::Put { key, draft: draft(&request.served, &new)? },
+                Some(Arc::new(new)),
+            ),
+            ResultingObject::Nothing(old) => {
+                let state = self.api.world.current();
+                admit::release(&self.api, &state, request, old, &mut extras)?;
+                (WriteOperation::Delete { key }, None)
+            }
+        };
+        let mut proposal = Proposal { guards: vec![standing.guard()], writes: vec![write] };
+        proposal.guards.append(&mut extras.guards);
+        proposal.writes.append(&mut extras.writes);
+        let trail = self.trail(request, verb);
+        Ok(PrepareOutcome::Ready(PreparedWrite { after, proposal, trail }))
+    }
+
+    /// Deletes an object whose time is over, as it stands in `record`.
+    ///
+    /// Upstream's store does that by itself: it is nobody's request, so nothing is admitted or audited.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub async fn expire(&self, record: &Record) -> Result<InternalWriteOutcome, Failure> {
+        let proposal = Proposal::delete(Arc::clone(record.key()), record.revision());
+        match self.api.world.propose(proposal).await {
+            Ok(_) => Ok(InternalWriteOutcome::Gone),
+            Err(ProposalError::Guard { .. }) => Ok(InternalWriteOutcome::Moved),
+            Err(refused) => Err(refused_failure(&refused)),
+        }
+    }
+
+    /// Gives a write its place in the order; what is submitted later may rest on it.
+    ///
+    /// # Errors
+    /// Too many writes wait, or they have stopped.
+    pub fn submit(&self, ready: PreparedWrite) -> Result<SubmittedWrite, Failure> {
+        let gone = ready.after.is_none();
+        match self.api.world.submit(ready.proposal) {
+            Ok(submission) => Ok(SubmittedWrite { gone, submission, trail: ready.trail }),
+            Err(refused) => {
+                let failure = refused_failure(&refused);
+                ready.trail.close(Err(&failure));
+                Err(failure)
+            }
+        }
+    }
+
+    /// The line of a write in the audit log; nothing where there is none.
+    fn trail(&self, request: &ResourceRequest, verb: &'static str) -> AuditContext {
+        let audit = self.api.audit.as_ref().filter(|_| !self.unaudited);
+        AuditContext::within(audit, request, verb, || self.api.chance.uid())
+    }
+
+    /// The kind that is stored under a key.
+    fn served(&self, key: &str) -> Result<Arc<ServedKind>, Failure> {
+        self.kinds().stored_at(key).cloned().ok_or_else(no_such_resource)
+    }
+
+    fn request(
+        &self,
+        actor: Actor,
+        served: &Arc<ServedKind>,
+        namespace: &str,
+        name: &str,
+    ) -> ResourceRequest {
+        let mut request = internal::request(served, namespace, name, actor.manager);
+        let name = match actor.account {
+            whole if whole.contains(':') => whole.to_owned(),
+            account => format!("system:serviceaccount:kube-system:{account}"),
+        };
+        request.user = Arc::new(User { name, ..User::clone(&request.user) });
+        request
+    }
+}
