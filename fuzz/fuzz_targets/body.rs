@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tenure_schema::{apply_defaults, decode, duplicate_fields, facts, protobuf};
-use tenure_yaml::{Limits, to_json_lenient};
+use tenure_yaml::{YamlLimits, to_json_lenient};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, body)) = bytes.split_first() else { return };
@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     let of = facts().type_id(name).expect("a type is found by its name");
     let _ = duplicate_fields(body);
     let json = serde_json::from_slice::<Value>(body).ok();
-    let yaml = to_json_lenient(body, Limits::default()).ok().map(|(value, _)| value);
+    let yaml = to_json_lenient(body, YamlLimits::default()).ok().map(|(value, _)| value);
     let objects = [json, yaml].into_iter().flatten();
     for value in objects {
         let Value::Object(mut object) = value else { continue };

@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value as Json, json};
-use tenure_cel::{Bindings, Budget, Env, OldSelf, Shape, Value, compile};
+use tenure_cel::{Bindings, CostBudget, DeclaredType, Env, OldSelf, Value, compile};
 
 /// What one run may cost.
 const UNITS: u64 = 50_000;
 
-fn shape() -> &'static Arc<Shape> {
-    static SHAPE: OnceLock<Arc<Shape>> = OnceLock::new();
-    SHAPE.get_or_init(|| Shape::from_schema(&schema(), true).expect("rules can see it"))
+fn shape() -> &'static Arc<DeclaredType> {
+    static SHAPE: OnceLock<Arc<DeclaredType>> = OnceLock::new();
+    SHAPE.get_or_init(|| DeclaredType::from_schema(&schema(), true).expect("rules can see it"))
 }
 
 fn schema() -> Json {
@@ -68,7 +68,7 @@ fuzz_target!(|text: &str| {
                 _ => value.clone(),
             };
             let bindings = Bindings::new().bind("self", value).bind("oldSelf", before);
-            let (mut first, mut second) = (Budget::new(UNITS), Budget::new(UNITS));
+            let (mut first, mut second) = (CostBudget::new(UNITS), CostBudget::new(UNITS));
             let made = program.eval(&bindings, &mut first).map(|made| format!("{made:?}"));
             let again = program.eval(&bindings, &mut second).map(|made| format!("{made:?}"));
             assert_eq!(made.is_ok(), again.is_ok());

@@ -5,8 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
-use tenure_patch::managed::{Application, FieldSet, Writer, apply, update};
-use tenure_patch::{Schema, Structural, TypeSchema};
+use tenure_patch::managed::{Application, FieldManager, FieldSet, apply, update};
+use tenure_patch::{MergeSchema, Structural, TypeSchema};
 use tenure_schema::facts;
 
 fuzz_target!(|text: &str| {
@@ -45,10 +45,10 @@ fn named(value: &Value) -> Option<Object> {
     Some(object)
 }
 
-fn write(schema: &impl Schema, live: &Value, config: &Value) {
+fn write(schema: &impl MergeSchema, live: &Value, config: &Value) {
     let (Some(live), Some(config)) = (named(live), named(config)) else { return };
     let (live, config) = (&live, &config);
-    let who = Writer { manager: "m", api_version: "v1", subresource: "", now: "now" };
+    let who = FieldManager { manager: "m", api_version: "v1", subresource: "", now: "now" };
     let mut new = config.clone();
     update(schema, Some(live), &mut new, &who, &[&["status"]]);
     for mut live in [None, Some(live.clone())] {

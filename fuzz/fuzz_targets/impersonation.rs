@@ -4,11 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use tenure_server::authenticate::User;
-use tenure_server::fuzzing::Head;
+use tenure_server::fuzzing::RequestHead;
 
 fuzz_target!(|bytes: &[u8]| {
     let head = [b"GET /api\n".as_slice(), bytes].concat();
-    let Some(head) = Head::parse(&head) else { return };
+    let Some(head) = RequestHead::parse(&head) else { return };
     let ordinary = user("alice", "system:authenticated");
     let named = head.header("impersonate-user").into_iter().any(|name| !name.is_empty());
     match head.runs_as(ordinary.clone()) {

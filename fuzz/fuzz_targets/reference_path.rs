@@ -3,13 +3,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use tenure_reference::path::{Path, RESULTS_MAX};
+use tenure_reference::path::{JsonPath, RESULTS_MAX};
 
 // The path, a line's end, and an object to follow it in.
 fuzz_target!(|text: &str| {
     let (text, object) = text.split_once('\n').unwrap_or((text, "{}"));
     let object: Value = serde_json::from_str(object).unwrap_or_default();
-    for parse in [Path::parse, Path::parse_beside] {
+    for parse in [JsonPath::parse, JsonPath::parse_relative] {
         match parse(text) {
             Ok(path) => {
                 let again = parse(path.text()).expect("what it is read as parses");

@@ -2,20 +2,20 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tenure_server::fuzzing::{Attributes, Head};
+use tenure_server::fuzzing::{ParsedAttributes, RequestHead};
 
 const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const VERBS_OF_PATHS: [&str; 5] = ["delete", "get", "patch", "post", "put"];
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some(head) = Head::parse(bytes) else { return };
+    let Some(head) = RequestHead::parse(bytes) else { return };
     let asked = head.attributes();
     check(&head, &asked);
     let (path, rest) = (head.path(), bytes.split(|byte| *byte == b'\n').next().unwrap_or_default());
     let query = rest.iter().position(|byte| *byte == b'?').map_or(&[][..], |at| &rest[at..]);
     let again = [head.method().as_bytes(), b" ", escaped(path).as_bytes(), query].concat();
-    let Some(again) = Head::parse(&again) else { return };
+    let Some(again) = RequestHead::parse(&again) else { return };
     let again = again.attributes();
     if asked.path.is_empty() {
         assert_eq!(asked, again, "{path}");
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn check(head: &Head, asked: &Attributes) {
+fn check(head: &RequestHead, asked: &ParsedAttributes) {
     let reads = matches!(head.method(), "GET" | "HEAD");
     if asked.path.is_empty() {
         // Only reading and streams may be asked for with methods that caches and browsers send by themselves.

@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, Rules};
 use tenure_schema::{decode, facts};
-use tenure_server::rules::Rules as Engine;
-use tenure_structural::crd::{self, CustomResourceDefinitionRules, Names};
+use tenure_server::rules::SchemaRuleEngine;
+use tenure_structural::crd::{self, CustomResourceDefinitionRules, ReservedNames};
 use tenure_structural::meta::{Wrong, coerce};
 use tenure_structural::{RuleEngine, Schema, default, prune, validate};
 
@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
     let object = serde_json::from_str::<Object>(object).unwrap_or_default();
     if let Some(raw) = accepted(&raw) {
         let schema = Schema::parse(&raw).expect("an accepted schema");
-        let rules = Engine.compile(&raw, &schema);
+        let rules = SchemaRuleEngine.compile(&raw, &schema);
         let shown = settled(object.clone(), &schema);
         let mut errors = Errors::new();
         validate::validate(&shown, Some(&object), &schema, &mut errors);
@@ -55,7 +55,7 @@ fn accepted(raw: &Value) -> Option<Value> {
     let name = "apiextensions_apiserver.apiextensions.v1.CustomResourceDefinition";
     let of = facts().type_id(name).expect("a type of the table");
     decode(of, &mut definition).ok()?;
-    let rules = CustomResourceDefinitionRules { engine: Some(Arc::new(Engine)) };
+    let rules = CustomResourceDefinitionRules { engine: Some(Arc::new(SchemaRuleEngine)) };
     rules.default(&mut definition);
     let cx = Cx {
         now: "2024-01-01T00:00:00Z".into(),
@@ -70,8 +70,8 @@ fn accepted(raw: &Value) -> Option<Value> {
     if !errors.is_empty() {
         return None;
     }
-    crd::settle(&mut definition, &Names::default(), &cx.now);
-    assert_eq!(crd::kinds(&definition, Some(&Engine)).len(), 1);
+    crd::settle(&mut definition, &ReservedNames::default(), &cx.now);
+    assert_eq!(crd::kinds(&definition, Some(&SchemaRuleEngine)).len(), 1);
     crd::versions(&definition).into_iter().next()?.schema
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use libfuzzer_sys::fuzz_target;
 use tenure_host::pki::{NodeSigner, Pki};
-use tenure_server::certificate_signing::Signer;
+use tenure_server::certificate_signing::CertificateSigner;
 
 static SIGNER: OnceLock<NodeSigner> = OnceLock::new();
 

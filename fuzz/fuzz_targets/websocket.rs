@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tenure_node::serve::fuzzing::messages;
-use tenure_streams::channel::{COMMAND, FORWARD, Message};
+use tenure_streams::channel::{COMMAND, ChannelMessage, FORWARD};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&first, frames)) = bytes.split_first() else { return };
@@ -15,12 +15,12 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(total <= frames.len(), "{total} bytes out of {}", frames.len());
     for message in arrived {
         for protocol in COMMAND.into_iter().chain(FORWARD) {
-            if let Message::Data(channel, data) = protocol.decode(message.clone()) {
+            if let ChannelMessage::Data(channel, data) = protocol.decode(message.clone()) {
                 assert!(data.len() < message.len());
                 let again = protocol.decode(protocol.encode(channel, &data));
                 // Text protocols have digits for channels, and no more of them than fit into a letter.
                 if !protocol.text() || channel < 10 {
-                    assert_eq!(again, Message::Data(channel, data));
+                    assert_eq!(again, ChannelMessage::Data(channel, data));
                 }
             }
         }

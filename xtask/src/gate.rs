@@ -8,11 +8,14 @@ use crate::steps::Steps;
 use crate::{advisories, fuzz, rules, schema, tidy, tools, workspace};
 
 /// How many steps [`checks`], [`tests`] and [`examples`] take.
-pub(crate) const STEPS: usize = 11 + EXAMPLES.len();
+pub(crate) const STEPS: usize = 14 + EXAMPLES.len();
 /// What users are shown, each a program that must end well: the examples of crates/cluster and
 /// crates/references.
 const EXAMPLES: [&str; 6] = ["start", "users", "custom_kind", "controller", "by_hand", "gateway"];
 const CLIENTS: &str = "tenure-client-tests";
+/// Crates that others depend on: their packages, and their folders below `crates`.
+const PUBLIC: [(&str, &str); 2] =
+    [("tenure-cluster", "cluster"), ("tenure-references", "references")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "usage: cargo xtask gate");
@@ -48,7 +51,27 @@ pub(crate) fn checks(steps: &mut Steps) -> Result<()> {
         "warnings",
     ];
     steps.command("clippy", &mut workspace::cargo(&clippy)?, 15)?;
+    let doc = ["doc", "--quiet", "--workspace", "--no-deps", "--locked"];
+    let mut doc = workspace::cargo(&doc)?;
+    steps.command("documentation", doc.env("RUSTDOCFLAGS", "--deny warnings"), 15)?;
+    packages(steps)?;
     steps.command("fuzz targets", &mut fuzz::check()?, 10)?;
+    Ok(())
+}
+
+/// What the packages of the public crates would hold; fails where a manifest could not be packed.
+fn packages(steps: &mut Steps) -> Result<()> {
+    // Whoever runs the gate has not committed yet.
+    let mut command =
+        workspace::cargo(&["package", "--list", "--allow-dirty", "--locked", "--offline"])?;
+    for (package, _) in PUBLIC {
+        command.args(["--package", package]);
+    }
+    let listed = steps.command("packages", &mut command, 2)?;
+    let wrong: Vec<&str> = listed.lines().filter(|line| line.starts_with("warning")).collect();
+    ensure!(wrong.is_empty(), "cargo package: {}", wrong.join("; "));
+    let readmes = listed.lines().filter(|line| *line == "README.md").count();
+    ensure!(readmes == PUBLIC.len(), "{readmes} of {} packages have a README.md", PUBLIC.len());
     Ok(())
 }
 
@@ -91,6 +114,7 @@ pub(crate) fn tests(steps: &mut Steps, parts: Parts) -> Result<Count> {
         workspace::cargo(&[
             "test",
             "--workspace",
+            "--tests",
             "--locked",
             "--no-fail-fast",
             "--exclude",
@@ -100,8 +124,31 @@ pub(crate) fn tests(steps: &mut Steps, parts: Parts) -> Result<Count> {
     if parts == Parts::Required {
         command.env(CONTAINERD_REQUIRED, "1");
     }
-    let log = steps.command("rule, contract and unit tests", &mut command, 15)?;
-    Ok(Count::of(&log))
+    let log = steps.command("rule, contract and unit tests", &mut command, 15);
+    let shown = doc_tests(steps);
+    let mut count = Count::of(&log?);
+    count.doc = shown?;
+    Ok(count)
+}
+
+/// Runs the examples inside of documentation, which nextest leaves out, and counts them.
+fn doc_tests(steps: &mut Steps) -> Result<usize> {
+    let arguments = ["test", "--doc", "--workspace", "--locked", "--no-fail-fast"];
+    let log = steps.command("doc tests", &mut workspace::cargo(&arguments)?, 10)?;
+    let silent = without_doc_tests(&log);
+    ensure!(silent.is_empty(), "no example in the documentation of {} ran", silent.join(", "));
+    Ok(log.lines().filter_map(passed).count())
+}
+
+/// The public crates of which no doc test has run.
+fn without_doc_tests(log: &str) -> Vec<&'static str> {
+    let ran = |folder: &str| {
+        let start = format!("crates/{folder}/");
+        let mut names = log.lines().filter_map(passed);
+        // What is only compiled says so at the end.
+        names.any(|name| name.starts_with(&start) && name.ends_with(')'))
+    };
+    PUBLIC.iter().filter(|(_, folder)| !ran(folder)).map(|(package, _)| *package).collect()
 }
 
 /// Runs every example, which the build of the tests has left behind.
@@ -122,6 +169,8 @@ pub(crate) struct Count {
     pub(crate) contract: usize,
     /// All the others.
     pub(crate) other: usize,
+    /// Examples in documentation.
+    pub(crate) doc: usize,
 }
 
 impl Count {
@@ -142,8 +191,11 @@ impl Count {
 
 impl std::fmt::Display for Count {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Count { rule, contract, other } = self;
-        write!(out, "{rule} rule tests, {contract} contract tests, {other} other tests passed")
+        let Count { rule, contract, other, doc } = self;
+        write!(
+            out,
+            "{rule} rule tests, {contract} contract tests, {other} other tests and {doc} doc tests passed"
+        )
     }
 }
 
@@ -184,6 +236,17 @@ mod tests {
             FAIL [   0.005s] tenure-kinds r61_no
 test plain::reading ... ok
 test plain::r7_writing ... FAILED";
-        assert_eq!(Count::of(log), Count { rule: 2, contract: 2, other: 1 });
+        assert_eq!(Count::of(log), Count { rule: 2, contract: 2, other: 1, doc: 0 });
+    }
+
+    #[test]
+    fn a_public_crate_without_doc_tests_is_found() {
+        let one = "test crates/cluster/src/../README.md - (line 9) ... ok\n";
+        assert_eq!(without_doc_tests(one), ["tenure-references"]);
+        // Compiling is not running.
+        let compiled = "test crates/references/src/lib.rs - (line 15) - compile ... ok\n";
+        assert_eq!(without_doc_tests(&format!("{one}{compiled}")), ["tenure-references"]);
+        let both = format!("{one}test crates/references/src/lib.rs - (line 15) ... ok\n");
+        assert!(without_doc_tests(&both).is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 mod advisories;
 mod bench;
+mod docs;
 mod fuzz;
 mod gate;
 mod lock;
@@ -25,6 +26,7 @@ usage: cargo xtask <chore>
   tidy                    what a compiler does not see: dead files, arrows, paths, sizes
   rules [--check]         which rule of spec/ has which test: docs/reference/rules.md
   schema [--check]        the table of built-in types
+  docs                    pages made from the program: flags, gates, the table of kinds
   bench [NAME]            measures a release build; a name chooses measures
   fuzz [--seconds N] [TARGET]…
                           feeds random input to every parser
@@ -42,6 +44,7 @@ fn main() -> std::process::ExitCode {
         Some("tidy") => tidy::run(rest),
         Some("rules") => rules::run(rest),
         Some("schema") => schema::run(rest),
+        Some("docs") => docs::run(rest),
         Some("bench") => bench::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("advisories") => advisories::run(rest),

@@ -18,7 +18,7 @@ const SUITES: [(&[&str], &str, u64); 13] = [
     (&["javascript"], "client javascript", 3),
     (&["parity", "recorded"], "parity recordings", 8),
     (&["node"], "pods on nodes", 15),
-    (&["lifecycle"], "the life of a server", 8),
+    (&["lifecycle", "log_lines", "metrics"], "the life of a server", 8),
     (&["inspect", "unused"], "questions about owners", 5),
     (&["access", "reference_hammer", "references"], "access by reference", 8),
     (&["pages"], "README and guides", 10),

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tenure_host::folder::{LockedDataFolder, TemporaryFolder};
 use tenure_host::server_record::{self, ServerRecord};
 
+use crate::clock;
 use crate::report::CommandError;
 use crate::{notify, say, up};
 
@@ -51,7 +52,7 @@ pub(crate) fn start(dir: &Path) -> Result<ExitCode, CommandError> {
         .map_err(failed)?;
     let Some(line) = ready(&mut child, &socket).map_err(failed)? else {
         let status = child.wait().map_err(failed)?;
-        let _ = std::io::stderr().lock().write_all(&said_since(&log, begin));
+        let _ = std::io::stderr().lock().write_all(&failure_in(said_since(&log, begin)));
         let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code > 0);
         return Ok(ExitCode::from(code.unwrap_or(1)));
     };
@@ -106,6 +107,16 @@ fn said_since(log: &Path, begin: u64) -> Vec<u8> {
     said
 }
 
+/// What a server that ended said of it: the error, or all of it if there is none. The steps before it stay in the log.
+fn failure_in(mut said: Vec<u8>) -> Vec<u8> {
+    const ERROR: &[u8] = b"error: ";
+    let begins = |at: usize| at == 0 || said.get(at - 1) == Some(&b'\n');
+    let found = said.windows(ERROR.len()).enumerate();
+    let error = found.into_iter().find(|(at, words)| *words == ERROR && begins(*at));
+    let from = error.map_or(0, |(at, _)| at);
+    said.split_off(from)
+}
+
 /// Makes this process a server in the background: no terminal ends it, and it keeps no folder busy.
 pub(crate) fn leave_terminal(log: &Path) {
     // Whoever leads a session already has left.
@@ -122,7 +133,7 @@ fn keep_short(log: PathBuf) {
     // Where no thread can be had, the next start puts it aside.
     let _ = keeping.spawn(move || {
         loop {
-            std::thread::sleep(LOG_LOOK);
+            clock::block_for(LOG_LOOK);
             let next = server_record::next_log(&log);
             if let Ok(Some(next)) = &next {
                 let moved = rustix::stdio::dup2_stdout(next);

@@ -274,6 +274,8 @@ fn time(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    mod pages;
+
     use clap::CommandFactory as _;
 
     use super::*;

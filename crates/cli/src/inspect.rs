@@ -12,6 +12,7 @@ use tenure_inspect::{
     OwnershipAnalysis,
 };
 
+use crate::environment;
 use crate::flags::{
     AuditCommand, CascadeFlag, ColorFlag, ObjectFlags, OutputFormat, PlanDelete, TreeFlags,
     TreeForm, Where, WhyFlags,
@@ -171,7 +172,9 @@ pub(crate) fn plan(flags: &PlanDelete, program: &str) -> Result<ExitCode, Comman
         reader.releases(&mut look, &target).await;
         let plan = look.plan(&target, policy);
         let text = match flags.reply.output {
-            OutputFormat::Text => render::plan(&plan, program, paint(flags.reply.cluster.color)),
+            OutputFormat::Text => {
+                render::plan(&plan, flags.all, program, paint(flags.reply.cluster.color))
+            }
             OutputFormat::Json => render::json(&plan),
         };
         say(text.as_bytes());
@@ -238,7 +241,7 @@ pub(crate) fn paint(color: ColorFlag) -> Paint {
         ColorFlag::Always => true,
         ColorFlag::Never => false,
         ColorFlag::Auto => {
-            let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            let refused = environment::variable("NO_COLOR").is_some_and(|value| !value.is_empty());
             !refused && std::io::stdout().is_terminal()
         }
     };

@@ -5,7 +5,7 @@ mod logs;
 mod status;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) use delete::delete;
 pub(crate) use logs::logs;
@@ -18,6 +18,7 @@ use crate::flags::{Down, KubeconfigCommand, KubeconfigFolder};
 use crate::progress::WaitIndicator;
 use crate::report::CommandError;
 use crate::up::data_dir;
+use crate::{clock, environment};
 use crate::{say, servers};
 
 /// How often it is looked whether a server has ended.
@@ -70,9 +71,9 @@ fn others(dir: &Path, command: &str) -> String {
 }
 
 fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), CommandError> {
-    let begin = Instant::now();
+    let begin = clock::instant();
     let ended = |within: Duration| {
-        let begin = Instant::now();
+        let begin = clock::instant();
         loop {
             match server_record::state(dir) {
                 ServerState::Running(record) if record.process == process => {}
@@ -82,7 +83,7 @@ fn end(dir: &Path, process: u32, limit: Duration) -> Result<(), CommandError> {
             if begin.elapsed() >= within {
                 return false;
             }
-            std::thread::sleep(LOOK);
+            clock::block_for(LOOK);
         }
     };
     let told = |signal| {
@@ -211,7 +212,7 @@ fn kubeconfig_of(flags: &KubeconfigFolder) -> Result<PathBuf, CommandError> {
 
 /// The file that kubectl would change.
 fn clients_kubeconfig() -> Result<PathBuf, CommandError> {
-    let set = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
+    let set = environment::variable("KUBECONFIG").filter(|value| !value.is_empty());
     let first =
         set.and_then(|set| std::env::split_paths(&set).find(|path| !path.as_os_str().is_empty()));
     first.or_else(servers::usual_kubeconfig).ok_or_else(|| {

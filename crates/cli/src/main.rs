@@ -1,8 +1,14 @@
 //! The command `tenure`: reads flags, calls the host, prints for people. No rule is decided here.
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")
+)]
 
 mod access;
+mod clock;
 mod descriptors;
 mod detach;
+mod environment;
 mod flags;
 mod inspect;
 mod keys;
@@ -44,7 +50,7 @@ fn main() -> ExitCode {
     if let Some(code) = tenure_node::runtime::process::take_over() {
         return code;
     }
-    let begin = Instant::now();
+    let begin = clock::instant();
     let program = program();
     let command = Flags::command().bin_name(program);
     let matches = match settings::read(&command, std::env::args_os().collect()) {

@@ -84,10 +84,12 @@ async fn join(flags: NodeCommand) -> Result<(), CommandError> {
         () = node.registered() => {}
         () = signals.next() => return Ok(()),
     }
+    tracing::info!(name, server = server.url, "the node has joined");
     say(format!("ready {name} at {}\n", server.url).as_bytes());
     let words = "\ncontainers run on when this ends; stop with ctrl-c\n";
     let _ = std::io::stderr().lock().write_all(words.as_bytes());
     signals.next().await;
+    tracing::info!(name, "the node leaves; its containers run on");
     Ok(())
 }
 

@@ -1,10 +1,13 @@
 //! What is said to whoever started the server and waits: systemd, or `tenure up --detach`. A datagram with lines
 //! such as `READY=1` goes to the socket that the variable NOTIFY_SOCKET names.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::environment;
 
 /// Where to say it.
 pub(crate) const VARIABLE: &str = "NOTIFY_SOCKET";
@@ -37,8 +40,18 @@ pub(crate) fn stopping() {
     }
 }
 
+/// Whether somebody started the server who looks after it, such as systemd or `tenure up --detach`: what it says on
+/// stderr is kept, and read later.
+pub(crate) fn is_looked_after() -> bool {
+    socket().is_some()
+}
+
+fn socket() -> Option<OsString> {
+    environment::variable(VARIABLE).filter(|place| !place.is_empty())
+}
+
 fn send(text: &str) {
-    let Some(place) = std::env::var_os(VARIABLE).filter(|place| !place.is_empty()) else { return };
+    let Some(place) = socket() else { return };
     // Whoever asked for it and went away again is no reason not to serve.
     if let Err(error) = send_to(Path::new(&place), text) {
         let _ = io::Write::write_all(

@@ -4,6 +4,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
+use crate::clock;
+
 /// What is done sooner is not spoken of.
 const QUIET: Duration = Duration::from_secs(1);
 /// How often the line on a terminal changes.
@@ -65,7 +67,7 @@ pub(crate) enum Unit {
 impl ProgressLine {
     pub(crate) fn new(what: &'static str, unit: Unit) -> ProgressLine {
         let rewrites = std::io::stderr().is_terminal();
-        ProgressLine { what, unit, begin: Instant::now(), told: None, rewrites }
+        ProgressLine { what, unit, begin: clock::instant(), told: None, rewrites }
     }
 
     /// So much is done, of so much; whether that was said.
@@ -81,7 +83,7 @@ impl ProgressLine {
     }
 
     fn say(&mut self, line: impl Fn(&ProgressLine) -> String) -> bool {
-        let now = Instant::now();
+        let now = clock::instant();
         if !self.is_due(now) {
             return false;
         }

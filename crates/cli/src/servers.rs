@@ -10,6 +10,7 @@ use serde_json::Value;
 use tenure_host::kubeconfig::CONTEXT;
 use tenure_host::server_record::{self, ServerRecord};
 
+use crate::environment;
 use crate::report::CommandError;
 use crate::up::data_dir;
 
@@ -19,7 +20,7 @@ const CONNECT_LIMIT: Duration = Duration::from_millis(500);
 /// The folder that says which servers run; none where there is no home folder to put it in.
 pub(crate) fn register() -> Option<PathBuf> {
     let variable =
-        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        |name| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = variable("XDG_STATE_HOME");
     let home = variable("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
     Some(state.or(home)?.join("tenure/running"))
@@ -27,7 +28,7 @@ pub(crate) fn register() -> Option<PathBuf> {
 
 /// The kubeconfig of a server that runs here, where clients would otherwise find none.
 pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, CommandError> {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_set = |name| environment::variable(name).is_some_and(|value| !value.is_empty());
     if is_set("KUBECONFIG") || is_set("KUBERNETES_SERVICE_HOST") || usual_kubeconfig().is_some() {
         return Ok(None);
     }
@@ -54,7 +55,7 @@ pub(crate) fn kubeconfig() -> Result<Option<PathBuf>, CommandError> {
 
 /// `~/.kube/config`, if there is something in it.
 pub(crate) fn usual_kubeconfig() -> Option<PathBuf> {
-    let path = PathBuf::from(std::env::var_os("HOME")?).join(".kube/config");
+    let path = PathBuf::from(environment::variable("HOME")?).join(".kube/config");
     let text = fs::read(&path).ok()?;
     says_something(&text).then_some(path)
 }
@@ -85,7 +86,7 @@ pub(crate) fn running() -> Vec<ServerRecord> {
 /// Those that keep nothing: each has a folder of this user's that only they may read.
 fn ephemeral() -> Vec<ServerRecord> {
     let me = rustix::process::geteuid().as_raw();
-    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let entries = fs::read_dir(environment::temporary_folder()).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| {
         let named = entry.file_name().to_string_lossy().starts_with("tenure.");
         named && entry.metadata().is_ok_and(|is| is.uid() == me && is.mode() & 0o077 == 0)

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tenure_host::server_record::{self, ServerRecord};
 use tenure_host::{
@@ -17,6 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::flags::{AuditFlag, AuthorizerFlag, DurabilityFlag, StoreFlag, Switch, UpFlags};
 use crate::progress::{ProgressLine, Unit};
 use crate::report::CommandError;
+use crate::{clock, environment};
 use crate::{descriptors, detach, logging, memory, node, notify, say, servers};
 
 /// How long the end may take once nobody wants to wait for it: a container that was killed may take some
@@ -160,7 +161,7 @@ impl ServerRecordGuard {
         let Some(folder) = plane.folder() else { return ServerRecordGuard(None) };
         let record = ServerRecord {
             process: std::process::id(),
-            since: SystemTime::now(),
+            since: clock::system_time(),
             url: plane.url().to_owned(),
             kubeconfig: plane.kubeconfig().to_owned(),
             folder: folder.to_owned(),
@@ -338,7 +339,7 @@ fn audit(file: Option<PathBuf>, level: Option<AuditFlag>) -> Option<AuditLog> {
 
 /// The folder that was asked for, or the usual one.
 pub(crate) fn data_dir(asked: Option<PathBuf>) -> Result<PathBuf, CommandError> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let variable = |name| environment::variable(name).filter(|value| !value.is_empty());
     // A relative XDG_DATA_HOME is to be ignored, says the specification of these variables.
     let shared = variable("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/share"));

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tenure_core::Revision;
@@ -26,6 +25,7 @@ use crate::clock;
 use crate::event_publisher::EventPublisher;
 use crate::follow::{Follower, Want};
 use crate::intent_executor;
+use crate::metrics::{ControllerMeter, ControllerMetrics};
 use crate::progress::{Load, Observer};
 use crate::queue::{Finished, WorkQueue};
 use crate::retry::MOST;
@@ -47,8 +47,7 @@ pub(crate) struct Workshop {
     controllers: Vec<&'static dyn Controller>,
     lookups: Lookups,
     queue: WorkQueue<WorkItem>,
-    /// How many times a controller panicked.
-    panics: Arc<AtomicU64>,
+    metrics: ControllerMetrics,
     /// How many keys are worked on.
     turns: usize,
     /// How many writes are under way.
@@ -125,18 +124,23 @@ impl Workshop {
         door: InternalWriter,
         controllers: Vec<&'static dyn Controller>,
         teller: Arc<EventPublisher>,
-        panics: Arc<AtomicU64>,
+        metrics: ControllerMetrics,
         collector: Option<Observer>,
     ) -> Workshop {
         let first: Vec<bool> = controllers.iter().map(|c| c.comes_first()).collect();
         let comes_first =
             move |(number, _): &WorkItem| first.get(*number).copied().unwrap_or_default();
+        let meters: Vec<ControllerMeter> =
+            controllers.iter().map(|controller| metrics.of(controller.alias())).collect();
+        let meter = move |(number, _): &WorkItem, step| {
+            meters.get(*number).into_iter().for_each(|meter| meter.step(step));
+        };
         Workshop {
             lookups: Lookups::new(door.clone(), collector),
             door,
             controllers,
-            queue: WorkQueue::new(comes_first),
-            panics,
+            queue: WorkQueue::new(comes_first).metered(meter),
+            metrics,
             turns: 0,
             writes: 0,
             memories: HashMap::new(),
@@ -148,9 +152,9 @@ impl Workshop {
     /// Forgets everything.
     fn forget(&mut self) {
         let controllers = std::mem::take(&mut self.controllers);
-        let (teller, panics) = (Arc::clone(&self.teller), Arc::clone(&self.panics));
+        let (teller, metrics) = (Arc::clone(&self.teller), self.metrics.clone());
         let collector = self.lookups.collector.take();
-        *self = Workshop::new(self.door.clone(), controllers, teller, panics, collector);
+        *self = Workshop::new(self.door.clone(), controllers, teller, metrics, collector);
     }
 
     fn has_room(&self) -> bool {
@@ -230,7 +234,7 @@ impl Workshop {
             Err(panic) => {
                 let (name, why) = (controller.name(), tenure_supervise::message(&*panic));
                 tracing::error!(controller = name, ?key, why, "a controller panicked");
-                self.panics.fetch_add(1, Ordering::Relaxed);
+                self.metrics.panics.inc();
                 let failed = Finished::Failed { within: controller.retries_within() };
                 self.queue.finish(item, failed, began.elapsed(), clock::instant());
                 return None;

@@ -72,7 +72,7 @@ impl IntentExecutor {
                 }
                 None
             }
-            Err(failure) if forgiven.contains(&failure.code) => None,
+            Err(failure) if forgiven.contains(&failure.refusal()) => None,
             Err(failure) => {
                 // What somebody else changed meanwhile is tried again with what is there then.
                 let conflict = failure.reason == "Conflict";
@@ -350,7 +350,7 @@ fn refusal(
         verb,
         resource,
         name,
-        code: failure.code,
+        why: failure.refusal(),
         reason: failure.reason.to_owned(),
         message: failure.message.clone(),
         namespace_terminating: causes

@@ -13,6 +13,10 @@
 //! Threads of its own, so that a large cascade never keeps requests waiting: one on which engines
 //! decide, and some on which the writes of controllers are made ready.
 //! Engines decide; nothing here knows a rule.
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")
+)]
 
 mod ahead;
 mod clock;
@@ -22,6 +26,7 @@ pub mod event_expiry;
 mod event_publisher;
 pub mod follow;
 mod intent_executor;
+mod metrics;
 pub mod mirror;
 mod nodes;
 mod poll_throttle;
@@ -37,7 +42,6 @@ mod view;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_core::Revision;
@@ -53,6 +57,7 @@ use collect::Collector;
 use controllers::Workshop;
 use event_expiry::EventExpiry;
 use event_publisher::EventPublisher;
+use metrics::{ControllerMetrics, DriverMetrics, QueueDepths};
 use progress::{FollowerProgress, FollowerStatus, Observer, Position};
 use retention::Retainer;
 use retention_facts::RetentionPrefixes;
@@ -167,7 +172,7 @@ pub struct Driver {
     /// How far the collector is.
     observed: Observer,
     counters: Arc<Counters>,
-    panics: Arc<AtomicU64>,
+    metrics: ControllerMetrics,
     /// The line to the collector and the one to the retention controller.
     questions: MessageChannel<collect::CollectorMessage>,
     nudges: MessageChannel<Nudge>,
@@ -184,8 +189,7 @@ pub struct Engines {
     workshop: Observer,
     expiry: Option<Observer>,
     shelves: RetentionPrefixes,
-    counters: Arc<Counters>,
-    panics: Arc<AtomicU64>,
+    metrics: DriverMetrics,
     questions: mpsc::UnboundedSender<collect::CollectorMessage>,
 }
 
@@ -201,7 +205,7 @@ impl Driver {
         let (retainer, retaining) = FollowerProgress::new(retention::NAME);
         let (workshop, working) = FollowerProgress::new(controllers::NAME);
         let (expiry, expiring) = FollowerProgress::new(event_expiry::NAME);
-        let (counters, panics) = (Arc::new(Counters::default()), Arc::new(AtomicU64::new(0)));
+        let (counters, metrics) = (Arc::new(Counters::default()), ControllerMetrics::default());
         let (questions, nudges) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let observed = collecting.clone();
         let engines = Engines {
@@ -211,8 +215,7 @@ impl Driver {
             workshop: working,
             expiry: controllers.event_life.map(|_| expiring),
             shelves: RetentionPrefixes::new(&door.kinds()),
-            counters: Arc::clone(&counters),
-            panics: Arc::clone(&panics),
+            metrics: DriverMetrics::new(&metrics, &counters),
             questions: questions.0.clone(),
         };
         let progress = [collector, retainer, workshop, expiry];
@@ -223,7 +226,7 @@ impl Driver {
             progress,
             observed,
             counters,
-            panics,
+            metrics,
             questions,
             nudges,
         };
@@ -247,7 +250,7 @@ impl Driver {
     /// Runs wherever it is polled, inside a [`tokio::task::LocalSet`], until the world stops or the end
     /// is asked for.
     pub async fn follow(self, mut stop: watch::Receiver<bool>) {
-        let Driver { door, seed, controllers, progress, observed, counters, panics, .. } = self;
+        let Driver { door, seed, controllers, progress, observed, counters, metrics, .. } = self;
         let (questions, nudges) = (self.questions, self.nudges);
         let [collecting, retaining, working, expiring] = progress;
         let world = door.world().clone();
@@ -270,7 +273,7 @@ impl Driver {
         let expires = controllers.event_life.is_some();
         let observed = controllers.collects.then_some(observed);
         let list = controllers.list;
-        let workshop = Workshop::new(door.clone(), list, Arc::clone(&teller), panics, observed);
+        let workshop = Workshop::new(door.clone(), list, Arc::clone(&teller), metrics, observed);
         let settings = tenure_retention::RetentionEngineSettings {
             draining: !controllers.retains,
             ..Default::default()
@@ -352,40 +355,14 @@ impl EngineApi for Engines {
         let Position { seen, load } = collector.position;
         let work = self.workshop.now().position.load;
         let behind = self.world.current().revision().0.saturating_sub(seen.0);
-        let mut text = format!(
-            "# HELP workqueue_depth How much waits to be done or is under way.\n\
-             # TYPE workqueue_depth gauge\n\
-             workqueue_depth{{name=\"garbage_collector_attempt_to_delete\"}} {}\n\
-             workqueue_depth{{name=\"garbage_collector_attempt_to_orphan\"}} {}\n\
-             workqueue_depth{{name=\"garbage_collector_graph_changes\"}} {behind}\n\
-             workqueue_depth{{name=\"controllers\"}} {}\n\
-             # HELP garbagecollector_controller_resources_sync_error How often the collector was \
-             refused.\n\
-             # TYPE garbagecollector_controller_resources_sync_error counter\n\
-             garbagecollector_controller_resources_sync_error_total {}\n\
-             # HELP tenure_controller_panics How often a controller panicked about one object.\n\
-             # TYPE tenure_controller_panics counter\n\
-             tenure_controller_panics_total {}\n\
-             # HELP tenure_follower_up Whether what follows the log runs.\n\
-             # TYPE tenure_follower_up gauge\n",
-            load.depth - load.orphaning,
-            load.orphaning,
-            work.depth,
-            load.refusals,
-            self.panics.load(Ordering::Relaxed),
-        );
-        for follower in self.observers() {
-            let up = u8::from(trouble(follower).is_none());
-            text += &format!("tenure_follower_up{{name=\"{}\"}} {up}\n", follower.name);
-        }
-        text += "# HELP tenure_follower_restarts How often it was started again after a panic.\n\
-                 # TYPE tenure_follower_restarts counter\n";
-        for follower in self.observers() {
-            let (name, restarts) = (follower.name, follower.now().restarts);
-            text += &format!("tenure_follower_restarts_total{{name=\"{name}\"}} {restarts}\n");
-        }
-        text += &tenure_supervise::metrics("tenure_task_restarts");
-        text + &self.counters.text()
+        let depths = QueueDepths {
+            deleting: load.depth - load.orphaning,
+            orphaning: load.orphaning,
+            behind,
+            controllers: work.depth,
+        };
+        let followers = self.observers().map(|follower| (follower, trouble(follower).is_none()));
+        self.metrics.text(depths, load.refusals, followers)
     }
 }
 

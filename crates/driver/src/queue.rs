@@ -3,7 +3,7 @@
 //! A key is at work once at a time; what wakes it meanwhile brings it back afterwards. While many keys
 //! are busy, one that had its turn has a break first: what wakes it meanwhile is done in one turn. Keys
 //! that bring to an end what others began come before those that begin more.
-//! Time comes in; nothing here waits.
+//! Time comes in; nothing here waits. The clock is read only to tell how long keys waited.
 //!
 //! ```text
 //!   wake ──► waiting ──► take ──► at work ──► finish ──► idle, or sleep until a time
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::retry::wait_after;
 
 /// With more keys than this waiting or at work, everyone has a break after a turn.
@@ -37,6 +38,25 @@ pub(crate) enum Finished {
     },
 }
 
+/// What happens to a key, for those who measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueStep {
+    /// It is to have a turn, and was not before.
+    Added,
+    /// Its turn begins.
+    Taken {
+        /// How long ago it was added.
+        waited: Duration,
+    },
+    /// Its turn has ended.
+    Finished {
+        /// How long the turn took.
+        worked: Duration,
+        /// Whether it is tried again.
+        failed: bool,
+    },
+}
+
 #[derive(Debug, Default)]
 struct KeyState {
     waiting: bool,
@@ -46,11 +66,20 @@ struct KeyState {
     woken: bool,
     failures: u32,
     sleeps_until: Option<(Instant, u64)>,
+    /// When it was first woken since its last turn began.
+    added: Option<Instant>,
+    /// When its turn began.
+    taken: Option<Instant>,
 }
+
+/// Is told what happens to keys.
+type Meter<K> = Box<dyn Fn(&K, QueueStep)>;
 
 /// A queue of keys without repetition.
 pub(crate) struct WorkQueue<K> {
     comes_first: Box<dyn Fn(&K) -> bool>,
+    /// Decides nothing.
+    meter: Meter<K>,
     first: VecDeque<K>,
     waiting: VecDeque<K>,
     states: HashMap<K, KeyState>,
@@ -71,6 +100,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub(crate) fn new(comes_first: impl Fn(&K) -> bool + 'static) -> WorkQueue<K> {
         WorkQueue {
             comes_first: Box::new(comes_first),
+            meter: Box::new(|_, _| {}),
             first: VecDeque::new(),
             waiting: VecDeque::new(),
             states: HashMap::new(),
@@ -83,9 +113,18 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
+    /// The same, and whoever measures it.
+    pub(crate) fn metered(self, meter: impl Fn(&K, QueueStep) + 'static) -> WorkQueue<K> {
+        WorkQueue { meter: Box::new(meter), ..self }
+    }
+
     /// Something concerns a key.
     pub(crate) fn wake(&mut self, key: K) {
         let state = self.states.entry(key.clone()).or_default();
+        if state.added.is_none() {
+            state.added = Some(clock::instant());
+            (self.meter)(&key, QueueStep::Added);
+        }
         if state.at_work {
             state.woken = true;
         } else if state.on_break {
@@ -115,6 +154,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let state = self.states.entry(key.clone()).or_default();
         state.waiting = false;
         state.at_work = true;
+        state.taken = Some(now);
+        let waited =
+            state.added.take().map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        (self.meter)(&key, QueueStep::Taken { waited });
         self.at_work += 1;
         if let Some(slot) = state.sleeps_until.take() {
             self.sleeping.remove(&slot);
@@ -146,6 +189,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let Some(state) = self.states.get_mut(&key) else { return };
         state.at_work = false;
         self.at_work -= 1;
+        let worked = state.taken.take().map_or(took, |at| now.saturating_duration_since(at));
+        let failed = matches!(finished, Finished::Failed { .. });
+        (self.meter)(&key, QueueStep::Finished { worked, failed });
         let was_failing = state.failures > 0;
         let wait = match finished {
             Finished::Done(wait) => {
@@ -222,6 +268,35 @@ mod tests {
         assert_eq!(queue.take(now), Some("a"));
         queue.finish("a", Finished::Done(None), Duration::ZERO, now);
         assert!(queue.is_idle() && queue.states.is_empty());
+    }
+
+    #[test]
+    fn whoever_measures_is_told_of_each_turn_once() {
+        let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let steps = std::rc::Rc::clone(&told);
+        let (queue, now) = queue();
+        let mut queue = queue.metered(move |key, step| steps.borrow_mut().push((*key, step)));
+        queue.wake("a");
+        queue.wake("a");
+        let later = now + Duration::from_secs(3600);
+        queue.take(later);
+        // Woken twice while it is at work: one more turn.
+        queue.wake("a");
+        queue.wake("a");
+        let end = later + Duration::from_secs(2);
+        queue.finish("a", FAILED, Duration::ZERO, end);
+        queue.take(end);
+        queue.finish("a", Finished::Done(None), Duration::ZERO, end);
+        let told = told.borrow();
+        let adds = told.iter().filter(|(_, step)| *step == QueueStep::Added).count();
+        assert_eq!((told.len(), adds), (6, 2), "{told:?}");
+        let worked = Duration::from_secs(2);
+        assert!(told.contains(&("a", QueueStep::Finished { worked, failed: true })), "{told:?}");
+        let waited = told.iter().find_map(|(_, step)| match step {
+            QueueStep::Taken { waited } => Some(waited.as_secs()),
+            _ => None,
+        });
+        assert!(waited.is_some_and(|seconds| (3590..=3600).contains(&seconds)), "{told:?}");
     }
 
     #[test]

@@ -11,12 +11,11 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_machinery::{Failure, Object};
+use tenure_machinery::{Failure, Object, WriteRefusal};
 use tenure_retention::{
     IntentOutcome, RetentionFinding, RetentionIntent, RetentionIssue, SubjectHolder, SubjectKey,
 };
@@ -200,9 +199,7 @@ impl Retainer {
     /// For those who measure.
     fn count_states(&self) {
         let states = self.keeper.known().engine.states();
-        for (counter, count) in self.keeper.counters.states.iter().zip(states) {
-            counter.store(count as u64, Ordering::Relaxed);
-        }
+        self.keeper.counters.count_states(states);
     }
 
     fn plan(&self) -> Vec<RetentionIntent> {
@@ -212,10 +209,8 @@ impl Retainer {
         if known.engine.due().is_some_and(|at| at <= now) {
             let begin = clock::instant();
             known.engine.plan(now, &mut intents);
-            let spent = clock::instant().duration_since(begin).as_nanos();
-            let counters = &self.keeper.counters;
-            counters.plan_nanos.fetch_add(u64::try_from(spent).unwrap_or(0), Ordering::Relaxed);
-            more(&counters.plans, 1);
+            let spent = clock::instant().duration_since(begin);
+            self.keeper.counters.plans.observe(spent.as_secs_f64());
         }
         intents
     }
@@ -279,11 +274,15 @@ impl Retainer {
                     IntentOutcome::Applied(world.current().revision())
                 }
                 Ok(InternalWriteOutcome::Moved) => IntentOutcome::Moved,
-                Err(failure) if matches!(failure.code, 404 | 409 | 422) => IntentOutcome::Moved,
-                Err(failure) => {
-                    tracing::debug!(reason = %failure.message, "an owner list was not written");
-                    IntentOutcome::Failed
-                }
+                Err(failure) => match failure.refusal() {
+                    WriteRefusal::Absent | WriteRefusal::Conflict | WriteRefusal::Invalid => {
+                        IntentOutcome::Moved
+                    }
+                    WriteRefusal::Forbidden | WriteRefusal::Busy | WriteRefusal::Failed => {
+                        tracing::debug!(reason = %failure.message, "an owner list was not written");
+                        IntentOutcome::Failed
+                    }
+                },
             };
             concluded
         })

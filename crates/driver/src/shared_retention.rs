@@ -12,9 +12,14 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry as MetricsRegistry, Unit};
 use tenure_core::Revision;
 use tenure_retention::{
     CollectionVerdict, RetentionEngine, RetentionEngineSettings, RetentionSubject, RetentionUser,
@@ -39,62 +44,84 @@ pub(crate) enum CollectionDecision {
 }
 
 /// What happened, for those who measure.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
-    pub(crate) adds: AtomicU64,
-    pub(crate) removes: AtomicU64,
-    pub(crate) collections: AtomicU64,
-    pub(crate) denials: AtomicU64,
-    pub(crate) conflicts: AtomicU64,
-    pub(crate) guesses: AtomicU64,
-    pub(crate) plans: AtomicU64,
-    pub(crate) plan_nanos: AtomicU64,
-    pub(crate) states: [AtomicU64; 6],
+    pub(crate) adds: Counter,
+    pub(crate) removes: Counter,
+    pub(crate) collections: Counter,
+    pub(crate) denials: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) guesses: Counter,
+    pub(crate) plans: Histogram,
+    states: Family<HolderStateLabels, Gauge>,
+}
+
+/// Bounds of plans, in seconds.
+const PLAN_BOUNDS: [f64; 7] = [0.000_1, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5];
+
+/// The states of a subject, as the specification numbers them.
+const STATES: [&str; 6] = ["S1", "S2", "S3", "S4", "S5", "S6"];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct HolderStateLabels {
+    state: &'static str,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        let counters = Counters {
+            adds: Counter::default(),
+            removes: Counter::default(),
+            collections: Counter::default(),
+            denials: Counter::default(),
+            conflicts: Counter::default(),
+            guesses: Counter::default(),
+            plans: Histogram::new(PLAN_BOUNDS),
+            states: Family::default(),
+        };
+        counters.count_states([0; STATES.len()]);
+        counters
+    }
 }
 
 impl Counters {
-    /// What a scraper reads.
-    pub(crate) fn text(&self) -> String {
-        let mut text = String::from(
-            "# HELP tenure_retention_subjects ConfigMaps and Secrets that opted in, by state.\n\
-             # TYPE tenure_retention_subjects gauge\n",
+    /// Shows everything under the names of the specification.
+    pub(crate) fn register(&self, registry: &mut MetricsRegistry) {
+        registry.register(
+            "tenure_retention_subjects",
+            "ConfigMaps and Secrets that opted in, by state",
+            self.states.clone(),
         );
-        for (number, count) in self.states.iter().enumerate() {
-            let (state, count) = (number + 1, count.load(Ordering::Relaxed));
-            text += &format!("tenure_retention_subjects{{state=\"S{state}\"}} {count}\n");
+        for (name, about, counter) in [
+            ("owner_adds", "Owner entries that were added", &self.adds),
+            ("owner_removes", "Owner entries that were removed", &self.removes),
+            ("collections", "Subjects that were deleted", &self.collections),
+            ("guard_denials", "Deletions that were denied", &self.denials),
+            ("patch_conflicts", "Owner lists that moved before they were written", &self.conflicts),
+            ("guessed_references", "Mentions in volume sources of no known kind", &self.guesses),
+        ] {
+            registry.register(format!("tenure_retention_{name}"), about, counter.clone());
         }
-        let counters = [
-            ("owner_adds", "Owner entries that were added.", &self.adds),
-            ("owner_removes", "Owner entries that were removed.", &self.removes),
-            ("collections", "Subjects that were deleted.", &self.collections),
-            ("guard_denials", "Deletions that were denied.", &self.denials),
-            (
-                "patch_conflicts",
-                "Owner lists that moved before they were written.",
-                &self.conflicts,
-            ),
-            ("guessed_references", "Mentions in volume sources of no known kind.", &self.guesses),
-        ];
-        for (name, help, counter) in counters {
-            let count = counter.load(Ordering::Relaxed);
-            let name = format!("tenure_retention_{name}");
-            text += &format!("# HELP {name} {help}\n# TYPE {name} counter\n{name}_total {count}\n");
-        }
-        let seconds = self.plan_nanos.load(Ordering::Relaxed) as f64 / 1e9;
-        let plans = self.plans.load(Ordering::Relaxed);
-        text += &format!(
-            "# HELP tenure_retention_plan_seconds Time spent on plans.\n\
-             # TYPE tenure_retention_plan_seconds summary\n\
-             tenure_retention_plan_seconds_sum {seconds}\n\
-             tenure_retention_plan_seconds_count {plans}\n"
+        registry.register_with_unit(
+            "tenure_retention_plan",
+            "Time spent on plans",
+            Unit::Seconds,
+            self.plans.clone(),
         );
-        text
+    }
+
+    /// Notes how many subjects are in each state.
+    pub(crate) fn count_states(&self, counts: [usize; STATES.len()]) {
+        for (state, count) in STATES.into_iter().zip(counts) {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.states.get_or_create(&HolderStateLabels { state }).set(count);
+        }
     }
 }
 
 /// Counts some more.
-pub(crate) fn more(counter: &AtomicU64, by: usize) {
-    counter.fetch_add(by as u64, Ordering::Relaxed);
+pub(crate) fn more(counter: &Counter, by: usize) {
+    counter.inc_by(by as u64);
 }
 
 /// The engine and how far it has read.

@@ -153,6 +153,14 @@ fn foreign(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, sentence)
 }
 
+/// The only randomness of this crate.
+#[expect(clippy::disallowed_methods, reason = "a name that nobody else has")]
+fn random_number() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
 /// Makes something under a new name, `prefix` with random letters.
 fn at_new_name<T>(
     folder: &Path,
@@ -160,10 +168,8 @@ fn at_new_name<T>(
     make: impl Fn(&Path) -> io::Result<T>,
 ) -> io::Result<(PathBuf, T)> {
     for _ in 0..ATTEMPTS_MAX {
-        let mut bytes = [0; 8];
-        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
         let mut name = prefix.to_owned();
-        name.push(format!(".{:016x}", u64::from_ne_bytes(bytes)));
+        name.push(format!(".{:016x}", random_number()?));
         let path = folder.join(name);
         match make(&path) {
             Ok(made) => return Ok((path, made)),

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use tenure_driver::{Controllers, Driver};
 use tenure_server::admit::{AdmissionPolicies, Downward, RetentionOptions, first_service_address};
@@ -18,12 +18,14 @@ use tenure_server::{
 };
 use tenure_supervise::keep_running;
 use tenure_token::KeySet;
+use tenure_world::WriteAvailability::Running;
 use tenure_world::{LockStep, WorldHandle, WorldOptions};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::chores;
+use crate::clock;
 use crate::config::{AuditLog, Config, Durability, LoadProgress, StorageMedium};
 use crate::error::HostStartError;
 use crate::features::Features;
@@ -78,7 +80,7 @@ enum DataLocation {
 impl ControlPlane {
     /// Starts; when this returns, `/readyz` answers 200.
     pub async fn start(config: Config) -> Result<ControlPlane, HostStartError> {
-        let begin = Instant::now();
+        let begin = clock::instant();
         let (simulated, real) = match &config.runtime {
             NodeRuntime::None => (config.nodes, 0),
             NodeRuntime::Real(_) => (0, config.nodes),
@@ -110,7 +112,7 @@ impl ControlPlane {
         let layout = Arc::clone(&kinds);
         let reading = config.reading.clone();
         let opening = tokio::task::spawn_blocking(move || {
-            let begin = Instant::now();
+            let begin = clock::instant();
             let world = world(store.as_deref(), durability, quota, layout, feeds, reading)?;
             let (state, ms) = (world.current(), begin.elapsed().as_millis());
             let (objects, bytes, revision) = (state.len(), state.bytes(), state.revision());
@@ -204,7 +206,7 @@ impl ControlPlane {
 
     /// A new certificate and key by which the server knows somebody as this user in these groups.
     pub fn user(&self, name: &str, groups: &[&str]) -> Result<CertificateKeyPair, PkiError> {
-        self.pki.user(name, groups, SystemTime::now())
+        self.pki.user(name, groups, clock::system_time())
     }
 
     /// The text of a kubeconfig for whoever bears this certificate.
@@ -223,6 +225,12 @@ impl ControlPlane {
     /// should be stopped, and started again by whoever looks after it.
     pub async fn failed(&self) -> String {
         self.failures.first().await
+    }
+
+    /// Has the thread `sequencer` or `dispatcher` panic at its next turn, so that a test sees what becomes of it.
+    #[doc(hidden)]
+    pub fn plant_panic(&self, thread: &'static str) {
+        self.world.plant_panic(thread);
     }
 
     /// How many pods of its own nodes have a container that runs.
@@ -375,6 +383,7 @@ impl ServerParts {
             limits: config.limits,
         })
         .await?;
+        show_features(&api, &config.features);
         let dialer = Arc::new(HostDialer::new(&pki)?);
         let wanted = nodes_wanted(&config, place, &url, address.ip(), kubeconfig);
         // Before anybody follows, so that requests that were left unanswered are answered.
@@ -446,6 +455,13 @@ impl std::fmt::Debug for ControlPlane {
             .field("url", &self.url)
             .field("kubeconfig", &self.kubeconfig)
             .finish_non_exhaustive()
+    }
+}
+
+/// Lets whoever measures see which features are on.
+fn show_features(api: &ApiServer, features: &Features) {
+    for (feature, on) in features.each() {
+        api.show_feature(feature.name, feature.usual, on);
     }
 }
 
@@ -523,10 +539,13 @@ fn followers(
         Driver::new(InternalWriter::new(Arc::clone(api)), api.draw_seed(), controllers);
     api.put_engines(engines);
     let (stopping, stopped, failures) = (stop.clone(), stop.clone(), failures.clone());
+    let source = world.clone();
     let driving = tokio::task::spawn_blocking(move || driver.run(stopping));
     followers.spawn(async move {
         let ended = driving.await;
-        if *stopped.borrow() {
+        // Nothing is left to follow where no writes are taken any more; the world says why itself.
+        let idle = matches!(ended, Ok(Ok(()))) && !matches!(source.status(), Running);
+        if idle || *stopped.borrow() {
             return;
         }
         failures.report(match ended {
@@ -678,7 +697,7 @@ impl DataLocation {
         let hostname = pki::hostname();
         let service = IpAddr::V4(first_service_address());
         let names = pki::serving_names(config.listen.ip(), service, hostname.as_deref());
-        let now = SystemTime::now();
+        let now = clock::system_time();
         Ok(match self {
             DataLocation::Kept(folder) => Pki::in_folder(&folder.pki(), &names, now)?,
             DataLocation::Temporary(_) => Pki::in_memory(&names, now)?,

@@ -133,6 +133,15 @@ impl FeatureError {
 }
 
 impl Features {
+    /// Every feature, and whether it is on.
+    pub fn each(&self) -> impl Iterator<Item = (&'static Feature, bool)> {
+        FEATURES.iter().map(|feature| {
+            let mut with = *self;
+            (feature.set)(&mut with, true);
+            (feature, with == *self)
+        })
+    }
+
     /// Reads words such as `ControllersAsOwners=false`; the last one about a feature decides.
     ///
     /// # Errors
@@ -166,6 +175,19 @@ mod tests {
         assert_eq!(on("ControllersAsOwners=false"), Ok(false));
         assert_eq!(on("ControllersAsOwners=False"), Ok(false));
         assert_eq!(on("ControllersAsOwners=false,ControllersAsOwners=true"), Ok(true));
+    }
+
+    #[test]
+    fn each_feature_is_on_or_off_as_the_words_say() {
+        for feature in FEATURES {
+            for on in [true, false] {
+                let features = Features::read([format!("{}={on}", feature.name).as_str()]).unwrap();
+                for (other, state) in features.each() {
+                    let expected = if other.name == feature.name { on } else { other.usual };
+                    assert_eq!(state, expected, "{} with {}={on}", other.name, feature.name);
+                }
+            }
+        }
     }
 
     #[test]

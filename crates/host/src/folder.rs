@@ -17,6 +17,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::clock;
 use crate::error::HostStartError;
 
 /// How long a start waits for somebody who only looks whether the folder is used.
@@ -102,7 +103,7 @@ impl LockedDataFolder {
                 // Somebody may only be looking, which takes no time.
                 Err(TryLockError::WouldBlock) if times < LOOKED_AT_TIMES => {
                     times += 1;
-                    std::thread::sleep(LOOKED_AT);
+                    clock::block_for(LOOKED_AT);
                 }
                 Err(TryLockError::WouldBlock) => {
                     let holder = read_holder(&mut file);
@@ -164,7 +165,7 @@ pub fn sweep_left() {
     // What is not removed today is removed by the next start.
     let _ = sweeping.spawn(move || {
         // By the name that the kernel has for it, which lists mounts by that.
-        if let Ok(parent) = fs::canonicalize(std::env::temp_dir()) {
+        if let Ok(parent) = fs::canonicalize(temporary_folder()) {
             sweep(&parent, owner);
         }
     });
@@ -188,6 +189,15 @@ fn close_if_empty(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The system's place for temporary files.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this crate that reads the environment"
+)]
+fn temporary_folder() -> PathBuf {
+    std::env::temp_dir()
+}
+
 /// What temporary folders are called, before a dot and a name of their own.
 const TEMPORARY: &str = "tenure";
 
@@ -204,7 +214,7 @@ impl TemporaryFolder {
     /// user left, beside whatever comes next.
     pub fn new() -> io::Result<TemporaryFolder> {
         // By the name that the kernel has for it, which lists mounts by that.
-        let parent = fs::canonicalize(std::env::temp_dir())?;
+        let parent = fs::canonicalize(temporary_folder())?;
         let folder = TemporaryFolder::new_in(&parent)?;
         sweep_left();
         Ok(folder)

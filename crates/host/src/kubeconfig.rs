@@ -11,11 +11,12 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use entries::{CONTEXT, KubeconfigEntries, render};
 use entries::{EntryRemoval, NotAKubeconfig};
 
+use crate::clock;
 use crate::folder;
 
 /// How long another program may take to write the file; kubectl needs a moment.
@@ -193,7 +194,7 @@ impl Lock {
         let mut name = target.as_os_str().to_owned();
         name.push(".lock");
         let path = PathBuf::from(name);
-        let begin = Instant::now();
+        let begin = clock::instant();
         loop {
             match tenure_files::create_new(&path) {
                 Ok(mut file) => {
@@ -203,7 +204,7 @@ impl Lock {
                 }
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 Err(_) if begin.elapsed() < LOCK_WAIT && !is_left_behind(&path) => {
-                    std::thread::sleep(LOCK_LOOK);
+                    clock::block_for(LOCK_LOOK);
                 }
                 Err(_) => {
                     tracing::warn!(path = %path.display(), "a lock that nobody holds is removed");
@@ -234,6 +235,7 @@ mod tests {
     //! Rules of spec/api-server.md.
 
     use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Instant;
 
     use super::*;
 

@@ -6,8 +6,13 @@
 //! ```
 //!
 //! Start with [`ControlPlane::start`]; [`Config::ephemeral`] gives one that leaves nothing behind.
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")
+)]
 
 mod chores;
+mod clock;
 pub mod config;
 pub mod control_plane;
 pub mod error;

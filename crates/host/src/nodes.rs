@@ -11,7 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tenure_machinery::Object;
 use tenure_node::pods::Pods;
@@ -21,6 +21,7 @@ use tenure_server::connect::{Connecting, Dialer, NODE_CLIENT, NodeDialer};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::clock;
 use crate::pki::{CertificateKeyPair, Pki, PkiError};
 
 /// Bytes that may be under way between server and node.
@@ -74,7 +75,7 @@ impl HostDialer {
     /// A dialer that shows itself to nodes elsewhere by a certificate of its own, which is good for nodes
     /// and for nothing else (R133b).
     pub(crate) fn new(pki: &Pki) -> Result<HostDialer, PkiError> {
-        let pair = pki.user(NODE_CLIENT, &[], SystemTime::now())?;
+        let pair = pki.user(NODE_CLIENT, &[], clock::system_time())?;
         let shown = pair.certificate().zip(pair.key()).zip(pki.authority.certificate());
         let elsewhere = shown.and_then(|((chain, key), authority)| {
             NodeDialer::new(vec![chain], key, authority).ok()
@@ -151,8 +152,8 @@ impl Nodes {
         for number in 1..=wanted.count {
             let name = node_name(number);
             let user = format!("system:node:{name}");
-            let pair = pki.user(&user, &["system:nodes"], SystemTime::now())?;
-            let serving = pki.node_serving(&name, SystemTime::now())?;
+            let pair = pki.user(&user, &["system:nodes"], clock::system_time())?;
+            let serving = pki.node_serving(&name, clock::system_time())?;
             settings.push(NodeSettings {
                 serving: Some((serving.certificate_pem, serving.key_pem)),
                 ..node(&wanted, &name, &pki.authority, &pair)
@@ -262,6 +263,7 @@ mod tests {
     //! Rules of spec/downward-api.md.
     use std::collections::BTreeSet;
     use std::net::SocketAddr;
+    use std::time::SystemTime;
 
     use serde_json::json;
     use tokio::net::TcpListener;

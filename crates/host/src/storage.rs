@@ -15,6 +15,7 @@ pub use tenure_store::file::ProgressCallback;
 use tenure_store::{FileLog, FileOptions, Log, LogOpenError, MemoryLog, RestoreError};
 use tenure_world::Received;
 
+use crate::clock;
 use crate::config::Durability;
 use crate::error::HostStartError;
 use crate::folder::LockedDataFolder;
@@ -140,7 +141,7 @@ pub fn settle(folder: &LockedDataFolder) -> Result<(), StorageError> {
 }
 
 fn swap(folder: &LockedDataFolder) -> Swap<'_> {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
+    let now = clock::timestamp().strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
     Swap::new(folder.path(), folder.store(), now)
 }
 

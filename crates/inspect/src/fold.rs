@@ -7,9 +7,9 @@ use crate::facts::ObjectIdentity;
 use crate::tree::{Folded, Tree, TreeRow};
 
 /// How many siblings that are alike are all shown.
-const SHOWN_MAX: usize = 4;
+pub(crate) const SHOWN_MAX: usize = 4;
 /// How many are shown where there are more.
-const SHOWN: usize = 2;
+pub(crate) const SHOWN: usize = 2;
 
 impl Tree {
     /// The same tree with siblings that are alike counted: of the same kind, in the same state, with

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::clock;
 use crate::connect::ReadError;
 use crate::facts::UnreadableKind;
 use crate::ownership_analysis::shared;
@@ -67,7 +67,7 @@ impl ClusterReader {
             seen,
             unread,
             partial,
-            now: Timestamp::now(),
+            now: clock::timestamp(),
         };
         Ok(UnusedReport::new(subjects, inventory))
     }

@@ -10,6 +10,7 @@
 
 pub mod access;
 mod audit;
+mod clock;
 mod connect;
 mod facts;
 mod finding;

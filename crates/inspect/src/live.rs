@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::clock;
 use crate::connect::ReadError;
 use crate::facts::{ClusterSnapshot, UnreadableKind};
 use crate::meta::ObjectMetadata;
@@ -90,7 +90,7 @@ impl LiveCluster {
                 Err(why) => unread.push(UnreadableKind::new(served.qualified(), why.as_str())),
             }
         }
-        let now = Timestamp::now();
+        let now = clock::timestamp();
         let mut facts = ClusterSnapshot { kinds: self.kinds.clone(), objects, unread, now };
         self.reader.confirm(&mut facts).await;
         facts

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use http::Request;
 use http::header::ACCEPT;
-use jiff::Timestamp;
 use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::clock;
 use crate::connect::ReadError;
 use crate::facts::{ClusterSnapshot, ObservedObject, UnreadableKind};
 use crate::meta::ObjectMetadata;
@@ -134,7 +134,7 @@ impl ClusterReader {
                 Err(error) => unread.push(UnreadableKind::new(served.qualified(), said(&error))),
             }
         }
-        let mut facts = ClusterSnapshot { kinds, objects, unread, now: Timestamp::now() };
+        let mut facts = ClusterSnapshot { kinds, objects, unread, now: clock::timestamp() };
         self.confirm(&mut facts).await;
         Ok(facts)
     }

@@ -315,7 +315,7 @@ fn validate_annotations(policy: &str, spec: &Object, errors: &mut Errors) {
 fn validate_params(params: &Object, path: &Path<'_>, errors: &mut Errors) {
     let (name, selector) = (text(params, "name"), params.map_at(&["selector"]));
     let why = "name and selector are mutually exclusive";
-    if let Some(why) = (!name.is_empty()).then(|| name::path_segment(name)).flatten() {
+    for why in name::path_segment_faults(name) {
         errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
     }
     if !name.is_empty() && selector.is_some() {

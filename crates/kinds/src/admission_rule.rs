@@ -66,7 +66,7 @@ pub(crate) fn validate_operations(
 fn validate_names(rule: &Object, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = Vec::new();
     for (index, given) in texts(rule, "resourceNames").into_iter().enumerate() {
-        if let Some(why) = name::path_segment(given) {
+        for why in name::path_segment_faults(given) {
             errors.invalid(&path.index(index), format_args!("{given:?}"), why);
         }
         if seen.contains(&given) {

@@ -1,8 +1,11 @@
 //! APIService as stored; proxying to the service it names is not done here.
 
 use serde_json::json;
-use tenure_machinery::validate::text;
+use tenure_machinery::kind::MetadataTurn;
+use tenure_machinery::meta::validate_meta_again;
+use tenure_machinery::validate::{port_number, text};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::text::dns_subdomain;
 
 use crate::stored::{keep, member, set_status, spec};
 
@@ -35,37 +38,74 @@ impl Rules for ApiServiceRules {
         keep(object, old, "status");
     }
 
+    /// The name is looked at before the rest of the metadata.
+    fn metadata_turn(&self) -> MetadataTurn {
+        MetadataTurn::Second
+    }
+
     fn validate(&self, object: &Object, errors: &mut Errors) {
-        let path = Path::Root.field("spec");
-        let spec = spec(object);
-        let (group, version) = (text(spec, "group"), text(spec, "version"));
-        if object.name() != format!("{version}.{group}") {
+        let (name, spec) = (object.name(), spec(object));
+        // A name that is none is told of with the metadata.
+        let is_name = !name.is_empty() && name::path_segment(name).is_none();
+        if is_name && name != format!("{}.{}", text(spec, "version"), text(spec, "group")) {
             let meta = Path::Root.field("metadata");
             let why = "must be spec.version, a dot, and spec.group";
-            errors.invalid(&meta.field("name"), format_args!("{:?}", object.name()), why);
+            errors.invalid(&meta.field("name"), format_args!("{name:?}"), why);
         }
-        if let Some(why) = name::dns_1035_label(version) {
-            errors.invalid(&path.field("version"), format_args!("{version:?}"), why);
+    }
+
+    fn validate_update(&self, object: &Object, _old: &Object, errors: &mut Errors) {
+        // Upstream looks at a changed one as at a new one, all of its metadata included.
+        validate_meta_again(object, errors);
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        validate_spec(spec(object), &Path::Root.field("spec"), errors);
+    }
+}
+
+fn validate_spec(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
+    let (group, version) = (text(spec, "group"), text(spec, "version"));
+    if !group.is_empty() {
+        dns_subdomain(group, &path.field("group"), errors);
+    } else if version != "v1" {
+        errors.required(&path.field("group"), "only v1 is served without a group");
+    }
+    if let Some(why) = name::dns_1035_label(version) {
+        errors.invalid(&path.field("version"), format_args!("{version:?}"), why);
+    }
+    for (member, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1_000)] {
+        let value = spec.int_at(&[member]).unwrap_or_default();
+        if !(1..=most).contains(&value) {
+            let why = format!("must be between 1 and {most}");
+            errors.invalid(&path.field(member), value, &why);
         }
-        for (member, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1_000)] {
-            let value = spec.int_at(&[member]).unwrap_or_default();
-            if !(1..=most).contains(&value) {
-                let why = format!("must be between 1 and {most}");
-                errors.invalid(&path.field(member), value, &why);
-            }
+    }
+    let bundle = !text(spec, "caBundle").is_empty();
+    let unchecked = spec.bool_at(&["insecureSkipTLSVerify"]) == Some(true);
+    let Some(service) = spec.map_at(&["service"]) else {
+        let why = "has no meaning without a service";
+        if bundle {
+            errors.invalid(&path.field("caBundle"), "a bundle", why);
         }
-        let Some(service) = spec.map_at(&["service"]) else { return };
-        let place = path.field("service");
-        for member in ["namespace", "name"] {
-            if text(service, member).is_empty() {
-                errors.required(&place.field(member), "");
-            }
-        }
-        let bundle = !text(spec, "caBundle").is_empty();
-        if spec.bool_at(&["insecureSkipTLSVerify"]) == Some(true) && bundle {
-            let why = "has no meaning with a caBundle";
+        if unchecked {
             errors.invalid(&path.field("insecureSkipTLSVerify"), true, why);
         }
+        return;
+    };
+    let place = path.field("service");
+    for member in ["namespace", "name"] {
+        if text(service, member).is_empty() {
+            errors.required(&place.field(member), "");
+        }
+    }
+    let port = service.int_at(&["port"]).unwrap_or_default();
+    if let Some(why) = port_number(port) {
+        errors.invalid(&place.field("port"), port, why);
+    }
+    if unchecked && bundle {
+        let why = "has no meaning with a caBundle";
+        errors.invalid(&path.field("insecureSkipTLSVerify"), true, why);
     }
 }
 
@@ -74,7 +114,10 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{created, faults, row};
+    use tenure_machinery::Errors;
+    use tenure_machinery::meta::validate_meta_update;
+
+    use crate::check::{created, faults, row, update_faults};
 
     #[test]
     fn r136_api_service() {
@@ -90,6 +133,52 @@ mod tests {
                 "spec.groupPriorityMinimum FieldValueInvalid",
                 "spec.versionPriority FieldValueInvalid",
             ]
+        );
+    }
+
+    #[test]
+    fn r136_what_an_api_service_calls() {
+        let kind = row("apiregistration.k8s.io", "APIService");
+        let of = |name: &str, rest: serde_json::Value| {
+            let mut spec = json!({"groupPriorityMinimum": 1, "versionPriority": 1});
+            spec.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            faults(&kind, json!({"metadata": {"name": name}, "spec": spec}))
+        };
+        assert!(of("v1.", json!({"version": "v1"})).is_empty());
+        assert_eq!(of("v2.", json!({"version": "v2"})), ["spec.group FieldValueRequired"]);
+        assert_eq!(
+            of(
+                "v1.A",
+                json!({"version": "v1", "group": "A", "caBundle": "eA==",
+                "insecureSkipTLSVerify": true})
+            ),
+            [
+                "spec.group FieldValueInvalid",
+                "spec.caBundle FieldValueInvalid",
+                "spec.insecureSkipTLSVerify FieldValueInvalid",
+            ]
+        );
+        assert_eq!(
+            of("v1.a", json!({"version": "v1", "group": "a", "service": {"port": 0, "name": "s"}})),
+            ["spec.service.namespace FieldValueRequired", "spec.service.port FieldValueInvalid"]
+        );
+    }
+
+    #[test]
+    fn r60_bad_labels_of_a_changed_api_service_are_told_four_times() {
+        let kind = row("apiregistration.k8s.io", "APIService");
+        let of = |group: &str, labels: serde_json::Value| {
+            json!({"metadata": {"name": "v1.a", "labels": labels}, "spec": {"group": group,
+                "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}})
+        };
+        let (new, old) = (of("b", json!({"a": "b d"})), of("a", json!({})));
+        let object = |value: &serde_json::Value| value.as_object().unwrap().clone();
+        let mut errors = Errors::new();
+        validate_meta_update(&object(&new), &object(&old), &kind, &mut errors);
+        assert_eq!(errors.causes().len(), 3);
+        assert_eq!(
+            update_faults(&kind, old, new),
+            ["metadata.name FieldValueInvalid", "metadata.labels FieldValueInvalid"]
         );
     }
 }

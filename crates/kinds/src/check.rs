@@ -22,7 +22,10 @@ fn object(value: Value) -> Object {
     object
 }
 
-fn listed(errors: &Errors) -> Vec<String> {
+fn listed(kind: &Kind, mut errors: Errors) -> Vec<String> {
+    if kind.tells_once() {
+        errors.dedupe();
+    }
     errors.causes().iter().map(|c| format!("{} {}", c.field, c.reason.as_str())).collect()
 }
 
@@ -44,8 +47,11 @@ pub(crate) fn faults(kind: &Kind, body: Value) -> Vec<String> {
     kind.rules.default(&mut object);
     kind.rules.prepare_create(&mut object, &cx());
     let mut errors = Errors::new();
-    kind.validate_new(&object, &mut errors);
-    listed(&errors)
+    kind.rules.validate_alone(&object, None, &mut errors);
+    if errors.is_empty() {
+        kind.validate_new(&object, &mut errors);
+    }
+    listed(kind, errors)
 }
 
 /// What a change finds wrong; `old` is created first.
@@ -57,8 +63,11 @@ pub(crate) fn update_faults(kind: &Kind, old: Value, new: Value) -> Vec<String> 
     kind.rules.default(&mut new);
     kind.rules.prepare_update(&mut new, &old, &cx());
     let mut errors = Errors::new();
-    kind.validate_change(&new, &old, &mut errors);
-    listed(&errors)
+    kind.rules.validate_alone(&new, Some(&old), &mut errors);
+    if errors.is_empty() {
+        kind.validate_change(&new, &old, &mut errors);
+    }
+    listed(kind, errors)
 }
 
 /// The object after an update, without metadata.

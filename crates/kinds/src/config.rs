@@ -150,7 +150,7 @@ fn validate_json(data: &Object, key: &str, path: &Path<'_>, errors: &mut Errors)
 }
 
 fn validate_key(key: &str, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(why) = name::config_key(key) {
+    for why in name::config_key_faults(key) {
         errors.invalid(&path.key(key), format_args!("{key:?}"), why);
     }
 }
@@ -271,6 +271,25 @@ mod tests {
         ];
         for (body, expected) in cases {
             assert_eq!(faults(&kind, body), expected);
+        }
+    }
+
+    #[test]
+    fn r136_every_fault_of_a_key_is_a_cause() {
+        for (key, count) in [
+            ("k_1.X-", 0),
+            ("a b", 1),
+            (".", 1),
+            ("..", 1),
+            ("../x", 2),
+            ("...", 1),
+            (&*"x".repeat(254), 1),
+            (&*" ".repeat(254), 2),
+        ] {
+            for kind in ["ConfigMap", "Secret"] {
+                let told = faults(&row("", kind), json!({"data": {key: ""}}));
+                assert_eq!(told, vec![format!("data[{key}] FieldValueInvalid"); count], "{kind}");
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! EndpointSlice: endpoints of one address family, with bounds.
 
 use serde_json::json;
+use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{
-    ip, objects, objects_mut, published_ip_faults, text, validate_frozen, validate_labels,
+    ip, objects, objects_mut, published_ip_faults, same, text, validate_frozen, validate_labels,
     validate_one_of,
 };
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
@@ -36,26 +37,71 @@ impl Rules for EndpointSliceRules {
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
-        let family = text(object, "addressType");
-        if family.is_empty() {
-            errors.required(&Path::Root.field("addressType"), "");
-        } else {
-            validate_one_of(object, "addressType", FAMILIES, &Path::Root, errors);
-        }
         validate_ports(object, errors);
-        let list = Path::Root.field("endpoints");
-        let count = object.list_at(&["endpoints"]).len();
-        if count > ENDPOINTS_MAX {
-            errors.too_many(&list, count, ENDPOINTS_MAX);
-            return;
-        }
-        for (index, endpoint) in objects(object, "endpoints") {
-            validate_endpoint(endpoint, family, &list.index(index), errors);
-        }
+        validate_endpoints(object, errors);
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        validate_family(object, errors);
+        validate_counts(object, errors);
+    }
+
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::Only
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        // Of a family that changed the types say no more than that, so the code says whether it is one.
+        if !text(object, "addressType").is_empty() {
+            validate_family(object, errors);
+        }
+        validate_ports(object, errors);
+        if !same(object.get("endpoints"), old.get("endpoints")) {
+            validate_endpoints(object, errors);
+        }
+    }
+
+    fn validate_update_last(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        if text(object, "addressType").is_empty() {
+            validate_family(object, errors);
+        }
         validate_frozen(object, old, "addressType", &Path::Root, errors);
+        if !same(object.get("endpoints"), old.get("endpoints")) {
+            validate_counts(object, errors);
+        }
+    }
+}
+
+fn validate_family(object: &Object, errors: &mut Errors) {
+    if text(object, "addressType").is_empty() {
+        errors.required(&Path::Root.field("addressType"), "");
+    } else {
+        validate_one_of(object, "addressType", FAMILIES, &Path::Root, errors);
+    }
+}
+
+fn validate_endpoints(object: &Object, errors: &mut Errors) {
+    let list = Path::Root.field("endpoints");
+    let count = object.list_at(&["endpoints"]).len();
+    if count > ENDPOINTS_MAX {
+        return errors.too_many(&list, count, ENDPOINTS_MAX);
+    }
+    let family = text(object, "addressType");
+    for (index, endpoint) in objects(object, "endpoints") {
+        validate_endpoint(endpoint, family, &list.index(index), errors);
+    }
+}
+
+/// How many addresses each endpoint has.
+fn validate_counts(object: &Object, errors: &mut Errors) {
+    let list = Path::Root.field("endpoints");
+    for (index, endpoint) in objects(object, "endpoints") {
+        let place = list.index(index);
+        match endpoint.list_at(&["addresses"]).len() {
+            0 => errors.required(&place.field("addresses"), "needs at least one address"),
+            1..=ADDRESSES_MAX => {}
+            many => errors.too_many(&place.field("addresses"), many, ADDRESSES_MAX),
+        }
     }
 }
 
@@ -89,13 +135,7 @@ fn validate_ports(object: &Object, errors: &mut Errors) {
 
 fn validate_endpoint(endpoint: &Object, family: &str, path: &Path<'_>, errors: &mut Errors) {
     let list = path.field("addresses");
-    let addresses = texts(endpoint, "addresses");
-    if addresses.is_empty() {
-        errors.required(&list, "needs at least one address");
-    } else if addresses.len() > ADDRESSES_MAX {
-        errors.too_many(&list, addresses.len(), ADDRESSES_MAX);
-    }
-    for (index, address) in addresses.iter().enumerate() {
+    for (index, address) in texts(endpoint, "addresses").iter().enumerate() {
         validate_address(address, family, &list, index, errors);
     }
     if let Some(node) = endpoint.str_at(&["nodeName"])
@@ -227,5 +267,30 @@ mod tests {
             update_faults(&kind, good, json!({"addressType": "IPv6", "endpoints": []})),
             ["addressType FieldValueInvalid"]
         );
+    }
+
+    #[test]
+    fn r136_what_the_types_of_a_slice_say_comes_last() {
+        let kind = row("discovery.k8s.io", "EndpointSlice");
+        let bad = json!({"addressType": "Other", "endpoints": [{"hostname": "A"}],
+            "ports": [{"name": "A"}]});
+        let written =
+            ["ports[0].name FieldValueInvalid", "endpoints[0].hostname FieldValueInvalid"];
+        let counted = "endpoints[0].addresses FieldValueRequired";
+        let unknown = "addressType FieldValueNotSupported";
+        assert_eq!(faults(&kind, bad.clone()), [&written[..], &[unknown, counted]].concat());
+        let old = json!({"addressType": "IPv4", "endpoints": []});
+        assert_eq!(
+            update_faults(&kind, old.clone(), bad.clone()),
+            [&[unknown], &written[..], &["addressType FieldValueInvalid", counted]].concat()
+        );
+        assert_eq!(
+            update_faults(&kind, old, json!({"endpoints": []})),
+            ["addressType FieldValueRequired", "addressType FieldValueInvalid"]
+        );
+        // What was written before there was a rule stays.
+        let mut ported = bad.clone();
+        ported["ports"] = json!([]);
+        assert_eq!(update_faults(&kind, bad, ported), [unknown]);
     }
 }

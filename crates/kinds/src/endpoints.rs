@@ -77,15 +77,15 @@ fn validate_address(address: &Object, path: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&path.field("ip"), format_args!("{value:?}"), "must be an IP address");
     }
     let hostname = text(address, "hostname");
-    if !hostname.is_empty()
-        && let Some(why) = name::dns_label(hostname)
-    {
-        errors.invalid(&path.field("hostname"), format_args!("{hostname:?}"), why);
+    if !hostname.is_empty() {
+        for why in name::dns_label_faults(hostname) {
+            errors.invalid(&path.field("hostname"), format_args!("{hostname:?}"), why);
+        }
     }
-    if let Some(node) = address.str_at(&["nodeName"])
-        && let Some(why) = name::dns_subdomain(node)
-    {
-        errors.invalid(&path.field("nodeName"), format_args!("{node:?}"), why);
+    if let Some(node) = address.str_at(&["nodeName"]) {
+        for why in name::dns_subdomain_faults(node) {
+            errors.invalid(&path.field("nodeName"), format_args!("{node:?}"), why);
+        }
     }
     for why in parsed.map(published_ip_faults).unwrap_or_default() {
         errors.invalid(&path.field("ip"), format_args!("{value:?}"), why);
@@ -98,8 +98,10 @@ fn validate_port(port: &Object, named: bool, path: &Path<'_>, errors: &mut Error
         if named {
             errors.required(&path.field("name"), "");
         }
-    } else if let Some(why) = name::dns_label(name) {
-        errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
+    } else {
+        for why in name::dns_label_faults(name) {
+            errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
+        }
     }
     let number = port.int_at(&["port"]).unwrap_or_default();
     if let Some(why) = port_number(number) {

@@ -6,6 +6,7 @@ use tenure_machinery::validate::{
     ip, objects, port_name, port_number, text, validate_frozen, validate_one_of,
 };
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::text::{dns_label, dns_subdomain};
 
 use crate::address_warning::balancer_warnings;
 use crate::stored::{is_status_write, keep, member, set_status, spec, texts};
@@ -19,6 +20,8 @@ const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 const PATH_PARTS: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const CONTROLLER_BYTES_MAX: usize = 250;
+/// What the path of a controller has besides letters and digits.
+const PATH_SIGNS: &[u8] = b"/-._~%!$&'()*+,;=:";
 
 impl Rules for IngressRules {
     fn prepare_create(&self, object: &mut Object, _cx: &Cx) {
@@ -83,33 +86,20 @@ impl Rules for IngressClassRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
         let spec = spec(object);
-        let controller = text(spec, "controller");
-        if controller.len() > CONTROLLER_BYTES_MAX {
-            errors.too_long(&path.field("controller"), CONTROLLER_BYTES_MAX);
+        validate_controller(text(spec, "controller"), &path.field("controller"), errors);
+        if let Some(parameters) = spec.map_at(&["parameters"]) {
+            validate_parameters(parameters, &path.field("parameters"), errors);
         }
-        if controller.is_empty() {
-            errors.required(&path.field("controller"), "");
-        } else {
-            let domain = controller.split_once('/').map_or("", |(domain, _)| domain);
-            if name::dns_subdomain(domain).is_some() {
-                let why = "must be a domain and a path, such as example.com/name";
-                errors.invalid(&path.field("controller"), format_args!("{controller:?}"), why);
-            }
-        }
-        let Some(parameters) = spec.map_at(&["parameters"]) else { return };
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        let Some(parameters) = spec(object).map_at(&["parameters"]) else { return };
+        let path = Path::Root.field("spec");
         let place = path.field("parameters");
         for member in ["kind", "name"] {
             if text(parameters, member).is_empty() {
                 errors.required(&place.field(member), "");
             }
-        }
-        validate_one_of(parameters, "scope", &["Cluster", "Namespace"], &place, errors);
-        match (text(parameters, "scope"), text(parameters, "namespace")) {
-            ("Namespace", "") => errors.required(&place.field("namespace"), ""),
-            ("Cluster", namespace) if !namespace.is_empty() => {
-                errors.forbidden(&place.field("namespace"), "has no meaning in scope Cluster");
-            }
-            _ => {}
         }
     }
 
@@ -120,6 +110,46 @@ impl Rules for IngressClassRules {
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
         validate_frozen(spec(object), spec(old), "controller", &path, errors);
+    }
+}
+
+/// A domain, a slash and a path.
+fn validate_controller(given: &str, path: &Path<'_>, errors: &mut Errors) {
+    if given.len() > CONTROLLER_BYTES_MAX {
+        errors.too_long(path, CONTROLLER_BYTES_MAX);
+    }
+    if given.is_empty() {
+        return errors.required(path, "");
+    }
+    let (domain, rest) = given.split_once('/').unwrap_or((given, ""));
+    if domain.is_empty() || rest.is_empty() {
+        let why = "must be a domain and a path, such as example.com/name";
+        return errors.invalid(path, format_args!("{given:?}"), why);
+    }
+    dns_subdomain(domain, path, errors);
+    if !rest.bytes().all(|b| b.is_ascii_alphanumeric() || PATH_SIGNS.contains(&b)) {
+        errors.invalid(path, format_args!("{rest:?}"), "has letters that paths do not have");
+    }
+}
+
+fn validate_parameters(parameters: &Object, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(group) = parameters.str_at(&["apiGroup"]) {
+        dns_subdomain(group, &path.field("apiGroup"), errors);
+    }
+    for member in ["kind", "name"] {
+        let given = text(parameters, member);
+        for why in name::path_segment_faults(given) {
+            errors.invalid(&path.field(member), format_args!("{given:?}"), why);
+        }
+    }
+    validate_one_of(parameters, "scope", &["Cluster", "Namespace"], path, errors);
+    match (text(parameters, "scope"), parameters.str_at(&["namespace"])) {
+        ("Namespace", None) => errors.required(&path.field("namespace"), ""),
+        ("Namespace", Some(name)) => dns_label(name, &path.field("namespace"), errors),
+        ("Cluster", Some(_)) => {
+            errors.forbidden(&path.field("namespace"), "has no meaning in scope Cluster");
+        }
+        _ => {}
     }
 }
 
@@ -268,6 +298,45 @@ mod tests {
             update_faults(&kind, class("example.com/c"), class("example.com/d")),
             ["spec.controller FieldValueInvalid"]
         );
+    }
+
+    #[test]
+    fn r136_what_an_ingress_class_is_given() {
+        let kind = row(GROUP, "IngressClass");
+        let of = |parameters: Value| {
+            let spec = json!({"controller": "example.com/c", "parameters": parameters});
+            let found = faults(&kind, json!({"spec": spec}));
+            let short = found.iter().map(|cause| cause.replace("spec.parameters.", ""));
+            short.map(|cause| cause.replace(" FieldValue", " ")).collect::<Vec<_>>()
+        };
+        assert!(of(json!({"apiGroup": "example.com", "kind": "K", "name": "n"})).is_empty());
+        assert_eq!(
+            of(json!({"apiGroup": "", "kind": "a/b%", "namespace": "n"})),
+            [
+                "apiGroup Invalid",
+                "kind Invalid",
+                "kind Invalid",
+                "namespace Forbidden",
+                "name Required",
+            ]
+        );
+        let inside = |namespace: Value| {
+            let mut parameters = json!({"kind": "K", "name": "..", "scope": "Namespace"});
+            parameters.as_object_mut().unwrap().extend(namespace.as_object().unwrap().clone());
+            of(parameters)
+        };
+        assert_eq!(inside(json!({})), ["name Invalid", "namespace Required"]);
+        assert_eq!(inside(json!({"namespace": "A.b"})), ["name Invalid", "namespace Invalid"]);
+        for (controller, reasons) in [
+            ("example.com/a b", vec!["Invalid"]),
+            ("example.com/", vec!["Invalid"]),
+            ("A/b", vec!["Invalid"]),
+            ("", vec!["Required"]),
+        ] {
+            let found = faults(&kind, json!({"spec": {"controller": controller}}));
+            let wanted = reasons.iter().map(|r| format!("spec.controller FieldValue{r}"));
+            assert_eq!(found, wanted.collect::<Vec<_>>(), "{controller}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! IPAddress and ServiceCIDR as stored; handing out addresses is the server's work.
 
 use serde_json::{Value, json};
-use tenure_machinery::validate::{cidr, ip, text, validate_frozen};
-use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
+use tenure_machinery::validate::{cidr, ip, same, text, validate_frozen};
+use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::text::dns_subdomain;
 
 use crate::stored::{keep, set_status, spec, texts};
 
@@ -19,22 +20,58 @@ impl Rules for IpAddressRules {
             let why = "must be an IP address in its shortest form";
             errors.invalid(&meta.field("name"), format_args!("{name:?}"), why);
         }
+        validate_parent(object, errors);
+    }
+
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
-        let parent = path.field("parentRef");
-        let Some(owner) = spec(object).map_at(&["parentRef"]) else {
-            errors.required(&parent, "");
-            return;
-        };
-        for member in ["resource", "name"] {
-            if text(owner, member).is_empty() {
-                errors.required(&parent.field(member), "");
-            }
+        match spec(object).map_at(&["parentRef"]) {
+            None => errors.required(&path.field("parentRef"), ""),
+            Some(_) => validate_required(object, errors),
         }
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        // Of a parent that changed the types say no more than that, so the code says what it lacks.
+        if !same(spec(object).get("parentRef"), spec(old).get("parentRef")) {
+            validate_required(object, errors);
+        }
+    }
+
+    fn validate_update_last(&self, object: &Object, old: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
+        if spec(object).map_at(&["parentRef"]).is_none() {
+            errors.required(&path.field("parentRef"), "");
+        }
         validate_frozen(spec(object), spec(old), "parentRef", &path, errors);
+    }
+}
+
+/// The form of what is said of the parent.
+fn validate_parent(object: &Object, errors: &mut Errors) {
+    let Some(parent) = spec(object).map_at(&["parentRef"]) else { return };
+    let path = Path::Root.field("spec");
+    let place = path.field("parentRef");
+    if let Some(group) = parent.str_at(&["group"]).filter(|group| !group.is_empty()) {
+        dns_subdomain(group, &place.field("group"), errors);
+    }
+    for member in ["resource", "name", "namespace"] {
+        let given = text(parent, member);
+        for why in name::path_segment_faults(given) {
+            errors.invalid(&place.field(member), format_args!("{given:?}"), why);
+        }
+    }
+}
+
+/// What a parent must say.
+fn validate_required(object: &Object, errors: &mut Errors) {
+    let Some(parent) = spec(object).map_at(&["parentRef"]) else { return };
+    let path = Path::Root.field("spec");
+    let place = path.field("parentRef");
+    for member in ["resource", "name"] {
+        if text(parent, member).is_empty() {
+            errors.required(&place.field(member), "");
+        }
     }
 }
 
@@ -95,6 +132,35 @@ mod tests {
         assert!(faults(&kind, named("10.0.0.1")).is_empty());
         assert!(faults(&kind, named("2001:db8::1")).is_empty());
         assert_eq!(faults(&kind, named("2001:db8:0::1")), ["metadata.name FieldValueInvalid"]);
+    }
+
+    #[test]
+    fn r136_what_an_address_belongs_to() {
+        let kind = row(GROUP, "IPAddress");
+        let of = |spec: serde_json::Value| json!({"metadata": {"name": "10.0.0.1"}, "spec": spec});
+        let at = |member: &str, reason: &str| format!("spec.parentRef{member} FieldValue{reason}");
+        assert_eq!(faults(&kind, of(json!({}))), [at("", "Required")]);
+        let parent = json!({"parentRef": {"group": "A", "namespace": "a/b%"}});
+        assert_eq!(
+            faults(&kind, of(parent.clone())),
+            [
+                at(".group", "Invalid"),
+                at(".namespace", "Invalid"),
+                at(".namespace", "Invalid"),
+                at(".resource", "Required"),
+                at(".name", "Required"),
+            ]
+        );
+        let old = of(json!({"parentRef": {"resource": "services", "name": "a"}}));
+        let other = of(json!({"parentRef": {"resource": "services"}}));
+        assert_eq!(
+            update_faults(&kind, old.clone(), other),
+            [at(".name", "Required"), at("", "Invalid")]
+        );
+        assert_eq!(
+            update_faults(&kind, old, of(json!({}))),
+            [at("", "Required"), at("", "Invalid")]
+        );
     }
 
     #[test]

@@ -6,6 +6,10 @@
 //! ```
 //!
 //! Nothing here allocates addresses, looks up other objects or reads a clock.
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")
+)]
 
 mod address_warning;
 mod admission;
@@ -33,6 +37,7 @@ mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod priority;
+mod private_key;
 mod rbac;
 pub mod reference;
 pub mod resource_claim;
@@ -41,6 +46,7 @@ pub mod retention;
 mod runtime_class;
 pub mod service;
 mod service_account;
+mod service_families;
 mod service_validate;
 mod storage;
 mod stored;

@@ -252,8 +252,8 @@ fn validate_scopes(spec: &Object, hard: &Object, root: &Path<'_>, errors: &mut E
         }
         let named = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope) && !named && operator != "Exists" {
-            let why = format!("must be 'Exists' when the scope is {scope}");
-            errors.invalid(&path.field("operator"), format_args!("{operator:?}"), &why);
+            let why = "must be 'Exists' for a scope of this kind";
+            errors.invalid(&path.field("operator"), format_args!("{operator:?}"), why);
         }
         match (operator, values) {
             ("In" | "NotIn", 0) => {
@@ -262,7 +262,8 @@ fn validate_scopes(spec: &Object, hard: &Object, root: &Path<'_>, errors: &mut E
             }
             ("Exists" | "DoesNotExist", 1..) => {
                 let why = "must be no value when `operator` is 'Exists' or 'DoesNotExist'";
-                errors.invalid(&path.field("values"), "", why);
+                let given = wanted.get("values").unwrap_or(&Value::Null);
+                errors.invalid(&path.field("values"), given, why);
             }
             ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
             _ => {

@@ -110,10 +110,10 @@ impl Rules for PersistentVolumeRules {
         validate_one_of(spec, "persistentVolumeReclaimPolicy", RECLAIM, &path, errors);
         validate_source(spec, &path, errors);
         let class = text(spec, "storageClassName");
-        if !class.is_empty()
-            && let Some(why) = name::dns_subdomain(class)
-        {
-            errors.invalid(&path.field("storageClassName"), format_args!("{class:?}"), why);
+        if !class.is_empty() {
+            for why in name::dns_subdomain_faults(class) {
+                errors.invalid(&path.field("storageClassName"), format_args!("{class:?}"), why);
+            }
         }
         validate_one_of(spec, "volumeMode", VOLUME_MODES, &path, errors);
     }

@@ -39,7 +39,13 @@ impl Rules for ClusterRoleRules {
             errors.required(&list, "needs at least one selector");
         }
         for (index, selector) in objects(aggregation, "clusterRoleSelectors") {
-            validate_label_selector(selector, &list.index(index), errors);
+            let mut wrong = Errors::new();
+            validate_label_selector(selector, &list.index(index), &mut wrong);
+            if !wrong.is_empty() {
+                // What nobody can select by is told of the whole as well.
+                wrong.invalid(&list.index(index), Value::Null, "is no label selector");
+            }
+            errors.append(wrong);
         }
     }
 
@@ -148,7 +154,7 @@ fn validate_binding(binding: &Object, kinds: &[&str], namespaced: bool, errors: 
     if !kinds.contains(&part("kind")) {
         errors.not_supported(&path.field("kind"), part("kind"), kinds);
     }
-    if let Some(why) = name::path_segment(part("name")) {
+    for why in name::path_segment_faults(part("name")) {
         errors.invalid(&path.field("name"), format_args!("{:?}", part("name")), why);
     }
     let list = Path::Root.field("subjects");
@@ -161,10 +167,10 @@ fn validate_subject(subject: &Object, namespaced: bool, path: &Path<'_>, errors:
     let (name, group) = (text(subject, "name"), text(subject, "apiGroup"));
     match text(subject, "kind") {
         "ServiceAccount" => {
-            if !name.is_empty()
-                && let Some(why) = name::dns_subdomain(name)
-            {
-                errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
+            if !name.is_empty() {
+                for why in name::dns_subdomain_faults(name) {
+                    errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
+                }
             }
             if !group.is_empty() {
                 errors.not_supported(&path.field("apiGroup"), group, &[""]);
@@ -290,6 +296,34 @@ mod tests {
             faults(&row(GROUP, "ClusterRoleBinding"), cluster),
             ["subjects[0].namespace FieldValueRequired"]
         );
+    }
+
+    #[test]
+    fn r136_selectors_that_nobody_can_select_by() {
+        let gathering =
+            |selectors: Value| json!({"aggregationRule": {"clusterRoleSelectors": selectors}});
+        let list = "aggregationRule.clusterRoleSelectors";
+        let cases = [
+            (json!([]), vec![format!("{list} FieldValueRequired")]),
+            (json!([{}, {"matchLabels": {"a": "b"}}]), vec![]),
+            (
+                json!([{}, {"matchLabels": {"a": "b d"}}]),
+                vec![
+                    format!("{list}[1].matchLabels FieldValueInvalid"),
+                    format!("{list}[1] FieldValueInvalid"),
+                ],
+            ),
+            (
+                json!([{"matchExpressions": [{"key": "a", "operator": "In"}]}]),
+                vec![
+                    format!("{list}[0].matchExpressions[0].values FieldValueRequired"),
+                    format!("{list}[0] FieldValueInvalid"),
+                ],
+            ),
+        ];
+        for (selectors, expected) in cases {
+            assert_eq!(faults(&row(GROUP, "ClusterRole"), gathering(selectors)), expected);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{objects, text, validate_frozen};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::selector::validate_labels;
@@ -14,11 +15,6 @@ pub(crate) struct RuntimeClassRules;
 
 impl Rules for RuntimeClassRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
-        let path = Path::Root.field("handler");
-        match text(object, "handler") {
-            "" => errors.required(&path, ""),
-            handler => dns_label(handler, &path, errors),
-        }
         if let Some(overhead) = object.map_at(&["overhead"]) {
             let fixed = overhead.get("podFixed").cloned().unwrap_or(Value::Null);
             let limits = Object::from_iter([("limits".to_owned(), fixed)]);
@@ -29,8 +25,31 @@ impl Rules for RuntimeClassRules {
         }
     }
 
-    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        match text(object, "handler") {
+            "" => errors.required(&Path::Root.field("handler"), ""),
+            handler => dns_label(handler, &Path::Root.field("handler"), errors),
+        }
+    }
+
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::Only
+    }
+
+    fn validate_update(&self, object: &Object, _old: &Object, errors: &mut Errors) {
+        // Of a handler that changed the types say no more than that, so the code says its form.
+        let handler = text(object, "handler");
+        if !handler.is_empty() {
+            dns_label(handler, &Path::Root.field("handler"), errors);
+        }
+        self.validate(object, errors);
+    }
+
+    fn validate_update_last(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_frozen(object, old, "handler", &Path::Root, errors);
+        if text(object, "handler").is_empty() {
+            errors.required(&Path::Root.field("handler"), "");
+        }
     }
 
     fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
@@ -72,6 +91,27 @@ mod tests {
         assert_eq!(
             update_faults(&kind, json!({"handler": "a"}), json!({"handler": "b"})),
             ["handler FieldValueInvalid"]
+        );
+        let negative = json!({"podFixed": {"cpu": "-1"}});
+        assert_eq!(
+            faults(&kind, json!({"handler": "A", "overhead": negative})),
+            ["overhead.limits[cpu] FieldValueInvalid", "handler FieldValueInvalid"]
+        );
+        assert_eq!(
+            update_faults(
+                &kind,
+                json!({"handler": "a"}),
+                json!({"handler": "A", "overhead": negative})
+            ),
+            [
+                "handler FieldValueInvalid",
+                "overhead.limits[cpu] FieldValueInvalid",
+                "handler FieldValueInvalid",
+            ]
+        );
+        assert_eq!(
+            update_faults(&kind, json!({"handler": "a"}), json!({})),
+            ["handler FieldValueInvalid", "handler FieldValueRequired"]
         );
     }
 

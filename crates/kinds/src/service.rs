@@ -16,8 +16,8 @@ use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::{WARNINGS_MAX, address_warning};
 
 use crate::address_warning::{balancer_warnings, network_warning};
-use crate::service_validate;
 use crate::stored::{is_status_write, keep, set_status, spec, texts};
+use crate::{service_families, service_validate};
 
 /// Rules of Service.
 pub(crate) struct ServiceRules;
@@ -61,7 +61,7 @@ impl Rules for ServiceRules {
         set_status(object, json!({"loadBalancer": {}}));
         let spec = object.map_mut("spec");
         pair_cluster_ips(spec, None);
-        fill_families(spec);
+        service_families::fill(spec, None);
     }
 
     fn prepare_update(&self, object: &mut Object, old: &Object, _cx: &Cx) {
@@ -71,10 +71,14 @@ impl Rules for ServiceRules {
         keep_allocated(after, &before);
         pair_cluster_ips(after, Some(&before));
         drop_unneeded(after, &before);
-        fill_families(after);
+        service_families::fill(after, Some(&before));
         if text(after, "type") != "LoadBalancer" && old.map_at(&["status"]).is_some() {
             object.map_mut("status").insert("loadBalancer".to_owned(), json!({}));
         }
+    }
+
+    fn validate_alone(&self, object: &Object, old: Option<&Object>, errors: &mut Errors) {
+        service_families::validate(spec(object), old.map(spec), errors);
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
@@ -278,7 +282,7 @@ fn inside((network, bits): (IpAddr, u8), address: IpAddr) -> bool {
 
 /// Whether the type has addresses at all.
 pub(crate) fn has_address(spec: &Object) -> bool {
-    matches!(text(spec, "type"), "ClusterIP" | "NodePort" | "LoadBalancer" | "")
+    text(spec, "type") != "ExternalName"
 }
 
 /// Whether the service asks for no address.
@@ -333,53 +337,26 @@ fn default_port(port: &mut Object) {
 /// `clusterIP` and the first of `clusterIPs` are one value. Who writes knows the first only, or both: a list that
 /// did not change follows it, one that did must agree with it.
 fn pair_cluster_ips(spec: &mut Object, before: Option<&Object>) {
+    const LIST: &str = "clusterIPs";
     let single = text(spec, "clusterIP").to_owned();
-    let first = texts(spec, "clusterIPs").first().map(|s| (*s).to_owned());
-    match (single.is_empty(), first) {
-        (false, None) => {
-            spec.insert("clusterIPs".to_owned(), json!([single]));
+    let Some(before) = before else {
+        if !single.is_empty() && texts(spec, LIST).is_empty() {
+            spec.insert(LIST.to_owned(), json!([single]));
         }
-        (true, Some(first)) if before.is_some() => {
-            // The client took the address away: the list goes with it.
-            if same(spec.get("clusterIPs"), before.and_then(|b| b.get("clusterIPs"))) {
-                spec.remove("clusterIPs");
-            } else {
-                let stored = before.map(|before| text(before, "clusterIP"));
-                let stored = stored.filter(|stored| !matches!(*stored, "" | "None"));
-                spec.insert("clusterIP".to_owned(), stored.unwrap_or(&first).into());
-            }
-        }
-        (false, Some(first)) if first != single => {
-            let changed =
-                |member: &str| !same(spec.get(member), before.and_then(|b| b.get(member)));
-            if before.is_some() && changed("clusterIP") && !changed("clusterIPs") {
-                spec.insert("clusterIPs".to_owned(), json!([single]));
-            }
-        }
-        _ => {}
+        return;
+    };
+    let is_moved = single != text(before, "clusterIP");
+    if !is_moved && texts(spec, LIST).is_empty() && !texts(before, LIST).is_empty() {
+        keep(spec, before, LIST);
     }
-}
-
-/// One family unless the client says otherwise; headless services without selector have both.
-fn fill_families(spec: &mut Object) {
-    if !has_address(spec) {
+    if !is_moved || texts(spec, LIST) != texts(before, LIST) {
         return;
     }
-    let open = headless(spec) && spec.map_at(&["selector"]).is_none_or(Object::is_empty);
-    let asked: Vec<IpAddr> = texts(spec, "clusterIPs").into_iter().filter_map(ip).collect();
-    let families = texts(spec, "ipFamilies").len();
-    if text(spec, "ipFamilyPolicy").is_empty() {
-        let both = open || asked.len() > 1 || families > 1;
-        let policy = if both { "RequireDualStack" } else { "SingleStack" };
-        spec.insert("ipFamilyPolicy".to_owned(), policy.into());
-    }
-    if families == 0 {
-        let family = |v4: bool| if v4 { "IPv4" } else { "IPv6" };
-        let first = asked.first().is_none_or(IpAddr::is_ipv4);
-        let both = asked.len() > 1 || (open && text(spec, "ipFamilyPolicy") != "SingleStack");
-        let list =
-            if both { json!([family(first), family(!first)]) } else { json!([family(first)]) };
-        spec.insert("ipFamilies".to_owned(), list);
+    if single.is_empty() {
+        // The client took the address away: the list goes with it.
+        spec.remove(LIST);
+    } else {
+        spec.insert(LIST.to_owned(), json!([single]));
     }
 }
 
@@ -389,13 +366,8 @@ fn keep_allocated(after: &mut Object, before: &Object) {
         if text(after, "clusterIP").is_empty() {
             keep(after, before, "clusterIP");
         }
-        for member in ["clusterIPs", "ipFamilies"] {
-            if after.list_at(&[member]).is_empty() {
-                keep(after, before, member);
-            }
-        }
-        if text(after, "ipFamilyPolicy").is_empty() {
-            keep(after, before, "ipFamilyPolicy");
+        if after.list_at(&["clusterIPs"]).is_empty() {
+            keep(after, before, "clusterIPs");
         }
     }
     if may_have_node_ports(before) && may_have_node_ports(after) {

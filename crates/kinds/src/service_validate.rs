@@ -1,7 +1,5 @@
 //! What is wrong with a Service, in the order clients know.
 
-use std::net::IpAddr;
-
 use serde_json::Value;
 use tenure_machinery::validate::{
     cidr, endpoint_ip_faults, ip, objects, port_number, same, text, validate_labels,
@@ -10,13 +8,12 @@ use tenure_machinery::validate::{
 use tenure_machinery::{Errors, Object, ObjectExt, Path, name};
 
 use crate::endpoints::PROTOCOLS;
-use crate::service::{externally_accessible, has_address, headless, health_check_wanted};
+use crate::service::{externally_accessible, headless, health_check_wanted};
+use crate::service_families::validate_addresses;
 use crate::stored::{spec, texts};
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const POLICIES: &[&str] = &["Cluster", "Local"];
-const FAMILIES: &[&str] = &["IPv4", "IPv6"];
-const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
 const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
 const AFFINITY_SECONDS_MAX: i64 = 86_400;
 
@@ -83,14 +80,6 @@ fn validate_same_addresses(after: &Object, before: &Object, path: &Path<'_>, err
     let list = path.field("clusterIPs");
     let (new, stored) = (texts(after, "clusterIPs"), texts(before, "clusterIPs"));
     let value = format!("{new:?}");
-    if new.first().is_some_and(|first| *first != text(after, "clusterIP")) {
-        // Addresses that do not agree are told before the change is looked at.
-        return;
-    }
-    if new.iter().any(|address| *address != "None" && ip(address).is_none()) {
-        // So are those that are none.
-        return;
-    }
     if new.len() == stored.len() {
         for (index, (a, b)) in new.iter().zip(&stored).enumerate() {
             if a != b {
@@ -131,8 +120,10 @@ fn validate_kind_of_address(spec: &Object, path: &Path<'_>, errors: &mut Errors)
             let target = target.strip_suffix('.').unwrap_or(target);
             if target.is_empty() {
                 errors.required(&path.field("externalName"), "");
-            } else if let Some(why) = name::dns_subdomain(target) {
-                errors.invalid(&path.field("externalName"), format_args!("{target:?}"), why);
+            } else {
+                for why in name::dns_subdomain_faults(target) {
+                    errors.invalid(&path.field("externalName"), format_args!("{target:?}"), why);
+                }
             }
         }
         _ => {}
@@ -150,7 +141,7 @@ fn validate_ports(spec: &Object, list: &Path<'_>, errors: &mut Errors) {
                 errors.required(&path.field("name"), "");
             }
         } else {
-            if let Some(why) = name::dns_label(name) {
+            for why in name::dns_label_faults(name) {
                 errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
             }
             if seen.contains(&name) {
@@ -188,81 +179,6 @@ fn validate_affinity(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&client.field("timeoutSeconds"), seconds, &why);
         }
         Some(_) => {}
-    }
-}
-
-fn validate_addresses(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
-    if !has_address(spec) {
-        return;
-    }
-    let list = path.field("clusterIPs");
-    let addresses = texts(spec, "clusterIPs");
-    let value = format!("{addresses:?}");
-    match (text(spec, "clusterIP"), addresses.first()) {
-        ("", None) => {}
-        ("", Some(_)) => errors.invalid(&list, &value, "must be empty as clusterIP is"),
-        (_, None) => errors.required(&list, ""),
-        (single, Some(first)) if single != *first => {
-            errors.invalid(&list, &value, "the first must be clusterIP");
-        }
-        _ => {}
-    }
-    validate_families(spec, path, errors);
-    let mut good = true;
-    for (index, address) in addresses.iter().enumerate() {
-        if index == 0 && *address == "None" {
-            if addresses.len() > 1 {
-                good = false;
-                errors.invalid(&list, &value, "None stands alone");
-            }
-        } else if ip(address).is_none() {
-            good = false;
-            let why = "must be an IP address";
-            errors.invalid(&list.index(index), format_args!("{address:?}"), why);
-        }
-    }
-    if addresses.len() > 2 {
-        errors.invalid(&list, &value, "at most two addresses");
-    }
-    if good {
-        validate_address_families(spec, &addresses, &list, errors);
-    }
-}
-
-fn validate_families(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
-    let list = path.field("ipFamilies");
-    let families = texts(spec, "ipFamilies");
-    for (index, family) in families.iter().enumerate() {
-        if !FAMILIES.contains(family) {
-            errors.not_supported(&list.index(index), family, FAMILIES);
-        }
-        if families.iter().take(index).any(|other| other == family) {
-            errors.duplicate(&list.index(index), format_args!("{family:?}"));
-        }
-    }
-    validate_one_of(spec, "ipFamilyPolicy", FAMILY_POLICIES, path, errors);
-}
-
-fn validate_address_families(
-    spec: &Object,
-    addresses: &[&str],
-    list: &Path<'_>,
-    errors: &mut Errors,
-) {
-    let parsed: Vec<IpAddr> = addresses.iter().filter_map(|a| ip(a)).collect();
-    if let [first, second, ..] = parsed.as_slice()
-        && first.is_ipv4() == second.is_ipv4()
-    {
-        errors.invalid(list, format_args!("{addresses:?}"), "one address per family");
-    }
-    if headless(spec) {
-        return;
-    }
-    for (index, (address, family)) in parsed.iter().zip(texts(spec, "ipFamilies")).enumerate() {
-        if address.is_ipv4() != (family == "IPv4") {
-            let why = format!("must be {family} as ipFamilies says");
-            errors.invalid(&list.index(index), format_args!("\"{address}\""), &why);
-        }
     }
 }
 

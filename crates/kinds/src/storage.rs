@@ -1,8 +1,10 @@
 //! The kinds of the storage group: classes, CSI facts, attachments.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{objects, same, text, validate_frozen, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
+use tenure_podspec::text::dns_subdomain;
 use tenure_podspec::{WARNINGS_MAX, node_label_advice};
 
 use crate::stored::{keep, spec};
@@ -20,6 +22,13 @@ pub(crate) struct CsiStorageCapacityRules;
 /// Rules of VolumeAttachment.
 pub(crate) struct VolumeAttachmentRules;
 
+/// How many parameters a class may have.
+const PARAMETERS_MAX: usize = 512;
+/// How many bytes they may have, keys and values together.
+const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
+/// How long the name of a driver may be.
+const DRIVER_BYTES_MAX: usize = 63;
+
 impl Rules for StorageClassRules {
     fn default(&self, object: &mut Object) {
         object.set_default("reclaimPolicy", "Delete");
@@ -28,26 +37,29 @@ impl Rules for StorageClassRules {
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let provisioner = text(object, "provisioner");
-        if provisioner.is_empty() {
-            errors.required(&Path::Root.field("provisioner"), "");
-        } else {
+        if !provisioner.is_empty() {
             for why in name::qualified_name_faults(&provisioner.to_lowercase()) {
                 let path = Path::Root.field("provisioner");
                 errors.invalid(&path, format_args!("{provisioner:?}"), why);
             }
         }
+        validate_parameters(object, errors);
         validate_one_of(object, "reclaimPolicy", &["Delete", "Retain"], &Path::Root, errors);
         let modes = &["Immediate", "WaitForFirstConsumer"];
         validate_one_of(object, "volumeBindingMode", modes, &Path::Root, errors);
     }
 
-    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
-        for member in ["parameters", "provisioner", "reclaimPolicy"] {
-            if !same(object.get(member), old.get(member)) {
-                errors.forbidden(&Path::Root.field(member), "may not change");
-            }
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        if text(object, "provisioner").is_empty() {
+            errors.required(&Path::Root.field("provisioner"), "");
         }
-        validate_frozen(object, old, "volumeBindingMode", &Path::Root, errors);
+    }
+
+    fn validate_update_last(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        self.validate_last(object, errors);
+        for member in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
+            validate_frozen(object, old, member, &Path::Root, errors);
+        }
     }
 
     fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
@@ -64,6 +76,25 @@ impl Rules for StorageClassRules {
         }
         warnings.truncate(WARNINGS_MAX);
         warnings
+    }
+}
+
+/// Parameters have keys and a bound.
+fn validate_parameters(class: &Object, errors: &mut Errors) {
+    let Some(parameters) = class.map_at(&["parameters"]) else { return };
+    let path = Path::Root.field("parameters");
+    if parameters.len() > PARAMETERS_MAX {
+        return errors.too_long(&path, PARAMETERS_MAX);
+    }
+    let mut bytes = 0_usize;
+    for (key, value) in parameters {
+        if key.is_empty() {
+            errors.invalid(&path, "\"\"", "a key may not be empty");
+        }
+        bytes = bytes.saturating_add(key.len() + value.as_str().map_or(0, str::len));
+    }
+    if bytes > PARAMETERS_BYTES_MAX {
+        errors.too_long(&path, PARAMETERS_BYTES_MAX);
     }
 }
 
@@ -108,9 +139,13 @@ impl Rules for CsiDriverRules {
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
-        for member in ["attachRequired", "volumeLifecycleModes"] {
-            validate_frozen(spec(object), spec(old), member, &path, errors);
+        let (spec, stored) = (spec(object), spec(old));
+        if !same(spec.get("attachRequired"), stored.get("attachRequired")) {
+            let value = spec.get("attachRequired").unwrap_or(&Value::Null);
+            // Upstream calls the member so.
+            errors.invalid(&path.field("attachedRequired"), value, "field is immutable");
         }
+        validate_frozen(spec, stored, "volumeLifecycleModes", &path, errors);
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
@@ -197,21 +232,58 @@ impl Rules for VolumeAttachmentRules {
     fn validate(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
         let spec = spec(object);
-        for member in ["attacher", "nodeName"] {
-            if text(spec, member).is_empty() {
-                errors.required(&path.field(member), "");
-            }
-        }
         let source = path.field("source");
-        let named = spec.str_at(&["source", "persistentVolumeName"]).is_some();
+        let named = spec.str_at(&["source", "persistentVolumeName"]);
         let inline = spec.map_at(&["source", "inlineVolumeSpec"]).is_some();
-        if named == inline {
-            errors.required(&source, "needs a volume, by name or inline");
+        match (named, inline) {
+            (None, false) => errors.required(&source, "needs a volume, by name or inline"),
+            (Some(_), true) => {
+                errors.forbidden(&source, "needs a volume, by name or inline and not both");
+            }
+            (Some(""), false) => errors.required(&source.field("persistentVolumeName"), ""),
+            _ => {}
+        }
+        dns_subdomain(text(spec, "nodeName"), &path.field("nodeName"), errors);
+        if let Some(name) = named {
+            dns_subdomain(name, &source.field("persistentVolumeName"), errors);
         }
     }
 
-    fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+    fn validate_last(&self, object: &Object, errors: &mut Errors) {
+        let attacher = text(spec(object), "attacher");
+        validate_driver(attacher, errors);
+        validate_driver_length(attacher, errors);
+    }
+
+    fn update_turn(&self) -> UpdateTurn {
+        UpdateTurn::Only
+    }
+
+    fn validate_update(&self, object: &Object, _old: &Object, errors: &mut Errors) {
+        // What may not change at all is not looked at by the types, so the code says it, in its own order.
+        let attacher = text(spec(object), "attacher");
+        validate_driver_length(attacher, errors);
+        validate_driver(attacher, errors);
+        self.validate(object, errors);
+    }
+
+    fn validate_update_last(&self, object: &Object, old: &Object, errors: &mut Errors) {
         validate_frozen(object, old, "spec", &Path::Root, errors);
+    }
+}
+
+/// What attaches is a name in any case.
+fn validate_driver(attacher: &str, errors: &mut Errors) {
+    let spec = Path::Root.field("spec");
+    match attacher {
+        "" => errors.required(&spec.field("attacher"), ""),
+        name => dns_subdomain(&name.to_lowercase(), &spec.field("attacher"), errors),
+    }
+}
+
+fn validate_driver_length(attacher: &str, errors: &mut Errors) {
+    if attacher.len() > DRIVER_BYTES_MAX {
+        errors.too_long(&Path::Root.field("spec").field("attacher"), DRIVER_BYTES_MAX);
     }
 }
 
@@ -237,13 +309,26 @@ mod tests {
         let new = json!({"provisioner": "example.com/q", "reclaimPolicy": "Retain",
             "volumeBindingMode": "WaitForFirstConsumer"});
         assert_eq!(
+            update_faults(&kind, old.clone(), new),
+            ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"]
+                .map(|member| format!("{member} FieldValueInvalid"))
+        );
+        let new = json!({"reclaimPolicy": "Recycle", "parameters": {"": "b"}});
+        assert_eq!(
             update_faults(&kind, old, new),
             [
-                "parameters FieldValueForbidden",
-                "provisioner FieldValueForbidden",
-                "reclaimPolicy FieldValueForbidden",
-                "volumeBindingMode FieldValueInvalid",
+                "parameters FieldValueInvalid",
+                "reclaimPolicy FieldValueNotSupported",
+                "provisioner FieldValueRequired",
+                "provisioner FieldValueInvalid",
+                "parameters FieldValueInvalid",
+                "reclaimPolicy FieldValueInvalid",
             ]
+        );
+        let wrong = json!({"provisioner": "", "volumeBindingMode": "Later"});
+        assert_eq!(
+            faults(&kind, wrong),
+            ["volumeBindingMode FieldValueNotSupported", "provisioner FieldValueRequired"]
         );
     }
 
@@ -264,9 +349,47 @@ mod tests {
         assert_eq!(
             faults(&kind, json!({"spec": {}})),
             [
+                "spec.source FieldValueRequired",
+                "spec.nodeName FieldValueInvalid",
                 "spec.attacher FieldValueRequired",
-                "spec.nodeName FieldValueRequired",
-                "spec.source FieldValueRequired"
+            ]
+        );
+        let of = |attacher: &str, source: serde_json::Value| json!({"spec": {"attacher": attacher, "nodeName": "n", "source": source}});
+        let named = json!({"persistentVolumeName": "v"});
+        assert!(faults(&kind, of("Example.com", named.clone())).is_empty());
+        assert_eq!(
+            faults(&kind, of("a_b", json!({"persistentVolumeName": "v", "inlineVolumeSpec": {}}))),
+            ["spec.source FieldValueForbidden", "spec.attacher FieldValueInvalid"]
+        );
+        assert_eq!(
+            faults(&kind, of("a", json!({"persistentVolumeName": ""}))),
+            ["Required", "Invalid"]
+                .map(|r| format!("spec.source.persistentVolumeName FieldValue{r}"))
+        );
+        let long = "_".repeat(64);
+        assert_eq!(
+            faults(&kind, of(&long, named.clone())),
+            ["spec.attacher FieldValueInvalid", "spec.attacher FieldValueTooLong"]
+        );
+        assert_eq!(
+            update_faults(&kind, of("a", named.clone()), of(&long, named)),
+            [
+                "spec.attacher FieldValueTooLong",
+                "spec.attacher FieldValueInvalid",
+                "spec FieldValueInvalid",
+            ]
+        );
+    }
+
+    #[test]
+    fn r136_csi_driver_update_names_the_member_as_upstream() {
+        let kind = row(GROUP, "CSIDriver");
+        let new = json!({"spec": {"attachRequired": false, "volumeLifecycleModes": ["Ephemeral"]}});
+        assert_eq!(
+            update_faults(&kind, json!({"spec": {}}), new),
+            [
+                "spec.attachedRequired FieldValueInvalid",
+                "spec.volumeLifecycleModes FieldValueInvalid"
             ]
         );
     }

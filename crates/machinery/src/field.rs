@@ -1,6 +1,7 @@
 //! Errors about fields: where, what kind, in which words.
 
 use core::fmt;
+use std::collections::BTreeSet;
 
 /// Where in an object: `spec.containers[0].image`, `metadata.labels[a/b]`.
 ///
@@ -157,9 +158,33 @@ impl Errors {
     pub fn causes(&self) -> &[FieldError] {
         &self.causes
     }
+    /// Drops what was found before in the same words.
+    pub fn dedupe(&mut self) {
+        let mut seen = BTreeSet::new();
+        self.causes.retain(|cause| {
+            seen.insert((cause.reason.as_str(), cause.field.clone(), cause.message.clone()))
+        });
+    }
     /// Adds what another check found.
     pub fn append(&mut self, mut other: Errors) {
         self.causes.append(&mut other.causes);
+    }
+    /// Adds causes between those that are there: each before the first one whose turn is later.
+    pub fn merge<T: Ord>(&mut self, others: Vec<(T, FieldError)>, turn: impl Fn(&FieldError) -> T) {
+        if others.is_empty() {
+            return;
+        }
+        let mut others = others.into_iter().peekable();
+        let mut merged = Vec::with_capacity(self.causes.len() + others.len());
+        for cause in std::mem::take(&mut self.causes) {
+            let turn = turn(&cause);
+            while let Some((_, other)) = others.next_if(|(earlier, _)| *earlier < turn) {
+                merged.push(other);
+            }
+            merged.push(cause);
+        }
+        merged.extend(others.map(|(_, other)| other));
+        self.causes = merged;
     }
     /// Adds a cause in full.
     pub fn push(&mut self, reason: Reason, path: &Path<'_>, message: impl Into<String>) {
@@ -210,4 +235,31 @@ impl Errors {
 
 fn join(head: &str, why: &str) -> String {
     if why.is_empty() { head.to_owned() } else { format!("{head}: {why}") }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/api-server.md.
+    use super::*;
+
+    #[test]
+    fn r136g_causes_are_merged_by_turn() {
+        let cause = |field: &str| FieldError {
+            reason: Reason::Invalid,
+            message: String::new(),
+            field: field.to_owned(),
+        };
+        let mut errors = Errors::new();
+        for field in ["a", "c", "b", "e"] {
+            errors.required(&Path::Root.field(field), "");
+        }
+        let others = ["b", "c", "d", "f"].map(|field| (field.to_owned(), cause(field)));
+        errors.merge(others.into(), |cause| cause.field.clone());
+        let shown = |c: &FieldError| format!("{}{}", c.field, c.reason == Reason::Invalid);
+        let found: Vec<String> = errors.causes().iter().map(shown).collect();
+        assert_eq!(
+            found,
+            ["afalse", "btrue", "cfalse", "bfalse", "ctrue", "dtrue", "efalse", "ftrue"]
+        );
+    }
 }

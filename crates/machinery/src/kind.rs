@@ -114,8 +114,6 @@ pub enum NameRule {
     Label,
     /// Anything that is one safe path segment.
     PathSegment,
-    /// CronJob: DNS subdomain of at most 52 characters.
-    CronJob,
 }
 
 /// What of the metadata a write to `/status` takes from the body.
@@ -185,6 +183,8 @@ pub trait Rules: Send + Sync {
     fn counts(&self, _object: &Object, _old: &Object) -> bool {
         false
     }
+    /// What is looked at before anything else: whatever is found is the whole answer.
+    fn validate_alone(&self, _object: &Object, _old: Option<&Object>, _errors: &mut Errors) {}
     /// What is wrong with the object as such.
     fn validate(&self, _object: &Object, _errors: &mut Errors) {}
     /// When the metadata of a new object is looked at.
@@ -200,6 +200,10 @@ pub trait Rules: Send + Sync {
     /// What is wrong with the object as such and told after everything else, also after the change: upstream's
     /// types say it, its code does not.
     fn validate_last(&self, _object: &Object, _errors: &mut Errors) {}
+    /// The same of a changed object.
+    fn validate_update_last(&self, object: &Object, _old: &Object, errors: &mut Errors) {
+        self.validate_last(object, errors);
+    }
     /// What is wrong with a status write.
     fn validate_status(&self, _object: &Object, _old: &Object, _errors: &mut Errors) {}
     /// Worth telling the client although the write goes through.
@@ -245,6 +249,14 @@ impl Kind {
         }
     }
 
+    /// Whether nothing that is wrong with its objects is told twice. Upstream gathers its findings before it answers
+    /// for all kinds but custom ones and those of its two extension servers.
+    #[must_use]
+    pub fn tells_once(&self) -> bool {
+        const EXTENSIONS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+        !self.type_name.is_empty() && !EXTENSIONS.contains(&self.group.as_ref())
+    }
+
     /// What is wrong with a new object: its metadata, and what the kind says of the rest.
     pub fn validate_new(&self, object: &Object, errors: &mut Errors) {
         let turn = self.rules.metadata_turn();
@@ -268,7 +280,7 @@ impl Kind {
         if turn == UpdateTurn::First {
             self.rules.validate(object, errors);
         }
-        self.rules.validate_last(object, errors);
+        self.rules.validate_update_last(object, old, errors);
     }
 
     /// The subresource of that name.

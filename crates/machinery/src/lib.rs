@@ -29,4 +29,4 @@ pub use kind::{Cx, Kind, Rules};
 pub use node_path::NodePath;
 pub use object::{Object, ObjectExt};
 pub use request_info::{RequestInfo, ResourcePath};
-pub use status::Failure;
+pub use status::{Failure, WriteRefusal};

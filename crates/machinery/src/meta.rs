@@ -26,19 +26,27 @@ const FROZEN: [&str; 6] = [
     "deletionGracePeriodSeconds",
 ];
 
-/// What is wrong with the metadata of a new object; generateName has been completed before.
+/// What is wrong with the metadata of a new object; generateName has been completed before. Nothing is told twice,
+/// not even of the kinds that repeat themselves elsewhere.
 pub fn validate_meta(object: &Object, kind: &Kind, errors: &mut Errors) {
+    let mut found = Errors::new();
+    validate_new_meta(object, kind, &mut found);
+    found.dedupe();
+    errors.append(found);
+}
+
+fn validate_new_meta(object: &Object, kind: &Kind, errors: &mut Errors) {
     let path = Path::Root.field("metadata");
     let empty = Object::new();
     let meta = object.map_at(&["metadata"]).unwrap_or(&empty);
     let generate_name = text(meta, "generateName");
-    if let Some(why) = generate_name_fault(generate_name, kind) {
+    for why in generate_name_faults(generate_name, kind) {
         errors.invalid(&path.field("generateName"), format_args!("{generate_name:?}"), why);
     }
     match text(meta, "name") {
         "" => errors.required(&path.field("name"), "name or generateName is required"),
         name => {
-            if let Some(why) = name_fault(name, kind) {
+            for why in name_faults(name, kind) {
                 errors.invalid(&path.field("name"), format_args!("{name:?}"), why);
             }
         }
@@ -58,9 +66,7 @@ pub fn validate_meta_update(object: &Object, old: &Object, kind: &Kind, errors: 
     let meta = object.map_at(&["metadata"]).unwrap_or(&empty);
     let stored = old.map_at(&["metadata"]).unwrap_or(&empty);
     let generate_name = text(meta, "generateName");
-    if let Some(why) =
-        (!generate_name.is_empty()).then(|| name::path_segment(generate_name)).flatten()
-    {
+    for why in name::path_segment_prefix_faults(generate_name) {
         errors.invalid(&path.field("generateName"), format_args!("{generate_name:?}"), why);
     }
     validate_common(meta, &path, errors);
@@ -72,16 +78,29 @@ pub fn validate_meta_update(object: &Object, old: &Object, kind: &Kind, errors: 
         validate_new_finalizers(meta, stored, &path, &mut again);
         validate_described(meta, &path, &mut again);
         validate_frozen_members(meta, stored, &path, &mut frozen);
+        // The third turn tells nothing twice.
+        again.dedupe();
         errors.append(again);
         errors.append(frozen);
     }
     validate_domains(meta, kind, &path.field("finalizers"), errors);
 }
 
-/// Whether what is wrong with the metadata of a changed object is told as often as it is found: custom objects and
-/// their definitions.
+/// Whether what is wrong with the metadata of a changed object is told as often as it is found: custom objects,
+/// their definitions, and what other servers serve.
 fn repeats_metadata(kind: &Kind) -> bool {
-    kind.type_name.is_empty() || kind.group == "apiextensions.k8s.io"
+    kind.type_name.is_empty()
+        || matches!(kind.group.as_ref(), "apiextensions.k8s.io" | "apiregistration.k8s.io")
+}
+
+/// What is wrong with labels, annotations, owners and finalizers, for a kind that looks at them once more.
+pub fn validate_meta_again(object: &Object, errors: &mut Errors) {
+    let empty = Object::new();
+    let meta = object.map_at(&["metadata"]).unwrap_or(&empty);
+    let mut found = Errors::new();
+    validate_common(meta, &Path::Root.field("metadata"), &mut found);
+    found.dedupe();
+    errors.append(found);
 }
 
 /// What an update may not do to metadata.
@@ -164,26 +183,27 @@ fn same_owner(a: &Value, b: &Value) -> bool {
         && ["controller", "blockOwnerDeletion"].iter().all(|m| flag(a, m) == flag(b, m))
 }
 
-/// What is wrong with a name under the rule of its kind.
-#[must_use]
-pub fn name_fault(text: &str, kind: &Kind) -> Option<&'static str> {
+/// What is wrong with a name under the rule of its kind, one sentence per fault: clients count them.
+fn name_faults(text: &str, kind: &Kind) -> Vec<&'static str> {
     match kind.name_rule {
-        NameRule::Subdomain => name::dns_subdomain(text),
-        NameRule::Label => name::dns_label(text),
-        NameRule::PathSegment => name::path_segment(text),
-        NameRule::CronJob => name::dns_subdomain(text)
-            .or((text.len() > 52).then_some("must have at most 52 characters")),
+        NameRule::Subdomain => name::dns_subdomain_faults(text),
+        NameRule::Label => name::dns_label_faults(text),
+        NameRule::PathSegment => name::path_segment_faults(text),
     }
 }
 
 /// A generateName may end in a dash, since characters follow.
-fn generate_name_fault(text: &str, kind: &Kind) -> Option<&'static str> {
-    if text.is_empty() || kind.name_rule == NameRule::PathSegment {
-        return (!text.is_empty()).then(|| name::path_segment(text)).flatten();
+fn generate_name_faults(text: &str, kind: &Kind) -> Vec<&'static str> {
+    if text.is_empty() {
+        return Vec::new();
     }
-    match text.strip_suffix('-') {
-        Some(head) => name_fault(&format!("{head}a"), kind),
-        None => name_fault(text, kind),
+    if kind.name_rule == NameRule::PathSegment {
+        return name::path_segment_faults(text);
+    }
+    // Upstream puts a letter in the place of the dash and of what stands before it.
+    match text.strip_suffix('-').and_then(|head| head.get(..head.len().checked_sub(1)?)) {
+        Some(head) => name_faults(&format!("{head}a"), kind),
+        None => name_faults(text, kind),
     }
 }
 
@@ -191,7 +211,7 @@ fn validate_namespace(namespace: &str, kind: &Kind, path: &Path<'_>, errors: &mu
     match (kind.namespaced, namespace) {
         (true, "") => errors.required(&path.field("namespace"), ""),
         (true, text) => {
-            if let Some(why) = name::dns_label(text) {
+            for why in name::dns_label_faults(text) {
                 errors.invalid(&path.field("namespace"), format_args!("{text:?}"), why);
             }
         }
@@ -294,8 +314,14 @@ fn validate_finalizers(meta: &Object, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Groups whose kinds are looked at as custom ones are where finalizers are concerned.
-const LENIENT_GROUPS: [&str; 3] =
-    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"];
+const LENIENT_GROUPS: [&str; 6] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "policy",
+];
 
 /// Finalizers of most built-in kinds have a domain, but for the plain ones.
 fn validate_domains(meta: &Object, kind: &Kind, path: &Path<'_>, errors: &mut Errors) {

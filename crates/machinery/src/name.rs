@@ -1,15 +1,30 @@
 //! Which texts are names: DNS labels and subdomains, qualified names, label values.
 //!
-//! Each check answers `None` for a good text, else the sentence that says what is wrong.
+//! Each check answers `None` for a good text, else the sentence that says what is wrong. Those whose name ends in
+//! `_faults` answer with every sentence that holds.
 
 /// A DNS-1123 label: lower-case letters, digits, `-`; at most 63 characters.
 #[must_use]
 pub fn dns_label(text: &str) -> Option<&'static str> {
-    let ok = text.len() <= 63 && dns_segment(text);
-    (!ok).then_some(
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
-         start and end with an alphanumeric character, and have at most 63 characters",
-    )
+    dns_label_faults(text).into_iter().next()
+}
+
+/// What is wrong with a DNS-1123 label, one sentence per fault: clients count them.
+#[must_use]
+pub fn dns_label_faults(text: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    if text.len() > 63 {
+        faults.push("must be no more than 63 bytes");
+    }
+    if !dns_segment(text) {
+        faults.push(if text.split('.').all(dns_segment) {
+            "must not contain dots"
+        } else {
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+             and start and end with an alphanumeric character"
+        });
+    }
+    faults
 }
 
 /// A DNS-1035 label: as [`dns_label`] but starting with a letter.
@@ -27,20 +42,52 @@ pub fn dns_1035_label(text: &str) -> Option<&'static str> {
 /// A DNS-1123 subdomain: labels joined by dots; at most 253 characters.
 #[must_use]
 pub fn dns_subdomain(text: &str) -> Option<&'static str> {
-    let ok = text.len() <= 253 && text.split('.').all(dns_segment);
-    (!ok).then_some(
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-         '.', start and end with an alphanumeric character, and have at most 253 characters",
-    )
+    dns_subdomain_faults(text).into_iter().next()
+}
+
+/// What is wrong with a DNS-1123 subdomain, one sentence per fault: clients count them.
+#[must_use]
+pub fn dns_subdomain_faults(text: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    if text.len() > 253 {
+        faults.push("must be no more than 253 bytes");
+    }
+    if !text.split('.').all(dns_segment) {
+        faults.push(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+             '-' or '.', and start and end with an alphanumeric character",
+        );
+    }
+    faults
 }
 
 /// One path segment: not `.` or `..`, without `/` and `%`.
 #[must_use]
 pub fn path_segment(text: &str) -> Option<&'static str> {
-    if matches!(text, "." | "..") {
-        return Some("may not be '.' or '..'");
+    path_segment_faults(text).into_iter().next()
+}
+
+/// What is wrong with a path segment, one sentence per fault: clients count them.
+#[must_use]
+pub fn path_segment_faults(text: &str) -> Vec<&'static str> {
+    match text {
+        "." => vec!["may not be '.'"],
+        ".." => vec!["may not be '..'"],
+        _ => path_segment_prefix_faults(text),
     }
-    text.contains(['/', '%']).then_some("may not contain '/' or '%'")
+}
+
+/// What is wrong with the first part of a path segment: more follows, so it may be dots alone.
+#[must_use]
+pub fn path_segment_prefix_faults(text: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    if text.contains('/') {
+        faults.push("may not contain '/'");
+    }
+    if text.contains('%') {
+        faults.push("may not contain '%'");
+    }
+    faults
 }
 
 /// A qualified name such as `example.com/role`: optional DNS subdomain, then at most 63 characters.
@@ -106,17 +153,24 @@ pub fn label_value_faults(text: &str) -> Vec<&'static str> {
     faults
 }
 
-/// A key of ConfigMap or Secret data.
+/// What is wrong with a key of ConfigMap or Secret data, one sentence per fault: clients count them.
 #[must_use]
-pub fn config_key(text: &str) -> Option<&'static str> {
-    if text.is_empty() || text.len() > 253 {
-        return Some("a valid config key must have between 1 and 253 characters");
+pub fn config_key_faults(text: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    if text.len() > 253 {
+        faults.push("must be no more than 253 bytes");
+    }
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if text.is_empty() || !text.bytes().all(inner) {
+        faults.push(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.', and have \
+             at least one of them",
+        );
     }
     if text == "." || text.starts_with("..") {
-        return Some("must not be '.' or start with '..'");
+        faults.push("must not be '.' or start with '..'");
     }
-    let ok = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
-    (!ok).then_some("a valid config key must consist of alphanumeric characters, '-', '_' or '.'")
+    faults
 }
 
 /// The name of an environment variable: any printable ASCII but `=`.

@@ -1,5 +1,7 @@
 //! Failures as the `Status` object that clients branch on.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::field::{Errors, Reason};
@@ -17,6 +19,38 @@ pub struct Failure {
     pub details: Option<Box<Details>>,
     /// A `continue` token with which an expired walk may go on.
     pub resume: Option<String>,
+}
+
+/// Why a write was refused, for those who decide what to do next and know no HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteRefusal {
+    /// The object, or one that it needs, is not there.
+    Absent,
+    /// Somebody else was first: it has changed, or is there already.
+    Conflict,
+    /// It may never be stored like this.
+    Invalid,
+    /// Whoever writes may not, or not so.
+    Forbidden,
+    /// Not now, but perhaps later.
+    Busy,
+    /// The server could not do it.
+    Failed,
+}
+
+impl Failure {
+    /// What a refused write comes down to.
+    #[must_use]
+    pub fn refusal(&self) -> WriteRefusal {
+        match self.code {
+            404 => WriteRefusal::Absent,
+            409 => WriteRefusal::Conflict,
+            400 | 413 | 415 | 422 => WriteRefusal::Invalid,
+            429 => WriteRefusal::Busy,
+            401..500 => WriteRefusal::Forbidden,
+            _ => WriteRefusal::Failed,
+        }
+    }
 }
 
 /// The `details` of a [`Failure`].
@@ -98,8 +132,11 @@ impl Failure {
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, errors: Errors) -> Failure {
         let causes = errors.into_causes();
-        let listed =
-            causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect::<Vec<_>>();
+        let mut listed: Vec<String> =
+            causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        // The sentence says nothing twice, whatever the list of causes does.
+        let mut seen = BTreeSet::new();
+        listed.retain(|text| seen.insert(text.clone()));
         let list = match listed.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

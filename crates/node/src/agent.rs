@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure_downward::DownwardApiOptions;
 use tenure_lifecycle::{Leaving, NodeCapacity, PodRejection, RestartBackoff, fits, pod_requests};
@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::admission::{final_phase, judge, reason};
 use crate::client::{Client, ClientError, Server};
+use crate::clock;
 use crate::events::Events;
 use crate::evict;
 use crate::follow::{CollectionEvent, follow};
@@ -170,7 +171,7 @@ impl AgentContext {
     fn leave(&self, grace: Duration) -> mpsc::Receiver<()> {
         let (living, left) = mpsc::channel(1);
         let grace_seconds_max = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-        let leaving = Leaving { since: jiff::Timestamp::now(), grace_seconds_max };
+        let leaving = Leaving { since: clock::timestamp(), grace_seconds_max };
         let outs = self.outs.lock().unwrap_or_else(PoisonError::into_inner);
         let leaving = *self.leaving.get_or_init(|| leaving);
         for out in outs.values() {
@@ -243,7 +244,7 @@ impl Agent {
             outs: Mutex::default(),
             leaving: OnceLock::new(),
             ended,
-            seed: AtomicU64::new(jiff::Timestamp::now().as_nanosecond() as u64),
+            seed: AtomicU64::new(clock::timestamp().as_nanosecond() as u64),
             faults: Mutex::default(),
         });
         let registrar = Arc::new(Registrar {
@@ -616,7 +617,7 @@ impl Loop {
     /// Removes sandboxes that nobody asked for within their time (R154).
     fn remove_foreign_sandboxes(&mut self, strangers: &HashMap<String, Vec<Sandbox>>) {
         let all = strangers.values().flatten();
-        let due = self.strangers.due(all.map(|one| one.id.as_str()), Instant::now());
+        let due = self.strangers.due(all.map(|one| one.id.as_str()), clock::instant());
         for sandbox in strangers.values().flatten().filter(|one| due.contains(&one.id)) {
             let (shared, id) = (Arc::clone(&self.shared), sandbox.id.clone());
             let uid = sandbox.pod.uid.clone();

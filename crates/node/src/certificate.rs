@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::client::Client;
+use crate::clock;
 
 const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
@@ -196,7 +197,7 @@ fn renew_in(certificate: &str) -> Option<Duration> {
     let (from, to) = (parsed.validity().not_before, parsed.validity().not_after);
     let life = to.timestamp().saturating_sub(from.timestamp());
     let due = from.timestamp().saturating_add(life / 5 * 4);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let now = clock::system_time().duration_since(UNIX_EPOCH).ok()?.as_secs();
     Some(Duration::from_secs(u64::try_from(due).ok()?.saturating_sub(now)))
 }
 

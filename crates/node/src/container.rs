@@ -212,6 +212,17 @@ pub(crate) fn hosts(pod: &Object, address: &str) -> String {
     let hostname = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
     let hostname = hostname.unwrap_or_else(|| pod.name());
     text.push_str(&format!("{address}\t{hostname}\n"));
+    text.push_str(&aliases(pod));
+    text
+}
+
+/// The text of `/etc/hosts` in a pod that is on its node's network: what the node has, and the pod's aliases.
+pub(crate) fn hosts_of_node(pod: &Object, node: &str) -> String {
+    format!("# Kubernetes-managed hosts file (host network).\n{node}{}", aliases(pod))
+}
+
+fn aliases(pod: &Object) -> String {
+    let mut text = String::new();
     let aliases = pod.list_at(&["spec", "hostAliases"]);
     if !aliases.is_empty() {
         text.push_str("\n# Entries added by HostAliases.\n");
@@ -231,6 +242,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn r143_a_pod_on_the_network_of_its_node_has_the_hosts_of_the_node() {
+        let pod = json!({"spec": {"hostNetwork": true,
+            "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a.local", "b.local"]}]}});
+        let text = hosts_of_node(pod.as_object().unwrap(), "127.0.0.1\tlocalhost\n");
+        let expected = "# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n\
+            \n# Entries added by HostAliases.\n1.2.3.4\ta.local\tb.local\n";
+        assert_eq!(text, expected);
+    }
 
     #[test]
     fn the_container_counts_before_the_pod() {

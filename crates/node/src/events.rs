@@ -14,6 +14,7 @@ use tenure_supervise::keep_running;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::client::Client;
+use crate::clock;
 
 /// How long an event waits, so that its write never delays the status it is about.
 const LATER: Duration = Duration::from_millis(50);
@@ -96,8 +97,13 @@ impl Events {
         reason: &'static str,
         message: String,
     ) {
-        let told =
-            PendingEvent { subject: subject.clone(), grade, reason, message, at: Timestamp::now() };
+        let told = PendingEvent {
+            subject: subject.clone(),
+            grade,
+            reason,
+            message,
+            at: clock::timestamp(),
+        };
         if self.out.try_send(told).is_err() {
             tracing::debug!(reason, "an event was dropped");
         }
@@ -113,7 +119,8 @@ struct PostedEvent {
 async fn carry(client: &Client, node: &str, told: &mut mpsc::Receiver<PendingEvent>) {
     let mut said: HashMap<u64, PostedEvent> = HashMap::new();
     while let Some(event) = told.recv().await {
-        let age = Duration::try_from(Timestamp::now().duration_since(event.at)).unwrap_or_default();
+        let age =
+            Duration::try_from(clock::timestamp().duration_since(event.at)).unwrap_or_default();
         tokio::time::sleep(LATER.saturating_sub(age)).await;
         let mut hasher = DefaultHasher::new();
         (&event.subject, event.grade, event.reason, &event.message).hash(&mut hasher);

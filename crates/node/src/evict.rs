@@ -10,6 +10,7 @@ use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::watch;
 
 use crate::agent::AgentContext;
+use crate::clock;
 use crate::register::{Pressure, memory};
 
 /// How often the node is looked at.
@@ -67,7 +68,7 @@ pub(crate) async fn watch(
         let found = AvailableResources::now(&folder).pressure();
         let lasting = |slot: &mut Option<Instant>, now: bool| {
             if now {
-                *slot = Some(Instant::now());
+                *slot = Some(clock::instant());
             }
             slot.is_some_and(|at| at.elapsed() < LASTS)
         };

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::client::Client;
+use crate::clock;
 use crate::serve::{AccessRejection, ClientIdentity, NodeAuthorizer, RequiredAccess};
 
 /// How long an answer of the server is believed.
@@ -121,7 +122,7 @@ impl NodeAuthorizer for ServerGate {
             if answers.len() >= KEPT {
                 answers.clear();
             }
-            answers.insert(key, (Instant::now(), answer.clone()));
+            answers.insert(key, (clock::instant(), answer.clone()));
             answer
         })
     }

@@ -1,10 +1,15 @@
 //! The node agent: runs the pods bound to its node, keeps their files current and tells the server
 //! the truth about them. It reaches the server over HTTP as any kubelet does.
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")
+)]
 
 mod admission;
 pub mod agent;
 mod certificate;
 pub mod client;
+mod clock;
 mod container;
 mod events;
 mod evict;
@@ -19,6 +24,7 @@ mod offline_cache;
 pub mod pods;
 pub mod private;
 mod probe;
+mod random;
 pub mod register;
 pub mod runtime;
 pub mod serve;

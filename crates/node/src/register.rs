@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenure_lifecycle::{NodeCapacity, written};
 use tenure_machinery::{Object, ObjectExt as _, quantity};
 use tokio::sync::watch;
 
 use crate::client::{Answered, Client, ClientError};
+use crate::clock;
 use crate::events::{EventSubject, Events, Grade};
 use crate::offline_cache::{OfflineCache, OfflineObjectKey};
 use crate::runtime::RuntimeInfo;
@@ -239,7 +239,7 @@ impl Registrar {
                 Ok(renewed) => {
                     lease = Some(renewed);
                     // Up to 4 % more, so that many nodes do not renew at once.
-                    let spread = u64::from(Timestamp::now().subsec_nanosecond().unsigned_abs());
+                    let spread = u64::from(clock::timestamp().subsec_nanosecond().unsigned_abs());
                     RENEW_EVERY + RENEW_EVERY.mul_f64(0.04 * (spread % 1000) as f64 / 1000.0)
                 }
                 Err(error) => {
@@ -255,7 +255,7 @@ impl Registrar {
         let name = &self.identity.name;
         let all = format!("/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases");
         let path = format!("{all}/{name}");
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        let now = clock::timestamp().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
         let spec = json!({
             "holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now,
         });
@@ -358,7 +358,7 @@ impl Registrar {
         found: Option<&Object>,
         about: &Result<RuntimeInfo, String>,
     ) -> Vec<Value> {
-        let now = written(Timestamp::now());
+        let now = written(clock::timestamp());
         let pressure = *self.pressure.borrow();
         let old = found.map(|node| node.list_at(&["status", "conditions"])).unwrap_or_default();
         let said = |kind: &str, holds: bool, reason: &str, message: &str| {

@@ -30,6 +30,7 @@ pub use tenure_downward::{Payload, PayloadFile};
 
 use crate::private::PrivatePaths;
 use crate::runtime::{Mount, PodKey};
+use crate::{clock, random};
 
 use self::folder::VolumeFolder;
 use self::owner::VolumeOwner;
@@ -178,7 +179,7 @@ impl Volumes {
             known: Mutex::default(),
             pods: Mutex::default(),
             retired: retire::RemovalQueue::default(),
-            hasher: [RandomState::new(), RandomState::new()],
+            hasher: [random::hasher(), random::hasher()],
         };
         let volumes = Volumes { inner: Arc::new(inner) };
         volumes.recover();
@@ -403,7 +404,7 @@ impl Volumes {
                     retire::later(&self.inner, volume, old);
                 }
                 known.place = Some(place);
-                known.written = Some((digest, Instant::now()));
+                known.written = Some((digest, clock::instant()));
                 Ok(())
             }
             Err(error) => {
@@ -497,7 +498,7 @@ pub(crate) fn remove_tree_at(folder: &std::os::fd::OwnedFd, name: &str) -> std::
 
 /// Milliseconds of the wall clock.
 fn now() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
+    clock::timestamp().as_millisecond()
 }
 
 /// A name that is one element of a path and nothing else.

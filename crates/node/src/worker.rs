@@ -31,10 +31,12 @@ use tenure_lifecycle::{
 };
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tracing::Instrument as _;
 
 use crate::agent::AgentContext;
 use crate::client::Answered;
+use crate::clock;
 use crate::container;
 use crate::events::{EventSubject, Grade};
 use crate::objects::InputCallback;
@@ -125,6 +127,24 @@ struct ContainerHistory {
     adopted: bool,
 }
 
+/// Work beside a worker, which is logged as the pod's like the worker's own.
+#[derive(Default)]
+struct PodTasks(JoinSet<()>);
+
+impl PodTasks {
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(task.in_current_span());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    async fn join_next(&mut self) -> Option<Result<(), JoinError>> {
+        self.0.join_next().await
+    }
+}
+
 /// The one who cares for a pod.
 pub(crate) struct Worker {
     shared: Arc<AgentContext>,
@@ -145,7 +165,7 @@ pub(crate) struct Worker {
     gone: bool,
     /// Held while the node waits for this pod to end.
     living: Option<mpsc::Sender<()>>,
-    work: JoinSet<()>,
+    work: PodTasks,
     out: mpsc::UnboundedSender<WorkerMessage>,
     inbox: mpsc::UnboundedReceiver<WorkerMessage>,
 }
@@ -168,7 +188,7 @@ impl Worker {
         let seen = Observed {
             refused,
             over,
-            started: Some(started.unwrap_or_else(Timestamp::now)),
+            started: Some(started.unwrap_or_else(clock::timestamp)),
             host_addresses: shared.addresses(),
             ..Observed::default()
         };
@@ -187,7 +207,7 @@ impl Worker {
             finishing: false,
             gone: false,
             living: None,
-            work: JoinSet::new(),
+            work: PodTasks::default(),
             shared,
             pod,
             out,
@@ -198,8 +218,15 @@ impl Worker {
         worker
     }
 
-    /// Cares for the pod until nothing of it is left.
-    pub(crate) async fn run(mut self) {
+    /// Cares for the pod until nothing of it is left; each line of the log meanwhile names the pod.
+    pub(crate) fn run(self) -> impl Future<Output = ()> + Send + 'static {
+        let PodKey { namespace, name, uid } = &self.key;
+        // At the level of errors, so that they name it even where nothing else is logged.
+        let span = tracing::error_span!("pod", namespace, pod = name, uid);
+        self.care().instrument(span)
+    }
+
+    async fn care(mut self) {
         loop {
             let wake = self.step();
             self.shared.fault(&self.key.uid);
@@ -234,7 +261,7 @@ impl Worker {
 
     /// One round: decide, do, tell. Says how long nothing is due.
     fn step(&mut self) -> Duration {
-        let now = Timestamp::now();
+        let now = clock::timestamp();
         let mut wake = now + SLEEP_MAX;
         self.age_pulls(now, &mut wake);
         if self.seen.ending.is_none() && is_ending(&self.spec, &self.seen, now) {

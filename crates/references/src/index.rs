@@ -123,12 +123,17 @@ impl std::fmt::Debug for RefIndex {
     }
 }
 
+/// Hashes of names are spread by a secret, so that nobody can choose names that collide.
+#[expect(clippy::disallowed_methods, reason = "the one place of this crate that draws randomness")]
+fn secret() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 impl RefIndex {
     /// An index that knows nothing and allows nothing.
     #[must_use]
     pub fn new() -> RefIndex {
-        // Hashes of names are spread by a secret, so that nobody can choose names that collide.
-        let mut index = Index::new(RandomState::new().build_hasher().finish());
+        let mut index = Index::new(secret());
         index.follow_references();
         RefIndex {
             index,

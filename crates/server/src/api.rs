@@ -1,8 +1,9 @@
 //! The front door: one request in, one response out.
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
@@ -17,6 +18,7 @@ use tenure_machinery::{Failure, ResourcePath, name};
 use tenure_token::KeySet;
 use tenure_world::WorldHandle;
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use crate::access::{AuthorizerChain, refusal};
 use crate::admit::{AdmissionPolicies, OwnerChecks, Turns};
@@ -25,7 +27,7 @@ use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
 use crate::body::{Body, BudgetedBody};
 use crate::certificate_signing::CertificateSigner;
-use crate::clock::Chance;
+use crate::clock::{self, Chance};
 use crate::connect::{self, Dialer};
 use crate::dispatch;
 use crate::engine_api::{self, EngineApi};
@@ -40,6 +42,7 @@ use crate::reference::{self, Visibility};
 use crate::registry::{ServedKind, ServedKinds};
 use crate::request::ResourceRequest;
 pub(crate) use crate::request_line::RequestLine;
+use crate::request_log::RequestLog;
 use crate::response;
 use crate::route::Route;
 use crate::snapshot;
@@ -173,7 +176,8 @@ impl ApiServer {
         let issuer = format!("https://{}", config.address);
         let shares = Arc::new(Shares::new(config.limits));
         let tally = config.access.reference_authorizer().tally();
-        let mut metrics = Metrics::new().with_references(tally).with_shares(&shares);
+        let mut metrics =
+            Metrics::new().with_commits(&config.world).with_references(tally).with_shares(&shares);
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
             metrics = metrics.with_audit(written, lost);
@@ -212,6 +216,11 @@ impl ApiServer {
         self.chance.seed()
     }
 
+    /// Shows in `/metrics` whether a feature gate is on, and whether it is by default.
+    pub fn show_feature(&self, name: &'static str, by_default: bool, on: bool) {
+        self.metrics.set_feature(name, by_default, on);
+    }
+
     /// Lets clients ask the engines that run beside the server; the first ones stay.
     pub fn put_engines(&self, engines: Arc<dyn EngineApi>) {
         let _ = self.beside.set(engines);
@@ -233,7 +242,7 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let started = Instant::now();
+        let started = clock::instant();
         let id = audit_id(self, request.headers());
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, body) = request.into_parts();
@@ -248,23 +257,22 @@ impl ApiServer {
             peer.address,
             &id,
         );
-        let mut response = match self.answer(&line, &parts, (body, upgrade), peer, &mut trail).await
-        {
-            Ok(response) => response,
-            Err(failure) => response::failure(&failure),
+        let mut log = RequestLog::begin(&line);
+        let answered = {
+            let about = (&mut trail, &log);
+            // Pinned where it is: to move it into the span would cost more than the span.
+            let answering = pin!(self.answer(&line, &parts, (body, upgrade), peer, about));
+            answering.instrument(log.span()).await
         };
+        let mut response = answered.unwrap_or_else(|failure| response::failure(&failure));
         if parts.method == Method::HEAD {
             *response.body_mut() = crate::body::full("");
         }
         // Only served resources become labels, so hostile paths cannot make metrics grow.
         let (group, resource) = line.served_resource(&self.kinds.current());
-        self.metrics.observe(
-            line.verb(),
-            group,
-            resource,
-            response.status().as_u16(),
-            started.elapsed(),
-        );
+        let (code, took) = (response.status().as_u16(), started.elapsed());
+        self.metrics.observe(line.verb(), group, resource, code, took);
+        log.end(&line, &response, || self.world.current().revision().0, took);
         let headers = response.headers_mut();
         headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -279,7 +287,7 @@ impl ApiServer {
         parts: &http::request::Parts,
         (body, upgrade): (B, OnUpgrade),
         peer: &Peer,
-        trail: &mut AuditContext,
+        (trail, log): (&mut AuditContext, &RequestLog),
     ) -> Result<Response<Body>, Failure>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -307,6 +315,7 @@ impl ApiServer {
             trail.acting(&caller.user, impersonator.constraint);
         }
         let user = Arc::clone(&caller.user);
+        log.user(&user);
         let decision = self.access.decide(&user, &attributes);
         let (decision, why) = match decision {
             Some(decision) => (Some(decision), String::new()),

@@ -24,6 +24,8 @@ pub(crate) use entry::{AuditEvent, sources};
 use queue::AuditMessage;
 pub(crate) use trail::{AuditContext, AuditGuard};
 
+use crate::clock;
+
 /// How many lines may wait for the file.
 const LINES_MAX: usize = 8 * 1024;
 /// How many bytes of bodies may wait for the file.
@@ -119,7 +121,7 @@ impl AuditSink {
 
     /// Hands a line over, or counts it as lost.
     pub(crate) fn say(&self, mut entry: Box<AuditEvent>) {
-        entry.at = jiff::Timestamp::now();
+        entry.at = clock::timestamp();
         let bytes = entry.weight();
         let waiting = self.bytes_waiting.fetch_add(bytes, Ordering::Relaxed);
         let room = waiting.saturating_add(bytes) <= self.bytes_max;

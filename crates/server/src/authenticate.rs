@@ -15,6 +15,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::access::{AuthorizerChain, refusal};
 use crate::api::Peer;
+use crate::clock;
 use crate::permit::Credential;
 use token::Tokens;
 
@@ -77,7 +78,7 @@ pub(crate) fn authenticate(
 ) -> Result<(Arc<User>, Credential), &'static str> {
     if let Some((user, expires_at)) = &peer.user {
         // The connection may be older than the end of the certificate.
-        if jiff::Timestamp::now().as_second() >= *expires_at {
+        if clock::timestamp().as_second() >= *expires_at {
             return Err("the client certificate has expired");
         }
         return Ok((Arc::clone(user), Credential::Certificate { expires_at: *expires_at }));

@@ -1,9 +1,32 @@
-//! Time and chance, drawn here and handed in everywhere else.
+//! Time and randomness, read here and handed in everywhere else.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this crate that reads the clock and draws randomness"
+)]
 
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
+
+/// Now, for waiting and for how long things take.
+#[inline]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
+}
+
+/// Now, to the nanosecond.
+#[inline]
+pub(crate) fn timestamp() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// Stops this thread, which must be nobody else's, for a while.
+#[inline]
+pub(crate) fn block_for(duration: Duration) {
+    std::thread::sleep(duration);
+}
 
 /// Now as `metav1.Time` writes it: whole seconds, UTC.
 #[must_use]
@@ -12,7 +35,7 @@ pub fn now() -> String {
         // Every write asks several times, and a second is long.
         static WRITTEN: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
     }
-    let second = jiff::Timestamp::now().as_second();
+    let second = timestamp().as_second();
     WRITTEN.with_borrow_mut(|(of, text)| {
         if *of != second {
             (*of, *text) = (second, written(second));
@@ -39,7 +62,7 @@ pub(crate) fn http_date_after(seconds: i64) -> String {
 }
 
 fn time_after(seconds: i64) -> jiff::Timestamp {
-    let at = jiff::Timestamp::now().as_second().saturating_add(seconds);
+    let at = timestamp().as_second().saturating_add(seconds);
     jiff::Timestamp::from_second(at).unwrap_or(jiff::Timestamp::MAX)
 }
 

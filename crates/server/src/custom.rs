@@ -43,6 +43,9 @@ pub struct Custom {
     pub(crate) columns: CustomColumns,
     /// Where replicas are counted.
     pub(crate) scale: Option<ScalePaths>,
+    /// Where each version of the definition has the wanted ones, by what objects call the version; none
+    /// where it has no Scale.
+    pub(crate) replicas: Arc<[(String, Option<Vec<String>>)]>,
     /// Whether the definition is going.
     pub(crate) terminating: bool,
 }
@@ -139,6 +142,13 @@ pub(crate) fn served(
             Some((format!("{group}/{}", version.name), Arc::new(schema)))
         })
         .collect();
+    let replicas: Arc<[_]> = versions
+        .iter()
+        .map(|version| {
+            let path = version.scale.as_ref().map(|paths| paths.spec_replicas.clone());
+            (format!("{group}/{}", version.name), path)
+        })
+        .collect();
     let rows = crd::kinds(definition, engine);
     rows.into_iter()
         .filter_map(|kind| {
@@ -154,6 +164,7 @@ pub(crate) fn served(
                 schemas: Arc::clone(&schemas),
                 columns: CustomColumns::new(&version.columns),
                 scale: version.scale.clone(),
+                replicas: Arc::clone(&replicas),
                 terminating: crd::is_terminating(definition),
                 raw: raw_of(&version.schema),
             };

@@ -8,6 +8,10 @@
 //! ```
 //!
 //! Rules of kinds live in crate `kinds`, rules of patches in `patch`, order and durability in `world`.
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")
+)]
 
 pub mod access;
 pub mod admit;
@@ -41,6 +45,7 @@ pub mod reference;
 pub mod registry;
 mod request;
 mod request_line;
+mod request_log;
 pub mod response;
 mod review;
 mod revocation;

@@ -4,6 +4,9 @@
 //! [`RESOURCES_MAX`] share one name. The handles of a resource are looked up once per request by two
 //! borrowed strings; nothing is allocated after the first request of its kind.
 
+mod build;
+mod store;
+
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
@@ -15,8 +18,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use tenure_supervise::{ProcessCollector, TaskRestartCollector};
+use tenure_world::WorldHandle;
+
 use crate::fair::Shares;
 use crate::reference::ReferenceMetrics;
+
+use build::FeatureGauges;
+use store::StoreGauges;
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -130,7 +139,8 @@ pub struct Metrics {
     kept: Family<KeptLabels, Gauge>,
     mutating: Gauge,
     read_only: Gauge,
-    memory: Gauge,
+    store: StoreGauges,
+    features: FeatureGauges,
     // INVARIANT: `known` counts the resources in the map and never passes RESOURCES_MAX + 1.
     resources: RwLock<MetricsIndex>,
 }
@@ -190,7 +200,8 @@ impl Metrics {
             kept: Family::default(),
             mutating: in_flight.get_or_create_owned(&KindLabels { request_kind: "mutating" }),
             read_only: in_flight.get_or_create_owned(&KindLabels { request_kind: "readOnly" }),
-            memory: Gauge::default(),
+            store: StoreGauges::default(),
+            features: FeatureGauges::default(),
             resources: RwLock::default(),
         };
         metrics.registered(in_flight)
@@ -205,6 +216,13 @@ impl Metrics {
             "Audit lines lost: the queue was full, or the file could not be written",
             lost,
         );
+        self
+    }
+
+    /// Shows what commits to this world cost.
+    #[must_use]
+    pub(crate) fn with_commits(mut self, world: &WorldHandle) -> Metrics {
+        store::register_commits(&mut self.registry, world);
         self
     }
 
@@ -273,12 +291,10 @@ impl Metrics {
             "How much is kept in memory under names; clients cannot make it grow without bound",
             self.kept.clone(),
         );
-        registry.register_with_unit(
-            "process_resident_memory",
-            "Memory of this process that is in RAM",
-            Unit::Bytes,
-            self.memory.clone(),
-        );
+        self.store.register(registry);
+        self.features.register(registry);
+        registry.register_collector(Box::new(ProcessCollector));
+        registry.register_collector(Box::new(TaskRestartCollector));
         self
     }
 
@@ -346,6 +362,16 @@ impl Metrics {
         self.store_quota.set(number(quota.unwrap_or_default()));
     }
 
+    /// Looks up how large the store is and how far it reaches; call it just before [`Metrics::render`].
+    pub async fn measure_store(&self, world: &WorldHandle) {
+        self.store.measure(world).await;
+    }
+
+    /// Shows whether a feature gate is on, and whether it is by default.
+    pub fn set_feature(&self, name: &'static str, by_default: bool, on: bool) {
+        self.features.set(name, by_default, on);
+    }
+
     /// Sets how many entries of something are kept; call it just before [`Metrics::render`].
     pub fn set_kept(&self, of: &'static str, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -366,9 +392,6 @@ impl Metrics {
     /// Everything as OpenMetrics text, see [`CONTENT_TYPE`].
     #[must_use]
     pub fn render(&self) -> String {
-        if let Some(bytes) = resident_memory_bytes() {
-            self.memory.set(bytes);
-        }
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
@@ -471,14 +494,6 @@ fn verb_index(verb: &str) -> usize {
 /// The place of a status code in [`CODES`].
 fn code_index(code: u16) -> usize {
     CODES.iter().position(|(known, _)| *known == code).unwrap_or(CODES.len() - 1)
-}
-
-/// Resident memory as the kernel counts it; `None` where `/proc` does not exist.
-fn resident_memory_bytes() -> Option<i64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
 }
 
 #[cfg(test)]

@@ -29,6 +29,10 @@ use crate::write::decode::{self, Unstored};
 use crate::write::delete::{self, DeleteOptions};
 
 const RACES_MAX: usize = 256;
+/// Evictions whose pods still stand; a budget with more of them grants no other.
+const UNCONFIRMED_MAX: usize = 2000;
+/// When to ask again where the budget is still being looked at.
+const BUDGET_SECONDS: u32 = 10;
 /// What the pods of a node's own files carry; nobody else gives it to a pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -217,9 +221,9 @@ fn check_bindable(pod: &Object, name: &str, node: &str) -> Result<(), Failure> {
 }
 
 /// Sets a condition; the time of one that said the same already stays.
-fn set_condition(pod: &mut Object, mut condition: Value) {
+fn set_condition(object: &mut Object, mut condition: Value) {
     let conditions =
-        pod.map_mut("status").entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+        object.map_mut("status").entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     let Value::Array(list) = conditions else { return };
     let Some(known) = list.iter_mut().find(|other| other.get("type") == condition.get("type"))
     else {
@@ -265,30 +269,48 @@ pub(crate) async fn evict(
             "metadata.name: name in URL does not match name in Eviction object",
         ));
     }
-    let mut options = match eviction.get("deleteOptions") {
+    let (mut options, fault) = match eviction.get("deleteOptions") {
         Some(Value::Object(object)) => {
             refuse_unread(object, &request.name)?;
             // Of an object within another nobody asks what it calls itself.
             let mut object = object.clone();
             object.retain(|member, _| !matches!(member.as_str(), "kind" | "apiVersion"));
-            DeleteOptions::from_object(&object)?
+            DeleteOptions::unjudged(&object)?
         }
-        None | Some(Value::Null) => DeleteOptions::default(),
+        None | Some(Value::Null) => (DeleteOptions::default(), None),
         Some(_) => return Err(Failure::bad_request("deleteOptions: must be an object")),
     };
     options.dry_run |= given.dry_run;
     enforce(api, request, &eviction, ("policy", "v1", "Eviction"), options.dry_run).await?;
-    remove_evicted(api, request, &options).await?;
-    response::json_value(StatusCode::CREATED, &created_status(), wanted.format, style)
+    let status = match remove_evicted(api, request, &options, fault).await? {
+        BudgetDecision::Granted => created_status(),
+        // Nothing was done, and yet upstream answers as if something had been made.
+        BudgetDecision::Contested => json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500,
+            "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        }),
+    };
+    response::json_value(StatusCode::CREATED, &status, wanted.format, style)
+}
+
+/// What the budgets that cover a pod say about its eviction, where they do not refuse it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BudgetDecision {
+    /// It may go.
+    Granted,
+    /// There are several, and none of them decides.
+    Contested,
 }
 
 /// Marks, charges and deletes a pod that is evicted. Whatever may refuse is asked before anything is
-/// written, and what is written first is one transaction (R142a).
+/// written, and what is written first is one transaction (R142a). What is wrong about the options is told
+/// last: first of all the pod and its budget are looked at.
 async fn remove_evicted(
     api: &ApiServer,
     request: &mut ResourceRequest,
     options: &DeleteOptions,
-) -> Result<(), Failure> {
+    fault: Option<Failure>,
+) -> Result<BudgetDecision, Failure> {
     let served = &Arc::clone(&request.served);
     let key = served.key(&request.namespace, &request.name);
     for _ in 0..RACES_MAX {
@@ -298,10 +320,15 @@ async fn remove_evicted(
         let old = served.read(record)?;
         admit::validate(api, request, Operation::Delete, Some(&old), None)?;
         let mut extras = Extras::default();
-        if !needs_no_budget(&old) {
-            spend_budget(api, &state, &old, &mut extras)?;
+        if !needs_no_budget(&old)
+            && spend_budget(api, &state, &old, &mut extras)? == BudgetDecision::Contested
+        {
+            return Ok(BudgetDecision::Contested);
         }
         delete::check_preconditions(request, options, record)?;
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
         let mut pod = old.clone();
         set_condition(
             &mut pod,
@@ -312,7 +339,7 @@ async fn remove_evicted(
             }),
         );
         if options.dry_run {
-            return Ok(());
+            return Ok(BudgetDecision::Granted);
         }
         let step = decide(&served.kind, api.collects_garbage, options, &pod);
         let removes = matches!(step, DeletionDecision::Remove(_));
@@ -322,17 +349,19 @@ async fn remove_evicted(
             DeletionDecision::Keep | DeletionDecision::Remove(_) => pod,
         };
         if new == old && !removes {
-            return Ok(());
+            return Ok(BudgetDecision::Granted);
         }
         let own =
             Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
         let write =
             WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? };
         match propose(&api.world, own, write, extras).await? {
-            CommitOutcome::Committed(_) if removes => {
-                return delete::finish(api, request, options, &key, record.uid()).await;
+            CommitOutcome::Committed(_) => {
+                if removes {
+                    delete::finish(api, request, options, &key, record.uid()).await?;
+                }
+                return Ok(BudgetDecision::Granted);
             }
-            CommitOutcome::Committed(_) => return Ok(()),
             CommitOutcome::Moved(_) | CommitOutcome::Retry(_) => {}
         }
     }
@@ -352,45 +381,98 @@ fn spend_budget(
     state: &World,
     pod: &Object,
     extras: &mut Extras,
-) -> Result<(), Failure> {
+) -> Result<BudgetDecision, Failure> {
     let served = internal::find(api, "policy", "poddisruptionbudgets")?;
     let budgets = served.collection(pod.namespace());
     let mut covering = state
         .range(&budgets, None)
         .filter_map(|record| Some((record, served.read(record).ok()?)))
         .filter(|(_, budget)| selects(budget, pod));
-    let Some((record, mut budget)) = covering.next() else { return Ok(()) };
+    let Some((record, mut budget)) = covering.next() else { return Ok(BudgetDecision::Granted) };
     if covering.next().is_some() {
-        return Err(Failure::internal(
-            "this pod has more than one PodDisruptionBudget, which the eviction subresource does not support",
-        ));
+        return Ok(BudgetDecision::Contested);
     }
-    let number = |path: &[&str]| budget.int_at(path).unwrap_or(0);
     if !ready(pod) && may_go_unready(&budget) {
-        return Ok(());
+        return Ok(BudgetDecision::Granted);
     }
-    if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
-        return Err(exhausted(record, "is still being looked at"));
-    }
-    let allowed = number(&["status", "disruptionsAllowed"]);
-    if allowed <= 0 {
-        let why = format!(
-            "needs {} healthy pods and has {} currently",
-            number(&["status", "desiredHealthy"]),
-            number(&["status", "currentHealthy"]),
-        );
-        return Err(exhausted(record, &why));
-    }
-    let status = budget.map_mut("status");
-    status.insert("disruptionsAllowed".into(), (allowed - 1).into());
-    status.map_mut("disruptedPods").insert(pod.name().to_owned(), now().into());
+    let allowed = allowance(&budget)?;
+    spend(&mut budget, allowed, pod.name());
     let key = record.key();
     extras
         .guards
         .push(Precondition::At { key: Arc::clone(key), revision: Some(record.revision()) });
     let draft = draft(&served, &budget)?;
     extras.writes.push(WriteOperation::Put { key: Arc::clone(key), draft });
-    Ok(())
+    Ok(BudgetDecision::Granted)
+}
+
+/// How many disruptions a budget allows: at least one, or why there is none.
+fn allowance(budget: &Object) -> Result<i64, Failure> {
+    let number = |path: &[&str]| budget.int_at(path).unwrap_or(0);
+    if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
+        return Err(exhausted(budget, "is still being processed by the server.", BUDGET_SECONDS));
+    }
+    let going = budget.map_at(&["status", "disruptedPods"]).map_or(0, Object::len);
+    if going > UNCONFIRMED_MAX {
+        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        let cause = budget_cause(
+            budget,
+            "does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller",
+        );
+        let mut failure = Failure::forbidden("policy", "poddisruptionbudget", budget.name(), why);
+        if let Some(details) = &mut failure.details {
+            details.causes.push(cause);
+        }
+        return Err(failure);
+    }
+    let allowed = number(&["status", "disruptionsAllowed"]);
+    if allowed > 0 { Ok(allowed) } else { Err(exhausted(budget, &shortage(budget), 0)) }
+}
+
+/// Why a budget that is up to date allows no disruption.
+fn shortage(budget: &Object) -> String {
+    let conditions = budget.list_at(&["status", "conditions"]);
+    let refusing = conditions.iter().filter_map(Value::as_object).find(|condition| {
+        condition.str_at(&["type"]) == Some("DisruptionAllowed")
+            && condition.str_at(&["status"]) == Some("False")
+            && condition.str_at(&["message"]).is_some_and(|message| !message.is_empty())
+    });
+    let said = refusing.map(|condition| {
+        let text = |member| condition.str_at(&[member]).unwrap_or_default();
+        (text("reason"), text("message"))
+    });
+    let number = |name: &str| budget.int_at(&["status", name]).unwrap_or(0);
+    let (wanted, healthy) = (number("desiredHealthy"), number("currentHealthy"));
+    match said {
+        // What could not be counted says nothing by its numbers.
+        Some(("SyncFailed", why)) => {
+            format!("does not allow evicting pods currently because it failed sync: {why}")
+        }
+        _ if healthy <= wanted => {
+            format!("needs {wanted} healthy pods and has {healthy} currently")
+        }
+        Some((reason, why)) => {
+            format!("does not allow evicting pods currently ({reason}): {why}")
+        }
+        None => "does not allow evicting pods currently".to_owned(),
+    }
+}
+
+/// Takes one of the disruptions that a budget allows for a pod.
+fn spend(budget: &mut Object, allowed: i64, pod: &str) {
+    let status = budget.map_mut("status");
+    status.insert("disruptionsAllowed".into(), (allowed - 1).into());
+    status.map_mut("disruptedPods").insert(pod.to_owned(), now().into());
+    if allowed == 1 {
+        let observed = status.get("observedGeneration").cloned().unwrap_or_default();
+        set_condition(
+            budget,
+            json!({
+                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods",
+                "message": "", "observedGeneration": observed, "lastTransitionTime": now(),
+            }),
+        );
+    }
 }
 
 fn ready(pod: &Object) -> bool {
@@ -409,15 +491,22 @@ fn may_go_unready(budget: &Object) -> bool {
         || (number("desiredHealthy") > 0 && number("currentHealthy") >= number("desiredHealthy"))
 }
 
-fn exhausted(record: &Record, why: &str) -> Failure {
-    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    let cause = StatusCause {
+fn budget_cause(budget: &Object, why: &str) -> StatusCause {
+    StatusCause {
         reason: "DisruptionBudget".to_owned(),
-        message: format!("The disruption budget {} {why}", record.name()),
+        message: format!("The disruption budget {} {why}", budget.name()),
         field: String::new(),
-    };
-    Failure::new(429, "TooManyRequests", message)
-        .with(Details { causes: vec![cause], ..Details::default() })
+    }
+}
+
+fn exhausted(budget: &Object, why: &str, retry_after_seconds: u32) -> Failure {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let causes = vec![budget_cause(budget, why)];
+    Failure::new(429, "TooManyRequests", message).with(Details {
+        causes,
+        retry_after_seconds,
+        ..Details::default()
+    })
 }
 
 /// Whether a budget's selector picks the pod; an empty selector picks all, a missing one none.

@@ -55,6 +55,14 @@ impl ServedKind {
         self.prefix == other.prefix && identity(self) == identity(other)
     }
 
+    /// The group that a refused object is said to be of: that of its stored form, as upstream finds it first.
+    pub(crate) fn refusing_group(&self) -> &str {
+        match &self.view {
+            Some(view) => view.api_version.split_once('/').map_or("", |(group, _)| group),
+            None => &self.kind.group,
+        }
+    }
+
     /// Whether the bytes of a record are what this kind shows.
     #[must_use]
     pub fn shows_verbatim(&self, record: &Record) -> bool {

@@ -12,6 +12,7 @@ use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::Record;
 
 use crate::body::{Body, Slices, full};
+use crate::clock;
 use crate::negotiate::{BodyFormat, MetaVersion, NegotiatedFormat, Representation};
 use crate::reference;
 use crate::registry::ServedKind;
@@ -247,7 +248,7 @@ pub fn row(
     include: Include,
     columns: Columns,
 ) -> Value {
-    let now = jiff::Timestamp::now();
+    let now = clock::timestamp();
     let mut cells = match &served.custom {
         Some(custom) => custom.columns.cells(object, now),
         None => columns.shown(served, &tenure_table::cells(&served.kind, object, now)).to_vec(),

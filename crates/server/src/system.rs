@@ -347,23 +347,53 @@ async fn openapi_hash(
     Ok(String::from_utf8_lossy(&hash.bytes()).into_owned())
 }
 
+/// What is known of the program that runs.
+pub(crate) struct BuildFacts {
+    pub(crate) major: &'static str,
+    pub(crate) minor: &'static str,
+    pub(crate) version: String,
+    pub(crate) commit: &'static str,
+    pub(crate) tree_state: &'static str,
+    pub(crate) date: &'static str,
+    pub(crate) go_version: &'static str,
+    pub(crate) compiler: &'static str,
+    pub(crate) platform: String,
+}
+
+impl BuildFacts {
+    pub(crate) fn of_this_program() -> BuildFacts {
+        let (major, minor) = EMULATED;
+        BuildFacts {
+            major,
+            minor,
+            version: format!("v{major}.{minor}.0+tenure{}", env!("CARGO_PKG_VERSION")),
+            commit: COMMIT,
+            tree_state: "clean",
+            date: BUILD_DATE,
+            go_version: "none",
+            compiler: "rustc",
+            platform: format!("{}/{}", std::env::consts::OS, platform()),
+        }
+    }
+}
+
 /// The version clients compare with their own (R37).
 fn version() -> Value {
-    let (major, minor) = EMULATED;
+    let facts = BuildFacts::of_this_program();
     json!({
-        "major": major,
-        "minor": minor,
-        "emulationMajor": major,
-        "emulationMinor": minor,
-        "minCompatibilityMajor": major,
+        "major": facts.major,
+        "minor": facts.minor,
+        "emulationMajor": facts.major,
+        "emulationMinor": facts.minor,
+        "minCompatibilityMajor": facts.major,
         "minCompatibilityMinor": "37",
-        "gitVersion": format!("v{major}.{minor}.0+tenure{}", env!("CARGO_PKG_VERSION")),
-        "gitCommit": COMMIT,
-        "gitTreeState": "clean",
-        "buildDate": BUILD_DATE,
-        "goVersion": "none",
-        "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, platform()),
+        "gitVersion": facts.version,
+        "gitCommit": facts.commit,
+        "gitTreeState": facts.tree_state,
+        "buildDate": facts.date,
+        "goVersion": facts.go_version,
+        "compiler": facts.compiler,
+        "platform": facts.platform,
     })
 }
 
@@ -420,6 +450,7 @@ async fn metrics(
         api.metrics.set_storage_objects(&served.kind.group, &served.kind.plural, count);
     }
     api.metrics.set_storage_bytes(state.bytes(), api.world.quota());
+    api.metrics.measure_store(&api.world).await;
     api.shares.measure();
     for (of, count) in [
         ("documents", registry.documents.count()),

@@ -471,8 +471,9 @@ impl Log for FileLog {
         let size = self.place.as_ref().and_then(|(path, _)| fs::metadata(path).ok());
         // The file has holes, so its length says little.
         let database = size.map_or(0, |m| m.blocks().saturating_mul(512));
-        let bytes_on_disk = database.saturating_add(self.journal.size());
-        LogStats { bytes_on_disk, entries: self.entries }
+        let journal_bytes = self.journal.size();
+        let bytes_on_disk = database.saturating_add(journal_bytes);
+        LogStats { bytes_on_disk, journal_bytes, entries: self.entries }
     }
 
     fn save(&mut self, path: &Path) -> Result<(), SaveError> {

@@ -78,6 +78,8 @@ pub struct CompactionOutcome {
 pub struct LogStats {
     /// The space the file takes; zero when there is none.
     pub bytes_on_disk: u64,
+    /// How much of that is its journal.
+    pub journal_bytes: u64,
     /// How many writes are retained, deletions included.
     pub entries: u64,
 }

@@ -110,7 +110,8 @@ impl Log for MemoryLog {
 
     fn stats(&self) -> LogStats {
         let entries = self.entries.as_ref().map_or(0, BTreeMap::len);
-        LogStats { bytes_on_disk: 0, entries: u64::try_from(entries).unwrap_or(u64::MAX) }
+        let entries = u64::try_from(entries).unwrap_or(u64::MAX);
+        LogStats { entries, ..LogStats::default() }
     }
 
     fn save(&mut self, path: &Path) -> Result<(), SaveError> {

@@ -5,15 +5,25 @@
 //!        └─► panics ──► logged and counted ──► a pause ──► started again
 //! ```
 //!
+//! Beside that it shows what the process takes of its machine, which every process here does alike.
 //! What a task does, and what becomes of the process when it cannot be started again, never lives here.
+
+mod process;
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+
+pub use process::ProcessCollector;
 
 /// The wait after the first failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(10);
@@ -47,20 +57,19 @@ pub fn restarts() -> BTreeMap<&'static str, u64> {
     restart_counts().clone()
 }
 
-/// The counts as Prometheus reads them, under this name; nothing where no task has panicked.
-#[must_use]
-pub fn metrics(family: &str) -> String {
-    let counts = restarts();
-    if counts.is_empty() {
-        return String::new();
+/// Shows at each scrape how often each kind of task of this process panicked and was started again.
+#[derive(Debug)]
+pub struct TaskRestartCollector;
+
+impl Collector for TaskRestartCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let about = "Tasks that panicked and were started again.";
+        let mut family =
+            encoder.encode_descriptor("tenure_task_restarts", about, None, MetricType::Counter)?;
+        restarts().into_iter().try_for_each(|(task, count)| {
+            ConstCounter::new(count).encode(family.encode_family(&[("task", task)])?)
+        })
     }
-    let mut text = format!(
-        "# HELP {family} Tasks that panicked and were started again.\n# TYPE {family} counter\n"
-    );
-    for (task, count) in counts {
-        text.push_str(&format!("tenure_task_restarts_total{{task=\"{task}\"}} {count}\n"));
-    }
-    text
 }
 
 /// What a panic says.
@@ -78,6 +87,8 @@ fn restart_counts() -> MutexGuard<'static, BTreeMap<&'static str, u64>> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use prometheus_client::registry::Registry;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -89,9 +100,10 @@ mod tests {
         .await;
         assert_eq!(runs.load(Ordering::Relaxed), 4);
         assert_eq!(restarts().get("a test"), Some(&3));
-        assert!(
-            metrics("tenure_task_restarts")
-                .contains("tenure_task_restarts_total{task=\"a test\"} 3\n")
-        );
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(TaskRestartCollector));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(text.contains("tenure_task_restarts_total{task=\"a test\"} 3\n"), "{text}");
     }
 }

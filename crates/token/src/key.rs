@@ -7,7 +7,6 @@ use core::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest;
-use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _,
     RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, RsaKeyPair, RsaPublicKeyComponents,
@@ -20,7 +19,7 @@ use x509_parser::prelude::FromDer as _;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-use crate::der;
+use crate::{der, random};
 
 /// Why keys could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -138,7 +137,7 @@ impl KeySet {
 
     /// Signs, or nothing if the system has no randomness to give.
     pub(crate) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
-        let random = SystemRandom::new();
+        let random = random::source();
         match &self.signer {
             SigningKeyPair::Es256(key) => {
                 key.sign(&random, message).ok().map(|signature| signature.as_ref().to_vec())
@@ -177,7 +176,7 @@ impl SigningKeyPair {
     }
 
     fn p256(pkcs8: &[u8]) -> Result<SigningKeyPair, KeyError> {
-        EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &SystemRandom::new())
+        EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random::source())
             .map(|key| SigningKeyPair::Es256(Box::new(key)))
             .map_err(|_| KeyError::Unsupported)
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Keys, time and ids are handed in; nothing here reads a file, a clock or the log.
-//! The one exception is the nonce of an ECDSA signature, which ring draws from the system.
+//! The one exception is the nonce of an ECDSA signature, which ring draws from the system (`random`).
 //!
 //! Tokens are framed here over ring rather than by `jsonwebtoken`: its line 9 stands under
 //! CVE-2026-25537 (a time of the wrong JSON type counts as absent) and reads the clock itself,
@@ -18,6 +18,7 @@ mod discovery;
 mod json;
 mod key;
 mod legacy;
+mod random;
 mod request;
 mod token;
 mod verified;

@@ -12,6 +12,7 @@ use tenure_store::{DEFAULT_VALUE_BYTES_MAX, Log, LogStats};
 use tokio::sync::oneshot;
 
 use crate::header::{PlainLayout, SelectableFields};
+use crate::metrics::CommitMetrics;
 use crate::past::{self, RevisionError};
 use crate::proposal::{Committed, LockStep, Proposal, ProposalError, StagedWrite};
 use crate::replay::{self, WorldOpenError};
@@ -152,6 +153,12 @@ pub fn open(mut log: Box<dyn Log>, options: WorldOptions) -> Result<WorldHandle,
 }
 
 impl WorldHandle {
+    /// Has the thread `sequencer` or `dispatcher` panic at its next turn, so that a test sees what becomes of it.
+    #[doc(hidden)]
+    pub fn plant_panic(&self, thread: &'static str) {
+        let _ = self.shared.planted.set(thread);
+    }
+
     /// The newest state; every write acknowledged before the call is in it.
     #[must_use]
     pub fn current(&self) -> Arc<World> {
@@ -269,6 +276,12 @@ impl WorldHandle {
     #[must_use]
     pub fn watches(&self) -> usize {
         self.shared.watchers.count()
+    }
+
+    /// What commits cost so far.
+    #[must_use]
+    pub fn commit_metrics(&self) -> &CommitMetrics {
+        &self.shared.commits
     }
 
     /// Lets go of the history before a revision; the newest record of each key stays.

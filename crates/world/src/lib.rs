@@ -8,10 +8,12 @@
 //!                                 └──► Change (retained) ──► Watch::next, Handle::at
 //! ```
 
+mod clock;
 mod compaction;
 mod handle;
 mod header;
 mod history;
+mod metrics;
 mod ownership;
 mod past;
 mod proposal;
@@ -29,6 +31,7 @@ pub use compaction::Compaction;
 pub use handle::{ChoreError, Submission, WorldHandle, WorldOptions, WriteAvailability, open};
 pub use header::{BadRecord, PlainLayout, SelectableFields, SelectablePath};
 pub use history::Change;
+pub use metrics::CommitMetrics;
 pub use ownership::Ownership;
 pub use past::RevisionError;
 pub use proposal::{Committed, LockStep, Precondition, Proposal, ProposalError, WriteOperation};

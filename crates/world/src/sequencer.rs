@@ -18,6 +18,7 @@ use tenure_core::Revision;
 use tenure_store::{AppendError, Commit, Log, LogStats};
 use tokio::sync::oneshot;
 
+use crate::clock;
 use crate::history::{Change, HistoryWriter, Recent};
 use crate::proposal::{Committed, LockStep, Precondition, ProposalError, StagedWrite};
 use crate::quota;
@@ -131,7 +132,7 @@ impl Sequencer {
     fn wait(&mut self, queue: &Receiver<SequencerCommand>) -> Option<SequencerCommand> {
         loop {
             let Some(due) = self.sync_due else { return queue.recv().ok() };
-            let left = due.saturating_duration_since(now());
+            let left = due.saturating_duration_since(clock::instant());
             if !left.is_zero() {
                 match queue.recv_timeout(left) {
                     Ok(message) => return Some(message),
@@ -196,6 +197,7 @@ impl Sequencer {
 
     /// Commits a batch: every proposal whose guards hold, in order, with one append.
     fn commit(&mut self, batch: Vec<QueuedProposal>) {
+        self.shared.panic_if_planted("sequencer");
         if let Some(reason) = self.shared.stopped.get() {
             let refused = ProposalError::Stopped(reason.clone());
             return refuse_all(batch.into_iter().map(|submitted| submitted.answer), &refused);
@@ -220,14 +222,19 @@ impl Sequencer {
             answers.push((answer, outcome));
         }
         if !commits.is_empty() {
-            if let Err(error) = self.log.append(&commits) {
+            let begin = clock::instant();
+            let appended = self.log.append(&commits);
+            let metrics = &self.shared.commits;
+            metrics.duration.observe(begin.elapsed().as_secs_f64());
+            metrics.batch.observe(commits.len() as f64);
+            if let Err(error) = appended {
                 let refused = self.failed(&error);
                 // Even a broken guard may rest on a write of this batch that never happened.
                 return refuse_all(answers.into_iter().map(|(answer, _)| answer), &refused);
             }
             self.publish(revision, objects, &changes);
             if let (Some(every), None) = (self.sync_every, self.sync_due) {
-                self.sync_due = Some(now() + every);
+                self.sync_due = Some(clock::instant() + every);
             }
         }
         for (answer, outcome) in answers {
@@ -247,11 +254,6 @@ impl Sequencer {
         self.shared.world.store(Arc::new(world));
         self.dispatcher.unpark();
     }
-}
-
-/// The only clock of this crate: it times the sync of a relaxed log and decides nothing.
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// Takes what else waits, up to the size of a batch; a chore ends the batch.

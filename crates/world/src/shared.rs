@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use tenure_core::Revision;
 
 use crate::history::RetainedChanges;
+use crate::metrics::CommitMetrics;
 use crate::past::Past;
 use crate::snapshot::World;
 use crate::watch::Watchers;
@@ -32,6 +33,10 @@ pub(crate) struct PublishedState {
     pub(crate) broken: tokio::sync::watch::Sender<Option<Arc<str>>>,
     /// The newest revision, for those who wait for one.
     pub(crate) advanced: tokio::sync::watch::Sender<Revision>,
+    /// What commits cost.
+    pub(crate) commits: CommitMetrics,
+    /// The thread that panics at its next turn, because a test wants to see what becomes of it.
+    pub(crate) planted: OnceLock<&'static str>,
 }
 
 impl PublishedState {
@@ -46,6 +51,8 @@ impl PublishedState {
             ended: AtomicBool::new(false),
             broken: tokio::sync::watch::Sender::new(None),
             advanced,
+            commits: CommitMetrics::default(),
+            planted: OnceLock::new(),
         };
         shared.watchers.dispatched(shared.world.load().end);
         shared
@@ -68,6 +75,14 @@ impl PublishedState {
         }
     }
 
+    /// Panics if a test asked this thread for it.
+    #[expect(clippy::panic, reason = "what a test asks for, to see what becomes of it")]
+    pub(crate) fn panic_if_planted(&self, thread: &str) {
+        if self.planted.get().is_some_and(|planted| *planted == thread) {
+            panic!("planted by a test");
+        }
+    }
+
     /// The dispatcher: tells those who wait of every change, until the sequencer has ended.
     ///
     /// It runs on its own thread, so that waking a thousand watches never delays a commit.
@@ -77,6 +92,7 @@ impl PublishedState {
         loop {
             let ended = self.ended.load(Ordering::SeqCst);
             let world = self.world.load_full();
+            self.panic_if_planted("dispatcher");
             while done < world.end {
                 done = self.dispatch_some(done, world.end);
                 self.watchers.dispatched(done);

@@ -32,7 +32,10 @@ const ALLOWED: [(&str, &str); 17] = [
     ("crates/node/src/runtime/process/init.rs", "a file of /proc"),
     ("crates/node/src/runtime/process/launch.rs", "a file of /proc"),
     ("crates/node/src/runtime/process/log.rs", "a log, which a link in a pod cannot redirect"),
-    ("crates/node/src/runtime/process/launch_spec.rs", "what a container says is read by its users"),
+    (
+        "crates/node/src/runtime/process/launch_spec.rs",
+        "what a container says is read by its users",
+    ),
     ("crates/node/src/runtime/process/root.rs", "the root of a container, below a private folder"),
     (
         concat!("crates/node/src/runtime/process/ro", "ot/base.rs"),

@@ -1,6 +1,6 @@
 //! Checks of manifests: arrows between crates, versions in one place, crates that must not come in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -20,6 +20,7 @@ pub(super) fn check(root: &Path, members: &[Member], complaints: &mut Complaints
         let uses = member.uses.iter().filter_map(|package| folders.get(package.as_str()).copied());
         complaints.extend(leans(&arrows, &member.folder, uses));
     }
+    complaints.extend(rows_of_nothing(&arrows, &folders.values().copied().collect()));
     for member in members {
         let name =
             member.manifest.strip_prefix(root).unwrap_or(&member.manifest).display().to_string();
@@ -61,9 +62,27 @@ fn leans<'a>(
     let Some(allowed) = arrows.get(folder) else {
         return vec![format!("ARCHITECTURE.md: the table of arrows has no row for `{folder}`")];
     };
-    uses.filter(|used| !allowed.iter().any(|name| name == used))
-        .map(|used| {
-            format!("crates/{folder} leans on `{used}`, where ARCHITECTURE.md has no arrow")
+    let used: BTreeSet<&str> = uses.collect();
+    let allowed: BTreeSet<&str> = allowed.iter().map(String::as_str).collect();
+    let missing = used.difference(&allowed).map(|used| {
+        format!("crates/{folder} leans on `{used}`, where ARCHITECTURE.md has no arrow")
+    });
+    let stale = allowed.difference(&used).map(|allowed| {
+        format!(
+            "ARCHITECTURE.md: the arrow from `{folder}` to `{allowed}` is stale, the manifest does \
+             not use it; remove it"
+        )
+    });
+    missing.chain(stale).collect()
+}
+
+/// Rows about crates that are not there.
+fn rows_of_nothing(arrows: &BTreeMap<String, Vec<String>>, folders: &BTreeSet<&str>) -> Complaints {
+    arrows
+        .keys()
+        .filter(|row| !folders.contains(row.as_str()))
+        .map(|row| {
+            format!("ARCHITECTURE.md: the table of arrows has a row for `{row}`, which is no crate")
         })
         .collect()
 }
@@ -124,5 +143,18 @@ mod tests {
         assert!(leans(&arrows, "world", ["core", "store"].into_iter()).is_empty());
         assert_eq!(leans(&arrows, "core", ["world"].into_iter()).len(), 1);
         assert_eq!(leans(&arrows, "x", [].into_iter()).len(), 1);
+    }
+
+    #[test]
+    fn an_arrow_that_no_manifest_uses_is_found() {
+        let page =
+            "# A\n## The arrows\n\n| crate | may use |\n|---|---|\n| `world` | `core`, `store` |\n";
+        let arrows = arrows(page);
+        let found = leans(&arrows, "world", ["core"].into_iter());
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("from `world` to `store` is stale"), "{found:?}");
+        assert_eq!(leans(&arrows, "world", ["core", "kinds"].into_iter()).len(), 2);
+        assert!(rows_of_nothing(&arrows, &["world", "core"].into()).is_empty());
+        assert_eq!(rows_of_nothing(&arrows, &["core"].into()).len(), 1);
     }
 }

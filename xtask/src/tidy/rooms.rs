@@ -9,7 +9,14 @@ use super::Complaints;
 
 /// Words that write to the world without the write path, and the files that are it, or have a reason.
 const WRITES: Rule = Rule {
-    words: &["Proposal {", "Proposal::create(", "Proposal::put(", "Proposal::delete(", "propose("],
+    words: &[
+        "Proposal {",
+        "Proposal::create(",
+        "Proposal::default(",
+        "Proposal::delete(",
+        "Proposal::put(",
+        "propose(",
+    ],
     instead: "write through `InternalWriter`, so that it is admitted, audited and has managed fields",
     rooms: &["crates/server/src/", "crates/driver/src/", "crates/host/src/", "crates/cluster/src/"],
     allowed: &[
@@ -20,9 +27,32 @@ const WRITES: Rule = Rule {
     ],
 };
 
+/// Words that hand a proposal to the sequencer, however it was made.
+const SUBMITS: Rule = Rule {
+    words: &[".submit("],
+    instead: WRITES.instead,
+    rooms: WRITES.rooms,
+    allowed: &[
+        ("crates/driver/src/collect.rs", "what the write path has prepared"),
+        ("crates/driver/src/collect/submit.rs", "what the write path has prepared"),
+        ("crates/driver/src/retention.rs", "what the write path has prepared"),
+        ("crates/server/src/internal_writer.rs", "the write path of this process's followers"),
+        ("crates/server/src/write/", "the write path"),
+    ],
+};
+
 /// Words that read the time, the environment or randomness where rules are.
 const CLOCKS: Rule = Rule {
-    words: &["Instant::now(", "SystemTime::now(", "Timestamp::now(", "env::var", "getrandom::"],
+    words: &[
+        "Instant::now",
+        "SystemTime::now",
+        "Timestamp::now",
+        "Zoned::now",
+        "env::var",
+        "getrandom::",
+        "RandomState",
+        "SystemRandom",
+    ],
     instead: "have it handed in: time by clock.rs, randomness and environment by the host",
     rooms: &[
         "crates/kinds/",
@@ -42,6 +72,11 @@ const CLOCKS: Rule = Rule {
     allowed: &[
         ("crates/driver/src/clock.rs", "the driver's clock"),
         ("crates/driver/src/poll_throttle.rs", "waits of the loop itself"),
+        (
+            "crates/kinds/src/private_key.rs",
+            "ring asks for it to read a key; no answer depends on it",
+        ),
+        ("crates/token/src/random.rs", "keys and their signatures"),
     ],
 };
 
@@ -56,7 +91,7 @@ struct Rule {
 pub(super) fn check(root: &Path, files: &[String], complaints: &mut Complaints) -> Result<()> {
     for file in files.iter().filter(|file| is_shipped(file)) {
         let text = std::fs::read_to_string(root.join(file))?;
-        for rule in [&WRITES, &CLOCKS] {
+        for rule in [&WRITES, &SUBMITS, &CLOCKS] {
             complaints.extend(rule.broken(file, &text));
         }
         if is_engine(file) && !text.contains("#![no_std]") {
@@ -107,6 +142,34 @@ mod tests {
         assert!(found[0].starts_with("crates/server/src/protect.rs:3: `Proposal {`"), "{found:?}");
         assert!(WRITES.broken("crates/server/src/write/commit.rs", text).is_empty());
         assert!(WRITES.broken("crates/world/src/proposal.rs", text).is_empty());
+    }
+
+    #[test]
+    fn an_empty_proposal_and_its_submission_are_found() {
+        let text = "//! A.\nlet mut one = Proposal::default();\nself.world.submit(one)?;\n";
+        let file = "crates/server/src/protect.rs";
+        assert_eq!(WRITES.broken(file, text).len(), 1);
+        let found = SUBMITS.broken(file, text);
+        assert!(found[0].starts_with("crates/server/src/protect.rs:3: `.submit(`"), "{found:?}");
+        assert!(SUBMITS.broken("crates/server/src/write/commit.rs", text).is_empty());
+        // Who hands over what was prepared may still not make it.
+        let collector = "crates/driver/src/collect/submit.rs";
+        assert!(SUBMITS.broken(collector, text).is_empty());
+        assert_eq!(WRITES.broken(collector, text).len(), 1);
+    }
+
+    #[test]
+    fn other_clocks_and_randomness_where_rules_are_are_found() {
+        for line in [
+            "let now = jiff::Zoned::now();",
+            "let now = given.unwrap_or_else(Timestamp::now);",
+            "let random = SystemRandom::new();",
+            "use std::hash::RandomState;",
+        ] {
+            let text = format!("//! A.\n{line}\n");
+            assert_eq!(CLOCKS.broken("crates/token/src/claims.rs", &text).len(), 1, "{line}");
+            assert!(CLOCKS.broken("crates/token/src/random.rs", &text).is_empty(), "{line}");
+        }
     }
 
     #[test]

@@ -164,6 +164,10 @@ pub(crate) struct PlanDelete {
     #[arg(long, value_name = "POLICY", default_value = "background")]
     pub(crate) cascade: CascadeFlag,
 
+    /// Show every step, also where many are alike
+    #[arg(long)]
+    pub(crate) all: bool,
+
     #[command(flatten)]
     pub(crate) reply: Reply,
 }

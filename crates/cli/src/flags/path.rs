@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
+use crate::environment;
+
 /// What a flag's value means as a name: stdin or stdout for `-`, below the home folder for `~/`, else below the
 /// folder that the command was called in.
 pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
@@ -31,7 +33,7 @@ pub(crate) fn relative_to(folder: &Path, path: &str) -> PathBuf {
 
 /// Shells put the home folder in for `~/` only at the beginning of a word, so `--data-dir=~/x` comes as it is.
 fn at_home(path: &Path) -> Cow<'_, Path> {
-    let home = || std::env::var_os("HOME").filter(|home| Path::new(home).is_absolute());
+    let home = || environment::variable("HOME").filter(|home| Path::new(home).is_absolute());
     match path.strip_prefix("~").ok().zip(home()) {
         Some((rest, home)) => Cow::Owned(PathBuf::from(home).join(rest)),
         None => Cow::Borrowed(path),

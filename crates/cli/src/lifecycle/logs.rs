@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tenure_host::server_record::{self, ServerState};
 
+use crate::clock;
 use crate::flags::Logs;
 use crate::report::CommandError;
 use crate::up::data_dir;
@@ -49,7 +50,7 @@ pub(crate) fn logs(flags: &Logs) -> Result<(), CommandError> {
         if !flags.follow || !runs {
             return Ok(());
         }
-        std::thread::sleep(LOOK);
+        clock::block_for(LOOK);
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure_host::kubeconfig::CONTEXT;
 use tenure_host::server_record::{self, ServerRecord, ServerState};
 use tenure_inspect::{ClusterReader, ConnectionOptions};
 
+use crate::clock;
 use crate::flags::{OutputFormat, StatusOptions};
 use crate::inspect::block_on;
 use crate::report::CommandError;
@@ -73,7 +74,7 @@ fn stopped(dir: &Path) -> String {
 }
 
 fn running(record: &ServerRecord, answers: &Answers) -> String {
-    let since = SystemTime::now().duration_since(record.since).unwrap_or_default();
+    let since = clock::system_time().duration_since(record.since).unwrap_or_default();
     let ready = match &answers.ready {
         Ok(()) => "yes".to_owned(),
         Err(why) => format!("no: {why}"),

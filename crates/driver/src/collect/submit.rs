@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tenure_core::Revision;
-use tenure_machinery::{Failure, Object};
+use tenure_machinery::{Failure, Object, WriteRefusal};
 use tenure_ownership as ownership;
 use tenure_ownership::{DeletionPropagation, OwnerIdentity, OwnershipEngine, WriteAction};
 use tenure_server::internal_writer::{
@@ -198,11 +198,14 @@ pub(super) fn came_of(
 }
 
 fn refusal(failure: &Failure) -> SubmitOutcome {
-    tracing::debug!(code = failure.code, reason = %failure.message, "the collector was refused");
-    match failure.code {
-        404 => SubmitOutcome::NotFound,
-        400..500 if failure.code != 429 => SubmitOutcome::Denied,
-        _ => SubmitOutcome::Failed,
+    let refusal = failure.refusal();
+    tracing::debug!(?refusal, reason = %failure.message, "the collector was refused");
+    match refusal {
+        WriteRefusal::Absent => SubmitOutcome::NotFound,
+        WriteRefusal::Conflict | WriteRefusal::Invalid | WriteRefusal::Forbidden => {
+            SubmitOutcome::Denied
+        }
+        WriteRefusal::Busy | WriteRefusal::Failed => SubmitOutcome::Failed,
     }
 }
 

@@ -168,7 +168,7 @@ pub fn pod_changed(inputs: &BTreeSet<ValueInput>, before: &Object, after: &Objec
 }
 
 /// Every `fieldPath` of a pod specification, wherever one may stand.
-pub fn field_paths(spec: &Object) -> impl Iterator<Item = &str> {
+pub(crate) fn field_paths(spec: &Object) -> impl Iterator<Item = &str> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let containers = lists.into_iter().flat_map(|list| spec.list_at(&[list]));
     let variables = containers.filter_map(Value::as_object).flat_map(|c| c.list_at(&["env"]));

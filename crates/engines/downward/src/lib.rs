@@ -14,20 +14,20 @@
 
 extern crate alloc;
 
-pub mod env;
+mod env;
 mod env_file;
-pub mod expand;
+mod expand;
 pub mod field;
-pub mod inputs;
-pub mod owners;
-pub mod path;
-pub mod payload;
+mod inputs;
+mod owners;
+mod path;
+mod payload;
 pub mod policy;
 mod printable;
-pub mod quote;
-pub mod resource;
-pub mod services;
-pub mod view;
+mod quote;
+mod resource;
+mod services;
+mod view;
 pub mod writer;
 
 pub use env::{EnvError, Environment, build_env};
@@ -36,7 +36,7 @@ pub use field::{ResolveError, resolve_field, resolve_field_ref};
 pub use inputs::{ValueInput, env_inputs, pod_changed, pod_inputs, volume_inputs};
 pub use owners::owner_envelope;
 pub use path::{FilePathError, clean_path};
-pub use payload::{Payload, PayloadError, PayloadFile, collect_payload};
+pub use payload::{Payload, PayloadError, PayloadFile, collect_payload, set_up_failed};
 pub use quote::{format_map, go_quote};
 pub use resource::resolve_resource;
 pub use services::service_env;

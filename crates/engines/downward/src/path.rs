@@ -5,10 +5,10 @@ use alloc::string::String;
 use core::fmt;
 
 /// The longest path.
-pub const PATH_MAX: usize = 4096;
+pub(crate) const PATH_MAX: usize = 4096;
 
 /// The longest name of a file or folder.
-pub const NAME_MAX: usize = 255;
+pub(crate) const NAME_MAX: usize = 255;
 
 /// What is wrong with a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub enum FilePathError {
     Backstep(String),
     /// It begins with `..`, which is the writer's own.
     Reserved(String),
-    /// It is longer than [`PATH_MAX`].
+    /// It is longer than 4096 bytes.
     TooLong,
-    /// An element is longer than [`NAME_MAX`].
+    /// An element is longer than 255 bytes.
     NameTooLong,
     /// It has a NUL byte.
     Nul,

@@ -25,7 +25,7 @@ const PRIVATE_MODE: u32 = 0o600;
 
 /// What the files of one volume may take together: an object of a megabyte can name a large value ten
 /// thousand times, and volumes are in memory (R88).
-pub const BYTES_MAX: usize = 64 << 20;
+pub(crate) const BYTES_MAX: usize = 64 << 20;
 
 /// One file; its bytes never show when it is printed (R214).
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -309,6 +309,6 @@ fn one_user(pod: &Object) -> Option<u32> {
 
 /// Where an error of set-up is told: the words people look for (R77).
 #[must_use]
-pub fn set_up_failed(volume: &str, error: &PayloadError) -> String {
+pub fn set_up_failed(volume: &str, error: impl core::fmt::Display) -> String {
     format!("MountVolume.SetUp failed for volume {volume:?} : {error}")
 }

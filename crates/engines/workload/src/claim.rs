@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use tenure_core::selector::LabelSelector;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
 use crate::intent::{ControllerIntent, InvolvedObject, UpdateEndpoint};
 use crate::resource::BuiltinResource;
@@ -96,7 +96,7 @@ impl Claim<'_> {
         ControllerIntent::update(self.children, object, UpdateEndpoint::Main, orphan.revision)
             .relying_on(controller.living())
             .independent()
-            .forgiving(&[404])
+            .forgiving(&[WriteRefusal::Absent])
     }
 
     fn release(&self, child: &VersionedObject) -> ControllerIntent {
@@ -106,6 +106,6 @@ impl Claim<'_> {
         }
         ControllerIntent::update(self.children, object, UpdateEndpoint::Main, child.revision)
             .independent()
-            .forgiving(&[404, 422])
+            .forgiving(&[WriteRefusal::Absent, WriteRefusal::Invalid])
     }
 }

@@ -14,7 +14,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use tenure_core::Revision;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
 use crate::resource::BuiltinResource;
 use crate::view::{ObjectHeader, VersionedObject};
@@ -32,8 +32,8 @@ pub struct ControllerIntent {
     ///
     /// The host waits for the whole run of such intents; a refusal in it ends the pass after it.
     pub together: bool,
-    /// Status codes of refusals that leave nothing to do (CR8, CR9).
-    pub forgiven: &'static [u16],
+    /// Refusals that leave nothing to do (CR8, CR9).
+    pub forgiven: &'static [WriteRefusal],
     /// Told when the act was done.
     pub done: Option<EventReport>,
     /// Told when the act was refused, unless the namespace is terminating (PU7).
@@ -441,10 +441,10 @@ impl ControllerIntent {
         self
     }
 
-    /// A refusal with one of these status codes counts as done, and nothing is told.
+    /// A refusal for one of these reasons counts as done, and nothing is told.
     #[must_use]
-    pub fn forgiving(mut self, codes: &'static [u16]) -> ControllerIntent {
-        self.forgiven = codes;
+    pub fn forgiving(mut self, refusals: &'static [WriteRefusal]) -> ControllerIntent {
+        self.forgiven = refusals;
         self
     }
 
@@ -510,8 +510,8 @@ pub struct FailedIntent {
     pub resource: Option<BuiltinResource>,
     /// The name of the object; of a creation without a name, its `generateName`.
     pub name: String,
-    /// The HTTP status code, such as 403.
-    pub code: u16,
+    /// What it comes down to.
+    pub why: WriteRefusal,
     /// The reason of the Status, such as `AlreadyExists` or `Forbidden`.
     pub reason: String,
     /// The message of the Status.

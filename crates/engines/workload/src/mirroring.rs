@@ -193,6 +193,10 @@ fn written(
         return None;
     }
     let mut object = Object::clone(&old.object);
+    // What is written is what a fresh slice would be: of the old one it has the name and what is the server's.
+    for member in ["generateName", "finalizers"] {
+        object.map_mut("metadata").remove(member);
+    }
     fill(&mut object, endpoints, wanted);
     Some(ControllerIntent::update(
         BuiltinResource::EndpointSlices,

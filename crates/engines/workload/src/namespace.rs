@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use serde_json::Value;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
 use crate::controller::{
     Controller, Departure, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
@@ -36,7 +36,7 @@ const FINALIZER: &str = "kubernetes";
 /// How many objects are deleted at once.
 pub(crate) const DELETES_AT_ONCE: usize = 256;
 /// Codes of a deletion that was not needed, or is decided again on what is there then (R159).
-pub(crate) const GONE_OR_MOVED: &[u16] = &[404, 409];
+pub(crate) const GONE_OR_MOVED: &[WriteRefusal] = &[WriteRefusal::Absent, WriteRefusal::Conflict];
 
 /// The controller of namespaces. A key names one.
 pub struct Namespaces;

@@ -12,7 +12,7 @@ mod deletion_order;
 mod status;
 
 use tenure_core::selector::LabelSelector;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
 use crate::claim::Claim;
 use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
@@ -186,7 +186,7 @@ fn trouble<'a>(pass: &Pass<'a>, excess: i64, barren: bool) -> Option<ReplicaFail
                 && refused.resource == Some(BuiltinResource::Pods)
                 && !refused.namespace_terminating
                 // Somebody was quicker: that is no failure, and this pass looks afresh.
-                && !matches!(refused.code, 404 | 409)
+                && !matches!(refused.why, WriteRefusal::Absent | WriteRefusal::Conflict)
         })
     };
     if excess < 0 {

@@ -11,7 +11,7 @@
 use alloc::string::ToString;
 
 use serde_json::json;
-use tenure_machinery::Object;
+use tenure_machinery::{Object, WriteRefusal};
 
 use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
 use crate::intent::ControllerIntent;
@@ -20,7 +20,8 @@ use crate::resource::BuiltinResource;
 use crate::view::ClusterView;
 
 /// Codes of an application to a role that is gone, or is another one by now.
-const GONE_OR_ANOTHER: &[u16] = &[404, 409, 422];
+const GONE_OR_ANOTHER: &[WriteRefusal] =
+    &[WriteRefusal::Absent, WriteRefusal::Conflict, WriteRefusal::Invalid];
 
 /// The controller of aggregated ClusterRoles. It has one key.
 pub struct RoleAggregation;

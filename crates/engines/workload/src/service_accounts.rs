@@ -3,7 +3,7 @@
 use alloc::string::ToString;
 
 use serde_json::json;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
 use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
 use crate::intent::ControllerIntent;
@@ -67,7 +67,7 @@ impl Controller for ServiceAccounts {
 }
 
 /// Codes of a creation that was not needed: the object is there, or its namespace is gone.
-pub(crate) const THERE_OR_GONE: &[u16] = &[404, 409];
+pub(crate) const THERE_OR_GONE: &[WriteRefusal] = &[WriteRefusal::Absent, WriteRefusal::Conflict];
 
 /// Wakes for a namespace that is new.
 pub(crate) fn wake_new_namespace(change: &ObjectChange<'_>, wake: &mut dyn FnMut(ReconcileKey)) {

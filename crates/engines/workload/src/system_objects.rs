@@ -9,7 +9,7 @@
 
 use alloc::string::{String, ToString};
 
-use tenure_machinery::{Object, ObjectExt, desired_state};
+use tenure_machinery::{Object, ObjectExt, WriteRefusal, desired_state};
 
 use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
 use crate::intent::{ControllerIntent, UpdateEndpoint};
@@ -94,7 +94,9 @@ fn settle(view: &dyn ClusterView, system: &SystemObject) -> Option<ControllerInt
             let metadata = object.map_mut("metadata");
             metadata.insert("namespace".to_string(), namespace.as_str().into());
         }
-        return Some(ControllerIntent::create(*resource, object).forgiving(&[409]));
+        return Some(
+            ControllerIntent::create(*resource, object).forgiving(&[WriteRefusal::Conflict]),
+        );
     };
     let mut object = Object::clone(&seen.object);
     if !kept || owner::deleting(&seen) || !desired_state::put_right(&mut object, wanted) {

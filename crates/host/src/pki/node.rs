@@ -14,6 +14,8 @@ use tenure_server::certificate_signing::CertificateSigner;
 
 use super::{CertificateKeyPair, LEAF_LIFE, Pki, PkiError, issuer, params, serving_names, sign};
 
+use crate::clock;
+
 const GROUP: &str = "system:nodes";
 
 impl Pki {
@@ -64,7 +66,7 @@ impl CertificateSigner for NodeSigner {
                 "`{node}` is a name of the server; give the node another with `--node-name`"
             ));
         }
-        let now = SystemTime::now();
+        let now = clock::system_time();
         let failed = |error: &dyn std::fmt::Display| format!("no certificate: {error}");
         let issuer = issuer(&self.authority, now).map_err(|error| failed(&error))?;
         let params = serving(node, now).map_err(|error| failed(&error))?;

@@ -1,10 +1,12 @@
-//! Rules of spec/downward-api.md: what becomes of an agent's loop and of a pod's worker that panic: both are
-//! started again and find what runs; no container notices.
+//! Rules of spec/downward-api.md and spec/api-server.md: what becomes of threads and tasks that panic. An agent's
+//! loop and a pod's worker are started again and find what runs; without the sequencer or the dispatcher the
+//! control plane says that it cannot go on, and still ends in order.
 
 use serde_json::{Value, json};
+use tenure_host::{Config, ControlPlane};
 use tenure_supervise::restarts;
 
-use crate::agent::{PODS, object, pod, ready};
+use crate::agent::{PATIENCE, PODS, object, pod, ready};
 use crate::away::{NODE, agent, start, starts, until};
 use crate::scripted::Scripted;
 
@@ -56,5 +58,58 @@ async fn r217a_an_agent_and_a_worker_that_panic_work_again_and_no_container_noti
     until("the pod ends", async || client.get(&format!("{PODS}/first")).await.err().map(drop))
         .await;
     drop(agent);
+    plane.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r43a_without_its_sequencer_or_dispatcher_the_control_plane_says_so_and_ends() {
+    for thread in ["sequencer", "dispatcher"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (plane, _, client) = start(folder.path()).await;
+        let map = |name: &str| object(json!({"metadata": {"name": name}}));
+        let maps = "/api/v1/namespaces/default/configmaps";
+        client.post(maps, &map("before")).await.unwrap();
+
+        plane.plant_panic(thread);
+        // Whoever writes now may still be answered by a sequencer whose dispatcher fails behind it.
+        let _ = client.post(maps, &map("meanwhile")).await;
+        let why = tokio::time::timeout(PATIENCE, plane.failed()).await.unwrap();
+        assert_eq!(why, format!("the {thread} panicked: planted by a test"));
+        let refused = client.post(maps, &map("after")).await.unwrap_err();
+        assert!(refused.to_string().contains(thread), "{refused}");
+        assert!(client.get(&format!("{maps}/before")).await.is_ok(), "reads go on");
+        let ready = client.get("/readyz").await.unwrap_err();
+        assert!(ready.to_string().contains("[-]etcd failed"), "{ready}");
+
+        // It ends in order all the same, and what was acknowledged is there at the next start.
+        tokio::time::timeout(PATIENCE, plane.stop()).await.unwrap();
+        let (plane, _, client) = start(folder.path()).await;
+        assert!(client.get(&format!("{maps}/before")).await.is_ok());
+        plane.stop().await;
+    }
+}
+
+/// A start that cannot finish leaves nothing that holds the folder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r43a_a_start_that_fails_half_way_frees_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plane, _, client) = start(folder.path()).await;
+    let map = object(json!({"metadata": {"name": "before"}}));
+    client.post("/api/v1/namespaces/default/configmaps", &map).await.unwrap();
+    plane.stop().await;
+    // The store is open and everything follows it when this is found: a folder is where a kubeconfig goes.
+    let data = folder.path().join("data");
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::create_dir(&kubeconfig).unwrap();
+    let config = |kubeconfig| Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        nodes: 0,
+        kubeconfig,
+        ..Config::new(data.clone())
+    };
+    let failed = ControlPlane::start(config(Some(kubeconfig.clone()))).await;
+    assert!(failed.is_err(), "a folder is no kubeconfig");
+    let (plane, _, client) = start(folder.path()).await;
+    assert!(client.get("/api/v1/namespaces/default/configmaps/before").await.is_ok());
     plane.stop().await;
 }

@@ -1,6 +1,7 @@
 //! A whole control plane inside a test, reached the way a client reaches it: by its kubeconfig.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may end loudly")]
+#![expect(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 
 mod agent;
 mod attacks;

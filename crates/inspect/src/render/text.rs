@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use crate::audit::AuditReport;
 use crate::facts::{ObjectIdentity, UnreadableKind};
 use crate::finding::{Finding, age, count};
+use crate::fold::{SHOWN, SHOWN_MAX};
 use crate::ownership_analysis::LifecycleState;
-use crate::plan::{DeletionPlan, Happens};
+use crate::plan::{DeletionPlan, Happens, PlanStep, Stays};
 use crate::render::Paint;
 use crate::render::row_style::{aged, referred, said};
 use crate::render::rules;
@@ -150,42 +151,30 @@ pub fn audit(audit: &AuditReport, program: &str, paint: Paint) -> String {
     text
 }
 
-/// What would happen, in order; then what goes and what stays.
+/// What would happen, in order; then what goes and what stays. Steps in a row that are alike are counted
+/// unless `all` are wanted.
 #[must_use]
-pub fn plan(plan: &DeletionPlan, program: &str, paint: Paint) -> String {
+pub fn plan(plan: &DeletionPlan, all: bool, program: &str, paint: Paint) -> String {
     let mut text = String::new();
     let how = match plan.cascade {
         "orphan" => "and leaving its dependents behind".to_owned(),
         cascade => format!("in the {cascade}"),
     };
     let _ = writeln!(text, "deleting {} {how} would", paint.bold(&plan.object.to_string()));
-    let number_width = plan.steps.len().to_string().len();
-    let verbs: Vec<(&str, String)> = plan.steps.iter().map(|step| verb(&step.happens)).collect();
-    let verb_width = verbs.iter().map(|(verb, _)| verb.len()).max().unwrap_or(0);
-    let name = |named: &ObjectIdentity| format!("{} {}", named.kind, named.place());
-    let width = plan.steps.iter().map(|step| name(&step.object).chars().count()).max().unwrap_or(0);
-    for ((index, step), (verb, detail)) in plan.steps.iter().enumerate().zip(&verbs) {
-        let verb = format!("{verb:verb_width$}");
-        let verb = match step.happens {
-            Happens::Removed => paint.red(&verb),
-            Happens::Terminating { .. } => paint.yellow(&verb),
-            _ => paint.cyan(&verb),
-        };
-        let rule = step.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
-        let why = paint.faint(&format!("{}{rule}", step.why));
-        let number = index + 1;
-        let _ = writeln!(
-            text,
-            "  {number:number_width$}  {verb}  {:width$}  {detail}{why}",
-            name(&step.object)
-        );
-    }
+    steps(&plan.steps, all, paint, &mut text);
     let _ = writeln!(text, "{}", goes(&plan.gone));
     if !plan.stays.is_empty() {
         let _ = writeln!(text, "{} there afterwards:", stays(plan.stays.len()));
-        for stays in &plan.stays {
+        let alike = |a: &Stays, b: &Stays| {
+            (&a.object.kind, a.terminating, &a.why) == (&b.object.kind, b.terminating, &b.why)
+        };
+        for (stays, more) in counted(&plan.stays, all, alike) {
             let state = if stays.terminating { ", Terminating" } else { "" };
-            let _ = writeln!(text, "  {}{state}: {}", stays.object, stays.why);
+            let what = match more {
+                0 => stays.object.to_string(),
+                more => format!("{more} more of kind {}", stays.object.kind),
+            };
+            let _ = writeln!(text, "  {what}{state}: {}", stays.why);
         }
     }
     for note in &plan.notes {
@@ -196,6 +185,50 @@ pub fn plan(plan: &DeletionPlan, program: &str, paint: Paint) -> String {
     }
     unread(&plan.unread, paint, &mut text);
     text
+}
+
+/// The steps of a plan, each with its number.
+fn steps(steps: &[PlanStep], all: bool, paint: Paint, text: &mut String) {
+    let number_width = steps.len().to_string().len();
+    let verb_width = steps.iter().map(|step| verb(&step.happens).0.len()).max().unwrap_or(0);
+    let alike = |a: &PlanStep, b: &PlanStep| {
+        let of = |step: &PlanStep| (verb(&step.happens), step.rule.clone(), step.why);
+        let what = |step: &PlanStep| (step.object.kind.clone(), step.object.namespace.clone());
+        of(a) == of(b) && what(a) == what(b)
+    };
+    let rows = counted(steps, all, alike);
+    let name = |(step, more): &(&PlanStep, usize)| match more {
+        0 => format!("{} {}", step.object.kind, step.object.place()),
+        more => format!("{} {more} more", step.object.kind),
+    };
+    let width = rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0);
+    let mut number = 0;
+    for row in &rows {
+        let (step, more) = row;
+        number += (*more).max(1);
+        let (verb, detail) = verb(&step.happens);
+        let verb = format!("{verb:verb_width$}");
+        let verb = match step.happens {
+            Happens::Removed => paint.red(&verb),
+            Happens::Terminating { .. } => paint.yellow(&verb),
+            _ => paint.cyan(&verb),
+        };
+        let rule = step.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+        let why = paint.faint(&format!("{}{rule}", step.why));
+        let name = name(row);
+        let _ = writeln!(text, "  {number:number_width$}  {verb}  {name:width$}  {detail}{why}");
+    }
+}
+
+/// The items, each with 0; where many in a row are alike, the first ones and then one with how many more.
+fn counted<T>(items: &[T], all: bool, alike: impl Fn(&T, &T) -> bool) -> Vec<(&T, usize)> {
+    let mut rows = Vec::new();
+    for run in items.chunk_by(alike) {
+        let shown = if all || run.len() <= SHOWN_MAX { run.len() } else { SHOWN };
+        rows.extend(run.iter().take(shown).map(|item| (item, 0)));
+        rows.extend(run.get(shown).map(|item| (item, run.len() - shown)));
+    }
+    rows
 }
 
 fn verb(happens: &Happens) -> (&'static str, String) {

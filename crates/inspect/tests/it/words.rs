@@ -94,16 +94,35 @@ fn plans_name_what_goes_and_what_stays() {
         DeletionPropagation::Orphan,
     ] {
         let plan = look.plan(object(&look, "d1"), policy);
-        text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
+        text.push_str(&render::plan(&plan, false, PROGRAM, Paint::Plain));
         text.push('\n');
     }
     let plan = look.plan(object(&look, "r1"), DeletionPropagation::Background);
-    text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
+    text.push_str(&render::plan(&plan, false, PROGRAM, Paint::Plain));
     same("plan.txt", &text);
     same(
         "plan.json",
         &render::json(&look.plan(object(&look, "d1"), DeletionPropagation::Foreground)),
     );
+}
+
+#[test]
+fn r171d_a_plan_counts_steps_that_are_alike() {
+    let pods: String = (0..300).map(|n| format!("Pod shop/web-{n} uid=p{n} owner=r1\n")).collect();
+    let look = look(&format!("ReplicaSet shop/web uid=r1\n{pods}"));
+    let plan = look.plan(object(&look, "r1"), DeletionPropagation::Background);
+    let short = render::plan(&plan, false, PROGRAM, Paint::Plain);
+    assert!(short.lines().count() < 12, "{short}");
+    assert!(short.contains("Pod 298 more"), "{short}");
+    assert!(short.contains("301 objects go: Pod (300), ReplicaSet (1)"), "{short}");
+    let long = render::plan(&plan, true, PROGRAM, Paint::Plain);
+    assert!((0..300).all(|n| long.contains(&format!("Pod shop/web-{n} "))), "{long}");
+    // The numbers of the steps are the same.
+    let last = |text: &str| {
+        let step = text.lines().rfind(|line| line.starts_with("  ")).unwrap_or_default();
+        step.split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(last(&short), last(&long));
 }
 
 #[test]
@@ -117,7 +136,7 @@ fn plans_on_a_wreck_say_what_holds() {
         ("p1", DeletionPropagation::Background),
     ] {
         let plan = look.plan(object(&look, uid), policy);
-        text.push_str(&render::plan(&plan, PROGRAM, Paint::Plain));
+        text.push_str(&render::plan(&plan, false, PROGRAM, Paint::Plain));
         text.push('\n');
     }
     same("plan-wreck.txt", &text);
@@ -277,7 +296,7 @@ fn r171e_controllers_let_go_what_nobody_uses() {
         let users = users.iter().map(|user| (*user).to_owned()).collect();
         look.set_releases([("c1".to_owned(), users)].into());
         let plan = look.plan(object(&look, "c1"), DeletionPropagation::Background);
-        render::plan(&plan, PROGRAM, Paint::Plain)
+        render::plan(&plan, false, PROGRAM, Paint::Plain)
     };
     let free = plan(&[]);
     assert!(free.contains("its protection ends: no pod uses the claim"), "{free}");

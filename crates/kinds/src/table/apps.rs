@@ -65,7 +65,6 @@ pub(super) fn batch() -> Vec<Kind> {
             .acted_on_by("its controller")
             .short(&["cj"])
             .category("all")
-            .named(NameRule::CronJob)
             .counted()
             .status("CronJob", StatusMeta::Open),
         row(BATCH, "Job", "jobs", "api.batch.v1.Job", JobRules)

@@ -37,6 +37,7 @@ pub(super) fn registration() -> Vec<Kind> {
         )
         .acted_on_partly("discovery", FORWARDED)
         .cluster()
+        .named(NameRule::PathSegment)
         .category("api-extensions")
         .stored_at("apiregistration.k8s.io/apiservices")
         .needs_version()

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use tenure_machinery::name::dns_label;
+use tenure_machinery::name::dns_label_faults;
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
 use tenure_podspec::selector::{
     is_empty, is_usable, matches, template_labels, validate_label_selector,
@@ -207,10 +207,11 @@ pub(super) fn validate_collisions(object: &Object, old: &Object, errors: &mut Er
 pub(super) fn name_warning(object: &Object, old: Option<&Object>) -> Vec<String> {
     let advice = "this is used in Pod names and hostnames, which can result in surprising behavior; \
                   a DNS label is recommended";
-    match dns_label(object.name()) {
-        Some(why) if old.is_none() => vec![format!("metadata.name: {advice}: [{why}]")],
-        _ => Vec::new(),
+    let faults = dns_label_faults(object.name());
+    if old.is_some() || faults.is_empty() {
+        return Vec::new();
     }
+    vec![format!("metadata.name: {advice}: [{}]", faults.join(" "))]
 }
 
 /// Whether the object is new, or its specification has changed: when clients are told about templates.

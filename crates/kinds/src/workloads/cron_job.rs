@@ -6,12 +6,15 @@ use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 use tenure_podspec::text;
 
 use super::common::{
-    default_template, has_moved, keep_status, name_warning, not_negative, shown, spec_of,
+    default_template, has_moved, is_new, keep_status, name_warning, not_negative, shown, spec_of,
 };
 use super::job::{default_failure_policy, job_warnings, validate_job_spec};
 
-/// Rules of CronJob. The length of the name is the table's.
+/// Rules of CronJob.
 pub struct CronJobRules;
+
+/// Jobs are named after their CronJob and the minute, in at most 63 bytes.
+const NAME_BYTES_MAX: usize = 52;
 
 impl Rules for CronJobRules {
     fn default(&self, object: &mut Object) {
@@ -76,6 +79,15 @@ impl Rules for CronJobRules {
         }
         not_negative(spec, "successfulJobsHistoryLimit", &path, errors);
         not_negative(spec, "failedJobsHistoryLimit", &path, errors);
+        let name = object.name();
+        if is_new(object) && name.len() > NAME_BYTES_MAX {
+            let why = "must be no more than 52 bytes";
+            errors.invalid(
+                &Path::Root.field("metadata").field("name"),
+                format_args!("{name:?}"),
+                why,
+            );
+        }
     }
 
     fn validate_last(&self, object: &Object, errors: &mut Errors) {

@@ -121,9 +121,11 @@ impl Rules for PodRules {
         }
         let advice = "this is used in the Pod's hostname, which can result in surprising behavior; \
                       a DNS label is recommended";
-        let name = tenure_machinery::name::dns_label(object.name());
-        let mut warnings: Vec<String> =
-            name.into_iter().map(|why| format!("metadata.name: {advice}: [{why}]")).collect();
+        let faults = tenure_machinery::name::dns_label_faults(object.name());
+        let mut warnings = Vec::new();
+        if !faults.is_empty() {
+            warnings.push(format!("metadata.name: {advice}: [{}]", faults.join(" ")));
+        }
         warnings.extend(pod_warnings(object));
         warnings
     }

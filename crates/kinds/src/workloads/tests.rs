@@ -293,3 +293,26 @@ fn revisions_keep_their_data() {
     assert_eq!(change(&ControllerRevisionRules, old.clone(), &json!({"data": {"a": 2}})).1, want);
     assert_eq!(change(&ControllerRevisionRules, old, &json!({"revision": 2})).1, []);
 }
+
+#[test]
+fn r60_the_name_of_a_cron_job_leaves_room_for_its_jobs() {
+    use crate::check::{faults, row, update_faults};
+    let kind = row("batch", "CronJob");
+    let of = |name: &str, schedule: &str| {
+        json!({"metadata": {"name": name}, "spec": {"schedule": schedule, "jobTemplate": {"spec": {
+            "template": {"spec": {"restartPolicy": "Never",
+                "containers": [{"name": "c", "image": "i"}]}}}}}})
+    };
+    let long = "x".repeat(53);
+    assert!(faults(&kind, of(&long[1..], "@hourly")).is_empty());
+    // Told after the specification, and besides the length that any name has.
+    assert_eq!(
+        faults(&kind, of(&long, "never")),
+        ["spec.schedule FieldValueInvalid", "metadata.name FieldValueInvalid"]
+    );
+    let longest = "x".repeat(254);
+    assert_eq!(faults(&kind, of(&longest, "@hourly")), ["metadata.name FieldValueInvalid"; 2]);
+    let mut stored = of(&long, "@hourly");
+    stored["metadata"]["resourceVersion"] = json!("1");
+    assert!(update_faults(&kind, stored.clone(), stored).is_empty());
+}

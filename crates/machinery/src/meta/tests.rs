@@ -91,8 +91,47 @@ fn api_r60_names_by_kind() {
     let long = "x".repeat(253);
     assert_eq!(create(json!({"name": long}), &config_map()), none);
     assert_eq!(create(json!({"name": format!("{long}x")}), &config_map()), bad);
-    let cron = kind(NameRule::CronJob, true, "api.batch.v1.CronJob");
-    assert_eq!(create(json!({"name": "x".repeat(53)}), &cron), bad);
+    // Every fault is a cause of its own.
+    let twice = "metadata.name FieldValueInvalid";
+    let shouted = "X".repeat(254);
+    for (rule, name) in [
+        (NameRule::Subdomain, &*shouted),
+        (NameRule::Label, &*shouted),
+        (NameRule::PathSegment, "a/b%c"),
+    ] {
+        let kind = kind(rule, true, "api.core.v1.ConfigMap");
+        assert_eq!(create(json!({"name": name}), &kind), [twice, twice], "{name}");
+    }
+}
+
+#[test]
+fn api_r60_the_beginning_of_a_name() {
+    let of = |rule, text: &str| {
+        let kind = kind(rule, true, "api.core.v1.ConfigMap");
+        create(json!({"name": "a", "generateName": text}), &kind).len()
+    };
+    for (text, count) in [("web-", 0), ("A-", 0), ("-", 1), ("é-", 1), ("A.-", 1), ("web", 0)] {
+        assert_eq!(of(NameRule::Subdomain, text), count, "{text}");
+    }
+    assert_eq!(of(NameRule::Label, &format!("{}-", "A".repeat(65))), 2);
+    assert_eq!(of(NameRule::PathSegment, "a/b%c"), 2);
+    let old = json!({"name": "a", "generateName": ".."});
+    assert!(update(old.clone(), old).is_empty());
+}
+
+#[test]
+fn r60_nothing_is_told_twice() {
+    let labels = json!({"a": "b d", "b": "b d"});
+    let one = ["metadata.labels FieldValueInvalid"];
+    let custom = kind(NameRule::Subdomain, true, "");
+    assert_eq!(create(json!({"name": "a", "labels": labels}), &custom), one);
+    // A changed custom object says it three times, in the first two as often as it finds it.
+    let (new, old) = (json!({"name": "a", "labels": labels}), json!({"name": "a"}));
+    let mut errors = Errors::new();
+    validate_meta_update(&object(new), &object(old), &custom, &mut errors);
+    assert_eq!(errors.causes().len(), 5);
+    errors.dedupe();
+    assert_eq!(listed(&errors), one);
 }
 
 #[test]
@@ -205,6 +244,38 @@ fn r69_to_r71_finalizers() {
     assert!(create(plain.clone(), &custom).is_empty());
     assert_eq!(finalizer_warnings(&object(plain.clone()), &custom).len(), 1);
     assert!(finalizer_warnings(&object(plain), &config_map()).is_empty());
+}
+
+#[test]
+fn api_r60_groups_whose_finalizers_need_no_domain() {
+    let of = |group: &'static str| {
+        let mut kind = config_map();
+        kind.group = group.into();
+        create(json!({"name": "a", "finalizers": ["noslash"]}), &kind)
+    };
+    for group in ["coordination.k8s.io", "node.k8s.io", "policy", "apiregistration.k8s.io"] {
+        assert!(of(group).is_empty(), "{group}");
+    }
+    for group in ["", "storage.k8s.io", "rbac.authorization.k8s.io", "events.k8s.io"] {
+        assert_eq!(of(group), ["metadata.finalizers[0] FieldValueInvalid"], "{group}");
+    }
+}
+
+#[test]
+fn api_r60_metadata_that_is_looked_at_three_times() {
+    let of = |group: &'static str, new: Value| {
+        let mut kind = config_map();
+        kind.group = group.into();
+        let (mut new, old) = (object(new), object(json!({"name": "a", "uid": "u"})));
+        keep_stored_meta(&mut new, &old);
+        let mut errors = Errors::new();
+        validate_meta_update(&new, &old, &kind, &mut errors);
+        listed(&errors)
+    };
+    let new = json!({"uid": "v", "labels": {"a": "b d"}});
+    let (labels, uid) = ("metadata.labels FieldValueInvalid", "metadata.uid FieldValueInvalid");
+    assert_eq!(of("apps", new.clone()), [labels, uid]);
+    assert_eq!(of("apiregistration.k8s.io", new), [labels, uid, labels, labels, uid]);
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod stale_containers;
 mod state;
 mod tap;
 mod tar;
+mod unpack_progress;
 mod users;
 mod wire;
 

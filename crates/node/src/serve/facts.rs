@@ -3,10 +3,23 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tenure_supervise::{ProcessCollector, TaskRestartCollector};
 
 use super::body::{Body, full, with_type};
 use crate::pods::{KnownPod, Pods};
+
+/// The media type of [`metrics`].
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabels {
+    container_state: &'static str,
+}
 
 /// Every pod of the node as a PodList.
 pub(super) fn pods(pods: &Pods) -> Value {
@@ -44,20 +57,28 @@ pub(super) fn metrics(pods: &Pods) -> Response<Body> {
         spec.is_some_and(tenure_downward::field::uses_owner_references)
     };
     let readers = all.iter().filter(reads).count();
-    let text = format!(
-        "# HELP kubelet_running_pods Pods that have a running sandbox.\n\
-         # TYPE kubelet_running_pods gauge\n\
-         kubelet_running_pods {}\n\
-         # HELP kubelet_running_containers Containers by their state.\n\
-         # TYPE kubelet_running_containers gauge\n\
-         kubelet_running_containers{{container_state=\"running\"}} {running}\n\
-         # HELP tenure_downward_owner_references_pods Pods that read their owner references.\n\
-         # TYPE tenure_downward_owner_references_pods gauge\n\
-         tenure_downward_owner_references_pods {readers}\n",
-        all.iter().filter(|pod| pod.sandbox.is_some()).count(),
+    let sandboxes = all.iter().filter(|pod| pod.sandbox.is_some()).count();
+    let mut registry = Registry::default();
+    registry.register(
+        "kubelet_running_pods",
+        "Pods that have a running sandbox",
+        ConstGauge::new(sandboxes as u64),
     );
-    let text = text + &tenure_supervise::metrics("tenure_task_restarts_total");
-    with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", full(text))
+    let containers = Family::<StateLabels, Gauge>::default();
+    let labels = StateLabels { container_state: "running" };
+    containers.get_or_create(&labels).set(i64::try_from(running).unwrap_or(i64::MAX));
+    registry.register("kubelet_running_containers", "Containers by their state", containers);
+    registry.register(
+        "tenure_downward_owner_references_pods",
+        "Pods that read their owner references",
+        ConstGauge::new(readers as u64),
+    );
+    registry.register_collector(Box::new(ProcessCollector));
+    registry.register_collector(Box::new(TaskRestartCollector));
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    with_type(StatusCode::OK, OPEN_METRICS, full(text))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::body::{live, with_type};
 use super::socket::Socket;
 use super::upgrade::{self, Upgrade};
 use super::{Answered, NodeErrorResponse, QueryParameters, Service};
+use crate::clock;
 use crate::logs::{LogChunk, LogReadOptions, LogReader, LogStream};
 use crate::pods::{InstanceView, KnownContainer, Pods};
 
@@ -165,7 +166,7 @@ fn wanted(query: &QueryParameters) -> Result<LogReadOptions, NodeErrorResponse> 
         (Some(_), Some(_)) => return Err(invalid()),
         (Some(seconds), None) => {
             // A time before all times is as good as none.
-            Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).ok()
+            clock::timestamp().checked_sub(SignedDuration::from_secs(seconds)).ok()
         }
         (None, time) => time,
     };

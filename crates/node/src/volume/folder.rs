@@ -16,6 +16,8 @@ use super::execute::PlanExecutor;
 use super::owner::VolumeOwner;
 use super::{Hook, VolumeWanted};
 
+use crate::{clock, random};
+
 /// A volume's folder.
 pub(super) struct VolumeFolder {
     root: OwnedFd,
@@ -223,9 +225,8 @@ fn milliseconds(seen: &rustix::fs::Stat) -> i64 {
 }
 
 fn fresh_generation() -> io::Result<String> {
-    let mut random = [0; 4];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    let at = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+    let random = random::bytes()?;
+    let at = clock::timestamp().to_zoned(jiff::tz::TimeZone::UTC);
     let small = |number: i8| u16::try_from(number).unwrap_or_default();
     let year = u16::try_from(at.year()).unwrap_or_default();
     let date = [

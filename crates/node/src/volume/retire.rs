@@ -10,6 +10,8 @@ use tenure_downward::writer::GRACE_MS;
 use super::folder::VolumeFolder;
 use super::{Inner, Volumes};
 
+use crate::clock;
+
 /// What waits to be removed, soonest first.
 #[derive(Default)]
 pub(super) struct RemovalQueue(Mutex<RetiredGenerations>);
@@ -24,7 +26,7 @@ struct RetiredGenerations {
 pub(super) fn later(inner: &Arc<Inner>, volume: (String, String), generation: String) {
     let grace = Duration::from_millis(GRACE_MS.unsigned_abs());
     let mut waiting = inner.retired.0.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting.all.push_back((Instant::now() + grace, volume, generation));
+    waiting.all.push_back((clock::instant() + grace, volume, generation));
     if waiting.sweeping {
         return;
     }
@@ -43,12 +45,12 @@ fn sweep(weak: &Weak<Inner>) {
             waiting.sweeping = false;
             return;
         };
-        let left = due.saturating_duration_since(Instant::now());
+        let left = due.saturating_duration_since(clock::instant());
         if !left.is_zero() {
             waiting.all.push_front((due, volume, generation));
             drop(waiting);
             drop(inner);
-            std::thread::sleep(left);
+            clock::block_for(left);
             continue;
         }
         drop(waiting);

@@ -1,11 +1,11 @@
 //! What containers do now, as the runtime tells it, in the engine's words; and their last words (R99).
 
-use jiff::Timestamp;
 use tenure_lifecycle::{
     ContainerTermination, ContainerTransition, InstanceState, clip_message, fallback_message,
 };
 use tenure_machinery::ObjectExt as _;
 
+use crate::clock;
 use crate::runtime::{Container, ContainerState, RuntimeError, Sandbox};
 use crate::worker::{Worker, report, start};
 
@@ -142,7 +142,7 @@ pub(super) fn state(found: &ContainerState) -> InstanceState {
 pub(super) fn lost() -> ContainerTermination {
     ContainerTermination {
         started: None,
-        finished: Some(Timestamp::now()),
+        finished: Some(clock::timestamp()),
         code: 137,
         reason: "ContainerStatusUnknown".to_owned(),
         message: "The container could not be located when the pod was terminated".to_owned(),

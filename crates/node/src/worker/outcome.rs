@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use tenure_lifecycle::{ContainerInstance, InstanceState, KillOrder, WaitingState};
 
+use crate::clock;
 use crate::events::Grade;
 use crate::worker::container_state::state;
 use crate::worker::start::{NotBegun, StartedContainer};
@@ -11,7 +12,7 @@ use crate::worker::{AWAY_RETRY, CONFIG_RETRY, ContainerAttempt, PULL_SHOWN, Work
 impl Worker {
     /// What came of a start.
     pub(super) async fn started(&mut self, name: &str, begun: Result<StartedContainer, NotBegun>) {
-        let now = Timestamp::now();
+        let now = clock::timestamp();
         let log = |attempt| self.log(name, attempt);
         match begun {
             Ok(begun) => {

@@ -18,6 +18,7 @@ use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::Mutex;
 
 use crate::agent::AgentContext;
+use crate::clock;
 use crate::container;
 use crate::events::Grade;
 use crate::runtime::PodKey;
@@ -171,7 +172,7 @@ impl Worker {
         done: Result<(), String>,
         refresh: Option<Timestamp>,
     ) {
-        let now = Timestamp::now();
+        let now = clock::timestamp();
         let Some(kept) = self.files.volumes.get_mut(name) else { return };
         kept.busy = false;
         kept.written = Some(now);
@@ -192,7 +193,7 @@ impl Worker {
                 // What an earlier agent wrote serves as well as what this one wrote (R80, R84).
                 kept.ready |= self.shared.volumes.is_set_up(&self.key.uid, name);
                 kept.after = Some(now + wait);
-                let message = format!("MountVolume.SetUp failed for volume \"{name}\" : {why}");
+                let message = tenure_downward::set_up_failed(name, &why);
                 self.shared.events.tell(&self.subject, Grade::Warning, "FailedMount", message);
             }
         }
@@ -232,7 +233,9 @@ impl Filling {
             nested: nested(&self.pod, self.volume.str_at(&["name"]).unwrap_or_default()),
         };
         let (volumes, key) = (Arc::clone(&self.shared.volumes), self.key.clone());
-        let done = tokio::task::spawn_blocking(move || volumes.set_up(&key, &wanted)).await;
+        let span = tracing::Span::current();
+        let setting_up = move || span.in_scope(|| volumes.set_up(&key, &wanted));
+        let done = tokio::task::spawn_blocking(setting_up).await;
         match done {
             Ok(Ok(())) => Ok(refresh),
             Ok(Err(error)) => Err(error.to_string()),
@@ -288,7 +291,7 @@ impl Filling {
         let mut first: Option<Timestamp> = None;
         for wanted in tokens_wanted(&self.volume) {
             let mut tokens = self.tokens.lock().await;
-            let fresh = tokens.get(&wanted).filter(|token| token.refresh > Timestamp::now());
+            let fresh = tokens.get(&wanted).filter(|token| token.refresh > clock::timestamp());
             let token = match fresh {
                 Some(token) => token.clone(),
                 None => match self.request(&wanted).await {
@@ -297,7 +300,7 @@ impl Filling {
                     Err(why) => match tokens.get(&wanted) {
                         Some(old) => ProjectedToken {
                             bytes: old.bytes.clone(),
-                            refresh: Timestamp::now() + Duration::from_secs(30),
+                            refresh: clock::timestamp() + Duration::from_secs(30),
                         },
                         None => return Err(why),
                     },
@@ -330,7 +333,7 @@ impl Filling {
         let answer = self.shared.client.post(&path, &request).await;
         let answer = answer.map_err(|error| format!("failed to fetch token: {error}"))?;
         let bytes = answer.str_at(&["status", "token"]).unwrap_or_default().as_bytes().to_vec();
-        let now = Timestamp::now();
+        let now = clock::timestamp();
         let expires = answer.str_at(&["status", "expirationTimestamp"]);
         let expires: Timestamp = expires.and_then(|text| text.parse().ok()).unwrap_or(now);
         let life = Duration::try_from(expires.duration_since(now)).unwrap_or_default();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tenure_lifecycle::{ContainerType, KillOrder};
 use tenure_machinery::ObjectExt as _;
+use tracing::Instrument as _;
 
 use crate::probe::{self, ProbeTarget, Purpose};
 use crate::worker::{Worker, WorkerMessage, list};
@@ -40,12 +41,13 @@ impl Worker {
                 let asked = self.probe_target(spec, &held.id);
                 let (out, name, id) = (self.out.clone(), spec.name.clone(), held.id.clone());
                 let spread = kept.adopted.then(|| self.shared.spread());
-                let task = tokio::spawn(probe::run(asked, purpose, spread, move |well| {
+                let probing = probe::run(asked, purpose, spread, move |well| {
                     let (container, id) = (name.clone(), id.clone());
                     let told = out.send(WorkerMessage::Probed { container, id, purpose, well });
                     // A startup probe has said all it can once it passed.
                     told.is_ok() && !(purpose == Purpose::Startup && well)
-                }));
+                });
+                let task = tokio::spawn(probing.in_current_span());
                 let held = (held.id.clone(), task.abort_handle());
                 if let Some((_, old)) = self.probes.insert(key, held) {
                     old.abort();

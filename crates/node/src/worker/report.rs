@@ -11,6 +11,7 @@ use tenure_lifecycle::{clip_messages, pod_status};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::client::{Answered, ClientError};
+use crate::clock;
 use crate::follow::lighten;
 use crate::worker::{Worker, WorkerMessage};
 
@@ -133,7 +134,7 @@ impl Worker {
                 // Another pod has the name now, or none has; the watch says which.
                 tracing::debug!(why = message, pod = self.key.name, "a status was not taken");
                 self.report.last = None;
-                self.report.after = Some(Timestamp::now() + Duration::from_secs(1));
+                self.report.after = Some(clock::timestamp() + Duration::from_secs(1));
             }
             Err(error) => {
                 tracing::debug!(
@@ -141,7 +142,7 @@ impl Worker {
                 );
                 self.report.failures += 1;
                 self.report.last = None;
-                self.report.after = Some(Timestamp::now() + self.report.retry_wait());
+                self.report.after = Some(clock::timestamp() + self.report.retry_wait());
             }
         }
     }

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tenure_machinery::ObjectExt as _;
 
+use crate::clock;
 use crate::container;
 use crate::events::Grade;
 use crate::runtime::{RuntimeError, Sandbox};
@@ -69,7 +69,7 @@ impl Worker {
                     let reason = "FailedCreatePodSandBox";
                     self.shared.events.tell(&self.subject, Grade::Warning, reason, message);
                 }
-                self.seen.sandbox_after = Some(Timestamp::now() + AWAY_RETRY);
+                self.seen.sandbox_after = Some(clock::timestamp() + AWAY_RETRY);
             }
         }
     }

@@ -15,6 +15,7 @@ use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::watch;
 
 use crate::agent::AgentContext;
+use crate::clock;
 use crate::container;
 use crate::events::{EventSubject, Grade};
 use crate::probe::ProbeTarget;
@@ -25,6 +26,8 @@ use crate::runtime::{
 use crate::volume::MountWanted;
 use crate::worker::{Worker, WorkerMessage, list};
 
+/// Where names of hosts are, on a node and in its containers.
+const HOSTS: &str = "/etc/hosts";
 /// A hook after the start may take this long; upstream sets no bound at all.
 const HOOK_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -148,7 +151,7 @@ impl Starting {
             Ok(found) => Ok(begun(found.state, hook_failed)),
             Err(RuntimeError::NotFound(_)) => Ok(begun(ContainerState::Unknown, None)),
             Err(_) => {
-                let started = jiff::Timestamp::now();
+                let started = clock::timestamp();
                 Ok(begun(ContainerState::Running { started }, hook_failed))
             }
         }
@@ -195,7 +198,7 @@ impl Starting {
         let say = |grade, reason, words| {
             self.shared.events.tell(&self.subject, grade, reason, words);
         };
-        let begin = std::time::Instant::now();
+        let begin = clock::instant();
         let mut ending = self.ending.clone();
         let found = tokio::select! {
             found = self.shared.runtime.image(&wanted) => found,
@@ -279,7 +282,9 @@ impl Starting {
         let (termination, hosts) = self.own_files().map_err(|error| {
             self.misconfigured(format!("the files of the container cannot be made: {error}"))
         })?;
-        mounts.extend(hosts.filter(|hosts| mounts.iter().all(|mount| mount.at != hosts.at)));
+        if mounts.iter().all(|mount| mount.at != hosts.at) {
+            mounts.push(hosts);
+        }
         let words = |name: &str| env.expand_all(container.list_at(&[name]));
         let (command, args) = (words("command"), words("args"));
         let flag = |name: &str| container.bool_at(&[name]).unwrap_or_default();
@@ -309,7 +314,7 @@ impl Starting {
     }
 
     /// The file of last words, the folder of the log, and the pod's own names of hosts.
-    fn own_files(&self) -> std::io::Result<((String, PathBuf), Option<Mount>)> {
+    fn own_files(&self) -> std::io::Result<((String, PathBuf), Mount)> {
         let folder = self.shared.volumes.folder(&self.key.uid);
         let file = termination_file(&folder, &self.spec.name, self.attempt);
         make_parent(&file)?;
@@ -320,17 +325,21 @@ impl Starting {
         fs::create_dir_all(logs.join(&self.spec.name))?;
         let at = self.spec.object.str_at(&["terminationMessagePath"]);
         let termination = (at.unwrap_or("/dev/termination-log").to_owned(), file);
-        if self.pod.bool_at(&["spec", "hostNetwork"]) == Some(true) {
-            return Ok((termination, None));
-        }
         let from = folder.join("etc-hosts");
         if !from.exists() {
             make_parent(&from)?;
-            fs::write(&from, container::hosts(&self.pod, &self.shown_address))?;
+            let text = if self.pod.bool_at(&["spec", "hostNetwork"]) == Some(true) {
+                // A node without names of hosts has none to give.
+                let node = fs::read(HOSTS).unwrap_or_default();
+                container::hosts_of_node(&self.pod, &String::from_utf8_lossy(&node))
+            } else {
+                container::hosts(&self.pod, &self.shown_address)
+            };
+            fs::write(&from, text)?;
             fs::set_permissions(&from, fs::Permissions::from_mode(0o644))?;
         }
-        let at = "/etc/hosts".to_owned();
-        Ok((termination, Some(Mount { at, from, read_only: false, propagation: None })))
+        let at = HOSTS.to_owned();
+        Ok((termination, Mount { at, from, read_only: false, propagation: None }))
     }
 
     /// The hook after the start; its failure ends the container (R100).
@@ -385,7 +394,7 @@ fn file_volumes(container: &Object) -> BTreeSet<String> {
 
 /// The end of a container whose command cannot be run.
 fn never_ran(message: String) -> ContainerState {
-    let now = jiff::Timestamp::now();
+    let now = clock::timestamp();
     ContainerState::Exited {
         started: now,
         finished: now,

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::json;
 use tenure_lifecycle::{ContainerTransition, Kill, MIN_GRACE};
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::agent::AgentContext;
 use crate::client::{Answered, ClientError};
+use crate::clock;
 use crate::container;
 use crate::events::Grade;
 use crate::runtime::RuntimeError;
@@ -39,7 +39,7 @@ impl Worker {
         let subject = self.subject.container(list(spec.role), &spec.name);
         self.work.spawn(async move {
             let left = || {
-                let left = kill.until.duration_since(Timestamp::now());
+                let left = kill.until.duration_since(clock::timestamp());
                 Duration::try_from(left).unwrap_or_default()
             };
             if let Some(hook) = hook
@@ -161,7 +161,9 @@ async fn let_go(
         }
     }
     let (volumes, uid) = (Arc::clone(&shared.volumes), uid.to_owned());
-    let done = tokio::task::spawn_blocking(move || volumes.tear_down(&uid)).await;
+    let span = tracing::Span::current();
+    let tearing_down = move || span.in_scope(|| volumes.tear_down(&uid));
+    let done = tokio::task::spawn_blocking(tearing_down).await;
     match done {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),

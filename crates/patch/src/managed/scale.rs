@@ -4,6 +4,8 @@
 //!   parent's entries ── those that own replicas ──► entries of the Scale ── apply ──► parent's entries
 //! ```
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use tenure_machinery::Object;
 
@@ -16,33 +18,38 @@ pub const SCALE_VERSION: &str = "autoscaling/v1";
 /// Where a Scale has its replicas.
 const IN_SCALE: [&str; 2] = ["f:spec", "f:replicas"];
 
-/// Where the parent has its replicas, in the version of the request.
+/// Where the parent has its replicas, in the version of the request and in the others.
 #[derive(Clone, Debug)]
 pub struct Replicas {
     api_version: String,
-    path: Vec<String>,
-    /// Whether other versions of the group have them there as well.
-    everywhere: bool,
+    /// By version; none where a version has no Scale. Entries of a version that is not here are nobody's.
+    paths: BTreeMap<String, Option<Vec<String>>>,
 }
 
 impl Replicas {
-    /// Replicas at `path` in this version, and in all versions if `everywhere`.
+    /// Replicas as these versions have them, asked for in one of them.
     #[must_use]
-    pub fn new(api_version: &str, path: &[&str], everywhere: bool) -> Replicas {
+    pub fn new<'p>(
+        api_version: &str,
+        paths: impl IntoIterator<Item = (&'p str, Option<Vec<&'p str>>)>,
+    ) -> Replicas {
+        let steps =
+            |path: Vec<&str>| path.into_iter().map(super::element::field).collect::<Vec<_>>();
+        let paths = paths.into_iter();
         Replicas {
             api_version: api_version.to_owned(),
-            path: path.iter().map(|step| super::element::field(step)).collect(),
-            everywhere,
+            paths: paths.map(|(version, path)| (version.to_owned(), path.map(steps))).collect(),
         }
     }
 
-    fn steps(&self) -> Vec<&str> {
-        self.path.iter().map(String::as_str).collect()
+    /// The path of a version, if it has one.
+    fn steps(&self, api_version: &str) -> Option<Vec<&str>> {
+        let path = self.paths.get(api_version)?.as_ref()?;
+        Some(path.iter().map(String::as_str).collect())
     }
 
     fn owned_by(&self, entry: &ManagedFieldsEntry) -> bool {
-        (self.everywhere || entry.api_version == self.api_version)
-            && entry.fields.contains(&self.steps())
+        self.steps(&entry.api_version).is_some_and(|steps| entry.fields.contains(&steps))
     }
 
     /// The list that the Scale has: each manager of the replicas, as one of the Scale's.
@@ -58,7 +65,7 @@ impl Replicas {
     }
 
     /// The list that the parent has after its Scale was written: who lost the replicas there loses them
-    /// here, and who got them gets them.
+    /// here, and who got them gets them. What was written in a version that is gone is forgotten.
     #[must_use]
     pub fn of_parent(&self, parent: &Object, scale: &Object) -> Option<Value> {
         let mut owners = stored(Some(scale));
@@ -69,11 +76,16 @@ impl Replicas {
         };
         let mut entries = Vec::new();
         for mut entry in stored(Some(parent)) {
-            if self.owned_by(&entry) {
+            if !self.paths.contains_key(&entry.api_version) {
+                continue;
+            }
+            if let Some(steps) = self.steps(&entry.api_version)
+                && entry.fields.contains(&steps)
+            {
                 match owners.iter().position(|owner| same(owner, &entry)) {
                     Some(at) => drop(owners.swap_remove(at)),
                     None => {
-                        let replicas = FieldSet::from_paths([&self.steps()[..]]);
+                        let replicas = FieldSet::from_paths([&steps[..]]);
                         entry.fields = entry.fields.difference(&replicas);
                     }
                 }
@@ -82,12 +94,13 @@ impl Replicas {
                 entries.push(entry);
             }
         }
+        let steps = self.steps(&self.api_version).unwrap_or_default();
         for owner in owners.into_iter().filter(|owner| owner.fields.contains(&IN_SCALE)) {
             entries.push(ManagedFieldsEntry {
                 api_version: self.api_version.clone(),
                 // A Scale does not keep when.
                 time: None,
-                fields: FieldSet::from_paths([&self.steps()[..]]),
+                fields: FieldSet::from_paths([&steps[..]]),
                 ..owner
             });
         }
@@ -102,6 +115,10 @@ mod tests {
 
     use super::*;
 
+    fn apps() -> Replicas {
+        Replicas::new("apps/v1", [("apps/v1", Some(vec!["spec", "replicas"]))])
+    }
+
     fn parent() -> Object {
         let list = json!([
             {"manager": "a", "operation": "Apply", "apiVersion": "apps/v1", "time": "2024-01-01T00:00:00Z",
@@ -114,7 +131,7 @@ mod tests {
 
     #[test]
     fn r82a_who_owns_the_replicas_owns_them_on_the_scale() {
-        let replicas = Replicas::new("apps/v1", &["spec", "replicas"], true);
+        let replicas = apps();
         let list = replicas.of_scale(&parent()).unwrap();
         assert_eq!(list.as_array().unwrap().len(), 1);
         assert_eq!(list[0]["manager"], "a");
@@ -124,7 +141,7 @@ mod tests {
 
     #[test]
     fn r82a_who_takes_the_replicas_on_the_scale_takes_them_from_the_parent() {
-        let replicas = Replicas::new("apps/v1", &["spec", "replicas"], true);
+        let replicas = apps();
         let scale = json!({"metadata": {"managedFields": [
             {"manager": "s", "operation": "Apply", "apiVersion": "autoscaling/v1", "subresource": "scale",
                 "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
@@ -149,7 +166,7 @@ mod tests {
 
     #[test]
     fn r82a_an_updater_that_has_the_replicas_gets_an_entry_of_their_own() {
-        let replicas = Replicas::new("apps/v1", &["spec", "replicas"], true);
+        let replicas = apps();
         let owned = json!({"f:spec": {"f:paused": {}, "f:replicas": {}}});
         let parent = json!({"metadata": {"managedFields": [
             {"manager": "u", "operation": "Update", "apiVersion": "apps/v1", "time": "2024-01-01T00:00:00Z",
@@ -169,5 +186,47 @@ mod tests {
         assert_eq!(find(&kept)["time"], "2024-01-01T00:00:00Z");
         assert_eq!(find(&taken)["apiVersion"], "apps/v1");
         assert!(find(&taken).get("time").is_none());
+    }
+
+    #[test]
+    fn r82a_each_version_has_its_own_path_and_a_version_that_is_gone_has_no_managers() {
+        let entry = |manager: &str, version: &str, fields: Value| {
+            json!({"manager": manager, "operation": "Apply", "apiVersion": version,
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}})
+        };
+        let parent = json!({"metadata": {"managedFields": [
+            entry("one", "e/v1", json!({"f:count": {}, "f:size": {}})),
+            entry("two", "e/v2", json!({"f:count": {}})),
+            entry("plain", "e/v3", json!({"f:count": {}, "f:replicas": {}})),
+            entry("gone", "e/v0", json!({"f:replicas": {}})),
+        ]}});
+        let parent = parent.as_object().unwrap();
+        let replicas = Replicas::new(
+            "e/v2",
+            [
+                ("e/v1", Some(vec!["spec", "count"])),
+                ("e/v2", Some(vec!["spec", "replicas"])),
+                ("e/v3", None),
+            ],
+        );
+        let list = replicas.of_scale(parent).unwrap();
+        assert_eq!(list.as_array().unwrap().len(), 1, "{list}");
+        assert_eq!(list[0]["manager"], "one");
+
+        let scale = json!({"metadata": {"managedFields": [
+            {"manager": "s", "operation": "Update", "apiVersion": "autoscaling/v1", "subresource": "scale",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}});
+        let list = replicas.of_parent(parent, scale.as_object().unwrap()).unwrap();
+        let fields = |manager: &str| {
+            let all = list.as_array().unwrap();
+            all.iter()
+                .find(|entry| entry["manager"] == manager)
+                .map(|e| e["fieldsV1"]["f:spec"].clone())
+        };
+        assert_eq!(fields("one"), Some(json!({"f:size": {}})), "it lost its own path");
+        assert_eq!(fields("two"), Some(json!({"f:count": {}})), "another version's path");
+        assert_eq!(fields("plain"), Some(json!({"f:count": {}, "f:replicas": {}})));
+        assert_eq!(fields("gone"), None);
+        assert_eq!(fields("s"), Some(json!({"f:replicas": {}})));
     }
 }

@@ -2,6 +2,7 @@
 //! it, withdraws what is revoked, and says on the Gateway what is not permitted.
 //!
 //! `cargo run -p tenure-references --example gateway`
+#![expect(clippy::disallowed_methods, reason = "an example may read the clock and the environment")]
 
 mod controller;
 mod objects;

@@ -8,6 +8,7 @@ use tenure_rbac::RequestAttributes;
 
 use super::Operation;
 use crate::api::ApiServer;
+use crate::clock;
 use crate::request::ResourceRequest;
 
 /// Whose certificates the server takes for those of its users.
@@ -87,7 +88,7 @@ pub(super) fn may_issue(
 fn check_begin(new: &Object, errors: &mut Errors) {
     let Some(text) = new.str_at(&["status", "notBefore"]) else { return };
     let begins = text.parse().map_or(i64::MIN, jiff::Timestamp::as_second);
-    let apart = jiff::Timestamp::now().as_second().saturating_sub(begins).saturating_abs();
+    let apart = clock::timestamp().as_second().saturating_sub(begins).saturating_abs();
     if apart >= SKEW_SECONDS {
         let status = Path::Root.field("status");
         let why = "must be set to within 5 minutes of kube-apiserver's current time";

@@ -200,19 +200,14 @@ pub(crate) fn validate(
     Ok(())
 }
 
-/// Whether the expressions of a policy that is written can run.
+/// Whether the expressions of a policy or of webhooks that are written can run.
 pub(crate) fn check_expressions(
     kind: &Kind,
     new: &Object,
     old: Option<&Object>,
     errors: &mut Errors,
 ) {
-    let is_policy =
-        kind.kind == "ValidatingAdmissionPolicy" && kind.group == "admissionregistration.k8s.io";
-    // What is stored stays valid.
-    if is_policy && old.is_none_or(|old| old.get("spec") != new.get("spec")) {
-        policy::check(new, errors);
-    }
+    policy::check(kind, new, old, errors);
 }
 
 /// What to tell about an object that is written all the same.

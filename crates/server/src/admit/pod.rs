@@ -1,7 +1,7 @@
 //! What admission adds to pods and their nodes: account, token volume, tolerations, the first taint (R138, R165, R254).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
@@ -10,7 +10,7 @@ use tenure_machinery::{Failure, Object, ObjectExt, usage};
 use tenure_world::World;
 
 use crate::api::ApiServer;
-use crate::clock::seconds_after;
+use crate::clock::{self, seconds_after};
 use crate::request::ResourceRequest;
 use crate::{fair, node};
 
@@ -25,7 +25,7 @@ const NEW_SECONDS: i64 = 10;
 /// The state in which a new pod is judged. Whoever makes a namespace and a pod in it at once need not know
 /// that the namespace gets its account a moment later (R165).
 pub(crate) async fn with_account(api: &ApiServer, pod: &Object) -> Arc<World> {
-    let begin = Instant::now();
+    let begin = clock::instant();
     let named = pod.str_at(&["spec", "serviceAccountName"]).unwrap_or_default();
     let account = format!("/registry/serviceaccounts/{}/default", pod.namespace());
     let namespace = format!("/registry/namespaces/{}", pod.namespace());

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use jiff::Timestamp;
 use tenure_machinery::{Failure, ResourcePath};
 
 use super::entry::{self, AuditStage, ObjectRef};
@@ -14,6 +13,7 @@ use super::tail::Tail;
 use super::{AuditEvent, AuditLevel, AuditSink, sources};
 use crate::authenticate::User;
 use crate::body::Body;
+use crate::clock;
 use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
 
@@ -69,7 +69,7 @@ impl AuditContext {
             sources: sources(&parts.headers, address),
             agent: entry::agent(agent),
             object: path.map(object),
-            received: Timestamp::now(),
+            received: clock::timestamp(),
             ..AuditEvent::default()
         };
         AuditContext { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }
@@ -100,7 +100,7 @@ impl AuditContext {
             user: Some(account(&request.user.name)),
             agent: request.agent.clone(),
             object: Some(object),
-            received: Timestamp::now(),
+            received: clock::timestamp(),
             ..AuditEvent::default()
         };
         AuditContext { line: Some((Arc::clone(audit), Box::new(entry))), stream: None }

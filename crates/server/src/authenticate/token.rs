@@ -12,6 +12,7 @@ use crate::admit::{self, Operation, policy};
 use crate::api::ApiServer;
 use crate::authenticate::User;
 use crate::body::Body;
+use crate::clock;
 use crate::negotiate::Offer;
 use crate::node;
 use crate::permit::Credential;
@@ -67,7 +68,7 @@ impl Tokens {
         token: &str,
         audiences: &[&str],
     ) -> Result<(User, TokenCredential), TokenError> {
-        let now = jiff::Timestamp::now().as_second();
+        let now = clock::timestamp().as_second();
         let verified = verify(&self.keys, token, now, &self.issuer, audiences)?;
         let state = self.world.current();
         let (account, bound) = credential::found(&verified, &state);
@@ -130,7 +131,7 @@ pub(crate) fn request(
     let issuing = Issuing {
         issuer: api.tokens.issuer(),
         audiences: &[api.tokens.issuer()],
-        now: jiff::Timestamp::now().as_second(),
+        now: clock::timestamp().as_second(),
         id: &api.chance.uid(),
     };
     let granted = grant(&body, &subject, bound.as_ref(), node.as_ref(), issuing)?;

@@ -10,12 +10,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::fair_queue::{FairQueue, Flow, QueueLimits};
 use super::metrics::GateMetrics;
+
+use crate::clock;
 
 /// How many may wait for a seat.
 const ROOM: QueueLimits = QueueLimits { user: 128, owner: 256, all: 1024 };
@@ -95,7 +97,7 @@ impl ConcurrencyLimiter {
             Ok(granted) => granted,
             Err(seat) => return seat,
         };
-        let begin = Instant::now();
+        let begin = clock::instant();
         match tokio::time::timeout(most, granted).await {
             Ok(Ok(seat)) => {
                 self.counts.waits.observe(begin.elapsed().as_secs_f64());

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::fair_queue::Flow;
 
+use crate::clock;
+
 /// About a third of what a processor could send.
 const BYTES_PER_SECOND_AND_PROCESSOR: u32 = 128 << 20;
 /// So much goes at once after a pause.
@@ -53,7 +55,7 @@ impl Rate {
 impl Share {
     /// So many bytes were given; when the next may be, unless that is at once.
     pub(crate) fn given(&self, bytes: usize) -> Option<Instant> {
-        self.given_at(bytes, Instant::now())
+        self.given_at(bytes, clock::instant())
     }
 
     fn given_at(&self, bytes: usize, now: Instant) -> Option<Instant> {

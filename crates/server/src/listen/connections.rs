@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use tokio::time::Sleep;
 
 use crate::body::Body;
+use crate::clock;
 use crate::fair::Share;
 
 /// How often the age of unread pieces is looked at.
@@ -79,7 +80,7 @@ impl Connections {
     pub(super) fn new(most: usize) -> Arc<Connections> {
         Arc::new(Connections {
             most: most.max(1),
-            begin: Instant::now(),
+            begin: clock::instant(),
             looks: Arc::default(),
             open: Mutex::default(),
         })

@@ -7,6 +7,8 @@ use tenure_machinery::{Object, ObjectExt};
 use tenure_token::{BoundKind, ObjectLiveness, Verified};
 use tenure_world::{Record, World};
 
+use crate::clock;
+
 /// The label of Secrets whose token was found unused; its value says since when.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
@@ -30,7 +32,7 @@ pub(crate) struct TokenCredential {
 }
 
 fn now() -> i64 {
-    jiff::Timestamp::now().as_second()
+    clock::timestamp().as_second()
 }
 
 impl Credential {

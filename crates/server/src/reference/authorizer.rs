@@ -29,7 +29,7 @@ use super::tally::ReferenceMetrics;
 use super::visibility::Moves;
 use super::{AuthorizerMode, ReferenceOptions};
 use crate::authenticate::User;
-use crate::clock::Chance;
+use crate::clock::{self, Chance};
 
 /// Said when the reason cannot be looked up without waiting.
 const REASON: &str = "reference: allowed";
@@ -85,7 +85,7 @@ impl ReferenceAuthorizer {
             index: Mutex::new(index),
             consumed: ArcSwap::default(),
             pointed_at: ArcSwap::default(),
-            revoked: watch::Sender::new(Instant::now()),
+            revoked: watch::Sender::new(clock::instant()),
             tally: ReferenceMetrics::default(),
             teller: ReportQueue::default(),
             feeds: Mutex::default(),
@@ -124,7 +124,7 @@ impl ReferenceAuthorizer {
         if self.authorizer == AuthorizerMode::Off || !asked.is_eligible() {
             return false;
         }
-        let begin = Instant::now();
+        let begin = clock::instant();
         let allowed = self.view.load().decide(asked).is_allowed();
         let took = begin.elapsed();
         let is_target = allowed || self.is_target(asked.group, asked.resource);
@@ -379,7 +379,7 @@ impl ReferenceAuthorizer {
         }
         self.recent.publish();
         if !out.subjects.is_empty() || out.transitions.iter().any(|moved| !moved.live) {
-            self.revoked.send_replace(Instant::now());
+            self.revoked.send_replace(clock::instant());
         }
     }
 

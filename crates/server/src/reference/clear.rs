@@ -4,12 +4,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use tenure_reference::{Index, Outputs};
 
 use super::fill::{PAUSE, SLICE};
 use crate::access::AuthorizerChain;
+use crate::clock;
 
 /// So many origins are cleared between two looks at the clock.
 const AT_ONCE: usize = 8;
@@ -36,7 +36,7 @@ fn run(access: &Weak<AuthorizerChain>) {
                 return;
             }
             drop(access);
-            std::thread::sleep(PAUSE);
+            clock::block_for(PAUSE);
         }
     });
     if let Err(panic) = catch_unwind(clearing) {
@@ -52,7 +52,7 @@ fn run(access: &Weak<AuthorizerChain>) {
 fn clear(access: &Arc<AuthorizerChain>) -> bool {
     let standing = access.reference_authorizer();
     let mut index = standing.index_to_change();
-    let (begin, mut out) = (Instant::now(), Outputs::default());
+    let (begin, mut out) = (clock::instant(), Outputs::default());
     let mut more = true;
     while more && begin.elapsed() < SLICE {
         more = index.clear_away(AT_ONCE, &mut out);

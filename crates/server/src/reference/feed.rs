@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 use tenure_machinery::Object;
 use tenure_reference::{
@@ -22,6 +21,7 @@ use super::clear;
 use super::feeds::{Fed, Feeds};
 use super::fill::Ongoing;
 use crate::access::AuthorizerChain;
+use crate::clock;
 use crate::custom::DEFINITIONS;
 use crate::registry::{Registry, ServedKinds};
 
@@ -234,7 +234,7 @@ impl LockStep for ReferenceUpdater {
             return;
         }
         drop(feeds);
-        let begin = Instant::now();
+        let begin = clock::instant();
         let mut index = standing.index_to_change();
         let out = &mut Outputs::default();
         if changes.iter().any(|change| change.key.starts_with(DEFINITIONS)) {

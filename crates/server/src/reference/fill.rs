@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tenure_reference::{Outputs, PathFailure};
@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use super::clear;
 use super::feeds::Fed;
 use crate::access::AuthorizerChain;
+use crate::clock;
 
 /// So many are read together.
 const AT_ONCE: usize = 64;
@@ -160,7 +161,7 @@ impl Filler {
                     return;
                 }
                 drop(access);
-                std::thread::sleep(PAUSE);
+                clock::block_for(PAUSE);
             }
         }
     }
@@ -183,7 +184,7 @@ impl Filler {
         if ongoing.is_ended() {
             return true;
         }
-        let begin = Instant::now();
+        let begin = clock::instant();
         let mut out = Outputs::default();
         while begin.elapsed() < SLICE
             && let Some((record, object)) = read.next()

@@ -19,7 +19,7 @@ use tenure_world::Record;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::api::ApiServer;
-use crate::clock::now;
+use crate::clock::{self, now};
 use crate::internal;
 use crate::internal_writer::{Actor, InternalWriter};
 
@@ -90,7 +90,7 @@ async fn tell(api: &Arc<ApiServer>) {
         if let Err(failure) = write(api, &door, &name, &report).await {
             tracing::debug!(name, reason = %failure.message, "an event could not be written");
         }
-        told.insert(name, Instant::now());
+        told.insert(name, clock::instant());
     }
 }
 

@@ -17,6 +17,8 @@ use tenure_reference::{
     Attributes, EdgeStates, Index, IndexStats, ReferenceFinding, Resource, Subject,
 };
 
+use crate::clock;
+
 /// With more edges or grants than this, they are walked over only now and then.
 const WALK_OFTEN_MAX: usize = 10_000;
 /// How often, then.
@@ -235,7 +237,7 @@ impl ReferenceMetrics {
         let few = stats.edges.max(stats.grants) <= WALK_OFTEN_MAX;
         let due = walked.is_none_or(|at| at.elapsed() >= WALK_EVERY);
         if few || due {
-            *walked = Some(Instant::now());
+            *walked = Some(clock::instant());
         }
         few || due
     }

@@ -124,7 +124,9 @@ pub(crate) fn read_config(
     }
     for (member, wanted) in [("name", &request.name), ("namespace", &request.namespace)] {
         let given = config.str_at(&["metadata", member]).unwrap_or_default();
-        if !given.is_empty() && given != wanted {
+        // What lives outside of namespaces has none, whatever is said.
+        let counts = member == "name" || request.served.kind.namespaced;
+        if counts && !given.is_empty() && given != wanted {
             return Err(Failure::bad_request(format!(
                 "metadata.{member}: the {member} of the configuration ({given}) does not match the {member} on the URL ({wanted})"
             )));

@@ -191,6 +191,10 @@ async fn validate(
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
     let (downward, around) = (api.downward, ReferenceContext::now(api));
     let check = move |object: &Object, errors: &mut Errors| {
+        of.kind.rules.validate_alone(object, None, errors);
+        if !errors.is_empty() {
+            return;
+        }
         of.kind.validate_new(object, errors);
         if is_subject(&of.kind) {
             retention.validate(object, None, errors);
@@ -198,13 +202,15 @@ async fn validate(
         downward.validate(&of.kind, object, None, errors);
         reference::validate(&of.kind, object, None, &around, errors);
         admit::check_expressions(&of.kind, object, None, errors);
+        if of.kind.tells_once() {
+            errors.dedupe();
+        }
     };
     let (object, errors) = api.aside.check(&request.user, object, check).await?;
     if errors.is_empty() {
         return Ok(object);
     }
-    let kind = &served.kind;
-    Err(Failure::invalid(&kind.group, &kind.kind, object.name(), errors))
+    Err(Failure::invalid(served.refusing_group(), &served.kind.kind, object.name(), errors))
 }
 
 fn exists(kind: &tenure_machinery::Kind, name: &str, deleting: bool) -> Failure {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Kind, Object, ObjectExt};
 
-use crate::clock::{now, seconds_after};
+use crate::clock::{self, now, seconds_after};
 use crate::write::delete::{DeleteOptions, RequestedPropagation};
 
 /// The finalizers that the collector understands.
@@ -142,7 +142,7 @@ fn first_grace(asked: Option<i64>, pod: &Object) -> i64 {
 /// Counts the shorter period from the first DELETE; never ends before now, and a period that is over
 /// already becomes the shortest there is, for the node to see (R56).
 fn shorten(pod: &mut Object, mark: &str, stored: i64, asked: i64) {
-    let now = jiff::Timestamp::now().as_second();
+    let now = clock::timestamp().as_second();
     let ends = mark.parse::<jiff::Timestamp>().map_or(now, jiff::Timestamp::as_second);
     // A period beyond the end of time says nothing about when it began.
     let begun = ends.checked_sub(stored).filter(|begun| *begun > 0).unwrap_or(now);

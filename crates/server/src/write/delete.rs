@@ -66,6 +66,15 @@ impl DeleteOptions {
 
     /// From a DeleteOptions object.
     pub(crate) fn from_object(object: &Object) -> Result<DeleteOptions, Failure> {
+        match DeleteOptions::unjudged(object)? {
+            (options, None) => Ok(options),
+            (_, Some(fault)) => Err(fault),
+        }
+    }
+
+    /// The same, with what is wrong about values that can be read: whoever has to look at something else
+    /// first tells it later.
+    pub(crate) fn unjudged(object: &Object) -> Result<(DeleteOptions, Option<Failure>), Failure> {
         check_types(object)?;
         let field = Path::Root.field("propagationPolicy");
         let mut errors = Errors::new();
@@ -92,20 +101,20 @@ impl DeleteOptions {
             object.list_at(&["dryRun"]).iter().filter_map(Value::as_str),
             &mut errors,
         );
-        if !errors.is_empty() {
-            return Err(Failure::invalid("meta.k8s.io", "DeleteOptions", "", errors));
-        }
+        let fault = (!errors.is_empty())
+            .then(|| Failure::invalid("meta.k8s.io", "DeleteOptions", "", errors));
         let text = |member| {
             object.str_at(&["preconditions", member]).filter(|t| !t.is_empty()).map(str::to_owned)
         };
-        Ok(DeleteOptions {
+        let options = DeleteOptions {
             grace_seconds: object.int_at(&["gracePeriodSeconds"]),
             propagation,
             orphan_false: orphan == Some(false),
             uid: text("uid"),
             version: text("resourceVersion"),
             dry_run,
-        })
+        };
+        Ok((options, fault))
     }
 }
 

@@ -77,11 +77,13 @@ pub(crate) async fn patch(
         };
         let old = served.read(&record)?;
         let mut new = apply(&served, kind, old.clone(), &patch)?;
-        check_identity(request, &old, &new)?;
+        check_type(&served, kind, &old, &new)?;
         warn_of_kept(request, &old, &new);
         let mut findings = repeated.clone();
         findings.extend(decode::check_schema(&served, &mut new).map_err(|m| bad_result(&m))?);
         decode::report(request, options.validation, &findings).map_err(|m| bad_result(&m))?;
+        decode::settle_namespace(request, &mut new)?;
+        check_name(request, &new)?;
         let conditional = asks_for_version(&patch, kind);
         // A patch that takes the version away asks for none, where the kind lets it.
         let named = new.str_at(&["metadata", "resourceVersion"]).unwrap_or_default();
@@ -207,23 +209,45 @@ pub(crate) fn bad_result(message: &str) -> Failure {
 }
 
 /// A patch may not change what the object is (R85).
-fn check_identity(request: &ResourceRequest, old: &Object, new: &Object) -> Result<(), Failure> {
+fn check_type(
+    served: &ServedKind,
+    kind: PatchType,
+    old: &Object,
+    new: &Object,
+) -> Result<(), Failure> {
+    // What a strategic patch makes is read by the type of its object, whatever it calls itself.
+    if kind == PatchType::Strategic {
+        return Ok(());
+    }
+    let unset = |member: &str| match new.get(member) {
+        None | Some(Value::Null) => true,
+        Some(value) => value.as_str() == Some(""),
+    };
     for member in ["kind", "apiVersion"] {
-        if old.get(member) != new.get(member) {
+        if old.get(member) == new.get(member) {
+            continue;
+        }
+        if !unset(member) || served.custom.is_some() {
             return Err(bad_result(&format!("{member} may not change")));
         }
     }
-    for member in ["name", "namespace"] {
-        let (was, is) = (old.str_at(&["metadata", member]), new.str_at(&["metadata", member]));
-        if was != is && !(is.is_none() && member == "namespace") {
-            return Err(Failure::bad_request(format!(
-                "metadata.{member}: the {member} of the object ({}) does not match the {member} on the URL ({})",
-                is.unwrap_or_default(),
-                if member == "name" { &request.name } else { &request.namespace },
-            )));
-        }
+    // A built-in kind needs no saying, but without a version there is no form to read its name by.
+    if unset("apiVersion") {
+        return Err(Failure::bad_request("apiVersion: the patched object has no version"));
     }
     Ok(())
+}
+
+/// A patch may not change which object this is (R85).
+fn check_name(request: &ResourceRequest, new: &Object) -> Result<(), Failure> {
+    if new.name() == request.name {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "metadata.name: the name of the object ({}) does not match the name on the URL ({})",
+        new.name(),
+        request.name,
+    )))
 }
 
 fn version(object: &Object) -> Option<Revision> {

@@ -182,7 +182,6 @@ pub(crate) async fn write(
         };
         let live = StoredObject::read(&served, &record)?;
         let mut parent = live.object.clone();
-        let mut fields = ManagedFieldsMode::Written;
         let mut scale = match &change {
             ScaleWrite::Whole => {
                 let scale = body_scale(request)?;
@@ -202,10 +201,7 @@ pub(crate) async fn write(
                 }
                 scale
             }
-            ScaleWrite::Apply(config) => {
-                fields = ManagedFieldsMode::Settled;
-                applied(request, &options, &mut parent, config)?
-            }
+            ScaleWrite::Apply(config) => applied(request, &options, &mut parent, config)?,
         };
         if applies {
             decode::report(request, options.validation, &findings).map_err(Failure::bad_request)?;
@@ -229,7 +225,11 @@ pub(crate) async fn write(
                 "the spec replicas field \".{path}\" cannot be empty"
             )));
         }
+        if !applies {
+            updated(request, &options, &mut parent, &scale)?;
+        }
         set_replicas(&served, &mut parent, replicas);
+        let fields = ManagedFieldsMode::Settled;
         match store(api, request, &options, live, parent, fields).await? {
             UpdateOutcome::Done(found) => {
                 return Ok(ResponseObject::Object(view(&served, found.object(&served)?.as_ref())?));
@@ -248,16 +248,8 @@ fn applied(
     config: &Object,
 ) -> Result<Object, Failure> {
     let served = &request.served;
-    let everywhere = served.custom.is_none();
-    let replicas =
-        managed_scale::Replicas::new(&served.api_version, &replicas_path(served), everywhere);
-    let mut scale = shown(served, parent);
-    if let Some(managers) = replicas.of_scale(parent) {
-        scale.map_mut("metadata").insert("managedFields".into(), managers);
-    }
-    let Some(type_id) = facts().type_id("api.autoscaling.v1.Scale") else {
-        return Err(Failure::internal("the facts table has no Scale"));
-    };
+    let replicas = replicas(served);
+    let mut scale = managed(served, &replicas, parent);
     let now = now();
     let application = Application {
         config,
@@ -270,16 +262,78 @@ fn applied(
         reset: &[],
         force: options.force,
     };
-    let schema = TypeSchema::new(facts(), type_id);
-    let merged = tenure_patch::managed::apply(&schema, Some(&mut scale), &application)
+    let merged = tenure_patch::managed::apply(&scale_schema()?, Some(&mut scale), &application)
         .map_err(|error| apply::refused(error, ("autoscaling", "Scale", &request.name)))?;
-    let managers = replicas.of_parent(parent, &merged);
+    set_managers(&replicas, parent, &merged);
+    Ok(merged)
+}
+
+/// The parent gets the managers that follow from a Scale that was not applied (R82a).
+fn updated(
+    request: &ResourceRequest,
+    options: &WriteOptions,
+    parent: &mut Object,
+    scale: &Object,
+) -> Result<(), Failure> {
+    let replicas = replicas(&request.served);
+    let before = managed(&request.served, &replicas, parent);
+    let mut after = scale.clone();
+    let who = FieldManager {
+        manager: &request.manager(options.manager.as_deref()),
+        api_version: managed_scale::SCALE_VERSION,
+        subresource: "scale",
+        now: &now(),
+    };
+    tenure_patch::managed::update(&scale_schema()?, Some(&before), &mut after, &who, &[]);
+    set_managers(&replicas, parent, &after);
+    Ok(())
+}
+
+/// The Scale of a parent with the managers that it has.
+fn managed(served: &ServedKind, replicas: &managed_scale::Replicas, parent: &Object) -> Object {
+    let mut scale = shown(served, parent);
+    if let Some(managers) = replicas.of_scale(parent) {
+        scale.map_mut("metadata").insert("managedFields".into(), managers);
+    }
+    scale
+}
+
+fn set_managers(replicas: &managed_scale::Replicas, parent: &mut Object, scale: &Object) {
+    let managers = replicas.of_parent(parent, scale);
     let metadata = parent.map_mut("metadata");
     match managers {
         Some(managers) => metadata.insert("managedFields".into(), managers),
         None => metadata.remove("managedFields"),
     };
-    Ok(merged)
+}
+
+fn scale_schema() -> Result<TypeSchema<'static>, Failure> {
+    let type_id = facts().type_id("api.autoscaling.v1.Scale");
+    let type_id = type_id.ok_or_else(|| Failure::internal("the facts table has no Scale"))?;
+    Ok(TypeSchema::new(facts(), type_id))
+}
+
+/// Where every version that objects may have been written in has the replicas.
+fn replicas(served: &ServedKind) -> managed_scale::Replicas {
+    let own = &served.api_version;
+    if let Some(custom) = &served.custom {
+        let paths = custom.replicas.iter().map(|(version, path)| {
+            let path = path.as_ref().map(|path| path.iter().map(String::as_str).collect());
+            (version.as_str(), path)
+        });
+        return managed_scale::Replicas::new(own, paths);
+    }
+    // Older versions are served no more, and yet were written in.
+    let older: &[&str] = match served.kind.plural.as_ref() {
+        "deployments" | "statefulsets" => &["apps/v1beta1", "apps/v1beta2"],
+        "replicasets" => &["apps/v1beta2"],
+        _ => &[],
+    };
+    let versions = older.iter().copied().chain([own.as_str()]);
+    managed_scale::Replicas::new(
+        own,
+        versions.map(|version| (version, Some(vec!["spec", "replicas"]))),
+    )
 }
 
 /// A Scale has what its type has, whatever the validation mode.

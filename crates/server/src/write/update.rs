@@ -238,6 +238,12 @@ async fn validate(
     let (of, retention) = (Arc::clone(served), Arc::clone(&api.retention));
     let (downward, around) = (api.downward, ReferenceContext::now(api));
     let check = move |(new, old): &(Object, Object), errors: &mut Errors| {
+        if subresource.is_none() {
+            of.kind.rules.validate_alone(new, Some(old), errors);
+            if !errors.is_empty() {
+                return;
+            }
+        }
         check(&of.kind, new, old, subresource, errors);
         if is_subject(&of.kind) {
             retention.validate(new, Some(old), errors);
@@ -245,13 +251,15 @@ async fn validate(
         downward.validate(&of.kind, new, Some(old), errors);
         reference::validate(&of.kind, new, Some(old), &around, errors);
         admit::check_expressions(&of.kind, new, Some(old), errors);
+        if of.kind.tells_once() {
+            errors.dedupe();
+        }
     };
     let (both, errors) = api.aside.check(&request.user, (new, old), check).await?;
     if errors.is_empty() {
         return Ok(both);
     }
-    let kind = &served.kind;
-    Err(Failure::invalid(&kind.group, &kind.kind, both.1.name(), errors))
+    Err(Failure::invalid(served.refusing_group(), &served.kind.kind, both.1.name(), errors))
 }
 
 fn check(kind: &Kind, new: &Object, old: &Object, subresource: Option<&str>, errors: &mut Errors) {

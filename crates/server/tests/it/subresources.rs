@@ -339,6 +339,7 @@ async fn r142_an_eviction_spends_the_budget() {
     let status =
         house.post(&format!("{one}/eviction"), json!({})).await.fails(429, "TooManyRequests");
     assert_eq!(status["details"]["causes"][0]["reason"], "DisruptionBudget");
+    assert_eq!(status["details"]["retryAfterSeconds"], 10, "nobody has looked at the budget yet");
     assert_eq!(
         status["message"],
         "Cannot evict pod as it would violate the pod's disruption budget."
@@ -355,17 +356,50 @@ async fn r142_an_eviction_spends_the_budget() {
     let after = house.get(&path).await.with(200);
     assert_eq!(after["status"]["disruptionsAllowed"], 0);
     assert!(after["status"]["disruptedPods"]["p1"].is_string());
+    let condition = &after["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["type"], &condition["status"], &condition["reason"]),
+        (&json!("DisruptionAllowed"), &json!("False"), &json!("InsufficientPods"))
+    );
     assert!(house.get(&one).await.with(200)["metadata"]["deletionTimestamp"].is_string());
     house.post(&format!("{two}/eviction"), json!({})).await.fails(429, "TooManyRequests");
     // Two budgets for one pod cannot be settled.
     let mut second = budget;
     second["metadata"]["name"] = json!("c");
     house.made(BUDGETS, second).await;
-    house.post(&format!("{two}/eviction"), json!({})).await.fails(500, "InternalError");
+    let unsettled = house.made(&format!("{two}/eviction"), json!({})).await;
+    assert_eq!((&unsettled["status"], &unsettled["code"]), (&json!("Failure"), &json!(500)));
+    assert_eq!(unsettled.get("reason"), None);
+    let left = house.get(&two).await.with(200);
+    assert!(left["metadata"].get("deletionTimestamp").is_none(), "nobody decided");
     // A pod that runs nowhere needs no budget.
     house.made(PODS, pod("pending")).await;
     house.made(&format!("{PODS}/pending/eviction"), json!({})).await;
     house.get(&format!("{PODS}/pending")).await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn r142_a_budget_waits_for_evictions_that_nobody_has_confirmed() {
+    let house = House::new().await;
+    let budget = json!({
+        "metadata": { "name": "b" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "a" } } },
+    });
+    house.made(BUDGETS, budget).await;
+    let path = running(&house, "p").await;
+    let going = |count: usize| {
+        let pods: serde_json::Map<String, Value> =
+            (0..count).map(|n| (format!("p{n}"), json!("2024-01-02T03:04:05Z"))).collect();
+        json!({ "status": { "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1,
+                            "expectedPods": 2, "observedGeneration": 1, "disruptedPods": pods } })
+    };
+    house.merge(&format!("{BUDGETS}/b/status"), going(2001)).await.with(200);
+    let status = house.post(&format!("{path}/eviction"), json!({})).await.fails(403, "Forbidden");
+    assert_eq!(status["details"]["kind"], "poddisruptionbudget");
+    assert_eq!(status["details"]["causes"][0]["reason"], "DisruptionBudget");
+    let one_less = json!({ "status": { "disruptedPods": { "p0": null } } });
+    house.merge(&format!("{BUDGETS}/b/status"), one_less).await.with(200);
+    house.made(&format!("{path}/eviction"), json!({})).await;
 }
 
 #[tokio::test]

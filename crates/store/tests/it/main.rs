@@ -2,6 +2,7 @@
 //!
 //! Rules R182 to R196 are those of the API server specification, R29 to R33 and R48 those of the
 //! dependencies specification.
+#![expect(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 
 #[cfg(test)]
 mod contract;

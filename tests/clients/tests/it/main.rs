@@ -18,6 +18,8 @@ mod javascript;
 mod kube_rs;
 mod kubectl;
 mod lifecycle;
+mod log_lines;
+mod metrics;
 mod node;
 mod pages;
 mod parity;

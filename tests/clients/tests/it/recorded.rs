@@ -1,6 +1,9 @@
 //! Short histories over HTTP, one per place where recordings of upstream that nobody had seen differed. What is
 //! asked for was read in upstream's source; rule numbers are those of spec/api-server.md.
 
+mod pods;
+mod subresources;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -521,4 +524,80 @@ async fn r60_names_that_are_empty_and_endpoints_that_are_mirrored() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("the Endpoints are not mirrored");
+}
+
+#[tokio::test]
+async fn r136_families_of_a_service_are_told_alone() {
+    let asked = Asked::new();
+    let services = format!("{NS}/services");
+    let made =
+        |spec: Value| json!({"metadata": {"name": "f", "labels": {"b d": "v"}}, "spec": spec});
+    for (spec, expected) in [
+        (json!({"ipFamilies": ["IPv6"]}), vec!["spec.ipFamilies[0] FieldValueInvalid"]),
+        (
+            json!({"ipFamilyPolicy": "RequireDualStack"}),
+            vec!["spec.ipFamilyPolicy FieldValueInvalid"],
+        ),
+        (
+            json!({"clusterIP": "10.96.3.3", "clusterIPs": ["10.96.3.3", "fd00::1"]}),
+            vec!["spec.ipFamilyPolicy FieldValueInvalid", "spec.clusterIPs[1] FieldValueInvalid"],
+        ),
+    ] {
+        assert_eq!(asked.causes("POST", &services, JSON, made(spec)).await, expected);
+    }
+    let service = json!({"metadata": {"name": "f"}, "spec": {"ports": [{"port": 80}]}});
+    asked.post(&services, service).await;
+    let path = format!("{services}/f");
+    let patch = json!({"metadata": {"labels": {"b d": "v"}}, "spec": {"ipFamilies": ["IPv6"]}});
+    assert_eq!(
+        asked.causes("PATCH", &path, MERGE, patch).await,
+        ["spec.clusterIPs[0] FieldValueInvalid"]
+    );
+    // Without address and selector a service may name both families, and give the second back.
+    let open = json!({"metadata": {"name": "open"}, "spec": {"clusterIP": "None"}});
+    let open = asked.post(&services, open).await;
+    assert_eq!(open["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
+    let patch = json!({"spec": {"ipFamilyPolicy": "SingleStack"}});
+    let (code, single) = asked.ask("PATCH", &format!("{services}/open"), MERGE, patch).await;
+    assert_eq!((code, &single["spec"]["ipFamilies"]), (200, &json!(["IPv4"])));
+    let patch = json!({"spec": {"selector": {"a": "b"}, "ipFamilyPolicy": "RequireDualStack"}});
+    assert_eq!(
+        asked.causes("PATCH", &format!("{services}/open"), MERGE, patch).await,
+        ["spec.ipFamilyPolicy FieldValueInvalid"]
+    );
+}
+
+#[tokio::test]
+async fn r60_a_cause_is_told_once_and_every_fault_is_one() {
+    let asked = Asked::new();
+    let maps = format!("{NS}/configmaps");
+    let twice = json!({"metadata": {"name": "a", "labels": {"a": "b d", "b": "b d"}}});
+    let labels = ["metadata.labels FieldValueInvalid"];
+    assert_eq!(asked.causes("POST", &maps, JSON, twice.clone()).await, labels);
+    asked.post(&maps, json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(asked.causes("PATCH", &format!("{maps}/a"), MERGE, twice).await, labels);
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"scopes": ["BestEffort"],
+        "hard": {"services": "1", "secrets": "1", "configmaps": "1"}}});
+    assert_eq!(
+        asked.causes("POST", &format!("{NS}/resourcequotas"), JSON, quota).await,
+        ["spec.scopes FieldValueInvalid"]
+    );
+    let long = "X".repeat(254);
+    let shouted = json!({"metadata": {"name": long}, "data": {" ".repeat(254): "v", "../x": "v"}});
+    let causes = asked.causes("POST", &maps, JSON, shouted).await;
+    assert_eq!(causes.len(), 6, "{causes:?}");
+    assert_eq!(causes[..2], ["metadata.name FieldValueInvalid"; 2]);
+    let roles = format!("{RBAC}/clusterroles");
+    let role = json!({"metadata": {"name": "a/b%c"}, "rules": []});
+    assert_eq!(
+        asked.causes("POST", &roles, JSON, role).await,
+        ["metadata.name FieldValueInvalid"; 2]
+    );
+    let list = "aggregationRule.clusterRoleSelectors[0]";
+    let role = json!({"metadata": {"name": "r"}, "aggregationRule": {"clusterRoleSelectors": [
+        {"matchLabels": {"a": "b d"}}]}});
+    assert_eq!(
+        asked.causes("POST", &roles, JSON, role).await,
+        [format!("{list}.matchLabels FieldValueInvalid"), format!("{list} FieldValueInvalid")]
+    );
 }

@@ -165,7 +165,7 @@ fn r77_a_failed_set_up_is_told_in_the_words_people_look_for() {
     let volume = object(json!({ "name": "v", "configMap": { "name": "x" } }));
     let error = collect_payload(&volume, &pod(), &RuntimeView::default(), &Shelf::default());
     assert_eq!(
-        set_up_failed("v", &error.unwrap_err()),
+        set_up_failed("v", error.unwrap_err()),
         "MountVolume.SetUp failed for volume \"v\" : configmap \"x\" not found"
     );
 }

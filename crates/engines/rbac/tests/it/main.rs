@@ -5,6 +5,7 @@
     clippy::indexing_slicing,
     reason = "a test says what it means and fails loudly"
 )]
+#![expect(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 
 mod aggregation;
 mod covering;

@@ -1,7 +1,7 @@
 //! Rules of spec/workload-controllers.md: adopting and releasing.
 
 use serde_json::{Value, json};
-use tenure_machinery::ObjectExt as _;
+use tenure_machinery::{ObjectExt as _, WriteRefusal};
 use tenure_workload::{Act, BuiltinResource, IntentPropagation, owner};
 
 use crate::replicas::set;
@@ -117,8 +117,11 @@ fn cr8_cr9_release_takes_its_entry_only_and_gone_or_invalid_is_as_good() {
     world.refuse(|intent| {
         if let Act::Update { resource: BuiltinResource::Pods, object, .. } = &intent.act {
             let adopts = object.name() == "lone";
-            let codes: &[u16] = if adopts { &[404] } else { &[404, 422] };
-            assert_eq!((intent.forgiven, intent.independent), (codes, true));
+            let forgiven: &[WriteRefusal] = match adopts {
+                true => &[WriteRefusal::Absent],
+                false => &[WriteRefusal::Absent, WriteRefusal::Invalid],
+            };
+            assert_eq!((intent.forgiven, intent.independent), (forgiven, true));
         }
         None
     });

@@ -88,6 +88,11 @@ fn es5_one_slice_per_family_and_set_of_ports() {
 fn es5_a_slice_follows_and_is_left_alone_when_nothing_changed() {
     let mut world = world(json!([subset(&["10.1.0.7"], 80)]));
     let name = world.names(BuiltinResource::EndpointSlices).remove(0);
+    world.edit(BuiltinResource::EndpointSlices, &name, |slice| {
+        slice["metadata"]["finalizers"] = json!(["example.com/kept"])
+    });
+    world.settle();
+    assert_eq!(slices(&world)[0]["metadata"]["generateName"], "svc-");
     let writes = world.writes.len();
     world.edit(BuiltinResource::Services, "svc", |service| service["spec"]["x"] = 1.into());
     world.settle();
@@ -97,7 +102,12 @@ fn es5_a_slice_follows_and_is_left_alone_when_nothing_changed() {
     });
     world.settle();
     assert_eq!(world.names(BuiltinResource::EndpointSlices).first(), Some(&name), "written over");
-    assert_eq!(slices(&world)[0]["endpoints"][0]["addresses"], json!(["10.1.0.8"]));
+    let written = slices(&world).remove(0);
+    assert_eq!(written["endpoints"][0]["addresses"], json!(["10.1.0.8"]));
+    // It is a fresh slice under the old name.
+    for member in ["generateName", "finalizers"] {
+        assert_eq!(written["metadata"].get(member), None, "{member}");
+    }
     world.delete(BuiltinResource::EndpointSlices, &name, None);
     world.settle();
     assert_eq!(slices(&world).len(), 1, "it comes back");

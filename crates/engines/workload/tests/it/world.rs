@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_workload::intent::UNSIGNED;
 use tenure_workload::system_objects::SystemObject;
 use tenure_workload::{
@@ -449,7 +449,7 @@ impl World {
 
     fn carry_out(&mut self, intent: &ControllerIntent) -> Result<(), FailedIntent> {
         let done = self.act(intent);
-        if done.as_ref().is_err_and(|why| intent.forgiven.contains(&why.code)) {
+        if done.as_ref().is_err_and(|why| intent.forgiven.contains(&why.why)) {
             return Ok(());
         }
         match (&done, &intent.done, &intent.refused) {
@@ -894,7 +894,7 @@ fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> FailedIntent {
         verb,
         resource,
         name,
-        code,
+        why: Failure::new(code, "", "").refusal(),
         reason: reason.to_owned(),
         message: message.to_owned(),
         namespace_terminating: reason == "NamespaceTerminating",

@@ -89,13 +89,19 @@ impl CriClient {
 /// What a failed call means to the agent.
 pub(super) fn failed(status: Status) -> RuntimeError {
     // A runtime that answers sends words; only our own side has an error below.
-    if status.source().is_some() || status.code() == Code::Unavailable {
+    if status.source().is_some() || status.code() == Code::Unavailable || is_starting(&status) {
         return RuntimeError::Away(reason(&status));
     }
     match status.code() {
         Code::NotFound => RuntimeError::NotFound(status.message().to_owned()),
         _ => RuntimeError::Failed(status.message().to_owned()),
     }
+}
+
+/// Whether a runtime answers that it has only begun: containerd listens before the part that speaks CRI is
+/// ready, and says so in words alone.
+fn is_starting(status: &Status) -> bool {
+    status.code() == Code::Unknown && status.message().ends_with("server is not initialized yet")
 }
 
 /// The innermost cause: the outer ones only say that something is wrong with the transport.
@@ -107,4 +113,29 @@ fn reason(status: &Status) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/downward-api.md.
+    use super::*;
+
+    #[test]
+    fn r150_a_runtime_that_is_just_starting_is_away() {
+        let starting = failed(Status::unknown("server is not initialized yet"));
+        assert!(
+            matches!(&starting, RuntimeError::Away(why) if why == "server is not initialized yet"),
+            "{starting:?}"
+        );
+        let away = failed(Status::unavailable("going down"));
+        assert!(matches!(away, RuntimeError::Away(_)), "{away:?}");
+        for status in [
+            Status::unknown("failed to create the task: server is not initialized yet, or so"),
+            Status::internal("server is not initialized yet"),
+            Status::unknown("anything else"),
+        ] {
+            let other = failed(status);
+            assert!(matches!(other, RuntimeError::Failed(_)), "{other:?}");
+        }
+    }
 }

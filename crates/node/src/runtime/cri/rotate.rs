@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::client::{CriClient, USUAL, failed};
 use super::messages as cri;
+use crate::clock;
 use crate::runtime::RuntimeError;
 
 /// When a log is put aside, and how much is kept.
@@ -78,7 +79,7 @@ async fn rotate_if_long(
         return Ok(());
     }
     let mut aside = log.as_os_str().to_owned();
-    aside.push(jiff::Timestamp::now().strftime(".%Y%m%d-%H%M%S.%9f").to_string());
+    aside.push(clock::timestamp().strftime(".%Y%m%d-%H%M%S.%9f").to_string());
     tokio::fs::rename(log, &aside).await?;
     let question = cri::Id { id: container.to_owned() };
     let path = "/runtime.v1.RuntimeService/ReopenContainerLog";

@@ -11,6 +11,7 @@ use super::registry::ProcessContainer;
 use super::state::{self, ContainerRecord, SandboxRecord};
 use super::wire::{self, Exited, ShimRequest, ShimResponse, StreamOptions};
 use super::{ProcessRuntime, entries, listening, session, signal};
+use crate::clock;
 use crate::runtime::{ContainerState, Duplex, Ran, RuntimeError};
 
 /// What a probe or a hook may say.
@@ -72,7 +73,7 @@ impl ProcessRuntime {
                 Ok(())
             }
             Some(ShimResponse::Failed { command, message }) => {
-                let now = jiff::Timestamp::now();
+                let now = clock::timestamp();
                 let exited = Exited {
                     started: now,
                     finished: now,

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::inventory;
 
+use crate::clock;
+
 /// The mark of an entry that was made to its end. It lies beside its files, not among them.
 const COMPLETE: &str = "complete";
 
@@ -92,7 +94,7 @@ fn damage(entry: &Path) -> Option<Vec<u8>> {
     };
     if inventory::is_whole(&entry.join("root"), &inventory) {
         let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(entry.to_owned(), Instant::now());
+        seen.insert(entry.to_owned(), clock::instant());
         return None;
     }
     Some(inventory)

@@ -15,6 +15,8 @@ use super::root::{self, Entered};
 use super::users;
 use super::wire::{self, Inbox, LaunchSpec, Process};
 
+use crate::clock;
+
 /// The signal by which a shim asks for the end of all, where killing this process would not do.
 pub(super) const END_ALL: i32 = 64;
 
@@ -238,7 +240,7 @@ pub(super) fn end_descendants() {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Err(_) => return,
             Ok(Some(_)) => {}
-            Ok(None) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            Ok(None) => clock::block_for(std::time::Duration::from_millis(1)),
         }
     }
 }

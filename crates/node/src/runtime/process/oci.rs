@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::digest::{self, DigestReader};
 use super::image::ResolvedImage;
+use super::unpack_progress::{CountingReader, UnpackProgress};
 use super::wire::Root;
 use super::{entries, tar};
 use crate::runtime::{Pulling, RuntimeError};
@@ -122,24 +123,36 @@ impl OciLayout<'_> {
     /// Unpacks every layer. What has another digest than it should is found when it is read to its end,
     /// so nobody uses the folder before this is done.
     fn unpack(&self, manifest: &Value, root: &Path) -> io::Result<()> {
-        let layers = manifest.get("layers").and_then(Value::as_array).into_iter().flatten();
-        for layer in layers {
-            let digest = layer.get("digest").and_then(Value::as_str).unwrap_or_default();
+        let layers = || manifest.get("layers").and_then(Value::as_array).into_iter().flatten();
+        let digest_of = |layer: &Value| {
+            layer.get("digest").and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let length =
+            |layer| Some(std::fs::metadata(self.blob(&digest_of(layer)).ok()?).ok()?.len());
+        let packed_bytes = layers().filter_map(length).sum();
+        let progress = UnpackProgress::begin(self.folder, layers().count(), packed_bytes);
+        for layer in layers() {
+            let digest = digest_of(layer);
             let kind = layer.get("mediaType").and_then(Value::as_str).unwrap_or_default();
             if kind.ends_with("zstd") {
                 return Err(io::Error::other("layers packed with zstd are not read"));
             }
-            let mut packed = DigestReader::new(digest, std::fs::File::open(self.blob(digest)?)?)?;
+            let file = std::fs::File::open(self.blob(&digest)?)?;
+            let read = |count| progress.read(count);
+            let mut packed = DigestReader::new(&digest, CountingReader::new(file, read))?;
             let file = io::BufReader::new(&mut packed);
+            let wrote = |count| progress.unpacked(count);
             let unpacked = if kind.ends_with("gzip") {
-                tar::unpack(flate2::bufread::MultiGzDecoder::new(file), root)
+                let plain = flate2::bufread::MultiGzDecoder::new(file);
+                tar::unpack(CountingReader::new(plain, wrote), root)
             } else {
-                tar::unpack(file, root)
+                tar::unpack(CountingReader::new(file, wrote), root)
             };
             // A layer with another digest is told as that, whatever else is wrong with it.
             packed.finish()?;
             unpacked?;
         }
+        progress.end();
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use super::link::ShimClient;
 use super::state::{self, ContainerRecord, SandboxRecord};
 use super::users;
 use super::wire::{ContainerProcesses, Exited, Process, ShimRequest, ShimResponse};
+use crate::clock;
 use crate::runtime::{Container, ContainerState, RuntimeError, Sandbox};
 
 /// How long a container may take from its start to the record of it.
@@ -88,7 +89,7 @@ impl From<Exited> for ContainerState {
 
 /// A container whose end nobody saw.
 fn unknown(started: Option<jiff::Timestamp>) -> Exited {
-    let now = jiff::Timestamp::now();
+    let now = clock::timestamp();
     Exited {
         started: started.unwrap_or(now),
         finished: now,
@@ -183,13 +184,13 @@ impl Keep {
     /// There is no record of its start: it never ran, or is starting at this moment for the agent
     /// that is gone. A shim whose folder is moved away cannot write the record any more and gives up.
     fn adopt_unsure(self: &Arc<Self>, folder: &Path, record: ContainerRecord) {
-        let begin = std::time::Instant::now();
+        let begin = clock::instant();
         let recorded = |folder: &Path| folder.join("running.json").exists();
         while !recorded(folder) && ShimClient::connect(folder).is_ok() {
             if begin.elapsed() > STARTING_MAX {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            clock::block_for(std::time::Duration::from_millis(5));
         }
         let aside = folder.with_extension("gone");
         if !recorded(folder) && std::fs::rename(folder, &aside).is_ok() {

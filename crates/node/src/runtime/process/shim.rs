@@ -32,6 +32,8 @@ use super::wire::{
     self, ContainerProcesses, Inbox, LaunchSpec, Process, ShimRequest, ShimResponse,
 };
 
+use crate::clock;
+
 /// The argument that makes this program hold containers.
 pub const ARGUMENT: &str = "__container";
 
@@ -197,7 +199,7 @@ impl Shim {
             Ok(_) => return Err((false, "the first process ended early".to_owned())),
             Err(error) => return Err(ours(error)),
         }
-        self.started = jiff::Timestamp::now();
+        self.started = clock::timestamp();
         if let Some(terminal) = &self.terminal {
             let output = rustix::io::fcntl_dupfd_cloexec(terminal, 3);
             self.outputs.push((OutputStream::Out, output.map_err(|error| ours(error.into()))?));

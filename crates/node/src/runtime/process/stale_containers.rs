@@ -4,11 +4,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::cgroup::CgroupHierarchy;
 use super::state::{self, ContainerRecord};
 use super::wire::ContainerProcesses;
+
+use crate::clock;
 
 /// How long containers that were killed may take to be gone.
 const GONE_MAX: Duration = Duration::from_secs(5);
@@ -34,9 +36,9 @@ pub fn clear_left(nodes: &Path, stays: impl Fn(&OsStr) -> bool) {
     }
     let lives =
         |(running, _): &(ContainerProcesses, _)| running.shim.lives() || running.init.lives();
-    let end = Instant::now() + GONE_MAX;
-    while living.iter().any(lives) && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
+    let end = clock::instant() + GONE_MAX;
+    while living.iter().any(lives) && clock::instant() < end {
+        clock::block_for(Duration::from_millis(10));
     }
     if let Ok(groups) = CgroupHierarchy::find() {
         living.iter().for_each(|(_, record)| groups.clear(&record.id));

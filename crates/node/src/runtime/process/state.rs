@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::wire::Process;
+use crate::random;
 use crate::runtime::PodKey;
 
 /// More than a record has.
@@ -90,8 +91,7 @@ pub(super) fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
 /// A name nobody else has: 64 hexadecimal digits.
 pub(super) fn fresh_id() -> io::Result<String> {
     use std::fmt::Write as _;
-    let mut bytes = [0_u8; 32];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let bytes = random::bytes::<32>()?;
     let mut id = String::with_capacity(64);
     for byte in bytes {
         let _ = write!(id, "{byte:02x}");

@@ -12,7 +12,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
@@ -21,6 +21,8 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::raw::{self, Alone};
 use super::wire::Process;
+
+use crate::clock;
 
 /// How many users a pod has.
 pub(super) const USERS: u32 = 65_536;
@@ -73,7 +75,7 @@ pub(super) fn namespace(alone: Alone, first: u32, of: Option<Process>) -> io::Re
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
         if raw::unshare(UnshareFlags::NEWUSER).is_ok() {
             let _ = rustix::io::write(&ready, &[1]);
-            std::thread::sleep(Duration::from_secs(60));
+            clock::block_for(Duration::from_secs(60));
         }
         raw::exit(1);
     };
@@ -104,12 +106,12 @@ fn entered_by(other: Process) -> io::Result<OwnedFd> {
     let inode =
         |pid: &str| std::fs::metadata(format!("/proc/{pid}/ns/user")).map(|seen| seen.ino());
     let ours = inode("self")?;
-    let begin = Instant::now();
+    let begin = clock::instant();
     while inode(&other.pid.to_string())? == ours {
         if begin.elapsed() > ENTERED_MAX {
             return Err(io::Error::other("another container of the pod never entered it"));
         }
-        std::thread::sleep(Duration::from_millis(1));
+        clock::block_for(Duration::from_millis(1));
     }
     let found = open(other.pid)?;
     // Opened by number, so it is looked at afterwards whose it was: another pod's may have it by now.

@@ -1,17 +1,19 @@
 //! A policy made ready to run: its expressions compiled once, its rules and selectors read once.
 //!
-//! The same code tells what is wrong with a policy that is being written, field by field. When a policy
-//! applies, and what comes of it, is decided beside this.
+//! The same code finds what is wrong with a policy that is being written, or with the conditions of a webhook;
+//! in which order that is told, when a policy applies and what comes of it is decided beside this.
 
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use tenure_cel::{CompileError, DeclaredType, Env, Opaque, Program, Type, compile};
 use tenure_machinery::validate::{objects, text};
-use tenure_machinery::{Errors, Object, ObjectExt, Path};
+use tenure_machinery::{Object, ObjectExt};
 
 use super::matching::Matching;
 
+/// When a policy or a webhook is asked at all.
+pub(super) const CONDITIONS: &str = "matchConditions";
 /// What comes before the name of a variable of a policy.
 const VARIABLES: &str = "variables";
 /// The expression that words a refusal.
@@ -62,22 +64,24 @@ pub(super) struct Validation {
 }
 
 /// What is wrong with an expression, and where it stands in the spec.
-struct ExpressionError {
-    list: &'static str,
-    index: usize,
-    member: &'static str,
-    text: String,
-    why: String,
+pub(super) struct ExpressionError {
+    pub(super) list: &'static str,
+    pub(super) index: usize,
+    pub(super) member: &'static str,
+    pub(super) text: String,
+    pub(super) why: String,
 }
 
-/// Tells what is wrong with the expressions of a policy that is being written.
-pub(in crate::admit) fn check(object: &Object, errors: &mut Errors) {
-    let spec = Path::Root.field("spec");
-    for fault in Compiler::run(object).1 {
-        let list = spec.field(fault.list);
-        let at = list.index(fault.index);
-        errors.invalid(&at.field(fault.member), format_args!("{:?}", fault.text), &fault.why);
-    }
+/// What is wrong with the expressions of a policy that is being written.
+pub(super) fn faults(policy: &Object) -> Vec<ExpressionError> {
+    Compiler::run(policy).1
+}
+
+/// What is wrong with the conditions of one webhook, which knows neither parameters nor variables.
+pub(super) fn webhook_faults(webhook: &Object) -> Vec<ExpressionError> {
+    let mut compiler = Compiler { env: env(false), names: Vec::new(), faults: Vec::new() };
+    compiler.all(webhook, CONDITIONS, "expression", ResultType::Truth);
+    compiler.faults
 }
 
 impl CompiledPolicy {
@@ -126,7 +130,7 @@ impl Compiler {
         let param_kind = spec.map_at(&["paramKind"]);
         let env = env(param_kind.is_some());
         let mut compiler = Compiler { env, names: Vec::new(), faults: Vec::new() };
-        let conditions = compiler.all(spec, "matchConditions", "expression", ResultType::Truth);
+        let conditions = compiler.all(spec, CONDITIONS, "expression", ResultType::Truth);
         let variables = compiler.variables(spec);
         let validations = compiler.validations(spec);
         let annotations = compiler.annotations(spec);

@@ -8,6 +8,7 @@
 //! The language lives in crate `cel`. Reviews are not looked at: they write nothing.
 
 mod authorize;
+mod check;
 mod compile;
 mod evaluate;
 mod matching;
@@ -25,7 +26,7 @@ use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::{Change, LockStep, Record, World};
 
 pub(super) use authorize::may_read_parameters;
-pub(super) use compile::check;
+pub(super) use check::check;
 pub(crate) use proxied::proxied_path;
 pub(crate) use subject::AdmissionAttributes;
 

@@ -2,6 +2,7 @@
 
 mod applying;
 mod changes;
+mod cron_jobs;
 mod custom;
 mod events;
 mod harbour;

@@ -56,7 +56,7 @@ fn r140a_pods_that_want_an_image_at_once_all_run_and_a_damaged_one_mends_itself(
     let data = TempDir::new().unwrap();
     let folder = format!("busybox={}", layout.path().display());
     let flags = ["--nodes", "2", "--image-dir", &folder, "--restart-backoff", "100ms..1s"];
-    let flags = [&flags[..], &["--data-dir", data.path().to_str().unwrap()]].concat();
+    let flags = [&flags[..], &["--data-dir", data.path().to_str().unwrap(), "-v"]].concat();
     let house = House::keeping(On::Process, &flags).unwrap();
     let nodes = ["node-1", "node-2"];
     let look = || house.kubectl.ok(&["get", "nodes", "--output", "name"]).lines().count();
@@ -70,6 +70,15 @@ fn r140a_pods_that_want_an_image_at_once_all_run_and_a_damaged_one_mends_itself(
             .kubectl
             .value(&format!("pod/{name}"), ".status.containerStatuses[0].restartCount");
         assert_eq!((house.log(&name).as_str(), restarts.as_str()), ("hello\n", "0"), "{name}");
+    }
+    // Once on each node, with sizes.
+    let log = house.kubectl.server_said();
+    for words in ["unpacking an image", "unpacked an image"] {
+        let told: Vec<&str> = log.lines().filter(|line| line.contains(words)).collect();
+        assert!(
+            told.len() == 2 && told.iter().all(|line| line.contains("packed_bytes=")),
+            "{told:?}"
+        );
     }
     let cache = |node: &str| data.path().join(format!("nodes/{node}/process/.images"));
     for node in nodes {

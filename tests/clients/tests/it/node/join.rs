@@ -199,3 +199,26 @@ fn a_node_that_cannot_join_says_why() {
     command.arg("node").stderr(Stdio::piped());
     assert!(said(command).contains("--kubeconfig FILE"));
 }
+
+#[test]
+fn a_node_on_loopback_tells_the_address_at_which_its_logs_are_asked_for() {
+    let mut agent = Agent::new();
+    let house = House::open(On::Process, &["--nodes", "0"]).unwrap();
+    let mut command = Command::new(server::binary().unwrap());
+    command.arg("node").arg("--kubeconfig").arg(house.kubectl.kubeconfig());
+    command.arg("--data-dir").arg(agent.folder.path().join("data"));
+    // Nothing but where it listens: what this machine is called elsewhere is of no use then.
+    command.args(["--node-name", "second", "--listen", "127.0.0.1:0"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    agent.child = Some(child);
+    assert!(line.starts_with("ready second at "), "{line}");
+
+    let path = ".status.addresses[?(@.type=='InternalIP')].address";
+    assert_eq!(house.kubectl.value("node/second", path), "127.0.0.1");
+    house.create(&pod("web"));
+    assert_eq!(house.log_with("web", "second"), "on second\n");
+    assert_eq!(house.exec("web", &["sh", "-c", "echo $NODE"]), "second\n");
+}

@@ -4,8 +4,10 @@
 mod behaviours;
 mod cri;
 mod ending;
+mod hooks;
 mod house;
 mod images;
+mod jobs;
 mod join;
 mod kubectl;
 mod log_sockets;
@@ -13,4 +15,5 @@ mod owners;
 mod readme;
 mod said;
 mod services;
+mod stateful_sets;
 mod streams;

@@ -15,9 +15,10 @@ use page::{Differences, Step, steps};
 use shell::Shell;
 
 /// Nothing of these is typed, and why.
-const NOT_TYPED: [(&str, &str); 2] = [
+const NOT_TYPED: [(&str, &str); 3] = [
     ("audit", "shows no commands"),
     ("containerd", "needs a containerd of the machine; node::cri runs pods on one"),
+    ("embedding", "shows Rust; crates/cluster/tests/it/embedding.rs runs it"),
 ];
 
 /// What controllers and pods do is seen a moment after it was asked for.

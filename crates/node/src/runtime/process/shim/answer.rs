@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::pipe::PipeFlags;
 use rustix::process::{PidfdFlags, Signal, WaitOptions};
@@ -10,6 +10,7 @@ use rustix::thread::ThreadNameSpaceType;
 
 use super::make::sink;
 use super::{PeerConnection, Shim, ShimPeer};
+use crate::clock;
 use crate::runtime::process::init;
 use crate::runtime::process::launch::{self, ProcessStreams};
 use crate::runtime::process::log::OutputStream;
@@ -183,7 +184,7 @@ impl Shim {
     pub(super) fn leave_by(&mut self, connection: PeerConnection) {
         match connection.role {
             ShimPeer::Agent if self.order.ends_with_agent => {
-                self.kill_at = Some(Instant::now() + ALONE_MAX);
+                self.kill_at = Some(clock::instant() + ALONE_MAX);
                 // Whoever holds the processes of the whole pod goes last: all others go with it.
                 if !self.order.command.is_empty() {
                     let _ = raw::kill(self.init, TERMINATE);

@@ -10,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 
 use super::Shim;
+use crate::clock;
 use crate::runtime::process::init;
 use crate::runtime::process::landlock;
 use crate::runtime::process::launch::ProcessStreams;
@@ -69,7 +70,7 @@ pub(super) fn make(alone: Alone, order: LaunchSpec) -> Result<Shim, String> {
         listener: None,
         connections: Vec::new(),
         kill_at: None,
-        started: jiff::Timestamp::now(),
+        started: clock::timestamp(),
     };
     match shim.ready() {
         Ok(()) => Ok(shim),

@@ -1,12 +1,13 @@
 //! The loop of a shim: output goes to the log and to those who read along, the end is recorded. What
 //! they ask for is answered elsewhere.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, WaitOptions};
 
 use super::{LOOK, PeerConnection, Shim, ShimPeer};
+use crate::clock;
 use crate::runtime::process::log::OutputStream;
 use crate::runtime::process::wire::{self, Exited, Inbox, ShimResponse};
 use crate::runtime::process::{cgroup, init, state};
@@ -30,13 +31,13 @@ impl Shim {
     pub(super) fn serve(&mut self) {
         let folder = std::fs::File::open(&self.order.folder);
         loop {
-            let left = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = self.kill_at.map(|at| at.saturating_duration_since(clock::instant()));
             let ready = self.wait(Some(left.unwrap_or(LOOK).min(LOOK)));
             self.act(&ready);
             if ready.contains(&PollSource::Init) {
                 break;
             }
-            if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+            if self.kill_at.is_some_and(|at| at <= clock::instant()) {
                 // Once: what is not gone by then will not be by asking again at once.
                 self.kill_at = None;
                 let _ = self.kill_all();
@@ -54,7 +55,7 @@ impl Shim {
             Ok(Some((_, status))) => init::code(status),
             _ => 137,
         };
-        let finished = jiff::Timestamp::now();
+        let finished = clock::timestamp();
         if !self.order.walls.own_processes() {
             init::end_descendants();
         }
@@ -64,8 +65,8 @@ impl Shim {
 
     /// Takes the last output; all who could write are gone, unless somebody outside holds a pipe.
     fn drain(&mut self) {
-        let end = Instant::now() + DRAIN;
-        while Instant::now() < end && (!self.outputs.is_empty() || self.owes_readers()) {
+        let end = clock::instant() + DRAIN;
+        while clock::instant() < end && (!self.outputs.is_empty() || self.owes_readers()) {
             let ready = self.wait(Some(Duration::from_millis(20)));
             let only: Vec<PollSource> =
                 ready.into_iter().filter(|source| *source != PollSource::Init).collect();
@@ -74,7 +75,7 @@ impl Shim {
             }
             self.act(&only);
         }
-        let now = jiff::Timestamp::now();
+        let now = clock::timestamp();
         if let Some(log) = &mut self.log {
             log.finish(OutputStream::Out, now);
             log.finish(OutputStream::Err, now);
@@ -195,7 +196,7 @@ impl Shim {
         let stream = *stream;
         let mut bytes = [0; 32 << 10];
         let got = rustix::io::retry_on_intr(|| rustix::io::read(output, &mut bytes));
-        let now = jiff::Timestamp::now();
+        let now = clock::timestamp();
         match got {
             Ok(got) if got > 0 => {
                 let bytes = bytes.get(..got).unwrap_or_default();

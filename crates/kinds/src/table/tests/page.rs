@@ -1,0 +1,83 @@
+//! The table of kinds in docs/compatibility.md, written from the rows and compared with them: a rule of
+//! spec/api-server.md.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use tenure_machinery::kind::{ActedOn, Ignored, Kind};
+
+use super::super::builtin;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md");
+const BEGIN: &str = "<!-- The table of kinds: `cargo xtask docs` writes it. -->\n";
+const END: &str = "<!-- The end of the table of kinds. -->\n";
+
+/// One line for each kind; its versions, the preferred one first, share it.
+fn table(rows: &[Kind]) -> String {
+    let mut text = String::from(
+        "| Group | Kind | Versions | Subresources | Who acts on it |\n|---|---|---|---|---|\n",
+    );
+    let mut group = None;
+    for (number, row) in rows.iter().enumerate() {
+        let same = |other: &&Kind| other.group == row.group && other.kind == row.kind;
+        if rows.iter().take(number).any(|other| same(&other)) {
+            continue;
+        }
+        let versions: Vec<&str> =
+            rows.iter().filter(same).map(|row| row.version.as_ref()).collect();
+        let shown = if group == Some(&row.group) { String::new() } else { group_cell(&row.group) };
+        group = Some(&row.group);
+        let parts: Vec<&str> = row.subresources.iter().map(|part| part.name).collect();
+        let (versions, parts, acted) = (versions.join(", "), parts.join(", "), acted(row.acted_on));
+        let _ = writeln!(text, "| {shown} | {} | {versions} | {parts} | {acted} |", row.kind);
+    }
+    text
+}
+
+fn group_cell(group: &str) -> String {
+    if group.is_empty() { "core".to_owned() } else { format!("`{group}`") }
+}
+
+fn acted(by: ActedOn) -> String {
+    let but = |part: &Ignored| {
+        let (path, value) = (part.path.join("."), part.value);
+        let is = if value.is_empty() { String::new() } else { format!(": {value}") };
+        format!("; **not** on `{path}{is}`: {}", part.why)
+    };
+    match by {
+        ActedOn::By(who) => who.to_owned(),
+        ActedOn::Partly(who, ignored) => {
+            format!("{who}{}", ignored.iter().map(but).collect::<String>())
+        }
+        ActedOn::Nobody(why) => format!("**nobody**: {why}"),
+    }
+}
+
+#[test]
+fn r255_the_page_on_compatibility_has_every_kind_and_who_acts_on_it() {
+    let page = Path::new(PAGE);
+    let text = std::fs::read_to_string(page).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (kept, after) = rest.split_once(END).unwrap();
+    let wanted = format!("\n{}\n", table(&builtin()));
+    if std::env::var_os("TENURE_WRITE_DOCS").is_some() {
+        std::fs::write(page, format!("{before}{BEGIN}{wanted}{END}{after}")).unwrap();
+        return;
+    }
+    assert!(kept == wanted, "docs/compatibility.md is stale: run `cargo xtask docs`");
+}
+
+#[test]
+fn r255_versions_share_a_line_and_what_nobody_acts_on_says_why() {
+    let table = table(&builtin());
+    let line = |kind: &str| {
+        let cell = format!("| {kind} |");
+        let mut lines = table.lines().filter(|line| line.contains(&cell));
+        (lines.next().unwrap_or_default().to_owned(), lines.count())
+    };
+    let (scaled, more) = line("HorizontalPodAutoscaler");
+    assert!(scaled.contains("| v2, v1 | status | **nobody**: "), "{scaled}");
+    assert_eq!(more, 0);
+    assert!(line("APIService").0.contains("; **not** on `spec.service`: "), "{table}");
+    assert!(line("Deployment").0.ends_with("| scale, status | its controller |"), "{table}");
+}
