@@ -16,9 +16,7 @@ use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_rbac::{PolicyRule, RoleChange};
 use tenure_token::{LegacyClaims, issue_legacy};
-use tenure_world::{
-    Precondition, Proposal, ProposalError, Record, Submission, WorldHandle, WriteOperation,
-};
+use tenure_world::{Precondition, Proposal, ProposalError, Record, Submission, WorldHandle};
 use tokio::sync::watch;
 
 use crate::admit::policy::{self, AdmissionAttributes};
@@ -34,11 +32,12 @@ use crate::registry::{Registry, ServedKind};
 use crate::request::ResourceRequest;
 use crate::response::ResponseObject;
 use crate::system_objects;
-use crate::write::commit::{Extras, draft, refused_failure};
+use crate::write::commit::{self, Extras, ResultingObject, operation, refused_failure};
 use crate::write::decide::{DeletionDecision, decide};
 use crate::write::delete::DeleteOptions;
 use crate::write::managed::{self, ManagedFieldsMode};
-use crate::write::update::{self, StoredObject, UpdateOutcome};
+use crate::write::stages::StoredObject;
+use crate::write::update::{self, UpdateOutcome};
 use crate::write::{apply, create, decode};
 
 pub use write_target::{WriteTarget, owner};
@@ -80,14 +79,6 @@ pub enum InternalWriteOutcome {
     Gone,
     /// The object, or something the decision relied on, has moved: nothing was written.
     Moved,
-}
-
-/// What a write leaves of an object.
-enum ResultingObject<'a> {
-    /// This.
-    Object(Object),
-    /// Nothing of this.
-    Nothing(&'a Object),
 }
 
 /// The members of some metadata that other metadata has not, or not so. What is equal belongs to the same
@@ -446,7 +437,8 @@ impl InternalWriter {
         let served = self.served(standing.key())?;
         let old = standing.object(&served)?;
         let mut request = self.request(actor, &served, old.namespace(), old.name());
-        admit::validate(&self.api, &mut request, Operation::Delete, Some(&old), None)
+        let state = self.api.world.current();
+        admit::validate(&self.api, &state, &mut request, Operation::Delete, Some(&old), None)
             .and_then(|()| {
                 let subject = AdmissionAttributes {
                     operation: Operation::Delete,
@@ -459,12 +451,15 @@ impl InternalWriter {
             })
             .inspect_err(|failure| self.trail(&request, "delete").close(Err(failure)))?;
         let options = DeleteOptions { propagation, grace_seconds, ..DeleteOptions::default() };
-        let left = match decide(&served.kind, self.api.collects_garbage, &options, &old) {
-            DeletionDecision::Keep => return Ok(PrepareOutcome::Nothing),
-            DeletionDecision::Mark(object) => ResultingObject::Object(object),
-            DeletionDecision::Remove(_) => ResultingObject::Nothing(&old),
-        };
-        self.ready("delete", &request, standing, left, relied_on)
+        match decide(&served.kind, self.api.collects_garbage, &options, &old) {
+            DeletionDecision::Keep => Ok(PrepareOutcome::Nothing),
+            DeletionDecision::Mark(new) => {
+                self.ready_put("delete", &request, standing, new, relied_on)
+            }
+            DeletionDecision::Remove(_) => {
+                self.ready_removal("delete", &request, standing, &old, relied_on)
+            }
+        }
     }
 
     /// Makes an edit of metadata ready to be submitted; an object that waited for its last finalizer
@@ -506,13 +501,7 @@ impl InternalWriter {
                 .inspect_err(|failure| self.trail(&request, "patch").close(Err(failure)))?;
         }
         if update::is_finished(&new) {
-            return self.ready(
-                "patch",
-                &request,
-                standing,
-                ResultingObject::Nothing(&new),
-                relied_on,
-            );
+            return self.ready_removal("patch", &request, standing, &new, relied_on);
         }
         if let Some(managers) = managers {
             is.insert("managedFields".into(), managers);
@@ -522,39 +511,53 @@ impl InternalWriter {
                 new.map_mut("metadata").insert("managedFields".into(), managers);
             }
         }
-        self.ready("patch", &request, standing, ResultingObject::Object(new), relied_on)
+        self.ready_put("patch", &request, standing, new, relied_on)
     }
 
-    fn ready(
+    /// The bytes of an object can only follow bytes that are stored.
+    fn ready_put(
         &self,
         verb: &'static str,
         request: &ResourceRequest,
         standing: &WriteTarget<'_>,
-        left: ResultingObject<'_>,
+        new: Object,
         relied_on: Vec<Precondition>,
     ) -> Result<PrepareOutcome, Failure> {
-        let key = Arc::clone(standing.key());
-        let mut extras = Extras { guards: relied_on, writes: Vec::new() };
-        let (write, after) = match left {
-            // The bytes of an object can only follow bytes that are stored.
-            ResultingObject::Object(_) if matches!(standing, WriteTarget::Ahead { .. }) => {
-                return Ok(PrepareOutcome::Early);
-            }
-            ResultingObject::Object(new) => (
-                WriteOperation::Put { key, draft: draft(&request.served, &new)? },
-                Some(Arc::new(new)),
-            ),
-            ResultingObject::Nothing(old) => {
-                let state = self.api.world.current();
-                admit::release(&self.api, &state, request, old, &mut extras)?;
-                (WriteOperation::Delete { key }, None)
-            }
-        };
-        let mut proposal = Proposal { guards: vec![standing.guard()], writes: vec![write] };
-        proposal.guards.append(&mut extras.guards);
-        proposal.writes.append(&mut extras.writes);
+        if matches!(standing, WriteTarget::Ahead { .. }) {
+            return Ok(PrepareOutcome::Early);
+        }
+        let proposal =
+            self.proposal(request, standing, ResultingObject::Object(&new), relied_on)?;
         let trail = self.trail(request, verb);
-        Ok(PrepareOutcome::Ready(PreparedWrite { after, proposal, trail }))
+        Ok(PrepareOutcome::Ready(PreparedWrite { after: Some(Arc::new(new)), proposal, trail }))
+    }
+
+    fn ready_removal(
+        &self,
+        verb: &'static str,
+        request: &ResourceRequest,
+        standing: &WriteTarget<'_>,
+        old: &Object,
+        relied_on: Vec<Precondition>,
+    ) -> Result<PrepareOutcome, Failure> {
+        let proposal =
+            self.proposal(request, standing, ResultingObject::Nothing(old), relied_on)?;
+        let trail = self.trail(request, verb);
+        Ok(PrepareOutcome::Ready(PreparedWrite { after: None, proposal, trail }))
+    }
+
+    fn proposal(
+        &self,
+        request: &ResourceRequest,
+        standing: &WriteTarget<'_>,
+        result: ResultingObject<'_>,
+        relied_on: Vec<Precondition>,
+    ) -> Result<Proposal, Failure> {
+        let state = self.api.world.current();
+        let mut extras = Extras { guards: relied_on, writes: Vec::new() };
+        let key = standing.key();
+        let write = operation(&self.api, &state, request, key, result, &mut extras)?;
+        Ok(commit::proposal(standing.guard(), write, extras))
     }
 
     /// Deletes an object whose time is over, as it stands in `record`.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::validate::validate_labels;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path, meta, name};
-use tenure_world::{Precondition, Record, World, WriteOperation};
+use tenure_world::{Record, World, WriteOperation};
 
 use crate::admit::policy::{self, AdmissionAttributes};
 use crate::admit::{self, Operation};
@@ -23,7 +23,9 @@ use crate::read::get::missing;
 use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
 use crate::response;
-use crate::write::commit::{CommitOutcome, Extras, draft, propose};
+use crate::write::commit::{
+    CommitOutcome, Extras, ResultingObject, draft, operation, propose, unmoved,
+};
 use crate::write::decide::{DeletionDecision, decide};
 use crate::write::decode::{self, Unstored};
 use crate::write::delete::{self, DeleteOptions};
@@ -197,9 +199,8 @@ async fn take(
     if dry_run {
         return Ok(Some(Arc::clone(record)));
     }
-    let own = Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
     let write = WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(pods, &pod)? };
-    Ok(match propose(&api.world, own, write, extras).await? {
+    Ok(match propose(&api.world, unmoved(record), write, extras).await? {
         CommitOutcome::Committed(committed) => {
             Some(committed.record().map_or_else(|| Arc::clone(record), Arc::clone))
         }
@@ -318,7 +319,7 @@ async fn remove_evicted(
         let state = api.world.current();
         let Some(record) = state.get(&key) else { return Err(missing(served, &request.name)) };
         let old = served.read(record)?;
-        admit::validate(api, request, Operation::Delete, Some(&old), None)?;
+        admit::validate(api, &state, request, Operation::Delete, Some(&old), None)?;
         let mut extras = Extras::default();
         if !needs_no_budget(&old)
             && spend_budget(api, &state, &old, &mut extras)? == BudgetDecision::Contested
@@ -351,11 +352,9 @@ async fn remove_evicted(
         if new == old && !removes {
             return Ok(BudgetDecision::Granted);
         }
-        let own =
-            Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
-        let write =
-            WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? };
-        match propose(&api.world, own, write, extras).await? {
+        let result = ResultingObject::Object(&new);
+        let write = operation(api, &state, request, record.key(), result, &mut extras)?;
+        match propose(&api.world, unmoved(record), write, extras).await? {
             CommitOutcome::Committed(_) => {
                 if removes {
                     delete::finish(api, request, options, &key, record.uid()).await?;
@@ -397,12 +396,9 @@ fn spend_budget(
     }
     let allowed = allowance(&budget)?;
     spend(&mut budget, allowed, pod.name());
-    let key = record.key();
-    extras
-        .guards
-        .push(Precondition::At { key: Arc::clone(key), revision: Some(record.revision()) });
+    extras.guards.push(unmoved(record));
     let draft = draft(&served, &budget)?;
-    extras.writes.push(WriteOperation::Put { key: Arc::clone(key), draft });
+    extras.writes.push(WriteOperation::Put { key: Arc::clone(record.key()), draft });
     Ok(BudgetDecision::Granted)
 }
 

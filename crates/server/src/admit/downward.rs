@@ -4,9 +4,9 @@
 use tenure_kinds::downward::{self, owner_reference_uses};
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_world::World;
 
 use crate::admit::namespace;
-use crate::api::ApiServer;
 use crate::request::ResourceRequest;
 
 /// The label of a namespace that forbids it, and its value.
@@ -17,7 +17,7 @@ const FORBID: &str = "forbid";
 ///
 /// What is stored stays valid, so that a label set later wedges nothing that runs.
 pub(super) fn may_read_owners(
-    api: &ApiServer,
+    state: &World,
     request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
@@ -28,7 +28,6 @@ pub(super) fn may_read_owners(
     {
         return Ok(());
     }
-    let state = api.world.current();
     let name = new.namespace();
     let forbids =
         state.get(&namespace::key(name)).is_some_and(|record| record.label(LABEL) == Some(FORBID));

@@ -157,6 +157,7 @@ pub fn mutate(
 /// Refuses what may not happen.
 pub(crate) fn validate(
     api: &ApiServer,
+    state: &World,
     request: &mut ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
@@ -179,20 +180,17 @@ pub(crate) fn validate(
         }
     }
     if let Some(new) = new {
-        let state = api.world.current();
-        limit_range::refuse(&state, request, operation, old, new)?;
-        pod_security::judge(api, request, operation, old, new)?;
-        priority::one_default(&state, request, old, new)?;
-        storage::may_grow(&state, request, old, new)?;
-        pod::may_resize(&state, request, old, new)?;
-        pod::may_debug(&state, request, new)?;
-    }
-    if let Some(new) = new {
-        resource_claim::judge(api, request, old, new)?;
+        limit_range::refuse(state, request, operation, old, new)?;
+        pod_security::judge(api, state, request, operation, old, new)?;
+        priority::one_default(state, request, old, new)?;
+        storage::may_grow(state, request, old, new)?;
+        pod::may_resize(state, request, old, new)?;
+        pod::may_debug(state, request, new)?;
+        resource_claim::judge(api, state, request, old, new)?;
         reference::may_hand_out(api, request, old, new)?;
         policy::may_read_parameters(api, request, old, new)?;
         ownership::may_refer(api, request, operation, old, new)?;
-        downward::may_read_owners(api, request, old, new)?;
+        downward::may_read_owners(state, request, old, new)?;
     }
     if let (Operation::Delete, Some(old)) = (operation, old) {
         namespace::must_not_be_protected(request, old)?;

@@ -31,6 +31,7 @@ const HARMLESS: [&str; 8] =
 /// Refuses a pod that the namespace does not allow; warns of and audits what it does not like.
 pub(super) fn judge(
     api: &ApiServer,
+    state: &World,
     request: &mut ResourceRequest,
     operation: Operation,
     old: Option<&Object>,
@@ -47,7 +48,6 @@ pub(super) fn judge(
     if ignored {
         return Ok(());
     }
-    let state = api.world.current();
     let Some(record) = state.get(&namespace::key(new.namespace())) else { return Ok(()) };
     let audits = api.audit.is_some();
     let (policy, wrong) = policy_of(record);

@@ -6,6 +6,7 @@ use tenure_kinds::resource_claim::{
 };
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_rbac::RequestAttributes;
+use tenure_world::World;
 
 use crate::api::ApiServer;
 use crate::authenticate::own_node;
@@ -17,6 +18,7 @@ const CLAIMS: &str = "resourceclaims";
 /// Refuses what the user may not say in a claim, or in a template of claims.
 pub(super) fn judge(
     api: &ApiServer,
+    state: &World,
     request: &ResourceRequest,
     old: Option<&Object>,
     new: &Object,
@@ -28,10 +30,10 @@ pub(super) fn judge(
     let mut errors = Errors::new();
     match (kind.kind.as_ref(), request.subresource.as_str(), old) {
         // A spec never changes, so that it is judged once.
-        ("ResourceClaim", "", None) => may_ask(api, new, &["spec"], &mut errors),
-        ("ResourceClaimTemplate", "", None) => may_ask(api, new, &["spec", "spec"], &mut errors),
+        ("ResourceClaim", "", None) => may_ask(state, new, &["spec"], &mut errors),
+        ("ResourceClaimTemplate", "", None) => may_ask(state, new, &["spec", "spec"], &mut errors),
         ("ResourceClaim", "status", Some(old)) => {
-            may_give(api, old, new, &mut errors);
+            may_give(state, old, new, &mut errors);
             may_bind(api, request, old, new, &mut errors);
             may_speak(api, request, old, new, &mut errors);
         }
@@ -44,18 +46,18 @@ pub(super) fn judge(
 }
 
 /// Whether the spec asks for devices whoever else uses them, in a namespace that may have them.
-fn may_ask(api: &ApiServer, new: &Object, spec: &[&str], errors: &mut Errors) {
+fn may_ask(state: &World, new: &Object, spec: &[&str], errors: &mut Errors) {
     let Some(index) = new.map_at(spec).and_then(wants_admin_access) else { return };
     // Upstream names this place in templates as well.
     let spec = Path::Root.field("spec");
     let devices = spec.field("devices");
     let requests = devices.field("requests");
     let place = requests.index(index);
-    must_be_administrative(api, new, &place.field("adminAccess"), errors);
+    must_be_administrative(state, new, &place.field("adminAccess"), errors);
 }
 
 /// The same for what a claim gets; what it has does not change.
-fn may_give(api: &ApiServer, old: &Object, new: &Object, errors: &mut Errors) {
+fn may_give(state: &World, old: &Object, new: &Object, errors: &mut Errors) {
     let Some(index) = has_admin_access(new).filter(|_| has_admin_access(old).is_none()) else {
         return;
     };
@@ -64,11 +66,10 @@ fn may_give(api: &ApiServer, old: &Object, new: &Object, errors: &mut Errors) {
     let devices = allocation.field("devices");
     let results = devices.field("results");
     let place = results.index(index);
-    must_be_administrative(api, new, &place.field("adminAccess"), errors);
+    must_be_administrative(state, new, &place.field("adminAccess"), errors);
 }
 
-fn must_be_administrative(api: &ApiServer, new: &Object, path: &Path<'_>, errors: &mut Errors) {
-    let state = api.world.current();
+fn must_be_administrative(state: &World, new: &Object, path: &Path<'_>, errors: &mut Errors) {
     let namespace = state.get(&format!("/registry/namespaces/{}", new.namespace()));
     if namespace.and_then(|record| record.label(ADMIN_ACCESS_LABEL)) != Some("true") {
         let why = format!(

@@ -8,6 +8,7 @@ use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::{Owner, Ownership, Precondition, Record};
 
 use crate::registry::ServedKind;
+use crate::write::commit::unmoved;
 
 /// An object that a write is about.
 pub enum WriteTarget<'a> {
@@ -55,10 +56,7 @@ impl WriteTarget<'_> {
     #[must_use]
     pub fn guard(&self) -> Precondition {
         match self {
-            WriteTarget::Stored(record) => Precondition::At {
-                key: Arc::clone(record.key()),
-                revision: Some(record.revision()),
-            },
+            WriteTarget::Stored(record) => unmoved(record),
             WriteTarget::Ahead { key, object } => {
                 Precondition::Owned { key: Arc::clone(key), ownership: Arc::new(ownership(object)) }
             }

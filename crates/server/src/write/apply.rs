@@ -20,7 +20,8 @@ use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
 use crate::write::managed::{ManagedFieldsMode, reset};
 use crate::write::patch::warn_of_kept;
-use crate::write::update::{StoredObject, UpdateOutcome, Updated, changed, store};
+use crate::write::stages::StoredObject;
+use crate::write::update::{UpdateOutcome, Updated, changed, store};
 use crate::write::{create, decode};
 
 /// Applies the body to the object, or creates it; computed again on newer objects until the deadline.

@@ -1,18 +1,21 @@
-//! The door to the sequencer: proposals and what came of them.
+//! From a finished write to the sequencer: proposals and what came of them.
 
 use std::sync::Arc;
 
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Object};
 use tenure_world::{
-    Committed, Draft, Precondition, Proposal, ProposalError, Record, Submission, WorldHandle,
-    WriteOperation,
+    Committed, Draft, Precondition, Proposal, ProposalError, Record, Submission, World,
+    WorldHandle, WriteOperation,
 };
 
+use crate::admit;
 use crate::api::ApiServer;
 use crate::permit::Permit;
 use crate::reference;
 use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+use crate::response::ResponseObject;
 
 /// Objects above this size are refused (R188).
 pub(crate) const OBJECT_BYTES_MAX: usize = 1536 * 1024;
@@ -66,6 +69,47 @@ pub(crate) fn draft(served: &ServedKind, object: &Object) -> Result<Draft, Failu
     Ok(draft)
 }
 
+/// What a write leaves of an object.
+pub(crate) enum ResultingObject<'a> {
+    /// This.
+    Object(&'a Object),
+    /// Nothing of this.
+    Nothing(&'a Object),
+}
+
+/// The operation that leaves an object so; what it had taken goes back with its end.
+pub(crate) fn operation(
+    api: &ApiServer,
+    state: &World,
+    request: &ResourceRequest,
+    key: &Arc<str>,
+    result: ResultingObject<'_>,
+    extras: &mut Extras,
+) -> Result<WriteOperation, Failure> {
+    let key = Arc::clone(key);
+    match result {
+        ResultingObject::Object(new) => {
+            Ok(WriteOperation::Put { key, draft: draft(&request.served, new)? })
+        }
+        ResultingObject::Nothing(old) => {
+            admit::release(api, state, request, old, extras)?;
+            Ok(WriteOperation::Delete { key })
+        }
+    }
+}
+
+/// The guard that nobody has written to an object since this record.
+pub(crate) fn unmoved(record: &Record) -> Precondition {
+    Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) }
+}
+
+/// The object that a commit stored, to answer with.
+pub(crate) fn stored(committed: &Committed) -> Result<ResponseObject, Failure> {
+    let record = committed.record().map(Arc::clone);
+    let record = record.ok_or_else(|| Failure::internal("a commit without its object"))?;
+    Ok(ResponseObject::Record(record))
+}
+
 /// Proposes one write under a guard on its own key, with its extras.
 pub(crate) async fn propose(
     world: &WorldHandle,
@@ -86,7 +130,8 @@ pub(crate) fn submit(
     world.submit(proposal(own, write, extras)).map_err(|refused| refused_failure(&refused))
 }
 
-fn proposal(own: Precondition, write: WriteOperation, extras: Extras) -> Proposal {
+/// One write with what goes with it; the first guard is on its own object.
+pub(crate) fn proposal(own: Precondition, write: WriteOperation, extras: Extras) -> Proposal {
     let mut guards = vec![own];
     guards.extend(extras.guards);
     let mut writes = vec![write];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
-use tenure_world::{Precondition, Record, Submission, World, WriteOperation};
+use tenure_world::{Record, Submission, World};
 
 use crate::admit::policy::{self, AdmissionAttributes};
 use crate::admit::{self, Operation};
@@ -15,7 +15,9 @@ use crate::query::{FieldValidation, Query, check_dry_run};
 use crate::read::get::missing;
 use crate::request::ResourceRequest;
 use crate::response::ResponseObject;
-use crate::write::commit::{CommitOutcome, Extras, draft, outcome, submit};
+use crate::write::commit::{
+    CommitOutcome, Extras, ResultingObject, operation, outcome, stored, submit, unmoved,
+};
 use crate::write::decide::{DeletionDecision, decide, is_definition, is_namespace};
 use crate::write::decode;
 
@@ -254,10 +256,7 @@ impl DeletionProgress {
         match (outcome(submission.await)?, removed) {
             (CommitOutcome::Committed(_), Some(object)) => Ok(Some(Deleted::Removed(object))),
             (CommitOutcome::Committed(committed), None) => {
-                let record = committed.records.into_iter().next().flatten();
-                let record =
-                    record.ok_or_else(|| Failure::internal("a commit without its object"))?;
-                Ok(Some(Deleted::Marked(ResponseObject::Record(record))))
+                stored(&committed).map(|found| Some(Deleted::Marked(found)))
             }
             (CommitOutcome::Moved(_) | CommitOutcome::Retry(_), _) => Ok(None),
         }
@@ -284,7 +283,7 @@ pub(crate) async fn begin(
     let old = served.read(record)?;
     // What the client asks for is looked at before anybody is asked about the object (R69).
     check_preconditions(request, options, record)?;
-    admit::validate(api, request, Operation::Delete, Some(&old), None)?;
+    admit::validate(api, &state, request, Operation::Delete, Some(&old), None)?;
     let subject = AdmissionAttributes {
         operation: Operation::Delete,
         old: Some(&old),
@@ -328,34 +327,23 @@ fn carry_out(
     record: &Arc<Record>,
     old: Object,
 ) -> Result<DeletionProgress, Failure> {
-    let served = &request.served;
-    let step = decide(&served.kind, api.collects_garbage, options, &old);
-    let removes = matches!(step, DeletionDecision::Remove(_));
-    let new = match step {
-        DeletionDecision::Keep => {
-            return Ok(DeletionProgress::Done(Deleted::Marked(ResponseObject::Record(
-                Arc::clone(record),
-            ))));
-        }
-        DeletionDecision::Mark(object) | DeletionDecision::Remove(object) => object,
+    let kept = |result| Ok(DeletionProgress::Done(Deleted::Marked(result)));
+    let (removes, new) = match decide(&request.served.kind, api.collects_garbage, options, &old) {
+        DeletionDecision::Keep => return kept(ResponseObject::Record(Arc::clone(record))),
+        DeletionDecision::Mark(object) => (false, object),
+        DeletionDecision::Remove(object) => (true, object),
     };
     if options.dry_run {
-        let marked = |new| Deleted::Marked(ResponseObject::Object(new));
-        return Ok(DeletionProgress::Done(if removes {
-            Deleted::Removed(new)
-        } else {
-            marked(new)
-        }));
+        return match removes {
+            true => Ok(DeletionProgress::Done(Deleted::Removed(new))),
+            false => kept(ResponseObject::Object(new)),
+        };
     }
-    let own = Precondition::At { key: Arc::clone(record.key()), revision: Some(record.revision()) };
+    let result =
+        if removes { ResultingObject::Nothing(&old) } else { ResultingObject::Object(&new) };
     let mut extras = Extras::default();
-    let write = if removes {
-        admit::release(api, state, request, &old, &mut extras)?;
-        WriteOperation::Delete { key: Arc::clone(record.key()) }
-    } else {
-        WriteOperation::Put { key: Arc::clone(record.key()), draft: draft(served, &new)? }
-    };
-    let submission = submit(&api.world, own, write, extras)?;
+    let write = operation(api, state, request, record.key(), result, &mut extras)?;
+    let submission = submit(&api.world, unmoved(record), write, extras)?;
     Ok(DeletionProgress::Submitted { submission, removed: removes.then_some(new) })
 }
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tenure_machinery::Failure;
+use tenure_machinery::{Failure, ObjectExt};
 use tenure_world::{Precondition, Proposal, ProposalError, WriteOperation};
 
 use crate::api::ApiServer;
 use crate::internal::{OPTIONS, find, request};
-use crate::write::commit::draft;
+use crate::write::commit::{self, draft};
+use crate::write::decode;
 use crate::write::managed::ManagedFieldsMode;
-use crate::write::{create, decode};
+use crate::write::stages::{self, PreparedObject};
 
 /// An object the server wants to be there.
 pub(crate) struct DesiredObject {
@@ -36,18 +37,15 @@ pub(crate) async fn ensure_all(
             let mut request = request(&served, &one.namespace, "", agent);
             decode::check_schema(&served, &mut object).map_err(Failure::internal)?;
             decode::settle_namespace(&request, &mut object)?;
-            let prepared =
-                create::prepare(api, &mut request, &OPTIONS, object, ManagedFieldsMode::Written)
-                    .await;
-            match prepared {
-                Ok(ready) => {
-                    let draft = draft(&served, &ready.object)?;
-                    proposal
-                        .guards
-                        .push(Precondition::At { key: Arc::clone(&ready.key), revision: None });
-                    proposal.guards.extend(ready.extras.guards);
-                    proposal.writes.push(WriteOperation::Put { key: ready.key, draft });
-                    proposal.writes.extend(ready.extras.writes);
+            let fields = ManagedFieldsMode::Written;
+            match stages::prepare(api, &mut request, &OPTIONS, None, object, fields).await {
+                Ok(PreparedObject { new, extras, .. }) => {
+                    let key: Arc<str> = served.key(new.namespace(), new.name()).into();
+                    let draft = draft(&served, &new)?;
+                    let own = Precondition::At { key: Arc::clone(&key), revision: None };
+                    let one = commit::proposal(own, WriteOperation::Put { key, draft }, extras);
+                    proposal.guards.extend(one.guards);
+                    proposal.writes.extend(one.writes);
                 }
                 Err(failure) if failure.reason == "AlreadyExists" => {}
                 Err(failure) => return Err(failure),

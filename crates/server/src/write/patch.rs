@@ -18,7 +18,8 @@ use crate::request::ResourceRequest;
 use crate::response::ResponseObject;
 use crate::write::decode;
 use crate::write::managed::ManagedFieldsMode;
-use crate::write::update::{StoredObject, UpdateOutcome, changed, store, version_missing};
+use crate::write::stages::StoredObject;
+use crate::write::update::{UpdateOutcome, changed, store, version_missing};
 
 /// The patch types that are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,8 @@ use crate::request::ResourceRequest;
 use crate::response::ResponseObject;
 use crate::write::managed::ManagedFieldsMode;
 use crate::write::patch::{PatchType, bad_result, failed, read_patch, repeated};
-use crate::write::update::{StoredObject, UpdateOutcome, changed, check_uid, store};
+use crate::write::stages::StoredObject;
+use crate::write::update::{UpdateOutcome, changed, check_uid, store};
 use crate::write::{apply, decode};
 
 /// What stands for replicas that a custom object does not have while its Scale is patched.
