@@ -351,7 +351,7 @@ fn refusal(
         resource,
         name,
         why: failure.refusal(),
-        reason: failure.reason.to_owned(),
+        reason: failure.reason.to_string(),
         message: failure.message.clone(),
         namespace_terminating: causes
             .unwrap_or_default()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_driver::{Controllers, Driver};
-use tenure_server::admit::{AdmissionPolicies, Downward, RetentionOptions, first_service_address};
+use tenure_server::admit::{Downward, DynamicAdmission, RetentionOptions, first_service_address};
 use tenure_server::internal_writer::InternalWriter;
 use tenure_server::listen::Tls;
 use tenure_server::reference::{self, ReferenceOptions, Selectors};
@@ -106,9 +106,9 @@ impl ControlPlane {
         let store = place.store(&config);
         let (durability, quota) = (config.durability, config.store_quota);
         let rights = Arc::new(AuthorizerChain::new(references(&config)));
-        let policies = Arc::new(AdmissionPolicies::default());
-        let feeds =
-            vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds), policies.feed()];
+        let admission = Arc::new(DynamicAdmission::default());
+        let mut feeds = vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds)];
+        feeds.extend(admission.feeds());
         let layout = Arc::clone(&kinds);
         let reading = config.reading.clone();
         let opening = tokio::task::spawn_blocking(move || {
@@ -127,7 +127,7 @@ impl ControlPlane {
         let world = joined(opening.await)??;
         let nodes = config.nodes;
         let parts =
-            ServerParts { kinds, rights, policies, audit: audit.clone(), listener, controllers };
+            ServerParts { kinds, rights, admission, audit: audit.clone(), listener, controllers };
         let served = match made {
             Ok(made) => Box::pin(parts.serve(&world, &place, config, &kubeconfig, made)).await,
             Err(error) => Err(error),
@@ -325,7 +325,7 @@ impl Hurry {
 struct ServerParts {
     kinds: Arc<ServedKinds>,
     rights: Arc<AuthorizerChain>,
-    policies: Arc<AdmissionPolicies>,
+    admission: Arc<DynamicAdmission>,
     audit: Option<Arc<AuditSink>>,
     listener: TcpListener,
     controllers: Controllers,
@@ -352,7 +352,7 @@ impl ServerParts {
         kubeconfig: &Path,
         (pki, token_keys): (Pki, KeySet),
     ) -> Result<RunningControlPlane, HostStartError> {
-        let ServerParts { kinds, rights, policies, audit, listener, controllers } = self;
+        let ServerParts { kinds, rights, admission, audit, listener, controllers } = self;
         tracing::info!("the certificates are at hand");
         let address = listener
             .local_addr()
@@ -379,7 +379,7 @@ impl ServerParts {
             collects_garbage: controllers.collects(),
             retention: retention(&config),
             downward: readable(&config),
-            policies,
+            admission,
             limits: config.limits,
         })
         .await?;
@@ -509,7 +509,7 @@ fn loopback_or(address: IpAddr) -> IpAddr {
 
 /// The one place where the API server is made from its parts and brought to readiness.
 async fn api(config: ApiConfig) -> Result<Arc<ApiServer>, HostStartError> {
-    let api = Arc::new(ApiServer::new(config));
+    let api = ApiServer::new(config);
     Box::pin(bootstrap::bootstrap(&api))
         .await
         .map_err(|failure| HostStartError::Bootstrap(failure.message.into()))?;

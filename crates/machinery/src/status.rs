@@ -1,5 +1,6 @@
 //! Failures as the `Status` object that clients branch on.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -12,7 +13,7 @@ pub struct Failure {
     /// The HTTP code.
     pub code: u16,
     /// The machine-readable reason; empty when the code has none.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The sentence for people.
     pub message: String,
     /// What the request was about.
@@ -85,6 +86,7 @@ impl Failure {
     /// A failure without details.
     #[must_use]
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Failure {
+        let reason = Cow::Borrowed(reason);
         Failure { code, reason, message: message.into(), details: None, resume: None }
     }
     /// 400.
@@ -210,7 +212,7 @@ impl Failure {
             ("metadata", metadata),
             ("status", string("Failure")),
             ("message", string(&self.message)),
-            ("reason", filled(self.reason)),
+            ("reason", filled(&self.reason)),
             ("details", details.unwrap_or_default()),
             ("code", self.code.to_string()),
         ])

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::access::{AuthorizerChain, refusal};
-use crate::admit::{AdmissionPolicies, OwnerChecks, Turns};
+use crate::admit::{DynamicAdmission, OwnerChecks, Turns};
 use crate::audit::{AuditContext, AuditSink};
 use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
@@ -128,8 +128,8 @@ pub struct ApiConfig {
     pub retention: RetentionOptions,
     /// What pods may read of themselves.
     pub downward: Downward,
-    /// The policies of users, fed by the world.
-    pub policies: Arc<AdmissionPolicies>,
+    /// The policies and webhooks of users, fed by the world.
+    pub admission: Arc<DynamicAdmission>,
     /// How much runs at a time.
     pub limits: ServerLimits,
 }
@@ -157,7 +157,7 @@ pub struct ApiServer {
     pub(crate) collects_garbage: bool,
     pub(crate) retention: Arc<RetentionOptions>,
     pub(crate) downward: Downward,
-    pub(crate) policies: Arc<AdmissionPolicies>,
+    pub(crate) admission: Arc<DynamicAdmission>,
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
     pub(crate) beside: OnceLock<Arc<dyn EngineApi>>,
@@ -172,18 +172,19 @@ pub struct ApiServer {
 impl ApiServer {
     /// Puts the parts together; nothing runs yet.
     #[must_use]
-    pub fn new(config: ApiConfig) -> ApiServer {
+    pub fn new(config: ApiConfig) -> Arc<ApiServer> {
         let issuer = format!("https://{}", config.address);
         let shares = Arc::new(Shares::new(config.limits));
         let tally = config.access.reference_authorizer().tally();
         let mut metrics =
             Metrics::new().with_commits(&config.world).with_references(tally).with_shares(&shares);
+        metrics = metrics.with_admission(&config.admission);
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
             metrics = metrics.with_audit(written, lost);
         }
         let recorder = config.access.references().records().then(AccessRecorder::default);
-        ApiServer {
+        let api = Arc::new(ApiServer {
             tokens: Tokens::new(config.token_keys, issuer, config.world.clone()),
             access: config.access,
             world: config.world,
@@ -201,13 +202,15 @@ impl ApiServer {
             collects_garbage: config.collects_garbage,
             retention: Arc::new(config.retention),
             downward: config.downward,
-            policies: config.policies,
+            admission: config.admission,
             turns: Turns::default(),
             recorder,
             beside: OnceLock::new(),
             dialer: OnceLock::new(),
             signer: OnceLock::new(),
-        }
+        });
+        api.admission.serve(Arc::downgrade(&api));
+        api
     }
 
     /// A number nobody can guess, for tables that must not be filled with collisions.

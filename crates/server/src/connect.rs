@@ -12,6 +12,7 @@ mod carry;
 mod dial;
 mod options;
 mod proxy;
+mod service;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +26,8 @@ use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
 use tenure_machinery::{Failure, NodePath, Object, ObjectExt, ResourcePath};
 
-use crate::admit::Operation;
 use crate::admit::policy::{self, AdmissionAttributes};
+use crate::admit::{self, Operation};
 use crate::api::{
     ApiServer, RequestLine, body_bytes_max, check_path, fits, header, no_such_resource, offers,
     read_body,
@@ -43,6 +44,7 @@ use crate::registry::ServedKind;
 use crate::response;
 
 pub use dial::{Connecting, Dialer, NODE_CLIENT, NodeConnection, NodeDialer};
+pub(crate) use service::ServiceConnect;
 
 /// How long the body of a request may take that is passed on.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
@@ -281,7 +283,7 @@ async fn enforce(
     served: &Arc<ServedKind>,
     call: &ConnectRequest<'_>,
 ) -> Result<(), Failure> {
-    if api.policies.is_empty() {
+    if api.admission.is_empty() {
         return Ok(());
     }
     let path = call.path;
@@ -296,11 +298,12 @@ async fn enforce(
     let subject = AdmissionAttributes {
         operation: Operation::Connect,
         old: None,
-        new: Some(&options),
+        new: None,
         dry_run: false,
         kind: Some(("", "v1", kind)),
+        options: None,
     };
-    policy::enforce(api, &mut request, subject).await
+    admit::review(api, &mut request, subject, Some(&mut options)).await
 }
 
 /// Anything that a node serves.

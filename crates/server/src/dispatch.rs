@@ -64,7 +64,7 @@ pub(crate) async fn dispatch(
         }
         ("binding", "create") => pods::bind(api, request).await,
         ("eviction", "create") => pods::evict(api, request).await,
-        ("token", "create") => token::request(api, request),
+        ("token", "create") => token::request(api, request).await,
         (_, "update") => {
             let wanted = request.wanted(Offer::Object)?;
             let style = request.style()?;

@@ -16,7 +16,10 @@ use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_rbac::{PolicyRule, RoleChange};
 use tenure_token::{LegacyClaims, issue_legacy};
-use tenure_world::{Precondition, Proposal, ProposalError, Record, Submission, WorldHandle};
+use tenure_world::{
+    Committed, Precondition, Proposal, ProposalError, Record, Submission, WorldHandle,
+    WriteOperation,
+};
 use tokio::sync::watch;
 
 use crate::admit::policy::{self, AdmissionAttributes};
@@ -106,8 +109,31 @@ pub enum PrepareOutcome {
 /// A write that can be submitted.
 pub struct PreparedWrite {
     after: Option<Arc<Object>>,
-    proposal: Proposal,
+    method: WriteMethod,
     trail: AuditContext,
+}
+
+/// How a write is carried out.
+enum WriteMethod {
+    /// Everybody was asked: it only has to be committed.
+    Commit(Proposal),
+    /// Webhooks are asked first; what has moved by then is seen by the guards.
+    Defer(Box<DeferredWrite>),
+}
+
+/// A write about which webhooks have to be asked.
+struct DeferredWrite {
+    writer: InternalWriter,
+    request: ResourceRequest,
+    record: Arc<Record>,
+    change: DeferredChange,
+}
+
+enum DeferredChange {
+    /// The object becomes this, as far as webhooks leave it so.
+    Update { new: Object, relied_on: Vec<Precondition> },
+    /// The object is marked, or goes.
+    Delete(Proposal),
 }
 
 impl PreparedWrite {
@@ -126,8 +152,59 @@ impl PreparedWrite {
 /// A write on its way.
 pub struct SubmittedWrite {
     gone: bool,
-    submission: Submission,
+    progress: SubmissionState,
     trail: AuditContext,
+}
+
+/// How far a write is.
+enum SubmissionState {
+    /// It has its place in the order.
+    Submitted(Submission),
+    /// It has none before webhooks were asked.
+    Deferred(Box<DeferredWrite>),
+}
+
+impl DeferredWrite {
+    /// Asks the webhooks, and writes if they let it.
+    async fn carry_out(mut self) -> Result<InternalWriteOutcome, Failure> {
+        let writer = self.writer;
+        let proposal = match self.change {
+            DeferredChange::Delete(proposal) => proposal,
+            DeferredChange::Update { new, relied_on } => {
+                self.request.relied_on = relied_on;
+                return writer.replace(&mut self.request, &self.record, new).await;
+            }
+        };
+        let old = self.request.served.read(&self.record)?;
+        let subject = AdmissionAttributes {
+            operation: Operation::Delete,
+            old: Some(&old),
+            new: None,
+            dry_run: false,
+            kind: None,
+            options: None,
+        };
+        admit::review(&writer.api, &mut self.request, subject, None).await?;
+        let removes = proposal.writes.iter().any(|write| {
+            write.key() == self.record.key() && matches!(write, WriteOperation::Delete { .. })
+        });
+        committed(removes, writer.api.world.propose(proposal).await)
+    }
+}
+
+/// What came of a write that was proposed; `removes` says whether the object goes with it.
+fn committed(
+    removes: bool,
+    ended: Result<Committed, ProposalError>,
+) -> Result<InternalWriteOutcome, Failure> {
+    match ended {
+        Ok(committed) => Ok(match committed.record().filter(|_| !removes) {
+            Some(record) => InternalWriteOutcome::Stored(Arc::clone(record)),
+            None => InternalWriteOutcome::Gone,
+        }),
+        Err(ProposalError::Guard { .. }) => Ok(InternalWriteOutcome::Moved),
+        Err(refused) => Err(refused_failure(&refused)),
+    }
 }
 
 impl SubmittedWrite {
@@ -136,18 +213,18 @@ impl SubmittedWrite {
     /// # Errors
     /// It could not be written.
     pub async fn outcome(self) -> Result<InternalWriteOutcome, Failure> {
-        let came = match self.submission.await {
-            Ok(_) if self.gone => Ok(InternalWriteOutcome::Gone),
-            Ok(committed) => Ok(match committed.record() {
-                Some(record) => InternalWriteOutcome::Stored(Arc::clone(record)),
-                None => InternalWriteOutcome::Gone,
-            }),
-            Err(ProposalError::Guard { .. }) => Ok(InternalWriteOutcome::Moved),
-            Err(refused) => Err(refused_failure(&refused)),
+        let came = match self.progress {
+            SubmissionState::Submitted(submission) => committed(self.gone, submission.await),
+            SubmissionState::Deferred(deferred) => deferred.carry_out().await,
         };
         note(self.trail, 200, &came);
         came
     }
+}
+
+/// What the audit log calls an operation of a follower.
+fn verb_of(operation: Operation) -> &'static str {
+    if operation == Operation::Delete { "delete" } else { "patch" }
 }
 
 /// Writes down what came of a write.
@@ -334,14 +411,17 @@ impl InternalWriter {
         subresource.clone_into(&mut request.subresource);
         if subresource == "binding" {
             let trail = self.trail(&request, "create");
+            let mut new = new;
             let subject = AdmissionAttributes {
                 operation: Operation::Create,
                 old: None,
-                new: Some(&new),
+                new: None,
                 dry_run: false,
                 kind: Some(("", "v1", "Binding")),
+                options: None,
             };
-            if let Err(failure) = policy::enforce(&self.api, &mut request, subject).await {
+            let reviewed = admit::review(&self.api, &mut request, subject, Some(&mut new)).await;
+            if let Err(failure) = reviewed {
                 trail.close(Err(&failure));
                 return Err(failure);
             }
@@ -446,6 +526,7 @@ impl InternalWriter {
                     new: None,
                     dry_run: false,
                     kind: None,
+                    options: None,
                 };
                 policy::enforce_now(&self.api, &mut request, subject)
             })
@@ -454,10 +535,10 @@ impl InternalWriter {
         match decide(&served.kind, self.api.collects_garbage, &options, &old) {
             DeletionDecision::Keep => Ok(PrepareOutcome::Nothing),
             DeletionDecision::Mark(new) => {
-                self.ready_put("delete", &request, standing, new, relied_on)
+                self.ready_put(request, Operation::Delete, standing, new, relied_on)
             }
             DeletionDecision::Remove(_) => {
-                self.ready_removal("delete", &request, standing, &old, relied_on)
+                self.ready_removal(request, Operation::Delete, standing, &old, relied_on)
             }
         }
     }
@@ -480,7 +561,7 @@ impl InternalWriter {
         let old = standing.object(&served)?;
         let mut request = self.request(actor, &served, old.namespace(), old.name());
         let mut new = old.into_owned();
-        let unchanged = (!self.api.policies.is_empty()).then(|| new.clone());
+        let unchanged = (!self.api.admission.policies.is_empty()).then(|| new.clone());
         let metadata = new.map_mut("metadata");
         let managers = metadata.remove("managedFields");
         let before = metadata.clone();
@@ -496,12 +577,13 @@ impl InternalWriter {
                 new: Some(&new),
                 dry_run: false,
                 kind: None,
+                options: None,
             };
             policy::enforce_now(&self.api, &mut request, subject)
                 .inspect_err(|failure| self.trail(&request, "patch").close(Err(failure)))?;
         }
         if update::is_finished(&new) {
-            return self.ready_removal("patch", &request, standing, &new, relied_on);
+            return self.ready_removal(request, Operation::Update, standing, &new, relied_on);
         }
         if let Some(managers) = managers {
             is.insert("managedFields".into(), managers);
@@ -511,39 +593,80 @@ impl InternalWriter {
                 new.map_mut("metadata").insert("managedFields".into(), managers);
             }
         }
-        self.ready_put("patch", &request, standing, new, relied_on)
+        self.ready_put(request, Operation::Update, standing, new, relied_on)
     }
 
-    /// The bytes of an object can only follow bytes that are stored.
+    /// Makes a write ready that leaves a changed object.
     fn ready_put(
         &self,
-        verb: &'static str,
-        request: &ResourceRequest,
-        standing: &WriteTarget<'_>,
+        request: ResourceRequest,
+        operation: Operation,
+        target: &WriteTarget<'_>,
         new: Object,
         relied_on: Vec<Precondition>,
     ) -> Result<PrepareOutcome, Failure> {
-        if matches!(standing, WriteTarget::Ahead { .. }) {
-            return Ok(PrepareOutcome::Early);
-        }
-        let proposal =
-            self.proposal(request, standing, ResultingObject::Object(&new), relied_on)?;
-        let trail = self.trail(request, verb);
-        Ok(PrepareOutcome::Ready(PreparedWrite { after: Some(Arc::new(new)), proposal, trail }))
+        // The bytes of an object can only follow bytes that are stored.
+        let WriteTarget::Stored(record) = target else { return Ok(PrepareOutcome::Early) };
+        let trail = self.trail(&request, verb_of(operation));
+        let after = Some(Arc::new(new.clone()));
+        let asks = self.asks_webhooks(operation, &request);
+        let method = if asks && operation == Operation::Update {
+            self.defer(request, record, DeferredChange::Update { new, relied_on })
+        } else {
+            let result = ResultingObject::Object(&new);
+            let proposal = self.proposal(&request, target, result, relied_on)?;
+            match asks {
+                true => self.defer(request, record, DeferredChange::Delete(proposal)),
+                false => WriteMethod::Commit(proposal),
+            }
+        };
+        Ok(PrepareOutcome::Ready(PreparedWrite { after, method, trail }))
     }
 
+    /// Makes a write ready that leaves nothing of an object.
     fn ready_removal(
         &self,
-        verb: &'static str,
-        request: &ResourceRequest,
-        standing: &WriteTarget<'_>,
+        request: ResourceRequest,
+        operation: Operation,
+        target: &WriteTarget<'_>,
         old: &Object,
         relied_on: Vec<Precondition>,
     ) -> Result<PrepareOutcome, Failure> {
-        let proposal =
-            self.proposal(request, standing, ResultingObject::Nothing(old), relied_on)?;
-        let trail = self.trail(request, verb);
-        Ok(PrepareOutcome::Ready(PreparedWrite { after: None, proposal, trail }))
+        let trail = self.trail(&request, verb_of(operation));
+        let asks = self.asks_webhooks(operation, &request);
+        let method = match target {
+            // Webhooks see what is stored, which it will be soon.
+            WriteTarget::Ahead { .. } if asks => return Ok(PrepareOutcome::Early),
+            WriteTarget::Stored(record) if asks && operation == Operation::Update => {
+                let change = DeferredChange::Update { new: old.clone(), relied_on };
+                self.defer(request, record, change)
+            }
+            WriteTarget::Stored(_) | WriteTarget::Ahead { .. } => {
+                let nothing = ResultingObject::Nothing(old);
+                let proposal = self.proposal(&request, target, nothing, relied_on)?;
+                match target {
+                    WriteTarget::Stored(record) if asks => {
+                        self.defer(request, record, DeferredChange::Delete(proposal))
+                    }
+                    _ => WriteMethod::Commit(proposal),
+                }
+            }
+        };
+        Ok(PrepareOutcome::Ready(PreparedWrite { after: None, method, trail }))
+    }
+
+    fn defer(
+        &self,
+        request: ResourceRequest,
+        record: &Arc<Record>,
+        change: DeferredChange,
+    ) -> WriteMethod {
+        let (writer, record) = (self.clone(), Arc::clone(record));
+        WriteMethod::Defer(Box::new(DeferredWrite { writer, request, record, change }))
+    }
+
+    fn asks_webhooks(&self, operation: Operation, request: &ResourceRequest) -> bool {
+        self.api.admission.webhooks.may_concern(operation, request)
     }
 
     fn proposal(
@@ -568,11 +691,7 @@ impl InternalWriter {
     /// It could not be written.
     pub async fn expire(&self, record: &Record) -> Result<InternalWriteOutcome, Failure> {
         let proposal = Proposal::delete(Arc::clone(record.key()), record.revision());
-        match self.api.world.propose(proposal).await {
-            Ok(_) => Ok(InternalWriteOutcome::Gone),
-            Err(ProposalError::Guard { .. }) => Ok(InternalWriteOutcome::Moved),
-            Err(refused) => Err(refused_failure(&refused)),
-        }
+        committed(true, self.api.world.propose(proposal).await)
     }
 
     /// Gives a write its place in the order; what is submitted later may rest on it.
@@ -580,12 +699,22 @@ impl InternalWriter {
     /// # Errors
     /// Too many writes wait, or they have stopped.
     pub fn submit(&self, ready: PreparedWrite) -> Result<SubmittedWrite, Failure> {
-        let gone = ready.after.is_none();
-        match self.api.world.submit(ready.proposal) {
-            Ok(submission) => Ok(SubmittedWrite { gone, submission, trail: ready.trail }),
+        let (gone, trail) = (ready.after.is_none(), ready.trail);
+        let proposal = match ready.method {
+            WriteMethod::Commit(proposal) => proposal,
+            WriteMethod::Defer(deferred) => {
+                let progress = SubmissionState::Deferred(deferred);
+                return Ok(SubmittedWrite { gone, progress, trail });
+            }
+        };
+        match self.api.world.submit(proposal) {
+            Ok(submission) => {
+                let progress = SubmissionState::Submitted(submission);
+                Ok(SubmittedWrite { gone, progress, trail })
+            }
             Err(refused) => {
                 let failure = refused_failure(&refused);
-                ready.trail.close(Err(&failure));
+                trail.close(Err(&failure));
                 Err(failure)
             }
         }

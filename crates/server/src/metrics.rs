@@ -21,6 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tenure_supervise::{ProcessCollector, TaskRestartCollector};
 use tenure_world::WorldHandle;
 
+use crate::admit::DynamicAdmission;
 use crate::fair::Shares;
 use crate::reference::ReferenceMetrics;
 
@@ -230,6 +231,13 @@ impl Metrics {
     #[must_use]
     pub(crate) fn with_references(mut self, tally: &ReferenceMetrics) -> Metrics {
         tally.register(&mut self.registry);
+        self
+    }
+
+    /// Shows what calls of webhooks came to.
+    #[must_use]
+    pub(crate) fn with_admission(mut self, admission: &DynamicAdmission) -> Metrics {
+        admission.webhooks.metrics().register(&mut self.registry);
         self
     }
 

@@ -295,7 +295,7 @@ mod tests {
         let (first, (second, refused)) = tokio::join!(holding, others);
         assert!(second.is_ok());
         assert!(first.is_ok());
-        assert_eq!((refused.code, refused.reason), (429, "TooManyRequests"));
+        assert_eq!((refused.code, &*refused.reason), (429, "TooManyRequests"));
         assert!(aside.check(&user, (), long).await.is_ok());
     }
 

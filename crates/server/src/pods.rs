@@ -9,7 +9,7 @@ use tenure_machinery::validate::validate_labels;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path, meta, name};
 use tenure_world::{Record, World, WriteOperation};
 
-use crate::admit::policy::{self, AdmissionAttributes};
+use crate::admit::policy::AdmissionAttributes;
 use crate::admit::{self, Operation};
 use crate::api::ApiServer;
 use crate::body::Body;
@@ -18,7 +18,7 @@ use crate::dispatch::created_status;
 use crate::internal;
 use crate::negotiate::Offer;
 use crate::node;
-use crate::query::WriteOptions;
+use crate::query::{WriteOptions, write_options};
 use crate::read::get::missing;
 use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
@@ -64,7 +64,7 @@ pub(crate) async fn bind(
         label_topology(&state, &mut binding);
     }
     drop(state);
-    enforce(api, request, &binding, ("", "v1", "Binding"), options.dry_run).await?;
+    enforce(api, request, &mut binding, ("", "v1", "Binding"), options.dry_run).await?;
     let pods = api
         .kinds
         .current()
@@ -129,17 +129,24 @@ fn take_metadata(pod: &mut Object, binding: &Object) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks the policies about what is posted to a pod.
+/// Asks policies and webhooks about what is posted to a pod.
 async fn enforce(
     api: &ApiServer,
     request: &mut ResourceRequest,
-    posted: &Object,
+    posted: &mut Object,
     kind: (&'static str, &'static str, &'static str),
     dry_run: bool,
 ) -> Result<(), Failure> {
-    let (operation, new) = (Operation::Create, Some(posted));
-    let subject = AdmissionAttributes { operation, old: None, new, dry_run, kind: Some(kind) };
-    policy::enforce(api, request, subject).await?;
+    let options = write_options(&request.query, "CreateOptions", dry_run);
+    let subject = AdmissionAttributes {
+        operation: Operation::Create,
+        old: None,
+        new: None,
+        dry_run,
+        kind: Some(kind),
+        options: Some(&options),
+    };
+    admit::review(api, request, subject, Some(posted)).await?;
     // Expressions may take long.
     request.permit.check(&api.world)
 }
@@ -260,7 +267,7 @@ pub(crate) async fn evict(
     let wanted = request.wanted(Offer::PlainOnly)?;
     let style = request.style()?;
     let given = WriteOptions::read(&request.query, "CreateOptions", false)?;
-    let eviction = decode::unstored(request, given.validation, Unstored::EVICTION)?;
+    let mut eviction = decode::unstored(request, given.validation, Unstored::EVICTION)?;
     let (kind, state) = (&request.served.kind, api.world.current());
     admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
     drop(state);
@@ -282,7 +289,7 @@ pub(crate) async fn evict(
         Some(_) => return Err(Failure::bad_request("deleteOptions: must be an object")),
     };
     options.dry_run |= given.dry_run;
-    enforce(api, request, &eviction, ("policy", "v1", "Eviction"), options.dry_run).await?;
+    enforce(api, request, &mut eviction, ("policy", "v1", "Eviction"), options.dry_run).await?;
     let status = match remove_evicted(api, request, &options, fault).await? {
         BudgetDecision::Granted => created_status(),
         // Nothing was done, and yet upstream answers as if something had been made.

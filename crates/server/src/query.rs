@@ -2,7 +2,7 @@
 
 use tenure_core::Revision;
 use tenure_core::selector::{FieldSelector, LabelSelector};
-use tenure_machinery::{Errors, Failure, Path};
+use tenure_machinery::{Errors, Failure, Object, Path};
 
 pub use tenure_machinery::query::{Query, parse_duration};
 
@@ -215,6 +215,22 @@ impl WriteOptions {
             force: force.unwrap_or(false),
         })
     }
+}
+
+/// The options of a write as policies and webhooks see them: what its client said of them.
+pub(crate) fn write_options(query: &Query, kind: &str, dry_run: bool) -> Object {
+    let mut object = Object::new();
+    object.insert("kind".into(), kind.into());
+    object.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+    for member in ["fieldManager", "fieldValidation"] {
+        if let Some(said) = query.get(member).filter(|said| !said.is_empty()) {
+            object.insert(member.into(), said.into());
+        }
+    }
+    if dry_run {
+        object.insert("dryRun".into(), serde_json::json!(["All"]));
+    }
+    object
 }
 
 fn check_manager(manager: &str, errors: &mut Errors) {

@@ -37,7 +37,7 @@ pub(super) fn admission() -> Vec<Kind> {
             "api.admissionregistration.v1.MutatingWebhookConfiguration",
             MutatingWebhookRules,
         )
-        .ignored("no webhook is called: nothing is changed by it"),
+        .acted_on_by("admission, which calls the webhooks"),
         row(
             ADMISSION,
             "ValidatingAdmissionPolicy",
@@ -62,7 +62,7 @@ pub(super) fn admission() -> Vec<Kind> {
             "api.admissionregistration.v1.ValidatingWebhookConfiguration",
             ValidatingWebhookRules,
         )
-        .ignored("no webhook is called: nothing is refused by it"),
+        .acted_on_by("admission, which calls the webhooks"),
     ];
     let extends = |row: KindBuilder| {
         row.cluster().category("api-extensions").counted().needs_version().done()
@@ -70,11 +70,11 @@ pub(super) fn admission() -> Vec<Kind> {
     rows.into_iter().map(extends).collect()
 }
 
-/// What nobody acts on in a definition: webhooks are not called.
+/// What nobody acts on in a definition: conversion webhooks are not called.
 const CONVERTED: &[Ignored] = &[Ignored {
     path: &["spec", "conversion", "strategy"],
     value: "Webhook",
-    why: "no webhook is called: versions differ in apiVersion only",
+    why: "no conversion webhook is called: versions differ in apiVersion only",
 }];
 
 /// `apiextensions.k8s.io`; the rules of definitions are the server's, which also serves them.

@@ -275,13 +275,11 @@ fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
             "HorizontalPodAutoscaler",
             "MutatingAdmissionPolicy",
             "MutatingAdmissionPolicyBinding",
-            "MutatingWebhookConfiguration",
             "NetworkPolicy",
             "PriorityLevelConfiguration",
             "ResourceClaimTemplate",
             "ServiceCIDR",
             "StorageVersionMigration",
-            "ValidatingWebhookConfiguration",
             "VolumeAttributesClass",
         ]
     );

@@ -117,6 +117,12 @@ pub(crate) fn read(list: Option<&Value>) -> Option<Vec<ManagedFieldsEntry>> {
     Some(entries)
 }
 
+/// Whether each entry of a list says who manages what.
+#[must_use]
+pub fn is_readable(list: &Value) -> bool {
+    read(Some(list)).is_some()
+}
+
 /// Writes the entries in their order; no entries is no list at all.
 pub(crate) fn write(mut entries: Vec<ManagedFieldsEntry>) -> Option<Value> {
     if entries.is_empty() {

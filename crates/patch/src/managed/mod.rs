@@ -23,6 +23,6 @@ pub mod typed;
 pub mod update;
 
 pub use apply::{Application, ApplyError, Conflict, apply};
-pub use entry::{ManagedFieldsEntry, ManagedFieldsOperation};
+pub use entry::{ManagedFieldsEntry, ManagedFieldsOperation, is_readable};
 pub use set::FieldSet;
 pub use update::{FieldManager, keep_times, update};

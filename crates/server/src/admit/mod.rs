@@ -15,6 +15,7 @@ mod certificate;
 mod counterparts;
 mod creation;
 mod downward;
+mod dynamic;
 mod ignored;
 mod ingress;
 mod limit_range;
@@ -32,12 +33,14 @@ mod retention;
 mod runtime_class;
 mod service;
 mod storage;
+mod webhook;
 
+pub use dynamic::DynamicAdmission;
+pub(crate) use dynamic::{enforce, mutate as mutate_dynamically, review};
 pub(crate) use namespace::must_take as namespace_must_take;
 pub use ownership::OwnerChecks;
 pub(crate) use pod::label_topology;
 pub(crate) use pod_security::existing as judge_existing_pods;
-pub use policy::AdmissionPolicies;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
 pub(crate) use service::SERVICE_RANGE;
@@ -69,6 +72,18 @@ pub enum Operation {
     Delete,
     /// A connection to it is opened.
     Connect,
+}
+
+impl Operation {
+    /// As policies and webhooks name it.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
 }
 
 /// Refuses what a node may not write, before anything of the object is dropped or filled in.

@@ -208,7 +208,7 @@ impl AuditEvent {
         status.insert("code".into(), self.code.into());
         if let Some(failure) = &self.failure {
             status.insert("status".into(), "Failure".into());
-            status.insert("reason".into(), failure.reason.into());
+            status.insert("reason".into(), failure.reason.as_ref().into());
             let confidential = self.object.as_ref().is_some_and(ObjectRef::is_confidential);
             if let Some(refused) = self.refused {
                 status.insert("message".into(), format!("Unauthorized: {refused}").into());

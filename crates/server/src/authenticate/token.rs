@@ -17,7 +17,7 @@ use crate::negotiate::Offer;
 use crate::node;
 use crate::permit::Credential;
 use crate::permit::credential::{self, TokenCredential, key_of};
-use crate::query::WriteOptions;
+use crate::query::{WriteOptions, write_options};
 use crate::read::get;
 use crate::request::ResourceRequest;
 use crate::response;
@@ -86,7 +86,7 @@ impl Tokens {
 }
 
 /// POST `serviceaccounts/{name}/token`.
-pub(crate) fn request(
+pub(crate) async fn request(
     api: &ApiServer,
     request: &mut ResourceRequest,
 ) -> Result<Response<Body>, Failure> {
@@ -97,16 +97,22 @@ pub(crate) fn request(
     let state = api.world.current();
     let kind = &request.served.kind;
     admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
-    let account = get::stored(&state, &request.served, &request.namespace, &request.name)?;
+    get::stored(&state, &request.served, &request.namespace, &request.name)?;
     node::restrict_token(api, &state, request, &body)?;
+    let said = write_options(&request.query, "CreateOptions", options.dry_run);
     let posted = policy::AdmissionAttributes {
         operation: Operation::Create,
         old: None,
-        new: Some(&body),
+        new: None,
         dry_run: options.dry_run,
         kind: Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        options: Some(&said),
     };
-    policy::enforce_now(api, request, posted)?;
+    admit::review(api, request, posted, Some(&mut body)).await?;
+    // Whoever was asked may have taken long: the account may be another by now.
+    request.permit.check(&api.world)?;
+    let state = api.world.current();
+    let account = get::stored(&state, &request.served, &request.namespace, &request.name)?;
     let manager = request.manager(options.manager.as_deref());
     managed::record_unstored(
         "api.authentication.v1.TokenRequest",

@@ -8,6 +8,7 @@
 //!
 //! The node gives a plain connection to the port; the request is spoken here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use http_body_util::Full;
 use serde_json::Value;
 use tenure_machinery::{Failure, Object, ObjectExt};
 
+use super::service::{self, Endpoint};
 use super::{
     ConnectRequest, ConnectSubresource, NodeTarget, carried, carry, head, node_name, place,
     wants_upgrade,
@@ -152,57 +154,37 @@ fn first_port(pod: &Object) -> Option<u16> {
     ports.find_map(|port| port.get("containerPort")?.as_u64()?.try_into().ok())
 }
 
-/// A ready endpoint of a service, in the words of upstream where there is none.
+/// A pod that is a ready endpoint of a service.
 fn of_service(
     api: &ApiServer,
     services: &ServedKind,
     namespace: &str,
     asked: &ProxyTarget<'_>,
 ) -> Result<Backend, Failure> {
-    let state = api.world.current();
-    let name = asked.name;
-    let unavailable = |why: String| Failure::new(503, "ServiceUnavailable", why);
-    let record = get::stored(&state, services, namespace, name)?;
-    let service = services.read(&record)?;
-    let mut port_name = asked.port.to_owned();
-    if let Ok(number) = asked.port.parse::<u64>() {
-        let mut ports = service.list_at(&["spec", "ports"]).iter();
-        let found = ports.find(|port| port.get("port").and_then(Value::as_u64) == Some(number));
-        let found = found.ok_or_else(|| {
-            unavailable(format!("no service port {number} found for service {name:?}"))
-        })?;
-        port_name = found.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    }
-    let registry = api.kinds.current();
-    let find = |group, version, resource| {
-        registry.find(group, version, resource).ok_or_else(no_such_resource)
-    };
-    let slices = find("discovery.k8s.io", "v1", "endpointslices")?;
-    let mut backends = Vec::new();
-    for record in state.range(&slices.collection(namespace), None) {
-        let slice = slices.read(record)?;
-        let of = slice.str_at(&["metadata", "labels", "kubernetes.io/service-name"]);
-        if of == Some(name) {
-            backends.extend(ready(&slice, &port_name));
-        }
-    }
-    let chosen = usize::try_from(api.chance.seed()).unwrap_or_default() % backends.len().max(1);
-    let Some((pod, port)) = backends.get(chosen) else {
-        return Err(unavailable(format!("no endpoints available for service {name:?}")));
-    };
-    of_pod(api, find("", "v1", "pods")?, namespace, pod, &port.to_string())
+    let record = get::stored(&api.world.current(), services, namespace, asked.name)?;
+    let endpoints = service::endpoints(api, &services.read(&record)?, asked.port)?;
+    // Whoever may use this proxy need not be able to reach all that the server can reach.
+    let pods_only = endpoints.into_iter().filter_map(|endpoint| match endpoint {
+        Endpoint::Pod { name, port } => Some((name, port)),
+        Endpoint::Address { .. } => None,
+    });
+    let (pod, port) = service::choose(api, pods_only.collect(), asked.name)?;
+    of_pod(api, &*pods(api)?, namespace, &pod, &port.to_string())
 }
 
-/// The pods of a slice that are ready, and their port of this name.
-fn ready(slice: &Object, port: &str) -> Vec<(String, u16)> {
-    let ports = slice.list_at(&["ports"]).iter().filter_map(Value::as_object);
-    let mut of_name = ports.filter(|one| one.str_at(&["name"]).unwrap_or_default() == port);
-    let number = of_name.find_map(|one| u16::try_from(one.int_at(&["port"])?).ok());
-    let Some(number) = number else { return Vec::new() };
-    let endpoints = slice.list_at(&["endpoints"]).iter().filter_map(Value::as_object);
-    let ready = endpoints.filter(|one| one.bool_at(&["conditions", "ready"]) != Some(false));
-    let pods = ready.filter(|one| one.str_at(&["targetRef", "kind"]) == Some("Pod"));
-    pods.filter_map(|one| Some((one.str_at(&["targetRef", "name"])?.to_owned(), number))).collect()
+fn pods(api: &ApiServer) -> Result<Arc<ServedKind>, Failure> {
+    api.kinds.current().find("", "v1", "pods").cloned().ok_or_else(no_such_resource)
+}
+
+/// A plain connection to a port of a pod, for the server itself.
+pub(super) async fn pod_stream(
+    api: &ApiServer,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<hyper::upgrade::Upgraded, Failure> {
+    let backend = of_pod(api, &*pods(api)?, namespace, name, &port.to_string())?;
+    reach(api, namespace, &backend).await
 }
 
 /// A connection to the port, given by the node.

@@ -44,11 +44,7 @@ pub(crate) async fn from_object(
     let generated = object.name().is_empty() && !generate_name(&object).is_empty();
     let mut tries = if generated { NAME_TRIES } else { 1 };
     loop {
-        let mut candidate = object.clone();
-        if generated {
-            draw_name(api, &mut candidate);
-        }
-        match attempt(api, request, options, candidate, fields).await {
+        match attempt(api, request, options, object.clone(), fields).await {
             Ok(Attempt::Done(found)) => return Ok(found),
             Ok(Attempt::Again) => {}
             Err(failure) => {
@@ -114,12 +110,12 @@ fn check_version_unset(object: &Object) -> Result<(), Failure> {
     ))
 }
 
-fn generate_name(object: &Object) -> &str {
+pub(crate) fn generate_name(object: &Object) -> &str {
     object.str_at(&["metadata", "generateName"]).unwrap_or_default()
 }
 
 /// Completes `generateName`; its base is cut so that the whole stays within 63 characters (R59).
-fn draw_name(api: &ApiServer, object: &mut Object) {
+pub(crate) fn draw_name(api: &ApiServer, object: &mut Object) {
     let base: String = generate_name(object).chars().take(58).collect();
     let name = format!("{base}{}", api.chance.suffix());
     object.map_mut("metadata").insert("name".into(), Value::String(name));

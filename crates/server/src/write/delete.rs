@@ -8,7 +8,7 @@ use tenure_machinery::kind::Dependents;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_world::{Record, Submission, World};
 
-use crate::admit::policy::{self, AdmissionAttributes};
+use crate::admit::policy::AdmissionAttributes;
 use crate::admit::{self, Operation};
 use crate::api::ApiServer;
 use crate::query::{FieldValidation, Query, check_dry_run};
@@ -30,6 +30,16 @@ pub enum RequestedPropagation {
     Background,
     /// They go first.
     Foreground,
+}
+
+impl RequestedPropagation {
+    fn as_str(self) -> &'static str {
+        match self {
+            RequestedPropagation::Orphan => "Orphan",
+            RequestedPropagation::Background => "Background",
+            RequestedPropagation::Foreground => "Foreground",
+        }
+    }
 }
 
 /// The options of a delete.
@@ -72,6 +82,34 @@ impl DeleteOptions {
             (options, None) => Ok(options),
             (_, Some(fault)) => Err(fault),
         }
+    }
+
+    /// As policies and webhooks see them.
+    pub(crate) fn to_object(&self) -> Object {
+        let mut object = Object::new();
+        object.insert("kind".into(), "DeleteOptions".into());
+        object.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+        if let Some(seconds) = self.grace_seconds {
+            object.insert("gracePeriodSeconds".into(), seconds.into());
+        }
+        for (member, wanted) in [("uid", &self.uid), ("resourceVersion", &self.version)] {
+            if let Some(wanted) = wanted {
+                object.map_mut("preconditions").insert(member.into(), wanted.as_str().into());
+            }
+        }
+        match self.propagation {
+            Some(_) if self.orphan_false => {
+                object.insert("orphanDependents".into(), false.into());
+            }
+            Some(propagation) => {
+                object.insert("propagationPolicy".into(), propagation.as_str().into());
+            }
+            None => {}
+        }
+        if self.dry_run {
+            object.insert("dryRun".into(), json!(["All"]));
+        }
+        object
     }
 
     /// The same, with what is wrong about values that can be read: whoever has to look at something else
@@ -284,14 +322,16 @@ pub(crate) async fn begin(
     // What the client asks for is looked at before anybody is asked about the object (R69).
     check_preconditions(request, options, record)?;
     admit::validate(api, &state, request, Operation::Delete, Some(&old), None)?;
+    let said = options.to_object();
     let subject = AdmissionAttributes {
         operation: Operation::Delete,
         old: Some(&old),
         new: None,
         dry_run: options.dry_run,
         kind: None,
+        options: Some(&said),
     };
-    policy::enforce(api, request, subject).await?;
+    admit::review(api, request, subject, None).await?;
     // Expressions may take long.
     request.permit.check(&api.world)?;
     carry_out(api, request, options, &state, record, old)

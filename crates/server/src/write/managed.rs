@@ -1,6 +1,6 @@
 //! Whose fields are whose: hands writes to the bookkeeping of crate `patch` (R92, R94, R98).
 
-use tenure_machinery::Object;
+use tenure_machinery::{Object, ObjectExt};
 use tenure_patch::TypeSchema;
 use tenure_patch::managed::{FieldManager, keep_times, update};
 use tenure_schema::facts;
@@ -53,6 +53,11 @@ pub(crate) fn record_unstored(
     let schema = TypeSchema::new(facts(), type_id);
     let writer = FieldManager { manager, api_version, subresource, now: &crate::clock::now() };
     update(&schema, None, object, &writer, &[&["status"]]);
+}
+
+/// Whether the managers of an object can be read; one without any can.
+pub(crate) fn is_readable(object: &Object) -> bool {
+    object.at(&["metadata", "managedFields"]).is_none_or(tenure_patch::managed::is_readable)
 }
 
 /// The fields that writes through an endpoint never own (R98).

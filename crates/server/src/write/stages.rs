@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   identify → default → restrict → opt in → keep the other half → own fields
-//!            → mutate → prepare → validate → warn → admit → allocate → settle
+//!            → mutate → name → prepare → validate → warn → admit → allocate → settle
 //! ```
 //!
 //! Every step sees the object as it stands, if there is one, and as it should become. From `mutate` on all
@@ -18,17 +18,17 @@ use tenure_machinery::kind::StatusMeta;
 use tenure_machinery::{Cx, Errors, Failure, Kind, Object, ObjectExt, meta};
 use tenure_world::{Record, World};
 
-use crate::admit::policy::{self, AdmissionAttributes};
+use crate::admit::policy::AdmissionAttributes;
 use crate::admit::{self, Operation};
 use crate::api::ApiServer;
 use crate::clock::now;
-use crate::query::WriteOptions;
+use crate::query::{WriteOptions, write_options};
 use crate::reference::ReferenceContext;
 use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
 use crate::write::commit::Extras;
 use crate::write::managed::ManagedFieldsMode;
-use crate::write::{decode, managed};
+use crate::write::{create, decode, managed};
 
 /// An object as it is stored.
 pub(crate) struct StoredObject<'a> {
@@ -77,6 +77,7 @@ pub(crate) async fn prepare(
     write.keep_other_half();
     write.own_fields(fields);
     write.mutate().await?;
+    write.name();
     write.prepare();
     write.validate().await?;
     // Whoever refuses the object from here on leaves its writer with what there is to say about it.
@@ -192,24 +193,89 @@ impl<'a> ObjectWrite<'a> {
             managed::record(&self.served, old, &mut self.new, &manager, cx.subresource, &cx.now);
         }
         decode::settle_empty(&self.served, &mut self.new);
-        if self.old.is_none() {
-            fill_system_metadata(&mut self.new, &self.served.kind, &self.cx);
-        }
     }
 
-    /// Admission changes the object as the cluster wants it, or refuses.
+    /// Admission changes the object as the cluster and its users want it, or refuses.
     async fn mutate(&mut self) -> Result<(), Failure> {
         self.state = match self.old {
             Some(_) => self.api.world.current(),
             None => admit::state_for_new(self.api, self.request, &self.new).await,
         };
-        let (old, new) = (self.old.as_ref(), &mut self.new);
-        let (state, extras) = (&self.state, &mut self.extras);
-        admit::mutate(self.api, state, self.request, self.operation, old, new, extras)?;
-        for repeated in meta::dedupe_owner_references(new) {
+        let (api, operation, state) = (self.api, self.operation, &self.state);
+        let (old, new, extras) = (self.old.as_ref(), &mut self.new, &mut self.extras);
+        admit::mutate(api, state, self.request, operation, old, new, extras)?;
+        if !api.admission.is_empty() {
+            self.mutate_dynamically().await?;
+        }
+        for repeated in meta::dedupe_owner_references(&mut self.new) {
             self.request.warn(repeated);
         }
         Ok(())
+    }
+
+    /// Policies and webhooks change the object, and the cluster once more what they left.
+    async fn mutate_dynamically(&mut self) -> Result<(), Failure> {
+        let (api, operation) = (self.api, self.operation);
+        let said = self.said();
+        let managers = self.new.at(&["metadata", "managedFields"]).cloned();
+        let changed = {
+            let (old, state, extras) = (self.old.as_ref(), &self.state, &mut self.extras);
+            let dry_run = self.options.dry_run;
+            let options = Some(&said);
+            let subject =
+                AdmissionAttributes { operation, old, new: None, dry_run, kind: None, options };
+            let settle = |request: &mut ResourceRequest, new: &mut Object| {
+                // Nobody moves an object into a namespace that its writer did not name.
+                decode::settle_namespace(request, new)?;
+                *extras = Extras::default();
+                admit::mutate(api, state, request, operation, old, new, extras)
+            };
+            admit::mutate_dynamically(api, self.request, subject, Some(&mut self.new), settle)
+                .await?
+        };
+        if changed {
+            // Whoever changes an object changes nothing that only the server sets.
+            self.identify();
+            decode::settle_namespace(self.request, &mut self.new)?;
+            self.opt_in();
+            self.keep_other_half();
+            self.keep_managers(managers);
+        }
+        Ok(())
+    }
+
+    /// Whose fields are whose is not for others to say in a way that nobody can read.
+    fn keep_managers(&mut self, managers: Option<Value>) {
+        if managed::is_readable(&self.new) {
+            return;
+        }
+        self.request.warn(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an \
+             outdated mutating admission controller; please fix your requests",
+        );
+        let metadata = self.new.map_mut("metadata");
+        match managers {
+            Some(managers) => metadata.insert("managedFields".into(), managers),
+            None => metadata.remove("managedFields"),
+        };
+    }
+
+    /// The options of the request, as policies and webhooks see them.
+    fn said(&self) -> Object {
+        let kind =
+            if self.operation == Operation::Create { "CreateOptions" } else { "UpdateOptions" };
+        write_options(&self.request.query, kind, self.options.dry_run)
+    }
+
+    /// What only the server sets, and a name where there is only the beginning of one (R56–R59).
+    fn name(&mut self) {
+        if self.old.is_some() {
+            return;
+        }
+        if self.new.name().is_empty() && !create::generate_name(&self.new).is_empty() {
+            create::draw_name(self.api, &mut self.new);
+        }
+        fill_system_metadata(&mut self.new, &self.served.kind, &self.cx);
     }
 
     /// What the kind sets by itself.
@@ -281,9 +347,12 @@ impl<'a> ObjectWrite<'a> {
         let (api, operation) = (self.api, self.operation);
         let (old, new) = (self.old.as_ref(), Some(&self.new));
         admit::validate(api, &self.state, self.request, operation, old, new)?;
-        let dry_run = self.options.dry_run;
-        let subject = AdmissionAttributes { operation, old, new, dry_run, kind: None };
-        policy::enforce(api, self.request, subject).await?;
+        if !api.admission.is_empty() {
+            let said = self.said();
+            let (dry_run, options) = (self.options.dry_run, Some(&said));
+            let subject = AdmissionAttributes { operation, old, new, dry_run, kind: None, options };
+            admit::enforce(api, self.request, subject).await?;
+        }
         if let Some(old) = old {
             admit::judge_existing_pods(api, &self.state, self.request, old, &self.new).await?;
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::RetentionOptions;
-use tenure_server::admit::{AdmissionPolicies, OwnerChecks};
+use tenure_server::admit::{DynamicAdmission, OwnerChecks};
 use tenure_server::reference::{self, ReferenceOptions};
 use tenure_server::rules::SchemaRuleEngine;
 use tenure_server::{
@@ -24,7 +24,7 @@ use tenure_world::{Change, LockStep, World, WorldHandle, WorldOptions};
 use tokio::sync::watch;
 
 /// The longest a test waits for something that should happen at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -93,7 +93,7 @@ pub struct House {
     pub world: WorldHandle,
     kinds: Arc<ServedKinds>,
     access: Arc<AuthorizerChain>,
-    policies: Arc<AdmissionPolicies>,
+    admission: Arc<DynamicAdmission>,
     stop: watch::Sender<bool>,
 }
 
@@ -198,7 +198,7 @@ impl House {
     /// Another server over the same world, with other features of the downward API.
     pub fn twin(&self, downward: Downward) -> House {
         let (stop, stopping) = watch::channel(false);
-        let api = Arc::new(ApiServer::new(ApiConfig {
+        let api = ApiServer::new(ApiConfig {
             world: self.world.clone(),
             kinds: Arc::clone(&self.kinds),
             access: Arc::clone(&self.access),
@@ -211,12 +211,12 @@ impl House {
             collects_garbage: false,
             retention: RetentionOptions::default(),
             downward,
-            policies: Arc::clone(&self.policies),
+            admission: Arc::clone(&self.admission),
             limits: ServerLimits::default(),
-        }));
+        });
         let (kinds, access) = (Arc::clone(&self.kinds), Arc::clone(&self.access));
-        let policies = Arc::clone(&self.policies);
-        House { api, world: self.world.clone(), kinds, access, policies, stop }
+        let admission = Arc::clone(&self.admission);
+        House { api, world: self.world.clone(), kinds, access, admission, stop }
     }
 
     async fn built(plan: Plan) -> House {
@@ -236,12 +236,13 @@ impl House {
         let kinds = Arc::new(ServedKinds::new(Some(Arc::new(SchemaRuleEngine))));
         let access = Arc::new(AuthorizerChain::new(references));
         let layout = Arc::clone(&kinds);
-        let policies = Arc::new(AdmissionPolicies::default());
+        let admission = Arc::new(DynamicAdmission::default());
         let mut referring = access.reference_feed(&kinds);
         if lags {
             referring = Box::new(Late { index: referring, held: Vec::new() });
         }
-        let indexes = vec![kinds.feed(), access.feed(), referring, policies.feed()];
+        let mut indexes = vec![kinds.feed(), access.feed(), referring];
+        indexes.extend(admission.feeds());
         let options = WorldOptions {
             layout,
             indexes,
@@ -252,7 +253,7 @@ impl House {
         };
         let world = tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap();
         let (stop, stopping) = watch::channel(false);
-        let api = Arc::new(ApiServer::new(ApiConfig {
+        let api = ApiServer::new(ApiConfig {
             world: world.clone(),
             kinds: Arc::clone(&kinds),
             access: Arc::clone(&access),
@@ -265,13 +266,13 @@ impl House {
             collects_garbage,
             retention,
             downward: Downward::default(),
-            policies: Arc::clone(&policies),
+            admission: Arc::clone(&admission),
             limits,
-        }));
+        });
         Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
         tokio::spawn(reference::run(Arc::clone(&api)));
         crate::controllers::start(&api, stop.subscribe());
-        House { api, world, kinds, access, policies, stop }
+        House { api, world, kinds, access, admission, stop }
     }
 
     /// Asks the server to end, as its host would.

@@ -67,3 +67,4 @@ mod update;
 mod volumes;
 mod watch;
 mod watch_cut;
+mod webhooks;

@@ -165,7 +165,7 @@ fn r143_another_uid_than_the_accounts_is_a_conflict() {
     let mut body = request(json!({}));
     body["metadata"]["uid"] = "a-0".into();
     let failure = grant(&body, &account(), None, None, ISSUING).unwrap_err();
-    assert_eq!((failure.code, failure.reason), (409, "Conflict"));
+    assert_eq!((failure.code, &*failure.reason), (409, "Conflict"));
     assert_eq!(
         failure.message,
         "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"s\": the UID in the \
@@ -201,7 +201,7 @@ fn r143_a_token_is_bound_to_a_pod_that_uses_the_account() {
     let mut other = pod();
     other["spec"]["serviceAccountName"] = "else".into();
     let failure = ask(spec.clone(), Some(other)).unwrap_err();
-    assert_eq!((failure.code, failure.reason), (400, "BadRequest"));
+    assert_eq!((failure.code, &*failure.reason), (400, "BadRequest"));
 
     let failure = ask(spec, None).unwrap_err();
     assert_eq!((failure.code, &*failure.message), (404, "pods \"web\" not found"));
@@ -248,7 +248,7 @@ fn r143_another_uid_than_the_bound_objects_is_a_conflict() {
         "boundObjectRef": { "apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "p-0" }
     });
     let failure = ask(spec, Some(pod())).unwrap_err();
-    assert_eq!((failure.code, failure.reason), (409, "Conflict"));
+    assert_eq!((failure.code, &*failure.reason), (409, "Conflict"));
     assert!(failure.message.starts_with("Operation cannot be fulfilled on Pod \"web\": the UID"));
     assert!(failure.message.contains("(p-0)"));
 }

@@ -24,23 +24,23 @@ pub(super) const AUTHORIZER: &str = "authorizer";
 pub(super) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
 /// A policy, ready to run.
-pub(super) struct CompiledPolicy {
+pub(in crate::admit) struct CompiledPolicy {
     pub(super) name: String,
     /// Whether a policy that fails is passed over.
     pub(super) ignores_failures: bool,
     pub(super) matching: Matching,
     /// The version and kind of its parameters.
     pub(super) param_kind: Option<(String, String)>,
-    pub(super) conditions: Vec<Expression>,
+    pub(in crate::admit) conditions: Vec<Expression>,
     pub(super) variables: Vec<PolicyVariable>,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<(String, Expression)>,
     /// Why it cannot run; a policy that is refused when it is written never gets here.
-    pub(super) fault: Option<String>,
+    pub(in crate::admit) fault: Option<String>,
 }
 
 /// An expression and what it needs.
-pub(super) struct Expression {
+pub(in crate::admit) struct Expression {
     pub(super) text: String,
     pub(super) program: Program,
     /// The variables it names, by place.
@@ -85,6 +85,23 @@ pub(super) fn webhook_faults(webhook: &Object) -> Vec<ExpressionError> {
 }
 
 impl CompiledPolicy {
+    /// The conditions of a webhook, as a policy that has nothing else.
+    pub(in crate::admit) fn of_webhook(webhook: &Object) -> CompiledPolicy {
+        let mut compiler = Compiler { env: env(false), names: Vec::new(), faults: Vec::new() };
+        let conditions = compiler.all(webhook, CONDITIONS, "expression", ResultType::Truth);
+        CompiledPolicy {
+            name: text(webhook, "name").to_owned(),
+            ignores_failures: text(webhook, "failurePolicy") == "Ignore",
+            matching: Matching::default(),
+            param_kind: None,
+            conditions,
+            variables: Vec::new(),
+            validations: Vec::new(),
+            annotations: Vec::new(),
+            fault: compiler.faults.into_iter().next().map(|fault| fault.why),
+        }
+    }
+
     pub(super) fn new(object: &Object) -> CompiledPolicy {
         let (mut policy, faults) = Compiler::run(object);
         policy.fault = faults.into_iter().next().map(|fault| fault.why);

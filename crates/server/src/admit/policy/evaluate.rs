@@ -26,20 +26,20 @@ const HASTY_CHECKS_MAX: u64 = 6;
 
 /// What expressions see.
 #[derive(Clone, Copy)]
-pub(super) struct EvaluationContext<'a> {
-    pub(super) new: Option<&'a Object>,
-    pub(super) old: Option<&'a Object>,
-    pub(super) request: &'a Object,
-    pub(super) namespace: Option<&'a Object>,
-    pub(super) params: Option<&'a Object>,
-    pub(super) rights: AuthorizerContext<'a>,
+pub(in crate::admit) struct EvaluationContext<'a> {
+    pub(in crate::admit) new: Option<&'a Object>,
+    pub(in crate::admit) old: Option<&'a Object>,
+    pub(in crate::admit) request: &'a Object,
+    pub(in crate::admit) namespace: Option<&'a Object>,
+    pub(in crate::admit) params: Option<&'a Object>,
+    pub(in crate::admit) rights: AuthorizerContext<'a>,
 }
 
 /// Who answers what the user may do, and what the request is about.
 #[derive(Clone, Copy)]
-pub(super) struct AuthorizerContext<'a> {
-    pub(super) authorizer: &'a dyn Authorize,
-    pub(super) request: &'a Arc<AccessCheck>,
+pub(in crate::admit) struct AuthorizerContext<'a> {
+    pub(in crate::admit) authorizer: &'a dyn Authorize,
+    pub(in crate::admit) request: &'a Arc<AccessCheck>,
 }
 
 /// What a policy has to say against a request.
@@ -62,11 +62,11 @@ pub(super) struct Denial {
 }
 
 /// The run would take long: do it again with time.
-pub(super) struct BudgetExceeded;
+pub(in crate::admit) struct BudgetExceeded;
 
 /// How much time there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum EvaluationMode {
+pub(in crate::admit) enum EvaluationMode {
     Hasty,
     WithTime,
 }
@@ -127,6 +127,19 @@ pub(super) fn evaluate(
         }
     }
     Ok(verdict)
+}
+
+/// Whether the conditions of a policy let it look at the request; or why that cannot be said.
+pub(in crate::admit) fn conditions_hold(
+    policy: &CompiledPolicy,
+    seen: EvaluationContext<'_>,
+    pace: EvaluationMode,
+) -> Result<Result<bool, String>, BudgetExceeded> {
+    match &policy.fault {
+        Some(_) if policy.ignores_failures => Ok(Ok(false)),
+        Some(fault) => Ok(Err(fault.clone())),
+        None => PolicyEvaluation::new(policy, seen, pace).conditions(),
+    }
 }
 
 impl Denial {

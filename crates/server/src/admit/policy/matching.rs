@@ -7,8 +7,10 @@ use tenure_machinery::{Object, ObjectExt};
 
 /// What a policy or a binding is about; without anything said, everything.
 #[derive(Default)]
-pub(super) struct Matching {
+pub(in crate::admit) struct Matching {
     rules: Vec<MatchRule>,
+    /// Whether no rules mean every request, as for policies and bindings, or none, as for webhooks.
+    rules_required: bool,
     excluded: Vec<MatchRule>,
     namespaces: LabelSelector,
     objects: LabelSelector,
@@ -34,17 +36,17 @@ enum RuleScope {
 
 /// A resource under one group and version.
 #[derive(Clone, Copy)]
-pub(super) struct GroupVersionResource<'a> {
+pub(in crate::admit) struct GroupVersionResource<'a> {
     pub(super) group: &'a str,
     pub(super) version: &'a str,
     pub(super) resource: &'a str,
 }
 
 /// Looks up a label by its key.
-pub(super) type Labels<'a, 'l> = &'a dyn Fn(&str) -> Option<&'l str>;
+pub(in crate::admit) type Labels<'a, 'l> = &'a dyn Fn(&str) -> Option<&'l str>;
 
 /// What rules and selectors look at.
-pub(super) struct MatchContext<'a> {
+pub(in crate::admit) struct MatchContext<'a> {
     pub(super) operation: &'a str,
     /// The resource as it was asked for, and the others it is served as.
     pub(super) places: &'a [GroupVersionResource<'a>],
@@ -56,12 +58,13 @@ pub(super) struct MatchContext<'a> {
 }
 
 impl Matching {
-    pub(super) fn new(said: Option<&Object>) -> Matching {
+    pub(in crate::admit) fn new(said: Option<&Object>) -> Matching {
         let Some(said) = said else { return Matching::default() };
         let rules =
             |list: &str| objects(said, list).map(|(_, rule)| MatchRule::new(rule)).collect();
         Matching {
             rules: rules("resourceRules"),
+            rules_required: false,
             excluded: rules("excludeResourceRules"),
             namespaces: selector(said.map_at(&["namespaceSelector"])),
             objects: selector(said.map_at(&["objectSelector"])),
@@ -69,9 +72,34 @@ impl Matching {
         }
     }
 
+    /// What a webhook is about.
+    pub(in crate::admit) fn of_webhook(webhook: &Object) -> Matching {
+        Matching {
+            rules: objects(webhook, "rules").map(|(_, rule)| MatchRule::new(rule)).collect(),
+            rules_required: true,
+            excluded: Vec::new(),
+            ..Matching::new(Some(webhook))
+        }
+    }
+
+    /// Whether some rule names the operation and the resource, whatever its group and version: a quick
+    /// look before the request is taken apart.
+    pub(in crate::admit) fn may_concern(
+        &self,
+        operation: &str,
+        resource: &str,
+        subresource: &str,
+    ) -> bool {
+        (self.rules.is_empty() && !self.rules_required)
+            || self.rules.iter().any(|rule| {
+                lists(&rule.operations, operation)
+                    && rule.resources.iter().any(|one| is_resource(one, resource, subresource))
+            })
+    }
+
     /// Which of the places of a request this is about. `label` looks up labels of the namespace; there
     /// are none for what lives in none.
-    pub(super) fn place<'l>(
+    pub(in crate::admit) fn place<'l>(
         &self,
         asked: &MatchContext<'_>,
         label: Option<Labels<'_, 'l>>,
@@ -80,7 +108,10 @@ impl Matching {
         if !here || !self.fits(asked) || self.first(&self.excluded, asked).is_some() {
             return None;
         }
-        if self.rules.is_empty() { Some(0) } else { self.first(&self.rules, asked) }
+        match self.rules.is_empty() {
+            true => (!self.rules_required).then_some(0),
+            false => self.first(&self.rules, asked),
+        }
     }
 
     /// Whether the labels of the object fit, as they are or as they were.
@@ -121,7 +152,6 @@ impl MatchRule {
     }
 
     fn matches(&self, asked: &MatchContext<'_>, place: GroupVersionResource<'_>) -> bool {
-        let lists = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
         let scope = if asked.namespaced { RuleScope::Namespaced } else { RuleScope::Cluster };
         (self.scope == RuleScope::All || self.scope == scope)
             && lists(&self.operations, asked.operation)
@@ -132,6 +162,11 @@ impl MatchRule {
     }
 }
 
+/// Whether a list names a word, or all of them.
+fn lists(list: &[String], word: &str) -> bool {
+    list.iter().any(|one| one == "*" || one == word)
+}
+
 /// Whether `pods`, `pods/status`, `*` or `*/scale` names a resource.
 fn is_resource(written: &str, resource: &str, subresource: &str) -> bool {
     let (first, second) = written.split_once('/').unwrap_or((written, ""));
@@ -139,7 +174,7 @@ fn is_resource(written: &str, resource: &str, subresource: &str) -> bool {
 }
 
 /// A selector as it stands in an object; none selects everything.
-pub(super) fn selector(said: Option<&Object>) -> LabelSelector {
+pub(in crate::admit) fn selector(said: Option<&Object>) -> LabelSelector {
     let Some(said) = said else { return LabelSelector::default() };
     let labels = said.map_at(&["matchLabels"]).into_iter().flatten();
     let equal = labels.map(|(key, value)| LabelRequirement {

@@ -9,11 +9,11 @@
 
 mod authorize;
 mod check;
-mod compile;
-mod evaluate;
-mod matching;
+pub(in crate::admit) mod compile;
+pub(in crate::admit) mod evaluate;
+pub(in crate::admit) mod matching;
 mod proxied;
-mod subject;
+pub(in crate::admit) mod subject;
 
 use std::sync::{Arc, OnceLock};
 
@@ -47,7 +47,7 @@ const FAILURES_MAX: usize = 50;
 
 /// The policies that are bound, as they are now.
 #[derive(Default)]
-pub struct AdmissionPolicies {
+pub(crate) struct AdmissionPolicies {
     current: ArcSwap<Vec<Arc<BoundPolicy>>>,
 }
 
@@ -59,18 +59,23 @@ struct BoundPolicy {
 
 /// A stored object, and what is made of it when it is first needed: the thread that commits must not
 /// wait for a compiler.
-struct LazyRecord<T> {
+pub(in crate::admit) struct LazyRecord<T> {
     record: Arc<Record>,
     made: OnceLock<T>,
 }
 
 impl<T> LazyRecord<T> {
-    fn new(record: &Arc<Record>) -> LazyRecord<T> {
+    pub(in crate::admit) fn new(record: &Arc<Record>) -> LazyRecord<T> {
         LazyRecord { record: Arc::clone(record), made: OnceLock::new() }
     }
 
-    fn get(&self, make: impl FnOnce(&Object) -> T) -> &T {
+    pub(in crate::admit) fn get(&self, make: impl FnOnce(&Object) -> T) -> &T {
         self.made.get_or_init(|| make(&read(&self.record)))
+    }
+
+    /// Whether it was made of this very state of the object.
+    pub(in crate::admit) fn is_of(&self, record: &Record) -> bool {
+        self.record.revision() == record.revision() && self.record.key() == record.key()
     }
 }
 
@@ -115,7 +120,7 @@ impl CompiledBinding {
 impl AdmissionPolicies {
     /// The index that must be handed to the world.
     #[must_use]
-    pub fn feed(self: &Arc<AdmissionPolicies>) -> Box<dyn LockStep> {
+    pub(crate) fn feed(self: &Arc<AdmissionPolicies>) -> Box<dyn LockStep> {
         Box::new(PolicyUpdater { policies: Arc::clone(self) })
     }
 
@@ -150,14 +155,11 @@ impl BoundPolicy {
         policy: &Arc<Record>,
         bindings: &[&Arc<Record>],
     ) -> Arc<BoundPolicy> {
-        let same = |record: &Arc<Record>, other: &Arc<Record>| {
-            record.revision() == other.revision() && record.key() == other.key()
-        };
         let unchanged = |bound: &&Arc<BoundPolicy>| {
-            let own = bound.bindings.iter().map(|binding| &binding.record);
-            same(&bound.policy.record, policy)
-                && own.clone().count() == bindings.len()
-                && own.zip(bindings).all(|(own, other)| same(own, other))
+            let own = bound.bindings.iter();
+            bound.policy.is_of(policy)
+                && own.len() == bindings.len()
+                && own.zip(bindings).all(|(own, other)| own.is_of(other))
         };
         known.iter().find(unchanged).cloned().unwrap_or_else(|| {
             let bindings = bindings.iter().map(|record| Arc::new(LazyRecord::new(record)));
@@ -201,7 +203,7 @@ pub(crate) async fn enforce(
     request: &mut ResourceRequest,
     subject: AdmissionAttributes<'_>,
 ) -> Result<(), Failure> {
-    if api.policies.is_empty() {
+    if api.admission.policies.is_empty() {
         return Ok(());
     }
     let told = match judge(api, request, &subject, EvaluationMode::Hasty) {
@@ -220,7 +222,7 @@ pub(crate) fn enforce_now(
     request: &mut ResourceRequest,
     subject: AdmissionAttributes<'_>,
 ) -> Result<(), Failure> {
-    if api.policies.is_empty() {
+    if api.admission.policies.is_empty() {
         return Ok(());
     }
     let told = judge(api, request, &subject, EvaluationMode::WithTime).map_err(unfinished)?;
@@ -294,7 +296,7 @@ fn cases(api: &ApiServer, asked: &AdmissionRequest<'_>) -> Vec<Case> {
     let state = api.world.current();
     let registry = api.kinds.current();
     let mut cases = Vec::new();
-    for bound in api.policies.current.load().iter() {
+    for bound in api.admission.policies.current.load().iter() {
         let policy = bound.policy.get(CompiledPolicy::new);
         let Some(place) = asked.place(&policy.matching) else { continue };
         for source in &bound.bindings {
@@ -435,7 +437,7 @@ impl PolicyOutcome {
             policy.name, binding.name
         );
         let mut failure = asked.forbidden(&message);
-        failure.reason = reason;
+        failure.reason = reason.into();
         failure.code = code;
         let details = failure.details.as_deref().cloned().unwrap_or_default();
         let cause = StatusCause { reason: String::new(), message, field: String::new() };

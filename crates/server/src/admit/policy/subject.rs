@@ -48,10 +48,12 @@ pub(crate) struct AdmissionAttributes<'a> {
     pub(crate) dry_run: bool,
     /// The kind of the object where it is not that of the resource.
     pub(crate) kind: Option<Name>,
+    /// The options of the request, as an object; without them only their kind is known.
+    pub(crate) options: Option<&'a Object>,
 }
 
 /// A request, understood.
-pub(super) struct AdmissionRequest<'a> {
+pub(in crate::admit) struct AdmissionRequest<'a> {
     operation: Operation,
     /// The kind as it was asked for, and the others that show the same objects.
     served: Vec<Arc<ServedKind>>,
@@ -67,6 +69,7 @@ pub(super) struct AdmissionRequest<'a> {
     user: Value,
     authorizer: Authorizer,
     dry_run: bool,
+    options: Option<Cow<'a, Object>>,
 }
 
 /// Answers what the user of a request, or an account, may do.
@@ -98,7 +101,7 @@ impl Authorize for Authorizer {
 }
 
 impl<'a> AdmissionRequest<'a> {
-    pub(super) fn new(
+    pub(in crate::admit) fn new(
         api: &ApiServer,
         request: &'a ResourceRequest,
         subject: &AdmissionAttributes<'a>,
@@ -131,11 +134,12 @@ impl<'a> AdmissionRequest<'a> {
             }),
             authorizer: Authorizer { access: Arc::clone(&api.access), user: Arc::clone(user) },
             dry_run: subject.dry_run,
+            options: subject.options.map(Cow::Borrowed),
         }
     }
 
     /// The same with nothing borrowed, to be taken to another thread.
-    pub(super) fn into_owned(self) -> AdmissionRequest<'static> {
+    pub(in crate::admit) fn into_owned(self) -> AdmissionRequest<'static> {
         let object =
             |object: Option<Cow<'a, Object>>| object.map(|object| Cow::Owned(object.into_owned()));
         AdmissionRequest {
@@ -152,16 +156,17 @@ impl<'a> AdmissionRequest<'a> {
             user: self.user,
             authorizer: self.authorizer,
             dry_run: self.dry_run,
+            options: object(self.options),
         }
     }
 
     /// Where the object lives; empty for those that live nowhere.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::admit) fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// Whether no policy is asked.
-    pub(super) fn is_exempt(&self) -> bool {
+    pub(in crate::admit) fn is_exempt(&self) -> bool {
         self.served.first().is_none_or(|served| {
             let kind = &served.kind;
             kind.group == "admissionregistration.k8s.io" && EXEMPT.contains(&kind.kind.as_ref())
@@ -169,11 +174,11 @@ impl<'a> AdmissionRequest<'a> {
     }
 
     /// Under which of its names the request is one that a policy or binding is about.
-    pub(super) fn place(&self, matching: &Matching) -> Option<usize> {
+    pub(in crate::admit) fn place(&self, matching: &Matching) -> Option<usize> {
         let places: Vec<GroupVersionResource<'_>> =
             self.served.iter().map(|served| place(served)).collect();
         let question = MatchContext {
-            operation: self.verb(),
+            operation: self.operation.verb(),
             places: &places,
             subresource: &self.subresource,
             name: &self.name,
@@ -197,17 +202,8 @@ impl<'a> AdmissionRequest<'a> {
         kind.is_some_and(|kind| kind.group.is_empty() && kind.kind == "Namespace")
     }
 
-    fn verb(&self) -> &'static str {
-        match self.operation {
-            Operation::Create => "CREATE",
-            Operation::Update => "UPDATE",
-            Operation::Delete => "DELETE",
-            Operation::Connect => "CONNECT",
-        }
-    }
-
     /// What expressions see when the resource goes by one of its names.
-    pub(super) fn at(&self, place: usize) -> LookedAt<'_> {
+    pub(in crate::admit) fn at(&self, place: usize) -> LookedAt<'_> {
         LookedAt {
             new: self.form(self.new.as_deref(), place),
             old: self.form(self.old.as_deref(), place),
@@ -230,19 +226,7 @@ impl<'a> AdmissionRequest<'a> {
         if place == 0 || self.kind.is_some() {
             return Some(Cow::Borrowed(object));
         }
-        let mut object = object.clone();
-        if let Some(view) = from.view {
-            view.store(&mut object);
-        }
-        if let Some(view) = to.view {
-            view.show(&mut object);
-        }
-        object.insert("kind".into(), to.kind.kind.as_ref().into());
-        object.insert("apiVersion".into(), to.api_version.as_str().into());
-        if let Some(custom) = &to.custom {
-            custom.convert(&mut object);
-        }
-        Some(Cow::Owned(object))
+        Some(Cow::Owned(convert(object.clone(), from, to)))
     }
 
     /// What the request is about, to ask what else may be done to it.
@@ -278,21 +262,23 @@ impl<'a> AdmissionRequest<'a> {
         };
         let (asked, seen) = (self.served.first(), self.served.get(place));
         let namespace = if self.is_namespace() { &self.name } else { &self.namespace };
-        let options = match self.operation {
-            Operation::Create => Some("CreateOptions"),
-            Operation::Update => Some("UpdateOptions"),
-            Operation::Delete => Some("DeleteOptions"),
-            Operation::Connect => None,
+        let options = match (&self.options, self.operation) {
+            (Some(options), _) => Some(Value::Object(options.clone().into_owned())),
+            (None, Operation::Create) => Some(write_options("CreateOptions")),
+            (None, Operation::Update) => Some(write_options("UpdateOptions")),
+            (None, Operation::Delete) => Some(write_options("DeleteOptions")),
+            (None, Operation::Connect) => None,
         };
         let mut request = json!({
             "kind": kind(seen), "resource": resource(seen),
             "requestKind": kind(asked), "requestResource": resource(asked),
-            "name": self.name, "operation": self.verb(), "userInfo": self.user,
+            "operation": self.operation.verb(), "userInfo": self.user,
             "dryRun": self.dry_run,
         });
         for (member, text) in [
             ("subResource", &self.subresource),
             ("requestSubResource", &self.subresource),
+            ("name", &self.name),
             ("namespace", namespace),
         ] {
             if let Some(request) = request.as_object_mut().filter(|_| !text.is_empty()) {
@@ -300,19 +286,47 @@ impl<'a> AdmissionRequest<'a> {
             }
         }
         let Value::Object(mut request) = request else { return Object::new() };
-        if let Some(kind) = options {
-            let options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
-            request.insert("options".to_owned(), options);
-        }
+        request.extend(options.map(|options| ("options".to_owned(), options)));
         request
     }
 
+    /// The kind under which an object is shown at a place.
+    pub(in crate::admit) fn served(&self, place: usize) -> Option<&Arc<ServedKind>> {
+        self.served.get(place)
+    }
+
+    /// Whether nothing is stored.
+    pub(in crate::admit) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// What a client is told whose request is refused.
-    pub(super) fn forbidden(&self, why: &str) -> Failure {
+    pub(in crate::admit) fn forbidden(&self, why: &str) -> Failure {
         let kind = self.served.first().map(|served| &served.kind);
         let (group, plural) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.plural));
         Failure::forbidden(group, plural, &self.name, why)
     }
+}
+
+/// Options that say nothing.
+fn write_options(kind: &str) -> Value {
+    json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"})
+}
+
+/// An object of one kind in the form of another that shows the same objects.
+pub(in crate::admit) fn convert(mut object: Object, from: &ServedKind, to: &ServedKind) -> Object {
+    if let Some(view) = from.view {
+        view.store(&mut object);
+    }
+    if let Some(view) = to.view {
+        view.show(&mut object);
+    }
+    object.insert("kind".into(), to.kind.kind.as_ref().into());
+    object.insert("apiVersion".into(), to.api_version.as_str().into());
+    if let Some(custom) = &to.custom {
+        custom.convert(&mut object);
+    }
+    object
 }
 
 /// The kind as it was asked for, and the others that show the same objects.
@@ -334,7 +348,7 @@ fn place(served: &ServedKind) -> GroupVersionResource<'_> {
 }
 
 /// What expressions see, kept while they run.
-pub(super) struct LookedAt<'a> {
+pub(in crate::admit) struct LookedAt<'a> {
     new: Option<Cow<'a, Object>>,
     old: Option<Cow<'a, Object>>,
     request: Object,
@@ -344,7 +358,7 @@ pub(super) struct LookedAt<'a> {
 }
 
 impl LookedAt<'_> {
-    pub(super) fn seen(&self) -> EvaluationContext<'_> {
+    pub(in crate::admit) fn seen(&self) -> EvaluationContext<'_> {
         EvaluationContext {
             new: self.new.as_deref(),
             old: self.old.as_deref(),

@@ -1,0 +1,113 @@
+//! What users have to say about writes: policies and webhooks, in the order in which they are asked (R161).
+//!
+//! ```text
+//!   mutate   webhooks that change ──► once more, when one of them changed something
+//!   enforce  policies that refuse ──► webhooks that refuse
+//! ```
+
+use std::sync::{Arc, Weak};
+
+use tenure_machinery::{Failure, Object};
+use tenure_outbound::Connect;
+use tenure_world::LockStep;
+
+use super::policy::{self, AdmissionAttributes, AdmissionPolicies};
+use super::webhook::{self, AdmissionWebhooks, Reinvocation};
+use crate::api::ApiServer;
+use crate::connect::ServiceConnect;
+use crate::request::ResourceRequest;
+
+/// What users have to say about writes, fed by the world.
+pub struct DynamicAdmission {
+    pub(crate) policies: Arc<AdmissionPolicies>,
+    pub(crate) webhooks: Arc<AdmissionWebhooks>,
+    services: Arc<ServiceConnect>,
+}
+
+impl Default for DynamicAdmission {
+    fn default() -> DynamicAdmission {
+        let services = Arc::new(ServiceConnect::default());
+        let connect: Arc<dyn Connect> = Arc::clone(&services) as Arc<dyn Connect>;
+        DynamicAdmission {
+            policies: Arc::default(),
+            webhooks: Arc::new(AdmissionWebhooks::new(connect)),
+            services,
+        }
+    }
+}
+
+impl DynamicAdmission {
+    /// The indexes that must be handed to the world.
+    #[must_use]
+    pub fn feeds(&self) -> [Box<dyn LockStep>; 2] {
+        [self.policies.feed(), self.webhooks.feed()]
+    }
+
+    /// Looks Services up in this server from now on.
+    pub(crate) fn serve(&self, api: Weak<ApiServer>) {
+        self.services.serve(api);
+    }
+
+    /// Whether there is nobody to be asked, so that nobody has to look further.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.policies.is_empty() && self.webhooks.is_empty()
+    }
+}
+
+/// Asks those that change what is written; `object` is what is written, if the operation has such a thing.
+/// Whether it was changed.
+///
+/// `settle` is what the cluster itself does to the object; it is done once more when somebody changed it.
+pub(crate) async fn mutate(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+    subject: AdmissionAttributes<'_>,
+    mut object: Option<&mut Object>,
+    settle: impl FnOnce(&mut ResourceRequest, &mut Object) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    if api.admission.webhooks.is_empty() {
+        return Ok(false);
+    }
+    let mut rounds = Reinvocation::default();
+    webhook::mutate(api, request, subject, object.as_deref_mut(), &mut rounds).await?;
+    if let Some(object) = object.filter(|_| rounds.is_needed()) {
+        settle(request, object)?;
+        webhook::mutate(api, request, subject, Some(object), &mut rounds).await?;
+    }
+    Ok(rounds.is_needed())
+}
+
+/// Asks both about something that is not stored as it is sent: a removal, a connection, what is posted to
+/// an object.
+///
+/// # Errors
+/// As [`enforce`].
+pub(crate) async fn review(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+    subject: AdmissionAttributes<'_>,
+    mut object: Option<&mut Object>,
+) -> Result<(), Failure> {
+    if api.admission.is_empty() {
+        return Ok(());
+    }
+    let settle = |_: &mut ResourceRequest, _: &mut Object| Ok(());
+    mutate(api, request, subject, object.as_deref_mut(), settle).await?;
+    enforce(api, request, AdmissionAttributes { new: object.as_deref(), ..subject }).await
+}
+
+/// Asks those that refuse.
+///
+/// # Errors
+/// In the words of whoever refuses, or why they could not be asked.
+pub(crate) async fn enforce(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+    subject: AdmissionAttributes<'_>,
+) -> Result<(), Failure> {
+    policy::enforce(api, request, subject).await?;
+    match api.admission.webhooks.is_empty() {
+        true => Ok(()),
+        false => webhook::validate(api, request, subject).await,
+    }
+}

@@ -1,0 +1,227 @@
+//! One call of a webhook: whether it is asked at all, the request, and what came of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Request, StatusCode};
+use serde_json::Value;
+use tenure_machinery::{Failure, Object};
+use tenure_outbound::{CallError, full};
+
+use super::compiled::Webhook;
+use super::metrics::CallResult;
+use super::review::{self, Answer};
+use crate::admit::policy::AdmissionAttributes;
+use crate::admit::policy::evaluate::{EvaluationMode, conditions_hold};
+use crate::admit::policy::subject::AdmissionRequest;
+use crate::api::ApiServer;
+use crate::fair;
+use crate::registry::ServedKind;
+use crate::request::ResourceRequest;
+
+/// The longest answer that is read: a patch may carry a whole object, in base64.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The longest text of somebody else's that is shown.
+const SHOWN_BYTES_MAX: usize = 512;
+
+/// A webhook that is to be asked, with what it is asked.
+pub(super) struct WebhookCall {
+    uid: String,
+    body: Result<Bytes, Failure>,
+    mutating: bool,
+    operation: &'static str,
+    /// What the webhook sees, and under which kind; needed to apply its patch.
+    pub(super) seen: Option<(Object, Arc<ServedKind>)>,
+    /// The kind of the request itself.
+    pub(super) requested: Arc<ServedKind>,
+    /// Whether the object is another kind's than the resource's, and is not decoded again.
+    pub(super) posted: bool,
+}
+
+/// What came of a call.
+pub(super) enum CallOutcome {
+    Answered(Answer),
+    /// It failed, and the webhook says to go on without it.
+    PassedOver,
+    Failed(Failure),
+}
+
+impl WebhookCall {
+    /// Looks whether the webhook is about the request; none if it is not.
+    pub(super) async fn prepare(
+        api: &ApiServer,
+        request: &ResourceRequest,
+        subject: &AdmissionAttributes<'_>,
+        hook: &Arc<Webhook>,
+        mutating: bool,
+    ) -> Result<Option<WebhookCall>, Failure> {
+        let asked = AdmissionRequest::new(api, request, subject);
+        if asked.is_exempt() {
+            return Ok(None);
+        }
+        let Some(place) = asked.place(&hook.matching) else { return Ok(None) };
+        let asked = match applies(api, request, asked, place, hook).await? {
+            Some(asked) => asked,
+            None => return Ok(None),
+        };
+        let uid = api.chance.uid();
+        let looked_at = asked.at(place);
+        let seen = looked_at.seen();
+        let body = if asked.is_dry_run() && !hook.knows_dry_run {
+            let why = format!("admission webhook {:?} does not support dry run", hook.name);
+            Err(Failure::bad_request(why))
+        } else {
+            let version = hook.version.ok_or_else(|| {
+                let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+                Failure::internal(format!("failed calling webhook {:?}: {why}", hook.name))
+            })?;
+            let about = seen.request.clone();
+            Ok(review::request(version, &uid, about, (seen.new, seen.old)).into())
+        };
+        let served = asked.served(place).unwrap_or(&request.served);
+        let object = seen.new.filter(|_| mutating);
+        Ok(Some(WebhookCall {
+            uid,
+            body,
+            mutating,
+            operation: subject.operation.verb(),
+            seen: object.map(|object| (object.clone(), Arc::clone(served))),
+            requested: Arc::clone(&request.served),
+            posted: subject.kind.is_some(),
+        }))
+    }
+
+    /// Calls the webhook.
+    pub(super) async fn send(&self, api: &ApiServer, hook: &Webhook) -> CallOutcome {
+        let body = match &self.body {
+            Ok(body) => body.clone(),
+            Err(refused) => return CallOutcome::Failed(refused.clone()),
+        };
+        let started = crate::clock::instant();
+        let answered = self.exchange(api, hook, body).await;
+        let result = match &answered {
+            Ok(answer) if answer.allowed => CallResult::Allowed,
+            Ok(answer) => CallResult::Refused { code: review::code(&answer.status) },
+            Err(_) => CallResult::Failed { open: hook.ignores_failures },
+        };
+        let what = (self.mutating, self.operation);
+        api.admission.webhooks.metrics.observe(hook, what, result, started.elapsed());
+        match answered {
+            Ok(answer) => CallOutcome::Answered(answer),
+            Err(why) => {
+                tracing::warn!(webhook = hook.name, error = why, "a webhook could not be called");
+                if hook.ignores_failures {
+                    return CallOutcome::PassedOver;
+                }
+                let why = format!("failed calling webhook {:?}: {why}", hook.name);
+                CallOutcome::Failed(Failure::internal(why))
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        api: &ApiServer,
+        hook: &Webhook,
+        body: Bytes,
+    ) -> Result<Answer, String> {
+        let failed = |why: &dyn std::fmt::Display| format!("failed to call webhook: {why}");
+        let version = hook.version.ok_or("it takes no version of reviews that is known here")?;
+        let client = hook.client(&api.admission.webhooks.connect);
+        let client = client.map_err(|why| format!("could not get REST client: {why}"))?;
+        let url = format!("{}?timeout={}s", hook.url, hook.timeout.as_secs());
+        let request = Request::post(&url)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*")
+            .header(USER_AGENT, "kube-apiserver-admission")
+            .body(full(body))
+            .map_err(|error| failed(&error))?;
+        // Whoever waits here works elsewhere.
+        fair::rest();
+        let called = client.call(request, hook.timeout, ANSWER_BYTES_MAX).await;
+        let (status, body) = called.map_err(|error| failed(&of_call(&url, &error)))?;
+        if !status.is_success() {
+            return Err(failed(&of_status(status, &body)));
+        }
+        review::read(version, &self.uid, self.mutating, &body)
+            .map_err(|why| format!("received invalid webhook response: {why}"))
+    }
+}
+
+/// Asks the match conditions; in haste first, with time on a thread that may be kept.
+async fn applies<'a>(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    asked: AdmissionRequest<'a>,
+    place: usize,
+    hook: &Arc<Webhook>,
+) -> Result<Option<AdmissionRequest<'a>>, Failure> {
+    if hook.conditions.conditions.is_empty() && hook.conditions.fault.is_none() {
+        return Ok(Some(asked));
+    }
+    let hasty = {
+        let looked_at = asked.at(place);
+        conditions_hold(&hook.conditions, looked_at.seen(), EvaluationMode::Hasty)
+    };
+    let (asked, held) = match hasty {
+        Ok(held) => (asked, held),
+        Err(_) => {
+            let (owned, hook) = (asked.into_owned(), Arc::clone(hook));
+            let work = move || {
+                let held = {
+                    let looked_at = owned.at(place);
+                    conditions_hold(&hook.conditions, looked_at.seen(), EvaluationMode::WithTime)
+                };
+                (owned, held)
+            };
+            let (owned, held) = api.aside.run(&request.user, work).await?;
+            let unfinished = |_| Failure::internal("a match condition did not come to an end");
+            (owned, held.map_err(unfinished)?)
+        }
+    };
+    match held {
+        Ok(true) => Ok(Some(asked)),
+        Ok(false) => Ok(None),
+        Err(why) => Err(asked.forbidden(&why)),
+    }
+}
+
+/// Takes over what an answer says besides its patch: warnings, annotations, a refusal.
+pub(super) fn take(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+    hook: &Webhook,
+    answer: Answer,
+) -> Result<Vec<Value>, Failure> {
+    for warning in answer.warnings {
+        request.warn(warning);
+    }
+    for (key, value) in answer.annotations {
+        super::annotate(api, request, format!("{}/{key}", hook.name), || value);
+    }
+    match answer.allowed {
+        true => Ok(answer.patch),
+        false => Err(review::refusal(&hook.name, &answer.status)),
+    }
+}
+
+fn of_call(url: &str, error: &CallError) -> String {
+    format!("Post {url:?}: {error}")
+}
+
+/// What an answer without success says about itself.
+fn of_status(status: StatusCode, body: &[u8]) -> String {
+    let said: Option<Value> = serde_json::from_slice(body).ok();
+    let message = said.as_ref().and_then(|said| said.get("message")?.as_str());
+    let text = String::from_utf8_lossy(body);
+    let text = message.unwrap_or_else(|| text.trim());
+    let text = text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or_default();
+    match (status, text) {
+        (StatusCode::NOT_FOUND, "" | "404 page not found") => {
+            "the server could not find the requested resource".to_owned()
+        }
+        (status, "") => format!("the webhook answered {status}"),
+        (status, text) => format!("the webhook answered {status}: {text}"),
+    }
+}
