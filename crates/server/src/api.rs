@@ -475,6 +475,7 @@ impl ApiServer {
             warnings: Vec::new(),
             annotations: Vec::new(),
             relied_on: Vec::new(),
+            restates_identity: false,
             collection_objects: 0,
         };
         if let Some(deprecated) = &served.kind.deprecated {

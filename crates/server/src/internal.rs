@@ -41,6 +41,7 @@ pub(crate) fn request(
         warnings: Vec::new(),
         annotations: Vec::new(),
         relied_on: Vec::new(),
+        restates_identity: false,
         collection_objects: 0,
     }
 }

@@ -48,6 +48,8 @@ pub struct ResourceRequest {
     pub annotations: Vec<(String, String)>,
     /// What else must still hold when it is written; followers rely on other objects, clients cannot.
     pub relied_on: Vec<Precondition>,
+    /// Whether the object as it was sent says of itself what only the server sets, as it stands.
+    pub(crate) restates_identity: bool,
     /// How many objects the collection has that it is about, counted as far as that makes a difference.
     pub(crate) collection_objects: usize,
 }

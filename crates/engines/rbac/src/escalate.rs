@@ -33,6 +33,8 @@ pub struct RoleWrite<'a> {
     pub old: Option<&'a Object>,
     /// What it becomes.
     pub new: &'a Object,
+    /// Whether its writer sent the uid and the time of creation that stand; a manifest has neither.
+    pub restated: bool,
     /// The name in the path of the request, empty for a POST.
     pub path_name: &'a str,
 }
@@ -132,7 +134,7 @@ impl Rbac {
         write: &RoleWrite<'_>,
         may: impl FnOnce(&RequestAttributes<'_>) -> bool,
     ) -> Result<Relied<'_>, Escalation> {
-        if write.old.is_some_and(|old| is_upkeep(old, write.new)) {
+        if write.restated && write.old.is_some_and(|old| is_upkeep(old, write.new)) {
             return Ok(Relied::default());
         }
         match write.new.get("kind").and_then(Value::as_str) {

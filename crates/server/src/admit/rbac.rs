@@ -46,7 +46,8 @@ pub(super) fn may_hand_out(
         }
         api.access.may(&request.user, asked).is_some()
     };
-    let write = RoleWrite { old, new, path_name: &request.name };
+    let restated = request.restates_identity;
+    let write = RoleWrite { old, new, restated, path_name: &request.name };
     let plural = request.served.kind.plural.as_ref();
     let mut relied =
         rbac.check_write(&who, &write, may).map_err(|escalation| match escalation {

@@ -118,6 +118,8 @@ impl<'a> ObjectWrite<'a> {
             }
             None => (None, api.chance.uid(), None),
         };
+        request.restates_identity =
+            old.as_ref().is_some_and(|old: &Object| restates_identity(&new, old));
         let labels = new.map_at(&["metadata", "labels"]);
         let cx = Cx {
             now: now(),
@@ -424,6 +426,14 @@ fn validate_change(
         }
         _ => kind.validate_change(new, old, errors),
     }
+}
+
+/// Whether an object that was sent names the stored one as it stands, as whoever read it before would.
+fn restates_identity(new: &Object, old: &Object) -> bool {
+    ["uid", "creationTimestamp"].iter().all(|member| {
+        let path = ["metadata", *member];
+        new.str_at(&path) == old.str_at(&path)
+    })
 }
 
 /// Drops what only the server sets (R56–R58, ownership R74).

@@ -488,6 +488,16 @@ async fn r158_nobody_hands_out_more_than_they_hold() {
         let answer = ask(method, path, body).await;
         assert_eq!(answer.code, wanted, "{method} {path} {body} {}", answer.text());
     }
+    // A stronger role, sent again as it stands: whoever read it changes nothing, a manifest is judged.
+    let big_path = format!("{ROLES}/big");
+    let read = ask("GET", &big_path, &json!({})).await;
+    for (body, wanted) in [
+        (house.get(&big_path).await.with(200), 200),
+        (role("big", json!([rule(&["*"], &["*"])])), 403),
+    ] {
+        assert_eq!(ask("PUT", &big_path, &body).await.code, wanted, "{body}");
+    }
+    assert_eq!(house.get(&big_path).await.json, read.json);
     let refused = ask("POST", ROLES, &more).await.fails(403, "Forbidden");
     let message = refused["message"].as_str().unwrap();
     assert!(

@@ -8,7 +8,7 @@ use tenure_driver::event_expiry;
 use tenure_server::internal_writer::InternalWriter;
 use tokio::sync::oneshot;
 
-use crate::house::{House, MERGE, TABLE, name};
+use crate::house::{House, MERGE, TABLE, brief, name};
 
 const CORE: &str = "/api/v1/namespaces/default/events";
 const NEW: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
@@ -62,7 +62,11 @@ async fn r146_events_end_and_watches_are_told() {
     let mut watch = house.watch(&format!("{CORE}?watch=1&resourceVersion=0")).await;
     watch.expect(&["ADDED before"]).await;
     house.made(NEW, new("after")).await;
-    watch.expect(&["ADDED after", "DELETED before", "DELETED after"]).await;
+    watch.expect(&["ADDED after"]).await;
+    // On a slow machine both are due at one look, and go together.
+    let mut gone = [brief(&watch.next().await.unwrap()), brief(&watch.next().await.unwrap())];
+    gone.sort();
+    assert_eq!(gone, ["DELETED after", "DELETED before"]);
     assert_eq!(house.get(CORE).await.json["items"], json!([]));
     assert_eq!(house.get(NEW).await.json["items"], json!([]));
 }

@@ -241,7 +241,7 @@ fn write(old: Option<&Value>, new: &Value) -> Result<(), Escalation> {
     let old = old.map(|old| object(old.clone()));
     let new = object(new.clone());
     let name = if old.is_some() { "r" } else { "" };
-    let write = RoleWrite { old: old.as_ref(), new: &new, path_name: name };
+    let write = RoleWrite { old: old.as_ref(), new: &new, restated: true, path_name: name };
     rbac.check_write(&who, &write, |asked| rbac.allows(&who, asked).is_allowed()).map(drop)
 }
 
@@ -289,6 +289,26 @@ fn r158_what_garbage_collection_changes_hands_out_nothing() {
 }
 
 #[test]
+fn r158_a_manifest_that_is_sent_again_is_judged() {
+    let rbac = holding(&[rule("get", "core", "pods")]);
+    let who = who("u");
+    for (verb, restated, free) in [
+        ("get", true, true),
+        ("get", false, true),
+        ("delete", true, true),
+        ("delete", false, false),
+    ] {
+        let role = object(json!({
+            "kind": "ClusterRole", "metadata": { "name": "r" },
+            "rules": [{ "verbs": [verb], "apiGroups": [""], "resources": ["pods"] }],
+        }));
+        let write = RoleWrite { old: Some(&role), new: &role, restated, path_name: "r" };
+        let may = |asked: &RequestAttributes<'_>| rbac.allows(&who, asked).is_allowed();
+        assert_eq!(rbac.check_write(&who, &write, may).is_ok(), free, "{verb} {restated}");
+    }
+}
+
+#[test]
 fn r158_a_binding_to_a_stronger_role_is_not_touched() {
     let mut rbac = holding(&[rule("get", "core", "pods")]);
     rbac.put_role(role("", "strong", &[rule("*", "*", "*")]));
@@ -302,7 +322,7 @@ fn r158_a_binding_to_a_stronger_role_is_not_touched() {
     let boss = json!([{ "kind": "User", "name": "boss" }]);
     let old = binding(boss.clone(), json!({}));
     for new in [binding(json!([]), json!({})), binding(boss, json!({ "a": "b" }))] {
-        let write = RoleWrite { old: Some(&old), new: &new, path_name: "b" };
+        let write = RoleWrite { old: Some(&old), new: &new, restated: true, path_name: "b" };
         let may = |asked: &RequestAttributes<'_>| rbac.allows(&who, asked).is_allowed();
         assert!(rbac.check_write(&who, &write, may).is_err(), "{new:?}");
     }

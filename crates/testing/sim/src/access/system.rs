@@ -109,7 +109,7 @@ impl System for Real {
         let old = change.old.as_ref().map(RbacObject::to_object);
         let new = change.new.to_object();
         let path_name = if old.is_some() { change.new.place().1 } else { "" };
-        let write = RoleWrite { old: old.as_ref(), new: &new, path_name };
+        let write = RoleWrite { old: old.as_ref(), new: &new, restated: true, path_name };
         let may = |asked: &RequestAttributes<'_>| {
             who.is_master() || self.rbac.allows(&who, asked).is_allowed()
         };
