@@ -105,13 +105,15 @@ fn r50_definitions_say_how_lists_merge() {
     let pod = &definitions["io.k8s.api.core.v1.PodSpec"]["properties"];
     assert_eq!(
         pod["containers"],
-        json!({"type": "array", "items": {"$ref": "#/definitions/io.k8s.api.core.v1.Container"},
+        json!({"description": "The containers, at least one. None can be added or removed later.",
+            "type": "array", "items": {"$ref": "#/definitions/io.k8s.api.core.v1.Container"},
             "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
             "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"})
     );
     assert_eq!(
         definitions["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["strategy"],
         json!({"$ref": "#/definitions/io.k8s.api.apps.v1.DeploymentStrategy",
+            "description": "How pods are replaced when the template changes.",
             "x-kubernetes-patch-strategy": "retainKeys"})
     );
     assert_eq!(

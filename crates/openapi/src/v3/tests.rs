@@ -134,7 +134,8 @@ fn r48_lists_say_how_they_merge() {
     let pod = &schema(&core, "io.k8s.api.core.v1.PodSpec")["properties"];
     assert_eq!(
         pod["containers"],
-        json!({"type": "array", "items": {"$ref": "#/components/schemas/io.k8s.api.core.v1.Container"},
+        json!({"description": "The containers, at least one. None can be added or removed later.",
+            "type": "array", "items": {"$ref": "#/components/schemas/io.k8s.api.core.v1.Container"},
             "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
             "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"})
     );
@@ -148,7 +149,8 @@ fn r48_lists_say_how_they_merge() {
     let meta = schema(&core, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     assert_eq!(
         meta["properties"]["finalizers"],
-        json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set",
+        json!({"description": "What must be done before it goes. Whoever has done it removes the entry.",
+            "type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set",
             "x-kubernetes-patch-strategy": "merge"})
     );
     let selector = schema(&core, "io.k8s.api.core.v1.ObjectReference");
@@ -175,7 +177,11 @@ fn r48_explain_finds_a_field_below_a_deployment() {
         json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
     );
     assert_eq!(spec["properties"]["strategy"]["x-kubernetes-patch-strategy"], "retainKeys");
-    assert_eq!(spec["properties"]["replicas"], json!({"type": "integer", "format": "int32"}));
+    assert_eq!(
+        spec["properties"]["replicas"],
+        json!({"description": "How many pods there should be. 1 by default.",
+            "type": "integer", "format": "int32"})
+    );
 }
 
 #[test]
