@@ -19,6 +19,7 @@
 )]
 
 mod ahead;
+mod api_services;
 mod clock;
 mod collect;
 mod controllers;
@@ -53,6 +54,7 @@ use tenure_workload::scheduler::JoinedScheduler;
 use tenure_world::WorldHandle;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
+use api_services::ApiServices;
 use collect::Collector;
 use controllers::Workshop;
 use event_expiry::EventExpiry;
@@ -168,7 +170,7 @@ pub struct Driver {
     door: InternalWriter,
     seed: u64,
     controllers: Controllers,
-    progress: [FollowerProgress; 4],
+    progress: [FollowerProgress; 5],
     /// How far the collector is.
     observed: Observer,
     counters: Arc<Counters>,
@@ -188,6 +190,7 @@ pub struct Engines {
     retainer: Option<Observer>,
     workshop: Observer,
     expiry: Option<Observer>,
+    api_services: Observer,
     shelves: RetentionPrefixes,
     metrics: DriverMetrics,
     questions: mpsc::UnboundedSender<collect::CollectorMessage>,
@@ -205,6 +208,7 @@ impl Driver {
         let (retainer, retaining) = FollowerProgress::new(retention::NAME);
         let (workshop, working) = FollowerProgress::new(controllers::NAME);
         let (expiry, expiring) = FollowerProgress::new(event_expiry::NAME);
+        let (checker, checking) = FollowerProgress::new(api_services::NAME);
         let (counters, metrics) = (Arc::new(Counters::default()), ControllerMetrics::default());
         let (questions, nudges) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let observed = collecting.clone();
@@ -214,11 +218,12 @@ impl Driver {
             retainer: controllers.keeps.then_some(retaining),
             workshop: working,
             expiry: controllers.event_life.map(|_| expiring),
+            api_services: checking,
             shelves: RetentionPrefixes::new(&door.kinds()),
             metrics: DriverMetrics::new(&metrics, &counters),
             questions: questions.0.clone(),
         };
-        let progress = [collector, retainer, workshop, expiry];
+        let progress = [collector, retainer, workshop, expiry, checker];
         let driver = Driver {
             door,
             seed,
@@ -241,7 +246,8 @@ impl Driver {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(hands())
             .thread_name("hands")
-            .enable_time()
+            // Servers that users name are asked from here: webhooks about writes, and those of APIServices.
+            .enable_all()
             .build()?;
         tokio::task::LocalSet::new().block_on(&runtime, self.follow(stop));
         Ok(())
@@ -252,7 +258,7 @@ impl Driver {
     pub async fn follow(self, mut stop: watch::Receiver<bool>) {
         let Driver { door, seed, controllers, progress, observed, counters, metrics, .. } = self;
         let (questions, nudges) = (self.questions, self.nudges);
-        let [collecting, retaining, working, expiring] = progress;
+        let [collecting, retaining, working, expiring, checking] = progress;
         let world = door.world().clone();
         let (teller, waiting) = EventPublisher::new();
         let teller = Arc::new(teller);
@@ -269,6 +275,8 @@ impl Driver {
         }));
         let (_unused, nothing) = mpsc::unbounded_channel();
         let (_unheard, silence) = mpsc::unbounded_channel();
+        let (_unsaid, quiet) = mpsc::unbounded_channel();
+        let checker = ApiServices::new(door.clone());
         let expiry = EventExpiry::new(door.clone(), controllers.event_life.unwrap_or_default());
         let expires = controllers.event_life.is_some();
         let observed = controllers.collects.then_some(observed);
@@ -289,6 +297,7 @@ impl Driver {
             () = follow::run(&world, retainer, nudges.1, retaining), if controllers.keeps => {}
             () = follow::run(&world, workshop, nothing, working) => {}
             () = follow::run(&world, expiry, silence, expiring), if expires => {}
+            () = follow::run(&world, checker, quiet, checking) => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
@@ -379,7 +388,7 @@ fn trouble(follower: &Observer) -> Option<String> {
 impl Engines {
     /// Every follower that runs.
     pub fn observers(&self) -> impl Iterator<Item = &Observer> {
-        self.settling().chain(&self.expiry)
+        self.settling().chain(&self.expiry).chain([&self.api_services])
     }
 
     /// Those that must have nothing left to do before all is settled; the collector after the retention

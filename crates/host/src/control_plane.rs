@@ -373,6 +373,7 @@ impl ServerParts {
             token_keys,
             audit,
             authority_pem: pki.authority.certificate_pem.clone(),
+            front_proxy: Some(pki.front_proxy()),
             address,
             stop: stopping.clone(),
             owners: config.owners,

@@ -6,6 +6,7 @@
 //!             ──signs──► admin     CN kubernetes-admin, O system:masters
 //!             ──signs──► users     as a test asks for them; kept nowhere
 //!             ──signs──► nodes     what they serve with; kept by the nodes
+//!   front proxy's authority ──signs──► front proxy   what the server shows to servers of other API groups
 //!   service account key            signs tokens; belongs to no certificate
 //! ```
 
@@ -22,6 +23,7 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tenure_server::{CertifiedKey, FrontProxy};
 use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
 
 use crate::folder;
@@ -45,6 +47,9 @@ const CLOCK_SECONDS_MAX: u64 = 100_000_000_000;
 const AUTHORITY_NAME: &str = "tenure";
 const SERVING_NAME: &str = "kube-apiserver";
 const ADMIN_NAME: &str = "kubernetes-admin";
+/// Of an authority of its own: whoever it signs for may speak for anybody, to servers that trust it.
+const FRONT_PROXY_AUTHORITY_NAME: &str = "front-proxy-ca";
+const FRONT_PROXY_NAME: &str = "front-proxy-client";
 const ADMIN_GROUP: &str = "system:masters";
 
 /// Why certificates could not be had.
@@ -111,6 +116,10 @@ pub struct Pki {
     pub serving: CertificateKeyPair,
     /// What the administrator shows.
     pub admin: CertificateKeyPair,
+    /// Signs what the server shows to servers of other API groups, and nothing else (api-server R131d).
+    pub front_proxy_authority: CertificateKeyPair,
+    /// What it shows to them.
+    pub front_proxy: CertificateKeyPair,
     /// Signs service account tokens.
     pub service_account: ServiceAccountKey,
     /// The names and addresses of the server, which no node may have.
@@ -166,9 +175,12 @@ pub fn hostname() -> Option<String> {
 impl Pki {
     /// New certificates, kept nowhere.
     pub fn in_memory(names: &BTreeSet<String>, now: SystemTime) -> Result<Pki, PkiError> {
-        let authority = new_authority(now)?;
+        let authority = new_authority(AUTHORITY_NAME, now)?;
         let issuer = issuer(&authority, now)?;
+        let front_proxy_authority = new_authority(FRONT_PROXY_AUTHORITY_NAME, now)?;
         Ok(Pki {
+            front_proxy: new_front_proxy(&front_proxy_authority, now)?,
+            front_proxy_authority,
             serving: new_serving(&issuer, names, now)?,
             admin: new_admin(&issuer, now)?,
             authority,
@@ -185,10 +197,11 @@ impl Pki {
     ) -> Result<Pki, PkiError> {
         let files = PkiFolder { path };
         folder::make(path).map_err(|source| files.failed(path.to_owned(), source))?;
-        let authority = files.authority(now)?;
+        let authority = files.authority("ca", AUTHORITY_NAME, now)?;
         let signed_by = authority_key_id(&authority);
-        let current =
-            |pair: &CertificateKeyPair, names| is_current(pair, names, signed_by.as_deref(), now);
+        let current = |pair: &CertificateKeyPair, names| {
+            is_current(pair, names, (AUTHORITY_NAME, signed_by.as_deref()), now)
+        };
         let serving = match files.read_pair("server")?.filter(|pair| current(pair, names)) {
             Some(pair) => pair,
             None => {
@@ -200,12 +213,35 @@ impl Pki {
             Some(pair) => pair,
             None => files.write_pair("admin", new_admin(&issuer(&authority, now)?, now)?)?,
         };
+        let (front_proxy_authority, front_proxy) = files.front_proxy(now)?;
         let service_account = ServiceAccountKey(files.service_account_key()?);
-        Ok(Pki { authority, serving, admin, service_account, names: names.clone() })
+        let names = names.clone();
+        Ok(Pki {
+            authority,
+            serving,
+            admin,
+            front_proxy_authority,
+            front_proxy,
+            service_account,
+            names,
+        })
     }
 }
 
 impl Pki {
+    /// As whom the server shows itself to servers of other API groups.
+    #[must_use]
+    pub fn front_proxy(&self) -> FrontProxy {
+        FrontProxy {
+            authority_pem: self.front_proxy_authority.certificate_pem.clone(),
+            name: FRONT_PROXY_NAME,
+            identity: CertifiedKey {
+                chain: self.front_proxy.certificate_pem.clone().into_bytes(),
+                key: self.front_proxy.key_pem.clone().into_bytes(),
+            },
+        }
+    }
+
     /// A new pair by which the server knows its bearer as this user in these groups.
     pub fn user(
         &self,
@@ -267,17 +303,41 @@ impl PkiFolder<'_> {
     }
 
     /// A damaged authority is an error, since a new one would lock out every client that trusts it.
-    fn authority(&self, now: SystemTime) -> Result<CertificateKeyPair, PkiError> {
-        let Some(pair) = self.read_pair("ca")? else {
-            return self.write_pair("ca", new_authority(now)?);
+    fn authority(
+        &self,
+        file: &str,
+        name: &str,
+        now: SystemTime,
+    ) -> Result<CertificateKeyPair, PkiError> {
+        let Some(pair) = self.read_pair(file)? else {
+            return self.write_pair(file, new_authority(name, now)?);
         };
         if !is_pair(&pair) {
             return Err(PkiError::Damaged { path: self.path.to_owned() });
         }
-        if is_current(&pair, &BTreeSet::new(), authority_key_id(&pair).as_deref(), now) {
+        let signed_by = authority_key_id(&pair);
+        if is_current(&pair, &BTreeSet::new(), (name, signed_by.as_deref()), now) {
             return Ok(pair);
         }
-        self.write_pair("ca", new_authority(now)?)
+        self.write_pair(file, new_authority(name, now)?)
+    }
+
+    /// The front proxy's authority, and what it signed.
+    fn front_proxy(
+        &self,
+        now: SystemTime,
+    ) -> Result<(CertificateKeyPair, CertificateKeyPair), PkiError> {
+        let name = FRONT_PROXY_AUTHORITY_NAME;
+        let authority = self.authority(name, name, now)?;
+        let signed_by = authority_key_id(&authority);
+        let current = |pair: &CertificateKeyPair| {
+            is_current(pair, &BTreeSet::new(), (name, signed_by.as_deref()), now)
+        };
+        let pair = match self.read_pair(FRONT_PROXY_NAME)?.filter(current) {
+            Some(pair) => pair,
+            None => self.write_pair(FRONT_PROXY_NAME, new_front_proxy(&authority, now)?)?,
+        };
+        Ok((authority, pair))
     }
 
     fn service_account_key(&self) -> Result<String, PkiError> {
@@ -293,8 +353,8 @@ impl PkiFolder<'_> {
     }
 }
 
-fn authority_params(now: SystemTime) -> CertificateParams {
-    let mut params = params(AUTHORITY_NAME, now, AUTHORITY_LIFE);
+fn authority_params(name: &str, now: SystemTime) -> CertificateParams {
+    let mut params = params(name, now, AUTHORITY_LIFE);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
@@ -304,9 +364,9 @@ fn authority_params(now: SystemTime) -> CertificateParams {
     params
 }
 
-fn new_authority(now: SystemTime) -> Result<CertificateKeyPair, PkiError> {
+fn new_authority(name: &str, now: SystemTime) -> Result<CertificateKeyPair, PkiError> {
     let key = KeyPair::generate()?;
-    let certificate_pem = authority_params(now).self_signed(&key)?.pem();
+    let certificate_pem = authority_params(name, now).self_signed(&key)?.pem();
     Ok(CertificateKeyPair { certificate_pem, key_pem: key.serialize_pem() })
 }
 
@@ -315,7 +375,15 @@ fn issuer(
     authority: &CertificateKeyPair,
     now: SystemTime,
 ) -> Result<Issuer<'static, KeyPair>, PkiError> {
-    Ok(Issuer::new(authority_params(now), KeyPair::from_pem(&authority.key_pem)?))
+    issuer_named(AUTHORITY_NAME, authority, now)
+}
+
+fn issuer_named(
+    name: &str,
+    authority: &CertificateKeyPair,
+    now: SystemTime,
+) -> Result<Issuer<'static, KeyPair>, PkiError> {
+    Ok(Issuer::new(authority_params(name, now), KeyPair::from_pem(&authority.key_pem)?))
 }
 
 fn new_serving(
@@ -338,6 +406,15 @@ fn new_admin(
     params.distinguished_name.push(DnType::OrganizationName, ADMIN_GROUP);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     sign(params, issuer)
+}
+
+fn new_front_proxy(
+    authority: &CertificateKeyPair,
+    now: SystemTime,
+) -> Result<CertificateKeyPair, PkiError> {
+    let mut params = params(FRONT_PROXY_NAME, now, LEAF_LIFE);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    sign(params, &issuer_named(FRONT_PROXY_AUTHORITY_NAME, authority, now)?)
 }
 
 fn params(name: &str, now: SystemTime, life: Duration) -> CertificateParams {
@@ -378,12 +455,12 @@ fn is_pair(pair: &CertificateKeyPair) -> bool {
 fn is_current(
     pair: &CertificateKeyPair,
     names: &BTreeSet<String>,
-    signed_by: Option<&[u8]>,
+    (authority, signed_by): (&str, Option<&[u8]>),
     now: SystemTime,
 ) -> bool {
     let Some(der) = pair.certificate().filter(|_| is_pair(pair)) else { return false };
     let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };
-    let issued_here = common_name(certificate.issuer()) == Some(AUTHORITY_NAME)
+    let issued_here = common_name(certificate.issuer()) == Some(authority)
         && (certificate.is_ca() || key_id(&certificate, true).as_deref() == signed_by);
     let validity = certificate.validity();
     let now = i64::try_from(unix_seconds(now)).unwrap_or(i64::MAX);

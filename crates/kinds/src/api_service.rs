@@ -1,6 +1,7 @@
-//! APIService as stored; proxying to the service it names is not done here.
+//! APIService as stored. Requests are passed on by the server; whether there is somebody who answers them is
+//! decided in engine `workload`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tenure_machinery::kind::MetadataTurn;
 use tenure_machinery::meta::validate_meta_again;
 use tenure_machinery::validate::{port_number, text};
@@ -8,6 +9,9 @@ use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
 use tenure_podspec::text::dns_subdomain;
 
 use crate::stored::{keep, member, set_status, spec};
+
+/// What a condition may say.
+const CONDITION_STATUSES: &[&str] = &["False", "True", "Unknown"];
 
 /// Rules of APIService.
 pub(crate) struct ApiServiceRules;
@@ -57,6 +61,18 @@ impl Rules for ApiServiceRules {
     fn validate_update(&self, object: &Object, _old: &Object, errors: &mut Errors) {
         // Upstream looks at a changed one as at a new one, all of its metadata included.
         validate_meta_again(object, errors);
+    }
+
+    fn validate_status(&self, object: &Object, _old: &Object, errors: &mut Errors) {
+        let path = Path::Root.field("status");
+        let path = path.field("conditions");
+        for (place, condition) in object.list_at(&["status", "conditions"]).iter().enumerate() {
+            let status = condition.get("status").and_then(Value::as_str).unwrap_or_default();
+            if !CONDITION_STATUSES.contains(&status) {
+                let at = path.index(place);
+                errors.not_supported(&at.field("status"), status, CONDITION_STATUSES);
+            }
+        }
     }
 
     fn validate_last(&self, object: &Object, errors: &mut Errors) {

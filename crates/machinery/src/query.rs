@@ -3,6 +3,7 @@
 //! Which parameters a request has, and what they mean to it, is decided where requests are handled.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use crate::status::Failure;
 
@@ -38,6 +39,22 @@ impl Query {
     /// All values of a parameter.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// The parameters as one text, for whoever is to read the same of it: what counted as not sent is not
+    /// in it, and everything but plain letters is escaped.
+    #[must_use]
+    pub fn encoded(&self) -> String {
+        let mut out = String::new();
+        for (name, value) in &self.pairs {
+            if !out.is_empty() {
+                out.push('&');
+            }
+            escape(name, &mut out);
+            out.push('=');
+            escape(value, &mut out);
+        }
+        out
     }
 
     /// A value other than empty.
@@ -137,6 +154,17 @@ pub fn percent_decode(text: &str, plus_is_space: bool) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(String::from_utf8_lossy(&out).into_owned()))
 }
 
+fn escape(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
 fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
@@ -153,6 +181,14 @@ mod tests {
         assert_eq!(query.get("watch"), None);
         assert_eq!((query.get("a"), query.get("b")), (None, None));
         assert_eq!((query.text("c"), query.get("d")), ("a b c", Some("")));
+    }
+
+    #[test]
+    fn r131b_parameters_are_read_as_the_same_where_they_are_passed_on() {
+        let query = Query::parse(Some("watch=1;x&labelSelector=a%3Db%26c,d&a=%zz&e&f=+g%2B&ü=%00"));
+        let encoded = query.encoded();
+        assert_eq!(encoded, "labelSelector=a%3Db%26c%2Cd&e=&f=%20g%2B&%C3%BC=%00");
+        assert_eq!(Query::parse(Some(&encoded)).pairs, query.pairs);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tenure_machinery::kind::{Kind, Subresource, Verbs};
 
 use crate::order::{self, GroupVersions, VersionKinds};
 use crate::put;
+use crate::remote::{self, RemoteVersion};
 
 /// The media type of [`aggregated_core`] and [`aggregated_groups`].
 pub const AGGREGATED_TYPE: &str =
@@ -31,8 +32,8 @@ pub fn api_versions(addresses: &[(&str, &str)]) -> Value {
 
 /// `/apis`: every group but core.
 #[must_use]
-pub fn group_list(kinds: &[&Kind]) -> Value {
-    let groups: Vec<_> = order::groups(kinds)
+pub fn group_list(kinds: &[&Kind], remote: &[RemoteVersion<'_>]) -> Value {
+    let groups: Vec<_> = order::merged(kinds, remote)
         .iter()
         .filter(|group| !group.name.is_empty())
         .map(group_value)
@@ -42,8 +43,10 @@ pub fn group_list(kinds: &[&Kind]) -> Value {
 
 /// `/apis/{group}`; `None` when nothing is served in it.
 #[must_use]
-pub fn group(kinds: &[&Kind], name: &str) -> Option<Value> {
-    let mut value = group_value(&order::group(kinds, name).filter(|_| !name.is_empty())?);
+pub fn group(kinds: &[&Kind], remote: &[RemoteVersion<'_>], name: &str) -> Option<Value> {
+    let all = order::merged(kinds, remote);
+    let found = all.iter().find(|group| group.name == name).filter(|_| !name.is_empty())?;
+    let mut value = group_value(found);
     put(&mut value, "kind", "APIGroup");
     put(&mut value, "apiVersion", "v1");
     Some(value)
@@ -154,17 +157,17 @@ fn storage_version_hash(kind: &Kind) -> String {
 /// `/api`, everything at once: the core group alone.
 #[must_use]
 pub fn aggregated_core(kinds: &[&Kind]) -> Value {
-    aggregated(kinds, true)
+    aggregated(kinds, &[], true)
 }
 
 /// `/apis`, everything at once: every group but core.
 #[must_use]
-pub fn aggregated_groups(kinds: &[&Kind]) -> Value {
-    aggregated(kinds, false)
+pub fn aggregated_groups(kinds: &[&Kind], remote: &[RemoteVersion<'_>]) -> Value {
+    aggregated(kinds, remote, false)
 }
 
-fn aggregated(kinds: &[&Kind], core: bool) -> Value {
-    let items: Vec<_> = order::groups(kinds)
+fn aggregated(kinds: &[&Kind], remote: &[RemoteVersion<'_>], core: bool) -> Value {
+    let items: Vec<_> = order::merged(kinds, remote)
         .iter()
         .filter(|group| group.name.is_empty() == core)
         .map(|group| {
@@ -182,6 +185,9 @@ fn aggregated(kinds: &[&Kind], core: bool) -> Value {
 }
 
 fn aggregated_version(version: &VersionKinds<'_>) -> Value {
+    if let Some(remote) = version.remote {
+        return remote::aggregated(remote);
+    }
     let resources: Vec<_> = version.kinds.iter().map(|kind| aggregated_resource(kind)).collect();
     json!({"version": version.version, "freshness": "Current", "resources": resources})
 }
@@ -240,7 +246,7 @@ mod tests {
         );
         let all = sample::kinds();
         let kinds: Vec<_> = all.iter().collect();
-        let list = group_list(&kinds);
+        let list = group_list(&kinds, &[]);
         assert_eq!(list["kind"], "APIGroupList");
         assert_eq!(list["apiVersion"], "v1");
         let names: Vec<_> = list["groups"].as_array().expect("groups").iter().collect();
@@ -253,15 +259,15 @@ mod tests {
         let all = sample::kinds();
         let kinds: Vec<_> = all.iter().collect();
         assert_eq!(
-            group(&kinds, "apps").expect("apps"),
+            group(&kinds, &[], "apps").expect("apps"),
             json!({"apiVersion": "v1", "kind": "APIGroup", "name": "apps",
                 "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"},
                 "versions": [{"groupVersion": "apps/v1", "version": "v1"}]})
         );
-        let scaling = group(&kinds, "autoscaling").expect("autoscaling");
+        let scaling = group(&kinds, &[], "autoscaling").expect("autoscaling");
         assert_eq!(scaling["preferredVersion"]["version"], "v2");
-        assert!(group(&kinds, "missing.example.com").is_none());
-        assert!(group(&kinds, "").is_none());
+        assert!(group(&kinds, &[], "missing.example.com").is_none());
+        assert!(group(&kinds, &[], "").is_none());
     }
 
     #[test]
@@ -324,7 +330,7 @@ mod tests {
         assert_eq!(core["items"][0]["metadata"], json!({}));
         assert_eq!(core["items"][0]["versions"][0]["freshness"], "Current");
         assert_eq!(core["items"].as_array().expect("items").len(), 1);
-        let groups = aggregated_groups(&kinds);
+        let groups = aggregated_groups(&kinds, &[]);
         let items = groups["items"].as_array().expect("items");
         let apps = items.iter().find(|item| item["metadata"]["name"] == "apps").expect("apps");
         let resources = apps["versions"][0]["resources"].as_array().expect("resources");

@@ -6,11 +6,15 @@
 //!               └─► v2         the same in one older document, as JSON or protobuf
 //! ```
 //!
+//! Versions that other servers serve are listed beside those of the tables.
+//!
 //! Pure functions of the tables; nothing is cached, compressed or negotiated here. All of them take
 //! kinds in discovery order: built-in groups keep the order in which they appear first.
 
 pub mod discovery;
 mod order;
+pub mod priority;
+pub mod remote;
 pub mod v2;
 pub mod v3;
 

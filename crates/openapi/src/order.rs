@@ -4,10 +4,15 @@ use std::cmp::{Ordering, Reverse};
 
 use tenure_machinery::kind::Kind;
 
+use crate::priority;
+use crate::remote::RemoteVersion;
+
 /// One version of a group and its kinds, plurals in byte order.
 pub(crate) struct VersionKinds<'a> {
     pub(crate) version: &'a str,
     pub(crate) kinds: Vec<&'a Kind>,
+    /// Another server, if that one serves the version.
+    pub(crate) remote: Option<&'a RemoteVersion<'a>>,
 }
 
 /// A group and its versions, the preferred one first.
@@ -40,7 +45,10 @@ pub(crate) fn group<'a>(kinds: &[&'a Kind], name: &str) -> Option<GroupVersions<
             found.get_or_insert_with(|| GroupVersions { name: &kind.group, versions: Vec::new() });
         match group.versions.iter_mut().find(|version| version.version == kind.version) {
             Some(version) => version.kinds.push(kind),
-            None => group.versions.push(VersionKinds { version: &kind.version, kinds: vec![kind] }),
+            None => {
+                let version = &kind.version;
+                group.versions.push(VersionKinds { version, kinds: vec![kind], remote: None });
+            }
         }
     }
     let mut group = found?;
@@ -49,6 +57,52 @@ pub(crate) fn group<'a>(kinds: &[&'a Kind], name: &str) -> Option<GroupVersions<
         version.kinds.sort_by(|a, b| a.plural.cmp(&b.plural));
     }
     Some(group)
+}
+
+/// As [`groups`], with what other servers serve where their APIServices put it (R131f).
+pub(crate) fn merged<'a>(
+    kinds: &[&'a Kind],
+    remote: &'a [RemoteVersion<'a>],
+) -> Vec<GroupVersions<'a>> {
+    let mut all = groups(kinds);
+    if remote.is_empty() {
+        return all;
+    }
+    for found in remote {
+        let version =
+            VersionKinds { version: found.version, kinds: Vec::new(), remote: Some(found) };
+        match all.iter_mut().find(|group| group.name == found.group) {
+            Some(group) => group.versions.push(version),
+            None => all.push(GroupVersions { name: found.group, versions: vec![version] }),
+        }
+    }
+    for group in &mut all {
+        let name = group.name;
+        if group.versions.iter().any(|version| version.remote.is_some()) {
+            group.versions.sort_by(|a, b| {
+                let first = version_priority(name, b).cmp(&version_priority(name, a));
+                first.then_with(|| compare_versions(a.version, b.version))
+            });
+        }
+    }
+    all.sort_by(|a, b| {
+        let first = group_priority(b).cmp(&group_priority(a));
+        first.then_with(|| a.name.cmp(b.name))
+    });
+    all
+}
+
+fn version_priority(group: &str, version: &VersionKinds<'_>) -> i64 {
+    let own = || priority::local(group, version.version).version;
+    version.remote.map_or_else(own, |remote| remote.version_priority)
+}
+
+/// The greatest of a group's versions.
+fn group_priority(group: &GroupVersions<'_>) -> i64 {
+    let own = |version: &str| priority::local(group.name, version).group;
+    let each = group.versions.iter();
+    let each = each.map(|v| v.remote.map_or_else(|| own(v.version), |r| r.group_priority));
+    each.max().unwrap_or_default()
 }
 
 /// Stable before beta before alpha, higher numbers first, other names last and by name.
@@ -85,6 +139,42 @@ mod tests {
     //! Rules of `spec/api-server.md`.
 
     use super::*;
+
+    #[test]
+    fn r131f_groups_of_other_servers_stand_where_their_numbers_put_them() {
+        let all = crate::sample::kinds();
+        let kinds: Vec<_> = all.iter().collect();
+        let version = |group, version, group_priority, version_priority| RemoteVersion {
+            group,
+            version,
+            group_priority,
+            version_priority,
+            resources: &[],
+            current: true,
+        };
+        let remote = [
+            version("last.example", "v1", 1, 1),
+            version("metrics.k8s.io", "v1beta1", 100, 100),
+            version("first.example", "v1", 20_000, 1),
+            version("example.com", "v9", 1, 1),
+            version("example.com", "v1beta1", 1, 200),
+        ];
+        let merged = merged(&kinds, &remote);
+        let names: Vec<_> = merged.iter().map(|group| group.name).collect();
+        let place = |name| names.iter().position(|known| *known == name).expect(name);
+        assert_eq!(names[..2], ["apiregistration.k8s.io", "first.example"]);
+        assert!(place("apps") < place("example.com"));
+        assert!(place("example.com") < place("metrics.k8s.io"));
+        assert_eq!(names[names.len() - 2..], ["metrics.k8s.io", "last.example"]);
+        let mixed = &merged[place("example.com")];
+        let versions: Vec<_> = mixed.versions.iter().map(|version| version.version).collect();
+        assert_eq!(versions.first(), Some(&"v1beta1"));
+        assert_eq!(versions.last(), Some(&"v9"));
+        // Without them nothing moves.
+        let plain: Vec<_> = groups(&kinds).iter().map(|group| group.name).collect();
+        let same: Vec<_> = super::merged(&kinds, &[]).iter().map(|group| group.name).collect();
+        assert_eq!(plain, same);
+    }
 
     #[test]
     fn r41_stable_versions_come_first_and_higher_numbers_before_lower() {

@@ -22,6 +22,7 @@ use tracing::Instrument as _;
 
 use crate::access::{AuthorizerChain, refusal};
 use crate::admit::{DynamicAdmission, OwnerChecks, Turns};
+use crate::aggregate::{self, FrontProxy};
 use crate::audit::{AuditContext, AuditSink};
 use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
@@ -61,6 +62,10 @@ const FILL_MOST: Duration = Duration::from_secs(30);
 
 /// Ids that clients bring along are cut to this length.
 const AUDIT_ID_BYTES_MAX: usize = 64;
+
+/// The id of a request, as its answer has it.
+#[derive(Clone)]
+pub(crate) struct AuditId(pub(crate) String);
 
 /// Who is on the other end of a connection, as TLS saw it.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +118,8 @@ pub struct ApiConfig {
     pub token_keys: KeySet,
     /// The authority that signs serving certificates, as PEM; every namespace gets a copy.
     pub authority_pem: String,
+    /// As whom the server shows itself to the servers of other API groups; without it none is asked.
+    pub front_proxy: Option<FrontProxy>,
     /// Where clients reach the server, such as `127.0.0.1:6443`.
     pub address: std::net::SocketAddr,
     /// Where requests are written down; `None` for nowhere.
@@ -141,6 +148,7 @@ pub struct ApiServer {
     pub(crate) access: Arc<AuthorizerChain>,
     pub(crate) tokens: Tokens,
     pub(crate) authority_pem: String,
+    pub(crate) front_proxy: Option<FrontProxy>,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) chance: Chance,
@@ -190,6 +198,7 @@ impl ApiServer {
             world: config.world,
             kinds: config.kinds,
             authority_pem: config.authority_pem,
+            front_proxy: config.front_proxy,
             address: config.address,
             stop: config.stop,
             chance: Chance::default(),
@@ -242,13 +251,14 @@ impl ApiServer {
     /// Answers one request.
     pub async fn call<B>(&self, mut request: http::Request<B>, peer: &Peer) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let started = clock::instant();
         let id = audit_id(self, request.headers());
         let upgrade = hyper::upgrade::on(&mut request);
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(AuditId(id.clone()));
         let line = Arc::new(RequestLine::new(&parts));
         let _running = self.metrics.in_flight(line.mutating());
         let audit = self.audit.as_ref();
@@ -293,7 +303,7 @@ impl ApiServer {
         (trail, log): (&mut AuditContext, &RequestLog),
     ) -> Result<Response<Body>, Failure>
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if line.is_malformed() {
@@ -347,6 +357,22 @@ impl ApiServer {
             return Err(failure);
         };
         let permit = Permit::new(&self.access, line, caller, basis, generation);
+        if let Some(remote) = aggregate::server_of(&self.kinds.current(), line) {
+            // References and what is bound to a node say nothing about what others store.
+            if basis != Basis::Roles {
+                return Err(refusal(&user, &attributes));
+            }
+            if !connect::may_pass(&parts.method) {
+                let method = parts.method.as_str().to_lowercase();
+                return Err(Failure::method_not_allowed(&method, line.path()));
+            }
+            let ending = connect::wants_upgrade(headers).then(|| trail.streams());
+            let open = self.shares.node_connection(&user)?;
+            let user = &user;
+            let call =
+                connect::ForwardedRequest { line, parts, user, permit, upgrade, ending, open };
+            return Box::pin(connect::forward(self, &remote, call, body)).await;
+        }
         match line.route() {
             Route::Resource(path) if let Some(door) = connect::connect_subresource(path) => {
                 let ending = trail.streams();

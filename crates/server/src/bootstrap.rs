@@ -1,14 +1,16 @@
 //! The objects every cluster starts with (R79).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_machinery::{Failure, ObjectExt, desired_state};
+use tenure_machinery::{Failure, Object, ObjectExt, desired_state};
 use tenure_rbac::Reconciled;
 use tenure_rbac::bootstrap::DefaultRbacObject;
 
 use crate::admit::SERVICE_RANGE;
+use crate::aggregate::API_SERVICES;
 use crate::api::ApiServer;
 use crate::clock::now;
 use crate::internal::find;
@@ -35,6 +37,7 @@ pub async fn bootstrap(api: &Arc<ApiServer>) -> Result<(), Failure> {
     first.push(critical("system-cluster-critical", 2_000_000_000));
     first.push(critical("system-node-critical", 2_000_001_000));
     first.push(service_addresses());
+    first.extend(system_objects::api_services(&api.kinds.current()));
     let (cluster, namespaced): (Vec<_>, Vec<_>) =
         tenure_rbac::bootstrap::objects().into_iter().partition(|role| role.namespace.is_empty());
     first.extend(cluster.iter().map(access));
@@ -52,6 +55,7 @@ pub async fn bootstrap(api: &Arc<ApiServer>) -> Result<(), Failure> {
     for (wanted, _) in system_objects::namespaced(api) {
         correct(&door, wanted).await?;
     }
+    settle_api_services(api, &door, before).await?;
     for expected in cluster.iter().chain(&namespaced) {
         reconcile(api, &door, expected, before).await?;
     }
@@ -62,7 +66,7 @@ pub async fn bootstrap(api: &Arc<ApiServer>) -> Result<(), Failure> {
 /// Has the Service and the endpoints of the server say where it is.
 async fn correct(door: &InternalWriter, wanted: DesiredObject) -> Result<(), Failure> {
     let Value::Object(object) = wanted.object else { return Ok(()) };
-    if object.name() != "kubernetes" {
+    if !["kubernetes", system_objects::AUTHENTICATION].contains(&object.name()) {
         return Ok(());
     }
     let key = door.key((wanted.group, wanted.resource), &wanted.namespace, object.name())?;
@@ -71,6 +75,45 @@ async fn correct(door: &InternalWriter, wanted: DesiredObject) -> Result<(), Fai
     let mut new = door.read(&record)?;
     if desired_state::put_right(&mut new, &object) {
         door.update(ACTOR, &record, "", new, Vec::new()).await?;
+    }
+    Ok(())
+}
+
+/// Has APIServices that are managed say what this server serves by itself; those of what it serves no more go
+/// (R131g).
+///
+/// What came after `before` was made by this start.
+async fn settle_api_services(
+    api: &Arc<ApiServer>,
+    door: &InternalWriter,
+    before: Revision,
+) -> Result<(), Failure> {
+    let wanted = system_objects::api_services(&api.kinds.current());
+    let wanted: BTreeMap<String, Object> = wanted
+        .into_iter()
+        .filter_map(|one| one.object.as_object().cloned())
+        .map(|object| (object.name().to_owned(), object))
+        .collect();
+    let state = api.world.current();
+    for record in state.range(API_SERVICES, None).filter(|record| record.revision() <= before) {
+        let label = record.label(system_objects::MANAGED);
+        let wanted = wanted.get(record.name());
+        // Those of definitions are looked after while the server runs.
+        let managed =
+            label == Some(system_objects::AT_START) || (label.is_some() && wanted.is_some());
+        if !managed || record.deleting() {
+            continue;
+        }
+        let Some(wanted) = wanted else {
+            door.delete(ACTOR, record, Some(RequestedPropagation::Background), None, Vec::new())
+                .await?;
+            continue;
+        };
+        let mut object = door.read(record)?;
+        if object.get("spec") != wanted.get("spec") {
+            object.insert("spec".to_owned(), wanted.get("spec").cloned().unwrap_or_default());
+            door.update(ACTOR, record, "", object, Vec::new()).await?;
+        }
     }
     Ok(())
 }

@@ -6,8 +6,10 @@
 //!          ◄────────── one answer, or one upgraded connection, carried as it is ──────────►
 //! ```
 //!
-//! Frames of streams are never looked at here.
+//! Frames of streams are never looked at here. Requests that another API server answers are passed on in
+//! `aggregated`.
 
+mod aggregated;
 mod carry;
 mod dial;
 mod options;
@@ -43,11 +45,14 @@ use crate::read::get;
 use crate::registry::ServedKind;
 use crate::response;
 
+pub(crate) use aggregated::{ForwardedRequest, RemoteUser, may_pass};
 pub use dial::{Connecting, Dialer, NODE_CLIENT, NodeConnection, NodeDialer};
 pub(crate) use service::ServiceConnect;
 
 /// How long the body of a request may take that is passed on.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) use aggregated::answer as forward;
 
 /// What a client wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +124,9 @@ impl ConnectRequest<'_> {
             place: self.parts.extensions.get::<BusyGuard>().cloned(),
             running: api.metrics.long_running("CONNECT", "", resource),
             open: self.open,
-            ending: self.ending,
+            ending: Some(self.ending),
             hold: permit.hold(&api.world),
+            late: None,
         }
     }
 }
@@ -382,7 +388,7 @@ fn container(pod: &Object, asked: &str) -> Result<String, Failure> {
     }
 }
 
-fn wants_upgrade(headers: &HeaderMap) -> bool {
+pub(crate) fn wants_upgrade(headers: &HeaderMap) -> bool {
     let connection = header(headers, CONNECTION.as_str()).unwrap_or_default();
     connection.to_ascii_lowercase().contains("upgrade") && headers.contains_key(UPGRADE)
 }

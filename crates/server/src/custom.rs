@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   commit of a definition ──► Feed ──► Kinds (replaced whole) ──► discovery, OpenAPI, requests
+//!   commit of an APIService ──┘
 //! ```
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use tenure_structural::{RuleEngine, Schema, default, prune};
 use tenure_table::CustomColumns;
 use tenure_world::{Change, LockStep, Record, World};
 
+use crate::aggregate;
 use crate::registry::{Registry, ServedKind, ServedKinds};
 
 /// Where definitions are kept.
@@ -227,11 +229,16 @@ pub(crate) struct CustomKindUpdater {
 impl LockStep for CustomKindUpdater {
     fn start(&mut self, world: &World) {
         self.kinds.define(world);
+        self.kinds.register(world);
     }
 
     fn apply(&mut self, world: &World, changes: &[Arc<Change>]) {
-        if changes.iter().any(|change| change.key.starts_with(DEFINITIONS)) {
+        let changed = |prefix| changes.iter().any(|change| change.key.starts_with(prefix));
+        if changed(DEFINITIONS) {
             self.kinds.define(world);
+        }
+        if changes.iter().any(|change| aggregate::concerns(change)) {
+            self.kinds.register(world);
         }
     }
 }

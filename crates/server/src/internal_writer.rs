@@ -24,6 +24,7 @@ use tokio::sync::watch;
 
 use crate::admit::policy::{self, AdmissionAttributes};
 use crate::admit::{self, Operation};
+use crate::aggregate::{self, RemoteDiscovery};
 use crate::api::{ApiServer, no_such_resource};
 use crate::audit::AuditContext;
 use crate::authenticate::User;
@@ -325,6 +326,20 @@ impl InternalWriter {
             kept,
         })
         .collect()
+    }
+
+    /// Asks the server that an APIService names whether it is there; what it says of itself is taken over
+    /// (api-server R131e, R131f). None if this server serves the group itself.
+    pub async fn check_api_service(&self, name: &str) -> Option<Result<(), String>> {
+        let remote = self.kinds().remote.named(name).cloned()?;
+        Some(aggregate::check(&self.api, &remote).await)
+    }
+
+    /// The server that an APIService names cannot be asked: what it serves is not known any more.
+    pub fn forget_api_service(&self, name: &str) {
+        if let Some(remote) = self.kinds().remote.named(name) {
+            self.api.kinds.learn(remote, RemoteDiscovery::default());
+        }
     }
 
     /// The names of the ClusterRoles that do not hold the rules they gather, with those rules (api-server

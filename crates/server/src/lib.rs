@@ -15,6 +15,7 @@
 
 pub mod access;
 pub mod admit;
+mod aggregate;
 pub mod api;
 pub mod audit;
 pub mod authenticate;
@@ -59,8 +60,10 @@ mod view;
 mod write;
 
 pub use access::AuthorizerChain;
+pub use aggregate::FrontProxy;
 pub use api::{ApiConfig, ApiServer, Peer};
 pub use audit::AuditSink;
 pub use body::Body;
 pub use fair::ServerLimits;
 pub use registry::ServedKinds;
+pub use tenure_outbound::CertifiedKey;

@@ -1,7 +1,7 @@
 //! Which kinds are served, and where their objects are kept.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use tenure_structural::crd::CustomResourceDefinitionRules;
 use tenure_world::{LockStep, Record, SelectableFields, SelectablePath, World};
 use tokio::sync::watch;
 
+use crate::aggregate::{RemoteApi, RemoteApis, RemoteDiscovery};
 use crate::custom::{self, Custom};
 use crate::system::Documents;
 use crate::view::{self, KindConversion};
@@ -115,6 +116,8 @@ pub struct ServedKinds {
     current: Arc<ArcSwap<Registry>>,
     /// Counts replacements, for those who must notice one.
     replaced: watch::Sender<u64>,
+    /// Held while the registry is replaced: definitions and other servers do so independently.
+    replacing: Mutex<()>,
 }
 
 impl ServedKinds {
@@ -127,7 +130,13 @@ impl ServedKinds {
             rows = kinds.map(|kind| builtin(kind, engine.clone(), around)).collect();
             ArcSwap::from_pointee(Registry::new(rows.clone()))
         });
-        ServedKinds { builtin: rows, engine, current, replaced: watch::Sender::new(0) }
+        ServedKinds {
+            builtin: rows,
+            engine,
+            current,
+            replaced: watch::Sender::new(0),
+            replacing: Mutex::default(),
+        }
     }
 
     /// Serves what the definitions of a state define, besides the built-in kinds.
@@ -148,8 +157,35 @@ impl ServedKinds {
             .collect();
         rows.sort_by(|a, b| (&a.kind.group, &a.prefix).cmp(&(&b.kind.group, &b.prefix)));
         kinds.extend(rows);
-        self.current.store(Arc::new(Registry::new(kinds)));
+        let replacing = self.replace();
+        let remote = self.current.load().remote.clone();
+        self.current.store(Arc::new(Registry { remote, ..Registry::new(kinds) }));
+        drop(replacing);
         self.replaced.send_modify(|count| *count += 1);
+    }
+
+    /// Passes on what the APIServices of a state register, besides what is served here (R131a).
+    pub(crate) fn register(&self, world: &World) {
+        let _replacing = self.replace();
+        let known = self.current.load();
+        let remote = known.remote.read(world);
+        if !remote.registers_as(&known.remote) {
+            self.current.store(Arc::new(known.with_remote(remote)));
+        }
+    }
+
+    /// Takes over what another server says of itself.
+    pub(crate) fn learn(&self, api: &Arc<RemoteApi>, discovery: RemoteDiscovery) {
+        let _replacing = self.replace();
+        let known = self.current.load();
+        let mut remote = known.remote.clone();
+        if remote.learn(api, discovery) {
+            self.current.store(Arc::new(known.with_remote(remote)));
+        }
+    }
+
+    fn replace(&self) -> MutexGuard<'_, ()> {
+        self.replacing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells of replacements.
@@ -184,6 +220,8 @@ pub struct Registry {
     /// The first kind of each storage prefix.
     by_prefix: HashMap<String, Arc<ServedKind>>,
     fields: HashMap<String, Arc<[SelectablePath]>>,
+    /// What other servers serve; it comes before what is served here.
+    pub(crate) remote: RemoteApis,
     /// Documents about these kinds, made when first asked for.
     pub(crate) documents: Documents,
 }
@@ -226,7 +264,19 @@ impl Registry {
             // Two views of one storage (events) share the row that comes first.
             fields.entry(served.prefix.clone()).or_insert_with(|| paths.collect());
         }
-        Registry { kinds, by_plural, by_prefix, fields, documents: Documents::default() }
+        Registry {
+            kinds,
+            by_plural,
+            by_prefix,
+            fields,
+            remote: RemoteApis::default(),
+            documents: Documents::default(),
+        }
+    }
+
+    /// The same kinds beside other servers.
+    fn with_remote(&self, remote: RemoteApis) -> Registry {
+        Registry { remote, ..Registry::new(self.kinds.clone()) }
     }
 
     /// The kind behind a resource path.

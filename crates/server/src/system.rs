@@ -87,7 +87,8 @@ async fn made(
         Route::CoreVersions => versions(api, user, registry, headers, true).await,
         Route::Groups => versions(api, user, registry, headers, false).await,
         Route::Group(group) => {
-            let document = |kinds: &[&Kind]| discovery::group(kinds, group);
+            let document =
+                |kinds: &[&Kind]| discovery::group(kinds, &registry.remote.versions(), group);
             plain(registry, headers, &format!("group {group}"), document, || Ok(not_found_text()))
         }
         Route::GroupVersion(group, version) => {
@@ -181,7 +182,7 @@ async fn versions(
             Some(if core {
                 discovery::aggregated_core(kinds)
             } else {
-                discovery::aggregated_groups(kinds)
+                discovery::aggregated_groups(kinds, &registry.remote.versions())
             })
         });
         let document = document.ok_or_else(no_such_resource)?;
@@ -193,7 +194,7 @@ async fn versions(
         Some(if core {
             discovery::api_versions(&[("0.0.0.0/0", &address)])
         } else {
-            discovery::group_list(kinds)
+            discovery::group_list(kinds, &registry.remote.versions())
         })
     };
     plain(registry, headers, name, document, || Ok(not_found_text()))
@@ -273,7 +274,14 @@ async fn openapi_index(
     registry: &Arc<Registry>,
 ) -> Result<Response<Body>, Failure> {
     let made = |registry: &Registry, kinds: &[&Kind]| {
-        let index = v3::index(kinds, &|kind| registry.custom_schema(kind));
+        let mut index = v3::index(kinds, &|kind| registry.custom_schema(kind));
+        for (group, version, hash) in registry.remote.documents() {
+            let path = format!("apis/{group}/{version}");
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            if let Some(Value::Object(paths)) = index.get_mut("paths") {
+                paths.insert(path, json!({ "serverRelativeURL": url }));
+            }
+        }
         Some(Bytes::from(index.to_string()))
     };
     let document =
@@ -419,6 +427,10 @@ fn paths(registry: &Registry) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
+    for remote in registry.remote.all() {
+        paths.push(format!("/apis/{}", remote.group));
+        paths.push(format!("/apis/{}/{}", remote.group, remote.version));
+    }
     for served in registry.kinds() {
         let kind = &served.kind;
         if kind.group.is_empty() {

@@ -12,6 +12,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod api_service;
 pub mod certificate_signing;
 pub mod claim;
 pub mod condition;

@@ -62,6 +62,8 @@ pub enum BuiltinResource {
     CustomResourceDefinitions,
     /// `rbac.authorization.k8s.io/v1` clusterroles.
     ClusterRoles,
+    /// `apiregistration.k8s.io/v1` apiservices.
+    ApiServices,
 }
 
 /// Group, version, kind, plural, whether objects live in namespaces.
@@ -98,6 +100,7 @@ impl BuiltinResource {
         BuiltinResource::CertificateSigningRequests,
         BuiltinResource::CustomResourceDefinitions,
         BuiltinResource::ClusterRoles,
+        BuiltinResource::ApiServices,
     ];
 
     const fn names(self) -> ResourceNames {
@@ -164,6 +167,9 @@ impl BuiltinResource {
             BuiltinResource::ClusterRoles => {
                 ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false)
             }
+            BuiltinResource::ApiServices => {
+                ("apiregistration.k8s.io", "v1", "APIService", "apiservices", false)
+            }
         }
     }
 
@@ -210,6 +216,7 @@ impl BuiltinResource {
             b"scheduling.k8s.io" => "scheduling.k8s.io/v1",
             b"certificates.k8s.io" => "certificates.k8s.io/v1",
             b"rbac.authorization.k8s.io" => "rbac.authorization.k8s.io/v1",
+            b"apiregistration.k8s.io" => "apiregistration.k8s.io/v1",
             b"apiextensions.k8s.io" => "apiextensions.k8s.io/v1",
             _ => "v1",
         }

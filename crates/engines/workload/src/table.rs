@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::api_service::ApiServiceRegistration;
 use crate::certificate_signing::CertificateSigning;
 use crate::controller::Controller;
 use crate::cron::CronJobs;
@@ -67,7 +68,8 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
 ];
 
 /// What an API server does by itself, wherever it runs.
-pub static API_SERVER: &[&dyn Controller] = &[&CustomResourceDefinitions, &SystemObjects];
+pub static API_SERVER: &[&dyn Controller] =
+    &[&CustomResourceDefinitions, &ApiServiceRegistration, &SystemObjects];
 
 /// A name in `--controllers` that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -48,6 +48,35 @@ fn a_certificate_bears_its_names_and_dates() {
 }
 
 #[test]
+fn r131d_the_front_proxy_has_an_authority_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    for pki in [
+        Pki::in_memory(&names(), now()).unwrap(),
+        Pki::in_folder(dir.path(), &names(), now()).unwrap(),
+    ] {
+        let der = pki.front_proxy.certificate().unwrap();
+        let (_, shown) = X509Certificate::from_der(&der).unwrap();
+        assert_eq!(common_name(shown.subject()), Some("front-proxy-client"));
+        assert_eq!(common_name(shown.issuer()), Some("front-proxy-ca"));
+        let signed_by = |authority: &CertificateKeyPair| {
+            let der = authority.certificate().unwrap();
+            let (_, authority) = X509Certificate::from_der(&der).unwrap();
+            shown.verify_signature(Some(authority.public_key())).is_ok()
+        };
+        assert!(signed_by(&pki.front_proxy_authority));
+        // Otherwise whoever has a certificate of the cluster could speak for anybody, and the other way round.
+        assert!(!signed_by(&pki.authority));
+        assert!(!shown.is_ca());
+    }
+    let path = |file: &str| dir.path().join(file);
+    let before = fs::read(path("front-proxy-client.crt")).unwrap();
+    Pki::in_folder(dir.path(), &names(), now() + 350 * DAY).unwrap();
+    assert_ne!(fs::read(path("front-proxy-client.crt")).unwrap(), before, "it would have expired");
+    fs::write(path("front-proxy-ca.key"), "damaged").unwrap();
+    assert!(matches!(Pki::in_folder(dir.path(), &names(), now()), Err(PkiError::Damaged { .. })));
+}
+
+#[test]
 fn a_second_start_uses_the_same_certificates() {
     let dir = tempfile::tempdir().unwrap();
     let first = Pki::in_folder(dir.path(), &names(), now()).unwrap();
@@ -56,6 +85,12 @@ fn a_second_start_uses_the_same_certificates() {
     assert_eq!(first.serving.certificate_pem, second.serving.certificate_pem);
     assert_eq!(first.admin.certificate_pem, second.admin.certificate_pem);
     assert_eq!(first.service_account.0, second.service_account.0);
+    let shown = |pki: &Pki| pki.front_proxy.certificate_pem.clone();
+    assert_eq!(shown(&first), shown(&second));
+    assert_eq!(
+        first.front_proxy_authority.certificate_pem,
+        second.front_proxy_authority.certificate_pem
+    );
     for file in fs::read_dir(dir.path()).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -90,7 +125,7 @@ fn certificates_are_renewed_before_they_expire() {
 fn leaves_of_another_authority_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let first = Pki::in_folder(dir.path(), &names(), now()).unwrap();
-    let other = new_authority(now()).unwrap();
+    let other = new_authority(AUTHORITY_NAME, now()).unwrap();
     PkiFolder { path: dir.path() }.write_pair("ca", other).unwrap();
     let second = Pki::in_folder(dir.path(), &names(), now()).unwrap();
     assert_ne!(first.serving.certificate_pem, second.serving.certificate_pem);

@@ -3,7 +3,7 @@
 //!
 //! Where a kind is served as v1 but its facts are listed under a beta, the row names the beta type.
 
-use tenure_machinery::kind::{Dependents, Ignored, Kind, NameRule, NoRules, StatusMeta};
+use tenure_machinery::kind::{Dependents, Kind, NameRule, NoRules, StatusMeta};
 
 use super::row::{KindBuilder, row};
 use crate::api_service::ApiServiceRules;
@@ -18,13 +18,6 @@ const EVENTS: (&str, &str) = ("events.k8s.io", "v1");
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
 const FLOW: (&str, &str) = ("flowcontrol.apiserver.k8s.io", "v1");
 
-/// What nobody acts on in an APIService: other servers are not called.
-const FORWARDED: &[Ignored] = &[Ignored {
-    path: &["spec", "service"],
-    value: "",
-    why: "requests are not forwarded to other servers",
-}];
-
 /// `apiregistration.k8s.io`.
 pub(super) fn registration() -> Vec<Kind> {
     vec![
@@ -35,7 +28,7 @@ pub(super) fn registration() -> Vec<Kind> {
             "kube_aggregator.apiregistration.v1.APIService",
             ApiServiceRules,
         )
-        .acted_on_partly("discovery", FORWARDED)
+        .acted_on_by("discovery and the server, which passes requests on")
         .cluster()
         .named(NameRule::PathSegment)
         .category("api-extensions")

@@ -284,7 +284,7 @@ fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
         ]
     );
     let partly = names(&rows, |row| matches!(row.acted_on, ActedOn::Partly(..)));
-    assert_eq!(partly, ["APIService", "CustomResourceDefinition"]);
+    assert_eq!(partly, ["CustomResourceDefinition"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tenure_openapi::{discovery, v2, v3};
 fn r41_groups_are_listed_in_priority_order() {
     let rows = builtin();
     let kinds: Vec<_> = rows.iter().collect();
-    let list = discovery::group_list(&kinds);
+    let list = discovery::group_list(&kinds, &[]);
     let names: Vec<_> = list["groups"]
         .as_array()
         .expect("groups")

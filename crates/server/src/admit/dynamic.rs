@@ -48,6 +48,11 @@ impl DynamicAdmission {
         self.services.serve(api);
     }
 
+    /// How Services are reached.
+    pub(crate) fn services(&self) -> Arc<dyn Connect> {
+        Arc::clone(&self.services) as Arc<dyn Connect>
+    }
+
     /// Whether there is nobody to be asked, so that nobody has to look further.
     pub(crate) fn is_empty(&self) -> bool {
         self.policies.is_empty() && self.webhooks.is_empty()

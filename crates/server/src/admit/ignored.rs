@@ -6,6 +6,7 @@ use serde_json::Value;
 use tenure_machinery::kind::{ActedOn, Ignored};
 use tenure_machinery::{Object, ObjectExt};
 
+use crate::aggregate;
 use crate::request::ResourceRequest;
 
 /// Says that nothing acts on an object, or on a part of it.
@@ -15,7 +16,7 @@ pub(super) fn warnings(request: &ResourceRequest, new: &Object) -> Vec<String> {
     }
     let kind = &request.served.kind;
     match kind.acted_on {
-        ActedOn::By(_) => Vec::new(),
+        ActedOn::By(_) => served_here_anyway(request, new).into_iter().collect(),
         ActedOn::Nobody(why) => {
             vec![format!("this server stores a {} and does not act on it: {why}", kind.kind)]
         }
@@ -28,6 +29,18 @@ pub(super) fn warnings(request: &ResourceRequest, new: &Object) -> Vec<String> {
             said.map(line).collect()
         }
     }
+}
+
+/// Some groups are served here, whatever an APIService says (R131a).
+fn served_here_anyway(request: &ResourceRequest, new: &Object) -> Option<String> {
+    let kind = &request.served.kind;
+    let is_api_service = kind.kind == "APIService" && kind.group == "apiregistration.k8s.io";
+    let group = new.str_at(&["spec", "group"]).unwrap_or_default();
+    let ignored = is_api_service
+        && new.map_at(&["spec", "service"]).is_some()
+        && !aggregate::may_be_elsewhere(group);
+    let why = "spec.service: this server stores it and does not act on it: the group is always served here";
+    ignored.then(|| why.to_owned())
 }
 
 fn is_set(part: &Ignored, object: &Object) -> bool {

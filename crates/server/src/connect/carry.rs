@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tenure_machinery::Failure;
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::sync::watch;
+use tokio::time::Sleep;
 
 use super::{NodeTarget, head};
 use crate::api::ApiServer;
@@ -93,10 +94,12 @@ pub(super) struct RelayContext {
     pub(super) running: InFlightGuard,
     /// Its part of the connections to nodes (R241).
     pub(super) open: Option<BudgetGuard>,
-    /// Its last line in the audit log.
-    pub(super) ending: AuditGuard,
+    /// Its last line in the audit log, if that comes with the end of a stream.
+    pub(super) ending: Option<AuditGuard>,
     /// What lets it go on; the stream ends with it (R260).
     pub(super) hold: Hold,
+    /// When an answer that is no stream has taken too long, if it may.
+    pub(super) late: Option<Pin<Box<Sleep>>>,
 }
 
 /// Gives an answer as it is, and carries the bytes of what the connection may have become.
@@ -111,7 +114,7 @@ pub(super) fn relay(
         parts.headers.remove(TRANSFER_ENCODING);
         return Response::from_parts(parts, self::body(rest, api.stop.clone(), held));
     }
-    let RelayContext { upgrade, place, running, open, ending, mut hold } = held;
+    let RelayContext { upgrade, place, running, open, ending, mut hold, late: _ } = held;
     let theirs = hyper::upgrade::on(&mut answered);
     let mut stop = api.stop.clone();
     tokio::spawn(async move {
@@ -137,7 +140,7 @@ pub(super) fn relay(
 
 /// A node's answer as a body of ours; ends when the server does, and with the right to it.
 pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, held: RelayContext) -> Body {
-    let RelayContext { running, open, mut hold, .. } = held;
+    let RelayContext { running, open, mut hold, late, .. } = held;
     let ended: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
         let mut stop = stop;
         tokio::select! {
@@ -145,7 +148,7 @@ pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, held: RelayConte
             _ = stop.wait_for(|asked| *asked) => {}
         }
     });
-    Carried { from, ended, _held: (running, open) }.boxed_unsync()
+    Carried { from, ended, late, _held: (running, open) }.boxed_unsync()
 }
 
 /// A short sentence out of a node's answer.
@@ -161,6 +164,7 @@ pub(super) async fn text(from: Incoming) -> String {
 struct Carried {
     from: Incoming,
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
+    late: Option<Pin<Box<Sleep>>>,
     _held: (InFlightGuard, Option<BudgetGuard>),
 }
 
@@ -175,6 +179,10 @@ impl http_body::Body for Carried {
         // First, so that nothing is carried after the end.
         if self.ended.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
+        }
+        // An error, so that nobody takes a part for the whole.
+        if self.late.as_mut().is_some_and(|late| late.as_mut().poll(context).is_ready()) {
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
         }
         let frame = Pin::new(&mut self.from).poll_frame(context);
         frame.map(|frame| frame.map(|frame| frame.map_err(io::Error::other)))

@@ -119,7 +119,9 @@ fn kept_bytes(
     if let Some(document) = registry.documents.get(name) {
         return Some(document);
     }
-    let kinds: Vec<&Kind> = registry.kinds().iter().map(|served| &served.kind).collect();
+    let here = |kind: &&Kind| registry.remote.find(&kind.group, &kind.version).is_none();
+    let kinds = registry.kinds().iter().map(|served| &served.kind).filter(here);
+    let kinds: Vec<&Kind> = kinds.collect();
     let bytes = make(&kinds)?;
     Some(registry.documents.keep(name, bytes))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_kinds::downward::Downward;
@@ -15,8 +15,8 @@ use tenure_server::admit::{DynamicAdmission, OwnerChecks};
 use tenure_server::reference::{self, ReferenceOptions};
 use tenure_server::rules::SchemaRuleEngine;
 use tenure_server::{
-    ApiConfig, ApiServer, AuditSink, AuthorizerChain, Body, Peer, ServedKinds, ServerLimits,
-    bootstrap,
+    ApiConfig, ApiServer, AuditSink, AuthorizerChain, Body, CertifiedKey, FrontProxy, Peer,
+    ServedKinds, ServerLimits, bootstrap,
 };
 use tenure_store::MemoryLog;
 use tenure_token::KeySet;
@@ -133,6 +133,25 @@ pub fn admin() -> &'static Peer {
     ADMIN.get_or_init(|| peer("kubernetes-admin", &["system:masters"]))
 }
 
+/// As whom servers of other API groups know the server of a test.
+pub fn front_proxy() -> FrontProxy {
+    static MADE: OnceLock<FrontProxy> = OnceLock::new();
+    let make = || {
+        let (key, own) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "front-proxy-ca");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_pem = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "front-proxy-client");
+        let chain = params.signed_by(&own, &issuer).unwrap().pem().into_bytes();
+        let identity = CertifiedKey { chain, key: own.serialize_pem().into_bytes() };
+        FrontProxy { authority_pem, name: "front-proxy-client", identity }
+    };
+    MADE.get_or_init(make).clone()
+}
+
 /// A new key for tokens.
 fn new_keys() -> KeySet {
     KeySet::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap()
@@ -205,6 +224,7 @@ impl House {
             token_keys: new_keys(),
             audit: None,
             authority_pem: "the authority".into(),
+            front_proxy: None,
             address: ([127, 0, 0, 1], 6443).into(),
             stop: stopping,
             owners: OwnerChecks::default(),
@@ -260,6 +280,7 @@ impl House {
             token_keys,
             audit,
             authority_pem: "the authority".into(),
+            front_proxy: Some(front_proxy()),
             address: ([127, 0, 0, 1], 6443).into(),
             stop: stopping,
             owners,

@@ -14,6 +14,7 @@
 mod access;
 mod accounts;
 mod admission;
+mod aggregation;
 mod apply;
 mod attacks;
 mod audit;

@@ -618,3 +618,17 @@ async fn r59_a_generated_name_is_given_after_those_who_change() {
     assert!(mutating.get("name").is_none(), "{mutating}");
     assert_eq!(validating["object"]["metadata"]["name"], made["metadata"]["name"]);
 }
+
+#[tokio::test]
+async fn r161_what_the_server_writes_by_itself_is_asked_about() {
+    const NAME: &str = "extension-apiserver-authentication";
+    let house = House::new().await;
+    let hook = Webhook::start(|_| json!({})).await;
+    house.made(VALIDATING, configuration("c", &[hook.entry("a.example.com", json!({}))])).await;
+    let path = format!("/api/v1/namespaces/kube-system/configmaps/{NAME}");
+    house.delete(&path).await.with(200);
+    house.until(&path, 200).await;
+    let [made] = hook.asked().try_into().unwrap();
+    assert_eq!((&made["name"], &made["operation"]), (&json!(NAME), &json!("CREATE")));
+    assert_eq!(made["userInfo"]["username"], "system:apiserver");
+}

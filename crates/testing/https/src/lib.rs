@@ -9,12 +9,14 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -48,6 +50,9 @@ impl Default for HttpsSettings {
     }
 }
 
+/// What a server sends, part by part.
+pub type StreamedBody = BoxBody<Bytes, io::Error>;
+
 /// A server that runs until it is dropped.
 #[derive(Debug)]
 pub struct HttpsServer {
@@ -72,6 +77,26 @@ impl HttpsServer {
     where
         F: Fn(Request<Bytes>) -> A + Send + Sync + 'static,
         A: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        let answer = Arc::new(answer);
+        HttpsServer::streaming(settings, move |request| {
+            let answer = Arc::clone(&answer);
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                let answered = answer(Request::from_parts(parts, body)).await;
+                answered.map(|body| Full::new(body).map_err(|never| match never {}).boxed())
+            }
+        })
+        .await
+    }
+
+    /// Starts a server that answers requests while they come, with bodies that come when they like; it may
+    /// switch to another protocol.
+    pub async fn streaming<F, A>(settings: HttpsSettings, answer: F) -> HttpsServer
+    where
+        F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
+        A: Future<Output = Response<StreamedBody>> + Send + 'static,
     {
         let (acceptor, authority) = tls(&settings);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -106,8 +131,8 @@ type Counts = (Arc<AtomicUsize>, Arc<AtomicUsize>);
 
 async fn serve<F, A>(listener: TcpListener, acceptor: TlsAcceptor, counts: Counts, answer: Arc<F>)
 where
-    F: Fn(Request<Bytes>) -> A + Send + Sync + 'static,
-    A: Future<Output = Response<Bytes>> + Send + 'static,
+    F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
+    A: Future<Output = Response<StreamedBody>> + Send + 'static,
 {
     // Whatever goes on for a connection ends with the server.
     let mut open = tokio::task::JoinSet::new();
@@ -121,15 +146,10 @@ where
             let service = service_fn(move |request: Request<Incoming>| {
                 requests.fetch_add(1, Ordering::SeqCst);
                 let answer = Arc::clone(&answer);
-                async move {
-                    let (parts, body) = request.into_parts();
-                    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-                    let answered = answer(Request::from_parts(parts, body)).await;
-                    Ok::<_, Infallible>(answered.map(Full::new))
-                }
+                async move { Ok::<_, Infallible>(answer(request).await) }
             });
             let http = Builder::new(TokioExecutor::new());
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            let _ = http.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
         });
     }
 }

@@ -78,6 +78,9 @@ fn r255_versions_share_a_line_and_what_nobody_acts_on_says_why() {
     let (scaled, more) = line("HorizontalPodAutoscaler");
     assert!(scaled.contains("| v2, v1 | status | **nobody**: "), "{scaled}");
     assert_eq!(more, 0);
-    assert!(line("APIService").0.contains("; **not** on `spec.service`: "), "{table}");
+    assert!(
+        line("CustomResourceDefinition").0.contains("; **not** on `spec.conversion"),
+        "{table}"
+    );
     assert!(line("Deployment").0.ends_with("| scale, status | its controller |"), "{table}");
 }

@@ -7,7 +7,6 @@ use tenure_client_tests::Server;
 /// Objects that look like protection, or like work that somebody does, and are neither here.
 fn ignored() -> Vec<(&'static str, Value)> {
     let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d" });
-    let service = json!({ "namespace": "default", "name": "s" });
     let kinds = json!({ "plural": "widgets", "singular": "widget", "kind": "Widget" });
     let version = json!({ "name": "v1", "served": true, "storage": true,
         "schema": { "openAPIV3Schema": { "type": "object" } } });
@@ -22,13 +21,6 @@ fn ignored() -> Vec<(&'static str, Value)> {
         (
             "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
             json!({ "metadata": { "name": "h" }, "spec": { "maxReplicas": 3, "scaleTargetRef": target } }),
-        ),
-        (
-            "/apis/apiregistration.k8s.io/v1/apiservices",
-            json!({ "metadata": { "name": "v1.other.example.com" }, "spec": {
-                "group": "other.example.com", "version": "v1", "groupPriorityMinimum": 1,
-                "versionPriority": 1, "insecureSkipTLSVerify": true, "service": service,
-            } }),
         ),
         (
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
