@@ -1,11 +1,12 @@
 //! IPAddress and ServiceCIDR as stored; handing out addresses is the server's work.
 
 use serde_json::{Value, json};
-use tenure_machinery::validate::{cidr, ip, same, text, validate_frozen};
+use tenure_machinery::network::IpNetwork;
+use tenure_machinery::validate::{ip, same, text, validate_frozen};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
 use tenure_podspec::text::dns_subdomain;
 
-use crate::stored::{keep, set_status, spec, texts};
+use crate::stored::{is_new, keep, set_status, spec, texts};
 
 /// Rules of IPAddress.
 pub(crate) struct IpAddressRules;
@@ -85,31 +86,77 @@ impl Rules for ServiceCidrRules {
     }
 
     fn validate(&self, object: &Object, errors: &mut Errors) {
-        let path = Path::Root.field("spec");
-        let list = path.field("cidrs");
-        let networks = texts(spec(object), "cidrs");
-        if networks.is_empty() {
-            errors.required(&list, "needs at least one network");
-        }
-        if networks.len() > 2 {
-            errors.invalid(&list, format_args!("{networks:?}"), "at most two networks");
-        }
-        for (index, network) in networks.iter().enumerate() {
-            if cidr(network).is_none() {
-                let why = "must be a network such as 10.0.0.0/24";
-                errors.invalid(&list.index(index), format_args!("{network:?}"), why);
-            }
+        // Networks that were stored before are left as they are.
+        if is_new(object) {
+            validate_networks(object, errors);
         }
     }
 
+    /// One network may become two, of both families; nothing else changes.
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut Errors) {
+        let spec_path = Path::Root.field("spec");
+        let path = spec_path.field("cidrs");
         let (now, before) = (texts(spec(object), "cidrs"), texts(spec(old), "cidrs"));
-        let kept = before.len() <= now.len() && before.iter().zip(&now).all(|(b, n)| b == n);
-        if !kept {
-            let path = Path::Root.field("spec");
+        if now.len() != before.len() && (before.len(), now.len()) != (1, 2) {
             let value = spec(object).get("cidrs").unwrap_or(&Value::Null);
-            errors.invalid(&path.field("cidrs"), value, "networks may be added, never changed");
+            errors.invalid(&path, value, IMMUTABLE);
+            return;
         }
+        for (index, (now, _)) in now.iter().zip(&before).enumerate().filter(|(_, (n, b))| n != b) {
+            errors.invalid(&path.index(index), format_args!("{now:?}"), IMMUTABLE);
+        }
+        if now.len() > before.len() {
+            validate_networks(object, errors);
+        }
+    }
+
+    fn warnings(&self, object: &Object, _old: Option<&Object>) -> Vec<String> {
+        let networks = texts(spec(object), "cidrs").into_iter().enumerate();
+        let other =
+            networks.filter(|(_, text)| IpNetwork::parse(text).is_some_and(|read| !read.is_ipv4()));
+        let line = |(index, text)| {
+            format!(
+                "spec.cidrs[{index}]: this server gives Services IPv4 addresses only, none from {text:?}"
+            )
+        };
+        other.map(line).collect()
+    }
+}
+
+const IMMUTABLE: &str = "field is immutable";
+
+fn validate_networks(object: &Object, errors: &mut Errors) {
+    let path = Path::Root.field("spec");
+    let list = path.field("cidrs");
+    let networks = texts(spec(object), "cidrs");
+    if networks.is_empty() {
+        return errors.required(&list, "at least one CIDR required");
+    }
+    if networks.len() > 2 {
+        let shown = format_args!("{networks:?}");
+        return errors.invalid(&list, shown, "may only hold up to 2 values");
+    }
+    let mut families = Vec::new();
+    for (index, network) in networks.iter().enumerate() {
+        let why = match IpNetwork::parse(network) {
+            None => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned(),
+            Some(read) if !read.is_masked() => {
+                "must not have bits set beyond the prefix length".to_owned()
+            }
+            Some(read) if read.to_string() != *network => {
+                format!("must be in canonical form ({:?})", read.to_string())
+            }
+            Some(read) => {
+                families.push(read.is_ipv4());
+                continue;
+            }
+        };
+        errors.invalid(&list.index(index), format_args!("{network:?}"), &why);
+    }
+    if matches!(families.as_slice(), [first, second] if first == second) {
+        let why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and \
+                   2001:db8::/64";
+        errors.invalid(&list, format_args!("{networks:?}"), why);
     }
 }
 
@@ -118,7 +165,7 @@ mod tests {
     //! Rules of spec/api-server.md.
     use serde_json::json;
 
-    use crate::check::{faults, row, update_faults};
+    use crate::check::{faults, row, update_faults, warned};
 
     const GROUP: &str = "networking.k8s.io";
 
@@ -164,17 +211,48 @@ mod tests {
     }
 
     #[test]
-    fn r136_service_networks_grow_only() {
+    fn r79a_a_service_network_is_one_of_each_family_as_it_names_itself() {
         let kind = row(GROUP, "ServiceCIDR");
         let of = |list: &[&str]| json!({"spec": {"cidrs": list}});
-        assert_eq!(faults(&kind, of(&[])), ["spec.cidrs FieldValueRequired"]);
-        assert!(
-            update_faults(&kind, of(&["10.0.0.0/24"]), of(&["10.0.0.0/24", "fd00::/64"]))
-                .is_empty()
-        );
+        for list in [&["10.0.0.0/24"][..], &["fd00::/64"], &["10.0.0.0/24", "fd00::/64"]] {
+            assert!(faults(&kind, of(list)).is_empty(), "{list:?}");
+        }
+        for (list, fault) in [
+            (&[][..], "spec.cidrs FieldValueRequired"),
+            (&["10.0.0.0/24", "fd00::/64", "fd01::/64"], "spec.cidrs FieldValueInvalid"),
+            (&["10.0.0.0/24", "10.1.0.0/24"], "spec.cidrs FieldValueInvalid"),
+            (&["10.0.0.1/24"], "spec.cidrs[0] FieldValueInvalid"),
+            (&["10.0.0.0"], "spec.cidrs[0] FieldValueInvalid"),
+            (&["10.0.0.0/24", "FD00::/64"], "spec.cidrs[1] FieldValueInvalid"),
+            (&["::ffff:10.0.0.0/120"], "spec.cidrs[0] FieldValueInvalid"),
+        ] {
+            assert_eq!(faults(&kind, of(list)), [fault], "{list:?}");
+        }
+        let warned = warned(&kind, of(&["10.0.0.0/24", "fd00::/64"]));
         assert_eq!(
-            update_faults(&kind, of(&["10.0.0.0/24"]), of(&["10.1.0.0/24"])),
-            ["spec.cidrs FieldValueInvalid"]
+            warned,
+            [
+                "spec.cidrs[1]: this server gives Services IPv4 addresses only, none from \"fd00::/64\""
+            ]
         );
+    }
+
+    #[test]
+    fn r79a_service_networks_grow_only_to_both_families() {
+        let kind = row(GROUP, "ServiceCIDR");
+        let of =
+            |list: &[&str]| json!({"metadata": {"resourceVersion": "1"}, "spec": {"cidrs": list}});
+        let both = &["10.0.0.0/24", "fd00::/64"][..];
+        for (old, new, want) in [
+            (&["10.0.0.0/24"][..], both, &[][..]),
+            (both, both, &[]),
+            (&["10.0.0.0/24"], &["10.1.0.0/24"], &["spec.cidrs[0] FieldValueInvalid"]),
+            (&["10.0.0.0/24"], &["10.1.0.0/24", "fd00::/64"], &["spec.cidrs[0] FieldValueInvalid"]),
+            (&["10.0.0.0/24"], &["10.0.0.0/24", "10.1.0.0/24"], &["spec.cidrs FieldValueInvalid"]),
+            (both, &["10.0.0.0/24"], &["spec.cidrs FieldValueInvalid"]),
+            (both, &[], &["spec.cidrs FieldValueInvalid"]),
+        ] {
+            assert_eq!(update_faults(&kind, of(old), of(new)), want, "{old:?} {new:?}");
+        }
     }
 }

@@ -12,6 +12,7 @@ pub mod field;
 pub mod kind;
 pub mod meta;
 pub mod name;
+pub mod network;
 pub mod node_path;
 pub mod object;
 pub mod quantity;

@@ -9,7 +9,7 @@ use tenure_machinery::{Failure, Object, ObjectExt, desired_state};
 use tenure_rbac::Reconciled;
 use tenure_rbac::bootstrap::DefaultRbacObject;
 
-use crate::admit::SERVICE_RANGE;
+use crate::admit::SERVICE_RANGE_NAME;
 use crate::aggregate::API_SERVICES;
 use crate::api::ApiServer;
 use crate::clock::now;
@@ -19,7 +19,6 @@ use crate::system_objects;
 use crate::write::decode;
 use crate::write::ensure::{DesiredObject, ensure_all};
 
-const NETWORKING: &str = "networking.k8s.io";
 const AGENT: &str = "kube-apiserver";
 const ACTOR: Actor = Actor { account: "system:apiserver", manager: AGENT };
 /// Whose the rules are that roles gather (R157a).
@@ -36,21 +35,22 @@ pub async fn bootstrap(api: &Arc<ApiServer>) -> Result<(), Failure> {
         system_objects::NAMESPACES.map(system_objects::namespace).into();
     first.push(critical("system-cluster-critical", 2_000_000_000));
     first.push(critical("system-node-critical", 2_000_001_000));
-    first.push(service_addresses());
+    first.push(system_objects::service_addresses());
     first.extend(system_objects::api_services(&api.kinds.current()));
     let (cluster, namespaced): (Vec<_>, Vec<_>) =
         tenure_rbac::bootstrap::objects().into_iter().partition(|role| role.namespace.is_empty());
     first.extend(cluster.iter().map(access));
     let before = api.world.current().revision();
     ensure_all(api, first, AGENT).await?;
+    let door = InternalWriter::at_start(Arc::clone(api));
+    // Before it the Service of the server could have no address.
+    settle_service_addresses(&door).await?;
 
     let mut second: Vec<DesiredObject> =
         system_objects::NAMESPACES.iter().flat_map(|name| filling(api, name)).collect();
     second.extend(namespaced.iter().map(access));
     second.extend(system_objects::namespaced(api).map(|(wanted, _)| wanted));
     ensure_all(api, second, AGENT).await?;
-    let door = InternalWriter::at_start(Arc::clone(api));
-    settle_service_addresses(&door).await?;
     // At a start the server may have another address than before, which the Service names too.
     for (wanted, _) in system_objects::namespaced(api) {
         correct(&door, wanted).await?;
@@ -189,27 +189,17 @@ async fn reconcile(
     Ok(())
 }
 
-/// Where the addresses of Services come from.
-fn service_addresses() -> DesiredObject {
-    let object = json!({
-        "metadata": { "name": "kubernetes" },
-        "spec": { "cidrs": [SERVICE_RANGE] },
-    });
-    let namespace = String::new();
-    DesiredObject { group: NETWORKING, resource: "servicecidrs", namespace, object }
-}
-
-/// Says that they do; a status cannot be created.
+/// Says that Services get their addresses from the first range; a status cannot be created.
 async fn settle_service_addresses(door: &InternalWriter) -> Result<(), Failure> {
-    let key = door.key((NETWORKING, "servicecidrs"), "", "kubernetes")?;
+    let key = door.key((system_objects::NETWORKING, "servicecidrs"), "", SERVICE_RANGE_NAME)?;
     let Some(record) = door.world().current().get(&key).cloned() else { return Ok(()) };
     let mut object = door.read(&record)?;
-    if !object.list_at(&["status", "conditions"]).is_empty() {
+    if record.deleting() || !object.list_at(&["status", "conditions"]).is_empty() {
         return Ok(());
     }
     let ready = json!([{
         "type": "Ready", "status": "True", "reason": "", "lastTransitionTime": now(),
-        "message": "Services get their addresses from this range",
+        "message": "Kubernetes Service CIDR is ready",
     }]);
     object.map_mut("status").insert("conditions".to_owned(), ready);
     door.update(ACTOR, &record, "status", object, Vec::new()).await.map(drop)

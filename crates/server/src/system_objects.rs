@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tenure_openapi::priority;
 
-use crate::admit::first_service_address;
+use crate::admit::{SERVICE_RANGE, SERVICE_RANGE_NAME, first_service_address};
 use crate::api::ApiServer;
 use crate::registry::Registry;
 use crate::write::ensure::DesiredObject;
@@ -23,6 +23,22 @@ pub(crate) const AT_START: &str = "onstart";
 /// Namespaces that every cluster has.
 pub(crate) const NAMESPACES: [&str; 4] =
     ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// The group of networks.
+pub(crate) const NETWORKING: &str = "networking.k8s.io";
+
+/// What protects it (workload-controllers SV1).
+const SERVICE_RANGE_FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+
+/// Where the addresses of Services come from at first.
+pub(crate) fn service_addresses() -> DesiredObject {
+    let object = json!({
+        // As its controller would leave it, which so has nothing to do at a start.
+        "metadata": { "name": SERVICE_RANGE_NAME, "finalizers": [SERVICE_RANGE_FINALIZER] },
+        "spec": { "cidrs": [SERVICE_RANGE] },
+    });
+    within("", NETWORKING, "servicecidrs", object)
+}
 
 /// A namespace to be made.
 pub(crate) fn namespace(name: &str) -> DesiredObject {

@@ -64,6 +64,12 @@ pub enum BuiltinResource {
     ClusterRoles,
     /// `apiregistration.k8s.io/v1` apiservices.
     ApiServices,
+    /// `networking.k8s.io/v1` servicecidrs.
+    ServiceCidrs,
+    /// `networking.k8s.io/v1` ipaddresses.
+    IpAddresses,
+    /// `certificates.k8s.io/v1` podcertificaterequests.
+    PodCertificateRequests,
 }
 
 /// Group, version, kind, plural, whether objects live in namespaces.
@@ -101,6 +107,9 @@ impl BuiltinResource {
         BuiltinResource::CustomResourceDefinitions,
         BuiltinResource::ClusterRoles,
         BuiltinResource::ApiServices,
+        BuiltinResource::ServiceCidrs,
+        BuiltinResource::IpAddresses,
+        BuiltinResource::PodCertificateRequests,
     ];
 
     const fn names(self) -> ResourceNames {
@@ -170,6 +179,19 @@ impl BuiltinResource {
             BuiltinResource::ApiServices => {
                 ("apiregistration.k8s.io", "v1", "APIService", "apiservices", false)
             }
+            BuiltinResource::ServiceCidrs => {
+                ("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", false)
+            }
+            BuiltinResource::IpAddresses => {
+                ("networking.k8s.io", "v1", "IPAddress", "ipaddresses", false)
+            }
+            BuiltinResource::PodCertificateRequests => (
+                "certificates.k8s.io",
+                "v1",
+                "PodCertificateRequest",
+                "podcertificaterequests",
+                true,
+            ),
         }
     }
 
@@ -218,6 +240,7 @@ impl BuiltinResource {
             b"rbac.authorization.k8s.io" => "rbac.authorization.k8s.io/v1",
             b"apiregistration.k8s.io" => "apiregistration.k8s.io/v1",
             b"apiextensions.k8s.io" => "apiextensions.k8s.io/v1",
+            b"networking.k8s.io" => "networking.k8s.io/v1",
             _ => "v1",
         }
     }

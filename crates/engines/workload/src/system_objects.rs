@@ -1,5 +1,5 @@
-//! What every cluster has, made again when somebody takes it (api-server R79): its namespaces, the Service
-//! `kubernetes` with its endpoints, and what others verify the server by.
+//! What every cluster has, made again when somebody takes it (api-server R79): its namespaces, the
+//! range of addresses and the Service `kubernetes` with its endpoints, and what others verify the server by.
 //!
 //! ```text
 //!   one of them gone ──► made again      endpoints edited ──► as they were
@@ -52,6 +52,7 @@ impl Controller for SystemObjects {
     fn watches(&self) -> &'static [BuiltinResource] {
         &[
             BuiltinResource::Namespaces,
+            BuiltinResource::ServiceCidrs,
             BuiltinResource::Services,
             BuiltinResource::Endpoints,
             BuiltinResource::EndpointSlices,

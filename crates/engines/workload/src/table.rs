@@ -14,9 +14,11 @@ use crate::deployment::Deployments;
 use crate::disruption::DisruptionBudgets;
 use crate::endpoints::Endpoints;
 use crate::ephemeral::EphemeralVolumes;
+use crate::ip_addresses::IpAddresses;
 use crate::job::Jobs;
 use crate::mirroring::MirroredEndpoints;
 use crate::namespace::Namespaces;
+use crate::pod_certificate_requests::PodCertificateRequests;
 use crate::podgc::PodCollector;
 use crate::protection::{ClaimProtection, ClassProtection, VolumeProtection};
 use crate::quota::Quotas;
@@ -26,6 +28,7 @@ use crate::root_ca_certificates::RootCaCertificates;
 use crate::scheduler::Scheduler;
 use crate::service_account_tokens::ServiceAccountTokens;
 use crate::service_accounts::ServiceAccounts;
+use crate::service_cidrs::ServiceCidrs;
 use crate::simulated::SimulatedNodes;
 use crate::slices::EndpointSlices;
 use crate::statefulset::StatefulSets;
@@ -62,6 +65,8 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &ServiceAccountTokens,
     &RootCaCertificates,
     &CertificateSigning,
+    &PodCertificateRequests,
+    &ServiceCidrs,
     &RoleAggregation,
     &Scheduler,
     &SimulatedNodes,
@@ -69,7 +74,7 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
 
 /// What an API server does by itself, wherever it runs.
 pub static API_SERVER: &[&dyn Controller] =
-    &[&CustomResourceDefinitions, &ApiServiceRegistration, &SystemObjects];
+    &[&CustomResourceDefinitions, &ApiServiceRegistration, &SystemObjects, &IpAddresses];
 
 /// A name in `--controllers` that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq)]

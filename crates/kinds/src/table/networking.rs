@@ -52,7 +52,9 @@ pub(super) fn networking() -> Vec<Kind> {
             "api.networking.v1.ServiceCIDR",
             ServiceCidrRules,
         )
-        .ignored("addresses of Services come from one range, whatever it says")
+        .acted_on_by(
+            "the server, which gives addresses to Services, and the controller of ServiceCIDRs",
+        )
         .cluster()
         .status("ServiceCIDR", StatusMeta::Frozen),
     ];

@@ -43,8 +43,8 @@ pub(crate) use pod::label_topology;
 pub(crate) use pod_security::existing as judge_existing_pods;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
-pub(crate) use service::SERVICE_RANGE;
 pub use service::first_address as first_service_address;
+pub(crate) use service::{SERVICE_RANGE, SERVICE_RANGE_NAME};
 pub use tenure_kinds::downward::Downward;
 pub use tenure_kinds::retention::RetentionOptions;
 

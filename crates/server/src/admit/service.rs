@@ -2,23 +2,31 @@
 //!
 //! Each cluster address is an `IPAddress` object, taken in the same transaction as the Service: two
 //! Services can never hold one address, and nothing leaks when a write fails. Node ports are taken the
-//! same way under keys of their own.
+//! same way under keys of their own. Addresses come from the networks of ServiceCIDRs that are ready; a
+//! write relies on the one it took from, so that a network can be removed at any moment (R79a).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tenure_machinery::network::IpNetwork;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_world::{Draft, Precondition, World, WriteOperation};
 
 use crate::api::ApiServer;
 use crate::write::commit::Extras;
 
-/// Where cluster addresses come from.
+/// Where cluster addresses come from at first.
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/12";
-/// The same: 10.96.0.0/12, of which the first 65,534 are handed out.
-const RANGE_BASE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
-const RANGE_SIZE: u32 = 65_534;
+/// The ServiceCIDR with that range.
+pub(crate) const SERVICE_RANGE_NAME: &str = "kubernetes";
+/// The first address of that range.
+const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+/// How many of the lowest addresses are left to those who ask for one by name: a sixteenth of the network,
+/// but not fewer or more than this.
+const RESERVED: std::ops::RangeInclusive<u32> = 16..=256;
+/// How many addresses are looked at one by one when guessing finds none.
+const SCANNED_MAX: u32 = 65_536;
 /// Where node ports come from.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 const TRIES: usize = 512;
@@ -26,7 +34,49 @@ const TRIES: usize = 512;
 /// The address of the `kubernetes` Service: the first of the range.
 #[must_use]
 pub fn first_address() -> Ipv4Addr {
-    Ipv4Addr::from(RANGE_BASE + 1)
+    FIRST_ADDRESS
+}
+
+/// A network that Services get addresses from now.
+struct ServiceNetwork {
+    /// The ServiceCIDR.
+    key: Arc<str>,
+    uid: Box<str>,
+    network: IpNetwork,
+}
+
+impl ServiceNetwork {
+    /// That the ServiceCIDR is there still and not being deleted.
+    fn guard(&self) -> Precondition {
+        Precondition::Living { key: Arc::clone(&self.key), uid: self.uid.clone() }
+    }
+}
+
+/// The networks of ServiceCIDRs that are ready and stay; the first of the cluster comes first.
+fn networks(state: &World) -> Vec<ServiceNetwork> {
+    let mut found = Vec::new();
+    for record in state.range("/registry/servicecidrs/", None).filter(|record| !record.deleting()) {
+        let Ok(object) = serde_json::from_slice::<Object>(record.bytes()) else { continue };
+        let conditions = object.list_at(&["status", "conditions"]).iter();
+        let is = |condition: &Object, member: &str, value: &str| {
+            condition.str_at(&[member]) == Some(value)
+        };
+        let ready = conditions
+            .filter_map(Value::as_object)
+            .any(|condition| is(condition, "type", "Ready") && is(condition, "status", "True"));
+        let texts = object.list_at(&["spec", "cidrs"]).iter().filter_map(Value::as_str);
+        let networks =
+            texts.filter_map(IpNetwork::parse).filter(|network| ready && network.is_ipv4());
+        let (key, uid) = (record.key(), record.uid());
+        found.extend(networks.map(|network| ServiceNetwork {
+            key: Arc::clone(key),
+            uid: uid.into(),
+            network,
+        }));
+    }
+    let first = format!("/registry/servicecidrs/{SERVICE_RANGE_NAME}");
+    found.sort_by_key(|network| *network.key != *first);
+    found
 }
 
 fn address_key(address: &str) -> String {
@@ -92,13 +142,15 @@ fn cluster_address(
     if asked == "None" || (!asked.is_empty() && asked == stored) {
         return Ok(());
     }
-    let address = if asked.is_empty() {
-        draw_address(api, state)
+    let networks = networks(state);
+    let (address, network) = if asked.is_empty() {
+        draw_address(api, state, &networks)
             .ok_or_else(|| Failure::internal("failed to allocate a serviceIP: range is full"))?
     } else {
-        check_address(state, service, &asked)?;
-        asked
+        let network = check_address(state, service, &asked, &networks)?;
+        (asked, network)
     };
+    extras.guards.push(network.guard());
     let spec = service.map_mut("spec");
     spec.insert("clusterIP".into(), address.as_str().into());
     spec.insert("clusterIPs".into(), json!([address]));
@@ -107,25 +159,48 @@ fn cluster_address(
     Ok(())
 }
 
-fn draw_address(api: &ApiServer, state: &World) -> Option<String> {
-    (0..TRIES)
-        .map(|_| {
-            // The lowest addresses are left to those who ask for one by name.
-            let offset = 256 + api.chance.below(RANGE_SIZE - 256);
-            Ipv4Addr::from(RANGE_BASE + offset).to_string()
-        })
-        .find(|address| state.get(&address_key(address)).is_none())
+fn draw_address<'a>(
+    api: &ApiServer,
+    state: &World,
+    networks: &'a [ServiceNetwork],
+) -> Option<(String, &'a ServiceNetwork)> {
+    networks.iter().find_map(|from| {
+        let hosts = from.network.ipv4_hosts();
+        let reserved = match hosts / RESERVED.start() {
+            0 => 0,
+            part => part.clamp(*RESERVED.start(), *RESERVED.end()),
+        };
+        let free = |number: u32| {
+            let address = from.network.ipv4_host(number)?.to_string();
+            state.get(&address_key(&address)).is_none().then_some(address)
+        };
+        let guess = |_| {
+            let width = hosts.checked_sub(reserved).filter(|width| *width > 0)?;
+            free(reserved + api.chance.below(width))
+        };
+        // What nobody drew by chance is looked for; the reserved ones come last.
+        let last = hosts.min(SCANNED_MAX);
+        let found = (0..TRIES)
+            .find_map(guess)
+            .or_else(|| (reserved..last).chain(0..reserved.min(hosts)).find_map(free));
+        found.map(|address| (address, from))
+    })
 }
 
-fn check_address(state: &World, service: &Object, asked: &str) -> Result<(), Failure> {
-    let why = match asked.parse::<Ipv4Addr>() {
-        Ok(address) if !in_range(address) => {
-            "failed to allocate IP: the provided network does not match the current range"
-        }
-        Ok(_) if state.get(&address_key(asked)).is_some() => {
+fn check_address<'a>(
+    state: &World,
+    service: &Object,
+    asked: &str,
+    networks: &'a [ServiceNetwork],
+) -> Result<&'a ServiceNetwork, Failure> {
+    let has =
+        |address: Ipv4Addr| networks.iter().find(|from| from.network.has_host(IpAddr::V4(address)));
+    let why = match asked.parse::<Ipv4Addr>().map(has) {
+        Ok(None) => "failed to allocate IP: the provided network does not match the current range",
+        Ok(Some(_)) if state.get(&address_key(asked)).is_some() => {
             "failed to allocate IP: provided IP is already allocated"
         }
-        Ok(_) => return Ok(()),
+        Ok(Some(from)) => return Ok(from),
         Err(_) => "must be an IPv4 address of the service range",
     };
     let mut errors = Errors::new();
@@ -133,11 +208,6 @@ fn check_address(state: &World, service: &Object, asked: &str) -> Result<(), Fai
     let path = spec.field("clusterIPs");
     errors.invalid(&path, json!([asked]), why);
     Err(Failure::invalid("", "Service", service.name(), errors))
-}
-
-fn in_range(address: Ipv4Addr) -> bool {
-    let number = u32::from(address);
-    number > RANGE_BASE && number - RANGE_BASE < (1 << 20)
 }
 
 fn address_object(api: &ApiServer, address: &str, service: &Object) -> Object {

@@ -32,6 +32,7 @@ mod replicas;
 mod rollout;
 mod scheduler;
 mod service_accounts;
+mod service_cidrs;
 mod simulated;
 mod statefulset;
 mod statefulset_claims;

@@ -16,6 +16,7 @@ mod references;
 mod rights;
 pub(crate) mod runner;
 mod server_objects;
+mod service_networks;
 mod snapshots;
 mod version;
 mod workloads;
