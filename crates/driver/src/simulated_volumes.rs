@@ -98,6 +98,13 @@ impl Sources for SimulatedSources<'_> {
         Err("a simulated node has no files".to_owned())
     }
 
+    fn trust_bundle(&self, source: &Object) -> Result<Vec<u8>, String> {
+        let bundles = self.world.range("/registry/clustertrustbundles/", None);
+        let bundles: Vec<Object> =
+            bundles.filter_map(|record| serde_json::from_slice(record.bytes()).ok()).collect();
+        tenure_downward::trust_anchors(source, &bundles, 0)
+    }
+
     /// Nobody could use a token that no process reads.
     fn token(&self, _wanted: &TokenWanted) -> Result<Vec<u8>, String> {
         Ok(Vec::new())

@@ -224,7 +224,7 @@ impl Agent {
         let (ended, ends) = mpsc::unbounded_channel();
         let keeper = OfflineCache::open(&config.root, volumes.clone());
         let keeper = keeper.map_err(|error| unusable(error.into()))?;
-        let objects = ObjectCache::new(client.clone(), keeper.clone());
+        let objects = ObjectCache::new(client.clone(), keeper.clone(), &name);
         let pods = Pods::default();
         let shared = Arc::new(AgentContext {
             client: client.clone(),

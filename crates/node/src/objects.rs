@@ -1,5 +1,6 @@
-//! The ConfigMaps, Secrets and Services around the pods of a node, followed as long as a pod needs
-//! them. A node may read only what its pods mention, so each object is followed by its name.
+//! The ConfigMaps, Secrets, Services, trust bundles and requests for certificates around the pods of a
+//! node, followed as long as a pod needs them. A node may read only what its pods mention, so each
+//! ConfigMap and Secret is followed by its name.
 //!
 //! ```text
 //!   pod ──hold──► object ──follow──► server        one watch for each object, however many pods
@@ -8,12 +9,13 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasher as _;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tenure_downward::{Sources, TokenWanted, ValueInput};
+use tenure_downward::{CredentialBundle, Sources, TokenWanted, ValueInput, trust_anchors};
 use tenure_machinery::{Object, ObjectExt as _};
 use tenure_supervise::keep_running;
 use tokio::sync::watch;
@@ -22,6 +24,11 @@ use tokio::task::AbortHandle;
 use crate::client::Client;
 use crate::follow::{CollectionEvent, follow};
 use crate::offline_cache::{OfflineCache, OfflineObjectKey};
+use crate::shared_collection::SharedCollection;
+use crate::{pod_certificate, random};
+
+/// Every bundle of the cluster: which of them a pod means is known only when all are.
+const TRUST_BUNDLES: &str = "/apis/certificates.k8s.io/v1/clustertrustbundles";
 
 /// How long a start waits for objects that were never read.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -60,16 +67,36 @@ pub(crate) struct ObjectCache {
     entries: Mutex<HashMap<InputKey, WatchedObject>>,
     services: Mutex<BTreeMap<(String, String), Arc<Object>>>,
     services_read: watch::Sender<bool>,
+    trust_bundles: Arc<SharedCollection>,
+    pub(crate) certificate_requests: Arc<SharedCollection>,
+    /// Decides the order of certificates in files, as long as this agent lives.
+    seed: u64,
 }
 
 impl ObjectCache {
-    pub(crate) fn new(client: Client, keeper: OfflineCache) -> Arc<ObjectCache> {
+    /// The objects around the pods of the node of this name.
+    pub(crate) fn new(client: Client, keeper: OfflineCache, node: &str) -> Arc<ObjectCache> {
+        let bundles = SharedCollection::new(
+            client.clone(),
+            TRUST_BUNDLES.to_owned(),
+            ValueInput::TrustBundle,
+            None,
+        );
+        let requests = SharedCollection::new(
+            client.clone(),
+            pod_certificate::collection(node),
+            ValueInput::PodCertificate,
+            Some(|request: &Object| request.str_at(&["spec", "podUID"])),
+        );
         Arc::new(ObjectCache {
             client,
             keeper,
             entries: Mutex::default(),
             services: Mutex::default(),
             services_read: watch::Sender::new(false),
+            trust_bundles: bundles,
+            certificate_requests: requests,
+            seed: random::hasher().hash_one(TRUST_BUNDLES),
         })
     }
 
@@ -122,6 +149,9 @@ impl ObjectCache {
         inputs: &BTreeSet<ValueInput>,
         tell: &InputCallback,
     ) {
+        self.trust_bundles.hold(uid, inputs.contains(&ValueInput::TrustBundle), tell);
+        let certificates = inputs.contains(&ValueInput::PodCertificate);
+        self.certificate_requests.hold(uid, certificates, tell);
         let wanted: BTreeSet<InputKey> = inputs
             .iter()
             .filter(|input| matches!(input, ValueInput::ConfigMap(_) | ValueInput::Secret(_)))
@@ -252,6 +282,12 @@ impl ObjectCache {
             for mut wait in waits {
                 let _ = wait.wait_for(|known| !matches!(known, CachedObject::NotYet)).await;
             }
+            if inputs.contains(&ValueInput::TrustBundle) {
+                self.trust_bundles.settle().await;
+            }
+            if inputs.contains(&ValueInput::PodCertificate) {
+                self.certificate_requests.settle().await;
+            }
         };
         // The caller finds out what is missing by itself.
         let _ = tokio::time::timeout(SETTLE, all).await;
@@ -281,7 +317,16 @@ impl ObjectCache {
         });
         let known =
             inputs.iter().map(|input| (input.clone(), self.known(namespace, input.clone())));
-        PodSources { services, known: known.collect(), tokens, files: BTreeMap::new() }
+        let bundles = inputs.contains(&ValueInput::TrustBundle);
+        PodSources {
+            services,
+            known: known.collect(),
+            tokens,
+            trust_bundles: bundles.then(|| self.trust_bundles.all()),
+            seed: self.seed,
+            certificates: BTreeMap::new(),
+            files: BTreeMap::new(),
+        }
     }
 }
 
@@ -294,6 +339,10 @@ pub(crate) struct PodSources {
     services: Option<Vec<Arc<Object>>>,
     known: BTreeMap<ValueInput, CachedObject>,
     tokens: BTreeMap<TokenWanted, Vec<u8>>,
+    trust_bundles: Option<Result<Vec<Arc<Object>>, String>>,
+    seed: u64,
+    /// Credentials of the volume that is read, by the place of their source.
+    pub(crate) certificates: BTreeMap<usize, Result<CredentialBundle, String>>,
     /// Folders of volumes, for variables that come from files.
     pub(crate) files: BTreeMap<String, std::path::PathBuf>,
 }
@@ -367,6 +416,19 @@ impl Sources for PodSources {
     fn token(&self, wanted: &TokenWanted) -> Result<Vec<u8>, String> {
         let token = self.tokens.get(wanted).cloned();
         token.ok_or_else(|| "failed to fetch token: there is none yet".to_owned())
+    }
+
+    fn trust_bundle(&self, source: &Object) -> Result<Vec<u8>, String> {
+        match &self.trust_bundles {
+            Some(Ok(bundles)) => trust_anchors(source, bundles.iter().map(Arc::as_ref), self.seed),
+            Some(Err(why)) => Err(format!("ClusterTrustBundles cannot be read: {why}")),
+            None => Err("ClusterTrustBundles were not read yet".to_owned()),
+        }
+    }
+
+    fn pod_certificate(&self, _volume: &str, at: usize) -> Result<CredentialBundle, String> {
+        let none = || Err("credential bundle is not issued yet".to_owned());
+        self.certificates.get(&at).cloned().unwrap_or_else(none)
     }
 }
 

@@ -11,6 +11,7 @@ use core::fmt;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt};
 
+use crate::certificate::CredentialBundle;
 use crate::env::decoded;
 use crate::field::resolve_field_ref;
 use crate::path::clean_path;
@@ -239,8 +240,8 @@ impl Collect<'_> {
     }
 
     fn certificate(&mut self, source: &Object, at: usize) {
-        let (key, chain) = match self.sources.pod_certificate(self.volume, at) {
-            Ok(pair) => pair,
+        let CredentialBundle { key, chain } = match self.sources.pod_certificate(self.volume, at) {
+            Ok(bundle) => bundle,
             Err(why) => return self.wrong.push(why),
         };
         let both = [key.as_slice(), chain.as_slice()].concat();

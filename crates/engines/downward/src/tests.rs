@@ -1,5 +1,6 @@
 //! Rules of spec/downward-api.md that the engine keeps, section by section.
 
+mod certificates;
 mod environment;
 mod files;
 mod owners;

@@ -10,6 +10,8 @@ use serde_json::Value;
 use tenure_core::field_path::Extra;
 use tenure_machinery::{Object, ObjectExt};
 
+use crate::certificate::CredentialBundle;
+
 /// Where a value goes, which decides how owner references are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueDestination {
@@ -129,7 +131,7 @@ pub trait Sources {
     ///
     /// # Errors
     /// They cannot be had.
-    fn pod_certificate(&self, _volume: &str, _at: usize) -> Result<(Vec<u8>, Vec<u8>), String> {
+    fn pod_certificate(&self, _volume: &str, _at: usize) -> Result<CredentialBundle, String> {
         Err("this node does not request certificates for pods".into())
     }
 }

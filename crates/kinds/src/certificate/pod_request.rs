@@ -19,7 +19,7 @@ use x509_parser::verify::verify_signature;
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
 use crate::certificate_request::bytes;
-use crate::stored::{is_new, set_status, spec};
+use crate::stored::{is_new, member, set_status, spec};
 
 /// Rules of PodCertificateRequest.
 pub(crate) struct PodCertificateRequestRules;
@@ -30,6 +30,8 @@ const CHAIN_BYTES_MAX: usize = 100 * 1024;
 const REASON_BYTES_MAX: usize = 1024;
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 const HOUR_SECONDS: i64 = 60 * 60;
+/// How long a certificate lives that was asked for without a word about it.
+const DAY_SECONDS: i64 = 24 * HOUR_SECONDS;
 /// A certificate is renewed this long after it began and before it ends.
 const REFRESH_SECONDS_MIN: i64 = 10 * 60;
 /// How requests are answered.
@@ -45,6 +47,12 @@ const RSA_PSS_SHA256: &[u8] = &[
 ];
 
 impl Rules for PodCertificateRequestRules {
+    fn default(&self, object: &mut Object) {
+        if let Some(spec) = member(object, "spec") {
+            spec.set_default("maxExpirationSeconds", DAY_SECONDS);
+        }
+    }
+
     fn prepare_create(&self, object: &mut Object, _cx: &Cx) {
         set_status(object, json!({}));
     }

@@ -1,6 +1,8 @@
 //! The volumes of one pod: which must be written, when, and what came of it (R70 to R81). What is in
 //! them is computed by the engine and written by `volume`.
 
+mod certificates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -20,9 +22,10 @@ use tokio::sync::Mutex;
 use crate::agent::AgentContext;
 use crate::clock;
 use crate::container;
-use crate::events::Grade;
+use crate::events::{EventSubject, Grade};
 use crate::runtime::PodKey;
 use crate::volume::{VolumeSource, VolumeWanted};
+use crate::worker::pod_volumes::certificates::Certificates;
 use crate::worker::{Worker, WorkerMessage};
 
 /// The least time between two writes of one volume (R75).
@@ -48,6 +51,7 @@ type Tokens = Arc<Mutex<BTreeMap<TokenWanted, ProjectedToken>>>;
 struct PodVolume {
     volume: Arc<Object>,
     inputs: BTreeSet<ValueInput>,
+    certificates: Certificates,
     dirty: bool,
     busy: bool,
     ready: bool,
@@ -72,6 +76,7 @@ impl PodVolumes {
             self.volumes.entry(name).or_insert_with(|| PodVolume {
                 inputs: volume_inputs(volume),
                 volume: Arc::new(volume.clone()),
+                certificates: Certificates::default(),
                 dirty: true,
                 busy: false,
                 ready: false,
@@ -138,11 +143,12 @@ impl Worker {
                 Some(after) => *wake = (*wake).min(after),
                 None => {
                     (kept.dirty, kept.busy) = (false, true);
-                    due.push((name.clone(), Arc::clone(&kept.volume), kept.inputs.clone()));
+                    let volume = (Arc::clone(&kept.volume), Arc::clone(&kept.certificates));
+                    due.push((name.clone(), volume, kept.inputs.clone()));
                 }
             }
         }
-        for (name, volume, inputs) in due {
+        for (name, (volume, certificates), inputs) in due {
             let filling = Filling {
                 shared: Arc::clone(&self.shared),
                 key: self.key.clone(),
@@ -150,6 +156,8 @@ impl Worker {
                 volume,
                 inputs,
                 tokens: Arc::clone(&self.files.tokens),
+                certificates,
+                subject: self.subject.clone(),
                 addresses: self.sandbox.as_ref().map_or_else(Vec::new, |one| one.addresses.clone()),
             };
             let out = self.out.clone();
@@ -209,6 +217,8 @@ struct Filling {
     volume: Arc<Object>,
     inputs: BTreeSet<ValueInput>,
     tokens: Tokens,
+    certificates: Certificates,
+    subject: EventSubject,
     addresses: Vec<IpAddr>,
 }
 
@@ -274,7 +284,10 @@ impl Filling {
         let namespace = &self.key.namespace;
         self.shared.objects.settle(namespace, &self.inputs).await;
         let (tokens, refresh) = self.tokens().await?;
-        let around = self.shared.objects.around(namespace, &self.inputs, tokens);
+        let (certificates, due) = self.certificates().await;
+        let refresh = refresh.into_iter().chain(due).min();
+        let mut around = self.shared.objects.around(namespace, &self.inputs, tokens);
+        around.certificates = certificates;
         let node = self.shared.node.borrow().clone();
         let view = RuntimeView {
             node: node.as_deref(),

@@ -503,6 +503,14 @@ fn r62k_one_kind_for_each_source() {
     let at = "spec.volumes[0].projected.sources[0].podCertificate";
     assert_eq!(only(projected(certificate("../key"))).0, format!("{at}.keyPath"));
     assert_eq!(only(projected(certificate(""))).0, at);
+    // What upstream's conformance suite looks for.
+    for (seconds, words) in [(3599, ">= 3600"), (91 * 86_400 + 1, "<= 7862400")] {
+        let source = json!({ "podCertificate": { "signerName": "a.b/s", "keyType": "ECDSAP256",
+            "keyPath": "k", "maxExpirationSeconds": seconds } });
+        let (_, message) = only(projected(source));
+        let words = format!("if provided, maxExpirationSeconds must be {words}");
+        assert!(message.ends_with(&words), "{message}");
+    }
 }
 
 #[test]

@@ -237,6 +237,10 @@ async fn r136e_answering_a_pod_needs_the_right_on_the_signer() {
 async fn r136e_what_a_pod_asked_for_stays_and_begins_when_it_is_issued() {
     let house = House::new().await;
     let key = KeyPair::generate().unwrap();
+    let mut usual = pod_request("usual", &key);
+    usual["spec"].as_object_mut().unwrap().remove("maxExpirationSeconds");
+    let usual = house.made(POD_REQUESTS, usual).await;
+    assert_eq!(usual["spec"]["maxExpirationSeconds"], 86_400);
     house.made(POD_REQUESTS, pod_request("r", &key)).await;
     let path = format!("{POD_REQUESTS}/r");
     let other = json!({"spec": {"signerName": "example.com/other"}});

@@ -55,10 +55,7 @@ fn r136e_a_pod_asks_with_names_times_and_a_key_it_has() {
         (with(json!({"podUID": ""})), &["spec.podUID FieldValueInvalid"]),
         (with(json!({"nodeUID": "u".repeat(129)})), &["spec.nodeUID FieldValueTooLong"]),
         (with(json!({"serviceAccountName": ""})), &["spec.serviceAccountName FieldValueInvalid"]),
-        (
-            with(json!({"maxExpirationSeconds": null})),
-            &["spec.maxExpirationSeconds FieldValueRequired"],
-        ),
+        (with(json!({"maxExpirationSeconds": null})), &[]),
         (
             with(json!({"maxExpirationSeconds": 3599})),
             &["spec.maxExpirationSeconds FieldValueInvalid"],

@@ -2,6 +2,7 @@
 //! tested in crates/node.
 
 mod behaviours;
+mod certificates;
 mod cri;
 mod ending;
 mod hooks;
