@@ -22,6 +22,7 @@ mod autoscaling;
 mod certificates;
 mod collecting;
 mod collections;
+mod conformance;
 mod connect;
 mod controllers;
 mod create;
