@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tenure_machinery::quantity::Quantity;
 
 mod access;
+mod authorization;
 mod inspect;
 mod lifecycle;
 mod node;
@@ -19,6 +20,7 @@ pub(crate) use access::{
     AccessUnused, Can, Conformance, Explain, MapForm, Migrate, MigrateGrants, NarrowForm,
     Strategies, StrategiesInstall, WhoCan,
 };
+pub(crate) use authorization::{AuthorizationFlags, ReviewVersionFlag};
 pub(crate) use inspect::{
     AuditCommand, CascadeFlag, Drain, ObjectFlags, PlanCommand, PlanDelete, RetentionCommand,
     TableForm, TreeFlags, TreeForm, UnusedFlags, WhyFlags,

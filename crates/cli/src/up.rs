@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use tenure_host::server_record::{self, ServerRecord};
 use tenure_host::{
-    AuditLevel, AuditLog, AuthorizerMode, Config, ControlPlane, Durability, Features, LoadProgress,
-    NodeRuntime, OwnerChecks, POD_GRACE_MAX, ReferenceOptions, RetentionOptions, ServerLimits,
-    StorageMedium,
+    AuditLevel, AuditLog, AuthorizationModes, AuthorizationSource, AuthorizerMode, Config,
+    ControlPlane, Durability, Features, LoadProgress, NodeRuntime, OwnerChecks, POD_GRACE_MAX,
+    ReferenceOptions, RetentionOptions, ServerLimits, StorageMedium,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::flags::{AuditFlag, AuthorizerFlag, DurabilityFlag, StoreFlag, Switch, UpFlags};
+use crate::flags::{
+    AuditFlag, AuthorizationFlags, AuthorizerFlag, DurabilityFlag, ReviewVersionFlag, StoreFlag,
+    Switch, UpFlags,
+};
 use crate::progress::{ProgressLine, Unit};
 use crate::report::CommandError;
 use crate::{clock, environment};
@@ -318,6 +321,8 @@ fn config(flags: UpFlags) -> Result<Config, CommandError> {
             record_access: flags.record_access,
             ..base.references
         },
+        reference_kinds: flags.authorization.reference_kinds == Switch::On,
+        authorization: authorization(flags.authorization)?,
         ..base
     })
 }
@@ -325,6 +330,42 @@ fn config(flags: UpFlags) -> Result<Config, CommandError> {
 /// What was asked for, or what the memory of this machine allows; none if that is zero.
 fn quota(asked: Option<u64>) -> Option<u64> {
     Some(asked.unwrap_or_else(memory::store_quota)).filter(|bytes| *bytes > 0)
+}
+
+/// Who decides, as the flags say it.
+fn authorization(flags: AuthorizationFlags) -> Result<AuthorizationSource, CommandError> {
+    if let Some(file) = flags.authorization_config {
+        return Ok(AuthorizationSource::File(file));
+    }
+    let modes = flags.authorization_mode;
+    let webhook = flags.authorization_webhook_config_file;
+    if modes.is_empty() {
+        return Ok(AuthorizationSource::Usual);
+    }
+    if webhook.is_some() != modes.iter().any(|mode| mode == "Webhook") {
+        return Err(CommandError::new(
+            "`--authorization-webhook-config-file` and the mode Webhook need each other",
+        )
+        .usage()
+        .hint(
+            "write `--authorization-mode RBAC,Webhook --authorization-webhook-config-file FILE`",
+        ));
+    }
+    Ok(AuthorizationSource::Modes(AuthorizationModes {
+        modes,
+        webhook,
+        version: match flags.authorization_webhook_version {
+            Some(ReviewVersionFlag::V1) => "v1",
+            Some(ReviewVersionFlag::V1beta1) | None => "v1beta1",
+        }
+        .to_owned(),
+        authorized_ttl: flags
+            .authorization_webhook_cache_authorized_ttl
+            .unwrap_or(Duration::from_secs(5 * 60)),
+        unauthorized_ttl: flags
+            .authorization_webhook_cache_unauthorized_ttl
+            .unwrap_or(Duration::from_secs(30)),
+    }))
 }
 
 fn audit(file: Option<PathBuf>, level: Option<AuditFlag>) -> Option<AuditLog> {

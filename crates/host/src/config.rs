@@ -12,6 +12,7 @@ use tenure_server::admit::{OwnerChecks, RetentionOptions};
 pub use tenure_server::audit::AuditLevel;
 use tenure_server::reference::ReferenceOptions;
 
+use crate::authorization::AuthorizationSource;
 use crate::features::Features;
 use crate::nodes::{NodeOptions, NodeRuntime};
 
@@ -100,6 +101,11 @@ pub struct Config {
     pub retention: RetentionOptions,
     /// How references between objects are treated that let others read.
     pub references: ReferenceOptions,
+    /// Whether the kinds of references are built in; otherwise nothing is decided by them, and definitions may take
+    /// their names.
+    pub reference_kinds: bool,
+    /// Who decides who may do what.
+    pub authorization: AuthorizationSource,
     /// Who is told how far the start is, if anybody is.
     pub reading: Option<LoadProgress>,
 }
@@ -127,6 +133,8 @@ impl Config {
             features: Features::default(),
             retention: RetentionOptions::default(),
             references: ReferenceOptions::default(),
+            reference_kinds: true,
+            authorization: AuthorizationSource::Usual,
             reading: None,
         }
     }

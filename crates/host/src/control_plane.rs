@@ -11,7 +11,7 @@ use tenure_driver::{Controllers, Driver};
 use tenure_server::admit::{Downward, DynamicAdmission, RetentionOptions, first_service_address};
 use tenure_server::internal_writer::InternalWriter;
 use tenure_server::listen::Tls;
-use tenure_server::reference::{self, ReferenceOptions, Selectors};
+use tenure_server::reference::{self, AuthorizerMode, ReferenceOptions, Selectors};
 use tenure_server::rules::SchemaRuleEngine;
 use tenure_server::{
     ApiConfig, ApiServer, AuditSink, AuthorizerChain, ServedKinds, bootstrap, listen,
@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::authorization::{self, AuthorizationFollower, AuthorizationSource};
 use crate::chores;
 use crate::clock;
 use crate::config::{AuditLog, Config, Durability, LoadProgress, StorageMedium};
@@ -95,6 +96,8 @@ impl ControlPlane {
         let place = DataLocation::prepare(&config)?;
         place.tell();
         let kubeconfig = place.kubeconfig(&config)?;
+        let rights = Arc::new(AuthorizerChain::new(references(&config)));
+        let authorization = authorization::configure(&config.authorization, &rights)?;
         let audit = config.audit.as_ref().map(audit_log).transpose()?;
         let listener = bind(config.listen).await?;
         let failed = |source| HostStartError::Listen { address: config.listen, source };
@@ -102,10 +105,10 @@ impl ControlPlane {
         tracing::info!(%address, "listening; requests are answered once all is ready");
 
         // Opening the store may read much, so it runs beside the making of certificates.
-        let kinds = Arc::new(ServedKinds::new(Some(Arc::new(SchemaRuleEngine))));
+        let left_out: &[&str] = if config.reference_kinds { &[] } else { &reference::GROUPS };
+        let kinds = Arc::new(ServedKinds::without(Some(Arc::new(SchemaRuleEngine)), left_out));
         let store = place.store(&config);
         let (durability, quota) = (config.durability, config.store_quota);
-        let rights = Arc::new(AuthorizerChain::new(references(&config)));
         let admission = Arc::new(DynamicAdmission::default());
         let mut feeds = vec![kinds.feed(), rights.feed(), rights.reference_feed(&kinds)];
         feeds.extend(admission.feeds());
@@ -126,8 +129,15 @@ impl ControlPlane {
         // Waited for even if there is no certificate: the folder must not be unlocked before.
         let world = joined(opening.await)??;
         let nodes = config.nodes;
-        let parts =
-            ServerParts { kinds, rights, admission, audit: audit.clone(), listener, controllers };
+        let parts = ServerParts {
+            kinds,
+            rights,
+            authorization,
+            admission,
+            audit: audit.clone(),
+            listener,
+            controllers,
+        };
         let served = match made {
             Ok(made) => Box::pin(parts.serve(&world, &place, config, &kubeconfig, made)).await,
             Err(error) => Err(error),
@@ -325,6 +335,7 @@ impl Hurry {
 struct ServerParts {
     kinds: Arc<ServedKinds>,
     rights: Arc<AuthorizerChain>,
+    authorization: Option<AuthorizationFollower>,
     admission: Arc<DynamicAdmission>,
     audit: Option<Arc<AuditSink>>,
     listener: TcpListener,
@@ -352,7 +363,8 @@ impl ServerParts {
         kubeconfig: &Path,
         (pki, token_keys): (Pki, KeySet),
     ) -> Result<RunningControlPlane, HostStartError> {
-        let ServerParts { kinds, rights, admission, audit, listener, controllers } = self;
+        let ServerParts { kinds, rights, authorization, admission, audit, listener, controllers } =
+            self;
         tracing::info!("the certificates are at hand");
         let address = listener
             .local_addr()
@@ -392,6 +404,9 @@ impl ServerParts {
         api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
         let failures = TaskFailures::new();
         let mut followers = followers(&api, world, &stopping, controllers, &failures);
+        if let Some(follower) = authorization {
+            followers.spawn(follower.run(stopping.clone()));
+        }
         let serving = tokio::spawn(serve(
             listen::serve(listener, tls, api, stopping.clone()),
             stopping,
@@ -483,7 +498,11 @@ fn references(config: &Config) -> ReferenceOptions {
         classes: features.consumer_class_selector,
     };
     let filtered_lists = features.reference_filtered_lists;
-    ReferenceOptions { filtered_lists, selectors, ..config.references }
+    let authorizer = match config.reference_kinds {
+        true => config.references.authorizer,
+        false => AuthorizerMode::Off,
+    };
+    ReferenceOptions { filtered_lists, selectors, authorizer, ..config.references }
 }
 
 /// What is said of retention; nobody may opt in while the feature is off.
@@ -661,7 +680,13 @@ impl DataLocation {
         let folder = self.path().to_owned();
         let audit = config.audit.as_ref().and_then(|audit| audit.file.clone());
         let keys = config.service_account_keys.iter().cloned();
-        [folder, kubeconfig.to_owned()].into_iter().chain(audit).chain(keys).collect()
+        let authorization = match &config.authorization {
+            AuthorizationSource::File(path) => Some(path.clone()),
+            AuthorizationSource::Modes(modes) => modes.webhook.clone(),
+            AuthorizationSource::Usual => None,
+        };
+        let files = audit.into_iter().chain(keys).chain(authorization);
+        [folder, kubeconfig.to_owned()].into_iter().chain(files).collect()
     }
 
     /// Where nodes of this process keep their files.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use tenure_driver::UnknownController;
 
+use crate::authorization::AuthorizationError;
 use crate::folder::LockHolder;
 use crate::keys::KeysError;
 use crate::kubeconfig;
@@ -79,6 +80,9 @@ pub enum HostStartError {
         /// What the system said.
         source: io::Error,
     },
+    /// Nobody can decide who may do what as it was asked for.
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     /// The kubeconfig was not written.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::KubeconfigWriteError),

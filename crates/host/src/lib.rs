@@ -11,6 +11,7 @@
     allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")
 )]
 
+pub mod authorization;
 mod chores;
 mod clock;
 pub mod config;
@@ -26,6 +27,7 @@ pub mod server_record;
 pub mod storage;
 mod supervise;
 
+pub use authorization::{AuthorizationModes, AuthorizationSource};
 pub use config::{
     AuditLevel, AuditLog, Config, Durability, LoadProgress, ServerLimits, StorageMedium,
 };

@@ -20,12 +20,13 @@ use tenure_world::WorldHandle;
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
-use crate::access::{AuthorizerChain, refusal};
+use crate::access::{AccessGrant, AccessRefusal, AuthorizerChain, refusal, refused};
 use crate::admit::{DynamicAdmission, OwnerChecks, Turns};
 use crate::aggregate::{self, FrontProxy};
 use crate::audit::{AuditContext, AuditSink};
 use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
+use crate::authorize::{AccessQuestion, Consultation};
 use crate::body::{Body, BudgetedBody};
 use crate::certificate_signing::CertificateSigner;
 use crate::clock::{self, Chance};
@@ -186,7 +187,7 @@ impl ApiServer {
         let tally = config.access.reference_authorizer().tally();
         let mut metrics =
             Metrics::new().with_commits(&config.world).with_references(tally).with_shares(&shares);
-        metrics = metrics.with_admission(&config.admission);
+        metrics = metrics.with_admission(&config.admission).with_authorization(&config.access);
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
             metrics = metrics.with_audit(written, lost);
@@ -311,55 +312,59 @@ impl ApiServer {
         }
         let headers = &parts.headers;
         // Before the first decision: what is taken away from now on is looked at again.
-        let generation = self.access.revocations().generation();
+        let since = (self.access.revocations().generation(), self.access.epoch());
+        let consultation = Consultation::default();
         let (user, credential) = authenticate(peer, headers, &self.tokens).map_err(|why| {
             trail.refused(why);
             unauthorized()
         })?;
         trail.user(&user);
         let attributes = line.attributes();
-        let caller = Caller::new(user, credential, headers, &attributes, &self.access)
-            .inspect_err(|failure| {
-                if failure.code == 403 {
-                    trail.decided(false, "");
-                }
-            })?;
+        let access = &self.access;
+        let caller =
+            Caller::new(user, credential, headers, &attributes, access, &consultation).await;
+        let caller = caller.inspect_err(|failure| {
+            if failure.code == 403 {
+                trail.decided(false, "");
+            }
+        })?;
         if let Some(impersonator) = &caller.impersonator {
             trail.acting(&caller.user, impersonator.constraint);
         }
         let user = Arc::clone(&caller.user);
         log.user(&user);
-        let decision = self.access.decide(&user, &attributes);
-        let (decision, why) = match decision {
-            Some(decision) => (Some(decision), String::new()),
-            None => self.node_may(&user, line),
-        };
-        let decision = decision.or_else(|| self.sees_part(&user, &attributes));
-        let reason = decision.as_ref().map(|(_, reason)| reason.as_str());
-        trail.decided(decision.is_some(), reason.unwrap_or_default());
+        consultation.forget();
+        let decision = self.decide(&user, line, &consultation).await;
+        trail.decided(
+            decision.is_ok(),
+            &decision.as_ref().map_or_else(
+                |refusal| {
+                    if refusal.is_failure() {
+                        "internal error".to_owned()
+                    } else {
+                        refusal.reason()
+                    }
+                },
+                |grant| grant.reason.clone(),
+            ),
+        );
         if let Some(recorder) = &self.recorder {
             recorder.request(
                 self.access.reference_authorizer(),
                 &user,
                 line,
                 headers,
-                decision.is_some(),
+                decision.is_ok(),
             );
         }
-        let Some((basis, _)) = decision else {
-            let mut failure = refusal(&user, &attributes);
-            let hint =
-                self.access.reference_authorizer().hint(&user, &attributes).unwrap_or_default();
-            let why = if why.is_empty() { hint } else { &why };
-            if !why.is_empty() {
-                failure.message = format!("{}: {why}", failure.message);
-            }
-            return Err(failure);
-        };
-        let permit = Permit::new(&self.access, line, caller, basis, generation);
+        let grant = decision.map_err(|why| {
+            let hint = self.access.reference_authorizer().hint(&user, &attributes);
+            refused(&user, &attributes, &why, hint.unwrap_or_default())
+        })?;
+        let permit = Permit::new(&self.access, line, caller, &grant, since);
         if let Some(remote) = aggregate::server_of(&self.kinds.current(), line) {
             // References and what is bound to a node say nothing about what others store.
-            if basis != Basis::Roles {
+            if matches!(grant.basis, Basis::Node | Basis::Reference | Basis::References) {
                 return Err(refusal(&user, &attributes));
             }
             if !connect::may_pass(&parts.method) {
@@ -397,7 +402,7 @@ impl ApiServer {
                 Ok(self.shares.pace(&user, response))
             }
             Route::Other(path) if path == snapshot::PATH => {
-                snapshot::answer(self, &user, &permit, line)
+                snapshot::answer(self, &user, &permit, line).await
             }
             Route::Other(path) if engine_api::leads_to(path) => {
                 engine_api::answer(self, &user, &permit, line).await
@@ -417,30 +422,32 @@ impl ApiServer {
         }
     }
 
-    /// Whether somebody may read a collection as far as references lead there (referential authorization R155).
-    fn sees_part(
+    /// Asks all authorizers. Who may not read a collection may see what references lead to in it (referential
+    /// authorization R155), unless somebody denies it.
+    async fn decide(
         &self,
         user: &User,
-        asked: &tenure_rbac::RequestAttributes<'_>,
-    ) -> Option<(Basis, String)> {
-        if node::node_of(user).is_some() {
-            return None;
-        }
-        Visibility::of(&self.access, user, asked)?;
-        Some((Basis::References, "reference: what is referenced is shown".to_owned()))
-    }
-
-    /// Whether a node may do it because of what is bound to it; else why not, if it is a node.
-    fn node_may(&self, user: &User, line: &RequestLine) -> (Option<(Basis, String)>, String) {
-        if node::node_of(user).is_none() {
-            return (None, String::new());
-        }
-        let selected = line.selected_node();
-        let state = self.world.current();
-        match node::may(&state, user, &line.attributes(), selected.as_deref()) {
-            Some(Ok(())) => (Some((Basis::Node, "Node: allowed".to_owned())), String::new()),
-            Some(Err(why)) => (None, why),
-            None => (None, String::new()),
+        line: &RequestLine,
+        consultation: &Consultation,
+    ) -> Result<AccessGrant, AccessRefusal> {
+        let is_node = node::node_of(user).is_some();
+        let state = is_node.then(|| self.world.current());
+        let asks_webhooks = self.access.asks_webhooks();
+        let question = AccessQuestion {
+            node: state.as_deref().map(|state| (state, line.selected_node())),
+            ..AccessQuestion::of_line(line, asks_webhooks)
+        };
+        let refusal = match consultation.decide(&self.access, user, &question).await {
+            Err(refusal) if refusal.is_silent() && !is_node => refusal,
+            decided => return decided,
+        };
+        match Visibility::of(&self.access, user, &line.attributes()) {
+            None => Err(refusal),
+            Some(_) => Ok(AccessGrant {
+                basis: Basis::References,
+                reason: "reference: what is referenced is shown".to_owned(),
+                by_webhook: asks_webhooks,
+            }),
         }
     }
 
@@ -497,6 +504,7 @@ impl ApiServer {
             }),
             user,
             permit,
+            consultation: Consultation::default(),
             body: Bytes::new(),
             warnings: Vec::new(),
             annotations: Vec::new(),

@@ -15,6 +15,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::access::{AuthorizerChain, refusal};
 use crate::api::Peer;
+use crate::authorize::Consultation;
 use crate::clock;
 use crate::permit::Credential;
 use token::Tokens;
@@ -148,6 +149,7 @@ pub(crate) fn impersonate(
     headers: &HeaderMap,
     asked: &RequestAttributes<'_>,
     access: &AuthorizerChain,
+    consultation: &Consultation,
 ) -> Result<Option<Acting>, Failure> {
     if !headers.keys().any(|key| key.as_str().starts_with("impersonate-")) {
         return Ok(None);
@@ -180,7 +182,7 @@ pub(crate) fn impersonate(
         ));
     }
     let wanted = ImpersonationRequest { user: &name, uid: &uid, groups: &groups, extra: &pairs };
-    let may = |asked: &RequestAttributes<'_>| access.may(user, asked).is_some();
+    let may = |asked: &RequestAttributes<'_>| consultation.may(access, user, asked).is_some();
     let Impersonated { groups, constraint } =
         tenure_rbac::impersonate(&wanted, asked, own_node(user), may)
             .map_err(|asked| refusal(user, &asked))?;

@@ -252,7 +252,7 @@ async fn stream(
     call: ConnectRequest<'_>,
 ) -> Result<Response<Body>, Failure> {
     // A WebSocket begins with GET, and reading is not what it does (R132).
-    let permit = call.permit.also("create")?;
+    let permit = call.permit.also("create").await?;
     enforce(api, served, &call).await?;
     permit.check(&api.world)?;
     let pod = pod(api, served, call.path)?;
@@ -325,7 +325,8 @@ async fn node(
         return Err(Failure::bad_request("the path cannot be passed on to a node"));
     };
     // What runs something on a node needs the right to create, whatever the method is (R132a).
-    let permit = if path.streams() { call.permit.also("create")? } else { call.permit.clone() };
+    let permit =
+        if path.streams() { call.permit.also("create").await? } else { call.permit.clone() };
     let path = format!("{path}{query}");
     let target = NodeTarget { node: call.path.name.clone(), path };
     let (line, headers) = (call.line, forwarded(&call.parts.headers));

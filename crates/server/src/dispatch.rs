@@ -36,7 +36,9 @@ pub(crate) async fn dispatch(
         }
         ("", "list") => list_objects(api, request).await,
         ("", "watch") => watch_objects(api, request).await,
-        ("", "create") if review::is_review(&request.served.kind) => review::answer(api, request),
+        ("", "create") if review::is_review(&request.served.kind) => {
+            review::answer(api, request).await
+        }
         ("", "create") if request.served.kind.kind == "Binding" => pods::bind(api, request).await,
         ("", "create") => {
             let wanted = request.wanted(Offer::Object)?;

@@ -12,9 +12,9 @@ use http::{Method, Response, StatusCode};
 use tenure_core::Revision;
 use tenure_machinery::Failure;
 
-use crate::access::refusal;
 use crate::api::{ApiServer, RequestLine, not_found_text};
 use crate::authenticate::User;
+use crate::authorize::Consultation;
 use crate::body::{Body, full};
 use crate::permit::Permit;
 use crate::response;
@@ -76,7 +76,7 @@ pub(crate) async fn answer(
     }
     if line.path() == VOLUMES {
         let (namespace, name) = (line.query().text("namespace"), line.query().text("pod"));
-        must_read_volumes(api, user, namespace)?;
+        must_read_volumes(api, user, namespace).await?;
         let Some(volumes) = beside.volumes(namespace, name) else {
             let why = format!("no pod {namespace}/{name} is on a simulated node");
             return Err(Failure::new(404, "NotFound", why));
@@ -97,7 +97,7 @@ pub(crate) async fn answer(
 
 /// Files are made of what pods mention, so whoever sees them must be able to read all of that there: a
 /// right to paths says nothing about namespaces (spec/downward-api.md R162).
-fn must_read_volumes(api: &ApiServer, user: &User, namespace: &str) -> Result<(), Failure> {
+async fn must_read_volumes(api: &ApiServer, user: &User, namespace: &str) -> Result<(), Failure> {
     for resource in ["pods", "configmaps", "secrets"] {
         let asked = tenure_rbac::RequestAttributes::Resource {
             verb: "get",
@@ -107,9 +107,7 @@ fn must_read_volumes(api: &ApiServer, user: &User, namespace: &str) -> Result<()
             namespace,
             name: "",
         };
-        if api.access.may_without_references(user, &asked).is_none() {
-            return Err(refusal(user, &asked));
-        }
+        Consultation::default().must(&api.access, user, &asked).await?;
     }
     Ok(())
 }

@@ -11,6 +11,8 @@ use tenure_rbac::RequestAttributes as Question;
 
 use crate::access::AuthorizerChain;
 use crate::authenticate::{self, User};
+use crate::authorize::Consultation;
+use crate::reference::ReferenceOptions;
 use crate::request_line::RequestLine;
 
 /// The head of a request.
@@ -106,8 +108,10 @@ impl RequestHead {
     /// a member of `system:masters` may act as anybody.
     pub fn runs_as(&self, user: User) -> Result<User, u16> {
         let line = RequestLine::new(&self.parts);
-        let (headers, access) = (&self.parts.headers, AuthorizerChain::default());
-        match authenticate::impersonate(&user, headers, &line.attributes(), &access) {
+        let (headers, access) =
+            (&self.parts.headers, AuthorizerChain::new(ReferenceOptions::default()));
+        let nobody = Consultation::default();
+        match authenticate::impersonate(&user, headers, &line.attributes(), &access, &nobody) {
             Ok(acting) => Ok(acting.map_or(user, |acting| acting.user)),
             Err(failure) => Err(failure.code),
         }

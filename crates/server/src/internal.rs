@@ -8,6 +8,7 @@ use tenure_machinery::Failure;
 
 use crate::api::{ApiServer, no_such_resource};
 use crate::authenticate::User;
+use crate::authorize::Consultation;
 use crate::permit::Permit;
 use crate::query::{FieldValidation, Query, WriteOptions};
 use crate::registry::ServedKind;
@@ -37,6 +38,7 @@ pub(crate) fn request(
             ..User::default()
         }),
         permit: Permit::of_server(),
+        consultation: Consultation::default(),
         body: Bytes::new(),
         warnings: Vec::new(),
         annotations: Vec::new(),

@@ -19,6 +19,7 @@ mod aggregate;
 pub mod api;
 pub mod audit;
 pub mod authenticate;
+pub mod authorize;
 pub mod body;
 pub mod bootstrap;
 pub mod certificate_signing;

@@ -21,6 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tenure_supervise::{ProcessCollector, TaskRestartCollector};
 use tenure_world::WorldHandle;
 
+use crate::access::AuthorizerChain;
 use crate::admit::DynamicAdmission;
 use crate::fair::Shares;
 use crate::reference::ReferenceMetrics;
@@ -238,6 +239,13 @@ impl Metrics {
     #[must_use]
     pub(crate) fn with_admission(mut self, admission: &DynamicAdmission) -> Metrics {
         admission.webhooks.metrics().register(&mut self.registry);
+        self
+    }
+
+    /// Shows what authorizers decided.
+    #[must_use]
+    pub(crate) fn with_authorization(mut self, access: &AuthorizerChain) -> Metrics {
+        access.metrics().register(&mut self.registry);
         self
     }
 

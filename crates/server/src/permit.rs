@@ -22,8 +22,9 @@ use tenure_machinery::Failure;
 use tenure_machinery::status::{Details, StatusCause};
 use tenure_world::{RevisionError, World, WorldHandle};
 
-use crate::access::{AuthorizerChain, refusal};
-use crate::authenticate::{User, impersonate, unauthorized};
+use crate::access::{AccessGrant, AuthorizerChain, refusal, refused};
+use crate::authenticate::{Acting, User, impersonate, unauthorized};
+use crate::authorize::{AccessQuestion, Consultation};
 use crate::fair;
 use crate::node;
 use crate::read::list::expired;
@@ -51,6 +52,10 @@ pub(crate) enum Basis {
     Reference,
     /// By references to some objects of the collection (referential authorization R155).
     References,
+    /// By the answer of a webhook.
+    Webhook,
+    /// Because everybody may do everything.
+    Everything,
 }
 
 /// Who asks, and as whom.
@@ -76,14 +81,16 @@ pub(crate) struct Impersonator {
 
 impl Caller {
     /// Who has shown a credential, or whom they may act as.
-    pub(crate) fn new(
+    pub(crate) async fn new(
         user: Arc<User>,
         credential: Credential,
         headers: &HeaderMap,
         attributes: &tenure_rbac::RequestAttributes<'_>,
         access: &AuthorizerChain,
+        consultation: &Consultation,
     ) -> Result<Caller, Failure> {
-        let Some(acting) = impersonate(&user, headers, attributes, access)? else {
+        let acting = || impersonate(&user, headers, attributes, access, consultation);
+        let Some(acting) = consultation.settle(acting).await? else {
             return Ok(Caller { user, credential, impersonator: None });
         };
         let is_about = |name: &http::HeaderName| name.as_str().starts_with("impersonate-");
@@ -106,10 +113,14 @@ struct AuthorizedRequest {
     line: Arc<RequestLine>,
     caller: Caller,
     basis: Basis,
+    /// Whether webhooks let it pass: a stream asks them again.
+    by_webhook: bool,
     /// A verb that is needed as well.
     also: Option<&'static str>,
     /// The revocations that the decision knew of.
     generation: u64,
+    /// The order of authorizers that it knew of.
+    epoch: u64,
 }
 
 /// A state that a permit holds for.
@@ -130,35 +141,47 @@ impl Permit {
         Permit { granted: None }
     }
 
-    /// A request was allowed; `generation` is that of [`AuthorizerChain::revocations`] from before the decision.
+    /// A request was allowed; `generation` and `epoch` are those of [`AuthorizerChain::revocations`] and of the
+    /// order of authorizers from before the decision.
     pub(crate) fn new(
         access: &Arc<AuthorizerChain>,
         line: &Arc<RequestLine>,
         caller: Caller,
-        basis: Basis,
-        generation: u64,
+        grant: &AccessGrant,
+        (generation, epoch): (u64, u64),
     ) -> Permit {
         let (access, line) = (Arc::clone(access), Arc::clone(line));
-        let granted = AuthorizedRequest { access, line, caller, basis, also: None, generation };
+        // A webhook may be what lets somebody act as somebody else.
+        let acts = caller.impersonator.is_some() && access.asks_webhooks();
+        let (basis, by_webhook, also) = (grant.basis, grant.by_webhook || acts, None);
+        let granted =
+            AuthorizedRequest { access, line, caller, basis, by_webhook, also, generation, epoch };
         Permit { granted: Some(Arc::new(granted)) }
     }
 
     /// The same permit, for which a further verb is needed.
-    pub(crate) fn also(&self, verb: &'static str) -> Result<Permit, Failure> {
+    pub(crate) async fn also(&self, verb: &'static str) -> Result<Permit, Failure> {
         let Some(granted) = &self.granted else { return Ok(self.clone()) };
-        let also = with_verb(granted.line.attributes(), verb);
+        let attributes = with_verb(granted.line.attributes(), verb);
         let (access, user) = (&granted.access, &granted.caller.user);
-        let generation = access.revocations().generation();
-        if access.may_without_references(user, &also).is_none() {
-            return Err(refusal(user, &also));
-        }
+        let (generation, epoch) = (access.revocations().generation(), access.epoch());
+        let asks_webhooks = access.asks_webhooks();
+        let question = AccessQuestion {
+            attributes,
+            references: false,
+            ..AccessQuestion::of_line(&granted.line, asks_webhooks)
+        };
+        let decided = Consultation::default().decide(access, user, &question).await;
+        let also = decided.map_err(|why| refused(user, &attributes, &why, ""))?;
         let granted = AuthorizedRequest {
             access: Arc::clone(access),
             line: Arc::clone(&granted.line),
             caller: granted.caller.clone(),
             basis: granted.basis,
+            by_webhook: granted.by_webhook || also.by_webhook,
             also: Some(verb),
             generation: generation.min(granted.generation),
+            epoch: epoch.min(granted.epoch),
         };
         Ok(Permit { granted: Some(Arc::new(granted)) })
     }
@@ -214,7 +237,7 @@ impl Permit {
         let held = match granted.basis {
             // What a role lets be read, it lets be read with its history; what is seen of a part is told from
             // the present.
-            Basis::Roles | Basis::References => true,
+            Basis::Roles | Basis::References | Basis::Webhook | Basis::Everything => true,
             Basis::Node => match world.at(revision) {
                 Ok(past) => granted.holds(&past, granted.generation),
                 Err(RevisionError::Compacted(_)) => false,
@@ -261,12 +284,22 @@ impl AuthorizedRequest {
         }
         let generation = self.access.revocations().generation();
         if generation != self.generation && !self.still_acts() {
-            return Err(unauthorized_to_act(&self.caller.user));
+            return Err(self.lost(|| unauthorized_to_act(&self.caller.user)));
         }
         if self.holds(state, generation) {
             return Ok(());
         }
-        Err(refusal(&self.caller.user, &self.line.attributes()))
+        Err(self.lost(|| refusal(&self.caller.user, &self.line.attributes())))
+    }
+
+    /// What is said where what allowed it is gone. A webhook that was not asked might allow it by now, and cannot be
+    /// asked here: the client is to ask again.
+    fn lost(&self, refused: impl FnOnce() -> Failure) -> Failure {
+        if !self.access.asks_webhooks() {
+            return refused();
+        }
+        Failure::new(429, "TooManyRequests", "what allowed this is gone; ask again")
+            .with(Details { retry_after_seconds: 1, ..Details::default() })
     }
 
     fn holds(&self, state: &World, generation: u64) -> bool {
@@ -275,31 +308,36 @@ impl AuthorizedRequest {
             Basis::Roles if generation == self.generation => true,
             Basis::Roles => {
                 let asked = self.line.attributes();
-                let may = |asked: tenure_rbac::RequestAttributes<'_>| {
-                    self.access.may_without_references(user, &asked).is_some()
-                };
+                let may =
+                    |asked: tenure_rbac::RequestAttributes<'_>| self.access.has_role(user, &asked);
                 may(asked) && self.also.is_none_or(|verb| may(with_verb(asked, verb)))
             }
             Basis::Node => {
                 let selected = self.line.selected_node();
                 let asked = self.line.attributes();
-                node::may(state, user, &asked, selected.as_deref()) == Some(Ok(()))
+                self.access.asks_node()
+                    && node::may(state, user, &asked, selected.as_deref()) == Some(Ok(()))
             }
             Basis::Reference => {
                 let references = self.access.reference_authorizer();
-                references.still_may(user, &self.line.attributes()) || self.has_role()
+                let may = || references.still_may(user, &self.line.attributes());
+                (self.access.asks_references() && may()) || self.has_role()
             }
             Basis::References => {
                 let Some(path) = self.line.resource() else { return false };
-                self.access.reference_authorizer().consumes(user, &path.group, &path.resource)
+                let references = self.access.reference_authorizer();
+                self.access.asks_references()
+                    && references.consumes(user, &path.group, &path.resource)
             }
+            // Streams ask the webhook again themselves; what is short holds.
+            Basis::Webhook => self.access.epoch() == self.epoch,
+            Basis::Everything => self.access.allows_everything(),
         }
     }
 
     /// Whether a role allows it by now.
     fn has_role(&self) -> bool {
-        let asked = self.line.attributes();
-        self.access.may_without_references(&self.caller.user, &asked).is_some()
+        self.access.has_role(&self.caller.user, &self.line.attributes())
     }
 
     /// Whether who acts as somebody else still may.
@@ -307,8 +345,46 @@ impl AuthorizedRequest {
         let Some(Impersonator { user, headers, .. }) = &self.caller.impersonator else {
             return true;
         };
-        let acts = impersonate(user, headers, &self.line.attributes(), &self.access);
+        let nobody = Consultation::default();
+        let acts = impersonate(user, headers, &self.line.attributes(), &self.access, &nobody);
+        // What only a webhook could say does not count here.
+        !nobody.has_open() && self.is_who_acts(acts)
+    }
+
+    fn is_who_acts(&self, acts: Result<Option<Acting>, Failure>) -> bool {
         acts.is_ok_and(|acting| acting.is_some_and(|acting| acting.user == *self.caller.user))
+    }
+
+    /// Whether all that webhooks have let pass they would let pass now; asks them, unless what they said still counts.
+    async fn passes_webhooks(&self, state: &World) -> bool {
+        let consultation = Consultation::default();
+        let (access, user, line) = (&self.access, &self.caller.user, &self.line);
+        if let Some(Impersonator { user, headers, .. }) = &self.caller.impersonator {
+            let attributes = line.attributes();
+            let acting = || impersonate(user, headers, &attributes, access, &consultation);
+            if !self.is_who_acts(consultation.settle(acting).await) {
+                return false;
+            }
+            consultation.forget();
+        }
+        let selected = || line.selected_node();
+        let question = AccessQuestion {
+            node: node::node_of(user).map(|_| (state, selected())),
+            ..AccessQuestion::of_line(line, true)
+        };
+        match consultation.decide(access, user, &question).await {
+            Ok(_) => {}
+            // What is seen of a part is seen because nobody allows the whole.
+            Err(why) if self.basis == Basis::References && why.is_silent() => {}
+            Err(_) => return false,
+        }
+        let Some(verb) = self.also else { return true };
+        let also = AccessQuestion {
+            attributes: with_verb(line.attributes(), verb),
+            references: false,
+            ..AccessQuestion::of_line(line, true)
+        };
+        consultation.decide(access, user, &also).await.is_ok()
     }
 
     /// A newer state, if the permit may have begun after this one.

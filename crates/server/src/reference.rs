@@ -24,6 +24,11 @@ mod visibility;
 use std::sync::Arc;
 
 pub use tenure_kinds::reference::Selectors;
+
+/// The groups of the kinds that are about references.
+pub const GROUPS: [&str; 2] =
+    [tenure_kinds::reference::GROUP, tenure_kinds::reference::REVIEW_GROUP];
+
 use tenure_kinds::reference::{GroupResourceRef, ReferenceKind, ServedResource, Surroundings};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Kind, Object};

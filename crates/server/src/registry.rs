@@ -124,9 +124,17 @@ impl ServedKinds {
     /// The built-in kinds; definitions add to them. Rules in schemas are run by the engine.
     #[must_use]
     pub fn new(engine: Option<Arc<dyn RuleEngine>>) -> ServedKinds {
+        ServedKinds::without(engine, &[])
+    }
+
+    /// The built-in kinds but for those of these groups, which definitions may then define (referential
+    /// authorization R3a).
+    #[must_use]
+    pub fn without(engine: Option<Arc<dyn RuleEngine>>, groups: &[&str]) -> ServedKinds {
         let mut rows: Vec<Arc<ServedKind>> = Vec::new();
         let current = Arc::new_cyclic(|around| {
             let kinds = tenure_kinds::builtin().into_iter();
+            let kinds = kinds.filter(|kind| !groups.contains(&kind.group.as_ref()));
             rows = kinds.map(|kind| builtin(kind, engine.clone(), around)).collect();
             ArcSwap::from_pointee(Registry::new(rows.clone()))
         });

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_machinery::Failure;
+use tenure_rbac::RequestAttributes;
 use tenure_world::Precondition;
 
+use crate::access::AuthorizerChain;
 use crate::authenticate::User;
+use crate::authorize::Consultation;
 use crate::negotiate::{NegotiatedFormat, Offer, negotiate};
 use crate::permit::Permit;
 use crate::query::Query;
@@ -40,6 +43,8 @@ pub struct ResourceRequest {
     pub user: Arc<User>,
     /// What they may do, and in which states.
     pub(crate) permit: Permit,
+    /// What webhooks say about what else they may do.
+    pub(crate) consultation: Consultation,
     /// The body, read whole.
     pub body: Bytes,
     /// Texts for Warning headers, in order.
@@ -55,6 +60,22 @@ pub struct ResourceRequest {
 }
 
 impl ResourceRequest {
+    /// Whether who asks may do something else as well. Whoever asks this does so within
+    /// [`Consultation::settle`]: a webhook may have to be asked.
+    pub(crate) fn may(&self, access: &AuthorizerChain, asked: &RequestAttributes<'_>) -> bool {
+        self.consultation.may(access, &self.user, asked).is_some()
+    }
+
+    /// As [`ResourceRequest::may`], but what the user may do only because something refers to it does not count
+    /// (referential authorization R104).
+    pub(crate) fn may_without_references(
+        &self,
+        access: &AuthorizerChain,
+        asked: &RequestAttributes<'_>,
+    ) -> bool {
+        self.consultation.may_without_references(access, &self.user, asked).is_some()
+    }
+
     /// The agreed answer form.
     pub fn wanted(&self, offer: Offer) -> Result<NegotiatedFormat, Failure> {
         negotiate(self.accept.as_deref(), offer)

@@ -9,13 +9,15 @@ use tenure_kinds::reference::REVIEW_GROUP;
 use tenure_machinery::{Failure, Kind, Object, ObjectExt};
 use tenure_rbac::RequestAttributes;
 
-use crate::access::who;
+use crate::access::{AccessGrant, AccessRefusal, who};
 use crate::api::ApiServer;
 use crate::authenticate::{User, token};
+use crate::authorize::{AccessQuestion, Authorizer, Consultation};
 use crate::body::Body;
 use crate::clock::now;
 use crate::negotiate::Offer;
 use crate::node;
+use crate::permit::Basis;
 use crate::query::WriteOptions;
 use crate::request::ResourceRequest;
 use crate::response;
@@ -29,7 +31,7 @@ pub(crate) fn is_review(kind: &Kind) -> bool {
 }
 
 /// Answers a review.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     api: &ApiServer,
     request: &mut ResourceRequest,
 ) -> Result<Response<Body>, Failure> {
@@ -54,9 +56,9 @@ pub(crate) fn answer(
             review.insert("metadata".into(), json!({ "creationTimestamp": now() }));
             json!({ "userInfo": user_info(&request.user) })
         }
-        "SelfSubjectAccessReview" => access(api, &request.user, &review),
+        "SelfSubjectAccessReview" => access(api, &request.user, &review).await,
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
-            access(api, &subject(&review), &review)
+            access(api, &subject(&review), &review).await
         }
         "SelfSubjectRulesReview" => {
             let status = rules(api, &request.user, &review)?;
@@ -64,7 +66,7 @@ pub(crate) fn answer(
             review.insert("spec".into(), json!({}));
             status
         }
-        "ReferenceReview" => reference::status(api, &request.user, &review),
+        "ReferenceReview" => reference::status(api, &request.user, &review).await,
         _ => token::review(api, &review)?,
     };
     review.insert("status".into(), status);
@@ -88,73 +90,84 @@ pub(crate) fn user_info(user: &User) -> Value {
 fn subject(review: &Object) -> User {
     let name = review.str_at(&["spec", "user"]).unwrap_or_default().to_owned();
     let groups = review.list_at(&["spec", "groups"]).iter().filter_map(Value::as_str);
-    User { name, groups: groups.map(str::to_owned).collect(), ..User::default() }
+    let groups = groups.map(str::to_owned).collect();
+    let uid = review.str_at(&["spec", "uid"]).unwrap_or_default().to_owned();
+    let texts = |values: &Value| -> Vec<String> {
+        let all = values.as_array().into_iter().flatten().filter_map(Value::as_str);
+        all.map(str::to_owned).collect()
+    };
+    let extra = review.map_at(&["spec", "extra"]).into_iter().flatten();
+    // Keys of extras have no case, as upstream.
+    let extra = extra.map(|(key, values)| (key.to_lowercase(), texts(values))).collect();
+    User { name, uid, groups, extra }
 }
 
-fn access(api: &ApiServer, user: &User, review: &Object) -> Value {
-    let (reason, ignored) = match review.map_at(&["spec", "resourceAttributes"]) {
-        Some(asked) => {
-            let text = |member: &str| asked.str_at(&[member]).unwrap_or_default();
-            let question = RequestAttributes::Resource {
-                verb: text("verb"),
-                group: text("group"),
-                resource: text("resource"),
-                subresource: text("subresource"),
-                namespace: text("namespace"),
-                name: text("name"),
-            };
-            {
-                let state = api.world.current();
-                let node = || {
-                    let selected = check::selected_node(asked);
-                    let may = node::may(&state, user, &question, selected.as_deref())?;
-                    may.ok().map(|()| "Node: allowed".to_owned())
-                };
-                let by_selector = || {
-                    let name = check::selected(asked, "metadata.name")
-                        .filter(|_| text("name").is_empty())?;
-                    let RequestAttributes::Resource {
-                        verb,
-                        group,
-                        resource,
-                        subresource,
-                        namespace,
-                        ..
-                    } = question
-                    else {
-                        return None;
-                    };
-                    let named = RequestAttributes::Resource {
-                        verb,
-                        group,
-                        resource,
-                        subresource,
-                        namespace,
-                        name,
-                    };
-                    api.access.reference_authorizer().may(user, &named)
-                };
-                let reason = api.access.may(user, &question).or_else(by_selector).or_else(node);
-                (reason, check::ignored(asked))
-            }
-        }
+/// What the whole chain of authorizers says, webhooks included.
+async fn access(api: &ApiServer, user: &User, review: &Object) -> Value {
+    let state = node::node_of(user).is_some().then(|| api.world.current());
+    let about = review.map_at(&["spec", "resourceAttributes"]);
+    let question = match about {
+        Some(asked) => AccessQuestion {
+            node: state.as_deref().map(|state| (state, check::selected_node(asked))),
+            ..AccessQuestion::of_review(attributes(asked), asked)
+        },
         None => {
             let text =
                 |member| review.str_at(&["spec", "nonResourceAttributes", member]).unwrap_or("");
-            let question = RequestAttributes::Path { verb: text("verb"), path: text("path") };
-            (api.access.may(user, &question), String::new())
+            let (verb, path) = (text("verb"), text("path"));
+            AccessQuestion::plain(RequestAttributes::Path { verb, path })
         }
     };
-    let mut status = json!({ "allowed": reason.is_some() });
+    let mut decided = Consultation::default().decide(&api.access, user, &question).await;
+    if decided.as_ref().is_err_and(AccessRefusal::is_silent)
+        && let Some(reason) = about.and_then(|asked| by_selector(api, user, asked))
+    {
+        decided = Ok(AccessGrant { basis: Basis::Reference, reason, by_webhook: false });
+    }
+    let ignored = about.map(check::ignored).unwrap_or_default();
+    let (denied, reason, error) = match &decided {
+        Ok(grant) => (false, grant.reason.clone(), String::new()),
+        Err(refusal) => (refusal.is_denied, refusal.reason(), refusal.error()),
+    };
+    let mut status = json!({ "allowed": decided.is_ok() });
     if let Some(map) = status.as_object_mut() {
-        if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
+        if denied {
+            map.insert("denied".into(), true.into());
+        }
+        if !reason.is_empty() {
             map.insert("reason".into(), reason.into());
         }
-        if !ignored.is_empty() {
-            map.insert("evaluationError".into(), ignored.into());
+        let said: Vec<String> = [ignored, error].into_iter().filter(|it| !it.is_empty()).collect();
+        if !said.is_empty() {
+            map.insert("evaluationError".into(), said.join("; ").into());
         }
     }
     status
+}
+
+/// What a review asks about, as roles look at it.
+fn attributes(asked: &Object) -> RequestAttributes<'_> {
+    let text = |member: &str| asked.str_at(&[member]).unwrap_or_default();
+    RequestAttributes::Resource {
+        verb: text("verb"),
+        group: text("group"),
+        resource: text("resource"),
+        subresource: text("subresource"),
+        namespace: text("namespace"),
+        name: text("name"),
+    }
+}
+
+/// Why references allow a collection of which only one object is selected.
+fn by_selector(api: &ApiServer, user: &User, asked: &Object) -> Option<String> {
+    let RequestAttributes::Resource { verb, group, resource, subresource, namespace, name: "" } =
+        attributes(asked)
+    else {
+        return None;
+    };
+    let name = check::selected(asked, "metadata.name").filter(|_| api.access.asks_references())?;
+    let named = RequestAttributes::Resource { verb, group, resource, subresource, namespace, name };
+    api.access.reference_authorizer().may(user, &named)
 }
 
 /// What the user may do in a namespace, as far as the authorizers can list it.
@@ -163,10 +176,54 @@ fn rules(api: &ApiServer, user: &User, review: &Object) -> Result<Value, Failure
     if namespace.is_empty() {
         return Err(Failure::bad_request("no namespace on request"));
     }
-    let rbac = api.access.rbac();
+    let order = api.access.order();
     let mut resources = Vec::new();
     let mut paths = Vec::new();
-    for rule in rbac.rules_for(&who(user), namespace) {
+    let mut unlisted = Vec::new();
+    for one in &order.all {
+        match &one.authorizer {
+            Authorizer::Rbac => of_roles(api, user, namespace, (&mut resources, &mut paths)),
+            Authorizer::Reference => {
+                let named = api.access.reference_authorizer().names(user, namespace);
+                resources.extend(named.into_iter().map(|(resource, names)| {
+                    json!({
+                        "verbs": ["get", "list", "watch"], "apiGroups": [resource.group],
+                        "resources": [resource.resource], "resourceNames": names,
+                    })
+                }));
+            }
+            Authorizer::AlwaysAllow => {
+                resources.push(json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
+                paths.push(json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }));
+            }
+            Authorizer::AlwaysDeny => {}
+            // What a node may do depends on its pods.
+            Authorizer::Node if node::node_of(user).is_some() => {
+                unlisted.push("node authorizer does not support user rule resolution");
+            }
+            Authorizer::Node => {}
+            Authorizer::Webhook(_) => {
+                unlisted.push("webhook authorizer does not support user rule resolution");
+            }
+        }
+    }
+    unlisted.dedup();
+    let mut status = json!({
+        "incomplete": !unlisted.is_empty(), "resourceRules": resources, "nonResourceRules": paths,
+    });
+    if let (Some(map), false) = (status.as_object_mut(), unlisted.is_empty()) {
+        map.insert("evaluationError".into(), unlisted.join("; ").into());
+    }
+    Ok(status)
+}
+
+fn of_roles(
+    api: &ApiServer,
+    user: &User,
+    namespace: &str,
+    (resources, paths): (&mut Vec<Value>, &mut Vec<Value>),
+) {
+    for rule in api.access.rbac().rules_for(&who(user), namespace) {
         if !rule.resources.is_empty() {
             let mut shown = json!({
                 "verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources,
@@ -180,20 +237,4 @@ fn rules(api: &ApiServer, user: &User, review: &Object) -> Result<Value, Failure
             paths.push(json!({ "verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls }));
         }
     }
-    for (resource, names) in api.access.reference_authorizer().names(user, namespace) {
-        resources.push(json!({
-            "verbs": ["get", "list", "watch"], "apiGroups": [resource.group],
-            "resources": [resource.resource], "resourceNames": names,
-        }));
-    }
-    let is_node = node::node_of(user).is_some();
-    let mut status = json!({
-        "incomplete": is_node, "resourceRules": resources, "nonResourceRules": paths,
-    });
-    if let (Some(map), true) = (status.as_object_mut(), is_node) {
-        // What a node may do depends on its pods.
-        let why = "node authorizer does not support user rule resolution";
-        map.insert("evaluationError".into(), why.into());
-    }
-    Ok(status)
 }

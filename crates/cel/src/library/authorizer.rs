@@ -49,6 +49,8 @@ pub struct AccessDecision {
     pub allowed: bool,
     /// Why, in a few words; may be empty.
     pub reason: String,
+    /// Why nobody could say; empty where somebody did.
+    pub error: String,
 }
 
 /// How far a check is said.
@@ -224,13 +226,11 @@ pub(crate) fn reason<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
     Ok(Value::text(decision(args)?.reason.as_str()))
 }
 
-/// Whether nobody could decide: here somebody always can.
+/// Whether somebody who should decide could not.
 pub(crate) fn errored<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    decision(args)?;
-    Ok(Value::Bool(false))
+    Ok(Value::Bool(!decision(args)?.error.is_empty()))
 }
 
 pub(crate) fn error<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
-    decision(args)?;
-    Ok(Value::text(""))
+    Ok(Value::text(decision(args)?.error.as_str()))
 }

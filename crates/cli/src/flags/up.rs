@@ -9,7 +9,7 @@ use tenure_host::{FEATURES, ServerLimits};
 
 use super::offline::DATA_DIR_HELP;
 use super::path::path;
-use super::{NodeFlags, RuntimeFlag, bytes, node, time};
+use super::{AuthorizationFlags, NodeFlags, RuntimeFlag, bytes, node, time};
 
 pub(super) const UP_EXAMPLES: &str = "\
 Examples:
@@ -141,6 +141,9 @@ pub(crate) struct UpFlags {
     /// records what that would be, `off` decides nothing
     #[arg(long, value_name = "MODE", default_value = "on")]
     pub(crate) ref_authorizer: AuthorizerFlag,
+
+    #[command(flatten)]
+    pub(crate) authorization: AuthorizationFlags,
 
     /// Record who reads Secrets, ConfigMaps and what references point at, for `tenure access narrow`
     ///

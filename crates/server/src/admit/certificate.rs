@@ -141,7 +141,7 @@ fn holds(api: &ApiServer, request: &ResourceRequest, verb: &str, signer: &str) -
             namespace: "",
             name,
         };
-        api.access.may(&request.user, &asked).is_some()
+        request.may(&api.access, &asked)
     })
 }
 

@@ -22,9 +22,7 @@ pub(super) fn must_be_allowed(api: &ApiServer, request: &ResourceRequest) -> Res
         name: &request.name,
     };
     match asked.to_create() {
-        Some(needed) if api.access.may(&request.user, &needed).is_none() => {
-            Err(refusal(&request.user, &needed))
-        }
+        Some(needed) if !request.may(&api.access, &needed) => Err(refusal(&request.user, &needed)),
         _ => Ok(()),
     }
 }

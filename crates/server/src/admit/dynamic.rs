@@ -68,7 +68,7 @@ pub(crate) async fn mutate(
     request: &mut ResourceRequest,
     subject: AdmissionAttributes<'_>,
     mut object: Option<&mut Object>,
-    settle: impl FnOnce(&mut ResourceRequest, &mut Object) -> Result<(), Failure>,
+    mut settle: impl FnMut(&mut ResourceRequest, &mut Object) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
     if api.admission.webhooks.is_empty() {
         return Ok(false);
@@ -76,7 +76,8 @@ pub(crate) async fn mutate(
     let mut rounds = Reinvocation::default();
     webhook::mutate(api, request, subject, object.as_deref_mut(), &mut rounds).await?;
     if let Some(object) = object.filter(|_| rounds.is_needed()) {
-        settle(request, object)?;
+        let consultation = request.consultation.clone();
+        consultation.settle(|| settle(request, object)).await?;
         webhook::mutate(api, request, subject, Some(object), &mut rounds).await?;
     }
     Ok(rounds.is_needed())

@@ -92,7 +92,7 @@ pub(super) fn may_refer(
     if before == after {
         return Ok(());
     }
-    let may = |asked: &RequestAttributes<'_>| api.access.may(&request.user, asked).is_some();
+    let may = |asked: &RequestAttributes<'_>| request.may(&api.access, asked);
     let dependent = RequestAttributes::Resource {
         verb: "delete",
         group: &kind.group,

@@ -44,7 +44,7 @@ pub(super) fn may_hand_out(
             allowed.add(&granted);
             return true;
         }
-        api.access.may(&request.user, asked).is_some()
+        request.may(&api.access, asked)
     };
     let restated = request.restates_identity;
     let write = RoleWrite { old, new, restated, path_name: &request.name };

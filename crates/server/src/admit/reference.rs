@@ -75,7 +75,7 @@ impl Asker<'_> {
             namespace,
             name,
         };
-        self.api.access.may_without_references(&self.request.user, &asked).is_some()
+        self.request.may_without_references(&self.api.access, &asked)
     }
 
     /// Whether the writer holds a verb on the object that is written. Whoever may `escalate` it may write what they

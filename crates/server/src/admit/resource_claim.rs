@@ -8,6 +8,7 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_rbac::RequestAttributes;
 use tenure_world::World;
 
+use crate::access::refusal;
 use crate::api::ApiServer;
 use crate::authenticate::own_node;
 use crate::request::ResourceRequest;
@@ -92,7 +93,8 @@ fn may_bind(
     }
     let verb = request.verb.as_ref();
     let asked = request_attributes(verb, "binding", "", "");
-    if let Err(missing) = api.access.authorize(&request.user, &asked) {
+    if !request.may(&api.access, &asked) {
+        let missing = refusal(&request.user, &asked);
         let why = format!(
             "changing status.allocation or status.reservedFor requires \
              resource=\"resourceclaims/binding\", verb={verb:?} permission: {}",
@@ -122,7 +124,7 @@ fn may_speak(
     for driver in drivers {
         let may = |verb: &String| {
             let asked = request_attributes(verb, "driver", &request.namespace, driver);
-            api.access.may(&request.user, &asked).is_some()
+            request.may(&api.access, &asked)
         };
         if !verbs.iter().any(may) {
             let why = format!(

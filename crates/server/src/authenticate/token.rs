@@ -98,7 +98,8 @@ pub(crate) async fn request(
     let kind = &request.served.kind;
     admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
     get::stored(&state, &request.served, &request.namespace, &request.name)?;
-    node::restrict_token(api, &state, request, &body)?;
+    let judge = || node::restrict_token(api, &state, request, &body);
+    request.consultation.settle(judge).await?;
     let said = write_options(&request.query, "CreateOptions", options.dry_run);
     let posted = policy::AdmissionAttributes {
         operation: Operation::Create,

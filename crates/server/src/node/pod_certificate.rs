@@ -95,5 +95,5 @@ fn is_granted(api: &ApiServer, request: &ResourceRequest, signer: &str, account:
         namespace: &request.namespace,
         name: account,
     };
-    api.access.may(&request.user, &asked).is_some()
+    request.may(&api.access, &asked)
 }

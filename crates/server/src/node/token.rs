@@ -72,7 +72,7 @@ fn is_granted(api: &ApiServer, request: &ResourceRequest, audience: &str) -> boo
         namespace: &request.namespace,
         name: &request.name,
     };
-    api.access.may(&request.user, &asked).is_some()
+    request.may(&api.access, &asked)
 }
 
 /// Whether a volume of the pod wants a token for the audience: itself, or the driver behind it. A volume whose

@@ -3,20 +3,27 @@
 //! ```text
 //!   a right was taken away ──┐
 //!   an account, pod … went  ─┼──► look again ──► it holds, or the stream ends
-//!   the credential ends     ─┘
+//!   the credential ends     ─┤
+//!   webhooks let it pass     ┘ every ten seconds they are asked again
 //! ```
 //!
 //! Nobody looks again but when something has happened. How a stream ends is said by whoever has it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_machinery::Failure;
 use tenure_world::{Interest, Watch, WatchEnded, WorldHandle};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{AuthorizedRequest, Basis, Permit};
+use crate::access::refusal;
 use crate::read::list::expired;
+
+/// How often webhooks are asked again what they let pass; what they say is kept as their configuration says.
+const REVIEW_EVERY: Duration = Duration::from_secs(10);
 
 /// See the head of this file.
 pub(crate) struct Hold {
@@ -30,6 +37,8 @@ pub(crate) struct Hold {
     relied_on: Vec<Watch>,
     /// When the credential ends.
     expires: Option<Instant>,
+    /// Says whether webhooks still let it pass.
+    webhooks: Option<WebhookReviewer>,
     /// The revocations and moves that were looked at.
     generation: u64,
     moved: u64,
@@ -45,6 +54,7 @@ impl Hold {
             references: None,
             relied_on: Vec::new(),
             expires: None,
+            webhooks: None,
             generation: 0,
             moved: 0,
         };
@@ -55,7 +65,7 @@ impl Hold {
     }
 
     /// What happens from now on is heard of; what happened before is looked at by the first check.
-    fn subscribe(&mut self, granted: &AuthorizedRequest) {
+    fn subscribe(&mut self, granted: &Arc<AuthorizedRequest>) {
         let is_master = granted.caller.user.groups.iter().any(|group| group == "system:masters");
         let references = granted.access.reference_authorizer();
         if !is_master || granted.caller.impersonator.is_some() {
@@ -67,6 +77,7 @@ impl Hold {
         self.generation = granted.generation;
         self.moved = references.moved_until();
         self.follow_credential(granted);
+        self.webhooks = granted.by_webhook.then(|| WebhookReviewer::start(granted, &self.world));
     }
 
     /// Follows the objects that the credential ends with, from the newest state on.
@@ -95,6 +106,9 @@ impl Hold {
     /// Passes if everything up to now may be sent. Asked after it was read and before it is sent.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         let Some(granted) = self.permit.granted.clone() else { return Ok(()) };
+        if self.webhooks.as_ref().is_some_and(WebhookReviewer::is_lost) {
+            return Err(refusal(&granted.caller.user, &granted.line.attributes()));
+        }
         let is_expired = self.expires.is_some_and(|end| end <= Instant::now());
         let relies_on_moved =
             self.relied_on.iter_mut().any(|of| !matches!(of.try_next(), Ok(None)));
@@ -123,8 +137,9 @@ impl Hold {
 
     /// Waits until it may hold no longer; then it is to be checked.
     pub(crate) async fn changed(&mut self) {
-        let Hold { roles, references, relied_on, expires, .. } = self;
+        let Hold { roles, references, relied_on, expires, webhooks, .. } = self;
         tokio::select! {
+            () = changed(webhooks.as_mut().map(|webhooks| &mut webhooks.lost)) => {}
             () = changed(roles.as_mut()) => {}
             () = changed(references.as_mut()) => {}
             () = any_ready(relied_on) => {}
@@ -136,6 +151,46 @@ impl Hold {
     pub(crate) async fn ended(&mut self) {
         while self.check().is_ok() {
             self.changed().await;
+        }
+    }
+}
+
+/// Asks webhooks again while a stream is open (R154f).
+struct WebhookReviewer {
+    lost: watch::Receiver<bool>,
+    reviewing: JoinHandle<()>,
+}
+
+impl Drop for WebhookReviewer {
+    fn drop(&mut self) {
+        self.reviewing.abort();
+    }
+}
+
+impl WebhookReviewer {
+    fn start(granted: &Arc<AuthorizedRequest>, world: &WorldHandle) -> WebhookReviewer {
+        let (say, lost) = watch::channel(false);
+        let reviewing = review(Arc::clone(granted), world.clone(), say);
+        WebhookReviewer { lost, reviewing: tokio::spawn(reviewing) }
+    }
+
+    fn is_lost(&self) -> bool {
+        // Who has ended without a word has not found that it holds.
+        *self.lost.borrow() || self.reviewing.is_finished()
+    }
+}
+
+/// Runs until webhooks let it pass no longer.
+async fn review(granted: Arc<AuthorizedRequest>, world: WorldHandle, say: watch::Sender<bool>) {
+    let mut reordered = granted.access.reordered();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(REVIEW_EVERY) => {}
+            () = changed(Some(&mut reordered)) => {}
+        }
+        if !granted.passes_webhooks(&world.current()).await {
+            say.send_replace(true);
+            return;
         }
     }
 }

@@ -216,7 +216,8 @@ impl Visibility {
             "watch" => "watch",
             _ => return None,
         };
-        if !access.reference_authorizer().filters() || !subresource.is_empty() || !name.is_empty() {
+        let filters = access.asks_references() && access.reference_authorizer().filters();
+        if !filters || !subresource.is_empty() || !name.is_empty() {
             return None;
         }
         let sight = Visibility {
@@ -227,7 +228,7 @@ impl Visibility {
             resource: resource.to_owned(),
             namespace: namespace.to_owned(),
         };
-        (sight.holds() && access.may_without_references(user, asked).is_none()).then_some(sight)
+        (sight.holds() && !access.has_role(user, asked)).then_some(sight)
     }
 
     /// Whether the user is still a consumer of such objects.

@@ -12,6 +12,7 @@ use tenure_reference::{Obj, RefQuery, Subject, Verdict, WhyNot};
 
 use crate::api::ApiServer;
 use crate::authenticate::User;
+use crate::authorize::{AccessQuestion, Consultation};
 
 /// Refuses a question that asks about nothing.
 pub(super) fn check(review: &Object) -> Result<(), Failure> {
@@ -64,7 +65,7 @@ fn object<'r>(review: &'r Object, side: &str) -> Obj<'r> {
 }
 
 /// Answers a question.
-pub(super) fn status(api: &ApiServer, user: &User, review: &Object) -> Value {
+pub(super) async fn status(api: &ApiServer, user: &User, review: &Object) -> Value {
     // The state comes first: the index is never older than it.
     let observed = api.world.current().revision().to_string();
     let subject = subject(review);
@@ -83,7 +84,8 @@ pub(super) fn status(api: &ApiServer, user: &User, review: &Object) -> Value {
         namespace: "",
         name: "",
     };
-    let explains = api.access.may(user, &explain).is_some();
+    let question = AccessQuestion::plain(explain);
+    let explains = Consultation::default().decide(&api.access, user, &question).await.is_ok();
     let mut status = api
         .access
         .reference_authorizer()

@@ -72,7 +72,7 @@ pub(crate) async fn prepare(
     let mut write = ObjectWrite::new(api, request, options, live, object);
     write.identify();
     write.default();
-    write.restrict()?;
+    write.restrict().await?;
     write.opt_in();
     write.keep_other_half();
     write.own_fields(fields);
@@ -164,8 +164,9 @@ impl<'a> ObjectWrite<'a> {
     }
 
     /// What nodes may touch is judged on the object as it was sent.
-    fn restrict(&mut self) -> Result<(), Failure> {
-        admit::restrict(self.api, self.request, self.old.as_ref(), &self.new)
+    async fn restrict(&mut self) -> Result<(), Failure> {
+        let judge = || admit::restrict(self.api, self.request, self.old.as_ref(), &self.new);
+        self.request.consultation.settle(judge).await
     }
 
     /// Features that objects opt in to are settled.
@@ -205,7 +206,12 @@ impl<'a> ObjectWrite<'a> {
         };
         let (api, operation, state) = (self.api, self.operation, &self.state);
         let (old, new, extras) = (self.old.as_ref(), &mut self.new, &mut self.extras);
-        admit::mutate(api, state, self.request, operation, old, new, extras)?;
+        let request = &*self.request;
+        let mutate = || {
+            *extras = Extras::default();
+            admit::mutate(api, state, request, operation, old, new, extras)
+        };
+        request.consultation.settle(mutate).await?;
         if !api.admission.is_empty() {
             self.mutate_dynamically().await?;
         }
@@ -348,7 +354,13 @@ impl<'a> ObjectWrite<'a> {
     async fn admit(&mut self) -> Result<(), Failure> {
         let (api, operation) = (self.api, self.operation);
         let (old, new) = (self.old.as_ref(), Some(&self.new));
-        admit::validate(api, &self.state, self.request, operation, old, new)?;
+        let consultation = self.request.consultation.clone();
+        let annotations = self.request.annotations.len();
+        let judge = || {
+            self.request.annotations.truncate(annotations);
+            admit::validate(api, &self.state, self.request, operation, old, new)
+        };
+        consultation.settle(judge).await?;
         if !api.admission.is_empty() {
             let said = self.said();
             let (dry_run, options) = (self.options.dry_run, Some(&said));

@@ -12,7 +12,7 @@ use tenure_core::Revision;
 use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::RetentionOptions;
 use tenure_server::admit::{DynamicAdmission, OwnerChecks};
-use tenure_server::reference::{self, ReferenceOptions};
+use tenure_server::reference::{self, AuthorizerMode, ReferenceOptions};
 use tenure_server::rules::SchemaRuleEngine;
 use tenure_server::{
     ApiConfig, ApiServer, AuditSink, AuthorizerChain, Body, CertifiedKey, FrontProxy, Peer,
@@ -50,6 +50,8 @@ struct Plan {
     limits: ServerLimits,
     retention: RetentionOptions,
     references: ReferenceOptions,
+    /// Groups of built-in kinds that are not served.
+    left_out: &'static [&'static str],
     lags: bool,
 }
 
@@ -66,6 +68,7 @@ impl Default for Plan {
             limits: ServerLimits::default(),
             retention: RetentionOptions::default(),
             references: ReferenceOptions::default(),
+            left_out: &[],
             lags: false,
         }
     }
@@ -209,6 +212,13 @@ impl House {
         House::built(Plan { references, ..Plan::default() }).await
     }
 
+    /// A server without the kinds of references.
+    pub async fn without_references() -> House {
+        let references =
+            ReferenceOptions { authorizer: AuthorizerMode::Off, ..ReferenceOptions::default() };
+        House::built(Plan { references, left_out: &reference::GROUPS, ..Plan::default() }).await
+    }
+
     /// A server that learns of references one commit too late.
     pub async fn lagging() -> House {
         House::built(Plan { lags: true, ..Plan::default() }).await
@@ -251,9 +261,10 @@ impl House {
             limits,
             retention,
             references,
+            left_out,
             lags,
         } = plan;
-        let kinds = Arc::new(ServedKinds::new(Some(Arc::new(SchemaRuleEngine))));
+        let kinds = Arc::new(ServedKinds::without(Some(Arc::new(SchemaRuleEngine)), left_out));
         let access = Arc::new(AuthorizerChain::new(references));
         let layout = Arc::clone(&kinds);
         let admission = Arc::new(DynamicAdmission::default());
@@ -416,6 +427,18 @@ impl House {
         self.made(PODS, body).await;
         self.made(&format!("{path}/binding"), json!({ "target": { "name": "n" } })).await;
         path
+    }
+
+    /// Opens a watch as somebody, and insists that it starts.
+    pub async fn watch_by(&self, peer: &Peer, path: &str) -> Stream {
+        let response = self.send(peer, build("GET", path, &[], "")).await;
+        assert_eq!(response.status(), 200, "{path}");
+        Stream { body: response.into_body(), rest: Vec::new() }
+    }
+
+    /// Who decides who may do what.
+    pub fn access(&self) -> &AuthorizerChain {
+        &self.access
     }
 
     pub fn revision(&self) -> Revision {

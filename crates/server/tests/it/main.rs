@@ -18,6 +18,7 @@ mod aggregation;
 mod apply;
 mod attacks;
 mod audit;
+mod authorization;
 mod autoscaling;
 mod certificates;
 mod collecting;

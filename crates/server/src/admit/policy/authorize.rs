@@ -80,7 +80,7 @@ fn may_read(api: &ApiServer, request: &ResourceRequest, reading: &ParameterRead<
     let ParameterRead { verb, group, resource, namespace, name } = *reading;
     let asked =
         RequestAttributes::Resource { verb, group, resource, subresource: "", namespace, name };
-    api.access.may_without_references(&request.user, &asked).is_some()
+    request.may_without_references(&api.access, &asked)
 }
 
 /// The group and resource of a `paramKind`; all of them where it is not served.

@@ -206,11 +206,18 @@ pub(crate) async fn enforce(
     if api.admission.policies.is_empty() {
         return Ok(());
     }
-    let told = match judge(api, request, &subject, EvaluationMode::Hasty) {
-        Ok(told) => told,
-        Err(BudgetExceeded) => Box::pin(evaluate_offloaded(api, request, &subject)).await?,
-    };
-    settle(request, told)
+    let consultation = request.consultation.clone();
+    consultation.forget();
+    let mut round = 0;
+    loop {
+        let told = match judge(api, request, &subject, EvaluationMode::Hasty) {
+            Ok(told) => Ok(told),
+            Err(BudgetExceeded) => Box::pin(evaluate_offloaded(api, request, &subject)).await,
+        };
+        if !consultation.goes_on(&mut round).await? {
+            return settle(request, told?);
+        }
+    }
 }
 
 /// As [`enforce`], for followers, which have no thread to wait on.
@@ -225,7 +232,8 @@ pub(crate) fn enforce_now(
     if api.admission.policies.is_empty() {
         return Ok(());
     }
-    let told = judge(api, request, &subject, EvaluationMode::WithTime).map_err(unfinished)?;
+    let judged = || judge(api, request, &subject, EvaluationMode::WithTime).map_err(unfinished);
+    let told = request.consultation.settle_now(judged)?;
     settle(request, told)
 }
 

@@ -11,10 +11,11 @@ use tenure_world::Record;
 use super::evaluate::{AuthorizerContext, EvaluationContext};
 use super::matching::{GroupVersionResource, MatchContext, Matching};
 use super::read;
-use crate::access::AuthorizerChain;
+use crate::access::{AccessJudgement, AuthorizerChain};
 use crate::admit::{Operation, namespace};
 use crate::api::ApiServer;
 use crate::authenticate::User;
+use crate::authorize::{AccessQuestion, Consultation};
 use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
 use crate::write::scale;
@@ -67,18 +68,19 @@ pub(in crate::admit) struct AdmissionRequest<'a> {
     old: Option<Cow<'a, Object>>,
     kind: Option<Name>,
     user: Value,
-    authorizer: Authorizer,
+    authorizer: RequestAuthorizer,
     dry_run: bool,
     options: Option<Cow<'a, Object>>,
 }
 
 /// Answers what the user of a request, or an account, may do.
-struct Authorizer {
+struct RequestAuthorizer {
     access: Arc<AuthorizerChain>,
     user: Arc<User>,
+    consultation: Consultation,
 }
 
-impl Authorize for Authorizer {
+impl Authorize for RequestAuthorizer {
     fn decide(&self, check: &AccessCheck, verb: &str) -> AccessDecision {
         let account =
             check.account.as_ref().map(|(namespace, name)| User::account(namespace, name));
@@ -95,8 +97,15 @@ impl Authorize for Authorizer {
         } else {
             tenure_rbac::RequestAttributes::Path { verb, path: &check.path }
         };
-        let reason = self.access.may(user, &about);
-        AccessDecision { allowed: reason.is_some(), reason: reason.unwrap_or_default() }
+        let question = AccessQuestion::plain(about);
+        let (allowed, reason, error) =
+            match self.access.judge(user, &question, Some(&self.consultation)) {
+                AccessJudgement::Allowed(grant) => (true, grant.reason, String::new()),
+                AccessJudgement::Refused(why) => (false, why.reason(), why.error()),
+                // What comes of it is thrown away, and the expression runs again.
+                AccessJudgement::Open => (false, String::new(), String::new()),
+            };
+        AccessDecision { allowed, reason, error }
     }
 }
 
@@ -132,7 +141,11 @@ impl<'a> AdmissionRequest<'a> {
             user: json!({
                 "username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra,
             }),
-            authorizer: Authorizer { access: Arc::clone(&api.access), user: Arc::clone(user) },
+            authorizer: RequestAuthorizer {
+                access: Arc::clone(&api.access),
+                user: Arc::clone(user),
+                consultation: request.consultation.clone(),
+            },
             dry_run: subject.dry_run,
             options: subject.options.map(Cow::Borrowed),
         }
@@ -352,7 +365,7 @@ pub(in crate::admit) struct LookedAt<'a> {
     new: Option<Cow<'a, Object>>,
     old: Option<Cow<'a, Object>>,
     request: Object,
-    authorizer: &'a Authorizer,
+    authorizer: &'a RequestAuthorizer,
     resource: Arc<AccessCheck>,
     namespace: Option<&'a Object>,
 }

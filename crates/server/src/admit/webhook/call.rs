@@ -61,9 +61,8 @@ impl WebhookCall {
             return Ok(None);
         }
         let Some(place) = asked.place(&hook.matching) else { return Ok(None) };
-        let asked = match applies(api, request, asked, place, hook).await? {
-            Some(asked) => asked,
-            None => return Ok(None),
+        let Some(asked) = applies(api, request, asked, place, hook).await? else {
+            return Ok(None);
         };
         let uid = api.chance.uid();
         let looked_at = asked.at(place);
@@ -160,24 +159,34 @@ async fn applies<'a>(
     if hook.conditions.conditions.is_empty() && hook.conditions.fault.is_none() {
         return Ok(Some(asked));
     }
-    let hasty = {
-        let looked_at = asked.at(place);
-        conditions_hold(&hook.conditions, looked_at.seen(), EvaluationMode::Hasty)
-    };
-    let (asked, held) = match hasty {
-        Ok(held) => (asked, held),
-        Err(_) => {
-            let (owned, hook) = (asked.into_owned(), Arc::clone(hook));
-            let work = move || {
-                let held = {
-                    let looked_at = owned.at(place);
-                    conditions_hold(&hook.conditions, looked_at.seen(), EvaluationMode::WithTime)
+    let consultation = &request.consultation;
+    consultation.forget();
+    let (mut asked, mut round) = (asked, 0);
+    let held = loop {
+        let hasty = {
+            let looked_at = asked.at(place);
+            conditions_hold(&hook.conditions, looked_at.seen(), EvaluationMode::Hasty)
+        };
+        let held = match hasty {
+            Ok(held) => held,
+            Err(_) => {
+                let (owned, hook) = (asked.into_owned(), Arc::clone(hook));
+                let work = move || {
+                    let held = {
+                        let looked_at = owned.at(place);
+                        let seen = looked_at.seen();
+                        conditions_hold(&hook.conditions, seen, EvaluationMode::WithTime)
+                    };
+                    (owned, held)
                 };
-                (owned, held)
-            };
-            let (owned, held) = api.aside.run(&request.user, work).await?;
-            let unfinished = |_| Failure::internal("a match condition did not come to an end");
-            (owned, held.map_err(unfinished)?)
+                let (owned, held) = api.aside.run(&request.user, work).await?;
+                asked = owned;
+                let unfinished = |_| Failure::internal("a match condition did not come to an end");
+                held.map_err(unfinished)?
+            }
+        };
+        if !consultation.goes_on(&mut round).await? {
+            break held;
         }
     };
     match held {

@@ -6,6 +6,7 @@ mod beside;
 mod decisions;
 mod filtered;
 mod hammer;
+mod left_out;
 mod many;
 mod modes;
 mod permits;
@@ -19,7 +20,7 @@ mod warnings;
 use serde_json::{Value, json};
 use tenure_server::Peer;
 
-use crate::custom::DEFINITIONS;
+pub use crate::custom::DEFINITIONS;
 use crate::house::*;
 
 pub const GROUP: &str = "/apis/reference.authorization.k8s.io/v1alpha1";
