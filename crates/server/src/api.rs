@@ -64,10 +64,6 @@ const FILL_MOST: Duration = Duration::from_secs(30);
 /// Ids that clients bring along are cut to this length.
 const AUDIT_ID_BYTES_MAX: usize = 64;
 
-/// The id of a request, as its answer has it.
-#[derive(Clone)]
-pub(crate) struct AuditId(pub(crate) String);
-
 /// Who is on the other end of a connection, as TLS saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
@@ -258,8 +254,7 @@ impl ApiServer {
         let started = clock::instant();
         let id = audit_id(self, request.headers());
         let upgrade = hyper::upgrade::on(&mut request);
-        let (mut parts, body) = request.into_parts();
-        parts.extensions.insert(AuditId(id.clone()));
+        let (parts, body) = request.into_parts();
         let line = Arc::new(RequestLine::new(&parts));
         let _running = self.metrics.in_flight(line.mutating());
         let audit = self.audit.as_ref();
@@ -273,7 +268,7 @@ impl ApiServer {
         );
         let mut log = RequestLog::begin(&line);
         let answered = {
-            let about = (&mut trail, &log);
+            let about = (&mut trail, &log, id.as_str());
             // Pinned where it is: to move it into the span would cost more than the span.
             let answering = pin!(self.answer(&line, &parts, (body, upgrade), peer, about));
             answering.instrument(log.span()).await
@@ -301,7 +296,7 @@ impl ApiServer {
         parts: &http::request::Parts,
         (body, upgrade): (B, OnUpgrade),
         peer: &Peer,
-        (trail, log): (&mut AuditContext, &RequestLog),
+        (trail, log, audit_id): (&mut AuditContext, &RequestLog, &str),
     ) -> Result<Response<Body>, Failure>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -374,8 +369,16 @@ impl ApiServer {
             let ending = connect::wants_upgrade(headers).then(|| trail.streams());
             let open = self.shares.node_connection(&user)?;
             let user = &user;
-            let call =
-                connect::ForwardedRequest { line, parts, user, permit, upgrade, ending, open };
+            let call = connect::ForwardedRequest {
+                line,
+                parts,
+                user,
+                permit,
+                upgrade,
+                ending,
+                audit_id,
+                open,
+            };
             return Box::pin(connect::forward(self, &remote, call, body)).await;
         }
         match line.route() {

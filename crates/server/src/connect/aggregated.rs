@@ -26,7 +26,7 @@ use tenure_outbound::{Connect, HttpsClient};
 
 use super::{carried, carry, wants_upgrade};
 use crate::aggregate::{RemoteApi, Speaks};
-use crate::api::{ApiServer, AuditId, RequestLine};
+use crate::api::{ApiServer, RequestLine};
 use crate::audit::AuditGuard;
 use crate::authenticate::User;
 use crate::body::Body;
@@ -59,6 +59,8 @@ pub(crate) struct ForwardedRequest<'a> {
     pub(crate) upgrade: OnUpgrade,
     /// Held until the stream ends, if it may become one.
     pub(crate) ending: Option<AuditGuard>,
+    /// The id of the request, as its answer has it.
+    pub(crate) audit_id: &'a str,
     /// The client's part of what is passed on, likewise.
     pub(crate) open: Option<BudgetGuard>,
 }
@@ -91,7 +93,7 @@ where
         .body(passed_body::passed(body))
         .map_err(|_| Failure::bad_request("the path cannot be passed on"))?;
     let (mut head, body) = request.into_parts();
-    head.headers = passed_headers(call.parts, upgrades);
+    head.headers = passed_headers(&call.parts.headers, upgrades, call.audit_id);
     RemoteUser::of(call.user).put(&mut head.headers).map_err(Failure::internal)?;
     let limit = time_limit(call.line, upgrades)?;
     let mut late = Box::pin(tokio::time::sleep(limit));
@@ -178,8 +180,8 @@ fn time_limit(line: &RequestLine, upgrades: bool) -> Result<Duration, Failure> {
 }
 
 /// The headers that concern the other server. Who asks is said anew, by this server alone.
-fn passed_headers(parts: &http::request::Parts, upgrades: bool) -> HeaderMap {
-    let named = named_hops(&parts.headers);
+fn passed_headers(from: &HeaderMap, upgrades: bool, audit_id: &str) -> HeaderMap {
+    let named = named_hops(from);
     let keep = |name: &HeaderName| {
         let switches = *name == CONNECTION || *name == UPGRADE;
         if switches {
@@ -191,13 +193,11 @@ fn passed_headers(parts: &http::request::Parts, upgrades: bool) -> HeaderMap {
             && *name != CONTENT_LENGTH
             && !is_credential(name)
     };
-    let mut headers = carried(&parts.headers, keep);
+    let mut headers = carried(from, keep);
     if upgrades {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     }
-    if let Some(AuditId(id)) = parts.extensions.get()
-        && let Ok(id) = HeaderValue::from_str(id)
-    {
+    if let Ok(id) = HeaderValue::from_str(audit_id) {
         headers.insert("audit-id", id);
     }
     headers

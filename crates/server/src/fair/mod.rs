@@ -252,7 +252,7 @@ impl Shares {
 
     /// Counts a request or a stream that is passed on to a node, until it ends.
     pub(crate) fn node_connection(&self, user: &User) -> Result<Option<BudgetGuard>, Failure> {
-        let many = || too_many("too many of your connections to nodes are open");
+        let many = || too_many("too many of your requests that are passed on are open");
         take(&self.node_connections, user, 1).ok_or_else(many)
     }
 }

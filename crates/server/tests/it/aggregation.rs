@@ -368,6 +368,30 @@ async fn r131c_watches_are_passed_on_event_by_event() {
 }
 
 #[tokio::test]
+async fn r131c_a_body_is_passed_on_while_it_comes() {
+    let house = House::new().await;
+    let backend = Backend::raw(settings(), |request, _| async move {
+        if request.method() == Method::GET {
+            return text(200, resources().to_string());
+        }
+        let first = request.into_body().frame().await;
+        let first = first.and_then(Result::ok).and_then(|frame| frame.into_data().ok());
+        text(200, first.unwrap_or_default())
+    })
+    .await;
+    backend.serve(&house).await;
+    let (sender, parts) = tokio::sync::mpsc::unbounded_channel();
+    sender.send(Ok(Bytes::from_static(b"first"))).unwrap();
+    let request = Request::post(FISHES).body(streamed(parts).into_body()).unwrap();
+    // The rest never comes.
+    let answered = tokio::time::timeout(SOON, Box::pin(house.api.call(request, admin()))).await;
+    let answered = answered.unwrap();
+    assert_eq!(answered.status(), 200);
+    assert_eq!(answered.into_body().collect().await.unwrap().to_bytes(), "first");
+    drop(sender);
+}
+
+#[tokio::test]
 async fn r131c_a_server_that_hangs_or_resets_costs_nobody_else() {
     let house = House::new().await;
     let backend = Backend::start(settings(), |asked| async move {
