@@ -7,7 +7,11 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use x509_parser::time::ASN1Time;
 
 use crate::error::SettingsError;
 
@@ -48,10 +52,12 @@ pub(crate) fn config(
     let verifier: Arc<dyn ServerCertVerifier> = if settings.unverified {
         Arc::new(Unverified(Arc::clone(&provider)))
     } else {
-        let roots = Arc::new(roots(&settings.authorities)?);
+        let given = certificates(&settings.authorities)?;
+        let roots = Arc::new(roots(&given)?);
         let built =
             WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
-        built.map_err(|error| SettingsError::Authorities(error.to_string()))?
+        let signed = built.map_err(|error| SettingsError::Authorities(error.to_string()))?;
+        Arc::new(SignedOrGiven { signed, given })
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -77,21 +83,29 @@ pub(crate) fn config(
     Ok(config)
 }
 
+/// The certificates of some PEM.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(none) if none.is_empty() && !pem.is_empty() => {
+            Err(SettingsError::Authorities("there is none in them".to_owned()))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(SettingsError::Authorities(error.to_string())),
+    }
+}
+
 /// The authorities that are given, or those of the machine.
-fn roots(pem: &[u8]) -> Result<RootCertStore, SettingsError> {
+fn roots(given: &[CertificateDer<'static>]) -> Result<RootCertStore, SettingsError> {
     let mut roots = RootCertStore::empty();
-    if pem.is_empty() {
+    if given.is_empty() {
         // Machines collect certificates of all times; those that cannot be read trust nobody.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return if roots.is_empty() { Err(SettingsError::NoAuthorities) } else { Ok(roots) };
     }
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let added = certificate.map_err(|error| error.to_string());
-        let added = added.and_then(|one| roots.add(one).map_err(|error| error.to_string()));
-        added.map_err(SettingsError::Authorities)?;
-    }
-    if roots.is_empty() {
-        return Err(SettingsError::Authorities("there is none in them".to_owned()));
+    for certificate in given {
+        let added = roots.add(certificate.clone());
+        added.map_err(|error| SettingsError::Authorities(error.to_string()))?;
     }
     Ok(roots)
 }
@@ -105,6 +119,74 @@ pub(crate) fn server_name(
     // A URL writes addresses of version 6 in brackets, certificates do not.
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     ServerName::try_from(bare.to_owned()).map_err(|_| SettingsError::ServerName(bare.to_owned()))
+}
+
+/// Takes what a trusted authority has signed, and as upstream does, the very certificate that is given as an
+/// authority: small servers sign for themselves and show what they hand out to be trusted.
+#[derive(Debug)]
+struct SignedOrGiven {
+    signed: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for SignedOrGiven {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let signed = self.signed.verify_server_cert(certificate, others, name, ocsp, now);
+        if signed.is_ok() || !self.given.iter().any(|given| **given == **certificate) {
+            return signed;
+        }
+        rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+        serves_now(certificate, now)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate is for servers, and its time has come and is not over.
+fn serves_now(certificate: &[u8], now: UnixTime) -> Result<(), CertificateError> {
+    let wrong = CertificateError::BadEncoding;
+    let (_, read) = x509_parser::parse_x509_certificate(certificate).map_err(|_| wrong.clone())?;
+    let seconds = i64::try_from(now.as_secs()).map_err(|_| wrong.clone())?;
+    let now = ASN1Time::from_timestamp(seconds).map_err(|_| wrong.clone())?;
+    if now < read.validity().not_before {
+        return Err(CertificateError::NotValidYet);
+    }
+    if now > read.validity().not_after {
+        return Err(CertificateError::Expired);
+    }
+    let usage = read.extended_key_usage().map_err(|_| wrong)?;
+    if usage.is_some_and(|usage| !usage.value.any && !usage.value.server_auth) {
+        return Err(CertificateError::InvalidPurpose);
+    }
+    Ok(())
 }
 
 /// Takes any certificate, whoever shows it; signatures are checked all the same.

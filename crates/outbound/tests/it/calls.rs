@@ -13,11 +13,15 @@ const BYTES_MAX: usize = 4096;
 
 /// A server that answers by the path.
 async fn serving(name: &str, protocols: &[&str]) -> HttpsServer {
-    let settings = HttpsSettings {
+    serving_as(HttpsSettings {
         names: vec![name.to_owned()],
         protocols: protocols.iter().map(|&name| name.to_owned()).collect(),
-        clients: None,
-    };
+        ..HttpsSettings::default()
+    })
+    .await
+}
+
+async fn serving_as(settings: HttpsSettings) -> HttpsServer {
     HttpsServer::start(settings, |request| async move {
         let response = Response::builder();
         let answered = match request.uri().path() {
@@ -85,6 +89,23 @@ async fn a_certificate_of_another_authority_is_refused_unless_any_will_do() {
     assert!(refused.to_string().contains("certificate"), "{refused}");
     let any = TlsSettings { unverified: true, ..TlsSettings::default() };
     assert!(call(&client(any), &server, "/", LIMIT).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_that_shows_the_very_certificate_that_is_given_is_trusted_by_its_name() {
+    let by_name = |name: &str| HttpsSettings {
+        names: vec![name.to_owned()],
+        self_signed: true,
+        ..HttpsSettings::default()
+    };
+    let server = serving_as(by_name("127.0.0.1")).await;
+    assert!(call(&client(trusting(&server)), &server, "/", LIMIT).await.is_ok());
+    let elsewhere = serving_as(by_name("hooks.ns.svc")).await;
+    let refused = call(&client(trusting(&elsewhere)), &elsewhere, "/", LIMIT).await.unwrap_err();
+    assert!(refused.to_string().contains("not valid for name"), "{refused}");
+    // Another one that also signs for itself is none of those that are given.
+    let refused = call(&client(trusting(&elsewhere)), &server, "/", LIMIT).await.unwrap_err();
+    assert!(refused.to_string().contains("certificate"), "{refused}");
 }
 
 #[tokio::test]

@@ -38,6 +38,8 @@ pub struct HttpsSettings {
     pub protocols: Vec<String>,
     /// Who must have signed the certificates of clients, as PEM; none are asked for without.
     pub clients: Option<String>,
+    /// Whether it shows the certificate of its authority itself, instead of one that it has signed.
+    pub self_signed: bool,
 }
 
 impl Default for HttpsSettings {
@@ -46,6 +48,7 @@ impl Default for HttpsSettings {
             names: vec!["127.0.0.1".to_owned()],
             protocols: vec!["h2".to_owned(), "http/1.1".to_owned()],
             clients: None,
+            self_signed: false,
         }
     }
 }
@@ -157,14 +160,20 @@ where
 /// A certificate of a new authority, and that authority.
 fn tls(settings: &HttpsSettings) -> (TlsAcceptor, String) {
     let key = KeyPair::generate().expect("a key");
-    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+    let names = if settings.self_signed { settings.names.clone() } else { Vec::new() };
+    let mut params = CertificateParams::new(names).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = params.self_signed(&key).expect("an authority").pem();
-    let issuer = Issuer::new(params, key);
-    let own = KeyPair::generate().expect("a key");
-    let signed = CertificateParams::new(settings.names.clone()).expect("names");
-    let signed = signed.signed_by(&own, &issuer).expect("a certificate");
-    let chain: Vec<CertificateDer<'static>> = vec![signed.der().clone()];
+    let itself = params.self_signed(&key).expect("an authority");
+    let authority = itself.pem();
+    let (shown, own) = if settings.self_signed {
+        (itself.der().clone(), key)
+    } else {
+        let issuer = Issuer::new(params, key);
+        let own = KeyPair::generate().expect("a key");
+        let signed = CertificateParams::new(settings.names.clone()).expect("names");
+        (signed.signed_by(&own, &issuer).expect("a certificate").der().clone(), own)
+    };
+    let chain: Vec<CertificateDer<'static>> = vec![shown];
     let key = PrivateKeyDer::try_from(own.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
