@@ -1,10 +1,10 @@
-//! Runs the engines of one process: changes of the world in, intents out through the server's door.
+//! Runs the engines of one process: changes of the world in, intents out through the server's internal writer.
 //!
 //! ```text
-//!            ┌──► collect ──► engine `ownership` ──┐
-//!   World ───┤──► retain ───► engine `retention` ──┤
-//!   (follow) └──► work ─────► engine `workload` ───┼──► Door ──► World
-//!                                       tell ◄─────┘ events
+//!            ┌──► collect ──────► engine `ownership` ──┐
+//!   World ───┤──► retention ────► engine `retention` ──┼──► InternalWriter ──► World
+//!   (follow) └──► controllers ──► engine `workload` ───┤
+//!                               event_publisher ◄──────┘
 //! ```
 //!
 //! [`follow`] is the one loop: it runs each [`follow::Follower`], starts it again when it fails, and says
@@ -51,7 +51,7 @@ use tenure_server::internal_writer::InternalWriter;
 use tenure_supervise::keep_running;
 use tenure_workload::Controller;
 use tenure_workload::scheduler::JoinedScheduler;
-use tenure_world::WorldHandle;
+use tenure_world::{WorldHandle, WriteAvailability};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use api_services::ApiServices;
@@ -197,7 +197,7 @@ pub struct Engines {
 }
 
 impl Driver {
-    /// A driver behind a door, and what may be asked of it; the seed guards hash tables.
+    /// A driver that writes through this, and what may be asked of it; the seed guards hash tables.
     #[must_use]
     pub fn new(
         door: InternalWriter,
@@ -326,6 +326,9 @@ impl EngineApi for Engines {
             // that one is idle.
             let mut followers: Vec<Observer> = self.settling().cloned().collect();
             loop {
+                if let WriteAvailability::Stopped(why) = self.world.status() {
+                    return Err(format!("what is left to do cannot be written: {why}"));
+                }
                 let looks: Vec<FollowerStatus> = followers.iter_mut().map(Observer::look).collect();
                 // What was done may have asked for more: all is settled once nothing is newer.
                 let newest = self.world.current().revision();

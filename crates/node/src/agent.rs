@@ -40,6 +40,8 @@ use crate::worker::{Worker, WorkerMessage};
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// How often a runtime that is away is tried.
 const AWAY_EVERY: Duration = Duration::from_secs(1);
+/// How long a loop that panicked before has to run until the node's lease is renewed again.
+const WELL_AFTER: Duration = Duration::from_secs(10);
 /// The pause before a pod gets another worker because the last one panicked.
 const WORKER_PAUSE: Duration = Duration::from_millis(100);
 /// What a node that ends waits beyond the grace of its pods: for hooks that left no time for the signal, and
@@ -269,11 +271,13 @@ impl Agent {
         }));
         let (stay, ends) = (config.strangers_stay, Arc::new(tokio::sync::Mutex::new(ends)));
         let looping = Arc::clone(&shared);
+        let mut begun = false;
         tasks.spawn(keep_running("agent", move || {
+            let again = std::mem::replace(&mut begun, true);
             let ends = Arc::clone(&ends);
             let (shared, name, keeper) = (Arc::clone(&looping), name.clone(), keeper.clone());
             let pods = Loop::new(shared, name, stay, keeper);
-            let node = keep_node(Arc::clone(&registrar));
+            let node = keep_node(Arc::clone(&registrar), again);
             // Both end together: a node whose pods nobody looks after must not say that it is well.
             async move {
                 let mut ends = ends.lock().await;
@@ -317,13 +321,21 @@ impl Agent {
     }
 }
 
-async fn keep_node(registrar: Arc<Registrar>) {
+/// Registers the node and keeps it and its lease up to date. A loop that panicked and is there `again` has
+/// to run for a while before the lease is renewed: one that panics at every turn must not look well (R217a).
+async fn keep_node(registrar: Arc<Registrar>, again: bool) {
     let mut about = registrar.about.clone();
     // A node that can run nothing is not worth a registration yet; it is told after a while.
     let asked = about.wait_for(Result::is_ok);
     let _ = tokio::time::timeout(AWAY_EVERY, asked).await.map(|asked| asked.is_ok());
     registrar.register().await;
-    tokio::join!(registrar.keep(), registrar.renew());
+    let renewing = async {
+        if again {
+            tokio::time::sleep(WELL_AFTER).await;
+        }
+        registrar.renew().await;
+    };
+    tokio::join!(registrar.keep(), renewing);
 }
 
 /// Asks the runtime about itself for ever: that is how its absence is noticed.

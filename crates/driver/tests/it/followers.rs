@@ -2,13 +2,15 @@
 //! server; and what is seen of a follower that panics.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_core::Revision;
+use tenure_driver::Controllers;
 use tenure_driver::follow::{self, Follower, Task, Want};
 use tenure_driver::mirror::Mirror;
 use tenure_driver::progress::{FollowerProgress, Load, Observer};
@@ -21,6 +23,8 @@ use tenure_store::MemoryLog;
 use tenure_world::{Change, Interest, Record, World, WorldHandle, WorldOptions};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
+use tracing::field::Field;
+use tracing::{Level, Metadata, Subscriber, span};
 
 use crate::estate::*;
 use crate::house::*;
@@ -207,6 +211,37 @@ fn empty_world() -> WorldHandle {
     tenure_world::open(Box::new(MemoryLog::keeping()), options).unwrap()
 }
 
+/// What is logged on the thread that listens.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Heard {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let (mut message, mut fields) = (String::new(), String::new());
+        event.record(&mut |field: &Field, value: &dyn Debug| match field.name() {
+            "message" => message = format!("{value:?}"),
+            name => fields += &format!(" {name}={value:?}"),
+        });
+        self.0.lock().unwrap().push(format!("{} {message}{fields}", event.metadata().level()));
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
 /// Waits until something holds.
 async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let waiting = async {
@@ -244,10 +279,16 @@ async fn contract<W: Writer + 'static>(house: &House, follower: Labeler<W>) {
     until("it rests", async || idle(&observer, &source)).await;
     assert_eq!(starts.load(Ordering::Relaxed), 1);
 
+    let heard = Heard::default();
+    let hearing = tracing::subscriber::set_default(heard.clone());
     observer.plant_panic();
     house.made(CONFIG_MAPS, named("after-a-panic")).await;
     until("it is started again", async || starts.load(Ordering::Relaxed) == 2).await;
     until("it works again", async || all_labelled(house).await).await;
+    drop(hearing);
+    let said = heard.0.lock().unwrap().join("\n");
+    assert!(said.contains("ERROR a follower panicked and is started again"), "{said}");
+    assert!(said.contains("follower=\"labeler\" why=\"planted by a test\""), "{said}");
     assert_eq!(observer.now().restarts, 1);
     assert!(observer.now().failed.is_some(), "it is seen for a while");
     until("it counts as well again", async || observer.now().failed.is_none()).await;
@@ -323,6 +364,42 @@ async fn a_list_takes_the_mirror_to_what_is_there_now() {
     assert!(mirror.world().current().get(b.key()).is_none());
 }
 
+/// What operators see of a follower that panicked just now, for the so manieth time.
+async fn is_named(house: &House, name: &str, restarts: u64) {
+    for probe in ["/readyz?verbose", "/healthz?verbose"] {
+        let answer = house.get(probe).await;
+        assert_eq!(answer.code, 500, "{name}");
+        assert!(answer.text().contains(&format!("[-]{name} failed")), "{}", answer.text());
+    }
+    assert_eq!(house.get("/livez").await.code, 200, "a new process would not do better");
+    let metrics = house.get("/metrics").await;
+    let metrics = metrics.text();
+    assert!(metrics.contains(&format!("tenure_follower_up{{name=\"{name}\"}} 0")), "{metrics}");
+    let counted = format!("tenure_follower_restarts_total{{name=\"{name}\"}} {restarts}");
+    assert!(metrics.contains(&counted), "{metrics}");
+}
+
+/// Nobody waits for events to expire, so that is not part of what `settle` waits for.
+#[tokio::test]
+async fn r43a_the_expiry_of_events_is_named_after_a_panic_and_goes_on() {
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    let controllers = Controllers::named(&["*".to_owned()]).unwrap();
+    let controllers = controllers.expiring_events(Duration::from_secs(2));
+    let estate = Estate::run_by(House::collecting().await, controllers).await;
+    let house = &estate.house;
+    let observer =
+        || estate.running.engines.observers().find(|o| o.name == "event-expiry").unwrap();
+    observer().plant_panic();
+    let about = json!({ "kind": "Pod", "namespace": "default", "name": "web" });
+    let event = json!({ "metadata": { "name": "e" }, "involvedObject": about, "reason": "R" });
+    house.made(EVENTS, event).await;
+    until("it is noticed", async || observer().now().restarts == 1).await;
+    is_named(house, "event-expiry", 1).await;
+    until("all is well again", async || house.get("/readyz").await.code == 200).await;
+    until("what was there expires", async || house.get(&format!("{EVENTS}/e")).await.code == 404)
+        .await;
+}
+
 #[tokio::test]
 async fn r43a_a_follower_that_panicked_is_named_and_works_again() {
     let estate = Estate::new().await;
@@ -336,19 +413,9 @@ async fn r43a_a_follower_that_panicked_is_named_and_works_again() {
         house.made(CONFIG_MAPS, owned("dependent", &[to(&owner)])).await;
         until("it is noticed", async || observer().now().restarts > restarts).await;
 
-        for probe in ["/readyz?verbose", "/healthz?verbose"] {
-            let answer = house.get(probe).await;
-            assert_eq!(answer.code, 500, "{name}");
-            assert!(answer.text().contains(&format!("[-]{name} failed")), "{}", answer.text());
-        }
-        assert_eq!(house.get("/livez").await.code, 200, "a new process would not do better");
+        is_named(house, name, restarts + 1).await;
         let settled = estate.running.engines.settle(house.revision()).await;
         assert!(settled.unwrap_err().contains(name), "nobody is told that all is settled");
-        let metrics = house.get("/metrics").await;
-        let metrics = metrics.text();
-        assert!(metrics.contains(&format!("tenure_follower_up{{name=\"{name}\"}} 0")), "{metrics}");
-        let counted = format!("tenure_follower_restarts_total{{name=\"{name}\"}} {}", restarts + 1);
-        assert!(metrics.contains(&counted), "{metrics}");
 
         until("all is well again", async || house.get("/readyz").await.code == 200).await;
         house.delete(&format!("{CONFIG_MAPS}/owner-again")).await.with(200);

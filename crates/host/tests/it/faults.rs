@@ -2,16 +2,25 @@
 //! loop and a pod's worker are started again and find what runs; without the sequencer or the dispatcher the
 //! control plane says that it cannot go on, and still ends in order.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tenure_host::{Config, ControlPlane};
 use tenure_supervise::restarts;
+use tokio::sync::Mutex;
 
 use crate::agent::{PATIENCE, PODS, object, pod, ready};
 use crate::away::{NODE, agent, start, starts, until};
 use crate::scripted::Scripted;
 
+/// Held by tests that look at how often tasks of this process were started again.
+static COUNTED: Mutex<()> = Mutex::const_new(());
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r217a_an_agent_and_a_worker_that_panic_work_again_and_no_container_notices() {
+    let _turn = COUNTED.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let (plane, server, client) = start(folder.path()).await;
     let runtime = Scripted::new();
@@ -25,7 +34,11 @@ async fn r217a_an_agent_and_a_worker_that_panic_work_again_and_no_container_noti
     };
     make("first").await;
     let first = until("the first is ready", async || is_ready("first").await).await;
-    let count = |task: &str| restarts().get(task).copied().unwrap_or_default();
+    let before = restarts();
+    let count = |task: &str| {
+        let of = |counts: &BTreeMap<_, u64>| counts.get(task).copied().unwrap_or_default();
+        of(&restarts()) - of(&before)
+    };
 
     // The loop: the next thing that happens finds it gone, and the one after it there again.
     agent.plant_panic("agent");
@@ -61,6 +74,41 @@ async fn r217a_an_agent_and_a_worker_that_panic_work_again_and_no_container_noti
     plane.stop().await;
 }
 
+/// A node whose loop panics at every turn must not look well because each start renews the lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r217a_the_lease_of_an_agent_that_panics_again_and_again_is_not_renewed() {
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/alone";
+    let _turn = COUNTED.lock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (plane, server, client) = start(folder.path()).await;
+    let agent = Arc::new(agent(folder.path(), &server, &Scripted::new()));
+    let renewed = async || {
+        let lease = client.get(LEASE).await.ok().map(Value::Object)?;
+        lease["spec"]["renewTime"].as_str().map(str::to_owned)
+    };
+    let before = until("there is a lease", renewed).await;
+    let count = || restarts().get("agent").copied().unwrap_or_default();
+    let planted = count();
+    let planting = tokio::spawn({
+        let agent = Arc::clone(&agent);
+        async move {
+            loop {
+                agent.plant_panic("agent");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    });
+    let pod = pod("first", json!({"nodeName": NODE}));
+    client.post(PODS, &object(pod)).await.unwrap();
+    until("the loop panics again and again", async || (count() > planted + 6).then_some(())).await;
+    assert_eq!(renewed().await.unwrap(), before, "nobody looks after its pods");
+
+    planting.abort();
+    until("it looks well again", async || renewed().await.filter(|now| *now != before)).await;
+    drop(agent);
+    plane.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r43a_without_its_sequencer_or_dispatcher_the_control_plane_says_so_and_ends() {
     for thread in ["sequencer", "dispatcher"] {
@@ -78,6 +126,8 @@ async fn r43a_without_its_sequencer_or_dispatcher_the_control_plane_says_so_and_
         let refused = client.post(maps, &map("after")).await.unwrap_err();
         assert!(refused.to_string().contains(thread), "{refused}");
         assert!(client.get(&format!("{maps}/before")).await.is_ok(), "reads go on");
+        let settled = client.post("/tenure/settle", &object(json!({}))).await.unwrap_err();
+        assert!(settled.to_string().contains("cannot be written"), "{settled}");
         let ready = client.get("/readyz").await.unwrap_err();
         assert!(ready.to_string().contains("[-]etcd failed"), "{ready}");
 
