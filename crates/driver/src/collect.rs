@@ -4,10 +4,10 @@
 //! under guards for what the decision relied on. A write that lost a race is decided anew.
 //!
 //! ```text
-//!   World ──► put, gone, types ──► Engine ──► Write ──► guards ──► Door ──► outcome ──┐
-//!                                   ▲ ▲└────► Report ──► an event    │                 │
-//!                                   │ └── what it will leave ◄───────┘                 │
-//!                                   └──────────────────────────────────────────────────┘
+//!   World ──► put, gone, types ──► Engine ──► Write ──► guards ──► InternalWriter ──► outcome ──┐
+//!                                   ▲ ▲└────► Report ──► an event    │                           │
+//!                                   │ └── what it will leave ◄───────┘                           │
+//!                                   └────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! The engine runs ahead: what a submitted write will leave is told to it at once, so that a deep

@@ -5,7 +5,9 @@
 //!
 //! ```text
 //!   nobody opted in: doze ──► somebody does ──► follow ──► the last is gone ──► doze
-//!   World ──► Keeper ──► plan ──► Edit, Delete ──► Door      Report ──► an event      Release ──► collector
+//!   World ──► SharedRetention ──► plan ──┬──► edits, deletions ──► InternalWriter
+//!                                        ├──► what is worth telling ──► an event
+//!                                        └──► what is let go ──► collector
 //! ```
 
 use std::collections::VecDeque;

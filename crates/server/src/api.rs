@@ -1,4 +1,4 @@
-//! The front door: one request in, one response out.
+//! One request in, one response out.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -105,7 +105,7 @@ impl Peer {
 
 /// What an API server is made of.
 pub struct ApiConfig {
-    /// The state and the door to change it.
+    /// The state, and the way to change it.
     pub world: WorldHandle,
     /// Which kinds are served.
     pub kinds: Arc<ServedKinds>,

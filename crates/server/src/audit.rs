@@ -1,7 +1,7 @@
 //! The audit log: one JSON line for every answered request, in the form of `audit.k8s.io/v1` (R168).
 //!
 //! ```text
-//!   Api::call ──► Trail: what becomes known on the way ──► queue (bounded) ──► thread ──► file
+//!   ApiServer::call ──► AuditContext: what becomes known on the way ──► queue (bounded) ──► thread ──► file
 //! ```
 //!
 //! Whoever serves a request never waits for the file: a line that finds the queue full is lost, counted

@@ -1,4 +1,4 @@
-//! Requests that the server makes of itself, through the same door as everybody.
+//! Requests that the server makes of itself, on the same way as everybody's.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -237,7 +237,7 @@ fn note(trail: AuditContext, code: u16, came: &Result<InternalWriteOutcome, Fail
     }
 }
 
-/// The door.
+/// Writes for the followers of this process.
 #[derive(Clone)]
 pub struct InternalWriter {
     api: Arc<ApiServer>,
@@ -246,13 +246,13 @@ pub struct InternalWriter {
 }
 
 impl InternalWriter {
-    /// A door into this server.
+    /// A writer into this server.
     #[must_use]
     pub fn new(api: Arc<ApiServer>) -> InternalWriter {
         InternalWriter { api, unaudited: false }
     }
 
-    /// A door for what the server writes before it is ready: nobody could have asked for that.
+    /// A writer for what the server makes before it is ready: nobody could have asked for that.
     pub(crate) fn at_start(api: Arc<ApiServer>) -> InternalWriter {
         InternalWriter { api, unaudited: true }
     }

@@ -1,10 +1,10 @@
 //! The HTTP API server.
 //!
 //! ```text
-//!   listen ──► Api::call: route → authenticate → authorize → decode → default → admit → validate → propose
+//!   listen ──► ApiServer::call: route → authenticate → authorize → decode → default → admit → validate → propose
 //!                                                              │
 //!   read: get, list, watch ◄── one immutable World ────────────┘
-//!   door: how the followers of this process write, the same way
+//!   internal_writer: how the followers of this process write, the same way
 //! ```
 //!
 //! Rules of kinds live in crate `kinds`, rules of patches in `patch`, order and durability in `world`.

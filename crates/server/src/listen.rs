@@ -1,7 +1,7 @@
 //! The socket: TLS, HTTP/1.1 and HTTP/2, graceful end.
 //!
 //! ```text
-//!   accept ──► TLS (time limit) ──► ALPN h2 | http/1.1 ──► one task per connection ──► Api::call
+//!   accept ──► TLS (time limit) ──► ALPN h2 | http/1.1 ──► one task per connection ──► ApiServer::call
 //!                                                              ▲
 //!   stop ── no new connections, GOAWAY, idle ones close ───────┘   cut what is left after the grace
 //! ```

@@ -1,4 +1,4 @@
-//! The door to the world: read, propose, watch, and the chores of the host.
+//! A handle of the world: read, propose, watch, and the chores of the host.
 
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -76,7 +76,7 @@ pub enum ChoreError {
     Stopped,
 }
 
-/// A shared door to one world; clones lead to the same one.
+/// A shared handle of one world; clones lead to the same one.
 ///
 /// When the last clone is dropped the world stops by itself.
 #[derive(Clone)]
